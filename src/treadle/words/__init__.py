@@ -1,0 +1,1 @@
+"""The words of the queue: pure values, no I/O."""

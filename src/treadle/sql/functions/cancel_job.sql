@@ -1,4 +1,9 @@
-create or replace function treadle.cancel_job(p_id uuid, p_reason text default null) returns boolean
+create or replace function treadle.cancel_job(
+    p_id uuid,
+    p_reason text default null,
+    p_lease bigint default null,
+    p_worker_id varchar default null
+) returns boolean
 language plpgsql
 set enable_seqscan = off
 as $$
@@ -8,9 +13,11 @@ begin
         finished_at = clock_timestamp(),
         last_error = coalesce(p_reason, job.last_error)
     where job.id = p_id
-      and job.status in ('pending', 'claimed', 'running');
+      and (job.status in ('claimed', 'running') or job.status = 'pending' and p_lease is null)
+      and (p_lease is null or job.lease = p_lease)
+      and (p_worker_id is null or job.worker_id = p_worker_id);
     return found;
 end
 $$;
 
-comment on function treadle.cancel_job(uuid, text) is 'Ends a job that has not ended yet; its holder, if it has one, loses the lease. False: it has ended already.';
+comment on function treadle.cancel_job(uuid, text, bigint, varchar) is 'Ends a job that has not ended yet; its holder, if it has one, loses the lease. False: it has ended already.';

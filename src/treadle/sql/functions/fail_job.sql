@@ -2,6 +2,7 @@ create or replace function treadle.fail_job(
     p_id uuid,
     p_error text,
     p_delay interval default null,
+    p_final boolean default false,
     p_lease bigint default null,
     p_worker_id varchar default null
 ) returns boolean
@@ -12,10 +13,11 @@ declare
     v_now constant timestamptz := clock_timestamp();
 begin
     update treadle.jobs as job
-    set status = case when job.attempts < job.max_attempts then 'pending' else 'failed' end,
-        finished_at = case when job.attempts < job.max_attempts then null else v_now end,
+    set status = case when job.attempts < job.max_attempts and not p_final then 'pending' else 'failed' end,
+        finished_at = case when job.attempts < job.max_attempts and not p_final then null else v_now end,
         run_at = case
-            when job.attempts < job.max_attempts then v_now + coalesce(p_delay, treadle.retry_delay(job.attempts))
+            when job.attempts < job.max_attempts and not p_final
+                then v_now + coalesce(p_delay, treadle.retry_delay(job.attempts))
             else job.run_at
         end,
         last_error = p_error,
@@ -29,5 +31,5 @@ begin
 end
 $$;
 
-comment on function treadle.fail_job(uuid, text, interval, bigint, varchar)
-    is 'An attempt failed: the job is tried again after p_delay (by default a growing one), or has failed if that was its last attempt. False: the lease is lost, or the job has ended already.';
+comment on function treadle.fail_job(uuid, text, interval, boolean, bigint, varchar)
+    is 'An attempt failed: the job is tried again after p_delay (by default a growing one), or has failed if that was its last attempt or p_final is true. False: the lease is lost, or the job has ended already.';

@@ -1,0 +1,175 @@
+"""Where queries run: on pools of our own, or on a connection or pool that the caller has.
+
+On our own pools every statement is its own transaction. On a caller's connection nothing is committed or rolled back:
+the queue's writes are part of the caller's transaction.
+"""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, nullcontext
+from typing import Any, TypeAlias
+
+import psycopg
+from psycopg import AsyncConnection, Connection
+from psycopg.pq import TransactionStatus
+from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
+
+from treadle.db.migrations import check_schema, connect, migrate
+from treadle.db.query import Query, Result
+from treadle.db.runner import arun, run
+from treadle.db.url import described, resolve
+from treadle.words.errors import DatabaseUnreachable, InvalidArgument, SchemaError
+from treadle.words.naming import schema_name
+
+SyncSource: TypeAlias = Connection[Any] | ConnectionPool[Any]
+AsyncSource: TypeAlias = AsyncConnection[Any] | AsyncConnectionPool[Any]
+Source: TypeAlias = str | SyncSource | AsyncSource
+
+# What can go wrong with a statement, for those who may not import the driver.
+DatabaseError = psycopg.Error
+
+# Statements are function calls, cheap to plan: nothing is prepared, so that a pooler may stand between.
+_SETTINGS: dict[str, Any] = {"autocommit": True, "prepare_threshold": None, "application_name": "treadle"}
+
+
+class Database:
+    """Runs queries, sync and async, on whatever it was given. Nothing connects before the first query."""
+
+    def __init__(self, source: Source | None, schema: str, pool_size: int = 10) -> None:
+        self.schema = schema_name(schema)
+        self._pool_size = pool_size
+        self._lock = threading.Lock()
+        self._url: str | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._opening = asyncio.Lock()
+        self._sync: SyncSource | None = None
+        self._async: AsyncSource | None = None
+        self.owned = source is None or isinstance(source, str)
+        if source is None or isinstance(source, str):
+            self._given = source
+            if source is not None:
+                described(source)
+        elif isinstance(source, Connection | ConnectionPool):
+            self._sync = source
+        elif isinstance(source, AsyncConnection | AsyncConnectionPool):
+            self._async = source
+        else:
+            raise InvalidArgument(f"a database is a URL or a psycopg connection or pool, got {type(source).__name__}")
+
+    def run(self, query: Query[Result]) -> Result:
+        with self._connection() as connection:
+            return run(connection, query)
+
+    def run_together(self, queries: Sequence[Query[Result]]) -> list[Result]:
+        """All of them or none: in the caller's transaction if one is open, else in one of their own."""
+        with self._connection() as connection:
+            with connection.transaction() if _needs_transaction(connection, queries) else nullcontext():
+                return [run(connection, query) for query in queries]
+
+    async def arun(self, query: Query[Result]) -> Result:
+        async with self._aconnection() as connection:
+            return await arun(connection, query)
+
+    async def arun_together(self, queries: Sequence[Query[Result]]) -> list[Result]:
+        async with self._aconnection() as connection:
+            async with connection.transaction() if _needs_transaction(connection, queries) else nullcontext():
+                return [await arun(connection, query) for query in queries]
+
+    def close(self) -> None:
+        """Close what is ours. The async pool needs aclose()."""
+        if self.owned and isinstance(self._sync, ConnectionPool):
+            self._sync.close()
+            self._sync = None
+
+    async def aclose(self) -> None:
+        if self.owned and isinstance(self._async, AsyncConnectionPool):
+            await self._async.close()
+            self._async = None
+        self.close()
+
+    @contextmanager
+    def _connection(self) -> Iterator[Connection[Any]]:
+        if self._sync is None:
+            self._sync = self._open_pool()
+        if isinstance(self._sync, Connection):
+            yield self._sync
+            return
+        with self._explained(), self._sync.connection() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def _aconnection(self) -> AsyncIterator[AsyncConnection[Any]]:
+        if self.owned and self._loop is not asyncio.get_running_loop():
+            # A pool lives and dies with its event loop; asyncio.run twice means two.
+            self._async, self._loop, self._opening = None, asyncio.get_running_loop(), asyncio.Lock()
+        async with self._opening:
+            if self._async is None:
+                self._async = await self._aopen_pool()
+        if isinstance(self._async, AsyncConnection):
+            yield self._async
+            return
+        with self._explained():
+            async with self._async.connection() as connection:
+                yield connection
+
+    def _open_pool(self) -> ConnectionPool[Any]:
+        if not self.owned:
+            raise InvalidArgument(
+                "this queue stands on an async connection: use the methods that begin with a, such as aclaim"
+            )
+        with self._lock:
+            if isinstance(self._sync, ConnectionPool):
+                return self._sync
+            pool: ConnectionPool[Any] = ConnectionPool(
+                self._checked_url(),
+                kwargs=_SETTINGS,
+                min_size=1,
+                max_size=self._pool_size,
+                open=False,
+                name="treadle",
+            )
+            pool.open()
+            return pool
+
+    async def _aopen_pool(self) -> AsyncConnectionPool[Any]:
+        if not self.owned:
+            raise InvalidArgument("this queue stands on a sync connection: use the methods without an a, such as claim")
+        url = await asyncio.to_thread(self._checked_url)
+        pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
+            url, kwargs=_SETTINGS, min_size=1, max_size=self._pool_size, open=False, name="treadle"
+        )
+        await pool.open()
+        return pool
+
+    def _checked_url(self) -> str:
+        """The URL, once it was reached and its schema fits. The embedded server's schema is brought up to date."""
+        if self._url is None:
+            target = resolve(self._given)
+            if target.embedded:
+                migrate(target.url, self.schema)
+            else:
+                with connect(target.url) as connection:
+                    check_schema(connection, self.schema)
+            self._url = target.url
+        return self._url
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except PoolTimeout as error:
+            where = described(self._url) if self._url else "the database"
+            raise DatabaseUnreachable(f"no connection to {where} could be had: {error}") from error
+        except (
+            psycopg.errors.InvalidSchemaName,
+            psycopg.errors.UndefinedTable,
+            psycopg.errors.UndefinedFunction,
+        ) as error:
+            raise SchemaError(
+                f"schema {self.schema} does not fit this version of Treadle; run: treadle migrate"
+            ) from error
+
+
+def _needs_transaction(connection: Connection[Any] | AsyncConnection[Any], queries: Sequence[Query[Result]]) -> bool:
+    return len(queries) > 1 and connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE

@@ -1,0 +1,209 @@
+"""Brings a schema up to date: numbered migrations once, functions whenever their text has changed.
+
+All of it is one transaction. An advisory lock lets one run at a time, and the others find nothing left to do. A short
+lock timeout with retries keeps a migration that waits for a busy table from stalling everybody queued up behind it.
+"""
+
+import hashlib
+import random
+import re
+import time
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import psycopg
+from psycopg import Connection
+from psycopg.rows import tuple_row
+
+from treadle.db.query import in_schema, sql_text
+from treadle.db.url import described
+from treadle.words.errors import DatabaseUnreachable, SchemaError
+from treadle.words.naming import SCHEMA, schema_name
+
+LOCK_TIMEOUT = "2s"
+TRIES = 20
+
+# How the books are kept. Not a migration itself: it has to be there before the first.
+BOOKS = """\
+create schema if not exists {schema};
+
+create table if not exists treadle.migrations (
+    version    int primary key,
+    name       text not null,
+    applied_at timestamptz not null default now()
+);
+
+comment on table treadle.migrations is 'The migrations that were applied.';
+
+create table if not exists treadle.functions (
+    name       text primary key,
+    digest     text not null,
+    applied_at timestamptz not null default now()
+);
+
+comment on table treadle.functions is 'The functions as they were last applied: a changed file is applied again.';
+"""
+
+
+class Step(NamedTuple):
+    """A piece of SQL that is to run, and how it is entered in the books."""
+
+    name: str
+    sql: str
+    entry: str
+
+
+class State(NamedTuple):
+    """What the books say."""
+
+    version: int
+    functions: dict[str, str]
+
+
+def migrate(url: str, schema: str = SCHEMA) -> list[str]:
+    """Apply what is missing; return the names of what was applied."""
+    with connect(url) as connection:
+        for tries_left in reversed(range(TRIES)):
+            try:
+                return _apply(connection, schema)
+            except psycopg.errors.LockNotAvailable:
+                if not tries_left:
+                    raise SchemaError(
+                        f"the tables of schema {schema} stayed busy for {TRIES} tries of {LOCK_TIMEOUT}; nothing was "
+                        "changed: run treadle migrate again when long transactions on them have ended"
+                    ) from None
+                time.sleep(random.uniform(0.05, 0.5))  # noqa: S311 - jitter, not a secret
+    raise AssertionError("unreachable")
+
+
+def migration_sql(url: str, schema: str = SCHEMA) -> str:
+    """What migrate would run, as a script."""
+    with connect(url) as connection:
+        steps = _pending(connection, schema)
+    if not steps:
+        return ""
+    parts = [
+        f"begin;\nset local lock_timeout = '{LOCK_TIMEOUT}';\nset local check_function_bodies = off;",
+        _books(schema),
+    ]
+    parts += [f"-- {step.name}\n{step.sql}\n{step.entry}" for step in steps]
+    return "\n\n".join([*parts, "commit;"]) + "\n"
+
+
+def check_schema(connection: Connection[Any], schema: str) -> None:
+    """Raise SchemaError, with what to do, unless the schema fits this version of Treadle."""
+    state = _state(connection, schema)
+    needed = max(number for number, _ in migration_files())
+    if state is None:
+        raise SchemaError(f"there is no schema {schema} in this database; run: treadle migrate")
+    _refuse_newer(state, schema, needed)
+    missing = {name for name, _ in function_files(connection.info.server_version)} - state.functions.keys()
+    if state.version < needed or missing:
+        at = f"is at {state.version} but this version needs {needed}" if state.version < needed else "lacks functions"
+        raise SchemaError(f"schema {schema} {at}; run: treadle migrate")
+
+
+def connect(url: str) -> Connection[tuple[Any, ...]]:
+    """A connection for set-up and checks, or DatabaseUnreachable without the password."""
+    try:
+        return psycopg.connect(url, autocommit=True, connect_timeout=10, row_factory=tuple_row)
+    except psycopg.OperationalError as error:
+        raise DatabaseUnreachable(f"cannot reach PostgreSQL at {described(url)}: {_reason(error, url)}") from None
+
+
+@cache
+def migration_files() -> list[tuple[int, str]]:
+    """Number and file name of each migration, in order."""
+    names = sorted(path.name for path in files("treadle").joinpath("sql/migrations").iterdir())
+    return [(int(name.split("_", 1)[0]), name) for name in names]
+
+
+@cache
+def function_files(server_version: int) -> list[tuple[str, str]]:
+    """Name and file name of each function; name.pg18.sql replaces name.sql from PostgreSQL 18 on."""
+    chosen: dict[str, str] = {}
+    for path in sorted(files("treadle").joinpath("sql/functions").iterdir(), key=lambda path: path.name):
+        match = re.fullmatch(r"(\w+)(?:\.pg(\d+))?\.sql", path.name)
+        if match and (
+            (match[2] is None and match[1] not in chosen) or (match[2] and server_version >= int(match[2]) * 10000)
+        ):
+            chosen[match[1]] = path.name
+    return sorted(chosen.items())
+
+
+def _apply(connection: Connection[Any], schema: str) -> list[str]:
+    if not _pending(connection, schema):
+        return []
+    with connection.transaction():
+        connection.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"treadle migrate {schema}"])
+        steps = _pending(connection, schema)
+        if steps:
+            connection.execute(f"set local lock_timeout = '{LOCK_TIMEOUT}'")
+            # A function may name one that comes later.
+            connection.execute("set local check_function_bodies = off")
+            connection.execute(_books(schema).encode())
+        for step in steps:
+            connection.execute(step.sql.encode())
+            connection.execute(step.entry.encode())
+    return [step.name for step in steps]
+
+
+def _pending(connection: Connection[Any], schema: str) -> list[Step]:
+    state = _state(connection, schema) or State(0, {})
+    migrations = migration_files()
+    _refuse_newer(state, schema, max(number for number, _ in migrations))
+    missing = [_migration(number, name, schema) for number, name in migrations if number > state.version]
+    return missing + list(_changed_functions(state, connection.info.server_version, schema))
+
+
+def _migration(number: int, name: str, schema: str) -> Step:
+    entry = f"insert into treadle.migrations (version, name) values ({number}, '{name}');"
+    return Step(name, in_schema(sql_text("migrations", name), schema), in_schema(entry, schema))
+
+
+def _changed_functions(state: State, server_version: int, schema: str) -> Iterator[Step]:
+    for name, file_name in function_files(server_version):
+        sql = sql_text("functions", file_name)
+        digest = hashlib.sha256(sql.encode()).hexdigest()
+        if state.functions.get(name) != digest:
+            entry = (
+                f"insert into treadle.functions (name, digest) values ('{name}', '{digest}')\n"
+                "on conflict (name) do update set digest = excluded.digest, applied_at = excluded.applied_at;"
+            )
+            yield Step(f"{name}()", in_schema(sql, schema), in_schema(entry, schema))
+
+
+def _state(connection: Connection[Any], schema: str) -> State | None:
+    """None where there are no books."""
+    quoted = f'"{schema_name(schema)}"'
+    found = connection.execute(
+        "select to_regclass(%s), to_regclass(%s)", [f"{quoted}.migrations", f"{quoted}.functions"]
+    ).fetchone()
+    if found is None or None in found:
+        return None
+    versions = connection.execute(
+        in_schema("select coalesce(max(version), 0) from treadle.migrations", schema).encode()
+    )
+    functions = connection.execute(in_schema("select name, digest from treadle.functions", schema).encode())
+    (version,) = versions.fetchone() or (0,)
+    return State(version, dict(functions.fetchall()))
+
+
+def _refuse_newer(state: State, schema: str, known: int) -> None:
+    if state.version > known:
+        raise SchemaError(
+            f"schema {schema} is at {state.version} but this version of Treadle knows only {known}; "
+            "upgrade the treadle package"
+        )
+
+
+def _books(schema: str) -> str:
+    return in_schema(BOOKS.format(schema=f'"{schema}"'), schema)
+
+
+def _reason(error: psycopg.OperationalError, url: str) -> str:
+    password = psycopg.conninfo.conninfo_to_dict(url).get("password")
+    text = " ".join(str(error).split()).removeprefix("connection failed: ").removeprefix("connection is bad: ")
+    return text.replace(str(password), "********") if password else text

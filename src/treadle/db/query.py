@@ -1,0 +1,39 @@
+"""A query as a value: SQL text, parameters, and how to read its rows. It does no I/O."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from treadle.words.naming import schema_name
+
+Result = TypeVar("Result")
+Rows: TypeAlias = Sequence[tuple[Any, ...]]
+
+# Text in the .sql files that stands for the schema's name.
+SCHEMA_TOKEN = "treadle."  # noqa: S105 - a token of text, not a secret
+
+
+@dataclass(frozen=True, slots=True)
+class Query(Generic[Result]):
+    """Whoever has a connection runs it: see runner.py."""
+
+    text: bytes
+    params: Mapping[str, Any]
+    read: Callable[[Rows], Result]
+
+
+@cache
+def statement(name: str, schema: str) -> bytes:
+    """The statement of sql/queries/<name>.sql, for the schema."""
+    return in_schema(sql_text("queries", f"{name}.sql"), schema).encode()
+
+
+def in_schema(text: str, schema: str) -> str:
+    """The text with the schema's name, always quoted: `user` and `order` are plain identifiers too."""
+    return text.replace(SCHEMA_TOKEN, f'"{schema_name(schema)}".')
+
+
+def sql_text(*path: str) -> str:
+    return files("treadle").joinpath("sql", *path).read_text(encoding="utf-8")

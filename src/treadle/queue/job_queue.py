@@ -1,0 +1,340 @@
+"""The queue by hand: enqueue, claim, finish, and look after jobs.
+
+Every method has an async twin with an `a` in front. Both run the same query values (treadle.db.jobs); nothing but
+the way of waiting differs between them.
+"""
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Self, Unpack
+from uuid import UUID, uuid4
+
+from treadle.db import jobs
+from treadle.db.database import Database, DatabaseError, Source
+from treadle.db.jobs import AnyJob, EnqueueOptions
+from treadle.words.duration import Duration
+from treadle.words.errors import TreadleError
+from treadle.words.job import JobPage, JobRow
+from treadle.words.naming import SCHEMA, text_within
+from treadle.words.payload import PAYLOAD_LIMIT, Json
+from treadle.words.status import Status
+
+log = logging.getLogger("treadle")
+
+# Whoever claims keeps the lanes' floors moving: see sql/functions/tick.sql.
+TICK_SECONDS = 0.5
+
+
+class JobQueue:
+    """Jobs in one schema of a PostgreSQL database.
+
+    `database` is a URL (a pool is opened at first use), or a psycopg connection or pool of yours; on your connection
+    everything happens inside your transaction. Left out, it is TREADLE_DATABASE_URL, else DATABASE_URL, else an
+    embedded server. `worker_id` names the holder of what is claimed; left out, it is made of host, process and chance.
+    """
+
+    def __init__(
+        self,
+        database: Source | None = None,
+        worker_id: str | None = None,
+        *,
+        schema: str = SCHEMA,
+        payload_limit: int = PAYLOAD_LIMIT,
+        pool_size: int = 10,
+    ) -> None:
+        self.worker_id = text_within(worker_id or _worker_name(), 100, "worker_id")
+        self.payload_limit = payload_limit
+        self._database = Database(database, schema, pool_size)
+        self._schema = self._database.schema
+        self._next_tick = 0.0
+
+    # Enqueueing. The options are those of EnqueueOptions: priority, queue, run_at, delay, max_attempts.
+
+    def enqueue(
+        self,
+        job_type: str,
+        data: Json = {},  # noqa: B006 - read only
+        *,
+        key: str | None = None,
+        **options: Unpack[EnqueueOptions],
+    ) -> UUID:
+        """Put one job into the queue and return its id.
+
+        Jobs with the same `key` run one at a time, in the order they were enqueued.
+        """
+        query = jobs.enqueue(self._schema, job_type, data, key, self.payload_limit, **options)
+        return self._database.run(query)[0]
+
+    async def aenqueue(
+        self,
+        job_type: str,
+        data: Json = {},  # noqa: B006
+        *,
+        key: str | None = None,
+        **options: Unpack[EnqueueOptions],
+    ) -> UUID:
+        query = jobs.enqueue(self._schema, job_type, data, key, self.payload_limit, **options)
+        return (await self._database.arun(query))[0]
+
+    def enqueue_many(
+        self,
+        job_type: str,
+        data: Iterable[Json],
+        *,
+        keys: Iterable[str | None] | None = None,
+        **options: Unpack[EnqueueOptions],
+    ) -> list[UUID]:
+        """Put one job per payload into the queue, all or none, and return their ids in the same order."""
+        queries = jobs.enqueue_many(self._schema, job_type, data, keys, self.payload_limit, **options)
+        return [job_id for ids in self._database.run_together(queries) for job_id in ids]
+
+    async def aenqueue_many(
+        self,
+        job_type: str,
+        data: Iterable[Json],
+        *,
+        keys: Iterable[str | None] | None = None,
+        **options: Unpack[EnqueueOptions],
+    ) -> list[UUID]:
+        queries = jobs.enqueue_many(self._schema, job_type, data, keys, self.payload_limit, **options)
+        return [job_id for ids in await self._database.arun_together(queries) for job_id in ids]
+
+    # Working
+
+    def claim(
+        self, job_types: Sequence[str], batch_size: int = 10, *, queues: Sequence[str] | None = None
+    ) -> list[JobRow]:
+        """Take up to `batch_size` due jobs of these types: highest priority first, then oldest first."""
+        query = jobs.claim(self._schema, self.worker_id, job_types, batch_size, queues)
+        if self._tick_is_due():
+            self._database.run(jobs.tick(self._schema))
+        claimed = self._database.run(query)
+        for job, error in claimed.undecodable:
+            try:
+                self._database.run(jobs.fail(self._schema, job, error, final=True))
+            except (TreadleError, DatabaseError):
+                log.warning("job %s cannot be read and could not be failed", job.id, exc_info=True)
+        return claimed.jobs
+
+    async def aclaim(
+        self, job_types: Sequence[str], batch_size: int = 10, *, queues: Sequence[str] | None = None
+    ) -> list[JobRow]:
+        query = jobs.claim(self._schema, self.worker_id, job_types, batch_size, queues)
+        if self._tick_is_due():
+            await self._database.arun(jobs.tick(self._schema))
+        claimed = await self._database.arun(query)
+        for job, error in claimed.undecodable:
+            try:
+                await self._database.arun(jobs.fail(self._schema, job, error, final=True))
+            except (TreadleError, DatabaseError):
+                log.warning("job %s cannot be read and could not be failed", job.id, exc_info=True)
+        return claimed.jobs
+
+    def start(self, job: AnyJob) -> None:
+        """The claimed job begins to run."""
+        self._database.run(jobs.start(self._schema, job))
+
+    async def astart(self, job: AnyJob) -> None:
+        await self._database.arun(jobs.start(self._schema, job))
+
+    def progress(self, job: AnyJob, percent: int | None = None, stage: str | None = None) -> None:
+        """How far the job is, 0 to 100, and a word for what it is doing. Also a sign of life."""
+        self._database.run(jobs.progress(self._schema, job, percent, stage))
+
+    async def aprogress(self, job: AnyJob, percent: int | None = None, stage: str | None = None) -> None:
+        await self._database.arun(jobs.progress(self._schema, job, percent, stage))
+
+    def complete(self, job: AnyJob, result: Json = None) -> None:
+        """The job is done."""
+        self._database.run(jobs.complete(self._schema, job, result, self.payload_limit))
+
+    async def acomplete(self, job: AnyJob, result: Json = None) -> None:
+        await self._database.arun(jobs.complete(self._schema, job, result, self.payload_limit))
+
+    def complete_many(self, claimed: Sequence[JobRow], results: Sequence[Json] | None = None) -> list[JobRow]:
+        """These jobs are done, in one statement. Returns those whose lease was lost: they are not."""
+        return self._database.run(jobs.complete_many(self._schema, claimed, results, self.payload_limit))
+
+    async def acomplete_many(self, claimed: Sequence[JobRow], results: Sequence[Json] | None = None) -> list[JobRow]:
+        return await self._database.arun(jobs.complete_many(self._schema, claimed, results, self.payload_limit))
+
+    def fail(self, job: AnyJob, error: object, *, delay: Duration | None = None, final: bool = False) -> None:
+        """The attempt failed. It is tried again after `delay` (1, 2, 4 … seconds if not given), unless that was the
+        last attempt or it is `final`: then the job has failed."""
+        self._database.run(jobs.fail(self._schema, job, error, delay, final))
+
+    async def afail(self, job: AnyJob, error: object, *, delay: Duration | None = None, final: bool = False) -> None:
+        await self._database.arun(jobs.fail(self._schema, job, error, delay, final))
+
+    def release(self, job: AnyJob) -> None:
+        """Give the job back unworked: to its old place, without using an attempt."""
+        self._database.run(jobs.release(self._schema, job))
+
+    async def arelease(self, job: AnyJob) -> None:
+        await self._database.arun(jobs.release(self._schema, job))
+
+    def snooze(self, job: AnyJob, delay: Duration) -> None:
+        """Give the job back for later, without using an attempt."""
+        self._database.run(jobs.release(self._schema, job, delay))
+
+    async def asnooze(self, job: AnyJob, delay: Duration) -> None:
+        await self._database.arun(jobs.release(self._schema, job, delay))
+
+    def heartbeat(self) -> None:
+        """This worker is alive: as long as it says so more often than the timeout, its jobs are not stale."""
+        self._database.run(jobs.heartbeat(self._schema, self.worker_id))
+
+    async def aheartbeat(self) -> None:
+        await self._database.arun(jobs.heartbeat(self._schema, self.worker_id))
+
+    # Looking, and looking after
+
+    def cancel(self, job: AnyJob, reason: str | None = None) -> None:
+        """End a job that has not ended. A holder loses its lease. Given as a claimed row it is fenced by that claim."""
+        self._database.run(jobs.cancel(self._schema, job, reason))
+
+    async def acancel(self, job: AnyJob, reason: str | None = None) -> None:
+        await self._database.arun(jobs.cancel(self._schema, job, reason))
+
+    def retry(self, job: AnyJob) -> None:
+        """Run a job that has ended again, with at least one more attempt."""
+        self._database.run(jobs.retry(self._schema, job))
+
+    async def aretry(self, job: AnyJob) -> None:
+        await self._database.arun(jobs.retry(self._schema, job))
+
+    def get(self, job: AnyJob) -> JobRow:
+        """The job as it is now."""
+        return self._database.run(jobs.get(self._schema, job))
+
+    async def aget(self, job: AnyJob) -> JobRow:
+        return await self._database.arun(jobs.get(self._schema, job))
+
+    def list(
+        self,
+        *,
+        status: str | None = None,
+        job_type: str | None = None,
+        queue: str | None = None,
+        worker_id: str | None = None,
+        key: str | None = None,
+        after: AnyJob | None = None,
+        limit: int = 100,
+    ) -> JobPage:
+        """Jobs, newest first. For the next page give the page's `next` as `after`."""
+        return self._database.run(
+            jobs.list_jobs(
+                self._schema,
+                status=status,
+                job_type=job_type,
+                queue=queue,
+                worker_id=worker_id,
+                key=key,
+                after=after,
+                limit=limit,
+            )
+        )
+
+    async def alist(
+        self,
+        *,
+        status: str | None = None,
+        job_type: str | None = None,
+        queue: str | None = None,
+        worker_id: str | None = None,
+        key: str | None = None,
+        after: AnyJob | None = None,
+        limit: int = 100,
+    ) -> JobPage:
+        return await self._database.arun(
+            jobs.list_jobs(
+                self._schema,
+                status=status,
+                job_type=job_type,
+                queue=queue,
+                worker_id=worker_id,
+                key=key,
+                after=after,
+                limit=limit,
+            )
+        )
+
+    def counts(self) -> dict[Status, int]:
+        """How many jobs there are of each status. Counts rows: its time grows with the table."""
+        return self._database.run(jobs.count(self._schema))
+
+    async def acounts(self) -> dict[Status, int]:
+        return await self._database.arun(jobs.count(self._schema))
+
+    def recover_stale_jobs(self, timeout: Duration) -> int:
+        """Give back the jobs of holders that were silent for longer than the timeout; return how many.
+
+        A holder is alive by heartbeats and by the progress it reports; one that never sent either is judged by the age
+        of its claim. Jobs without attempts left end as failed, with the reason in last_error.
+        """
+        return self._database.run(jobs.recover(self._schema, timeout))
+
+    async def arecover_stale_jobs(self, timeout: Duration) -> int:
+        return await self._database.arun(jobs.recover(self._schema, timeout))
+
+    def prune(self, status: str = Status.COMPLETED, older_than: Duration = "7d", *, batch_size: int = 5000) -> int:
+        """Delete jobs that ended with this status longer ago than that, batch by batch; return how many."""
+        total, reached = 0, None
+        while True:
+            query = jobs.prune(self._schema, status, older_than, batch_size, reached)
+            pruned, reached = self._database.run(query)
+            total += pruned
+            if pruned < batch_size:
+                return total
+
+    async def aprune(
+        self, status: str = Status.COMPLETED, older_than: Duration = "7d", *, batch_size: int = 5000
+    ) -> int:
+        total, reached = 0, None
+        while True:
+            query = jobs.prune(self._schema, status, older_than, batch_size, reached)
+            pruned, reached = await self._database.arun(query)
+            total += pruned
+            if pruned < batch_size:
+                return total
+
+    # Closing
+
+    def close(self) -> None:
+        """Close the pool, if it is ours."""
+        self._database.close()
+
+    async def aclose(self) -> None:
+        await self._database.aclose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def _tick_is_due(self) -> bool:
+        # In a caller's transaction the floors would move only at its end, and lock out other ticks until then.
+        if not self._database.owned or time.monotonic() < self._next_tick:
+            return False
+        self._next_tick = time.monotonic() + TICK_SECONDS
+        return True
+
+
+def _worker_name() -> str:
+    # With a random part: containers share process numbers, and two workers must never be taken for one another.
+    return f"{socket.gethostname()[:60]}-{os.getpid()}-{uuid4().hex[:8]}"

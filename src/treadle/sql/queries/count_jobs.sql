@@ -1,0 +1,3 @@
+select status, count(*)
+from treadle.jobs
+group by status

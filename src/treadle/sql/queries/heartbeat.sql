@@ -1,0 +1,1 @@
+select treadle.heartbeat(%(worker_id)s)

@@ -1,0 +1,1 @@
+select treadle.recover_stale_jobs(%(timeout)s)

@@ -1,0 +1,44 @@
+"""A job as it was when it was read."""
+
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from treadle.words.payload import Json
+from treadle.words.status import Status
+
+
+class JobRow(NamedTuple):
+    """One row of the table. A claimed one is also the right to work on the job: `lease` fences its holder's writes."""
+
+    id: UUID
+    job_type: str
+    priority: int
+    status: Status
+    data: Json
+    progress: int
+    current_stage: str | None
+    events_count: int
+    worker_id: str | None
+    claimed_at: datetime | None
+    created_at: datetime
+    started_at: datetime | None
+    completed_at: datetime | None
+    attempts: int
+    max_attempts: int
+    last_error: str | None
+    queue: str
+    run_at: datetime
+    lease: int
+    holds: int
+    crashes: int
+    key: str | None
+    finished_at: datetime | None
+    result: Json
+
+
+class JobPage(NamedTuple):
+    """Some jobs of a list, newest first, and where the next page begins (None: there is none)."""
+
+    jobs: list[JobRow]
+    next: UUID | None

@@ -1,0 +1,40 @@
+"""Names that go into columns or SQL, checked before they get there."""
+
+import re
+
+from treadle.words.errors import InvalidArgument
+
+SCHEMA = "treadle"
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}", re.ASCII)
+
+
+def schema_name(name: str) -> str:
+    """The schema's name, if it is a plain identifier."""
+    if not _IDENTIFIER.fullmatch(name) or name.lower().startswith("pg_") or name.lower() == "information_schema":
+        raise InvalidArgument(
+            f"schema must be a plain identifier (letters, digits and _, not starting with a digit or pg_, "
+            f"at most 63 characters), got {name!r}"
+        )
+    return name
+
+
+def text_within(value: str, limit: int, name: str) -> str:
+    """A text that fits its column."""
+    if not isinstance(value, str) or not 1 <= len(value) <= limit:
+        raise InvalidArgument(f"{name} must be a text of 1 to {limit} characters, got {_shown(value)}")
+    if "\x00" in value or not _is_unicode(value):
+        raise InvalidArgument(f"{name} must not contain NUL characters or half surrogate pairs, got {_shown(value)}")
+    return value
+
+
+def _is_unicode(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _shown(value: object) -> str:
+    text = ascii(value)
+    return text if len(text) <= 80 else f"{text[:60]}… ({len(text)} characters)"

@@ -1,0 +1,141 @@
+"""What may travel through the database, and back, unchanged.
+
+Checked before any SQL, so that a bad value never aborts the caller's transaction. PostgreSQL's jsonb has no NaN and
+no NUL character, UTF-8 has no lone surrogates, and Python reads no integer of more than 4,300 digits back: what
+slips through comes back changed, or not at all, and fails far from where it was made.
+"""
+
+import json
+import math
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+from treadle.words.errors import InvalidPayload, UndecodableJob
+
+# What the checks below accept. Not spelled out as a recursive type: a dict[str, int] would not be one.
+Json: TypeAlias = Any
+
+PAYLOAD_LIMIT = 256 * 1024
+DEPTH_LIMIT = 100
+# Python's default for reading an integer back (sys.set_int_max_str_digits), and a bit length surely below it.
+DIGITS_LIMIT = 4300
+_SURELY_FEW_BITS = 14_000
+
+ERROR_LIMIT = 16 * 1024
+
+
+def encode(value: Json, limit: int = PAYLOAD_LIMIT, name: str = "data") -> str:
+    """The value as JSON text, or InvalidPayload with the path of what cannot be stored."""
+    exact = _check(value, name, 0)
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False) if exact else _write(value)
+    # A character is at most four bytes: most payloads need not be encoded to be measured.
+    if len(text) * 4 > limit and (size := len(text.encode())) > limit:
+        raise InvalidPayload(
+            name,
+            f"{size:,} bytes of JSON, more than the limit of {limit:,}",
+            "put the large part elsewhere (a table, a file, an object store) and send a reference to it, "
+            "or raise payload_limit",
+        )
+    return text
+
+
+def decode(text: str) -> Json:
+    """JSON text from the database as a value."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UndecodableJob(f"the payload cannot be read back: {error}") from error
+
+
+def clean_error(error: object, limit: int = ERROR_LIMIT) -> str:
+    """A text that can always be stored: recording a failure must never itself fail."""
+    try:
+        text = str(error)
+        if isinstance(error, BaseException):
+            text = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    except Exception:  # an exception whose __str__ raises still has a class
+        text = f"{type(error).__name__} (its message could not be read)"
+    text = text.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")
+    if len(text) > limit:
+        half = limit // 2
+        text = f"{text[:half]}\n… {len(text) - 2 * half:,} characters left out …\n{text[-half:]}"
+    return text
+
+
+def _check(value: Json, path: str, depth: int) -> bool:
+    """Raise if the value cannot be stored; else say whether json.dumps writes it so that it comes back unchanged."""
+    if isinstance(value, str):
+        _check_text(value, path)
+        return True
+    if value is None or isinstance(value, bool):
+        return True
+    if isinstance(value, int):
+        if value.bit_length() > _SURELY_FEW_BITS and abs(value) >= 10**DIGITS_LIMIT:
+            raise InvalidPayload(
+                path,
+                f"an integer of more than {DIGITS_LIMIT:,} digits, which Python will not read back",
+                "send it as text",
+            )
+        return True
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise InvalidPayload(path, f"{value} is not a JSON number", "send null or a text instead")
+        # From 1e16 on, repr writes an exponent, and jsonb would give it back as an integer.
+        return abs(value) < 1e16
+    if depth >= DEPTH_LIMIT:
+        raise InvalidPayload(
+            path if len(path) <= 80 else f"{path[:40]}…{path[-30:]}",
+            f"nested more than {DEPTH_LIMIT} levels deep",
+            "flatten it, or send it as text",
+        )
+    if isinstance(value, dict):
+        exact = True
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise InvalidPayload(path, f"the key {key!r} is not a string", "JSON keys are strings: use str(…)")
+            _check_text(key, path)
+            exact = _check(item, f"{path}.{key}", depth + 1) and exact
+        return exact
+    if isinstance(value, list):
+        exact = True
+        for index, item in enumerate(value):
+            exact = _check(item, f"{path}[{index}]", depth + 1) and exact
+        return exact
+    kind = type(value).__name__
+    remedy = "use a list" if isinstance(value, tuple | set | frozenset) else "convert it to text or numbers first"
+    raise InvalidPayload(path, f"a value of type {kind} is not JSON and would not come back as it is", remedy)
+
+
+def _check_text(text: str, path: str) -> None:
+    if text.isascii():
+        if "\x00" not in text:
+            return
+    else:
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidPayload(
+                path,
+                f"{text[error.start]!r} at position {error.start} is half of a surrogate pair, not a character",
+                "decode the text properly, or send the bytes as base64",
+            ) from None
+        if "\x00" not in text:
+            return
+    raise InvalidPayload(
+        path,
+        f"a NUL character at position {text.index(chr(0))}, which PostgreSQL cannot store",
+        "remove it, or send the bytes as base64",
+    )
+
+
+def _write(value: Json) -> str:
+    """JSON in which large floats have a fraction, so that they are floats when they come back."""
+    if isinstance(value, dict):
+        return (
+            "{" + ",".join(f"{json.dumps(key, ensure_ascii=False)}:{_write(item)}" for key, item in value.items()) + "}"
+        )
+    if isinstance(value, list):
+        return "[" + ",".join(map(_write, value)) + "]"
+    if isinstance(value, float) and abs(value) >= 1e16:
+        return f"{Decimal(repr(float(value))):f}.0"
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,116 @@
+"""A real PostgreSQL for every test: one server for the run, one database per test, copied from a migrated template.
+
+TREADLE_TEST_URL names an external server (a role that may create databases); without it the embedded one is used.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg import Connection
+from psycopg.conninfo import make_conninfo
+
+from treadle import JobQueue, migrate
+from treadle.db.embedded import embedded_url, leave
+
+Connect = Callable[..., Connection[Any]]
+
+# Set by the process that the user started, read by the processes that it starts (xdist).
+SERVER = "TREADLE_TEST_SERVER"
+TEMPLATE = "TREADLE_TEST_TEMPLATE"
+_folder = Path(tempfile.gettempdir()) / f"treadle-tests-{os.getpid()}"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput"):
+        return
+    url = os.environ.get("TREADLE_TEST_URL")
+    if not url:
+        _folder.mkdir(mode=0o711)
+        url = embedded_url(_folder, settings={"fsync": "off", "max_connections": "200"})
+    template = f"treadle_template_{uuid4().hex[:8]}"
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"create database {template}")
+    migrate(make_conninfo(url, dbname=template))
+    os.environ[SERVER], os.environ[TEMPLATE] = url, template
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput") or SERVER not in os.environ:
+        return
+    with psycopg.connect(os.environ.pop(SERVER), autocommit=True) as connection:
+        connection.execute(f"drop database {os.environ.pop(TEMPLATE)} with (force)")
+    if _folder.exists():
+        leave(_folder)
+        shutil.rmtree(_folder)
+
+
+@pytest.fixture(autouse=True)
+def no_database_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TREADLE_DATABASE_URL", "DATABASE_URL", "TREADLE_SCHEMA"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def server_url() -> str:
+    return os.environ[SERVER]
+
+
+@pytest.fixture
+def empty_url(server_url: str) -> Iterator[str]:
+    """A database with nothing in it."""
+    yield from _database(server_url, "template0")
+
+
+@pytest.fixture
+def url(server_url: str) -> Iterator[str]:
+    """A database with the schema in it."""
+    yield from _database(server_url, os.environ[TEMPLATE])
+
+
+@pytest.fixture
+def connect(url: str) -> Iterator[Connect]:
+    """Opens connections to the test's database, with the queue's schema on the search path."""
+    opened: list[Connection[Any]] = []
+
+    def open_one(*, autocommit: bool = True) -> Connection[Any]:
+        connection = psycopg.connect(url, autocommit=autocommit, options="-c search_path=treadle,public")
+        opened.append(connection)
+        return connection
+
+    yield open_one
+    for connection in opened:
+        connection.close()
+
+
+@pytest.fixture
+def connection(connect: Connect) -> Connection[Any]:
+    return connect()
+
+
+@pytest.fixture
+def queue(url: str) -> Iterator[JobQueue]:
+    with JobQueue(url, "worker-1") as queue:
+        yield queue
+
+
+@pytest.fixture
+def other(url: str) -> Iterator[JobQueue]:
+    """A second worker on the same queue."""
+    with JobQueue(url, "worker-2") as queue:
+        yield queue
+
+
+def _database(server_url: str, template: str) -> Iterator[str]:
+    name = f"treadle_test_{uuid4().hex[:12]}"
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(f"create database {name} template {template}")
+    yield make_conninfo(server_url, dbname=name)
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(f"drop database {name} with (force)")
