@@ -1,0 +1,16 @@
+"""Waiting for the database to be in a state, instead of for time to pass."""
+
+import time
+from typing import Any
+
+from psycopg import Connection
+
+
+def until_blocked(monitor: Connection[Any], deadline: float = 10.0) -> None:
+    """Until some other connection to this database waits for a lock."""
+    end = time.monotonic() + deadline
+    while not monitor.execute(
+        "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+    ).fetchall():
+        assert time.monotonic() < end, "nobody came to wait for a lock"
+        time.sleep(0.005)
