@@ -1,0 +1,113 @@
+"""A process that uses the embedded PostgreSQL, and does what it is told on its standard input.
+
+usage: python embedded_user.py FOLDER [--user ID] [--packages FOLDER] [--fork-while-starting]
+
+It answers every command, and first of all its own start, with a line of JSON, and leaves at the end of
+its input.
+"""
+
+import argparse
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import psycopg
+
+from treadle.db.embedded import embedded_url, leave
+from treadle.words.errors import TreadleError
+
+Answer = dict[str, object]
+
+
+def join(folder: Path) -> Answer:
+    try:
+        url = embedded_url(folder, {"fsync": "off"})
+    except TreadleError as error:
+        return {"error": str(error)}
+    with psycopg.connect(url) as connection:
+        row = connection.execute(
+            "select current_setting('data_directory'), split_part(pg_read_file('postmaster.pid'), E'\\n', 1)::int"
+        ).fetchone()
+    assert row
+    return {"url": url, "data": row[0], "postmaster": row[1]}
+
+
+def fork() -> Answer:
+    child = os.fork()
+    if child == 0:
+        # Ended by SIGTERM the child runs its exit handlers, as a fork that returns from main does.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+        signal.pause()
+    return {"child": child}
+
+
+def fork_while_starting(folder: Path) -> Answer:
+    starting = threading.Thread(target=embedded_url, args=(folder, {"fsync": "off"}))
+    starting.start()
+    while not door_is_held(folder):
+        time.sleep(0.001)
+    forked = fork()
+    starting.join()
+    return {**join(folder), **forked}
+
+
+def door_is_held(folder: Path) -> bool:
+    try:
+        with (folder / "door").open("r+") as door:
+            fcntl.flock(door, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        pass
+    return False
+
+
+def obey(command: str, folder: Path) -> Answer:
+    match command:
+        case "join":
+            return join(folder)
+        case "leave":
+            leave(folder)
+            return {}
+        case "fork":
+            return fork()
+        case "spawn":
+            # close_fds=False: what the child inherits is then up to the file descriptors themselves.
+            return {"child": subprocess.Popen(["sleep", "600"], close_fds=False).pid}
+        case _:
+            raise ValueError(command)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--user", type=int)
+    parser.add_argument("--packages")
+    parser.add_argument("--fork-while-starting", action="store_true")
+    chosen = parser.parse_args()
+    if chosen.packages:
+        sys.path.insert(0, chosen.packages)
+    if chosen.user:
+        # What a connection imports has to be there before: the interpreter itself may be out of the
+        # reach of an ordinary user.
+        with contextlib.suppress(psycopg.Error):
+            psycopg.connect("host=/nowhere")
+        os.setgroups([])
+        os.setgid(chosen.user)
+        os.setuid(chosen.user)
+    first = fork_while_starting(chosen.folder) if chosen.fork_while_starting else join(chosen.folder)
+    print(json.dumps(first), flush=True)
+    for line in sys.stdin:
+        answer = obey(line.strip(), chosen.folder)
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()
