@@ -5,7 +5,7 @@ Each function is named for its statement in sql/queries. A JobRow is fenced by i
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import NamedTuple, TypeAlias, TypedDict, Unpack
+from typing import Any, NamedTuple, TypeAlias, TypedDict, Unpack
 from uuid import UUID
 
 from treadle.db.query import Query, Rows, statement
@@ -13,7 +13,7 @@ from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument, JobNotFound, LeaseLost, UndecodableJob, WrongStatus
 from treadle.words.job import JobPage, JobRow
 from treadle.words.naming import text_within
-from treadle.words.payload import PAYLOAD_LIMIT, Json, clean_error, decode, encode
+from treadle.words.payload import PAYLOAD_LIMIT, Json, clean_error, decode, encode, encode_many
 from treadle.words.priority import Priority
 from treadle.words.status import FINISHED, Status
 
@@ -54,7 +54,7 @@ def enqueue(
     shared = _enqueue_params(job_type, **options)
     params = {
         **shared,
-        "data": [encode(data, payload_limit)],
+        "data": encode(data, payload_limit),
         "keys": None if key is None else [text_within(key, 200, "key")],
     }
     return Query(statement("enqueue_jobs", schema), params, _first_column)
@@ -70,7 +70,7 @@ def enqueue_many(
 ) -> list[Query[list[UUID]]]:
     """All payloads are checked before the first query is made, so that one bad one enqueues nothing."""
     shared = _enqueue_params(job_type, **options)
-    texts = [encode(item, payload_limit, f"data[{nth}]") for nth, item in enumerate(data)]
+    texts = encode_many(data, payload_limit)
     names = None if keys is None else [None if key is None else text_within(key, 200, "key") for key in keys]
     if names is not None and len(names) != len(texts):
         raise InvalidArgument(f"keys must have one element per job, got {len(names)} for {len(texts)} jobs")
@@ -79,7 +79,7 @@ def enqueue_many(
             statement("enqueue_jobs", schema),
             {
                 **shared,
-                "data": texts[begin : begin + ENQUEUE_CHUNK],
+                "data": "\n".join(texts[begin : begin + ENQUEUE_CHUNK]),
                 "keys": None if names is None else names[begin : begin + ENQUEUE_CHUNK],
             },
             _first_column,
@@ -131,10 +131,10 @@ def complete_many(
         raise InvalidArgument(f"results must have one element per job, got {len(results)} for {len(jobs)} jobs")
     texts = None
     if results is not None:
-        texts = [
-            None if result is None else encode(result, payload_limit, f"results[{nth}]")
+        texts = "\n".join(
+            "" if result is None else encode(result, payload_limit, f"results[{nth}]")
             for nth, result in enumerate(results)
-        ]
+        )
 
     def lost(rows: Rows) -> list[JobRow]:
         if len(rows) == len(jobs):
@@ -143,9 +143,9 @@ def complete_many(
         return [job for job in jobs if job.id not in accepted]
 
     params = {
-        "ids": [job.id for job in jobs],
-        "leases": [job.lease for job in jobs],
-        "worker_ids": [job.worker_id for job in jobs],
+        "ids": ",".join([job.id.hex for job in jobs]),
+        "leases": ",".join([str(job.lease) for job in jobs]),
+        "worker_ids": "\n".join([job.worker_id or "" for job in jobs]),
         "results": texts,
     }
     return Query(statement("complete_jobs", schema), params, lost)
@@ -294,12 +294,12 @@ _STATUS, _DATA, _RESULT = (JobRow._fields.index(name) for name in ("status", "da
 _STATUSES = {status.value: status for status in Status}
 
 
-def _read_row(row: tuple[object, ...]) -> JobRow:
+def _read_row(row: tuple[Any, ...]) -> JobRow:
     values = list(row)
-    values[_STATUS] = _STATUSES[str(row[_STATUS])]
-    values[_DATA] = decode(str(row[_DATA]))
+    values[_STATUS] = _STATUSES[row[_STATUS]]
+    values[_DATA] = decode(row[_DATA])
     if row[_RESULT] is not None:
-        values[_RESULT] = decode(str(row[_RESULT]))
+        values[_RESULT] = decode(row[_RESULT])
     return JobRow._make(values)
 
 

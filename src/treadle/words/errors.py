@@ -13,6 +13,8 @@ class InvalidPayload(TreadleError, ValueError):
     def __init__(self, path: str, problem: str, remedy: str) -> None:
         super().__init__(f"{path}: {problem}; {remedy}")
         self.path = path
+        self.problem = problem
+        self.remedy = remedy
 
 
 class InvalidArgument(TreadleError, ValueError):

@@ -5,10 +5,12 @@ no NUL character, UTF-8 has no lone surrogates, and Python reads no integer of m
 slips through comes back changed, or not at all, and fails far from where it was made.
 """
 
-import json
 import math
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any, TypeAlias
+
+from pydantic_core import from_json, to_json
 
 from treadle.words.errors import InvalidPayload, UndecodableJob
 
@@ -26,8 +28,10 @@ ERROR_LIMIT = 16 * 1024
 
 def encode(value: Json, limit: int = PAYLOAD_LIMIT, name: str = "data") -> str:
     """The value as JSON text, or InvalidPayload with the path of what cannot be stored."""
-    exact = _check(value, name, 0)
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False) if exact else _write(value)
+    try:
+        text = to_json(value).decode() if _check(value, 0) else _write(value)
+    except _Refused as refused:
+        raise InvalidPayload(refused.path(name), refused.problem, refused.remedy) from None
     # A character is at most four bytes: most payloads need not be encoded to be measured.
     if len(text) * 4 > limit and (size := len(text.encode())) > limit:
         raise InvalidPayload(
@@ -39,11 +43,21 @@ def encode(value: Json, limit: int = PAYLOAD_LIMIT, name: str = "data") -> str:
     return text
 
 
+def encode_many(values: Iterable[Json], limit: int = PAYLOAD_LIMIT, name: str = "data") -> list[str]:
+    """Each value as JSON text; if one cannot be stored, InvalidPayload says which."""
+    texts: list[str] = []
+    try:
+        texts.extend(encode(value, limit, "") for value in values)
+    except InvalidPayload as refused:
+        raise InvalidPayload(f"{name}[{len(texts)}]{refused.path}", refused.problem, refused.remedy) from None
+    return texts
+
+
 def decode(text: str) -> Json:
     """JSON text from the database as a value."""
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
+        return from_json(text)
+    except ValueError as error:
         raise UndecodableJob(f"the payload cannot be read back: {error}") from error
 
 
@@ -62,51 +76,73 @@ def clean_error(error: object, limit: int = ERROR_LIMIT) -> str:
     return text
 
 
-def _check(value: Json, path: str, depth: int) -> bool:
-    """Raise if the value cannot be stored; else say whether json.dumps writes it so that it comes back unchanged."""
+class _Refused(Exception):
+    """Gathers the path of the offending value on its way up: a value that is fine pays nothing for its path."""
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.remedy = remedy
+        self.steps: list[str] = []
+
+    def path(self, name: str) -> str:
+        path = name + "".join(reversed(self.steps))
+        return path if len(path) <= 120 else f"{path[:60]}…{path[-50:]}"
+
+
+def _check(value: Json, depth: int) -> bool:
+    """Raise if the value cannot be stored; else say whether it comes back unchanged as json writes it."""
     if isinstance(value, str):
-        _check_text(value, path)
+        _check_text(value)
         return True
     if value is None or isinstance(value, bool):
         return True
     if isinstance(value, int):
         if value.bit_length() > _SURELY_FEW_BITS and abs(value) >= 10**DIGITS_LIMIT:
-            raise InvalidPayload(
-                path,
-                f"an integer of more than {DIGITS_LIMIT:,} digits, which Python will not read back",
-                "send it as text",
+            raise _Refused(
+                f"an integer of more than {DIGITS_LIMIT:,} digits, which Python will not read back", "send it as text"
             )
         return True
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise InvalidPayload(path, f"{value} is not a JSON number", "send null or a text instead")
+            raise _Refused(f"{value} is not a JSON number", "send null or a text instead")
         # From 1e16 on, repr writes an exponent, and jsonb would give it back as an integer.
         return abs(value) < 1e16
     if depth >= DEPTH_LIMIT:
-        raise InvalidPayload(
-            path if len(path) <= 80 else f"{path[:40]}…{path[-30:]}",
-            f"nested more than {DEPTH_LIMIT} levels deep",
-            "flatten it, or send it as text",
-        )
+        raise _Refused(f"nested more than {DEPTH_LIMIT} levels deep", "flatten it, or send it as text")
     if isinstance(value, dict):
-        exact = True
-        for key, item in value.items():
-            if not isinstance(key, str):
-                raise InvalidPayload(path, f"the key {key!r} is not a string", "JSON keys are strings: use str(…)")
-            _check_text(key, path)
-            exact = _check(item, f"{path}.{key}", depth + 1) and exact
-        return exact
+        return _check_dict(value, depth)
     if isinstance(value, list):
         exact = True
-        for index, item in enumerate(value):
-            exact = _check(item, f"{path}[{index}]", depth + 1) and exact
+        index = 0
+        try:
+            for index, item in enumerate(value):  # noqa: B007 - used where it stopped
+                exact = _check(item, depth + 1) and exact
+        except _Refused as refused:
+            refused.steps.append(f"[{index}]")
+            raise
         return exact
-    kind = type(value).__name__
     remedy = "use a list" if isinstance(value, tuple | set | frozenset) else "convert it to text or numbers first"
-    raise InvalidPayload(path, f"a value of type {kind} is not JSON and would not come back as it is", remedy)
+    raise _Refused(f"a value of type {type(value).__name__} is not JSON and would not come back as it is", remedy)
 
 
-def _check_text(text: str, path: str) -> None:
+def _check_dict(value: dict[Any, Json], depth: int) -> bool:
+    exact = True
+    key: Any
+    for key in value:
+        if not isinstance(key, str):
+            raise _Refused(f"the key {key!r} is not a string", "JSON keys are strings: use str(…)")
+        _check_text(key)
+    try:
+        for key, item in value.items():  # noqa: B007 - used where it stopped
+            exact = _check(item, depth + 1) and exact
+    except _Refused as refused:
+        refused.steps.append(f".{key}")
+        raise
+    return exact
+
+
+def _check_text(text: str) -> None:
     if text.isascii():
         if "\x00" not in text:
             return
@@ -114,15 +150,13 @@ def _check_text(text: str, path: str) -> None:
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            raise InvalidPayload(
-                path,
+            raise _Refused(
                 f"{text[error.start]!r} at position {error.start} is half of a surrogate pair, not a character",
                 "decode the text properly, or send the bytes as base64",
             ) from None
         if "\x00" not in text:
             return
-    raise InvalidPayload(
-        path,
+    raise _Refused(
         f"a NUL character at position {text.index(chr(0))}, which PostgreSQL cannot store",
         "remove it, or send the bytes as base64",
     )
@@ -131,11 +165,9 @@ def _check_text(text: str, path: str) -> None:
 def _write(value: Json) -> str:
     """JSON in which large floats have a fraction, so that they are floats when they come back."""
     if isinstance(value, dict):
-        return (
-            "{" + ",".join(f"{json.dumps(key, ensure_ascii=False)}:{_write(item)}" for key, item in value.items()) + "}"
-        )
+        return "{" + ",".join(f"{_write(key)}:{_write(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ",".join(map(_write, value)) + "]"
     if isinstance(value, float) and abs(value) >= 1e16:
         return f"{Decimal(repr(float(value))):f}.0"
-    return json.dumps(value, ensure_ascii=False)
+    return to_json(value).decode()

@@ -1,0 +1,182 @@
+"""Measures the queue against bare SQL on the same server, in interleaved rounds: `treadle bench` and benchmarks/.
+
+A ratio of two medians from one run says something on a noisy machine; a number of seconds does not.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from statistics import median
+from time import perf_counter
+from typing import Any
+from uuid import uuid4
+
+from treadle.db.migrations import connect, migrate
+from treadle.db.query import in_schema, statement
+from treadle.queue import JobQueue
+
+ROUNDS = 5
+
+# The same rows, made on the server: as fast as this table takes them.
+RAW_INSERT = """
+insert into treadle.jobs (job_type, priority, data, created_at, queue, run_at, max_attempts)
+select 'bench', 100, jsonb_build_object('n', n, 'path', '/tmp/picture.png'), now(), 'default',
+    clock_timestamp(), 3
+from generate_series(1, %(count)s) as n
+"""
+
+
+@dataclass
+class Measure:
+    """One thing measured two ways: jobs per second of ours and of the bare statements, round by round."""
+
+    name: str
+    target: float
+    ours: list[float] = field(default_factory=list)
+    bare: list[float] = field(default_factory=list)
+
+    @property
+    def ratio(self) -> float:
+        return median(self.ours) / median(self.bare)
+
+
+@dataclass
+class Costs:
+    """What one job costs the server from enqueue to completion, in batches of `batch`."""
+
+    batch: int
+    wal_bytes: float
+    statements: float
+    tuple_versions: float
+    transactions: float
+
+
+@dataclass
+class Report:
+    server: str
+    jobs: int
+    measures: list[Measure]
+    costs: list[Costs]
+    prune_rate: float
+
+
+def measure(url: str, jobs: int = 20_000, rounds: int = ROUNDS, said: Callable[[str], None] = lambda _: None) -> Report:
+    """Run everything in a schema of its own, which is dropped in the end."""
+    with _scratch_schema(url) as schema, connect(url) as bare, JobQueue(url, "bench", schema=schema) as queue:
+        server = bare.execute("show server_version").fetchone() or ("?",)
+        enqueueing = Measure("enqueue_many, against INSERT ... SELECT", 0.6)
+        working = [Measure(f"claim + complete in batches of {batch:,}", 0.8) for batch in (100, 1000)]
+        pruned: list[float] = []
+        for nth in range(rounds + 1):  # the first round warms up
+            said(f"round {nth} of {rounds}")
+            keep = nth > 0
+            _clear(bare, schema)
+            rate = _enqueue_bare(bare, schema, jobs)
+            enqueueing.bare += [rate] * keep
+            _clear(bare, schema)
+            rate = _enqueue_ours(queue, jobs)
+            enqueueing.ours += [rate] * keep
+            for work, batch in zip(working, (100, 1000), strict=True):
+                _fill(bare, schema, jobs)
+                rate = _work_bare(bare, schema, batch)
+                work.bare += [rate] * keep
+                _fill(bare, schema, jobs)
+                rate = _work_ours(queue, batch)
+                work.ours += [rate] * keep
+            begin = perf_counter()
+            pruned += [queue.prune("completed", 0) / (perf_counter() - begin)] * keep
+        costs = [_costs(bare, schema, queue, batch) for batch in (100, 1000)]
+        return Report(str(server[0]), jobs, [enqueueing, *working], costs, median(pruned))
+
+
+def _payloads(jobs: int) -> Iterator[dict[str, Any]]:
+    return ({"n": n, "path": "/tmp/picture.png"} for n in range(jobs))  # noqa: S108 - only a text
+
+
+def _enqueue_bare(bare: Any, schema: str, jobs: int) -> float:
+    begin = perf_counter()
+    bare.execute(in_schema(RAW_INSERT, schema).encode(), {"count": jobs})
+    return jobs / (perf_counter() - begin)
+
+
+def _enqueue_ours(queue: JobQueue, jobs: int) -> float:
+    payloads = list(_payloads(jobs))
+    begin = perf_counter()
+    queue.enqueue_many("bench", payloads)
+    return jobs / (perf_counter() - begin)
+
+
+def _work_bare(bare: Any, schema: str, batch: int) -> float:
+    """The statements that JobQueue runs, with nothing around them."""
+    claim = statement("claim_jobs", schema)
+    complete = in_schema("select treadle.complete_jobs(%s::uuid[], %s::bigint[], %s::varchar[])", schema).encode()
+    asked = {"worker_id": "bench", "job_types": ["bench"], "batch_size": batch, "queues": None}
+    id_at, lease_at = 0, 18
+    done = 0
+    begin = perf_counter()
+    while rows := bare.execute(claim, asked).fetchall():
+        ids = [row[id_at] for row in rows]
+        leases = [row[lease_at] for row in rows]
+        done += len(bare.execute(complete, [ids, leases, ["bench"] * len(ids)]).fetchall())
+    return done / (perf_counter() - begin)
+
+
+def _work_ours(queue: JobQueue, batch: int) -> float:
+    done = 0
+    begin = perf_counter()
+    while jobs := queue.claim(["bench"], batch):
+        queue.complete_many(jobs)
+        done += len(jobs)
+    return done / (perf_counter() - begin)
+
+
+def _costs(bare: Any, schema: str, queue: JobQueue, batch: int) -> Costs:
+    jobs = batch * 10
+    _clear(bare, schema)
+    before = _counters(bare, schema)
+    statements = 0
+    payloads = list(_payloads(jobs))
+    for first in range(0, jobs, batch):
+        queue.enqueue_many("bench", payloads[first : first + batch])
+        statements += 1
+    while claimed := queue.claim(["bench"], batch):
+        queue.complete_many(claimed)
+        statements += 2
+    after = _counters(bare, schema)
+    wal, versions, transactions = ((new - old) / jobs for old, new in zip(before, after, strict=True))
+    return Costs(batch, wal, statements / jobs, versions, transactions)
+
+
+def _counters(bare: Any, schema: str) -> tuple[float, float, float]:
+    """WAL position, tuples written and transactions, after the statistics have caught up."""
+    bare.execute("select pg_stat_force_next_flush()" if bare.info.server_version >= 150000 else "select pg_sleep(1)")
+    (wal, written), (committed,) = (
+        bare.execute(
+            """select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0'), n_tup_ins + n_tup_upd
+            from pg_stat_user_tables where schemaname = %s and relname = 'jobs'""",
+            [schema],
+        ).fetchone(),
+        bare.execute("select pg_snapshot_xmax(pg_current_snapshot())::text::numeric").fetchone(),
+    )
+    return float(wal), float(written), float(committed)
+
+
+def _fill(bare: Any, schema: str, jobs: int) -> None:
+    _clear(bare, schema)
+    _enqueue_bare(bare, schema, jobs)
+
+
+def _clear(bare: Any, schema: str) -> None:
+    bare.execute(in_schema("truncate treadle.jobs", schema).encode())
+    bare.execute(in_schema("vacuum analyze treadle.jobs", schema).encode())
+
+
+@contextmanager
+def _scratch_schema(url: str) -> Iterator[str]:
+    schema = f"treadle_bench_{uuid4().hex[:8]}"
+    migrate(url, schema)
+    try:
+        yield schema
+    finally:
+        with connect(url) as connection:
+            connection.execute(f'drop schema "{schema}" cascade'.encode())
