@@ -1,4 +1,4 @@
-"""A real PostgreSQL for every test: one server for the run, one database per test, copied from a migrated template.
+"""A real PostgreSQL for every test: one server for the run, one database per test process, emptied before each test.
 
 TREADLE_TEST_URL names an external server (a role that may create databases); without it the embedded one is used.
 """
@@ -68,10 +68,23 @@ def empty_url(server_url: str) -> Iterator[str]:
     yield from _database(server_url, "template0")
 
 
+@pytest.fixture(scope="session")
+def process_url() -> Iterator[str]:
+    yield from _database(os.environ[SERVER], os.environ[TEMPLATE])
+
+
 @pytest.fixture
-def url(server_url: str) -> Iterator[str]:
-    """A database with the schema in it."""
-    yield from _database(server_url, os.environ[TEMPLATE])
+def url(process_url: str) -> str:
+    """A database with the schema in it, and no jobs."""
+    with psycopg.connect(process_url, autocommit=True) as connection:
+        # What a failed test left open would hold locks.
+        connection.execute(
+            """select pg_terminate_backend(pid) from pg_stat_activity
+            where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'"""
+        )
+        connection.execute("truncate treadle.jobs, treadle.lanes, treadle.workers restart identity")
+        connection.execute("select setval('treadle.tick_clock', 0)")
+    return process_url
 
 
 @pytest.fixture

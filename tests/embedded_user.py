@@ -51,17 +51,17 @@ def fork() -> Answer:
 def fork_while_starting(folder: Path) -> Answer:
     starting = threading.Thread(target=embedded_url, args=(folder, {"fsync": "off"}))
     starting.start()
-    while not door_is_held(folder):
+    while not is_starting(folder):
         time.sleep(0.001)
     forked = fork()
     starting.join()
     return {**join(folder), **forked}
 
 
-def door_is_held(folder: Path) -> bool:
+def is_starting(folder: Path) -> bool:
     try:
-        with (folder / "door").open("r+") as door:
-            fcntl.flock(door, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with (folder / "server").open() as server:
+            fcntl.flock(server, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     except FileNotFoundError:

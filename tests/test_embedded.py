@@ -39,6 +39,7 @@ class User:
             [sys.executable, Path(__file__).with_name("embedded_user.py"), folder, *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            start_new_session=True,
             bufsize=0,  # an answer in a buffer would not wake up select
         )
         self.children: list[int] = []
@@ -161,7 +162,7 @@ def project() -> Iterator[Path]:
     project = Path(tempfile.mkdtemp(prefix="treadle-test-", dir="/tmp"))
     project.chmod(0o711)
     yield project
-    for lock in list(project.rglob("door")):
+    for lock in list(project.rglob("users")):
         clean_up(lock.parent)
     shutil.rmtree(project, ignore_errors=True)
 
@@ -205,6 +206,7 @@ def test_the_first_use_starts_a_server_in_a_private_folder(fresh: Path) -> None:
     assert one_value(url, "show unix_socket_permissions") == "0700"
     assert mode(fresh / "data") == 0o700
     assert mode(fresh / "data" / ".s.PGSQL.5432") == 0o700
+    assert mode(fresh / "data" / "server.log") == 0o600
     assert (fresh / ".gitignore").read_text() == "*\n"
 
 
@@ -225,8 +227,11 @@ def test_the_settings_count_for_the_server_that_starts(folder: Path) -> None:
 
 def test_settings_of_the_environment_are_not_for_this_server(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGPORT", "6543")
-    monkeypatch.setenv("PGDATA", "/nowhere")
-    assert one_value(embedded_url(folder, QUICK), "show port") == "5432"
+    monkeypatch.setenv("PGCLIENTENCODING", "latin1")
+    url = embedded_url(folder, QUICK)
+    assert one_value(url, "show port") == "5432"
+    monkeypatch.delenv("PGCLIENTENCODING")
+    assert one_value(url, "show client_encoding") == "UTF8"
 
 
 def test_one_line_says_which_server_is_used(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -319,6 +324,16 @@ def test_a_killed_user_leaves_the_server_to_the_next(folder: Path) -> None:
         wait_until_stopped(postmaster)
 
 
+def test_an_interrupt_from_the_keyboard_is_not_for_the_server(folder: Path) -> None:
+    with User(folder) as interrupted:
+        assert runs(interrupted.postmaster)  # it has started the server before the other comes
+        with User(folder) as other:
+            assert other.postmaster == interrupted.postmaster
+            os.killpg(interrupted.process.pid, signal.SIGINT)
+            interrupted.process.wait(SECONDS)
+            assert other.do("join")["postmaster"] == other.postmaster
+
+
 def test_a_killed_server_comes_back_with_its_data(folder: Path) -> None:
     with User(folder) as killed:
         with psycopg.connect(killed.start["url"]) as connection:
@@ -345,7 +360,8 @@ def test_a_server_that_is_still_dying_is_waited_for(folder: Path) -> None:
         os.kill(backend, signal.SIGSTOP)
         os.kill(user.postmaster, signal.SIGKILL)
         with User(folder) as following:
-            wait_until(lambda: held(folder / "door"), "the following process is at the door")
+            user.kill()
+            wait_until(lambda: held(folder / "users"), "the following process is about to start")
             os.kill(backend, signal.SIGCONT)
             assert following.postmaster != user.postmaster
 
@@ -376,18 +392,27 @@ def give_process_id(folder: Path, pid: int) -> None:
 def test_a_first_start_killed_half_way_is_begun_again(fresh: Path) -> None:
     with User(fresh) as killed:
         wait_until(lambda: any(fresh.glob("data.*/PG_VERSION")), "initdb is at work")
+        ask = ["pgrep", "-P", str(killed.process.pid), "initdb"]
+        initdb = int(subprocess.run(ask, capture_output=True, check=True).stdout)
+        os.kill(initdb, signal.SIGSTOP)
         killed.kill()
     assert not (fresh / "data").exists()
+    # Whoever comes next waits for the end of it, else the two would write and delete the same files.
+    assert held(fresh / "server")
+    os.kill(initdb, signal.SIGCONT)
     assert one_value(embedded_url(fresh, QUICK), "select 1") == 1
     assert not list(fresh.glob("data.*"))
 
 
 def test_a_failed_start_says_what_the_log_says(folder: Path) -> None:
-    with pytest.raises(EmbeddedFailed) as failure:
+    with pytest.raises(EmbeddedFailed, match="ended at its start") as failure:
         embedded_url(folder, {"shared_buffers": "plenty"})
     assert 'invalid value for parameter "shared_buffers": "plenty"' in str(failure.value)
     assert str(folder / "data" / "server.log") in str(failure.value)
+    # Nothing of the failure stays: the next start works, and its end is the end of the server.
     assert one_value(embedded_url(folder, QUICK), "select 1") == 1
+    leave(folder)
+    wait_until(lambda: not held(folder / "server"), "the server stops")
 
 
 def test_a_forked_child_does_not_stop_the_server_of_its_parent(folder: Path) -> None:
@@ -417,11 +442,11 @@ def test_a_subprocess_does_not_keep_the_server(folder: Path) -> None:
         wait_until_stopped(user.postmaster)
 
 
-def test_a_child_forked_during_the_start_does_not_block_the_door(fresh: Path) -> None:
+def test_a_child_forked_during_the_start_is_not_taken_for_the_server(fresh: Path) -> None:
     with User(fresh, "--fork-while-starting") as parent:
+        kill_server(parent)
         assert runs(parent.start["child"])
-        with User(fresh) as following:
-            assert following.postmaster == parent.postmaster
+        assert parent.do("join")["postmaster"] != parent.postmaster
 
 
 def test_a_path_too_long_for_a_socket_gets_a_short_one(project: Path) -> None:
@@ -445,6 +470,15 @@ def test_a_path_with_strange_letters_works(project: Path) -> None:
     sockets = Path(one_value(url, "show unix_socket_directories"))
     leave(folder)
     sockets.rmdir()
+
+
+def test_a_lock_that_is_a_link_is_refused(folder: Path) -> None:
+    (folder / "users").unlink()
+    (folder / "users").symlink_to(folder / "elsewhere")
+    with pytest.raises(EmbeddedFailed, match="users"):
+        embedded_url(folder, QUICK)
+    assert not (folder / "elsewhere").exists()
+    (folder / "users").unlink()
 
 
 @needs_root
@@ -500,16 +534,16 @@ def test_root_copies_the_binaries_if_the_account_cannot_reach_them(tmp_path: Pat
         (private / part.name).symlink_to(part)
     before = set(ELSEWHERE.glob("postgres-*"))
     try:
-        with User(folder, "--packages", str(private)) as first:
-            second = User(folder, "--packages", str(private))
-            with second:
-                assert second.postmaster == first.postmaster
+        options = ("--packages", str(private))
+        with User(folder, *options) as first, User(folder, *options) as second:
+            assert second.postmaster == first.postmaster
             (copy,) = set(ELSEWHERE.glob("postgres-*")) - before
             program = Path(f"/proc/{first.postmaster}/exe").readlink()
             assert program.is_relative_to(copy)
             assert copy.stat().st_uid == 0
             assert mode(copy) == 0o755
             first.exit()
+            second.exit()
         wait_until_stopped(first.postmaster)
         assert not list(ELSEWHERE.glob("postgres-*.*"))
     finally:

@@ -9,6 +9,7 @@ import pytest
 from psycopg import Connection
 
 from tests.conftest import Connect
+from tests.waiting import until_settled
 from treadle import JobQueue, LeaseLost, Status
 
 
@@ -71,7 +72,6 @@ def test_hole_4_a_wall_of_other_types_is_not_scanned(connection: Connection[Any]
 
 
 def test_hole_5_never_more_than_the_limit_with_stale_statistics(connection: Connection[Any]) -> None:
-    connection.execute("alter table jobs set (autovacuum_enabled = off)")
     connection.execute("insert into jobs (job_type, status) select 'old', 'completed' from generate_series(1, 20000)")
     connection.execute("analyze jobs")
     connection.execute("insert into jobs (job_type) select 'burst' from generate_series(1, 500)")
@@ -189,9 +189,7 @@ def test_settled_waits_for_every_transaction_that_may_still_commit_below_it(queu
         True,
     )
     late.rollback()
-    for _ in range(5):
-        connection.execute("select tick('0')")
-    assert connection.execute("select max(settled) > %s from lanes", inserted).fetchone() == (True,)
+    until_settled(connection, inserted[0])
 
 
 def test_a_retry_and_a_snooze_are_found_within_a_second(queue: JobQueue, connect: Connect) -> None:

@@ -8,8 +8,8 @@ declare
     v_below boolean;
 begin
     select
-        bool_or(lane.mark is null),
-        bool_or(arrived.oldest < lane.mark)
+        bool_or(lane.floor is null),
+        bool_or(arrived.oldest < lane.floor)
     into v_missing, v_below
     from (
         select fresh.queue, fresh.job_type, fresh.priority, min(fresh.run_at) as oldest
@@ -17,7 +17,7 @@ begin
         group by fresh.queue, fresh.job_type, fresh.priority
     ) as arrived
     left join lateral (
-        select max(lane.mark) as mark
+        select max(lane.floor) as floor
         from treadle.lanes as lane
         where lane.job_type = arrived.job_type
           and lane.queue = arrived.queue
@@ -45,15 +45,15 @@ begin
     -- Dated back by hand, or by a server clock that was set back.
     if v_below or not v_fresh then
         update treadle.jobs as job
-        set run_at = case when v_fresh then lane.mark else clock_timestamp() end
+        set run_at = case when v_fresh then lane.floor else clock_timestamp() end
         from new_jobs as fresh
         join (
-            select queue, job_type, priority, max(mark) as mark
+            select queue, job_type, priority, max(floor) as floor
             from treadle.lanes
             group by queue, job_type, priority
         ) as lane using (queue, job_type, priority)
         where job.id = fresh.id
-          and fresh.run_at < case when v_fresh then lane.mark else statement_timestamp() end;
+          and fresh.run_at < case when v_fresh then lane.floor else statement_timestamp() end;
     end if;
 
     return null;

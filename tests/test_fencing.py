@@ -1,0 +1,114 @@
+"""Only the holder of the newest claim may write: everybody else gets LeaseLost and changes nothing."""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from psycopg import Connection
+
+from treadle import JobQueue, JobRow, LeaseLost, Status
+
+WRITES: dict[str, Callable[[JobQueue, JobRow], object]] = {
+    "start": lambda queue, job: queue.start(job),
+    "progress": lambda queue, job: queue.progress(job, 50, "resizing"),
+    "complete": lambda queue, job: queue.complete(job, {"done": True}),
+    "fail": lambda queue, job: queue.fail(job, "broken"),
+    "fail for good": lambda queue, job: queue.fail(job, "broken", final=True),
+    "release": lambda queue, job: queue.release(job),
+    "snooze": lambda queue, job: queue.snooze(job, "1m"),
+    "cancel": lambda queue, job: queue.cancel(job, "broken"),
+}
+
+LOSSES: dict[str, Callable[[JobQueue, JobRow], object]] = {
+    "taken by the same worker": lambda queue, job: (queue.release(job.id), queue.claim(["a"])),
+    "given back": lambda queue, job: queue.release(job.id),
+    "cancelled": lambda queue, job: queue.cancel(job.id),
+    "completed": lambda queue, job: queue.complete(job.id),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("write", WRITES)
+def test_a_stale_holder_changes_nothing(queue: JobQueue, write: str, loss: str) -> None:
+    job_id = queue.enqueue("a")
+    (job,) = queue.claim(["a"])
+    LOSSES[loss](queue, job)
+    before = queue.get(job_id)
+    with pytest.raises(LeaseLost, match=f"{job_id} is no longer held under lease 1"):
+        WRITES[write](queue, job)
+    assert queue.get(job_id) == before
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_another_worker_with_the_same_number_changes_nothing(queue: JobQueue, other: JobQueue, write: str) -> None:
+    """After a failover to a standby that missed a claim, two workers may hold the same number."""
+    job_id = queue.enqueue("a")
+    (job,) = queue.claim(["a"])
+    before = queue.get(job_id)
+    with pytest.raises(LeaseLost):
+        WRITES[write](other, job._replace(worker_id="worker-2"))
+    assert queue.get(job_id) == before
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_the_holder_may_write(queue: JobQueue, write: str) -> None:
+    queue.enqueue("a")
+    (job,) = queue.claim(["a"])
+    WRITES[write](queue, job)
+
+
+def test_a_batch_refuses_only_what_was_lost(queue: JobQueue, other: JobQueue) -> None:
+    queue.enqueue_many("a", [{}] * 6)
+    jobs = queue.claim(["a"])
+    queue.cancel(jobs[0].id)
+    queue.release(jobs[1].id)
+    (taken,) = other.claim(["a"])
+    stranger = jobs[2]._replace(worker_id="somebody else")
+    lost = queue.complete_many([*jobs[:2], stranger, *jobs[3:]])
+    assert lost == [jobs[0], jobs[1], stranger]
+    assert queue.get(jobs[0].id).status == Status.CANCELLED
+    assert queue.get(jobs[1].id) == taken
+    assert queue.get(jobs[2].id).status == Status.CLAIMED
+    assert [queue.get(job.id).status for job in jobs[3:]] == [Status.COMPLETED] * 3
+    assert queue.complete_many(jobs[3:]) == jobs[3:], "a second outcome was accepted"
+
+
+def test_the_lease_grows_with_every_claim_and_with_nothing_else(queue: JobQueue, connection: Connection[Any]) -> None:
+    """A random walk through every transition. `attempts` goes back and forth; the lease only moves by claims."""
+    chance = random.Random(42)
+    job_id = queue.enqueue("a", max_attempts=1000)
+    claims = 0
+    for _ in range(300):
+        job = queue.get(job_id)
+        assert job.lease == claims
+        if job.status == Status.PENDING:
+            connection.execute("update jobs set run_at = clock_timestamp()")
+            claims += len(queue.claim(["a"]))
+        elif job.status in (Status.CLAIMED, Status.RUNNING):
+            WRITES[chance.choice(list(WRITES))](queue, job)
+        else:
+            queue.retry(job_id)
+    assert claims > 50
+
+
+def test_a_bare_id_is_not_fenced(queue: JobQueue, other: JobQueue) -> None:
+    job_id = queue.enqueue("a")
+    queue.claim(["a"])
+    other.complete(job_id)
+    assert queue.get(job_id).status == Status.COMPLETED
+
+
+def test_all_times_come_from_the_database(queue: JobQueue, connection: Connection[Any]) -> None:
+    """No statement carries a time of the client's clock: only spans, and run_at where the caller gives one."""
+    row = connection.execute("select clock_timestamp()").fetchone()
+    assert row
+    job_id = queue.enqueue("a", delay="0s")
+    (job,) = queue.claim(["a"])
+    queue.start(job)
+    queue.complete(job)
+    end = connection.execute("select clock_timestamp()").fetchone()
+    assert end
+    job = queue.get(job_id)
+    times = [row[0], job.created_at, job.claimed_at, job.started_at, job.completed_at, end[0]]
+    assert times == sorted(times)

@@ -1,0 +1,139 @@
+"""Highest priority first, then oldest first; each job to one claimer; never more than the limit."""
+
+import asyncio
+import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from psycopg import Connection
+
+from tests.conftest import Connect
+from treadle import JobQueue, JobRow, Status
+
+
+def test_order_across_many_types_and_priorities(queue: JobQueue) -> None:
+    chance = random.Random(7)
+    expected = []
+    for nth in range(300):
+        priority = chance.choice([30, 100, 100, 150])
+        job_id = queue.enqueue(f"type-{chance.randrange(12)}", priority=priority)
+        expected.append((-priority, nth, job_id))
+    expected.sort()
+    types = [f"type-{nth}" for nth in range(12)]
+    claimed: list[JobRow] = []
+    while batch := queue.claim(types, chance.randint(1, 17)):
+        claimed += batch
+    assert [job.id for job in claimed] == [job_id for *_, job_id in expected]
+
+
+def test_order_across_queues(queue: JobQueue) -> None:
+    first = queue.enqueue("a", queue="eu")
+    second = queue.enqueue("a", queue="us")
+    third = queue.enqueue("a")
+    assert [job.id for job in queue.claim(["a"], queues=["us", "default"])] == [second, third]
+    assert [job.id for job in queue.claim(["a"])] == [first]
+
+
+def test_rows_locked_by_another_are_passed_over_in_order(queue: JobQueue, connect: Connect) -> None:
+    """With several lanes at one priority, too: behind what is locked, the oldest comes next."""
+    ids = [queue.enqueue(f"type-{nth % 3}") for nth in range(60)]
+    locker = connect(autocommit=False)
+    locker.execute("select from jobs where id = any (%s) for update", [ids[:50]])
+    assert [job.id for job in queue.claim([f"type-{nth}" for nth in range(3)], 8)] == ids[50:58]
+
+
+def test_what_is_not_taken_is_not_locked(queue: JobQueue, connect: Connect) -> None:
+    """A claim in an open transaction holds back no job but its own, also where it looked at several lanes."""
+    ids = [queue.enqueue(f"type-{nth % 3}") for nth in range(9)]
+    holder = connect(autocommit=False)
+    types = "{type-0,type-1,type-2}"
+    assert len(holder.execute("select from claim_job_batch('x', %s, 2)", [types]).fetchall()) == 2
+    assert [job.id for job in queue.claim(["type-0", "type-1", "type-2"])] == ids[2:]
+
+
+def test_order_under_many_claimers(url: str, queue: JobQueue) -> None:
+    """A claim that began after another had ended never gets a job that the other should have had."""
+    for priority in (30, 100, 150):
+        for nth in range(5):
+            queue.enqueue_many(f"type-{nth}", [{}] * 150, priority=priority)
+    types = [f"type-{nth}" for nth in range(5)]
+    ticks = iter(range(10**9))
+    spans: list[tuple[int, int, list[JobRow]]] = []
+
+    def work(nth: int) -> None:
+        with JobQueue(url, f"worker-{nth}", pool_size=1) as mine:
+            while True:
+                begin = next(ticks)
+                batch = mine.claim(types, 7)
+                spans.append((begin, next(ticks), batch))
+                if not batch:
+                    return
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
+    assert sum(len(batch) for *_, batch in spans) == 2250
+    spans = sorted(span for span in spans if span[2])
+    for _, end, batch in spans:
+        assert all(one.priority >= two.priority for one, two in pairwise(batch))
+        lowest = min(job.priority for job in batch)
+        later = [job.priority for begin, _, others in spans if begin > end for job in others]
+        assert not later or max(later) <= lowest
+
+
+def test_no_job_is_claimed_twice_by_sync_and_async_claimers(url: str, queue: JobQueue) -> None:
+    """16 claimers, half of them async, 20,000 jobs: each claimed exactly once."""
+    total = 20_000
+    expected = set(queue.enqueue_many("a", [{}] * total))
+    claimed: list[Any] = []
+    guard = threading.Lock()
+
+    def sync_claimer(nth: int) -> None:
+        with JobQueue(url, f"sync-{nth}", pool_size=1) as mine:
+            while batch := mine.claim(["a"], 50):
+                with guard:
+                    claimed.extend((job.id, job.lease, job.attempts) for job in batch)
+
+    async def async_claimer(nth: int) -> None:
+        async with JobQueue(url, f"async-{nth}", pool_size=1) as mine:
+            while batch := await mine.aclaim(["a"], 50):
+                with guard:
+                    claimed.extend((job.id, job.lease, job.attempts) for job in batch)
+
+    async def async_claimers() -> None:
+        await asyncio.gather(*map(async_claimer, range(8)))
+
+    with ThreadPoolExecutor(9) as pool:
+        loop = pool.submit(asyncio.run, async_claimers())
+        list(pool.map(sync_claimer, range(8)))
+        loop.result()
+    assert len(claimed) == total
+    assert set(claimed) == {(job_id, 1, 1) for job_id in expected}
+    assert queue.counts()[Status.CLAIMED] == total
+
+
+PLANNER_SETTINGS = [
+    "enable_indexscan",
+    "enable_indexonlyscan",
+    "enable_bitmapscan",
+    "enable_nestloop",
+    "enable_hashjoin",
+    "enable_mergejoin",
+    "enable_seqscan",
+    "enable_tidscan",
+    "enable_material",
+    "enable_sort",
+]
+
+
+@pytest.mark.parametrize("setting", PLANNER_SETTINGS)
+def test_never_more_than_the_limit_with_any_planner_setting(connection: Connection[Any], setting: str) -> None:
+    connection.execute(f"set {setting} = off")
+    connection.execute("set plan_cache_mode = force_generic_plan")
+    connection.execute("insert into jobs (job_type) select 'type-' || n % 2 from generate_series(1, 300) as n")
+    for types in ("{type-0}", "{type-0,type-1}"):
+        rows = connection.execute("select id from claim_job_batch('w', %s, 10)", [types]).fetchall()
+        assert len(rows) == len(set(rows)) == 10
+    assert connection.execute("select count(*) from jobs where status = 'claimed'").fetchone() == (20,)
