@@ -137,7 +137,9 @@ def test_locked_rows_that_are_let_go_are_found_again(connect: Connect) -> None:
     locker = connect(autocommit=False)
     assert len(locker.execute("select from claim_job_batch('x', '{mine}', 400)").fetchall()) == 400
     connection.execute("select tick('0')")
-    late = connection.execute("select max(run_at) from (select run_at from jobs order by run_at limit 400) as t").fetchone()
+    late = connection.execute(
+        "select max(run_at) from (select run_at from jobs order by run_at limit 400) as t"
+    ).fetchone()
     assert late
     assert connection.execute("select floor > %s from lanes", late).fetchone() == (True,)
     locker.rollback()

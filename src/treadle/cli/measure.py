@@ -85,7 +85,7 @@ def measure(url: str, jobs: int = 20_000, rounds: int = ROUNDS, said: Callable[[
                 work.ours += [rate] * keep
             begin = perf_counter()
             pruned += [queue.prune("completed", 0) / (perf_counter() - begin)] * keep
-        costs = [_costs(bare, schema, queue, batch) for batch in (100, 1000)]
+        costs = [_costs(bare, schema, batch) for batch in (100, 1000)]
         return Report(str(server[0]), jobs, [enqueueing, *working], costs, median(pruned))
 
 
@@ -130,8 +130,9 @@ def _work_ours(queue: JobQueue, batch: int) -> float:
     return done / (perf_counter() - begin)
 
 
-def _costs(bare: Any, schema: str, queue: JobQueue, batch: int) -> Costs:
+def _costs(bare: Any, schema: str, batch: int) -> Costs:
     jobs = batch * 10
+    queue = JobQueue(bare, "bench", schema=schema)  # on this connection, so that its statistics can be flushed
     _clear(bare, schema)
     before = _counters(bare, schema)
     statements = 0

@@ -1,0 +1,97 @@
+"""The commands. A user's mistake is one sentence and exit code 1 (2 for wrong arguments), never a traceback."""
+
+import logging
+from typing import Any
+
+import click
+from rich.console import Console
+
+from treadle.cli.bench import show_bench
+from treadle.cli.demo import run_demo
+from treadle.db.migrations import migrate as apply_migrations
+from treadle.db.migrations import migration_sql
+from treadle.db.url import resolve
+from treadle.words.errors import TreadleError
+from treadle.words.naming import SCHEMA
+
+
+class Commands(click.Group):
+    def invoke(self, context: click.Context) -> Any:
+        try:
+            return super().invoke(context)
+        except TreadleError as error:
+            raise click.ClickException(str(error)) from error
+
+
+database_url = click.option(
+    "--database-url",
+    metavar="URL",
+    help="The database. [default: TREADLE_DATABASE_URL, else DATABASE_URL, else the embedded server]",
+)
+schema = click.option(
+    "--schema", envvar="TREADLE_SCHEMA", default=SCHEMA, show_default=True, help="The schema of the queue."
+)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="treadle", prog_name="treadle")
+def main() -> None:
+    """Treadle: a job queue for Python on PostgreSQL alone."""
+    logger = logging.getLogger("treadle")
+    if not logger.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(message)s"))
+        logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+
+
+@main.command()
+@click.option("--sql", "only_print", is_flag=True, help="Print what would run, for psql, and change nothing.")
+@database_url
+@schema
+def migrate(only_print: bool, database_url: str | None, schema: str) -> None:
+    """Bring the schema up to date.
+
+    Safe to run again, and from several machines at once.
+
+    \b
+    treadle migrate --database-url postgresql://localhost/app
+    treadle migrate --sql > treadle.sql
+    """
+    url = resolve(database_url).url
+    if only_print:
+        click.echo(migration_sql(url, schema), nl=False)
+        return
+    applied = apply_migrations(url, schema)
+    migrations = [name for name in applied if not name.endswith("()")]
+    functions = len(applied) - len(migrations)
+    if not applied:
+        click.echo(f"schema {schema} is up to date")
+        return
+    parts = migrations + ([f"{functions} functions"] if functions else [])
+    click.echo(f"schema {schema}: applied {', '.join(parts)}")
+
+
+@main.command()
+@click.option("--database-url", metavar="URL", help="The database. [default: the embedded server]")
+def demo(database_url: str | None) -> None:
+    """Watch the queue work: priorities, batches, progress, failures, recovery.
+
+    In a schema of its own, treadle_demo, which is made anew each time.
+    """
+    run_demo(Console(), database_url)
+
+
+@main.command()
+@click.option("--jobs", default=20_000, show_default=True, type=click.IntRange(1000, 1_000_000), help="Jobs a round.")
+@click.option(
+    "--rounds", default=5, show_default=True, type=click.IntRange(1, 100), help="Rounds, after one to warm up."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the raw figures as JSON.")
+@database_url
+def bench(jobs: int, rounds: int, as_json: bool, database_url: str | None) -> None:
+    """How fast is the queue here, next to bare SQL on the same server.
+
+    In a schema of its own, which is dropped in the end.
+    """
+    show_bench(Console(), resolve(database_url).url, jobs, rounds, as_json)
