@@ -114,7 +114,7 @@ def test_a_time_and_a_delay(queue: JobQueue) -> None:
     assert queue.get(queue.enqueue("a", run_at=moment)).run_at == moment
     assert queue.get(queue.enqueue("a", run_at=datetime(2000, 1, 1, tzinfo=UTC))).run_at.year > 2000
     with pytest.raises(InvalidArgument, match="time zone"):
-        queue.enqueue("a", run_at=datetime(2100, 1, 1))  # noqa: DTZ001
+        queue.enqueue("a", run_at=datetime(2100, 1, 1))
     with pytest.raises(InvalidArgument, match="not both"):
         queue.enqueue("a", run_at=moment, delay=1)
     for delay in (timedelta(hours=1), 3600, "1h", "60m", "3600s"):

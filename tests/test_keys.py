@@ -214,9 +214,8 @@ def test_order_per_key_under_many_claimers(url: str, queue: JobQueue) -> None:
             while len(problems) == 0:
                 batch = mine.claim(["a"], 20)
                 with guard:
-                    for job in batch:
-                        if running.setdefault(str(job.key), job.id) != job.id:
-                            problems.append(f"two of {job.key} at once")
+                    overlapping = [job.key for job in batch if running.setdefault(str(job.key), job.id) != job.id]
+                    problems.extend(f"two of {key} at once" for key in overlapping)
                 done = []
                 for job in batch:
                     fails = job.attempts == 1 and chance.random() < 0.1

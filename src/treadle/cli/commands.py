@@ -12,7 +12,7 @@ from treadle.db.migrations import migrate as apply_migrations
 from treadle.db.migrations import migration_sql
 from treadle.db.url import resolve
 from treadle.words.errors import TreadleError
-from treadle.words.naming import SCHEMA
+from treadle.words.naming import SCHEMA, schema_name
 
 
 class Commands(click.Group):
@@ -58,6 +58,7 @@ def migrate(only_print: bool, database_url: str | None, schema: str) -> None:
     treadle migrate --database-url postgresql://localhost/app
     treadle migrate --sql > treadle.sql
     """
+    schema_name(schema)
     url = resolve(database_url).url
     if only_print:
         click.echo(migration_sql(url, schema), nl=False)

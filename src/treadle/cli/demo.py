@@ -50,11 +50,11 @@ def run_demo(console: Console, url: str | None) -> None:
         queue.complete_many(first[:2])
         step("Two are completed.")
         failing = first[2]
-        queue.fail(failing, "the disk is full", delay=0)
+        queue.fail(failing, "disk full", delay=0)
         step("One failed: pending again, with its error. (By default it would wait a second.)")
         while queue.get(failing).status == Status.PENDING:
             (failing,) = queue.claim([failing.job_type], batch_size=1)
-            queue.fail(failing, "the disk is still full", delay=0)
+            queue.fail(failing, "disk full", delay=0)
         step("It failed until it was out of attempts.")
         queue.release(first[3])
         (held,) = lost.claim([first[3].job_type], batch_size=1)
@@ -71,8 +71,10 @@ def run_demo(console: Console, url: str | None) -> None:
 
 def show_jobs(console: Console, queue: JobQueue) -> None:
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for heading in ("job", "type", "priority", "status", "progress", "tries", "worker", "note"):
-        table.add_column(heading, no_wrap=True)
+    # Wide enough for what the demo shows, so that the columns stay where they are from step to step.
+    widths = {"job": 3, "type": 9, "priority": 8, "status": 9, "progress": 15, "tries": 5, "worker": 6, "note": 12}
+    for heading, width in widths.items():
+        table.add_column(heading, no_wrap=True, min_width=width)
     for number, job in enumerate(reversed(queue.list().jobs), start=1):
         table.add_row(
             f"#{number}",

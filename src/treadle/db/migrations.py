@@ -177,11 +177,13 @@ def _changed_functions(state: State, server_version: int, schema: str) -> Iterat
 
 def _state(connection: Connection[Any], schema: str) -> State | None:
     """None where there are no books."""
-    quoted = f'"{schema_name(schema)}"'
+    # From the catalog's rows, not by to_regclass: that may answer from the session's cache, which another run's
+    # commit, awaited at the lock, has not reached yet.
     found = connection.execute(
-        "select to_regclass(%s), to_regclass(%s)", [f"{quoted}.migrations", f"{quoted}.functions"]
-    ).fetchone()
-    if found is None or None in found:
+        "select from pg_tables where schemaname = %s and tablename in ('migrations', 'functions')",
+        [schema_name(schema)],
+    ).fetchall()
+    if len(found) < 2:
         return None
     versions = connection.execute(
         in_schema("select coalesce(max(version), 0) from treadle.migrations", schema).encode()

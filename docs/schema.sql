@@ -1,0 +1,233 @@
+-- Written by `make schema` from a migrated database; a test compares. Functions: src/treadle/sql/functions.
+
+CREATE SCHEMA treadle;
+
+COMMENT ON FUNCTION treadle.cancel_job(p_id uuid, p_reason text, p_lease bigint, p_worker_id character varying) IS 'Ends a job that has not ended yet; its holder, if it has one, loses the lease. False: it has ended already.';
+
+COMMENT ON FUNCTION treadle.new_id() IS 'A new time-ordered job id (uuid version 7).';
+
+
+SET default_tablespace = '';
+
+SET default_table_access_method = heap;
+
+CREATE TABLE treadle.jobs (
+    id uuid DEFAULT treadle.new_id() NOT NULL,
+    job_type character varying(50) NOT NULL,
+    priority integer DEFAULT 100 NOT NULL,
+    status character varying(20) DEFAULT 'pending'::character varying NOT NULL,
+    data jsonb DEFAULT '{}'::jsonb NOT NULL,
+    progress integer DEFAULT 0,
+    current_stage character varying(100),
+    events_count integer DEFAULT 0,
+    worker_id character varying(100),
+    claimed_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT now(),
+    started_at timestamp with time zone,
+    completed_at timestamp with time zone,
+    attempts integer DEFAULT 0,
+    max_attempts integer DEFAULT 3,
+    last_error text,
+    queue character varying(50) DEFAULT 'default'::character varying NOT NULL,
+    run_at timestamp with time zone NOT NULL,
+    lease bigint DEFAULT 0 NOT NULL,
+    holds smallint DEFAULT 0 NOT NULL,
+    crashes integer DEFAULT 0 NOT NULL,
+    key character varying(200),
+    seen_at timestamp with time zone,
+    finished_at timestamp with time zone,
+    result jsonb,
+    CONSTRAINT valid_status CHECK (((status)::text = ANY ((ARRAY['pending'::character varying, 'claimed'::character varying, 'running'::character varying, 'completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[])))
+)
+WITH (fillfactor='90', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_insert_scale_factor='0.05', autovacuum_analyze_scale_factor='0.02', autovacuum_vacuum_cost_delay='0');
+
+COMMENT ON TABLE treadle.jobs IS 'One row a job, from enqueue until it is pruned.';
+
+COMMENT ON COLUMN treadle.jobs.run_at IS 'Not before this time; also the place in its lane. Left out on insert it follows created_at.';
+
+COMMENT ON COLUMN treadle.jobs.lease IS 'Grows by one with every claim and with nothing else: the number that fences a holder''s writes.';
+
+COMMENT ON COLUMN treadle.jobs.holds IS 'What a pending job waits for besides its time, as bits: 1 = an earlier job with the same key. Only 0 can be claimed.';
+
+COMMENT ON COLUMN treadle.jobs.crashes IS 'How often it was recovered from a holder that went silent.';
+
+COMMENT ON COLUMN treadle.jobs.key IS 'Jobs with the same key run one at a time, in the order they were enqueued.';
+
+COMMENT ON COLUMN treadle.jobs.seen_at IS 'The holder''s last sign of life through this job, if it gave any.';
+
+COMMENT ON COLUMN treadle.jobs.finished_at IS 'When it became completed, failed or cancelled.';
+
+COMMENT ON FUNCTION treadle.claim_job_batch(p_worker_id character varying, p_job_types character varying[], p_batch_size integer) IS 'Claims up to p_batch_size pending jobs of the given types, highest priority first, then oldest: select * from "treadle".claim_job_batch(''worker-1'', ''{welcome}'').';
+
+COMMENT ON FUNCTION treadle.claim_jobs(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[]) IS 'Claims up to p_batch_size due jobs of the given types (in the given queues, or in all), highest priority first, then oldest.';
+
+COMMENT ON FUNCTION treadle.complete_job(p_id uuid, p_result jsonb, p_lease bigint, p_worker_id character varying) IS 'A job is done, with its result. False: the lease is lost, or the job has ended already.';
+
+COMMENT ON FUNCTION treadle.complete_jobs(p_ids uuid[], p_leases bigint[], p_worker_ids character varying[], p_results text[]) IS 'Completes claimed jobs, each fenced by its lease and worker, with results as JSON texts; returns the ids that were accepted.';
+
+COMMENT ON FUNCTION treadle.confirm_hold() IS 'Trigger: at commit, lets a job go that nobody will let go any more.';
+
+COMMENT ON FUNCTION treadle.enqueue(p_job_type character varying, p_data jsonb, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_key character varying, p_max_attempts integer) IS 'Enqueues one job and returns its id: select "treadle".enqueue(''welcome'', ''{"user_id": 7}'').';
+
+COMMENT ON FUNCTION treadle.enqueue_jobs(p_job_type character varying, p_data text[], p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_keys character varying[], p_max_attempts integer) IS 'Enqueues one job per element of p_data (JSON texts) and returns their ids in that order.';
+
+COMMENT ON FUNCTION treadle.enter_lane() IS 'Trigger: places a job that becomes claimable at or above its lane''s floor.';
+
+COMMENT ON FUNCTION treadle.fail_job(p_id uuid, p_error text, p_delay interval, p_final boolean, p_lease bigint, p_worker_id character varying) IS 'An attempt failed: the job is tried again after p_delay (by default a growing one), or has failed if that was its last attempt or p_final is true. False: the lease is lost, or the job has ended already.';
+
+COMMENT ON FUNCTION treadle.free_next() IS 'Trigger: when a job with a key ends, lets the next of its key go.';
+
+COMMENT ON FUNCTION treadle.heartbeat(p_worker_id character varying) IS 'A worker says that it is alive; its jobs are not stale while it does.';
+
+COMMENT ON FUNCTION treadle.is_head(p_key character varying, p_id uuid) IS 'Whether a job is the next of its key.';
+
+COMMENT ON FUNCTION treadle.prepare_job() IS 'Trigger: completes a job inserted by hand and holds it behind an earlier job with its key.';
+
+COMMENT ON FUNCTION treadle.prune_jobs(p_status character varying, p_age interval, p_limit integer, p_after timestamp with time zone, OUT pruned integer, OUT reached timestamp with time zone) IS 'Deletes up to p_limit jobs that ended with p_status longer than p_age ago; returns how many, and the time up to which it came.';
+
+COMMENT ON FUNCTION treadle.reads_fresh() IS 'Whether the transaction is READ COMMITTED: only then can it see what others just committed.';
+
+COMMENT ON FUNCTION treadle.recover_stale_jobs(p_timeout interval, p_now timestamp with time zone) IS 'Gives back the jobs of holders that were silent for longer than p_timeout; those without attempts left end as failed. Returns how many.';
+
+COMMENT ON FUNCTION treadle.register_lanes() IS 'Trigger: sees that the lanes of inserted jobs exist.';
+
+COMMENT ON FUNCTION treadle.release_job(p_id uuid, p_delay interval, p_lease bigint, p_worker_id character varying) IS 'A holder gives a job back without using an attempt: to its old place, or snoozed for p_delay. False: the lease is lost.';
+
+COMMENT ON FUNCTION treadle.report_progress(p_id uuid, p_progress integer, p_stage character varying, p_lease bigint, p_worker_id character varying) IS 'Progress from 0 to 100 and the stage of a running job; null leaves either as it is. False: the lease is lost.';
+
+COMMENT ON FUNCTION treadle.retry_delay(p_attempts integer) IS 'How long a job waits after its nth failed attempt, unless it is told otherwise.';
+
+COMMENT ON FUNCTION treadle.retry_job(p_id uuid) IS 'Runs an ended job again, with at least one more attempt. False: it has not ended.';
+
+COMMENT ON FUNCTION treadle.stamp_finish() IS 'Trigger: keeps finished_at true when a statement by hand ends or revives a job.';
+
+COMMENT ON FUNCTION treadle.start_job(p_id uuid, p_lease bigint, p_worker_id character varying) IS 'A claimed job begins to run. False: the lease is lost.';
+
+COMMENT ON FUNCTION treadle.take_jobs(p_worker_id character varying, p_now timestamp with time zone, p_places tid[]) IS 'Part of claim_jobs: marks locked rows as claimed.';
+
+COMMENT ON FUNCTION treadle.tick(p_interval interval) IS 'Upkeep of the lanes, for whoever claims to call about twice a second; returns how many lanes it changed, 0 if another tick was just made.';
+
+CREATE TABLE treadle.functions (
+    name text NOT NULL,
+    digest text NOT NULL,
+    applied_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+COMMENT ON TABLE treadle.functions IS 'The functions as they were last applied: a changed file is applied again.';
+
+CREATE TABLE treadle.horizon (
+    only_row boolean DEFAULT true NOT NULL,
+    era bigint DEFAULT 0 NOT NULL,
+    mark_xid xid8 DEFAULT '0'::xid8 NOT NULL,
+    CONSTRAINT horizon_only_row_check CHECK (only_row)
+)
+WITH (fillfactor='10');
+
+COMMENT ON TABLE treadle.horizon IS 'How far the transactions that might still commit an older job have ended; its row lock admits one tick at a time.';
+
+CREATE TABLE treadle.lanes (
+    id bigint NOT NULL,
+    queue character varying(50) NOT NULL,
+    job_type character varying(50) NOT NULL,
+    priority integer NOT NULL,
+    opened_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    floor timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+    settled timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+    mark timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+    mark_era bigint DEFAULT 0 NOT NULL,
+    close_era bigint
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='50', autovacuum_vacuum_cost_delay='0');
+
+COMMENT ON TABLE treadle.lanes IS 'The queue, job type and priority combinations that hold or held jobs, with where a claim starts to look.';
+
+COMMENT ON COLUMN treadle.lanes.floor IS 'Claims look from here on, while the last tick is fresh: a hint.';
+
+COMMENT ON COLUMN treadle.lanes.settled IS 'Nothing claimable lies below this, now or later: a fact. Claims start here when the tick is stale.';
+
+COMMENT ON COLUMN treadle.lanes.mark IS 'Becomes settled once every transaction that could not see it has ended.';
+
+COMMENT ON COLUMN treadle.lanes.mark_era IS 'The horizon''s era in which mark was written.';
+
+COMMENT ON COLUMN treadle.lanes.close_era IS 'The era in which an unused lane was given notice; it is deleted two eras later unless a job came.';
+
+ALTER TABLE treadle.lanes ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME treadle.lanes_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE treadle.migrations (
+    version integer NOT NULL,
+    name text NOT NULL,
+    applied_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+COMMENT ON TABLE treadle.migrations IS 'The migrations that were applied.';
+
+CREATE SEQUENCE treadle.tick_clock
+    START WITH 0
+    INCREMENT BY 1
+    MINVALUE 0
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE TABLE treadle.workers (
+    worker_id character varying(100) NOT NULL,
+    started_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    seen_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+)
+WITH (fillfactor='50');
+
+COMMENT ON TABLE treadle.workers IS 'Workers that send heartbeats: one row each, never a write per job.';
+
+ALTER TABLE ONLY treadle.functions
+    ADD CONSTRAINT functions_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY treadle.horizon
+    ADD CONSTRAINT horizon_pkey PRIMARY KEY (only_row);
+
+ALTER TABLE ONLY treadle.jobs
+    ADD CONSTRAINT jobs_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY treadle.lanes
+    ADD CONSTRAINT lanes_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY treadle.migrations
+    ADD CONSTRAINT migrations_pkey PRIMARY KEY (version);
+
+ALTER TABLE ONLY treadle.workers
+    ADD CONSTRAINT workers_pkey PRIMARY KEY (worker_id);
+
+CREATE INDEX idx_jobs_claimable ON treadle.jobs USING btree (queue, job_type, priority DESC, run_at) WHERE (((status)::text = 'pending'::text) AND (holds = 0) AND (attempts < max_attempts));
+
+CREATE INDEX idx_jobs_finished ON treadle.jobs USING btree (status, finished_at) WHERE ((status)::text = ANY ((ARRAY['completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[]));
+
+CREATE INDEX idx_jobs_key ON treadle.jobs USING btree (key, (
+CASE status
+    WHEN 'pending'::text THEN 1
+    ELSE 0
+END), id) WHERE ((key IS NOT NULL) AND ((status)::text = ANY ((ARRAY['pending'::character varying, 'claimed'::character varying, 'running'::character varying])::text[])));
+
+CREATE UNIQUE INDEX idx_jobs_key_running ON treadle.jobs USING btree (key) WHERE ((key IS NOT NULL) AND ((status)::text = ANY ((ARRAY['claimed'::character varying, 'running'::character varying])::text[])));
+
+CREATE INDEX idx_jobs_worker ON treadle.jobs USING btree (worker_id) WHERE ((status)::text = ANY ((ARRAY['claimed'::character varying, 'running'::character varying])::text[]));
+
+CREATE INDEX idx_lanes_type ON treadle.lanes USING btree (job_type, queue, priority);
+
+CREATE CONSTRAINT TRIGGER confirm_hold AFTER INSERT ON treadle.jobs DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((((new.holds)::integer & 1) = 1)) EXECUTE FUNCTION treadle.confirm_hold();
+
+CREATE TRIGGER enter_lane BEFORE UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((new.status)::text = 'pending'::text) AND (new.holds = 0) AND (new.attempts < new.max_attempts) AND (((old.status)::text <> 'pending'::text) OR (old.holds <> 0) OR (old.attempts >= old.max_attempts) OR (old.run_at > new.run_at) OR (((old.queue)::text <> (new.queue)::text) OR ((old.job_type)::text <> (new.job_type)::text) OR (old.priority <> new.priority))))) EXECUTE FUNCTION treadle.enter_lane();
+
+CREATE TRIGGER free_next AFTER UPDATE ON treadle.jobs FOR EACH ROW WHEN (((old.key IS NOT NULL) AND ((old.status)::text = ANY ((ARRAY['pending'::character varying, 'claimed'::character varying, 'running'::character varying])::text[])) AND ((new.status)::text = ANY ((ARRAY['completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[])))) EXECUTE FUNCTION treadle.free_next();
+
+CREATE TRIGGER free_next_deleted AFTER DELETE ON treadle.jobs FOR EACH ROW WHEN (((old.key IS NOT NULL) AND ((old.status)::text = ANY ((ARRAY['pending'::character varying, 'claimed'::character varying, 'running'::character varying])::text[])))) EXECUTE FUNCTION treadle.free_next();
+
+CREATE TRIGGER prepare_job BEFORE INSERT ON treadle.jobs FOR EACH ROW WHEN (((new.run_at IS NULL) OR (new.key IS NOT NULL))) EXECUTE FUNCTION treadle.prepare_job();
+
+CREATE TRIGGER register_lanes AFTER INSERT ON treadle.jobs REFERENCING NEW TABLE AS new_jobs FOR EACH STATEMENT EXECUTE FUNCTION treadle.register_lanes();
+
+CREATE TRIGGER stamp_finish BEFORE INSERT OR UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((new.status)::text = ANY ((ARRAY['completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[])) <> (new.finished_at IS NOT NULL))) EXECUTE FUNCTION treadle.stamp_finish();

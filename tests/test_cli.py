@@ -1,0 +1,101 @@
+"""The command line as a person uses it: as a process, with its exit code, and a sentence instead of a traceback."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from treadle.cli.commands import main
+
+
+def treadle(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [str(Path(sys.executable).parent / "treadle"), *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=120, check=False, env=os.environ | environment
+    )
+
+
+def test_migrate(empty_url: str) -> None:
+    first = treadle("migrate", "--database-url", empty_url)
+    assert (first.returncode, first.stderr) == (0, "")
+    assert first.stdout.startswith("schema treadle: applied 0001_jobs.sql, ")
+    assert treadle("migrate", TREADLE_DATABASE_URL=empty_url).stdout == "schema treadle is up to date\n"
+    assert treadle("migrate", "--sql", DATABASE_URL=empty_url).stdout == ""
+
+
+def test_migrate_prints_the_script(empty_url: str) -> None:
+    printed = treadle("migrate", "--sql", "--schema", "other", "--database-url", empty_url)
+    assert printed.returncode == 0
+    assert 'create schema if not exists "other"' in printed.stdout
+    assert "treadle." not in printed.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (
+            ["migrate", "--database-url", "postgresql://ada:secret@127.0.0.1:1/app"],
+            1,
+            "cannot reach PostgreSQL at 127.0.0.1:1/app",
+        ),
+        (
+            ["migrate", "--database-url", "postgresql://[half"],
+            1,
+            "the database URL cannot be read; expected postgresql://",
+        ),
+        (["migrate", "--database-url", "postgresql://127.0.0.1:1/app", "--schema", "a-b"], 1, "plain identifier"),
+        (["migrate", "--no-such-option"], 2, "No such option"),
+        (["no-such-command"], 2, "No such command"),
+        (["bench", "--jobs", "1"], 2, "1 is not in the range"),
+    ],
+)
+def test_a_mistake_is_a_sentence(arguments: list[str], code: int, message: str) -> None:
+    result = treadle(*arguments)
+    assert result.returncode == code
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert "secret" not in result.stderr
+
+
+def test_the_demo_shows_every_step(url: str) -> None:
+    result = treadle("demo", "--database-url", url)
+    assert (result.returncode, result.stderr) == (0, "")
+    for text in (
+        "Six jobs were enqueued",
+        "claimed a batch of four",
+        "resizing",
+        "completed",
+        "failed",
+        "was recovered",
+    ):
+        assert text in result.stdout
+    last = result.stdout.split("The rest is done.")[1]
+    assert last.count("completed") == 5
+    assert last.count("failed") == 1
+
+
+def test_bench_prints_its_figures(url: str) -> None:
+    result = treadle("bench", "--jobs", "1000", "--rounds", "1", "--json", "--database-url", url)
+    assert (result.returncode, result.stderr) == (0, "")
+    report = json.loads(result.stdout)
+    assert len(report["measures"]) == 3
+    # Counted, not timed: a job is written three times, and shares its statements with its batch.
+    for cost in report["costs"]:
+        assert cost["tuple_versions"] == 3
+        assert cost["statements"] == pytest.approx(3 / cost["batch"])
+        assert cost["transactions"] < 5 / cost["batch"]
+        assert cost["wal_bytes"] < 2500
+    shown = treadle("bench", "--jobs", "1000", "--rounds", "1", "--database-url", url)
+    assert "claim + complete in batches of 1,000" in shown.stdout
+
+
+def test_every_command_has_help_and_is_documented() -> None:
+    documented = (Path(__file__).parent.parent / "docs" / "command-line.md").read_text()
+    for name, command in main.commands.items():
+        assert command.help
+        assert f"treadle {name}" in documented
+        for option in command.params:
+            assert option.opts[0] in documented
