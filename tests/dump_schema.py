@@ -22,7 +22,7 @@ def dump(url: str) -> str:
     assert spec
     assert spec.origin
     pg_dump = Path(spec.origin).parent / "pginstall" / "bin" / "pg_dump"
-    command = [pg_dump, "--schema-only", "--schema=treadle", "--no-owner", "--no-privileges", url]
+    command = [str(pg_dump), "--schema-only", "--schema=treadle", "--no-owner", "--no-privileges", url]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     # Sections begin with a comment that names them.
     sections = re.split(r"\n--\n(?=-- Name: )", text)[1:]

@@ -20,8 +20,14 @@ WRITES: dict[str, Callable[[JobQueue, JobRow], object]] = {
     "cancel": lambda queue, job: queue.cancel(job, "broken"),
 }
 
+
+def take_again(queue: JobQueue, job: JobRow) -> None:
+    queue.release(job.id)
+    queue.claim(["a"])
+
+
 LOSSES: dict[str, Callable[[JobQueue, JobRow], object]] = {
-    "taken by the same worker": lambda queue, job: (queue.release(job.id), queue.claim(["a"])),
+    "taken by the same worker": take_again,
     "given back": lambda queue, job: queue.release(job.id),
     "cancelled": lambda queue, job: queue.cancel(job.id),
     "completed": lambda queue, job: queue.complete(job.id),

@@ -10,7 +10,7 @@ from psycopg import Connection
 
 from tests.conftest import Connect
 from tests.waiting import until_settled
-from treadle import JobQueue, LeaseLost, Status
+from treadle import JobQueue, JobRow, LeaseLost, Status
 
 
 def test_hole_1_a_stale_job_with_no_attempts_left_ends_as_failed_with_a_reason(
@@ -199,7 +199,7 @@ def test_a_retry_and_a_snooze_are_found_within_a_second(queue: JobQueue, connect
     queue.fail(failing, "again", delay=0)
     queue.snooze(snoozing, "10ms")
     begin = time.monotonic()
-    found = []
+    found: list[JobRow] = []
     while len(found) < 2:
         assert time.monotonic() - begin < 1.0
         found += queue.claim(["resize"])

@@ -333,7 +333,7 @@ def test_sync_methods_on_an_async_connection_say_what_to_use(url: str, connectio
     asyncio.run(main())
 
 
-def test_a_row_that_cannot_be_decoded_fails_alone(queue: JobQueue, connection: Connection[Any]) -> None:
+def test_a_row_that_cannot_be_decoded_fails_alone(queue: JobQueue, connection: Connection[Any], url: str) -> None:
     good = queue.enqueue_many("a", range(4))
     row = connection.execute(
         "insert into jobs (job_type, data) values ('a', to_jsonb(repeat('9', 5000)::numeric)) returning id"
@@ -349,7 +349,7 @@ def test_a_row_that_cannot_be_decoded_fails_alone(queue: JobQueue, connection: C
     connection.execute("update jobs set status = 'pending' where id = %s", row)
 
     async def claim() -> list[JobRow]:
-        async with JobQueue(connection.info.dsn) as other:
+        async with JobQueue(url) as other:
             return await other.aclaim(["a"])
 
     assert asyncio.run(claim()) == []

@@ -16,6 +16,7 @@ from tests.waiting import until_blocked
 from treadle import InvalidArgument, JobQueue, SchemaError, migrate
 from treadle.db import migrations
 from treadle.db.migrations import function_files, migration_files, migration_sql
+from treadle.db.query import in_schema
 
 
 def everything(url: str) -> list[Any]:
@@ -157,7 +158,7 @@ def test_anything_else_is_refused_before_it_reaches_sql(schema: str) -> None:
     with pytest.raises(InvalidArgument, match="schema must be a plain identifier"):
         JobQueue("postgresql://nobody@127.0.0.1:1/nothing", schema=schema)
     with pytest.raises(InvalidArgument, match="schema must be a plain identifier"):
-        migrations.in_schema("select from treadle.jobs", schema)
+        in_schema("select from treadle.jobs", schema)
 
 
 def test_two_schemas_do_not_see_each_other(empty_url: str) -> None:

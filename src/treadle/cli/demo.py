@@ -1,7 +1,7 @@
 """The demo: what a queue does, step by step, with the table after each."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 
 from rich.console import Console
 from rich.table import Table
@@ -10,7 +10,6 @@ from rich.text import Text
 from treadle.db.embedded import embedded_url
 from treadle.db.migrations import connect, migrate
 from treadle.queue import JobQueue
-from treadle.words.job import JobRow
 from treadle.words.priority import Priority
 from treadle.words.status import Status
 
@@ -31,42 +30,59 @@ def run_demo(console: Console, url: str | None) -> None:
     with connect(url) as connection:
         connection.execute(f"drop schema if exists {SCHEMA} cascade")
     migrate(url, SCHEMA)
-    with JobQueue(url, "ann", schema=SCHEMA) as queue, JobQueue(url, "bob", schema=SCHEMA) as lost:
-
-        def step(title: str) -> None:
-            console.print(f"\n[bold]{title}[/]")
-            show_jobs(console, queue)
-
-        _enqueue(queue)
-        step("Six jobs were enqueued, with three priorities.")
-        first = queue.claim(["thumbnail", "import", "mail"], batch_size=4)
-        step("Ann claimed a batch of four: highest priority first, then oldest.")
-        _work(
-            queue,
-            first[0],
-            ["reading", "resizing", "writing"],
-            lambda: step("Ann works on the first, and says how far it is."),
-        )
-        queue.complete_many(first[:2])
-        step("Two are completed.")
-        failing = first[2]
-        queue.fail(failing, "disk full", delay=0)
-        step("One failed: pending again, with its error. (By default it would wait a second.)")
-        while queue.get(failing).status == Status.PENDING:
-            (failing,) = queue.claim([failing.job_type], batch_size=1)
-            queue.fail(failing, "disk full", delay=0)
-        step("It failed until it was out of attempts.")
-        queue.release(first[3])
-        (held,) = lost.claim([first[3].job_type], batch_size=1)
-        lost.start(held)
-        step("Bob works on one, and is about to vanish.")
-        time.sleep(1.1)
-        count = queue.recover_stale_jobs("1s")
-        step(f"Bob was silent for a second: {count} job was recovered, for whoever comes next.")
-        while batch := queue.claim(["thumbnail", "import", "mail"], batch_size=10):
-            queue.complete_many(batch)
-        step("The rest is done.")
+    with JobQueue(url, "ann", schema=SCHEMA) as ann, JobQueue(url, "bob", schema=SCHEMA) as bob:
+        for title in steps(ann, bob):
+            show_step(console, title, ann)
     console.print("\nAll of this was plain PostgreSQL. README.md has the twenty lines of code.")
+
+
+def steps(ann: JobQueue, bob: JobQueue) -> Iterator[str]:
+    """Two workers and six jobs. Yields a sentence after each step, when the table is worth a look."""
+    everything = ["thumbnail", "import", "mail"]
+    ann.enqueue("mail", {"to": "ada@example.org"}, priority=Priority.BACKFILL)
+    ann.enqueue("import", {"file": "books.csv"}, max_attempts=2)
+    ann.enqueue("thumbnail", {"picture": 1}, priority=Priority.EXPLICIT)
+    ann.enqueue("thumbnail", {"picture": 2})
+    ann.enqueue("mail", {"to": "grace@example.org"}, priority=Priority.BACKFILL)
+    ann.enqueue("import", {"file": "films.csv"}, priority=Priority.EXPLICIT)
+    yield "Six jobs were enqueued, with three priorities."
+
+    first, second, third, fourth = ann.claim(everything, batch_size=4)
+    yield "Ann claimed a batch of four: highest priority first, then oldest."
+
+    ann.start(first)
+    ann.progress(first, 30, stage="reading")
+    ann.progress(first, 60, stage="resizing")
+    yield "Ann works on the first, and says how far it is."
+
+    ann.complete_many([first, second])
+    yield "Two are completed."
+
+    ann.fail(third, "disk full", delay=0)
+    yield "One failed: pending again, with its error. (By default it would wait a second.)"
+
+    while ann.get(third).status == Status.PENDING:
+        (third,) = ann.claim([third.job_type], batch_size=1)
+        ann.fail(third, "disk full", delay=0)
+    yield "It failed until it was out of attempts."
+
+    ann.release(fourth)
+    (fourth,) = bob.claim([fourth.job_type], batch_size=1)
+    bob.start(fourth)
+    yield "Bob works on one, and is about to vanish."
+
+    time.sleep(1.1)
+    count = ann.recover_stale_jobs("1s")
+    yield f"Bob was silent for a second: {count} job was recovered, for whoever comes next."
+
+    while batch := ann.claim(everything):
+        ann.complete_many(batch)
+    yield "The rest is done."
+
+
+def show_step(console: Console, title: str, queue: JobQueue) -> None:
+    console.print(f"\n[bold]{title}[/]")
+    show_jobs(console, queue)
 
 
 def show_jobs(console: Console, queue: JobQueue) -> None:
@@ -92,20 +108,3 @@ def show_jobs(console: Console, queue: JobQueue) -> None:
 def _bar(progress: int) -> Text:
     full = progress // 10
     return Text.assemble(("━" * full, "green"), ("─" * (10 - full), "dim"), f" {progress:3}%")
-
-
-def _enqueue(queue: JobQueue) -> None:
-    queue.enqueue("mail", {"to": "ada@example.org"}, priority=Priority.BACKFILL)
-    queue.enqueue("import", {"file": "books.csv"}, max_attempts=2)
-    queue.enqueue("thumbnail", {"picture": 1}, priority=Priority.EXPLICIT)
-    queue.enqueue("thumbnail", {"picture": 2})
-    queue.enqueue("mail", {"to": "grace@example.org"}, priority=Priority.BACKFILL)
-    queue.enqueue("import", {"file": "films.csv"}, priority=Priority.EXPLICIT)
-
-
-def _work(queue: JobQueue, job: JobRow, stages: list[str], show: Callable[[], None]) -> None:
-    queue.start(job)
-    for nth, stage in enumerate(stages, start=1):
-        queue.progress(job, 30 * nth, stage=stage)
-        if nth == 2:
-            show()

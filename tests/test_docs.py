@@ -1,0 +1,64 @@
+"""What the README and the examples show works, as it stands there."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from treadle import JobQueue
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+EXPECTED = {
+    "01_queue_by_hand.py": "picture 8: completed\npicture 7: completed\n",
+    "02_in_your_transaction.py": "[{'user': 1}]\n",
+    "03_order_per_key.py": "".join(f"account {name}: booking {n}\n" for n in (1, 2, 3) for name in ("ada", "grace")),
+}
+
+
+def run(code: list[str], url: str) -> str:
+    environment = os.environ | {"TREADLE_DATABASE_URL": url}
+    done = subprocess.run(
+        [sys.executable, *code], check=False, capture_output=True, text=True, timeout=60, env=environment
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: str(path.name))
+def test_examples(example: Path, url: str) -> None:
+    assert run([str(example)], url) == EXPECTED[example.name]
+
+
+def test_the_code_in_the_readme(url: str, queue: JobQueue) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert len(code.splitlines()) <= 26
+    run(["-c", code], url)
+    assert [job.data["picture"] for job in queue.list(status="completed", job_type="thumbnail").jobs] == [8, 7]
+
+
+def test_links_lead_somewhere() -> None:
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")]:
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_function_for_users_is_in_the_sql_page() -> None:
+    page = (ROOT / "docs" / "sql.md").read_text()
+    # Triggers and parts of other functions are nobody's to call.
+    inner = {"confirm_hold", "enter_lane", "free_next", "is_head", "new_id", "prepare_job", "reads_fresh"}
+    inner |= {"register_lanes", "retry_delay", "stamp_finish", "take_jobs"}
+    for path in (ROOT / "src" / "treadle" / "sql" / "functions").glob("*.sql"):
+        name = path.name.split(".")[0]
+        assert (f"`{name}(" in page) != (name in inner), name
+
+
+def test_every_method_is_in_the_queue_page() -> None:
+    page = (ROOT / "docs" / "queue.md").read_text()
+    for name in vars(JobQueue):
+        if not name.startswith(("_", "a")) and name != "worker_id":
+            assert f"{name}(" in page, name
