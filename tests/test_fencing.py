@@ -80,6 +80,14 @@ def test_a_batch_refuses_only_what_was_lost(queue: JobQueue, other: JobQueue) ->
     assert queue.complete_many(jobs[3:]) == jobs[3:], "a second outcome was accepted"
 
 
+def test_a_batch_refuses_what_the_same_worker_has_taken_again(queue: JobQueue) -> None:
+    queue.enqueue_many("a", [{}] * 2)
+    jobs = queue.claim(["a"])
+    take_again(queue, jobs[0])
+    assert queue.complete_many(jobs) == [jobs[0]]
+    assert queue.get(jobs[0]).status == Status.CLAIMED
+
+
 def test_the_lease_grows_with_every_claim_and_with_nothing_else(queue: JobQueue, connection: Connection[Any]) -> None:
     """A random walk through every transition. `attempts` goes back and forth; the lease only moves by claims."""
     chance = random.Random(42)

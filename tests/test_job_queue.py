@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -22,6 +23,7 @@ from treadle import (
     SchemaError,
     Status,
     WrongStatus,
+    migrate,
 )
 
 
@@ -394,3 +396,28 @@ def test_what_is_not_a_database_is_refused() -> None:
         JobQueue(7)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="cannot be read; expected postgresql://"):
         JobQueue("postgresql://[half").counts()
+
+
+def test_a_server_whose_default_is_repeatable_read(empty_url: str) -> None:
+    """Our own connections read what was just committed all the same: claimers beside each other need it."""
+    with psycopg.connect(empty_url, autocommit=True) as connection:
+        name = connection.info.dbname
+        connection.execute(f"alter database {name} set default_transaction_isolation = 'repeatable read'")
+    with ThreadPoolExecutor(4) as pool:
+        assert sum(map(bool, pool.map(migrate, [empty_url] * 4))) == 1
+    with JobQueue(empty_url) as queue:
+        queue.enqueue_many("a", range(2000), keys=[f"k{n % 100}" for n in range(2000)])
+
+        def work(_: int) -> int:
+            done = 0
+            while jobs := queue.claim(["a"], 20):
+                assert queue.complete_many(jobs) == []
+                done += len(jobs)
+            return done
+
+        with ThreadPoolExecutor(4) as pool:
+            done = sum(pool.map(work, range(4)))
+        while rest := queue.claim(["a"], 100):
+            done += len(rest)
+            queue.complete_many(rest)
+        assert done == 2000

@@ -37,12 +37,16 @@ def test_order_across_queues(queue: JobQueue) -> None:
     assert [job.id for job in queue.claim(["a"])] == [first]
 
 
-def test_rows_locked_by_another_are_passed_over_in_order(queue: JobQueue, connect: Connect) -> None:
+@pytest.mark.parametrize("lanes", [1, 3])
+def test_rows_locked_by_another_are_passed_over_in_order(queue: JobQueue, connect: Connect, lanes: int) -> None:
     """With several lanes at one priority, too: behind what is locked, the oldest comes next."""
-    ids = [queue.enqueue(f"type-{nth % 3}") for nth in range(60)]
-    locker = connect(autocommit=False)
+    ids = [queue.enqueue(f"type-{nth % lanes}") for nth in range(60)]
+    locker, claimer = connect(autocommit=False), connect()
     locker.execute("select from jobs where id = any (%s) for update", [ids[:50]])
-    assert [job.id for job in queue.claim([f"type-{nth}" for nth in range(3)], 8)] == ids[50:58]
+    claimer.execute("set lock_timeout = '2s'")
+    types = [f"type-{nth}" for nth in range(lanes)]
+    rows = claimer.execute("select id from claim_job_batch('w', %s, 8)", [types]).fetchall()
+    assert [row[0] for row in rows] == ids[50:58]
 
 
 def test_what_is_not_taken_is_not_locked(queue: JobQueue, connect: Connect) -> None:

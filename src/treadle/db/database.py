@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import psycopg
 from psycopg import AsyncConnection, Connection
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
@@ -151,6 +152,10 @@ class Database:
             else:
                 with connect(target.url) as connection:
                     check_schema(connection, self.schema)
+                    default = connection.execute("show default_transaction_isolation").fetchone()
+                if default != ("read committed",):
+                    # The queue's functions count on seeing what others have just committed.
+                    target = target._replace(url=_reading_committed(target.url))
             self._url = target.url
         return self._url
 
@@ -169,6 +174,11 @@ class Database:
             raise SchemaError(
                 f"schema {self.schema} does not fit this version of Treadle; run: treadle migrate"
             ) from error
+
+
+def _reading_committed(url: str) -> str:
+    options = conninfo_to_dict(url).get("options") or ""
+    return make_conninfo(url, options=f"{options} -c default_transaction_isolation=read\\ committed".strip())
 
 
 def _needs_transaction(connection: Connection[Any] | AsyncConnection[Any], queries: Sequence[Query[Result]]) -> bool:

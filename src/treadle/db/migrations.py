@@ -14,7 +14,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 import psycopg
-from psycopg import Connection
+from psycopg import Connection, IsolationLevel
 from psycopg.rows import tuple_row
 
 from treadle.db.query import in_schema, sql_text
@@ -108,9 +108,12 @@ def check_schema(connection: Connection[Any], schema: str) -> None:
 def connect(url: str) -> Connection[tuple[Any, ...]]:
     """A connection for set-up and checks, or DatabaseUnreachable without the password."""
     try:
-        return psycopg.connect(url, autocommit=True, connect_timeout=10, row_factory=tuple_row)
+        connection = psycopg.connect(url, autocommit=True, connect_timeout=10, row_factory=tuple_row)
     except psycopg.OperationalError as error:
         raise DatabaseUnreachable(f"cannot reach PostgreSQL at {described(url)}: {_reason(error, url)}") from None
+    # Whatever the server's default: what was awaited at a lock has to be seen after it.
+    connection.isolation_level = IsolationLevel.READ_COMMITTED
+    return connection
 
 
 @cache
