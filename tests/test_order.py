@@ -37,6 +37,12 @@ def test_order_across_queues(queue: JobQueue) -> None:
     assert [job.id for job in queue.claim(["a"])] == [first]
 
 
+def test_what_is_due_later_is_not_taken_where_a_priority_has_several_lanes(queue: JobQueue) -> None:
+    queue.enqueue("type-0", delay="1h")
+    queue.enqueue("type-1", delay="1h")
+    assert queue.claim(["type-0", "type-1"]) == []
+
+
 @pytest.mark.parametrize("lanes", [1, 3])
 def test_rows_locked_by_another_are_passed_over_in_order(queue: JobQueue, connect: Connect, lanes: int) -> None:
     """With several lanes at one priority, too: behind what is locked, the oldest comes next."""

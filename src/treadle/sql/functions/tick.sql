@@ -27,6 +27,7 @@ declare
     -- Rows locked by others move the floor only in such numbers: a small claim that rolls back is found at once.
     c_locked constant int := 100;
     c_unused constant interval := '1 day';
+    c_watched constant int := 200;
     v_now constant timestamptz := clock_timestamp();
     v_last timestamptz;
     v_era bigint;
@@ -83,64 +84,72 @@ begin
     for v_lane in
         with busy as materialized (
             -- Lanes that jobs have left since the last tick, by a sample of those jobs.
-            select recent.queue, recent.job_type, recent.priority
-            from (
-                (
-                    select job.queue, job.job_type, job.priority
-                    from treadle.jobs as job
-                    where job.status = 'completed'
-                      and job.finished_at >= v_last - c_margin
-                    order by job.finished_at desc
-                    limit 1000
-                )
-                union all
-                (
-                    select job.queue, job.job_type, job.priority
-                    from treadle.jobs as job
-                    where job.status = 'failed'
-                      and job.finished_at >= v_last - c_margin
-                    order by job.finished_at desc
-                    limit 1000
-                )
-                union all
-                (
-                    select job.queue, job.job_type, job.priority
-                    from treadle.jobs as job
-                    where job.status in ('claimed', 'running')
-                    limit 1000
-                )
-            ) as recent
-            group by recent.queue, recent.job_type, recent.priority
+            (
+                select job.queue, job.job_type, job.priority
+                from treadle.jobs as job
+                where job.status = 'completed'
+                  and job.finished_at >= v_last - c_margin
+                order by job.finished_at desc
+                limit 1000
+            )
+            union
+            (
+                select job.queue, job.job_type, job.priority
+                from treadle.jobs as job
+                where job.status = 'failed'
+                  and job.finished_at >= v_last - c_margin
+                order by job.finished_at desc
+                limit 1000
+            )
+            union
+            (
+                select job.queue, job.job_type, job.priority
+                from treadle.jobs as job
+                where job.status in ('claimed', 'running')
+                limit 1000
+            )
         ),
         lane as materialized (
             select
-                lane.queue,
-                lane.job_type,
-                lane.priority,
-                min(lane.id) as id,
-                array_agg(lane.id) as ids,
-                max(lane.opened_at) as opened_at,
-                max(lane.floor) as floor,
-                max(lane.settled) as settled,
-                max(lane.mark) as mark,
-                max(lane.mark_era) as mark_era,
-                case when bool_and(lane.close_era is not null) then max(lane.close_era) end as close_era,
-                count(*) > 1 as merge
-            from treadle.lanes as lane
-            group by lane.queue, lane.job_type, lane.priority
-        )
-        select
-            lane.*,
-            exists (
+                known.queue,
+                known.job_type,
+                known.priority,
+                min(known.id) as id,
+                array_agg(known.id) as ids,
+                max(known.opened_at) as opened_at,
+                max(known.floor) as floor,
+                max(known.settled) as settled,
+                max(known.mark) as mark,
+                max(known.mark_era) as mark_era,
+                case when bool_and(known.close_era is not null or known.busy) then max(known.close_era) end as close_era,
+                count(known.id) > 1 as merge,
+                bool_or(known.busy) as busy
+            from (
                 select
+                    lane.queue, lane.job_type, lane.priority, lane.id, lane.opened_at, lane.floor, lane.settled,
+                    lane.mark, lane.mark_era, lane.close_era, false as busy
+                from treadle.lanes as lane
+                union all
+                select
+                    busy.queue, busy.job_type, busy.priority, null, null, null, null, null, null, null, true
                 from busy
-                where busy.queue = lane.queue
-                  and busy.job_type = lane.job_type
-                  and busy.priority = lane.priority
-            ) as busy,
-            oldest.run_at as oldest,
-            free.run_at as free
-        from lane
+            ) as known
+            group by known.queue, known.job_type, known.priority
+            having count(known.id) > 0
+        ),
+        watched as materialized (
+            -- Where no job left and none can come late, there is little to look for: of thousands of such lanes,
+            -- some in turn.
+            select *
+            from lane
+            where lane.busy
+               or lane.merge
+               or lane.floor > lane.settled
+               or (lane.id + (extract(epoch from v_now) * 2)::bigint)
+                    % greatest(1, (select count(*) from lane) / c_watched) = 0
+        )
+        select lane.*, oldest.run_at as oldest, free.run_at as free
+        from watched as lane
         left join lateral (
             select job.run_at
             from treadle.jobs as job
