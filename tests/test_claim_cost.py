@@ -6,6 +6,7 @@ import pytest
 from psycopg import Connection, sql
 
 from tests.conftest import Connect
+from tests.waiting import until_settled
 
 LIMIT = 1.5
 MANY = 200_000
@@ -152,6 +153,5 @@ def test_an_idle_lane_is_not_written_by_ticks(connect: Connect) -> None:
     enqueue(connection, "mine", 10)
     enqueue(connection, "later", 10, ", p_delay => '1 day'")
     connection.execute("select pg_sleep(0.3)")
-    for _ in range(6):
-        connection.execute("select tick('0')")
+    until_settled(connection)
     assert [connection.execute("select tick('0')").fetchone() for _ in range(5)] == [(0,)] * 5

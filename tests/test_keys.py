@@ -140,6 +140,31 @@ def test_a_next_that_commits_while_the_head_is_ending_goes_unheld(queue: JobQueu
     assert ids(queue.claim(["a"])) == [successor]
 
 
+def test_the_head_ends_while_the_next_is_being_cancelled(queue: JobQueue, connect: Connect) -> None:
+    _, second, third = queue.enqueue_many("a", [1, 2, 3], keys=["k"] * 3)
+    (head,) = queue.claim(["a"])
+    canceller, monitor = connect(autocommit=False), connect()
+    canceller.execute("select cancel_job(%s)", [second])
+    ending = threading.Thread(target=queue.complete, args=[head])
+    ending.start()
+    until_blocked(monitor)
+    canceller.commit()
+    ending.join()
+    assert ids(queue.claim(["a"])) == [third], "the end of the head freed only the one that was being cancelled"
+
+
+def test_a_next_enqueued_on_an_old_snapshot_commits_after_the_head_has_ended(queue: JobQueue, connect: Connect) -> None:
+    queue.enqueue("a", key="k")
+    (head,) = queue.claim(["a"])
+    old = connect(autocommit=False)
+    old.execute("set transaction isolation level repeatable read")
+    old.execute("select from jobs")
+    queue.complete(head)
+    old.execute("select enqueue('a', p_key => 'k')")
+    old.commit()
+    assert len(queue.claim(["a"])) == 1
+
+
 def test_two_heads_from_two_open_transactions_do_not_run_at_once(queue: JobQueue, connect: Connect) -> None:
     one, two = connect(autocommit=False), connect(autocommit=False)
     one.execute("select enqueue('a', p_key => 'k')")

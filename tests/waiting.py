@@ -16,10 +16,12 @@ def until_blocked(monitor: Connection[Any], deadline: float = 10.0) -> None:
         time.sleep(0.005)
 
 
-def until_settled(connection: Connection[Any], moment: object, deadline: float = 60.0) -> None:
-    """Until ticks have settled the lanes past the moment: that waits for transactions in all of the server."""
+def until_settled(connection: Connection[Any], moment: object = None, deadline: float = 60.0) -> None:
+    """Until ticks have settled the lanes past the moment, or as far as they will go: that waits for transactions in
+    all of the server."""
     end = time.monotonic() + deadline
-    while connection.execute("select max(settled) > %s from lanes", [moment]).fetchone() != (True,):
+    condition = "max(settled) > %s" if moment else "bool_and(settled = floor and floor > %s)"
+    while connection.execute(f"select {condition} from lanes", [moment or "-infinity"]).fetchone() != (True,):
         assert time.monotonic() < end, "the lanes did not settle"
         connection.execute("select tick('0')")
         time.sleep(0.005)

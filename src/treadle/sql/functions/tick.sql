@@ -83,7 +83,8 @@ begin
 
     for v_lane in
         with busy as materialized (
-            -- Lanes that jobs have left since the last tick, by a sample of those jobs.
+            -- Lanes whose jobs have ended since the last tick, by a sample of those jobs. (Not by those that run:
+            -- under an old snapshot that index is full of dead entries, too.)
             (
                 select job.queue, job.job_type, job.priority
                 from treadle.jobs as job
@@ -99,13 +100,6 @@ begin
                 where job.status = 'failed'
                   and job.finished_at >= v_last - c_margin
                 order by job.finished_at desc
-                limit 1000
-            )
-            union
-            (
-                select job.queue, job.job_type, job.priority
-                from treadle.jobs as job
-                where job.status in ('claimed', 'running')
                 limit 1000
             )
         ),
@@ -208,8 +202,10 @@ begin
         then
             v_floor := least(coalesce(v_lane.free, v_now - c_margin), v_now - c_margin);
         -- A late commit, or jobs taken from the head: follow the oldest. An idle lane is left alone.
+        -- So is, but for once a minute, one whose jobs are all due later: they may be such as snooze again and again.
         elsif v_lane.oldest < v_lane.floor
             or v_lane.oldest <= v_now and v_lane.oldest > v_lane.floor
+            or v_lane.oldest > v_now and v_lane.floor < v_now - interval '1 minute'
             or v_lane.busy
         then
             v_floor := least(coalesce(v_lane.oldest, v_now - c_margin), v_now - c_margin);
