@@ -81,6 +81,8 @@ COMMENT ON FUNCTION treadle.heartbeat(p_worker_id character varying) IS 'A worke
 
 COMMENT ON FUNCTION treadle.is_head(p_key character varying, p_id uuid) IS 'Whether a job is the next of its key.';
 
+COMMENT ON FUNCTION treadle.keep_key() IS 'Trigger: refuses to change the key of a job that has not ended.';
+
 COMMENT ON FUNCTION treadle.prepare_job() IS 'Trigger: completes a job inserted by hand and holds it behind an earlier job with its key.';
 
 COMMENT ON FUNCTION treadle.prune_jobs(p_status character varying, p_age interval, p_limit integer, p_after timestamp with time zone, OUT pruned integer, OUT reached timestamp with time zone) IS 'Deletes up to p_limit jobs that ended with p_status longer than p_age ago; returns how many, and the time up to which it came.';
@@ -123,7 +125,7 @@ CREATE TABLE treadle.horizon (
 )
 WITH (fillfactor='10');
 
-COMMENT ON TABLE treadle.horizon IS 'How far the transactions that might still commit an older job have ended; its row lock admits one tick at a time.';
+COMMENT ON TABLE treadle.horizon IS 'How far the transactions that might still commit an older job have ended.';
 
 CREATE TABLE treadle.lanes (
     id bigint NOT NULL,
@@ -208,7 +210,7 @@ CREATE INDEX idx_jobs_finished ON treadle.jobs USING btree (status, finished_at)
 
 CREATE INDEX idx_jobs_key ON treadle.jobs USING btree (key, (
 CASE status
-    WHEN 'pending'::text THEN 1
+    WHEN 'pending'::text THEN (1 + ((holds)::integer & 1))
     ELSE 0
 END), id) WHERE ((key IS NOT NULL) AND ((status)::text = ANY ((ARRAY['pending'::character varying, 'claimed'::character varying, 'running'::character varying])::text[])));
 
@@ -220,11 +222,13 @@ CREATE INDEX idx_lanes_type ON treadle.lanes USING btree (job_type, queue, prior
 
 CREATE CONSTRAINT TRIGGER confirm_hold AFTER INSERT ON treadle.jobs DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((((new.holds)::integer & 1) = 1)) EXECUTE FUNCTION treadle.confirm_hold();
 
-CREATE TRIGGER enter_lane BEFORE UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((new.status)::text = 'pending'::text) AND (new.holds = 0) AND (new.attempts < new.max_attempts) AND (((old.status)::text <> 'pending'::text) OR (old.holds <> 0) OR (old.attempts >= old.max_attempts) OR (old.run_at > new.run_at) OR (((old.queue)::text <> (new.queue)::text) OR ((old.job_type)::text <> (new.job_type)::text) OR (old.priority <> new.priority))))) EXECUTE FUNCTION treadle.enter_lane();
+CREATE TRIGGER enter_lane BEFORE UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((new.status)::text = 'pending'::text) AND (new.holds = 0) AND (new.attempts < new.max_attempts) AND (((((old.status)::text = 'pending'::text) AND (old.holds = 0) AND (old.attempts < old.max_attempts)) IS NOT TRUE) OR (old.run_at > new.run_at) OR (((old.queue)::text <> (new.queue)::text) OR ((old.job_type)::text <> (new.job_type)::text) OR (old.priority <> new.priority))))) EXECUTE FUNCTION treadle.enter_lane();
 
-CREATE TRIGGER free_next AFTER UPDATE ON treadle.jobs FOR EACH ROW WHEN (((old.key IS NOT NULL) AND ((old.status)::text = ANY ((ARRAY['pending'::character varying, 'claimed'::character varying, 'running'::character varying])::text[])) AND ((new.status)::text = ANY ((ARRAY['completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[])))) EXECUTE FUNCTION treadle.free_next();
+CREATE TRIGGER free_next AFTER UPDATE ON treadle.jobs FOR EACH ROW WHEN (((old.key IS NOT NULL) AND (((old.holds)::integer & 1) = 0) AND ((old.status)::text = ANY ((ARRAY['pending'::character varying, 'claimed'::character varying, 'running'::character varying])::text[])) AND ((new.status)::text = ANY ((ARRAY['completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[])))) EXECUTE FUNCTION treadle.free_next();
 
-CREATE TRIGGER free_next_deleted AFTER DELETE ON treadle.jobs FOR EACH ROW WHEN (((old.key IS NOT NULL) AND ((old.status)::text = ANY ((ARRAY['pending'::character varying, 'claimed'::character varying, 'running'::character varying])::text[])))) EXECUTE FUNCTION treadle.free_next();
+CREATE TRIGGER free_next_deleted AFTER DELETE ON treadle.jobs FOR EACH ROW WHEN (((old.key IS NOT NULL) AND (((old.holds)::integer & 1) = 0) AND ((old.status)::text = ANY ((ARRAY['pending'::character varying, 'claimed'::character varying, 'running'::character varying])::text[])))) EXECUTE FUNCTION treadle.free_next();
+
+CREATE TRIGGER keep_key BEFORE UPDATE OF key ON treadle.jobs FOR EACH ROW WHEN ((((old.key)::text IS DISTINCT FROM (new.key)::text) AND ((old.status)::text = ANY ((ARRAY['pending'::character varying, 'claimed'::character varying, 'running'::character varying])::text[])))) EXECUTE FUNCTION treadle.keep_key();
 
 CREATE TRIGGER prepare_job BEFORE INSERT ON treadle.jobs FOR EACH ROW WHEN (((new.run_at IS NULL) OR (new.key IS NOT NULL))) EXECUTE FUNCTION treadle.prepare_job();
 

@@ -185,8 +185,9 @@ def test_recovering_by_hand(connection: Connection[Any]) -> None:
 
 
 def test_a_job_made_pending_by_hand_is_found_below_the_floor(connection: Connection[Any]) -> None:
-    first = insert(connection)
-    assert claim(connection) == [first]
+    first, second = insert(connection), insert(connection)
+    assert claim(connection) == [first, second]
+    connection.execute("update jobs set status = 'completed' where id = %s", [second])
     connection.execute("select pg_sleep(0.3)")
     until_settled(connection, "2020-01-01")
     connection.execute("update jobs set status = 'pending' where id = %s", [first])

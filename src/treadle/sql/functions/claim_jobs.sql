@@ -33,8 +33,10 @@ declare
     v_claimed int;
     v_seen int;
     v_after timestamptz;
+    v_tried tid[];
     v_places tid[];
     v_keyed boolean;
+    v_timeout text;
 begin
     if p_batch_size is null or p_batch_size < 1 then
         raise exception 'batch size must be at least 1, got %', coalesce(p_batch_size::text, 'null')
@@ -68,6 +70,7 @@ begin
         order by lane.priority desc
     loop
         v_after := '-infinity';
+        v_tried := '{}';
         loop
             v_room := v_wanted;
 
@@ -104,7 +107,8 @@ begin
                           and job.job_type = lane.job_type
                           and job.priority = v_level.priority
                           and job.run_at >= lane.start
-                          and job.run_at > v_after
+                          and job.run_at >= v_after
+                          and not job.ctid = any (v_tried)
                           and job.run_at <= v_now
                           and job.status = 'pending'
                           and job.holds = 0
@@ -116,6 +120,8 @@ begin
                     order by head.run_at
                     limit v_room
                 ) as head;
+
+                v_tried := v_tried || v_places;
 
                 select array_agg(picked.place)
                 into v_places
@@ -133,10 +139,14 @@ begin
             v_claimed := 0;
             if v_keyed then
                 begin
+                    -- Never wait long for another claimer that takes a job of one of these keys at this moment.
+                    v_timeout := current_setting('lock_timeout');
+                    perform set_config('lock_timeout', '50ms', true);
                     return query select * from treadle.take_jobs(p_worker_id, v_now, v_places);
                     get diagnostics v_claimed = row_count;
-                exception when unique_violation then
-                    -- Another claimer took a job of one of these keys at the same moment: leave the keys to it.
+                    perform set_config('lock_timeout', v_timeout, true);
+                exception when unique_violation or lock_not_available or deadlock_detected then
+                    -- Leave the keys to it.
                     v_places := array(
                         select job.ctid
                         from treadle.jobs as job

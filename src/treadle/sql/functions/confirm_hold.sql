@@ -1,8 +1,9 @@
 -- At commit of a job that was held behind its key: is there still somebody who will let it go?
 --
--- The job that it waits for may have ended since, in a transaction that could not see this one. So take a share
--- lock on any live job of the key: its end then waits for this commit, and sees it. A lock that cannot be had at
--- once may be that end; then do not wait, but go unheld: the claim passes over a job whose turn it is not.
+-- Whoever of a key is live and not held frees one that is, when it ends (free_next). The one that this job counts on may
+-- have ended since, in a transaction that could not see this one. So take a share lock on any that is live and not
+-- held: its end then waits for this commit, and sees it. A lock that cannot be had at once may be that end; then do
+-- not wait, but go unheld: the claim passes over a job whose turn it is not.
 create or replace function treadle.confirm_hold() returns trigger
 language plpgsql
 set enable_seqscan = off
@@ -12,7 +13,7 @@ begin
     from treadle.jobs as other
     where other.key = new.key
       and other.status in ('pending', 'claimed', 'running')
-      and other.id <> new.id
+      and case other.status when 'pending' then 1 + (other.holds & 1) else 0 end < 2
     limit 1
     for share skip locked;
 

@@ -41,9 +41,7 @@ create or replace trigger enter_lane
         and new.holds = 0
         and new.attempts < new.max_attempts
         and (
-            old.status <> 'pending'
-            or old.holds <> 0
-            or old.attempts >= old.max_attempts
+            (old.status = 'pending' and old.holds = 0 and old.attempts < old.max_attempts) is not true
             or old.run_at > new.run_at
             or (old.queue, old.job_type, old.priority) <> (new.queue, new.job_type, new.priority)
         )

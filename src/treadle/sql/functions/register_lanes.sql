@@ -8,7 +8,7 @@ declare
     v_below boolean;
 begin
     select
-        bool_or(lane.floor is null),
+        bool_or(lane.open is not true),
         bool_or(arrived.oldest < lane.floor)
     into v_missing, v_below
     from (
@@ -17,12 +17,11 @@ begin
         group by fresh.queue, fresh.job_type, fresh.priority
     ) as arrived
     left join lateral (
-        select max(lane.floor) as floor
+        select max(lane.floor) as floor, bool_or(lane.close_era is null) as open
         from treadle.lanes as lane
         where lane.job_type = arrived.job_type
           and lane.queue = arrived.queue
           and lane.priority = arrived.priority
-          and lane.close_era is null
     ) as lane on true;
 
     -- No "on conflict": it would wait for a stranger's uncommitted lane. A lane added twice is merged by the tick.
@@ -42,7 +41,8 @@ begin
            );
     end if;
 
-    -- Dated back by hand, or by a server clock that was set back.
+    -- Dated back by hand, or by a server clock that was set back. An old snapshot does not see the floor; it keeps
+    -- as far behind the clock as the floor does.
     if v_below or not v_fresh then
         update treadle.jobs as job
         set run_at = case when v_fresh then lane.floor else clock_timestamp() end
@@ -53,7 +53,7 @@ begin
             group by queue, job_type, priority
         ) as lane using (queue, job_type, priority)
         where job.id = fresh.id
-          and fresh.run_at < case when v_fresh then lane.floor else statement_timestamp() end;
+          and fresh.run_at < case when v_fresh then lane.floor else clock_timestamp() - interval '250 milliseconds' end;
     end if;
 
     return null;

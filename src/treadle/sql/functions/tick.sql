@@ -8,9 +8,10 @@
 --
 -- Why settled is a fact. Everybody who makes a job claimable takes a transaction number first, and only then reads
 -- the clock (new jobs) or the floor (jobs that come back), and goes no lower. A mark is a floor that a tick
--- committed. An era ends when all transactions older than its start have ended. So two eras after a mark was
--- written, every transaction is either over and visible to this tick, or younger than the mark and bound to stay
--- above it: the mark, or the oldest job still waiting below it, becomes settled.
+-- committed. A tick begins an era with a number of its own, taken when the tick before it had committed: who has a
+-- higher number sees that tick's floors. The next era begins when all lower numbers have ended. So two eras after a
+-- mark was written, every transaction is either over and visible to this tick, or bound to stay above the mark: the
+-- mark, or the oldest job still waiting below it, becomes settled.
 create or replace function treadle.tick(p_interval interval default '400 milliseconds') returns int
 language plpgsql
 set enable_seqscan = off
@@ -51,23 +52,29 @@ begin
         return 0;
     end if;
 
-    select horizon.era, horizon.mark_xid
-    into v_era, v_mark_xid
-    from treadle.horizon as horizon
-    for update skip locked;
+    -- One tick at a time, to its commit. Not a row lock: that would take a transaction number before it is had.
+    if not pg_try_advisory_xact_lock(hashtext('treadle tick'), hashoid('treadle.horizon'::regclass)) then
+        return 0;
+    end if;
 
-    if not found then
+    -- In a transaction that has written already, the number is too old to begin an era with.
+    if pg_current_xact_id_if_assigned() is not null then
         return 0;
     end if;
 
     v_own := pg_current_xact_id();
     v_snapshot := pg_current_snapshot();
+
+    select horizon.era, horizon.mark_xid
+    into v_era, v_mark_xid
+    from treadle.horizon as horizon;
+
     -- A mark from the future comes from a dump of another server; begin anew.
-    if pg_snapshot_xmin(v_snapshot) >= v_mark_xid or pg_snapshot_xmax(v_snapshot) < v_mark_xid then
+    if pg_snapshot_xmin(v_snapshot) > v_mark_xid or v_own < v_mark_xid then
         v_era := v_era + 1;
         update treadle.horizon
         set era = v_era,
-            mark_xid = pg_snapshot_xmax(v_snapshot);
+            mark_xid = v_own;
     end if;
 
     -- The numbers under which running transactions lock rows: those the snapshot lists, and those between its
@@ -214,6 +221,9 @@ begin
                 v_floor := greatest(v_floor, v_lane.floor);
             end if;
         end if;
+
+        -- Also if the clock was set back.
+        v_floor := greatest(v_floor, v_settled);
 
         if v_era >= v_mark_era + 2 then
             v_settled := greatest(v_settled, least(v_mark, v_lane.oldest));

@@ -65,9 +65,9 @@ create index idx_jobs_worker on treadle.jobs (worker_id)
 create index idx_jobs_finished on treadle.jobs (status, finished_at)
     where status in ('completed', 'failed', 'cancelled');
 
--- Serves order per key: who of a key runs, and who waits, oldest first. An expression instead of the status
--- itself, so that a look for "who runs" cannot be answered from idx_jobs_worker, which holds everybody's.
-create index idx_jobs_key on treadle.jobs (key, (case status when 'pending' then 1 else 0 end), id)
+-- Serves order per key: who of a key runs (0), waits for its turn (1) or is held (2), each oldest first. An expression
+-- instead of the status itself, so that a look for "who runs" cannot be answered from idx_jobs_worker, everybody's.
+create index idx_jobs_key on treadle.jobs (key, (case status when 'pending' then 1 + (holds & 1) else 0 end), id)
     where key is not null and status in ('pending', 'claimed', 'running');
 
 -- The fence under order per key: whatever path a job takes, two of a key never run at once.
@@ -103,14 +103,14 @@ comment on column treadle.lanes.close_era is 'The era in which an unused lane wa
 
 create index idx_lanes_type on treadle.lanes (job_type, queue, priority);
 
--- One row. An era ends when every transaction that was open at its start has ended.
+-- One row. An era ends when every transaction with a lower number than its mark has ended.
 create table treadle.horizon (
     only_row boolean primary key default true check (only_row),
     era      bigint not null default 0,
     mark_xid xid8 not null default '0'
 ) with (fillfactor = 10);
 
-comment on table treadle.horizon is 'How far the transactions that might still commit an older job have ended; its row lock admits one tick at a time.';
+comment on table treadle.horizon is 'How far the transactions that might still commit an older job have ended.';
 
 insert into treadle.horizon default values;
 
