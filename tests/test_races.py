@@ -214,7 +214,7 @@ def test_a_floor_never_falls_below_what_is_settled(queue: JobQueue, connect: Con
 
 
 def test_what_came_past_the_triggers_is_not_settled_over(queue: JobQueue, connect: Connect) -> None:
-    """Logical replication fires no triggers; what it brings may lie below the mark, but never below settled for long."""
+    """Logical replication fires no triggers: what it brings may lie below the mark."""
     connection = connect()
     come_and_go(queue)
     connection.execute(
