@@ -234,14 +234,23 @@ def test_settings_of_the_environment_are_not_for_this_server(folder: Path, monke
     assert one_value(url, "show client_encoding") == "UTF8"
 
 
+def test_a_queue_without_a_database_starts_one_and_brings_its_schema_up_to_date() -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="treadle-test-") as name:
+        Path(name).chmod(0o711)
+        code = "from treadle import JobQueue; q = JobQueue(); q.enqueue('a'); print(len(q.claim(['a'])))"
+        done = subprocess.run([sys.executable, "-c", code], cwd=name, check=False, capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (0, "1\n")
+        assert done.stderr.startswith(f"using the embedded PostgreSQL 18 in {name}/.treadle (set TREADLE_DATABASE_URL")
+        assert done.stderr.count("\n") == 1
+
+
 def test_one_line_says_which_server_is_used(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "treadle")
     embedded_url(folder, QUICK)
     embedded_url(folder)
     leave(folder)
     embedded_url(folder)
     line = f"using the embedded PostgreSQL 18 in {folder} (set TREADLE_DATABASE_URL to use your own)"
-    assert caplog.record_tuples == [("treadle", logging.INFO, line)]
+    assert caplog.record_tuples == [("treadle", logging.WARNING, line)]
 
 
 def test_threads_starting_at_once_find_one_server(fresh: Path) -> None:

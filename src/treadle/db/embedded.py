@@ -136,7 +136,8 @@ def _join(folder: Path, settings: Mapping[str, str]) -> str:
     if folder not in _announced:
         _announced.add(folder)
         remark = "set TREADLE_DATABASE_URL to use your own"
-        logger.info("using the embedded PostgreSQL %s in %s (%s)", version, server.home, remark)
+        # A warning, so that it is seen where nobody has set logging up.
+        logger.warning("using the embedded PostgreSQL %s in %s (%s)", version, server.home, remark)
     return server.url
 
 
@@ -148,10 +149,10 @@ def _leave(server: Server, users: int) -> None:
 
 
 def _stop_if_unused(server: Server) -> None:
-    with _alone(server.home / "users", wait=False) as unused:
+    with _alone(server.home / "users") as unused:
         if unused is None:
             return
-        with _alone(server.home / "server", wait=False) as stopped:
+        with _alone(server.home / "server") as stopped:
             if stopped is not None:  # and the process id in its file may by now be somebody else's
                 return
         done = _run(
@@ -175,7 +176,7 @@ def _ensure_running(server: Server, settings: Mapping[str, str]) -> int:
                 return connection.info.server_version // 10000
         except psycopg.OperationalError as error:
             answer = str(error).strip()
-        with _alone(server.home / "server", wait=False) as lock:
+        with _alone(server.home / "server") as lock:
             if lock is not None and started:
                 raise EmbeddedFailed(_failure(server, "ended at its start"))
             if lock is not None:
@@ -334,10 +335,10 @@ def _lock(path: Path, how: int) -> int:
 
 
 @contextmanager
-def _alone(path: Path, wait: bool = True) -> Iterator[int | None]:
-    """Hold a lock that nobody else holds; None if it is not free and not waited for."""
+def _alone(path: Path) -> Iterator[int | None]:
+    """Hold a lock that nobody else holds; None if it is not free."""
     try:
-        handle = _lock(path, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        handle = _lock(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         handle = None
     try:
