@@ -25,6 +25,7 @@ from treadle import (
     WrongStatus,
     migrate,
 )
+from treadle.db import jobs
 
 
 def test_a_job_from_enqueue_to_completion(queue: JobQueue) -> None:
@@ -228,6 +229,17 @@ def test_listing_by_filter_and_page(queue: JobQueue, other: JobQueue) -> None:
     assert [job.job_type for job in queue.list(queue="slow").jobs] == ["b"]
     assert len(queue.list(key="k", status=Status.PENDING).jobs) == 1
     assert queue.list(key="nobody").jobs == []
+
+
+def test_a_later_page_costs_no_more_than_the_first(queue: JobQueue, connection: Connection[Any]) -> None:
+    ids = queue.enqueue_many("a", range(20_000))
+    connection.execute("analyze jobs")
+    query = jobs.list_jobs(
+        "treadle", status=None, job_type="a", queue=None, worker_id=None, key=None, after=ids[100], limit=10
+    )
+    row = connection.execute(b"explain (analyze, buffers, format json) " + query.text, query.params).fetchone()
+    assert row
+    assert row[0][0]["Plan"]["Shared Hit Blocks"] < 30, row
 
 
 def test_counting(queue: JobQueue) -> None:

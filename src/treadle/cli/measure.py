@@ -11,8 +11,9 @@ from time import perf_counter
 from typing import Any
 from uuid import uuid4
 
+from treadle.db import jobs as queries
 from treadle.db.migrations import connect, migrate
-from treadle.db.query import in_schema, statement
+from treadle.db.query import in_schema
 from treadle.queue import JobQueue
 
 ROUNDS = 5
@@ -108,7 +109,7 @@ def _enqueue_ours(queue: JobQueue, jobs: int) -> float:
 
 def _work_bare(bare: Any, schema: str, batch: int) -> float:
     """The statements that JobQueue runs, with nothing around them."""
-    claim = statement("claim_jobs", schema)
+    claim = queries.claim(schema, "bench", ["bench"], batch, None).text
     complete = in_schema("select treadle.complete_jobs(%s::uuid[], %s::bigint[], %s::varchar[])", schema).encode()
     asked = {"worker_id": "bench", "job_types": ["bench"], "batch_size": batch, "queues": None}
     id_at, lease_at = 0, 18

@@ -5,6 +5,7 @@ Each function is named for its statement in sql/queries. A JobRow is fenced by i
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any, NamedTuple, TypeAlias, TypedDict, Unpack
 from uuid import UUID
 
@@ -20,6 +21,9 @@ from treadle.words.status import FINISHED, Status
 AnyJob: TypeAlias = JobRow | UUID | str
 
 ENQUEUE_CHUNK = 5000
+
+# What a JobRow is read from. JSON as text: it is decoded row by row, so that a bad one fails alone.
+_COLUMNS = ", ".join(f"{name}::text" if name in ("data", "result") else name for name in JobRow._fields)
 _MAX_INT = 2**31 - 1
 
 
@@ -94,7 +98,7 @@ def claim(
     if isinstance(job_types, str) or isinstance(queues, str):
         raise InvalidArgument(f"job_types and queues must be lists of texts, got {job_types!r} and {queues!r}")
     return Query(
-        statement("claim_jobs", schema),
+        _row_statement("claim_jobs", schema),
         {
             "worker_id": worker_id,
             "job_types": [text_within(name, 50, "job type") for name in job_types],
@@ -187,7 +191,7 @@ def get(schema: str, job: AnyJob) -> Query[JobRow]:
             raise JobNotFound(meant)
         return _read_row(rows[0])
 
-    return Query(statement("get_job", schema), {"id": meant}, read)
+    return Query(_row_statement("get_job", schema), {"id": meant}, read)
 
 
 def list_jobs(
@@ -204,10 +208,14 @@ def list_jobs(
     _within(limit, 1, 10_000, "limit")
     wanted = {"job_type": job_type, "queue": queue, "worker_id": worker_id, "key": key}
     filters = [f"and {column} = %({column})s" for column, value in wanted.items() if value is not None]
+    if after is not None:
+        filters.append("and id < %(after)s")
     if status is not None:
         # In the text, not as a parameter: a parameter cannot prove a partial index's condition.
         filters.append(f"and status = '{status_of(status)}'")
-    text = statement("list_jobs", schema).replace(b"/* filters */", "\n".join(filters).encode())
+    text = _row_statement("list_jobs", schema).replace(
+        b"/* and the filters that were asked for */", "\n".join(filters).encode()
+    )
 
     def read(rows: Rows) -> JobPage:
         jobs = [_read_row(row) for row in rows[:limit]]
@@ -267,6 +275,11 @@ def status_of(status: str) -> Status:
         return Status(status)
     except ValueError:
         raise InvalidArgument(f"status must be one of {', '.join(Status)}, got {status!r}") from None
+
+
+@cache
+def _row_statement(name: str, schema: str) -> bytes:
+    return statement(name, schema).replace(b"/* columns */", _COLUMNS.encode())
 
 
 def _fence(job: AnyJob) -> dict[str, object]:

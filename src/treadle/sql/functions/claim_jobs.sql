@@ -36,7 +36,6 @@ declare
     v_tried tid[];
     v_places tid[];
     v_keyed boolean;
-    v_timeout text;
 begin
     if p_batch_size is null or p_batch_size < 1 then
         raise exception 'batch size must be at least 1, got %', coalesce(p_batch_size::text, 'null')
@@ -139,12 +138,11 @@ begin
             v_claimed := 0;
             if v_keyed then
                 begin
-                    -- Never wait long for another claimer that takes a job of one of these keys at this moment.
-                    v_timeout := current_setting('lock_timeout');
+                    -- Never wait long for another claimer that takes a job of one of these keys at this moment. (The
+                    -- setting ends with the function, as those at its head do.)
                     perform set_config('lock_timeout', '50ms', true);
                     return query select * from treadle.take_jobs(p_worker_id, v_now, v_places);
                     get diagnostics v_claimed = row_count;
-                    perform set_config('lock_timeout', v_timeout, true);
                 exception when unique_violation or lock_not_available or deadlock_detected then
                     -- Leave the keys to it.
                     v_places := array(

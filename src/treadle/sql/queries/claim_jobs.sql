@@ -1,26 +1,2 @@
-select
-    id,
-    job_type,
-    priority,
-    status,
-    data::text,
-    progress,
-    current_stage,
-    events_count,
-    worker_id,
-    claimed_at,
-    created_at,
-    started_at,
-    completed_at,
-    attempts,
-    max_attempts,
-    last_error,
-    queue,
-    run_at,
-    lease,
-    holds,
-    crashes,
-    key,
-    finished_at,
-    result::text
+select /* columns */
 from treadle.claim_jobs(%(worker_id)s, %(job_types)s::varchar[], %(batch_size)s, %(queues)s::varchar[])

@@ -1,27 +1,3 @@
-select
-    id,
-    job_type,
-    priority,
-    status,
-    data::text,
-    progress,
-    current_stage,
-    events_count,
-    worker_id,
-    claimed_at,
-    created_at,
-    started_at,
-    completed_at,
-    attempts,
-    max_attempts,
-    last_error,
-    queue,
-    run_at,
-    lease,
-    holds,
-    crashes,
-    key,
-    finished_at,
-    result::text
+select /* columns */
 from treadle.jobs
 where id = %(id)s
