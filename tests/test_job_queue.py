@@ -281,6 +281,16 @@ def test_inside_the_callers_transaction(queue: JobQueue, connect: Connect) -> No
     assert queue.get(job_id).status == Status.PENDING
 
 
+def test_a_claim_makes_a_tick_on_its_own_pool_but_not_in_the_callers_transaction(
+    queue: JobQueue, connect: Connect
+) -> None:
+    connection = connect(autocommit=False)
+    JobQueue(connection).claim(["a"])
+    assert connection.execute("select last_value from tick_clock").fetchone() == (0,)
+    queue.claim(["a"])
+    assert connection.execute("select last_value > 0 from tick_clock").fetchone() == (True,)
+
+
 def test_a_refused_payload_leaves_the_callers_transaction_alive(connect: Connect) -> None:
     connection = connect(autocommit=False)
     queue = JobQueue(connection)

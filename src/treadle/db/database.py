@@ -6,6 +6,7 @@ the queue's writes are part of the caller's transaction.
 
 import asyncio
 import threading
+import weakref
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from typing import Any, TypeAlias
@@ -45,6 +46,7 @@ class Database:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening = asyncio.Lock()
         self._sync: SyncSource | None = None
+        self._close_pool: weakref.finalize[[], Database] | None = None
         self._async: AsyncSource | None = None
         self.owned = source is None or isinstance(source, str)
         if source is None or isinstance(source, str):
@@ -79,9 +81,9 @@ class Database:
 
     def close(self) -> None:
         """Close what is ours. The async pool needs aclose()."""
-        if self.owned and isinstance(self._sync, ConnectionPool):
-            self._sync.close()
-            self._sync = None
+        if self._close_pool:
+            self._close_pool()
+            self._sync = self._close_pool = None
 
     async def aclose(self) -> None:
         if self.owned and isinstance(self._async, AsyncConnectionPool):
@@ -131,6 +133,8 @@ class Database:
                 name="treadle",
             )
             pool.open()
+            # Also at exit: a pool that is left to the interpreter's end keeps it waiting for its threads.
+            self._close_pool = weakref.finalize(self, pool.close)
             return pool
 
     async def _aopen_pool(self) -> AsyncConnectionPool[Any]:
