@@ -121,11 +121,14 @@ CREATE TABLE treadle.horizon (
     only_row boolean DEFAULT true NOT NULL,
     era bigint DEFAULT 0 NOT NULL,
     mark_xid xid8 DEFAULT '0'::xid8 NOT NULL,
+    look_after timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
     CONSTRAINT horizon_only_row_check CHECK (only_row)
 )
 WITH (fillfactor='10');
 
 COMMENT ON TABLE treadle.horizon IS 'How far the transactions that might still commit an older job have ended.';
+
+COMMENT ON COLUMN treadle.horizon.look_after IS 'When a tick may look at the held jobs again.';
 
 CREATE TABLE treadle.lanes (
     id bigint NOT NULL,

@@ -105,12 +105,15 @@ create index idx_lanes_type on treadle.lanes (job_type, queue, priority);
 
 -- One row. An era ends when every transaction with a lower number than its mark has ended.
 create table treadle.horizon (
-    only_row boolean primary key default true check (only_row),
-    era      bigint not null default 0,
-    mark_xid xid8 not null default '0'
+    only_row   boolean primary key default true check (only_row),
+    era        bigint not null default 0,
+    mark_xid   xid8 not null default '0',
+    look_after timestamptz not null default '-infinity'
 ) with (fillfactor = 10);
 
 comment on table treadle.horizon is 'How far the transactions that might still commit an older job have ended.';
+
+comment on column treadle.horizon.look_after is 'When a tick may look at the held jobs again.';
 
 insert into treadle.horizon default values;
 
