@@ -67,6 +67,8 @@ COMMENT ON FUNCTION treadle.complete_jobs(p_ids uuid[], p_leases bigint[], p_wor
 
 COMMENT ON FUNCTION treadle.confirm_hold() IS 'Trigger: at commit, lets a job go that nobody will let go any more.';
 
+COMMENT ON FUNCTION treadle.drop_hold() IS 'Trigger: a job that is revived is not held behind its key.';
+
 COMMENT ON FUNCTION treadle.enqueue(p_job_type character varying, p_data jsonb, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_key character varying, p_max_attempts integer) IS 'Enqueues one job and returns its id: select "treadle".enqueue(''welcome'', ''{"user_id": 7}'').';
 
 COMMENT ON FUNCTION treadle.enqueue_jobs(p_job_type character varying, p_data text[], p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_keys character varying[], p_max_attempts integer) IS 'Enqueues one job per element of p_data (JSON texts) and returns their ids in that order.';
@@ -224,6 +226,8 @@ CREATE INDEX idx_jobs_worker ON treadle.jobs USING btree (worker_id) WHERE ((sta
 CREATE INDEX idx_lanes_type ON treadle.lanes USING btree (job_type, queue, priority);
 
 CREATE CONSTRAINT TRIGGER confirm_hold AFTER INSERT ON treadle.jobs DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((((new.holds)::integer & 1) = 1)) EXECUTE FUNCTION treadle.confirm_hold();
+
+CREATE TRIGGER drop_hold BEFORE UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((old.status)::text = ANY ((ARRAY['completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[])) AND ((new.status)::text = ANY ((ARRAY['pending'::character varying, 'claimed'::character varying, 'running'::character varying])::text[])) AND (((new.holds)::integer & 1) = 1))) EXECUTE FUNCTION treadle.drop_hold();
 
 CREATE TRIGGER enter_lane BEFORE UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((new.status)::text = 'pending'::text) AND (new.holds = 0) AND (new.attempts < new.max_attempts) AND (((((old.status)::text = 'pending'::text) AND (old.holds = 0) AND (old.attempts < old.max_attempts)) IS NOT TRUE) OR (old.run_at > new.run_at) OR (((old.queue)::text <> (new.queue)::text) OR ((old.job_type)::text <> (new.job_type)::text) OR (old.priority <> new.priority))))) EXECUTE FUNCTION treadle.enter_lane();
 

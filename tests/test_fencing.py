@@ -88,6 +88,15 @@ def test_a_batch_refuses_what_the_same_worker_has_taken_again(queue: JobQueue) -
     assert queue.get(jobs[0]).status == Status.CLAIMED
 
 
+def test_a_batch_with_two_claims_of_one_job_accepts_the_newer(queue: JobQueue) -> None:
+    queue.enqueue("a")
+    (old,) = queue.claim(["a"])
+    queue.release(old.id)
+    (new,) = queue.claim(["a"])
+    assert queue.complete_many([old, new]) == [old]
+    assert queue.get(new).status == Status.COMPLETED
+
+
 def test_the_lease_grows_with_every_claim_and_with_nothing_else(queue: JobQueue, connection: Connection[Any]) -> None:
     """A random walk through every transition. `attempts` goes back and forth; the lease only moves by claims."""
     chance = random.Random(42)

@@ -192,10 +192,33 @@ def test_a_claimer_does_not_wait_for_another_that_holds_a_job_of_the_key(queue: 
     first, second = two_heads(queue, connect)
     second.execute("set statement_timeout = '5s'")
     assert second.execute("select key from claim_job_batch('two', '{a}')").fetchall() == [(None,)]
-    assert second.execute("show lock_timeout").fetchone() == ("0",)
     first.commit()
     second.commit()
     assert queue.claim(["a"]) == []
+
+
+def test_a_claim_of_keys_leaves_the_callers_settings_alone(queue: JobQueue, connect: Connect) -> None:
+    queue.enqueue("a", key="k")
+    caller = connect(autocommit=False)
+    caller.execute("set local lock_timeout = '7s'")
+    assert len(caller.execute("select from claim_job_batch('w', '{a}')").fetchall()) == 1
+    assert caller.execute("show lock_timeout").fetchone() == ("7s",)
+
+
+def test_a_disputed_key_holds_back_no_other(queue: JobQueue, connect: Connect) -> None:
+    first, _ = two_heads(queue, connect)
+    queue.enqueue_many("a", range(5), keys=[f"other-{n}" for n in range(5)])
+    assert len(queue.claim(["a"])) == 6
+    first.rollback()
+
+
+def test_a_job_cancelled_while_it_was_held_and_retried_is_free(queue: JobQueue) -> None:
+    _, second = queue.enqueue_many("a", [1, 2], keys=["k"] * 2)
+    queue.cancel(second)
+    (head,) = queue.claim(["a"])
+    queue.complete(head)
+    queue.retry(second)
+    assert ids(queue.claim(["a"])) == [second]
 
 
 def test_two_claimers_that_see_different_heads_do_not_both_get_one(queue: JobQueue, connect: Connect) -> None:

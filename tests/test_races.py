@@ -9,19 +9,9 @@ import pytest
 from psycopg import Connection, errors
 
 from tests.conftest import Connect
+from tests.ledger import LOST
 from tests.waiting import until_blocked
 from treadle import JobQueue
-
-# Claimable jobs that no claim would look for: the invariant of the lanes, broken.
-LOST = """
-    select job.id, job.run_at, lane.settled
-    from jobs as job
-    left join (
-        select queue, job_type, priority, max(settled) as settled from lanes group by queue, job_type, priority
-    ) as lane using (queue, job_type, priority)
-    where job.status = 'pending' and job.holds = 0 and job.attempts < job.max_attempts
-      and (lane.settled is null or job.run_at < lane.settled)
-"""
 
 
 def assert_found(connection: Connection[Any], count: int = 1) -> None:

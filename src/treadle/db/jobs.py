@@ -143,8 +143,10 @@ def complete_many(
     def lost(rows: Rows) -> list[JobRow]:
         if len(rows) == len(jobs):
             return []
-        accepted = {row[0] for row in rows}
-        return [job for job in jobs if job.id not in accepted]
+        # If the same job was given twice, only the newer claim of it can have been accepted.
+        newest = {job.id: job.lease for job in sorted(jobs, key=lambda job: job.lease)}
+        accepted = {(row[0], newest[row[0]]) for row in rows}
+        return [job for job in jobs if (job.id, job.lease) not in accepted]
 
     params = {
         "ids": ",".join([job.id.hex for job in jobs]),

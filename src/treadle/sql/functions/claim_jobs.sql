@@ -35,7 +35,10 @@ declare
     v_after timestamptz;
     v_tried tid[];
     v_places tid[];
+    v_place tid;
+    v_taken int;
     v_keyed boolean;
+    v_timeout text;
 begin
     if p_batch_size is null or p_batch_size < 1 then
         raise exception 'batch size must be at least 1, got %', coalesce(p_batch_size::text, 'null')
@@ -136,24 +139,26 @@ begin
             end if;
 
             v_claimed := 0;
-            if v_keyed then
+            if v_keyed and v_places is not null then
+                -- Never wait long for another claimer that takes a job of one of these keys at this moment.
+                v_timeout := current_setting('lock_timeout');
+                perform set_config('lock_timeout', '50ms', true);
                 begin
-                    -- Never wait long for another claimer that takes a job of one of these keys at this moment. (The
-                    -- setting ends with the function, as those at its head do.)
-                    perform set_config('lock_timeout', '50ms', true);
                     return query select * from treadle.take_jobs(p_worker_id, v_now, v_places);
                     get diagnostics v_claimed = row_count;
                 exception when unique_violation or lock_not_available or deadlock_detected then
-                    -- Leave the keys to it.
-                    v_places := array(
-                        select job.ctid
-                        from treadle.jobs as job
-                        where job.ctid = any (v_places)
-                          and job.key is null
-                    );
-                    return query select * from treadle.take_jobs(p_worker_id, v_now, v_places);
-                    get diagnostics v_claimed = row_count;
+                    -- One by one then, and leave to the other what it takes.
+                    foreach v_place in array v_places loop
+                        begin
+                            return query select * from treadle.take_jobs(p_worker_id, v_now, array[v_place]);
+                            get diagnostics v_taken = row_count;
+                            v_claimed := v_claimed + v_taken;
+                        exception when unique_violation or lock_not_available or deadlock_detected then
+                            null;
+                        end;
+                    end loop;
                 end;
+                perform set_config('lock_timeout', v_timeout, true);
             elsif v_places is not null then
                 return query select * from treadle.take_jobs(p_worker_id, v_now, v_places);
                 get diagnostics v_claimed = row_count;

@@ -1,0 +1,89 @@
+"""What must hold of the tables at any moment, and what the threads of a storm know of their jobs."""
+
+import threading
+from collections import Counter
+from time import monotonic
+from typing import NamedTuple, TypeAlias
+from uuid import UUID
+
+from treadle import JobRow
+
+# Claimable jobs that no claim would look for: the invariant of the lanes, broken.
+LOST = """
+    select job.id, job.run_at, lane.settled
+    from jobs as job
+    left join (
+        select queue, job_type, priority, max(settled) as settled from lanes group by queue, job_type, priority
+    ) as lane using (queue, job_type, priority)
+    where job.status = 'pending' and job.holds = 0 and job.attempts < job.max_attempts
+      and (lane.settled is null or job.run_at < lane.settled)
+"""
+
+# What must not be there in any snapshot.
+BROKEN = {
+    "below settled, or without a lane": LOST,
+    "two of a key at once": """
+        select key, array_agg(id) from jobs
+        where key is not null and status in ('claimed', 'running') group by key having count(*) > 1""",
+    "a key that nobody will let go": """
+        select key, array_agg(id) from jobs
+        where key is not null and status in ('pending', 'claimed', 'running')
+        group by key having bool_and(status = 'pending' and holds & 1 = 1)""",
+}
+LEFT = """
+    select jobs.id, job_type, priority, status, holds, key, run_at::text, floor::text, settled::text
+    from jobs left join lanes using (queue, job_type, priority)
+    where status in ('pending', 'claimed', 'running') limit 20"""
+
+Outcome: TypeAlias = tuple[JobRow, str, float]
+
+
+class Enqueued(NamedTuple):
+    id: UUID
+    key: str | None
+    began: float
+
+
+class Ledger:
+    """What the threads know. Times are the caller's: a call took place between its begin and its return."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[UUID, tuple[Enqueued, float]] = {}  # and when they were committed
+        self.found: dict[UUID, float] = {}
+        self.ended: dict[UUID, float] = {}
+        self.claims: set[tuple[UUID, int]] = set()
+        self.outcomes: dict[tuple[UUID, int], str] = {}
+        self.counts: Counter[str] = Counter()
+        self.problems: list[str] = []
+        self.longest = 0.0
+        self.lock = threading.RLock()
+
+    def committed(self, made: list[Enqueued]) -> None:
+        now = monotonic()
+        with self.lock:
+            self.jobs.update({job.id: (job, now) for job in made})
+
+    def saw(self, rows: list[JobRow]) -> None:
+        now = monotonic()
+        with self.lock:
+            for row in rows:
+                self.found.setdefault(row.id, now)
+
+    def end(self, job_id: UUID, began: float) -> None:
+        with self.lock:
+            self.ended[job_id] = min(began, self.ended.get(job_id, began))
+
+    def claimed(self, rows: list[JobRow], outcomes: list[Outcome]) -> None:
+        """A claim was committed, and these outcomes were accepted."""
+        with self.lock:
+            for row in rows:
+                if (row.id, row.lease) in self.claims:
+                    self.problems.append(f"claimed twice under one lease: {row}")
+                self.claims.add((row.id, row.lease))
+            for row, outcome, began in outcomes:
+                if known := self.outcomes.get((row.id, row.lease)):
+                    self.problems.append(f"two outcomes of one claim, {known} and {outcome}: {row}")
+                self.outcomes[row.id, row.lease] = outcome
+                self.counts[outcome] += 1
+                if outcome in ("complete", "final"):
+                    self.end(row.id, began)

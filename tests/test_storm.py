@@ -1,0 +1,13 @@
+"""A short storm; for a long one: python -m tests.storm --seconds 600."""
+
+import pytest
+
+from tests.storm import Storm
+
+
+@pytest.mark.parametrize("seed", [7])
+def test_a_storm_breaks_no_promise(url: str, seed: int) -> None:
+    storm = Storm(url, seed)
+    ledger = storm.run(seconds=6)
+    assert ledger.problems == []
+    assert len(ledger.claims) > 100
