@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test check bench schema clean
+.PHONY: help demo test check bench storm schema clean
 
 help:               ## what there is to make
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/'
@@ -23,6 +23,9 @@ check: $(READY)     ## style, types and import layers
 
 bench: $(READY)     ## how fast is it here, as ratios to bare SQL
 	@$(BIN)/treadle bench
+
+storm: $(READY)     ## a minute of random concurrency against every promise; SECONDS=600 for longer
+	@$(BIN)/python -m tests.storm --seconds $(or $(SECONDS),60)
 
 schema: $(READY)    ## write schema.sql anew after a migration or function changed
 	@$(BIN)/python -m tests.dump_schema

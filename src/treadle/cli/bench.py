@@ -44,7 +44,7 @@ def show(console: Console, report: Report) -> None:
     speed.add_row("prune", f"{report.prune_rate:,.0f}")
     console.print(speed)
     console.print()
-    costs = Table("per job, from enqueue to completion", box=None, pad_edge=False)
+    costs = Table("per job, all its life", box=None, pad_edge=False)
     for heading in ("WAL bytes", "statements", "transactions", "row versions"):
         costs.add_column(heading, justify="right")
     for cost in report.costs:
