@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from psycopg import Connection, sql
 
+from tests.buffers import claim_buffers
 from tests.conftest import Connect
 from tests.waiting import until_settled
 
@@ -15,15 +16,7 @@ MANY = 200_000
 def cost(connection: Connection[Any]) -> int:
     """Buffers that a claim of 10 jobs touches. The floors are kept by whoever claims: one tick came just before."""
     connection.execute("select tick('0')")
-    for _ in range(2):  # the first use of a function in a session reads the catalog
-        with connection.transaction(force_rollback=True):
-            row = connection.execute(
-                "explain (analyze, buffers, format json) select * from claim_job_batch('w', '{mine}', 10)"
-            ).fetchone()
-        assert row
-        plan = row[0][0]["Plan"]
-    assert plan["Actual Rows"] == 10
-    return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+    return claim_buffers(connection, 10)
 
 
 def enqueue(connection: Connection[Any], job_type: str, count: int, options: str = "") -> None:
@@ -123,12 +116,7 @@ def test_without_the_floor_the_dead_rows_would_be_walked(connect: Connect) -> No
     dead_under_a_snapshot(connect)
     connection = connect()
     connection.execute("update lanes set floor = '-infinity', settled = '-infinity'")
-    with connection.transaction(force_rollback=True):
-        row = connection.execute(
-            "explain (analyze, buffers, format json) select * from claim_job_batch('w', '{mine}', 10)"
-        ).fetchone()
-    assert row
-    assert row[0][0]["Plan"]["Shared Hit Blocks"] > 10 * before
+    assert claim_buffers(connection, 10) > 10 * before
 
 
 def test_locked_rows_that_are_let_go_are_found_again(connect: Connect) -> None:

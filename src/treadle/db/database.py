@@ -93,12 +93,11 @@ class Database:
 
     @contextmanager
     def _connection(self) -> Iterator[Connection[Any]]:
-        if self._sync is None:
-            self._sync = self._open_pool()
-        if isinstance(self._sync, Connection):
-            yield self._sync
+        source = self._sync or self._open_pool()
+        if isinstance(source, Connection):
+            yield source
             return
-        with self._explained(), self._sync.connection() as connection:
+        with self._explained(), source.connection() as connection:
             yield connection
 
     @asynccontextmanager
@@ -135,6 +134,7 @@ class Database:
             pool.open()
             # Also at exit: a pool that is left to the interpreter's end keeps it waiting for its threads.
             self._close_pool = weakref.finalize(self, pool.close)
+            self._sync = pool
             return pool
 
     async def _aopen_pool(self) -> AsyncConnectionPool[Any]:

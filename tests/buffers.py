@@ -1,0 +1,18 @@
+"""Costs that can be counted."""
+
+from typing import Any
+
+from psycopg import Connection
+
+
+def claim_buffers(connection: Connection[Any], rows: int) -> int:
+    """Buffers that a claim of 10 jobs of the type "mine" touches, if it gets that many rows. Nothing is claimed."""
+    for _ in range(2):  # the first use of a function in a session reads the catalog
+        with connection.transaction(force_rollback=True):
+            row = connection.execute(
+                "explain (analyze, buffers, format json) select * from claim_job_batch('w', '{mine}', 10)"
+            ).fetchone()
+        assert row
+        plan = row[0][0]["Plan"]
+    assert plan["Actual Rows"] == rows
+    return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
