@@ -69,7 +69,7 @@ def migrate(only_print: bool, database_url: str | None, schema: str) -> None:
     if not applied:
         click.echo(f"schema {schema} is up to date")
         return
-    parts = migrations + ([f"{functions} functions"] if functions else [])
+    parts = migrations + ([f"{functions} function{'s' * (functions > 1)}"] if functions else [])
     click.echo(f"schema {schema}: applied {', '.join(parts)}")
 
 
