@@ -1,6 +1,8 @@
 """Whose connection: the queue's own pool, or the caller's connection, inside the caller's transaction."""
 
 import asyncio
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -158,3 +160,19 @@ def test_a_server_whose_default_is_repeatable_read(empty_url: str) -> None:
             done += len(rest)
             queue.complete_many(rest)
         assert done == 2000
+
+
+def test_a_pool_that_nobody_closed_is_closed_at_exit(url: str) -> None:
+    """Else the interpreter waits for its threads, from Python 3.13 on for seconds."""
+    code = """
+import atexit
+pools = []
+atexit.register(lambda: print(pools[0].closed))  # registered first, so it runs last
+import sys
+from treadle import JobQueue
+queue = JobQueue(sys.argv[1])
+queue.counts()
+pools.append(queue._database._sync)
+"""
+    done = subprocess.run([sys.executable, "-c", code, url], check=False, capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("True\n", "")
