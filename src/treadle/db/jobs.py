@@ -47,6 +47,20 @@ class EnqueueOptions(TypedDict, total=False):
     max_attempts: int
 
 
+class ListFilters(TypedDict, total=False):
+    """Which jobs are listed; what is left out does not matter."""
+
+    status: str | None
+    job_type: str | None
+    queue: str | None
+    worker_id: str | None
+    key: str | None
+    after: AnyJob | None
+    """The `next` of the page before."""
+    limit: int
+    """How many to a page. 100 if not given."""
+
+
 def enqueue(
     schema: str,
     job_type: str,
@@ -199,13 +213,13 @@ def get(schema: str, job: AnyJob) -> Query[JobRow]:
 def list_jobs(
     schema: str,
     *,
-    status: str | None,
-    job_type: str | None,
-    queue: str | None,
-    worker_id: str | None,
-    key: str | None,
-    after: AnyJob | None,
-    limit: int,
+    status: str | None = None,
+    job_type: str | None = None,
+    queue: str | None = None,
+    worker_id: str | None = None,
+    key: str | None = None,
+    after: AnyJob | None = None,
+    limit: int = 100,
 ) -> Query[JobPage]:
     _within(limit, 1, 10_000, "limit")
     wanted = {"job_type": job_type, "queue": queue, "worker_id": worker_id, "key": key}

@@ -15,7 +15,7 @@ from uuid import UUID, uuid4
 
 from treadle.db import jobs
 from treadle.db.database import Database, DatabaseError, Source
-from treadle.db.jobs import AnyJob, EnqueueOptions
+from treadle.db.jobs import AnyJob, EnqueueOptions, ListFilters
 from treadle.words.duration import Duration
 from treadle.words.errors import TreadleError
 from treadle.words.job import JobPage, JobRow
@@ -214,54 +214,15 @@ class JobQueue:
     async def aget(self, job: AnyJob) -> JobRow:
         return await self._database.arun(jobs.get(self._schema, job))
 
-    def list(
-        self,
-        *,
-        status: str | None = None,
-        job_type: str | None = None,
-        queue: str | None = None,
-        worker_id: str | None = None,
-        key: str | None = None,
-        after: AnyJob | None = None,
-        limit: int = 100,
-    ) -> JobPage:
-        """Jobs, newest first. For the next page give the page's `next` as `after`."""
-        return self._database.run(
-            jobs.list_jobs(
-                self._schema,
-                status=status,
-                job_type=job_type,
-                queue=queue,
-                worker_id=worker_id,
-                key=key,
-                after=after,
-                limit=limit,
-            )
-        )
+    def list(self, **filters: Unpack[ListFilters]) -> JobPage:
+        """Jobs, newest first, by status, job_type, queue, worker_id or key, `limit` to a page.
 
-    async def alist(
-        self,
-        *,
-        status: str | None = None,
-        job_type: str | None = None,
-        queue: str | None = None,
-        worker_id: str | None = None,
-        key: str | None = None,
-        after: AnyJob | None = None,
-        limit: int = 100,
-    ) -> JobPage:
-        return await self._database.arun(
-            jobs.list_jobs(
-                self._schema,
-                status=status,
-                job_type=job_type,
-                queue=queue,
-                worker_id=worker_id,
-                key=key,
-                after=after,
-                limit=limit,
-            )
-        )
+        For the next page give the page's `next` as `after`.
+        """
+        return self._database.run(jobs.list_jobs(self._schema, **filters))
+
+    async def alist(self, **filters: Unpack[ListFilters]) -> JobPage:
+        return await self._database.arun(jobs.list_jobs(self._schema, **filters))
 
     def counts(self) -> dict[Status, int]:
         """How many jobs there are of each status. Counts rows: its time grows with the table."""
