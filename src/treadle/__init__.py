@@ -1,40 +1,64 @@
 """Treadle: a job queue for Python on PostgreSQL alone."""
 
+from treadle.app import Handle, Job, Progress, Treadle, current_job
 from treadle.db.migrations import migrate
 from treadle.queue import JobQueue
+from treadle.words import events as events
+from treadle.words.backoff import Backoff
 from treadle.words.errors import (
     DatabaseUnreachable,
     EmbeddedFailed,
     EmbeddedMissing,
     InvalidArgument,
+    InvalidJob,
     InvalidPayload,
+    JobCancelled,
+    JobFailed,
+    JobInterrupted,
     JobNotFound,
     LeaseLost,
     SchemaError,
     TreadleError,
     UndecodableJob,
+    UnknownJobType,
     WrongStatus,
 )
-from treadle.words.job import JobPage, JobRow
+from treadle.words.job import JobError, JobPage, JobRow
 from treadle.words.priority import Priority
 from treadle.words.status import Status
+from treadle.words.verdicts import Cancel, Retry, Snooze
 
 __all__ = [
+    "Backoff",
+    "Cancel",
     "DatabaseUnreachable",
     "EmbeddedFailed",
     "EmbeddedMissing",
+    "Handle",
     "InvalidArgument",
+    "InvalidJob",
     "InvalidPayload",
+    "Job",
+    "JobCancelled",
+    "JobError",
+    "JobFailed",
+    "JobInterrupted",
     "JobNotFound",
     "JobPage",
     "JobQueue",
     "JobRow",
     "LeaseLost",
     "Priority",
+    "Progress",
+    "Retry",
     "SchemaError",
+    "Snooze",
     "Status",
+    "Treadle",
     "TreadleError",
     "UndecodableJob",
+    "UnknownJobType",
     "WrongStatus",
+    "current_job",
     "migrate",
 ]

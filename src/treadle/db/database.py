@@ -6,17 +6,19 @@ the queue's writes are part of the caller's transaction.
 
 import asyncio
 import threading
+import time
 import weakref
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from typing import Any, TypeAlias
 
 import psycopg
-from psycopg import AsyncConnection, Connection
+from psycopg import AsyncConnection, Connection, sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
+from treadle.db import work
 from treadle.db.migrations import check_schema, connect, migrate
 from treadle.db.query import Query, Result
 from treadle.db.runner import arun, run
@@ -78,6 +80,29 @@ class Database:
         async with self._aconnection() as connection:
             async with connection.transaction() if _needs_transaction(connection, queries) else nullcontext():
                 return [await arun(connection, query) for query in queries]
+
+    @property
+    def url(self) -> str:
+        """The URL, reached and checked: for those who keep connections of their own."""
+        if not self.owned:
+            raise InvalidArgument("this needs a database URL: a connection or pool of yours cannot be opened again")
+        return self._checked_url()
+
+    @contextmanager
+    def listening(self, kind: str) -> Iterator[Callable[[float], Iterator[str]]]:
+        """Listen on a connection of its own; what it gives yields what is heard within that many seconds."""
+        if not self.owned:
+            yield _hear_nothing
+            return
+        with psycopg.connect(self.url, autocommit=True, prepare_threshold=None, connect_timeout=10) as connection:
+            channel = run(connection, work.channel(self.schema, kind))
+            connection.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
+
+            def heard(seconds: float) -> Iterator[str]:
+                for notification in connection.notifies(timeout=seconds, stop_after=1):
+                    yield notification.payload
+
+            yield heard
 
     def close(self) -> None:
         """Close what is ours. The async pool needs aclose()."""
@@ -178,6 +203,11 @@ class Database:
             raise SchemaError(
                 f"schema {self.schema} does not fit this version of Treadle; run: treadle migrate"
             ) from error
+
+
+def _hear_nothing(seconds: float) -> Iterator[str]:
+    time.sleep(min(seconds, 0.1))
+    return iter(())
 
 
 def _reading_committed(url: str) -> str:

@@ -167,6 +167,7 @@ def complete_many(
         "leases": ",".join([str(job.lease) for job in jobs]),
         "worker_ids": "\n".join([job.worker_id or "" for job in jobs]),
         "results": texts,
+        "seconds": None,
     }
     return Query(statement("complete_jobs", schema), params, lost)
 

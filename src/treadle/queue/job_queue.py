@@ -4,22 +4,21 @@ Every method has an async twin with an `a` in front. Both run the same query val
 the way of waiting differs between them.
 """
 
+import builtins
 import logging
-import os
-import socket
 import time
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Self, Unpack
-from uuid import UUID, uuid4
+from uuid import UUID
 
-from treadle.db import jobs
+from treadle.db import jobs, work
 from treadle.db.database import Database, DatabaseError, Source
 from treadle.db.jobs import AnyJob, EnqueueOptions, ListFilters
 from treadle.words.duration import Duration
 from treadle.words.errors import TreadleError
-from treadle.words.job import JobPage, JobRow
-from treadle.words.naming import SCHEMA, text_within
+from treadle.words.job import JobError, JobPage, JobRow
+from treadle.words.naming import SCHEMA, text_within, worker_name
 from treadle.words.payload import PAYLOAD_LIMIT, Json
 from treadle.words.status import Status
 
@@ -39,16 +38,16 @@ class JobQueue:
 
     def __init__(
         self,
-        database: Source | None = None,
+        database: Source | Database | None = None,
         worker_id: str | None = None,
         *,
         schema: str = SCHEMA,
         payload_limit: int = PAYLOAD_LIMIT,
         pool_size: int = 10,
     ) -> None:
-        self.worker_id = text_within(worker_id or _worker_name(), 100, "worker_id")
+        self.worker_id = text_within(worker_id or worker_name(), 100, "worker_id")
         self.payload_limit = payload_limit
-        self._database = Database(database, schema, pool_size)
+        self._database = database if isinstance(database, Database) else Database(database, schema, pool_size)
         self._schema = self._database.schema
         self._next_tick = 0.0
 
@@ -214,6 +213,13 @@ class JobQueue:
     async def aget(self, job: AnyJob) -> JobRow:
         return await self._database.arun(jobs.get(self._schema, job))
 
+    def errors(self, job: AnyJob) -> builtins.list[JobError]:
+        """Why each of its attempts failed that did, oldest first, with traceback, time and worker."""
+        return self._database.run(work.errors(self._schema, jobs.job_id(job)))
+
+    async def aerrors(self, job: AnyJob) -> builtins.list[JobError]:
+        return await self._database.arun(work.errors(self._schema, jobs.job_id(job)))
+
     def list(self, **filters: Unpack[ListFilters]) -> JobPage:
         """Jobs, newest first, by status, job_type, queue, worker_id or key, `limit` to a page.
 
@@ -294,8 +300,3 @@ class JobQueue:
             return False
         self._next_tick = time.monotonic() + TICK_SECONDS
         return True
-
-
-def _worker_name() -> str:
-    # With a random part: containers share process numbers, and two workers must never be taken for one another.
-    return f"{socket.gethostname()[:60]}-{os.getpid()}-{uuid4().hex[:8]}"

@@ -2,6 +2,8 @@
 
 from uuid import UUID
 
+from treadle.words.outcome import Interrupt
+
 
 class TreadleError(Exception):
     """The base of all errors of Treadle."""
@@ -48,6 +50,41 @@ class LeaseLost(TreadleError):
         )
         self.job_id = job_id
         self.lease = lease
+
+
+class InvalidJob(TreadleError, TypeError):
+    """A function that cannot be a job as it is written."""
+
+
+class UnknownJobType(TreadleError, LookupError):
+    """The application has no job of this name."""
+
+
+class JobFailed(TreadleError):
+    """The job whose result was asked for has failed."""
+
+    def __init__(self, job_id: UUID, error: str | None) -> None:
+        super().__init__(f"job {job_id} failed: {error or 'no reason was given'}")
+        self.job_id = job_id
+        self.error = error
+
+
+class JobCancelled(TreadleError):
+    """The job whose result was asked for was cancelled."""
+
+    def __init__(self, job_id: UUID, reason: str | None) -> None:
+        super().__init__(f"job {job_id} was cancelled" + (f": {reason}" if reason else ""))
+        self.job_id = job_id
+        self.reason = reason
+
+
+class JobInterrupted(BaseException):
+    """Raised in a handler that has to stop, when it next uses its job. Not an Exception, so that
+    `except Exception` lets it through."""
+
+    def __init__(self, reason: Interrupt) -> None:
+        super().__init__(f"the job has to stop: {reason}")
+        self.reason = reason
 
 
 class UndecodableJob(TreadleError):

@@ -37,6 +37,16 @@ class JobRow(NamedTuple):
     result: Json
 
 
+class JobError(NamedTuple):
+    """One failed attempt of a job."""
+
+    attempt: int
+    failed_at: datetime
+    worker_id: str | None
+    error: str
+    traceback: str | None
+
+
 class JobPage(NamedTuple):
     """Some jobs of a list, newest first, and where the next page begins (None: there is none)."""
 

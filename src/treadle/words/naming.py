@@ -1,6 +1,9 @@
 """Names that go into columns or SQL, checked before they get there."""
 
+import os
 import re
+import socket
+from uuid import uuid4
 
 from treadle.words.errors import InvalidArgument
 
@@ -27,6 +30,12 @@ def text_within(value: str, limit: int, name: str) -> str:
             f"{name} must not contain NUL characters, line breaks or half surrogate pairs, got {_shown(value)}"
         )
     return value
+
+
+def worker_name() -> str:
+    """A name for a holder of jobs that nobody else has."""
+    # With a random part: containers share process numbers, and two workers must never be taken for one another.
+    return f"{socket.gethostname()[:60]}-{os.getpid()}-{uuid4().hex[:8]}"
 
 
 def _is_unicode(value: str) -> bool:

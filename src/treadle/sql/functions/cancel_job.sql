@@ -7,6 +7,8 @@ create or replace function treadle.cancel_job(
 language plpgsql
 set enable_seqscan = off
 as $$
+declare
+    v_holder varchar;
 begin
     update treadle.jobs as job
     set status = 'cancelled',
@@ -15,8 +17,19 @@ begin
     where job.id = p_id
       and (job.status in ('claimed', 'running') or job.status = 'pending' and p_lease is null)
       and (p_lease is null or job.lease = p_lease)
-      and (p_worker_id is null or job.worker_id = p_worker_id);
-    return found;
+      and (p_worker_id is null or job.worker_id = p_worker_id)
+    returning job.worker_id
+    into v_holder;
+    if not found then
+        return false;
+    end if;
+
+    -- Its holder hears of it at once, and finds out within a second if it does not.
+    if v_holder is not null then
+        perform pg_notify(treadle.channel('work'), 'cancelled ' || p_id);
+    end if;
+    perform treadle.announce(array[p_id]);
+    return true;
 end
 $$;
 

@@ -20,7 +20,11 @@ begin
       and (job.status in ('claimed', 'running') or job.status = 'pending' and p_lease is null)
       and (p_lease is null or job.lease = p_lease)
       and (p_worker_id is null or job.worker_id = p_worker_id);
-    return found;
+    if not found then
+        return false;
+    end if;
+    perform treadle.announce(array[p_id]);
+    return true;
 end
 $$;
 

@@ -3,7 +3,8 @@ create or replace function treadle.complete_jobs(
     p_ids uuid[],
     p_leases bigint[],
     p_worker_ids varchar[],
-    p_results text[] default null
+    p_results text[] default null,
+    p_seconds double precision[] default null
 ) returns setof uuid
 language plpgsql
 set enable_seqscan = off
@@ -20,13 +21,15 @@ begin
     return query
     with done as materialized (
         -- In the order of ids, as whoever locks several jobs and may have to wait.
-        select done.id, done.lease, done.worker_id, done.result::jsonb as result
-        from unnest(p_ids, p_leases, p_worker_ids, p_results) as done (id, lease, worker_id, result)
+        select done.id, done.lease, done.worker_id, done.result::jsonb as result, done.seconds
+        from unnest(p_ids, p_leases, p_worker_ids, p_results, p_seconds) as done (id, lease, worker_id, result, seconds)
         order by done.id
     )
     update treadle.jobs as job
     set status = 'completed',
         progress = 100,
+        -- A quick job is not reported as running before it is done.
+        started_at = coalesce(job.started_at, v_now - done.seconds * interval '1 second'),
         completed_at = v_now,
         finished_at = v_now,
         result = done.result
@@ -39,8 +42,10 @@ begin
       and job.status <> 'pending'
       and job.finished_at is null
     returning job.id;
+
+    perform treadle.announce(p_ids);
 end
 $$;
 
-comment on function treadle.complete_jobs(uuid[], bigint[], varchar[], text[])
-    is 'Completes claimed jobs, each fenced by its lease and worker, with results as JSON texts; returns the ids that were accepted.';
+comment on function treadle.complete_jobs(uuid[], bigint[], varchar[], text[], double precision[])
+    is 'Completes claimed jobs, each fenced by its lease and worker, with results as JSON texts and how many seconds ago they began; returns the ids that were accepted.';

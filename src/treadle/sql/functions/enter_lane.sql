@@ -27,6 +27,7 @@ begin
     end if;
 
     new.run_at := greatest(new.run_at, v_floor);
+    perform treadle.ring(new.run_at);
     return new;
 end
 $$;

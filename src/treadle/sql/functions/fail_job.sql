@@ -4,13 +4,15 @@ create or replace function treadle.fail_job(
     p_delay interval default null,
     p_final boolean default false,
     p_lease bigint default null,
-    p_worker_id varchar default null
+    p_worker_id varchar default null,
+    p_traceback text default null
 ) returns boolean
 language plpgsql
 set enable_seqscan = off
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();
+    v_attempt int;
 begin
     update treadle.jobs as job
     set status = case when job.attempts < job.max_attempts and not p_final then 'pending' else 'failed' end,
@@ -26,10 +28,19 @@ begin
     where job.id = p_id
       and (job.status in ('claimed', 'running') or job.status = 'pending' and p_lease is null)
       and (p_lease is null or job.lease = p_lease)
-      and (p_worker_id is null or job.worker_id = p_worker_id);
-    return found;
+      and (p_worker_id is null or job.worker_id = p_worker_id)
+    returning job.attempts
+    into v_attempt;
+    if not found then
+        return false;
+    end if;
+
+    insert into treadle.errors (job_id, attempt, failed_at, worker_id, error, traceback)
+    values (p_id, v_attempt, v_now, p_worker_id, p_error, p_traceback);
+    perform treadle.announce(array[p_id]);
+    return true;
 end
 $$;
 
-comment on function treadle.fail_job(uuid, text, interval, boolean, bigint, varchar)
+comment on function treadle.fail_job(uuid, text, interval, boolean, bigint, varchar, text)
     is 'An attempt failed: the job is tried again after p_delay (by default a growing one), or has failed if that was its last attempt or p_final is true. False: the lease is lost, or the job has ended already.';

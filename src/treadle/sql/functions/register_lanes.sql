@@ -6,11 +6,13 @@ declare
     v_fresh constant boolean := treadle.reads_fresh();
     v_missing boolean;
     v_below boolean;
+    v_oldest timestamptz;
 begin
     select
         bool_or(lane.open is not true),
-        bool_or(arrived.oldest < lane.floor)
-    into v_missing, v_below
+        bool_or(arrived.oldest < lane.floor),
+        min(arrived.oldest)
+    into v_missing, v_below, v_oldest
     from (
         select fresh.queue, fresh.job_type, fresh.priority, min(fresh.run_at) as oldest
         from new_jobs as fresh
@@ -56,6 +58,7 @@ begin
           and fresh.run_at < case when v_fresh then lane.floor else clock_timestamp() - interval '250 milliseconds' end;
     end if;
 
+    perform treadle.ring(v_oldest);
     return null;
 end
 $$;

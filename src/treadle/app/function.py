@@ -1,0 +1,157 @@
+"""A job function: an ordinary function that can also be enqueued."""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar, Unpack
+from uuid import UUID
+
+from treadle.app.arguments import Arguments
+from treadle.app.handle import Handle
+from treadle.db import jobs
+from treadle.db.database import Database, Source
+from treadle.db.jobs import EnqueueOptions
+from treadle.db.query import Query
+from treadle.words.backoff import Backoff
+from treadle.words.errors import InvalidJob
+
+if TYPE_CHECKING:
+    from treadle.app.treadle import Treadle
+
+P = ParamSpec("P")  # what is enqueued: the function's parameters without the job
+R = TypeVar("R")  # what a job's result is
+Q = ParamSpec("Q")  # what the function itself takes
+C = TypeVar("C")  # what a call of it gives: for an async function, a coroutine
+
+
+class UsingOptions(EnqueueOptions, total=False):
+    """How this one job is enqueued."""
+
+    key: str | None
+    """Jobs with the same key run one at a time, in the order they were enqueued."""
+    connection: Source | None
+    """A psycopg connection of yours: the job is part of its transaction."""
+
+
+class Defaults(TypedDict, total=False):
+    priority: int
+    queue: str
+    max_attempts: int
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How a job type is run."""
+
+    backoff: Backoff
+    timeout: float | None = None
+    deadline: float | None = None
+    retry_on: tuple[type[BaseException], ...] | None = None
+    give_up_on: tuple[type[BaseException], ...] = ()
+    process: bool = False
+    memory_limit: int | None = None
+
+
+class Enqueuer(Generic[P, R]):
+    """Enqueues calls of a job function, with the options that were asked for."""
+
+    def __init__(self, function: "JobFunction[P, R, ..., Any]", options: UsingOptions) -> None:
+        self._function = function
+        self._options = options
+
+    def using(self, **options: Unpack[UsingOptions]) -> "Enqueuer[P, R]":
+        """The same job with other options: priority, queue, delay, run_at, max_attempts, key, connection."""
+        return Enqueuer(self._function, {**self._options, **options})
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
+        """Put the call into the queue. The arguments are checked first."""
+        query, database = self._one(args, kwargs)
+        return self._function.handle(database.run(query)[0])
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
+        query, database = self._one(args, kwargs)
+        return self._function.handle((await database.arun(query))[0])
+
+    def enqueue_many(
+        self, calls: Iterable[Mapping[str, Any]], *, keys: Iterable[str | None] | None = None
+    ) -> list[Handle[R]]:
+        """One job per set of arguments, all or none."""
+        queries, database = self._many(calls, keys)
+        return [self._function.handle(job_id) for ids in database.run_together(queries) for job_id in ids]
+
+    async def aenqueue_many(
+        self, calls: Iterable[Mapping[str, Any]], *, keys: Iterable[str | None] | None = None
+    ) -> list[Handle[R]]:
+        queries, database = self._many(calls, keys)
+        return [self._function.handle(job_id) for ids in await database.arun_together(queries) for job_id in ids]
+
+    def _one(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Query[list[UUID]], Database]:
+        app, (database, key, options) = self._function.app, self._resolved()
+        data = self._function.arguments.bind(args, kwargs)
+        return jobs.enqueue(app.schema, self._function.name, data, key, app.payload_limit, **options), database
+
+    def _many(
+        self, calls: Iterable[Mapping[str, Any]], keys: Iterable[str | None] | None
+    ) -> tuple[list[Query[list[UUID]]], Database]:
+        app, (database, _, options) = self._function.app, self._resolved()
+        payloads = map(self._function.arguments.check, calls)
+        return (
+            jobs.enqueue_many(app.schema, self._function.name, payloads, keys, app.payload_limit, **options),
+            database,
+        )
+
+    def _resolved(self) -> tuple[Database, str | None, EnqueueOptions]:
+        given: UsingOptions = {**self._function.defaults, **self._options}
+        key, connection = given.pop("key", None), given.pop("connection", None)
+        app = self._function.app
+        return app.database if connection is None else Database(connection, app.schema), key, given
+
+
+class JobFunction(Enqueuer[P, R], Generic[P, R, Q, C]):
+    """What `@app.job` makes of a function. Called, it is that function."""
+
+    def __init__(
+        self,
+        app: "Treadle",
+        function: Callable[..., Any],
+        name: str,
+        aliases: tuple[str, ...],
+        policy: Policy,
+        defaults: Defaults,
+    ) -> None:
+        super().__init__(self, {})
+        self.app = app
+        self.name = name
+        self.aliases = aliases
+        self.policy = policy
+        self.defaults = defaults
+        self.function = function
+        self.arguments = Arguments(function)
+        self.is_async = inspect.iscoroutinefunction(function)
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise InvalidJob(f"{name} is a generator: a job function returns its result, or nothing")
+        if policy.process and not self.importable:
+            raise InvalidJob(f"{name} cannot run in a process of its own: it has to be defined at the top of a module")
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: Q.args, **kwargs: Q.kwargs) -> C:
+        result: C = self.function(*args, **kwargs)
+        return result
+
+    def __get__(self, instance: object, owner: type | None = None) -> "JobFunction[P, R, Q, C]":
+        if instance is None:
+            return self
+        raise InvalidJob(f"{self.name} is a method: a job is a function, so that any process can call it")
+
+    def handle(self, job_id: UUID) -> Handle[R]:
+        """The handle of a job of this type."""
+        return Handle(self.app, job_id, self.arguments.result)
+
+    @property
+    def importable(self) -> bool:
+        """Whether another process can find it by name."""
+        return "<" not in self.function.__qualname__
+
+    def __repr__(self) -> str:
+        return f"<job {self.name}>"

@@ -1,0 +1,121 @@
+"""An enqueued job, from outside."""
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
+from uuid import UUID
+
+from pydantic import TypeAdapter
+
+from treadle.words.duration import Duration, duration
+from treadle.words.errors import JobCancelled, JobFailed
+from treadle.words.job import JobError, JobRow
+from treadle.words.status import Status
+
+if TYPE_CHECKING:
+    from treadle.app.treadle import Treadle
+
+Result = TypeVar("Result")
+
+
+class Progress(NamedTuple):
+    percent: int
+    stage: str | None
+
+
+class Handle(Generic[Result]):
+    """Every method has an async twin with an `a` in front."""
+
+    def __init__(self, app: "Treadle", job_id: UUID, result: TypeAdapter[Any] | None = None) -> None:
+        self._app = app
+        self._result = result
+        self.id = job_id
+
+    def job(self) -> JobRow:
+        """The job as it is now."""
+        return self._app.queue.get(self.id)
+
+    async def ajob(self) -> JobRow:
+        return await self._app.queue.aget(self.id)
+
+    def status(self) -> Status:
+        return self.job().status
+
+    async def astatus(self) -> Status:
+        return (await self.ajob()).status
+
+    def progress(self) -> Progress:
+        return _progress(self.job())
+
+    async def aprogress(self) -> Progress:
+        return _progress(await self.ajob())
+
+    def errors(self) -> list[JobError]:
+        """Why each of its attempts failed that did, oldest first."""
+        return self._app.queue.errors(self.id)
+
+    async def aerrors(self) -> list[JobError]:
+        return await self._app.queue.aerrors(self.id)
+
+    def cancel(self, reason: str | None = None) -> None:
+        """End it. A handler that runs is stopped."""
+        self._app.queue.cancel(self.id, reason)
+
+    async def acancel(self, reason: str | None = None) -> None:
+        await self._app.queue.acancel(self.id, reason)
+
+    def result(self, timeout: Duration | None = None) -> Result:
+        """What the handler returned, once it has; woken, not polled.
+
+        Raises JobFailed, JobCancelled, or TimeoutError if it has not ended by then.
+        """
+        end = _moment(timeout)
+        while True:
+            woken = self._app.ends.wait(self.id)
+            try:
+                row = self.job()
+                if row.status.finished:
+                    return self._returned(row)
+                woken.result(None if end is None else max(0.0, end - time.monotonic()))
+            except TimeoutError:
+                raise self._late(timeout) from None
+            finally:
+                self._app.ends.forget(self.id, woken)
+
+    async def aresult(self, timeout: Duration | None = None) -> Result:
+        end = _moment(timeout)
+        while True:
+            woken = self._app.ends.wait(self.id)
+            try:
+                row = await self.ajob()
+                if row.status.finished:
+                    return self._returned(row)
+                async with asyncio.timeout(None if end is None else max(0.0, end - time.monotonic())):
+                    await asyncio.wrap_future(woken)
+            except TimeoutError:
+                raise self._late(timeout) from None
+            finally:
+                self._app.ends.forget(self.id, woken)
+
+    def _returned(self, row: JobRow) -> Result:
+        if row.status == Status.FAILED:
+            raise JobFailed(self.id, row.last_error)
+        if row.status == Status.CANCELLED:
+            raise JobCancelled(self.id, row.last_error)
+        if self._result is None:
+            return cast(Result, row.result)
+        return cast(Result, self._result.validate_python(row.result))
+
+    def _late(self, timeout: Duration | None) -> TimeoutError:
+        return TimeoutError(f"job {self.id} has not ended within {timeout}")
+
+    def __repr__(self) -> str:
+        return f"<Handle {self.id}>"
+
+
+def _moment(timeout: Duration | None) -> float | None:
+    return None if timeout is None else time.monotonic() + duration(timeout, "timeout").total_seconds()
+
+
+def _progress(row: JobRow) -> Progress:
+    return Progress(row.progress, row.current_stage)

@@ -1,0 +1,45 @@
+"""Who wants to know what happens: functions, by the kind of event."""
+
+import logging
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from treadle.words.events import Event
+
+Kind = TypeVar("Kind", bound=Event)
+log = logging.getLogger("treadle")
+
+
+class Listeners:
+    """A listener is called at once, where the event happens: it should be quick. What it raises is logged."""
+
+    def __init__(self) -> None:
+        self._by_kind: dict[type[Event], list[Callable[[Any], object]]] = {}
+        self._wanted: dict[type[Event], tuple[Callable[[Any], object], ...]] = {}
+
+    def add(self, kind: type[Kind], listener: Callable[[Kind], object]) -> None:
+        self._by_kind.setdefault(kind, []).append(listener)
+        self._wanted.clear()
+
+    def remove(self, kind: type[Kind], listener: Callable[[Kind], object]) -> None:
+        if listener in self._by_kind.get(kind, ()):
+            self._by_kind[kind].remove(listener)
+        self._wanted.clear()
+
+    def wants(self, kind: type[Event]) -> bool:
+        """Whether it is worth making such an event: at 20,000 jobs a second it is not free."""
+        return bool(self._of(kind))
+
+    def emit(self, event: Event) -> None:
+        for listener in self._of(type(event)):
+            try:
+                listener(event)
+            except Exception:
+                log.exception("a listener to %s failed", type(event).__name__)
+
+    def _of(self, kind: type[Event]) -> tuple[Callable[[Any], object], ...]:
+        found = self._wanted.get(kind)
+        if found is None:
+            found = tuple(each for base in kind.__mro__ for each in self._by_kind.get(base, ()))
+            self._wanted[kind] = found
+        return found

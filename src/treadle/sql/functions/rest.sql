@@ -1,0 +1,59 @@
+-- A worker that found nothing goes to rest: it asks to be woken, then looks once more. Returns the seconds until the
+-- next job of these types is due (0 or less: now), or null if there is none.
+create or replace function treadle.rest(p_job_types varchar[], p_queues varchar[] default null)
+returns double precision
+language plpgsql
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_indexscan = on
+set enable_nestloop = on
+set jit = off
+as $$
+declare
+    v_fresh boolean;
+    v_next timestamptz;
+begin
+    -- Only if it was rung since: an idle worker writes nothing.
+    if (select bell.last_value from treadle.bell as bell) <> 0 then
+        perform setval('treadle.bell', 0);
+    end if;
+
+    select abs(clock.last_value - extract(epoch from clock_timestamp()) * 1000000) < 800000
+    into v_fresh
+    from treadle.tick_clock as clock;
+
+    select min(head.run_at)
+    into v_next
+    from (
+        select
+            lane.queue,
+            lane.job_type,
+            lane.priority,
+            max(case when v_fresh then lane.floor else lane.settled end) as start
+        from treadle.lanes as lane
+        where lane.job_type = any (p_job_types)
+          and (p_queues is null or lane.queue = any (p_queues))
+        group by lane.queue, lane.job_type, lane.priority
+    ) as lane
+    cross join lateral (
+        select job.run_at
+        from treadle.jobs as job
+        where job.queue = lane.queue
+          and job.job_type = lane.job_type
+          and job.priority = lane.priority
+          and job.run_at >= lane.start
+          and job.status = 'pending'
+          and job.holds = 0
+          and job.attempts < job.max_attempts
+        order by job.run_at
+        limit 1
+    ) as head;
+
+    return extract(epoch from v_next - clock_timestamp());
+end
+$$;
+
+comment on function treadle.rest(varchar[], varchar[])
+    is 'For a worker that found nothing: it will be woken by NOTIFY. Returns the seconds until the next job of these types is due, null if there is none.';

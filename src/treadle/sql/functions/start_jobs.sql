@@ -1,0 +1,46 @@
+-- What a worker says of its running jobs, all in one statement: that they run, and how far they are. Returns the ids
+-- that were accepted; the others are no longer held under that lease.
+create or replace function treadle.start_jobs(
+    p_worker_id varchar,
+    p_ids uuid[],
+    p_leases bigint[],
+    p_seconds double precision[],
+    p_progress int[] default null,
+    p_stages varchar[] default null
+) returns setof uuid
+language plpgsql
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_indexscan = on
+set enable_nestloop = on
+set jit = off
+as $$
+declare
+    v_now constant timestamptz := clock_timestamp();
+begin
+    return query
+    with told as materialized (
+        select told.id, told.lease, told.seconds, told.progress, told.stage
+        from unnest(p_ids, p_leases, p_seconds, p_progress, p_stages) as told (id, lease, seconds, progress, stage)
+        order by told.id
+    )
+    update treadle.jobs as job
+    set status = 'running',
+        started_at = coalesce(job.started_at, v_now - told.seconds * interval '1 second'),
+        -- The first word of an attempt wipes out what the last one said.
+        progress = coalesce(told.progress, case job.status when 'running' then job.progress else 0 end),
+        current_stage = coalesce(told.stage, case job.status when 'running' then job.current_stage end)
+    from told
+    where job.id = told.id
+      and job.lease = told.lease
+      and job.worker_id is not distinct from p_worker_id
+      and job.status <> 'pending'
+      and job.finished_at is null
+    returning job.id;
+end
+$$;
+
+comment on function treadle.start_jobs(varchar, uuid[], bigint[], double precision[], int[], varchar[])
+    is 'Claimed jobs run, since so many seconds, with this progress and stage (null: as before); returns the ids that were accepted.';

@@ -1,0 +1,40 @@
+-- What a worker process needs: liveness of its own, kept errors, and two bells.
+
+-- A worker that is looked after says how long it may be silent; one that sends heartbeats by hand does not.
+alter table treadle.workers
+    add column lease       interval,
+    add column lost_at     timestamptz,
+    add column job_types   varchar(50)[],
+    add column queues      varchar(50)[],
+    add column concurrency int,
+    add column host        text,
+    add column pid         int;
+
+comment on column treadle.workers.lease is 'How long it may be silent before its jobs are given to others; null for heartbeats by hand.';
+comment on column treadle.workers.lost_at is 'When it was given up. It keeps its row for a day, so that a claim of it that arrives late is found.';
+
+-- Every failed attempt. last_error in jobs is the newest of them.
+create table treadle.errors (
+    job_id    uuid not null,
+    attempt   int not null,
+    failed_at timestamptz not null default clock_timestamp(),
+    worker_id varchar(100),
+    error     text not null,
+    traceback text
+);
+
+comment on table treadle.errors is 'Each failed attempt of a job: when, on which worker, and why. They go with their job.';
+
+-- Serves "the errors of this job", and their removal with it.
+create index idx_errors_job on treadle.errors (job_id);
+
+-- When a worker was last woken, in microseconds since 1970; 0: a worker sleeps and wants to be. A sequence, because it
+-- is read and set at once, whatever happens to the transaction around it.
+create sequence treadle.bell minvalue 0 start 0 no cycle;
+
+-- Until when somebody waits for the end of a job, in microseconds since 1970.
+create sequence treadle.awaited minvalue 0 start 0 no cycle;
+
+-- These come back with more arguments.
+drop function if exists treadle.complete_jobs(uuid[], bigint[], varchar[], text[]);
+drop function if exists treadle.fail_job(uuid, text, interval, boolean, bigint, varchar);

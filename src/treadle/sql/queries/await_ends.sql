@@ -1,0 +1,1 @@
+select treadle.await_ends(%(span)s)

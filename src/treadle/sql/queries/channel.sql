@@ -1,0 +1,1 @@
+select treadle.channel(%(kind)s)

@@ -1,0 +1,1 @@
+select pg_notify(treadle.channel('work'), %(message)s)

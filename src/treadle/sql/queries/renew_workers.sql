@@ -1,0 +1,1 @@
+select treadle.renew_workers(%(worker_ids)s::varchar[], %(lease)s)

@@ -1,0 +1,37 @@
+"""How long a failed job waits before it is tried again."""
+
+import random
+from dataclasses import dataclass
+
+from treadle.words.duration import Duration, duration
+from treadle.words.errors import InvalidArgument
+
+
+@dataclass(frozen=True)
+class Backoff:
+    """`first`, then `factor` times as long after each further attempt, at most `limit`.
+
+    `jitter` is the part of it that chance decides, so that jobs that failed together do not come back together.
+    """
+
+    first: Duration = "1s"
+    factor: float = 2.0
+    limit: Duration = "1h"
+    jitter: float = 0.5
+
+    def __post_init__(self) -> None:
+        duration(self.first, "first")
+        duration(self.limit, "limit")
+        if not self.factor >= 1:
+            raise InvalidArgument(f"factor must be at least 1, got {self.factor!r}")
+        if not 0 <= self.jitter <= 1:
+            raise InvalidArgument(f"jitter must be from 0 to 1, got {self.jitter!r}")
+
+    def seconds(self, attempt: int) -> float:
+        """After the nth attempt."""
+        first, limit = duration(self.first).total_seconds(), duration(self.limit).total_seconds()
+        try:
+            whole = min(first * self.factor ** (attempt - 1), limit)
+        except OverflowError:
+            whole = limit
+        return whole * (1 - self.jitter * random.random())  # noqa: S311 - jitter, not a secret

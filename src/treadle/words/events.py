@@ -1,0 +1,113 @@
+"""What happens in a worker, as values. Listeners and the log get them; nothing else is told about it."""
+
+from dataclasses import dataclass, field
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """The base of all events."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobEvent(Event):
+    job_id: UUID
+    job_type: str
+    worker_id: str
+    attempt: int
+    data: str | None = field(default=None, repr=False)
+    """The payload as JSON text. The log leaves it out."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobClaimed(JobEvent):
+    """It is held by this worker and will start as soon as there is room."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobStarted(JobEvent):
+    """Its handler is about to be called."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobCompleted(JobEvent):
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class JobFailed(JobEvent):
+    """It will not be tried again."""
+
+    error: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class JobRetried(JobEvent):
+    """The attempt failed; there will be another."""
+
+    error: str = ""
+    delay: float | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class JobCancelled(JobEvent):
+    """Its handler said so. (Who is cancelled from outside loses its lease: LeaseWasLost.)"""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobReleased(JobEvent):
+    """Given back without using an attempt: snoozed, or the worker stops."""
+
+    delay: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecovered(Event):
+    """Taken back from a worker that is gone. `status` is what it is now: pending, or failed."""
+
+    job_id: UUID
+    job_type: str
+    worker_id: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseWasLost(JobEvent):
+    """It was cancelled, recovered or ended by somebody else; nothing that the handler did is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStarted(Event):
+    worker_id: str
+    job_types: tuple[str, ...]
+    concurrency: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStopped(Event):
+    worker_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerFenced(Event):
+    """It could not renew its lease, and stopped its handlers before its jobs go to others."""
+
+    worker_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseLost(Event):
+    """Statements fail; they are tried again until they do not."""
+
+    worker_id: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseBack(Event):
+    worker_id: str
+    seconds: float

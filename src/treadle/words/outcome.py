@@ -1,0 +1,34 @@
+"""How an attempt ended, as a value. The executor makes it; the completer writes it."""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Ending(StrEnum):
+    """The words of treadle.settle_jobs(), and two more."""
+
+    COMPLETED = "completed"
+    RETRY = "retry"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    RELEASED = "released"
+    CRASHED = "crashed"
+    DROPPED = "dropped"  # somebody else decided: nothing is written
+
+
+class Outcome(NamedTuple):
+    ending: Ending
+    result: str | None = None  # JSON
+    error: str | None = None
+    traceback: str | None = None
+    delay: float | None = None  # seconds
+
+
+class Interrupt(StrEnum):
+    """Why a handler is stopped from outside."""
+
+    CANCELLED = "cancelled"
+    TIMEOUT = "timeout"
+    SHUTDOWN = "shutdown"
+    FENCED = "the lease could not be renewed"
+    LEASE_LOST = "lease lost"

@@ -1,0 +1,163 @@
+"""Writes outcomes in batches: whatever came in while the last batch was being written is the next one.
+
+It never gives an outcome up: while the database is away they wait. Each is fenced by its lease, so writing one twice
+does no harm; one whose first write was carried out without an answer is found to be so.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any, TypeAlias
+from uuid import UUID
+
+from treadle.app.listeners import Listeners
+from treadle.db import work
+from treadle.db.database import DatabaseError
+from treadle.db.line import DatabaseAway, Line, pause
+from treadle.words import events
+from treadle.words.claim import Claim
+from treadle.words.outcome import Ending, Outcome
+from treadle.words.status import Status
+
+# A claim, its outcome, and when it was started (time.monotonic), or how long ago.
+Ended: TypeAlias = tuple[Claim, Outcome, float]
+
+BATCH = 1000
+
+
+class Completer:
+    def __init__(
+        self,
+        line: Line,
+        schema: str,
+        worker_id: str,
+        listeners: Listeners,
+        crash_limit: int,
+        away: Callable[[DatabaseAway | None], None],
+    ) -> None:
+        self._line = line
+        self._schema = schema
+        self._worker_id = worker_id
+        self._listeners = listeners
+        self._crash_limit = crash_limit
+        self._away = away
+        self._waiting: list[Ended] = []
+        self._writing: list[Ended] = []
+        self._came = asyncio.Event()
+        self._empty = asyncio.Event()
+        self._empty.set()
+        self.written = 0
+
+    def add(self, claim: Claim, outcome: Outcome, started: float) -> None:
+        self._waiting.append((claim, outcome, started))
+        self._came.set()
+        self._empty.clear()
+
+    def unwritten(self) -> set[UUID]:
+        """The jobs whose end is known here but not yet in the database."""
+        return {claim.id for claim, _, _ in (*self._waiting, *self._writing)}
+
+    async def flushed(self) -> None:
+        """Until everything is written."""
+        await self._empty.wait()
+
+    async def run(self) -> None:
+        while True:
+            await self._came.wait()
+            self._writing, self._waiting = self._waiting[:BATCH], self._waiting[BATCH:]
+            if not self._waiting:
+                self._came.clear()
+            await self._write(self._writing)
+            self.written += len(self._writing)
+            self._writing = []
+            if not self._waiting:
+                self._empty.set()
+
+    async def _write(self, batch: list[Ended]) -> None:
+        done = [each for each in batch if each[1].ending is Ending.COMPLETED]
+        ended = [each for each in batch if each[1].ending not in (Ending.COMPLETED, Ending.DROPPED)]
+        if done:
+            await self._persist(done, self._complete)
+        if ended:
+            await self._persist(ended, self._settle)
+        if len(done) + len(ended) < len(batch):
+            for claim, outcome, _ in batch:
+                if outcome.ending is Ending.DROPPED:
+                    self._listeners.emit(self._event(events.LeaseWasLost, claim))
+
+    async def _persist(
+        self,
+        batch: list[Ended],
+        write: Callable[[list[Ended], bool], Any],
+    ) -> None:
+        failures = 0
+        while True:
+            try:
+                await write(batch, failures > 0)
+            except DatabaseAway as error:
+                self._away(error)
+                failures += 1
+                await asyncio.sleep(pause(failures))
+            except DatabaseError as error:
+                # Something in it cannot be written. Whichever it is must not keep the others waiting.
+                if len(batch) == 1:
+                    await self._last_resort(batch[0], error)
+                    return
+                for each in batch:
+                    await self._persist([each], write)
+                return
+            else:
+                self._away(None)
+                return
+
+    async def _complete(self, batch: list[Ended], again: bool) -> None:
+        now = time.monotonic()
+        aged = [(claim, outcome, now - started) for claim, outcome, started in batch]
+        results = any(outcome.result is not None for _, outcome, _ in batch)
+        accepted = await self._line.run(work.complete(self._schema, self._worker_id, aged, results))
+        if len(accepted) < len(batch):
+            lost = [claim for claim, _, _ in batch if claim.id not in accepted]
+            if again:
+                # The write before may have been carried out although no answer came.
+                found = await self._line.run(work.lost_leases(self._schema, lost))
+                accepted |= {job_id for job_id, completed in found.items() if completed}
+            for claim in lost:
+                if claim.id not in accepted:
+                    self._listeners.emit(self._event(events.LeaseWasLost, claim))
+        if self._listeners.wants(events.JobCompleted):
+            for claim, _, seconds in aged:
+                if claim.id in accepted:
+                    self._listeners.emit(self._event(events.JobCompleted, claim, seconds=seconds))
+
+    async def _settle(self, batch: list[Ended], again: bool) -> None:
+        now = time.monotonic()
+        aged = [(claim, outcome, now - started) for claim, outcome, started in batch]
+        accepted = await self._line.run(work.settle(self._schema, self._worker_id, aged, self._crash_limit))
+        for claim, outcome, seconds in aged:
+            status = accepted.get(claim.id)
+            if status is not None:
+                self._listeners.emit(self._settled(claim, outcome, seconds, status))
+            elif not again:
+                self._listeners.emit(self._event(events.LeaseWasLost, claim))
+
+    async def _last_resort(self, each: Ended, error: DatabaseError) -> None:
+        """Recording an outcome must never leave the job held for ever."""
+        claim, outcome, started = each
+        told = f"the outcome ({outcome.ending}) could not be stored: {type(error).__name__}"
+        failed = (claim, Outcome(Ending.FAILED, error=told), time.monotonic() - started)
+        await self._line.persist(work.settle(self._schema, self._worker_id, [failed], self._crash_limit))
+        self._listeners.emit(self._event(events.JobFailed, claim, error=told))
+
+    def _settled(self, claim: Claim, outcome: Outcome, seconds: float, status: Status) -> events.Event:
+        error = outcome.error or ""
+        if status is Status.CANCELLED:
+            return self._event(events.JobCancelled, claim, reason=error)
+        if status is Status.FAILED:
+            return self._event(events.JobFailed, claim, error=error, seconds=seconds)
+        if outcome.ending is Ending.RELEASED:
+            return self._event(events.JobReleased, claim, delay=outcome.delay)
+        return self._event(events.JobRetried, claim, error=error, delay=outcome.delay, seconds=seconds)
+
+    def _event(self, kind: Any, claim: Claim, **more: Any) -> events.Event:
+        event: events.Event = kind(claim.id, claim.job_type, self._worker_id, claim.attempts, claim.data, **more)
+        return event

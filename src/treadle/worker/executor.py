@@ -1,0 +1,93 @@
+"""Runs handlers in one of three places and turns what comes of it into an outcome. It touches no database.
+
+    async functions           on the event loop
+    sync functions            on threads
+    process=True, suspects    in child processes, one at a time in each, which can be killed alone
+
+A suspect is a job that was running when its process died: it may be what killed it, so it runs apart.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
+from typing import Any
+
+from pydantic_core import from_json
+
+from treadle.app.job import running_job
+from treadle.app.treadle import Middleware
+from treadle.words.outcome import Ending, Outcome
+from treadle.worker.board import Board
+from treadle.worker.children import Children
+from treadle.worker.judge import ChildEnded, raised, returned, stopped
+from treadle.worker.running import Running
+
+
+class Executor:
+    def __init__(self, middlewares: list[Middleware], threads: int, children: int, board: Board) -> None:
+        self._middlewares = middlewares
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="treadle-job")
+        self._children = Children(children)
+        self._board = board
+
+    async def execute(self, running: Running) -> Outcome:
+        function, job = running.function, running.job
+        running_job.set(job)
+        running.begun = True
+        if job.interrupted_by is not None:
+            return stopped(function, job)
+        try:
+            if function.policy.process or (running.claim.crashes and function.importable):
+                return await self._in_child(running)
+            arguments = function.arguments.load(running.claim.data)
+            if function.arguments.job_parameter is not None:
+                arguments[function.arguments.job_parameter] = job
+            call: Callable[[], Awaitable[Any]]
+            if function.is_async:
+                call = partial(function.function, **arguments)
+            else:
+                call = partial(self._on_thread, partial(function.function, **arguments))
+            return returned(function, await self._around(running, call))
+        except BaseException as error:  # whatever a handler raises, SystemExit too, is its own affair
+            return raised(function, job, error)
+
+    def close(self) -> None:
+        self._children.kill()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _around(self, running: Running, call: Callable[[], Awaitable[Any]]) -> Awaitable[Any]:
+        for middleware in reversed(self._middlewares):
+            call = partial(middleware, running.job, call)
+        return call()
+
+    async def _on_thread(self, call: Callable[[], Any]) -> Any:
+        # The error is returned: a future cannot be given a StopIteration, and whoever waits would wait for ever.
+        done, value = await asyncio.get_running_loop().run_in_executor(self._threads, copy_context().run, _called, call)
+        if done:
+            return value
+        raise value
+
+    async def _in_child(self, running: Running) -> Outcome:
+        outcomes: list[Outcome] = []
+
+        async def call() -> Any:
+            outcome = await self._children.run(running, lambda pid: self._board.name_process(running.slot, pid))
+            outcomes.append(outcome)
+            if outcome.ending is not Ending.COMPLETED:
+                raise ChildEnded(outcome)
+            return None if outcome.result is None else from_json(outcome.result)
+
+        result = await self._around(running, call)
+        # As the child wrote it, unless a middleware made something else of it.
+        if outcomes and (None if outcomes[-1].result is None else from_json(outcomes[-1].result)) == result:
+            return outcomes[-1]
+        return returned(running.function, result)
+
+
+def _called(call: Callable[[], Any]) -> tuple[bool, Any]:
+    try:
+        return True, call()
+    except BaseException as error:
+        return False, error

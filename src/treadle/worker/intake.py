@@ -1,0 +1,174 @@
+"""Claims jobs while there is room, and starts them: no cooldown, a freed slot is refilled at once.
+
+A few jobs are held ready beyond those that run, as many as were finished in the last tenth of a second: none for long
+jobs, which another worker could begin meanwhile, and hundreds for quick ones, so that claims come in large batches.
+
+When nothing is left the intake goes to rest: until a notification, until the next job is due, or until it is time to
+look without being told.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol
+from uuid import UUID
+
+from treadle.db import work
+from treadle.db.line import DatabaseAway, Line, pause
+from treadle.words.claim import Claim
+
+BATCH = 1000
+AHEAD_SECONDS = 0.1
+MOST_AHEAD = 2000
+
+
+class Desk(Protocol):
+    """What an intake needs of the worker around it."""
+
+    def may_start(self) -> bool: ...
+    def claimed(self, claims: Sequence[Claim]) -> None: ...
+    def start_job(self, claim: Claim, intake: "Intake") -> None: ...
+    def unknown(self) -> None: ...
+    def look_every(self) -> float: ...
+    async def nothing_left(self, intake: "Intake") -> None: ...
+
+
+class Intake:
+    def __init__(
+        self,
+        desk: Desk,
+        line: Line,
+        schema: str,
+        worker_id: str,
+        types: Sequence[str],
+        queues: Sequence[str] | None,
+        limit: int,
+        prefetch: int | None,
+        away: Callable[[DatabaseAway | None], None],
+    ) -> None:
+        self._desk = desk
+        self._line = line
+        self._schema = schema
+        self._worker_id = worker_id
+        self.types = list(types)
+        self._queues = queues
+        self._limit = limit
+        self._prefetch = prefetch
+        self._away = away
+        self.ready: deque[Claim] = deque()
+        self.running = 0
+        self.idle = False
+        self._stopped = False
+        self.claimed_at = 0.0
+        self._ended = 0
+        self._speed = 0.0  # jobs per second
+        self._measured = time.monotonic()
+        self._room = asyncio.Event()
+        self.bell = asyncio.Event()
+
+    # Called by the worker
+
+    def end(self) -> None:
+        """A job ended: its slot is free."""
+        self.running -= 1
+        self._ended += 1
+        self.fill()
+        if self._wanted() > 0:
+            self._room.set()
+
+    def fill(self) -> None:
+        while self.ready and self.running < self._limit and self._desk.may_start():
+            self.running += 1
+            self._desk.start_job(self.ready.popleft(), self)
+
+    def take(self, claims: Sequence[Claim]) -> None:
+        """These are held by this worker."""
+        self.idle = False
+        self._desk.claimed(claims)
+        self.ready.extend(claims)
+        self.fill()
+
+    def give_up(self) -> list[Claim]:
+        """What was claimed and not started."""
+        claims = list(self.ready)
+        self.ready.clear()
+        return claims
+
+    def stop(self) -> None:
+        """Claim no more. A claim that is under way is waited for, and what it brings is given up."""
+        self._stopped = True
+        self.bell.set()
+        self._room.set()
+
+    def known(self) -> set[UUID]:
+        return {claim.id for claim in self.ready}
+
+    async def run(self) -> None:
+        failures = barren = 0
+        while not self._stopped:
+            if not self._desk.may_start():
+                await asyncio.sleep(0.05)
+                continue
+            wanted = self._wanted()
+            if wanted < 1:
+                self._room.clear()
+                await self._room.wait()
+                continue
+            self.bell.clear()
+            try:
+                claims = await self._line.run(
+                    work.claim(self._schema, self._worker_id, self.types, wanted, self._queues)
+                )
+                if claims:
+                    self.claimed_at = time.monotonic()
+                    self.take(claims)
+                if len(claims) == wanted:
+                    failures = barren = 0
+                    continue
+                seconds = await self._line.run(work.rest(self._schema, self.types, self._queues))
+                self._away(None)
+            except DatabaseAway as error:
+                # The claim may have been carried out: somebody has to look what this worker holds.
+                self._desk.unknown()
+                self._away(error)
+                failures += 1
+                await asyncio.sleep(pause(failures))
+                continue
+            failures = 0
+            if seconds is None or seconds > 0:
+                barren = 0
+                await self._desk.nothing_left(self)
+                await self._rest(self._desk.look_every() if seconds is None else min(seconds, self._desk.look_every()))
+            elif not claims:
+                # There is something, but others hold it: do not turn in circles.
+                barren += 1
+                await self._rest(min(0.002 * 2 ** min(barren, 8), self._desk.look_every()))
+
+    async def _rest(self, seconds: float) -> None:
+        # A timer that sets the bell, instead of a timeout around the wait: cheaper, and nothing can be lost.
+        if self._stopped:
+            return
+        timer = asyncio.get_running_loop().call_later(seconds, self.bell.set)
+        try:
+            await self.bell.wait()
+        finally:
+            timer.cancel()
+
+    def _wanted(self) -> int:
+        """How many to claim now; 0 while enough are ready."""
+        ahead = self._ahead()
+        room = self._limit + ahead - self.running - len(self.ready)
+        return min(room, BATCH) if len(self.ready) <= ahead // 2 else 0
+
+    def _ahead(self) -> int:
+        if self._prefetch is not None:
+            return self._prefetch
+        now = time.monotonic()
+        span = now - self._measured
+        if span >= 0.02:
+            # The newest hundredths of a second count most, so that it follows a change at once.
+            self._speed += (self._ended / span - self._speed) * min(1.0, span * 20)
+            self._ended = 0
+            self._measured = now
+        return min(int(self._speed * AHEAD_SECONDS), MOST_AHEAD)

@@ -1,0 +1,100 @@
+"""Every line that a worker logs, made from events. Payloads are left out."""
+
+import json
+import logging
+from dataclasses import fields
+from datetime import UTC, datetime
+from typing import Any
+
+from treadle.app.listeners import Listeners
+from treadle.words import events
+
+log = logging.getLogger("treadle")
+
+LINES: dict[type[events.Event], tuple[int, str]] = {
+    events.JobClaimed: (logging.DEBUG, "job claimed"),
+    events.JobStarted: (logging.DEBUG, "job started"),
+    events.JobCompleted: (logging.DEBUG, "job completed"),
+    events.JobReleased: (logging.DEBUG, "job released"),
+    events.JobCancelled: (logging.INFO, "job cancelled"),
+    events.JobRetried: (logging.WARNING, "job failed, will be tried again"),
+    events.JobFailed: (logging.ERROR, "job failed"),
+    events.JobRecovered: (logging.WARNING, "job recovered from a lost worker"),
+    events.LeaseWasLost: (logging.WARNING, "job is no longer ours: nothing was written"),
+    events.WorkerStarted: (logging.INFO, "worker started"),
+    events.WorkerStopped: (logging.INFO, "worker stopped"),
+    events.WorkerFenced: (logging.ERROR, "lease not renewed: handlers were stopped"),
+    events.DatabaseLost: (logging.ERROR, "database away, trying again"),
+    events.DatabaseBack: (logging.WARNING, "database is back"),
+}
+
+
+def log_events(listeners: Listeners) -> None:
+    """Write a line for each event whose level is enabled now: an event that nobody wants is not made."""
+    for kind, (level, _) in LINES.items():
+        if log.isEnabledFor(level):
+            listeners.add(kind, write)
+
+
+def forget_events(listeners: Listeners) -> None:
+    for kind in LINES:
+        listeners.remove(kind, write)
+
+
+def write(event: events.Event) -> None:
+    level, text = LINES[type(event)]
+    log.log(level, text, extra={"event": facts(event)})
+
+
+def facts(event: events.Event) -> dict[str, Any]:
+    """An event without the payload."""
+    return {each.name: getattr(event, each.name) for each in fields(event) if each.name != "data"}
+
+
+class TextFormatter(logging.Formatter):
+    """12:30:01 WARNING job failed, will be tried again job_type=mail attempt=1 …"""
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = datetime.fromtimestamp(record.created, UTC).astimezone().strftime("%H:%M:%S")
+        parts = [f"{moment} {record.levelname:7} {record.getMessage()}"]
+        parts += [
+            f"{key}={_shown(value)}" for key, value in getattr(record, "event", {}).items() if value not in (None, "")
+        ]
+        if record.exc_info:
+            parts.append("\n" + self.formatException(record.exc_info))
+        return " ".join(parts)
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
+            "level": record.levelname.lower(),
+            "message": record.getMessage(),
+            **getattr(record, "event", {}),
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+def set_up(level: str, style: str) -> None:
+    """For a worker that is the whole process: lines to standard error."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonFormatter() if style == "json" else TextFormatter())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    log.handlers.clear()
+    log.setLevel(level.upper())
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    text = str(value)
+    return json.dumps(text) if " " in text or "\n" in text else text

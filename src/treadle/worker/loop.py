@@ -1,0 +1,26 @@
+"""Calls a service again and again. A service is a plain async function; what it raises because the database is away is
+tried again next time, and whatever else it raises is logged and does not stop it."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+
+from treadle.db.line import DatabaseAway
+
+log = logging.getLogger("treadle")
+
+
+async def forever(
+    service: Callable[[], Awaitable[object]], every: float, away: Callable[[DatabaseAway | None], None] | None = None
+) -> None:
+    while True:
+        # Jitter: a hundred workers that were started together do not do it together.
+        await asyncio.sleep(every * random.uniform(0.9, 1.1))  # noqa: S311 - jitter, not a secret
+        try:
+            await service()
+        except DatabaseAway as error:
+            if away is not None:
+                away(error)
+        except Exception:
+            log.exception("%s failed; it will be tried again", getattr(service, "__name__", service))

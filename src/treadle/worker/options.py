@@ -1,0 +1,106 @@
+"""How a worker works: what may be asked for, and what is taken if it is not."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypedDict, Unpack
+
+from treadle.words.duration import Duration, duration
+from treadle.words.errors import InvalidArgument
+from treadle.words.naming import text_within
+
+
+class WorkerOptions(TypedDict, total=False):
+    concurrency: int
+    """How many jobs run at once, on the event loop and on threads. 50 if not given."""
+    children: int
+    """How many child processes run jobs with process=True at once. As many as there are cores if not given."""
+    types: Sequence[str] | None
+    """Which job types; all that the application knows if not given."""
+    queues: Sequence[str] | None
+    """Which queues; all if not given."""
+    drain: bool
+    """End when nothing is left to do now."""
+    grace: Duration
+    """How long running jobs are let finish when the worker stops. 25 seconds if not given."""
+    lease: Duration
+    """How long the worker may be silent before its jobs are given to others. 10 seconds if not given."""
+    poll: Duration
+    """How often to look for jobs without being told. 1 second if not given."""
+    listen: bool
+    """Whether to be told of new jobs by notifications. False is polling alone."""
+    prefetch: int | None
+    """How many jobs to hold ready beyond those that run. Left to the worker's speed if not given."""
+    crash_limit: int
+    """How often a job may take its process down before it has failed. 3 if not given."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """WorkerOptions, checked."""
+
+    concurrency: int
+    children: int
+    types: tuple[str, ...]
+    queues: list[str] | None
+    drain: bool
+    grace: float
+    lease: timedelta
+    poll: float
+    listen: bool
+    prefetch: int | None
+    crash_limit: int
+
+    # The lease is renewed four times as often as it runs out. A worker that could not renew it stops its handlers
+    # this long before it does, and is killed if it has not stopped.
+    @property
+    def renew_every(self) -> float:
+        return self.lease.total_seconds() / 4
+
+    @property
+    def fence_after(self) -> float:
+        return self.lease.total_seconds() * 0.8
+
+    @property
+    def kill_after(self) -> float:
+        return self.lease.total_seconds() * 0.93
+
+
+def settings(known: Sequence[str], cores: int, **asked: Unpack[WorkerOptions]) -> Settings:
+    """The options with their defaults, for an application that knows these job types."""
+    types = asked.get("types")
+    if isinstance(types, str) or isinstance(asked.get("queues"), str):
+        raise InvalidArgument("types and queues must be lists of texts")
+    for name in types or ():
+        if name not in known:
+            raise InvalidArgument(f"there is no job type {name!r} here; known are: {', '.join(known) or 'none'}")
+    chosen = tuple(types if types is not None else known)
+    if not chosen:
+        raise InvalidArgument("the application has no jobs: decorate a function with @app.job")
+    queues = asked.get("queues")
+    lease = duration(asked.get("lease", 10), "lease")
+    if lease < timedelta(seconds=1):
+        raise InvalidArgument(f"lease must be at least a second, got {asked.get('lease')!r}")
+    poll = duration(asked.get("poll", 1), "poll").total_seconds()
+    if poll < 0.01:
+        raise InvalidArgument(f"poll must be at least 10 milliseconds, got {asked.get('poll')!r}")
+    prefetch = asked.get("prefetch")
+    return Settings(
+        concurrency=_count(asked.get("concurrency", 50), "concurrency", 1),
+        children=_count(asked.get("children", cores), "children", 1),
+        types=chosen,
+        queues=None if queues is None else [text_within(name, 50, "queue") for name in queues],
+        drain=asked.get("drain", False),
+        grace=duration(asked.get("grace", 25), "grace").total_seconds(),
+        lease=lease,
+        poll=poll,
+        listen=asked.get("listen", True),
+        prefetch=None if prefetch is None else _count(prefetch, "prefetch", 0),
+        crash_limit=_count(asked.get("crash_limit", 3), "crash_limit", 1),
+    )
+
+
+def _count(value: int, name: str, low: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= 10_000:
+        raise InvalidArgument(f"{name} must be an integer from {low} to 10,000, got {value!r}")
+    return value

@@ -1,0 +1,68 @@
+"""A worker process: started by the supervisor, which looks after it. This is where the user's code is imported.
+
+Orders come on standard input, whose end is the supervisor's. What the supervisor has to know goes to a pipe.
+"""
+
+import asyncio
+import ctypes
+import json
+import os
+import signal
+import sys
+from typing import Any
+
+from treadle.app.load import load_app
+from treadle.words import events
+from treadle.words.errors import TreadleError
+from treadle.worker.board import Board
+from treadle.worker.log import set_up
+from treadle.worker.run import STUCK, end_now, work
+from treadle.worker.worker import Worker
+
+# A mistake of the user's: starting again would not help.
+MISTAKE = 64
+
+
+def main() -> None:
+    _die_with(int(os.environ["TREADLE_SUPERVISOR"]))
+    order = json.loads(sys.stdin.buffer.readline())
+    set_up(order["log_level"], order["log_style"])
+    try:
+        stuck = asyncio.run(_serve(order))
+    except TreadleError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        sys.exit(MISTAKE)
+    if stuck:
+        end_now(STUCK)
+
+
+async def _serve(order: dict[str, Any]) -> bool:
+    app = load_app(order["app"])
+    board = Board(order["board"], order["slots"])
+
+    def ready(worker: Worker) -> None:
+        told = {"worker_id": worker.worker_id, "url": app.database.url, "schema": app.schema}
+        with os.fdopen(order["pipe"], "w") as pipe:
+            pipe.write(json.dumps(told) + "\n")
+        listening = asyncio.create_task(_listen(app.listeners.emit))
+        worker.beside.append(listening)
+
+    return await work(app, board, ready, **order["options"])
+
+
+async def _listen(emit: Any) -> None:
+    """What the supervisor says. At its end this process has nobody who renews its lease: it stops."""
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    while line := await reader.readline():
+        for each in json.loads(line)["recovered"]:
+            emit(events.JobRecovered(*each))
+    signal.raise_signal(signal.SIGTERM)
+
+
+def _die_with(parent: int) -> None:
+    """Be killed when the supervisor is: nobody would renew the lease, nor kill a handler that does not stop."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+    if os.getppid() != parent:
+        sys.exit(1)

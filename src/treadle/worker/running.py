@@ -1,0 +1,57 @@
+"""One job that runs, and how to stop it."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+from treadle.app.function import JobFunction
+from treadle.app.job import Job
+from treadle.words.claim import Claim
+from treadle.words.outcome import Interrupt
+
+
+class Running:
+    __slots__ = (
+        "begun",
+        "claim",
+        "ended",
+        "function",
+        "job",
+        "reported",
+        "slot",
+        "started",
+        "stop_child",
+        "task",
+        "timers",
+    )
+
+    def __init__(self, claim: Claim, function: JobFunction[..., Any, ..., Any], worker_id: str, slot: int) -> None:
+        self.claim = claim
+        self.function = function
+        self.job = Job(claim, worker_id)
+        self.slot = slot
+        self.started = time.monotonic()
+        self.task: asyncio.Task[None] | None = None
+        self.timers: list[asyncio.TimerHandle] = []
+        self.stop_child: Callable[[], None] | None = None
+        self.begun = False
+        self.reported = False
+        self.ended = False  # its outcome is decided, although its thread may still run
+
+    def interrupt(self, reason: Interrupt) -> None:
+        """Ask the handler to stop. A coroutine is cancelled; a thread finds out when it next uses its job; a child
+        process is told, and killed after a while."""
+        if self.job.interrupted_by is not None:
+            return
+        self.job.interrupt(reason)
+        if self.stop_child is not None:
+            self.stop_child()
+        elif self.function.is_async and self.task is not None and self.begun:
+            # A task that is cancelled before its first step never takes it, and nobody would clean up.
+            self.task.cancel()
+
+    def disarm(self) -> None:
+        for timer in self.timers:
+            timer.cancel()
+        self.timers.clear()

@@ -1,0 +1,427 @@
+"""A worker: claims, runs and finishes jobs until it is told to stop.
+
+It has four connections: for claims, for outcomes, for upkeep, and to listen. Handlers use none of them. Its lease is
+renewed by another process (keeper.py), so that a handler that blocks everything here does not make it look dead.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self, Unpack
+from uuid import UUID
+
+from treadle.app import Treadle
+from treadle.db import work
+from treadle.db.line import DatabaseAway, Line, Silence
+from treadle.db.listener import Listener
+from treadle.words import events
+from treadle.words.claim import Claim
+from treadle.words.naming import worker_name
+from treadle.words.outcome import Ending, Interrupt, Outcome
+from treadle.worker import upkeep
+from treadle.worker.board import Board, now
+from treadle.worker.completer import Completer
+from treadle.worker.executor import Executor
+from treadle.worker.intake import Intake
+from treadle.worker.judge import overdue
+from treadle.worker.keeper import KeeperProcess
+from treadle.worker.log import forget_events, log_events
+from treadle.worker.loop import forever
+from treadle.worker.options import Settings, WorkerOptions, settings
+from treadle.worker.running import Running
+
+log = logging.getLogger("treadle")
+
+TICK_SECONDS = 0.5
+REPORT_SECONDS = 0.25
+WATCH_SECONDS = 1.0
+ADOPT_SECONDS = 30.0
+PROBE_SECONDS = 15.0
+PRUNE_SECONDS = 60.0
+DEAF_POLL = 0.5
+# A job that is done sooner is never reported as running: it costs no write.
+SHOWN_AFTER = 0.2
+# How long handlers that were interrupted may take to stop, and the last outcomes to be written.
+STOP_SECONDS = 3.0
+FLUSH_SECONDS = 5.0
+# How long the worker itself has to deal with a job past its deadline, before whoever looks after it kills it.
+DEADLINE_SLACK = 2.0
+
+
+class Worker:
+    """`async with app.worker(): …` works beside what the block does. Options are those of WorkerOptions."""
+
+    def __init__(self, app: Treadle, *, board: Board | None = None, **options: Unpack[WorkerOptions]) -> None:
+        self.settings: Settings = settings(app.job_types, os.cpu_count() or 1, **options)
+        self.worker_id = worker_name()
+        self._app = app
+        self._schema = app.schema
+        self._listeners = app.listeners
+        # A board of somebody else: that one also renews the lease.
+        self._board = board or Board.make(self.settings.concurrency + self.settings.children)
+        self._supervised = board is not None
+        self._keeper: KeeperProcess | None = None
+        self._running: dict[UUID, Running] = {}
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._stopping = False
+        self._hurried = False
+        self._fenced = False
+        self._silence = Silence()
+        self._healthy_since = float("-inf")
+        self._look_at_holdings = asyncio.Event()
+        self._quiet = asyncio.Event()
+        self._drained = asyncio.Event()
+        self.overdue = asyncio.Event()
+        self.broken = asyncio.Event()
+        self.stuck = False
+        self.beside: list[asyncio.Task[Any]] = []
+
+    # Beginning and end
+
+    async def start(self) -> None:
+        self._functions = {name: self._app.function(name) for name in self.settings.types}
+        for function in self._functions.values():
+            function.arguments.check_annotations()
+        url = await asyncio.to_thread(lambda: self._app.database.url)
+        log_events(self._listeners)
+        chosen, schema, name = self.settings, self._schema, f"treadle {self.worker_id}"
+        self._claims, self._outcomes, self._upkeep = (Line(url, name) for _ in range(3))
+        self._completer = Completer(
+            self._outcomes, schema, self.worker_id, self._listeners, chosen.crash_limit, self._away
+        )
+        self._executor = Executor(self._app.middlewares, chosen.concurrency, chosen.children, self._board)
+        self._listener = Listener(url, schema, "work", self._heard, name)
+        self._intakes = list(self._make_intakes())
+        began = now()
+        await self._upkeep.persist(work.register(schema, self._introduction()), self._away)
+        self._board.renewed_at = began
+        if not self._supervised:
+            self._keeper = KeeperProcess(self.worker_id, url, schema, self._board, chosen)
+            await self._keeper.start()
+        self._tasks = [asyncio.create_task(each) for each in self._services()]
+        self._claiming = [asyncio.create_task(intake.run()) for intake in self._intakes]
+        for task in (*self._tasks, *self._claiming):
+            task.add_done_callback(self._ended)
+        self._listeners.emit(events.WorkerStarted(self.worker_id, chosen.types, chosen.concurrency))
+
+    async def stop(self, grace: float | None = None) -> None:
+        """Claim no more, give back what was not begun, let the rest finish for the grace, then interrupt it."""
+        self._stopping = True
+        for intake in self._intakes:
+            intake.stop()
+        await asyncio.wait(self._claiming, timeout=FLUSH_SECONDS)
+        self._release_ready()
+        end = time.monotonic() + (self.settings.grace if grace is None else grace)
+        while self._running and not self._hurried and time.monotonic() < end:
+            self._quiet.clear()
+            await _within(self._quiet.wait(), end - time.monotonic())
+        for running in list(self._running.values()):
+            running.interrupt(Interrupt.SHUTDOWN)
+        end = time.monotonic() + STOP_SECONDS
+        while self._running and time.monotonic() < end:
+            self._quiet.clear()
+            await _within(self._quiet.wait(), end - time.monotonic())
+        await _within(self._completer.flushed(), FLUSH_SECONDS)
+        self.stuck = bool(self._running)
+        for task in (*self._tasks, *self._claiming):
+            task.cancel()
+        await asyncio.gather(*self._tasks, *self._claiming, return_exceptions=True)
+        self._executor.close()
+        for line in (self._claims, self._outcomes, self._upkeep):
+            await line.close()
+        self._listeners.emit(events.WorkerStopped(self.worker_id))
+        forget_events(self._listeners)
+        if self._keeper is not None:
+            # With a thread that does not stop, its job stays held until this program ends.
+            await self._keeper.stop(wait=not self.stuck)
+
+    def hurry(self) -> None:
+        """End the grace."""
+        self._hurried = True
+        self._quiet.set()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def drained(self) -> None:
+        """Until nothing is left to do (with drain=True)."""
+        await self._drained.wait()
+
+    # For the intakes
+
+    def may_start(self) -> bool:
+        return not self._stopping and not self._fenced
+
+    def claimed(self, claims: Sequence[Claim]) -> None:
+        if self._listeners.wants(events.JobClaimed):
+            for claim in claims:
+                self._listeners.emit(self._event(events.JobClaimed, claim))
+
+    def start_job(self, claim: Claim, intake: Intake) -> None:
+        function = self._functions[claim.job_type]
+        policy = function.policy
+        deadline = 0.0 if policy.deadline is None else now() + policy.deadline + DEADLINE_SLACK
+        running = Running(claim, function, self.worker_id, self._board.enter(claim.id, claim.lease, deadline))
+        loop = asyncio.get_running_loop()
+        if policy.timeout is not None:
+            running.timers.append(loop.call_later(policy.timeout, running.interrupt, Interrupt.TIMEOUT))
+        if policy.deadline is not None and not policy.process:
+            running.timers.append(loop.call_later(policy.deadline, self._overdue, running))
+        self._running[claim.id] = running
+        if self._listeners.wants(events.JobStarted):
+            self._listeners.emit(self._event(events.JobStarted, claim))
+        running.task = loop.create_task(self._run(running, intake))
+
+    def unknown(self) -> None:
+        """A claim was made and its answer is lost."""
+        self._look_at_holdings.set()
+
+    def look_every(self) -> float:
+        poll = self.settings.poll
+        if self.settings.listen and not self._listener.hearing:
+            poll = min(poll, DEAF_POLL)
+        return poll * len(self._intakes)
+
+    async def nothing_left(self, intake: Intake) -> None:
+        if not self.settings.drain or self._running or any(each.ready for each in self._intakes):
+            return
+        if self._completer.unwritten():
+            # What is being written may let another job go: look again after it.
+            await self._completer.flushed()
+            intake.bell.set()
+            return
+        intake.idle = True
+        if all(each.idle for each in self._intakes):
+            self._drained.set()
+
+    async def _run(self, running: Running, intake: Intake) -> None:
+        outcome = await self._executor.execute(running)
+        if running.timers:
+            running.disarm()
+        del self._running[running.claim.id]
+        self._board.leave(running.slot)
+        if not running.ended:
+            self._completer.add(running.claim, outcome, running.started)
+        intake.end()
+        if not self._running:
+            self._quiet.set()
+            if self.settings.drain:
+                intake.bell.set()
+
+    def _overdue(self, running: Running) -> None:
+        """It did not stop though it was asked to. Its outcome is decided, but its thread (or a coroutine that does not
+        let itself be cancelled) runs on, and this process cannot get rid of it but by ending."""
+        running.ended = True
+        running.interrupt(Interrupt.TIMEOUT)
+        self._completer.add(running.claim, overdue(running.function, running.job), running.started)
+        self.overdue.set()
+
+    # Services
+
+    def _services(self) -> list[Any]:
+        chosen = self.settings
+        services = [
+            self._completer.run(),
+            self._mind_the_lease(),
+            self._adopt_loop(),
+            forever(self._tick, TICK_SECONDS, self._away),
+            forever(self._report, REPORT_SECONDS, self._away),
+            forever(self._watch, WATCH_SECONDS, self._away),
+            forever(self._recover, chosen.renew_every, self._away),
+            forever(self._prune, PRUNE_SECONDS, self._away),
+        ]
+        if chosen.listen:
+            services += [self._listener.run(), self._probe_loop()]
+        return services
+
+    async def _tick(self) -> None:
+        # Floors move only where jobs leave.
+        if any(time.monotonic() - intake.claimed_at < 2 for intake in self._intakes):
+            await upkeep.move_floors(self._upkeep, self._schema)
+
+    async def _recover(self) -> None:
+        # After an outage everybody seems silent; wait until those who live have said so.
+        if time.monotonic() - self._healthy_since > self.settings.lease.total_seconds():
+            await upkeep.recover_lost(self._upkeep, self._schema, self.settings.crash_limit, self._listeners)
+
+    async def _prune(self) -> None:
+        await upkeep.prune(self._upkeep, self._schema, self._app.keep)
+
+    async def _report(self) -> None:
+        """Say which jobs run, and how far they are; find out which are not ours any more."""
+        moment = time.monotonic()
+        told = []
+        for running in self._running.values():
+            if running.ended:
+                continue
+            news = running.job.news()
+            if news is not None or (not running.reported and moment - running.started > SHOWN_AFTER):
+                told.append((running, work.Report(running.claim, moment - running.started, *(news or (None, None)))))
+        if not told:
+            return
+        accepted = await self._outcomes.run(work.report(self._schema, self.worker_id, [report for _, report in told]))
+        for running, _ in told:
+            running.reported = True
+            if running.claim.id not in accepted:
+                self._lose(running)
+
+    async def _watch(self) -> None:
+        """Whether long jobs are still ours: somebody may have cancelled them."""
+        moment = time.monotonic()
+        claims = [each.claim for each in self._running.values() if moment - each.started > WATCH_SECONDS]
+        if claims:
+            for job_id in await self._upkeep.run(work.lost_leases(self._schema, claims)):
+                running = self._running.get(job_id)
+                if running is not None and running.claim in claims:
+                    self._lose(running)
+
+    def _lose(self, running: Running) -> None:
+        if self._running.get(running.claim.id) is running and not running.ended:
+            running.interrupt(Interrupt.LEASE_LOST)
+
+    async def _mind_the_lease(self) -> None:
+        """Stop everything before the lease can be given to others. (A process that cannot even do that is killed.)"""
+        while True:
+            await asyncio.sleep(self.settings.lease.total_seconds() / 50)
+            silent = now() - self._board.renewed_at > self.settings.fence_after
+            if silent and not self._fenced:
+                self._listeners.emit(events.WorkerFenced(self.worker_id))
+                self._fenced = True
+                for running in list(self._running.values()):
+                    running.interrupt(Interrupt.FENCED)
+                self._release_ready()
+            elif not silent:
+                self._fenced = False
+
+    async def _adopt_loop(self) -> None:
+        while True:
+            await _within(self._look_at_holdings.wait(), ADOPT_SECONDS)
+            self._look_at_holdings.clear()
+            try:
+                await self._adopt()
+            except DatabaseAway:
+                self._look_at_holdings.set()
+                await asyncio.sleep(1)
+
+    async def _adopt(self) -> None:
+        """Take up what this worker holds without knowing: a claim was carried out, and its answer was lost.
+
+        On the line of the claims, so that none is under way. What is known before or after is not news: an outcome may
+        be written in between.
+        """
+        known = self._known()
+        held = await self._claims.run(work.held(self._schema, self.worker_id))
+        known |= self._known()
+        for claim in held:
+            if claim.id not in known:
+                for intake in self._intakes:
+                    if claim.job_type in intake.types:
+                        intake.take([claim])
+
+    async def _probe_loop(self) -> None:
+        """Whether the listener hears."""
+        while True:
+            await self._listener.listening.wait()
+            self._listener.hearing = False
+            try:
+                await self._upkeep.run(work.notify_workers(self._schema, f"probe {self.worker_id}"))
+            except DatabaseAway as error:
+                self._away(error)
+                await asyncio.sleep(1)
+                continue
+            await asyncio.sleep(2)
+            if self._listener.hearing:
+                await asyncio.sleep(PROBE_SECONDS)
+            else:
+                self._listener.reset()
+                await asyncio.sleep(3)
+
+    def _heard(self, message: str) -> None:
+        if not message:
+            for intake in self._intakes:
+                intake.bell.set()
+            return
+        word, _, what = message.partition(" ")
+        if word == "cancelled":
+            running = self._running.get(UUID(what))
+            if running is not None:
+                running.interrupt(Interrupt.CANCELLED)
+        elif word == "probe" and what == self.worker_id:
+            self._listener.hearing = True
+
+    # The rest
+
+    def _make_intakes(self) -> Any:
+        chosen = self.settings
+        apart = {name for name, function in self._functions.items() if function.policy.process}
+        together = [name for name in chosen.types if name not in apart]
+        for types, limit in ((together, chosen.concurrency), (sorted(apart), chosen.children)):
+            if types:
+                yield Intake(
+                    self,
+                    self._claims,
+                    self._schema,
+                    self.worker_id,
+                    types,
+                    chosen.queues,
+                    limit,
+                    chosen.prefetch,
+                    self._away,
+                )
+
+    def _introduction(self) -> work.Worker:
+        chosen = self.settings
+        return work.Worker(
+            self.worker_id,
+            chosen.lease,
+            list(chosen.types),
+            chosen.queues,
+            chosen.concurrency,
+            socket.gethostname(),
+            os.getpid(),
+        )
+
+    def _release_ready(self) -> None:
+        for intake in self._intakes:
+            for claim in intake.give_up():
+                self._completer.add(claim, Outcome(Ending.RELEASED), time.monotonic())
+
+    def _known(self) -> set[UUID]:
+        return set(self._running).union(self._completer.unwritten(), *(intake.known() for intake in self._intakes))
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        # None of them ever should, but for being told to.
+        if not task.cancelled() and task.exception() is not None:
+            log.critical("a part of the worker failed", exc_info=task.exception())
+            self.broken.set()
+
+    def _away(self, error: DatabaseAway | None) -> None:
+        """Statements fail, or succeed again."""
+        if error is not None:
+            self._healthy_since = time.monotonic()
+            if self._silence.broken():
+                self._listeners.emit(events.DatabaseLost(self.worker_id, str(error)))
+        elif (seconds := self._silence.mended()) is not None:
+            self._listeners.emit(events.DatabaseBack(self.worker_id, seconds))
+
+    def _event(self, kind: Any, claim: Claim) -> events.Event:
+        event: events.Event = kind(claim.id, claim.job_type, self.worker_id, claim.attempts, claim.data)
+        return event
+
+
+async def _within(what: Any, seconds: float) -> bool:
+    try:
+        await asyncio.wait_for(what, max(0.0, seconds))
+    except TimeoutError:
+        return False
+    return True
