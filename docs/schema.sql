@@ -2,7 +2,13 @@
 
 CREATE SCHEMA treadle;
 
+COMMENT ON FUNCTION treadle.announce(p_ids uuid[]) IS 'Part of ending jobs: sends their ids to whoever waits for them.';
+
+COMMENT ON FUNCTION treadle.await_ends(p_for interval) IS 'Somebody listens to channel(''ends'') for this long: the ids of jobs that end are sent there.';
+
 COMMENT ON FUNCTION treadle.cancel_job(p_id uuid, p_reason text, p_lease bigint, p_worker_id character varying) IS 'Ends a job that has not ended yet; its holder, if it has one, loses the lease. False: it has ended already.';
+
+COMMENT ON FUNCTION treadle.channel(p_kind text) IS 'The name to LISTEN to: "work" for workers (there may be something to claim, or to cancel), "ends" for the ids of jobs that ended.';
 
 COMMENT ON FUNCTION treadle.new_id() IS 'A new time-ordered job id (uuid version 7).';
 
@@ -63,9 +69,11 @@ COMMENT ON FUNCTION treadle.claim_jobs(p_worker_id character varying, p_job_type
 
 COMMENT ON FUNCTION treadle.complete_job(p_id uuid, p_result jsonb, p_lease bigint, p_worker_id character varying) IS 'A job is done, with its result. False: the lease is lost, or the job has ended already.';
 
-COMMENT ON FUNCTION treadle.complete_jobs(p_ids uuid[], p_leases bigint[], p_worker_ids character varying[], p_results text[]) IS 'Completes claimed jobs, each fenced by its lease and worker, with results as JSON texts; returns the ids that were accepted.';
+COMMENT ON FUNCTION treadle.complete_jobs(p_ids uuid[], p_leases bigint[], p_worker_ids character varying[], p_results text[], p_seconds double precision[]) IS 'Completes claimed jobs, each fenced by its lease and worker, with results as JSON texts and how many seconds ago they began; returns the ids that were accepted.';
 
 COMMENT ON FUNCTION treadle.confirm_hold() IS 'Trigger: at commit, lets a job go that nobody will let go any more.';
+
+COMMENT ON FUNCTION treadle.drop_errors() IS 'Trigger: removes the errors of deleted jobs.';
 
 COMMENT ON FUNCTION treadle.drop_hold() IS 'Trigger: a job that is revived is not held behind its key.';
 
@@ -75,7 +83,7 @@ COMMENT ON FUNCTION treadle.enqueue_jobs(p_job_type character varying, p_data te
 
 COMMENT ON FUNCTION treadle.enter_lane() IS 'Trigger: places a job that becomes claimable at or above its lane''s floor.';
 
-COMMENT ON FUNCTION treadle.fail_job(p_id uuid, p_error text, p_delay interval, p_final boolean, p_lease bigint, p_worker_id character varying) IS 'An attempt failed: the job is tried again after p_delay (by default a growing one), or has failed if that was its last attempt or p_final is true. False: the lease is lost, or the job has ended already.';
+COMMENT ON FUNCTION treadle.fail_job(p_id uuid, p_error text, p_delay interval, p_final boolean, p_lease bigint, p_worker_id character varying, p_traceback text) IS 'An attempt failed: the job is tried again after p_delay (by default a growing one), or has failed if that was its last attempt or p_final is true. False: the lease is lost, or the job has ended already.';
 
 COMMENT ON FUNCTION treadle.free_next() IS 'Trigger: when a job with a key ends, lets the next of its key go.';
 
@@ -91,25 +99,66 @@ COMMENT ON FUNCTION treadle.prune_jobs(p_status character varying, p_age interva
 
 COMMENT ON FUNCTION treadle.reads_fresh() IS 'Whether the transaction is READ COMMITTED: only then can it see what others just committed.';
 
+COMMENT ON FUNCTION treadle.recover_lost_workers(p_crash_limit integer, p_now timestamp with time zone) IS 'Gives back the jobs of workers that were silent for longer than their lease, and returns them; one call at a time.';
+
 COMMENT ON FUNCTION treadle.recover_stale_jobs(p_timeout interval, p_now timestamp with time zone) IS 'Gives back the jobs of holders that were silent for longer than p_timeout; those without attempts left end as failed. Returns how many.';
+
+COMMENT ON FUNCTION treadle.recover_worker(p_worker_id character varying, p_reason text, p_crashed uuid[], p_overdue uuid[], p_crash_limit integer, p_keep boolean) IS 'Gives back what a worker that is gone still held: p_crashed (null: those that ran) are counted as crashed, p_overdue as failed, the rest as nothing. Returns them with their new status.';
 
 COMMENT ON FUNCTION treadle.register_lanes() IS 'Trigger: sees that the lanes of inserted jobs exist.';
 
+COMMENT ON FUNCTION treadle.register_worker(p_worker_id character varying, p_lease interval, p_job_types character varying[], p_queues character varying[], p_concurrency integer, p_host text, p_pid integer) IS 'A worker begins: if it is silent for longer than p_lease, its jobs are given to others.';
+
 COMMENT ON FUNCTION treadle.release_job(p_id uuid, p_delay interval, p_lease bigint, p_worker_id character varying) IS 'A holder gives a job back without using an attempt: to its old place, or snoozed for p_delay. False: the lease is lost.';
 
+COMMENT ON FUNCTION treadle.renew_workers(p_worker_ids character varying[], p_lease interval) IS 'These workers are alive; asked for again before p_lease has passed.';
+
 COMMENT ON FUNCTION treadle.report_progress(p_id uuid, p_progress integer, p_stage character varying, p_lease bigint, p_worker_id character varying) IS 'Progress from 0 to 100 and the stage of a running job; null leaves either as it is. False: the lease is lost.';
+
+COMMENT ON FUNCTION treadle.rest(p_job_types character varying[], p_queues character varying[]) IS 'For a worker that found nothing: it will be woken by NOTIFY. Returns the seconds until the next job of these types is due, null if there is none.';
 
 COMMENT ON FUNCTION treadle.retry_delay(p_attempts integer) IS 'How long a job waits after its nth failed attempt, unless it is told otherwise.';
 
 COMMENT ON FUNCTION treadle.retry_job(p_id uuid) IS 'Runs an ended job again, with at least one more attempt. False: it has not ended.';
 
+COMMENT ON FUNCTION treadle.ring(p_due timestamp with time zone) IS 'Part of enqueueing: wakes workers that sleep, at most every 20 milliseconds.';
+
+COMMENT ON FUNCTION treadle.settle_jobs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_outcomes character varying[], p_errors text[], p_tracebacks text[], p_delays double precision[], p_seconds double precision[], p_crash_limit integer) IS 'How attempts ended that did not complete (retry, failed, cancelled, released, crashed), each fenced by its lease and worker; returns those that were accepted, with their new status.';
+
 COMMENT ON FUNCTION treadle.stamp_finish() IS 'Trigger: keeps finished_at true when a statement by hand ends or revives a job.';
 
 COMMENT ON FUNCTION treadle.start_job(p_id uuid, p_lease bigint, p_worker_id character varying) IS 'A claimed job begins to run. False: the lease is lost.';
 
+COMMENT ON FUNCTION treadle.start_jobs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_seconds double precision[], p_progress integer[], p_stages character varying[]) IS 'Claimed jobs run, since so many seconds, with this progress and stage (null: as before); returns the ids that were accepted.';
+
 COMMENT ON FUNCTION treadle.take_jobs(p_worker_id character varying, p_now timestamp with time zone, p_places tid[]) IS 'Part of claim_jobs: marks locked rows as claimed.';
 
 COMMENT ON FUNCTION treadle.tick(p_interval interval) IS 'Upkeep of the lanes, for whoever claims to call about twice a second; returns how many lanes it changed, 0 if another tick was just made.';
+
+CREATE SEQUENCE treadle.awaited
+    START WITH 0
+    INCREMENT BY 1
+    MINVALUE 0
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE SEQUENCE treadle.bell
+    START WITH 0
+    INCREMENT BY 1
+    MINVALUE 0
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE TABLE treadle.errors (
+    job_id uuid NOT NULL,
+    attempt integer NOT NULL,
+    failed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    worker_id character varying(100),
+    error text NOT NULL,
+    traceback text
+);
+
+COMMENT ON TABLE treadle.errors IS 'Each failed attempt of a job: when, on which worker, and why. They go with their job.';
 
 CREATE TABLE treadle.functions (
     name text NOT NULL,
@@ -185,11 +234,22 @@ CREATE SEQUENCE treadle.tick_clock
 CREATE TABLE treadle.workers (
     worker_id character varying(100) NOT NULL,
     started_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    seen_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+    seen_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    lease interval,
+    lost_at timestamp with time zone,
+    job_types character varying(50)[],
+    queues character varying(50)[],
+    concurrency integer,
+    host text,
+    pid integer
 )
 WITH (fillfactor='50');
 
 COMMENT ON TABLE treadle.workers IS 'Workers that send heartbeats: one row each, never a write per job.';
+
+COMMENT ON COLUMN treadle.workers.lease IS 'How long it may be silent before its jobs are given to others; null for heartbeats by hand.';
+
+COMMENT ON COLUMN treadle.workers.lost_at IS 'When it was given up. It keeps its row for a day, so that a claim of it that arrives late is found.';
 
 ALTER TABLE ONLY treadle.functions
     ADD CONSTRAINT functions_pkey PRIMARY KEY (name);
@@ -209,6 +269,8 @@ ALTER TABLE ONLY treadle.migrations
 ALTER TABLE ONLY treadle.workers
     ADD CONSTRAINT workers_pkey PRIMARY KEY (worker_id);
 
+CREATE INDEX idx_errors_job ON treadle.errors USING btree (job_id);
+
 CREATE INDEX idx_jobs_claimable ON treadle.jobs USING btree (queue, job_type, priority DESC, run_at) WHERE (((status)::text = 'pending'::text) AND (holds = 0) AND (attempts < max_attempts));
 
 CREATE INDEX idx_jobs_finished ON treadle.jobs USING btree (status, finished_at) WHERE ((status)::text = ANY ((ARRAY['completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[]));
@@ -226,6 +288,8 @@ CREATE INDEX idx_jobs_worker ON treadle.jobs USING btree (worker_id) WHERE ((sta
 CREATE INDEX idx_lanes_type ON treadle.lanes USING btree (job_type, queue, priority);
 
 CREATE CONSTRAINT TRIGGER confirm_hold AFTER INSERT ON treadle.jobs DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((((new.holds)::integer & 1) = 1)) EXECUTE FUNCTION treadle.confirm_hold();
+
+CREATE TRIGGER drop_errors AFTER DELETE ON treadle.jobs REFERENCING OLD TABLE AS old_jobs FOR EACH STATEMENT EXECUTE FUNCTION treadle.drop_errors();
 
 CREATE TRIGGER drop_hold BEFORE UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((old.status)::text = ANY ((ARRAY['completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[])) AND ((new.status)::text = ANY ((ARRAY['pending'::character varying, 'claimed'::character varying, 'running'::character varying])::text[])) AND (((new.holds)::integer & 1) = 1))) EXECUTE FUNCTION treadle.drop_hold();
 

@@ -82,8 +82,9 @@ def url(process_url: str) -> str:
             """select pg_terminate_backend(pid) from pg_stat_activity
             where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'"""
         )
-        connection.execute("truncate treadle.jobs, treadle.lanes, treadle.workers restart identity")
-        connection.execute("select setval('treadle.tick_clock', 0)")
+        connection.execute("truncate treadle.jobs, treadle.errors, treadle.lanes, treadle.workers restart identity")
+        for clock in ("tick_clock", "bell", "awaited"):
+            connection.execute(f"select setval('treadle.{clock}', 0)")
     return process_url
 
 

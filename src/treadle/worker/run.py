@@ -46,7 +46,7 @@ async def work(
     # Past its deadline, a thread can only be got rid of with its process; whoever looks after us starts another.
     ends = [signals.get(), worker.drained(), worker.broken.wait()]
     if board is not None:
-        ends.append(worker.overdue.wait())
+        ends.append(worker.bench.overdue.wait())
     waiting = [asyncio.ensure_future(each) for each in ends]
     await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     stopping = asyncio.ensure_future(worker.stop())

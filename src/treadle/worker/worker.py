@@ -9,12 +9,13 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 from uuid import UUID
 
 from treadle.app import Treadle
+from treadle.app.function import JobFunction
 from treadle.db import work
 from treadle.db.line import DatabaseAway, Line, Silence
 from treadle.db.listener import Listener
@@ -27,12 +28,11 @@ from treadle.worker.board import Board, now
 from treadle.worker.completer import Completer
 from treadle.worker.executor import Executor
 from treadle.worker.intake import Intake
-from treadle.worker.judge import overdue
 from treadle.worker.keeper import KeeperProcess
 from treadle.worker.log import forget_events, log_events
 from treadle.worker.loop import forever
 from treadle.worker.options import Settings, WorkerOptions, settings
-from treadle.worker.running import Running
+from treadle.worker.workbench import Workbench, within
 
 log = logging.getLogger("treadle")
 
@@ -43,13 +43,9 @@ ADOPT_SECONDS = 30.0
 PROBE_SECONDS = 15.0
 PRUNE_SECONDS = 60.0
 DEAF_POLL = 0.5
-# A job that is done sooner is never reported as running: it costs no write.
-SHOWN_AFTER = 0.2
 # How long handlers that were interrupted may take to stop, and the last outcomes to be written.
 STOP_SECONDS = 3.0
 FLUSH_SECONDS = 5.0
-# How long the worker itself has to deal with a job past its deadline, before whoever looks after it kills it.
-DEADLINE_SLACK = 2.0
 
 
 class Worker:
@@ -65,7 +61,6 @@ class Worker:
         self._board = board or Board.make(self.settings.concurrency + self.settings.children)
         self._supervised = board is not None
         self._keeper: KeeperProcess | None = None
-        self._running: dict[UUID, Running] = {}
         self._tasks: list[asyncio.Task[Any]] = []
         self._stopping = False
         self._hurried = False
@@ -73,9 +68,7 @@ class Worker:
         self._silence = Silence()
         self._healthy_since = float("-inf")
         self._look_at_holdings = asyncio.Event()
-        self._quiet = asyncio.Event()
         self._drained = asyncio.Event()
-        self.overdue = asyncio.Event()
         self.broken = asyncio.Event()
         self.stuck = False
         self.beside: list[asyncio.Task[Any]] = []
@@ -83,8 +76,8 @@ class Worker:
     # Beginning and end
 
     async def start(self) -> None:
-        self._functions = {name: self._app.function(name) for name in self.settings.types}
-        for function in self._functions.values():
+        functions = {name: self._app.function(name) for name in self.settings.types}
+        for function in functions.values():
             function.arguments.check_annotations()
         url = await asyncio.to_thread(lambda: self._app.database.url)
         log_events(self._listeners)
@@ -94,8 +87,11 @@ class Worker:
             self._outcomes, schema, self.worker_id, self._listeners, chosen.crash_limit, self._away
         )
         self._executor = Executor(self._app.middlewares, chosen.concurrency, chosen.children, self._board)
+        self.bench = Workbench(
+            self.worker_id, schema, functions, self._executor, self._completer, self._board, self._listeners
+        )
         self._listener = Listener(url, schema, "work", self._heard, name)
-        self._intakes = list(self._make_intakes())
+        self._intakes = list(self._make_intakes(functions))
         began = now()
         await self._upkeep.persist(work.register(schema, self._introduction()), self._away)
         self._board.renewed_at = began
@@ -115,18 +111,11 @@ class Worker:
             intake.stop()
         await asyncio.wait(self._claiming, timeout=FLUSH_SECONDS)
         self._release_ready()
-        end = time.monotonic() + (self.settings.grace if grace is None else grace)
-        while self._running and not self._hurried and time.monotonic() < end:
-            self._quiet.clear()
-            await _within(self._quiet.wait(), end - time.monotonic())
-        for running in list(self._running.values()):
-            running.interrupt(Interrupt.SHUTDOWN)
-        end = time.monotonic() + STOP_SECONDS
-        while self._running and time.monotonic() < end:
-            self._quiet.clear()
-            await _within(self._quiet.wait(), end - time.monotonic())
-        await _within(self._completer.flushed(), FLUSH_SECONDS)
-        self.stuck = bool(self._running)
+        await self.bench.empty(self.settings.grace if grace is None else grace, lambda: self._hurried)
+        self.bench.interrupt_all(Interrupt.SHUTDOWN)
+        await self.bench.empty(STOP_SECONDS)
+        await within(self._completer.flushed(), FLUSH_SECONDS)
+        self.stuck = len(self.bench) > 0
         for task in (*self._tasks, *self._claiming):
             task.cancel()
         await asyncio.gather(*self._tasks, *self._claiming, return_exceptions=True)
@@ -142,7 +131,7 @@ class Worker:
     def hurry(self) -> None:
         """End the grace."""
         self._hurried = True
-        self._quiet.set()
+        self.bench.nudge()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -168,19 +157,12 @@ class Worker:
                 self._listeners.emit(self._event(events.JobClaimed, claim))
 
     def start_job(self, claim: Claim, intake: Intake) -> None:
-        function = self._functions[claim.job_type]
-        policy = function.policy
-        deadline = 0.0 if policy.deadline is None else now() + policy.deadline + DEADLINE_SLACK
-        running = Running(claim, function, self.worker_id, self._board.enter(claim.id, claim.lease, deadline))
-        loop = asyncio.get_running_loop()
-        if policy.timeout is not None:
-            running.timers.append(loop.call_later(policy.timeout, running.interrupt, Interrupt.TIMEOUT))
-        if policy.deadline is not None and not policy.process:
-            running.timers.append(loop.call_later(policy.deadline, self._overdue, running))
-        self._running[claim.id] = running
-        if self._listeners.wants(events.JobStarted):
-            self._listeners.emit(self._event(events.JobStarted, claim))
-        running.task = loop.create_task(self._run(running, intake))
+        self.bench.start(claim, intake.end)
+
+    def quiet(self, intake: Intake) -> None:
+        """Nothing of it runs any more: with drain, that may be the end."""
+        if self.settings.drain:
+            intake.bell.set()
 
     def unknown(self) -> None:
         """A claim was made and its answer is lost."""
@@ -193,7 +175,7 @@ class Worker:
         return poll * len(self._intakes)
 
     async def nothing_left(self, intake: Intake) -> None:
-        if not self.settings.drain or self._running or any(each.ready for each in self._intakes):
+        if not self.settings.drain or len(self.bench) or any(each.ready for each in self._intakes):
             return
         if self._completer.unwritten():
             # What is being written may let another job go: look again after it.
@@ -203,28 +185,6 @@ class Worker:
         intake.idle = True
         if all(each.idle for each in self._intakes):
             self._drained.set()
-
-    async def _run(self, running: Running, intake: Intake) -> None:
-        outcome = await self._executor.execute(running)
-        if running.timers:
-            running.disarm()
-        del self._running[running.claim.id]
-        self._board.leave(running.slot)
-        if not running.ended:
-            self._completer.add(running.claim, outcome, running.started)
-        intake.end()
-        if not self._running:
-            self._quiet.set()
-            if self.settings.drain:
-                intake.bell.set()
-
-    def _overdue(self, running: Running) -> None:
-        """It did not stop though it was asked to. Its outcome is decided, but its thread (or a coroutine that does not
-        let itself be cancelled) runs on, and this process cannot get rid of it but by ending."""
-        running.ended = True
-        running.interrupt(Interrupt.TIMEOUT)
-        self._completer.add(running.claim, overdue(running.function, running.job), running.started)
-        self.overdue.set()
 
     # Services
 
@@ -258,36 +218,10 @@ class Worker:
         await upkeep.prune(self._upkeep, self._schema, self._app.keep)
 
     async def _report(self) -> None:
-        """Say which jobs run, and how far they are; find out which are not ours any more."""
-        moment = time.monotonic()
-        told = []
-        for running in self._running.values():
-            if running.ended:
-                continue
-            news = running.job.news()
-            if news is not None or (not running.reported and moment - running.started > SHOWN_AFTER):
-                told.append((running, work.Report(running.claim, moment - running.started, *(news or (None, None)))))
-        if not told:
-            return
-        accepted = await self._outcomes.run(work.report(self._schema, self.worker_id, [report for _, report in told]))
-        for running, _ in told:
-            running.reported = True
-            if running.claim.id not in accepted:
-                self._lose(running)
+        await self.bench.report(self._outcomes)
 
     async def _watch(self) -> None:
-        """Whether long jobs are still ours: somebody may have cancelled them."""
-        moment = time.monotonic()
-        claims = [each.claim for each in self._running.values() if moment - each.started > WATCH_SECONDS]
-        if claims:
-            for job_id in await self._upkeep.run(work.lost_leases(self._schema, claims)):
-                running = self._running.get(job_id)
-                if running is not None and running.claim in claims:
-                    self._lose(running)
-
-    def _lose(self, running: Running) -> None:
-        if self._running.get(running.claim.id) is running and not running.ended:
-            running.interrupt(Interrupt.LEASE_LOST)
+        await self.bench.watch(self._upkeep)
 
     async def _mind_the_lease(self) -> None:
         """Stop everything before the lease can be given to others. (A process that cannot even do that is killed.)"""
@@ -297,15 +231,14 @@ class Worker:
             if silent and not self._fenced:
                 self._listeners.emit(events.WorkerFenced(self.worker_id))
                 self._fenced = True
-                for running in list(self._running.values()):
-                    running.interrupt(Interrupt.FENCED)
+                self.bench.interrupt_all(Interrupt.FENCED)
                 self._release_ready()
             elif not silent:
                 self._fenced = False
 
     async def _adopt_loop(self) -> None:
         while True:
-            await _within(self._look_at_holdings.wait(), ADOPT_SECONDS)
+            await within(self._look_at_holdings.wait(), ADOPT_SECONDS)
             self._look_at_holdings.clear()
             try:
                 await self._adopt()
@@ -353,17 +286,15 @@ class Worker:
             return
         word, _, what = message.partition(" ")
         if word == "cancelled":
-            running = self._running.get(UUID(what))
-            if running is not None:
-                running.interrupt(Interrupt.CANCELLED)
+            self.bench.interrupt(UUID(what), Interrupt.CANCELLED)
         elif word == "probe" and what == self.worker_id:
             self._listener.hearing = True
 
     # The rest
 
-    def _make_intakes(self) -> Any:
+    def _make_intakes(self, functions: dict[str, JobFunction[..., Any, ..., Any]]) -> Iterator[Intake]:
         chosen = self.settings
-        apart = {name for name, function in self._functions.items() if function.policy.process}
+        apart = {name for name, function in functions.items() if function.policy.process}
         together = [name for name in chosen.types if name not in apart]
         for types, limit in ((together, chosen.concurrency), (sorted(apart), chosen.children)):
             if types:
@@ -397,7 +328,7 @@ class Worker:
                 self._completer.add(claim, Outcome(Ending.RELEASED), time.monotonic())
 
     def _known(self) -> set[UUID]:
-        return set(self._running).union(self._completer.unwritten(), *(intake.known() for intake in self._intakes))
+        return self.bench.known().union(self._completer.unwritten(), *(intake.known() for intake in self._intakes))
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         # None of them ever should, but for being told to.
@@ -417,11 +348,3 @@ class Worker:
     def _event(self, kind: Any, claim: Claim) -> events.Event:
         event: events.Event = kind(claim.id, claim.job_type, self.worker_id, claim.attempts, claim.data)
         return event
-
-
-async def _within(what: Any, seconds: float) -> bool:
-    try:
-        await asyncio.wait_for(what, max(0.0, seconds))
-    except TimeoutError:
-        return False
-    return True

@@ -133,9 +133,11 @@ begin
                     select job.ctid as place
                     from treadle.jobs as job
                     where job.ctid = any (v_places)
-                      and job.status = 'pending'
-                      and job.holds = 0
-                      and job.attempts < job.max_attempts
+                      -- Said so that no index can answer it: where the statistics said that the table was empty, the
+                      -- planner went through all of idx_jobs_claimable (measured: 100 ms for 1,000 instead of 1).
+                      and job.status || '' = 'pending'
+                      and job.holds + 0 = 0
+                      and job.attempts < job.max_attempts + 0
                     for no key update skip locked
                 ) as picked;
             end if;

@@ -1,0 +1,154 @@
+"""The jobs that run in this worker: started, watched, interrupted, and handed to the completer when they end."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from treadle.app.function import JobFunction
+from treadle.app.listeners import Listeners
+from treadle.db import work
+from treadle.db.line import Line
+from treadle.words import events
+from treadle.words.claim import Claim
+from treadle.words.outcome import Interrupt
+from treadle.worker.board import Board, now
+from treadle.worker.completer import Completer
+from treadle.worker.executor import Executor
+from treadle.worker.judge import overdue
+from treadle.worker.running import Running
+
+# A job that is done sooner is never reported as running: it costs no write.
+SHOWN_AFTER = 0.2
+# Jobs that run for longer are looked up now and then: somebody may have cancelled them.
+WATCHED_AFTER = 1.0
+# How long the worker itself has to deal with a job past its deadline, before whoever looks after it kills it.
+DEADLINE_SLACK = 2.0
+
+
+class Workbench:
+    def __init__(
+        self,
+        worker_id: str,
+        schema: str,
+        functions: dict[str, JobFunction[..., Any, ..., Any]],
+        executor: Executor,
+        completer: Completer,
+        board: Board,
+        listeners: Listeners,
+    ) -> None:
+        self._worker_id = worker_id
+        self._schema = schema
+        self._functions = functions
+        self._executor = executor
+        self._completer = completer
+        self._board = board
+        self._listeners = listeners
+        self._running: dict[UUID, Running] = {}
+        self._changed = asyncio.Event()
+        self.overdue = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def known(self) -> set[UUID]:
+        return set(self._running)
+
+    def start(self, claim: Claim, ended: Callable[[], None]) -> None:
+        function = self._functions[claim.job_type]
+        policy = function.policy
+        deadline = 0.0 if policy.deadline is None else now() + policy.deadline + DEADLINE_SLACK
+        running = Running(claim, function, self._worker_id, self._board.enter(claim.id, claim.lease, deadline))
+        loop = asyncio.get_running_loop()
+        if policy.timeout is not None:
+            running.timers.append(loop.call_later(policy.timeout, running.interrupt, Interrupt.TIMEOUT))
+        if policy.deadline is not None and not policy.process:
+            running.timers.append(loop.call_later(policy.deadline, self._overdue, running))
+        self._running[claim.id] = running
+        if self._listeners.wants(events.JobStarted):
+            self._listeners.emit(
+                events.JobStarted(claim.id, claim.job_type, self._worker_id, claim.attempts, claim.data)
+            )
+        running.task = loop.create_task(self._run(running, ended))
+
+    def interrupt(self, job_id: UUID, reason: Interrupt) -> None:
+        running = self._running.get(job_id)
+        if running is not None:
+            running.interrupt(reason)
+
+    def interrupt_all(self, reason: Interrupt) -> None:
+        for running in list(self._running.values()):
+            running.interrupt(reason)
+
+    async def empty(self, seconds: float, cut_short: Callable[[], bool] = lambda: False) -> None:
+        """Until nothing runs any more, for that long at most."""
+        end = time.monotonic() + seconds
+        while self._running and not cut_short() and time.monotonic() < end:
+            self._changed.clear()
+            await within(self._changed.wait(), end - time.monotonic())
+
+    def nudge(self) -> None:
+        """Let empty() look whether it is cut short."""
+        self._changed.set()
+
+    async def report(self, line: Line) -> None:
+        """Say which jobs run, and how far they are; find out which are not ours any more."""
+        moment = time.monotonic()
+        told: list[tuple[Running, work.Report]] = []
+        for running in self._running.values():
+            if running.ended:
+                continue
+            news = running.job.news()
+            if news is not None or (not running.reported and moment - running.started > SHOWN_AFTER):
+                told.append((running, work.Report(running.claim, moment - running.started, *(news or (None, None)))))
+        if told:
+            accepted = await line.run(work.report(self._schema, self._worker_id, [report for _, report in told]))
+            for running, _ in told:
+                running.reported = True
+                if running.claim.id not in accepted:
+                    self._lose(running)
+
+    async def watch(self, line: Line) -> None:
+        """Find out which long jobs are not ours any more."""
+        moment = time.monotonic()
+        watched = [each for each in self._running.values() if moment - each.started > WATCHED_AFTER]
+        if watched:
+            lost = await line.run(work.lost_leases(self._schema, [each.claim for each in watched]))
+            for running in watched:
+                if running.claim.id in lost:
+                    self._lose(running)
+
+    async def _run(self, running: Running, ended: Callable[[], None]) -> None:
+        outcome = await self._executor.execute(running)
+        if running.timers:
+            running.disarm()
+        del self._running[running.claim.id]
+        self._board.leave(running.slot)
+        if not running.ended:
+            self._completer.add(running.claim, outcome, running.started)
+        ended()
+        if not self._running:
+            self._changed.set()
+
+    def _lose(self, running: Running) -> None:
+        # It may have ended while the question was under way.
+        if self._running.get(running.claim.id) is running and not running.ended:
+            running.interrupt(Interrupt.LEASE_LOST)
+
+    def _overdue(self, running: Running) -> None:
+        """It did not stop though it was asked to. Its outcome is decided, but its thread (or a coroutine that does not
+        let itself be cancelled) runs on, and this process cannot get rid of it but by ending."""
+        running.ended = True
+        running.interrupt(Interrupt.TIMEOUT)
+        self._completer.add(running.claim, overdue(running.function, running.job), running.started)
+        self.overdue.set()
+
+
+async def within(what: Any, seconds: float) -> bool:
+    """Whether it came within that time."""
+    try:
+        await asyncio.wait_for(what, max(0.0, seconds))
+    except TimeoutError:
+        return False
+    return True
