@@ -17,6 +17,8 @@ from uuid import UUID
 _HEADER = struct.Struct("<d")
 _SLOT = struct.Struct("<16sqddi")  # job, lease, started, deadline, process
 _USED = 63
+
+SOON = -1
 _SIZE = 64
 
 
@@ -33,7 +35,7 @@ class Entry(NamedTuple):
     lease: int
     started: float
     deadline: float  # 0: none
-    process: int  # 0: in the worker itself
+    process: int  # 0: in the worker itself; SOON: in a child that is not there yet
 
 
 class Board:

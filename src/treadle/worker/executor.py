@@ -39,7 +39,7 @@ class Executor:
         if job.interrupted_by is not None:
             return stopped(function, job)
         try:
-            if function.policy.process or (running.claim.crashes and function.importable):
+            if running.apart:
                 return await self._in_child(running)
             arguments = function.arguments.load(running.claim.data)
             if function.arguments.job_parameter is not None:

@@ -141,7 +141,7 @@ async def keep() -> None:
     clean = bool(await reader.readline())
     renewing.cancel()
     await asyncio.gather(renewing, return_exceptions=True)
-    crashed = [] if clean else [entry.id for entry in board.entries()]
+    crashed = [] if clean else [entry.id for entry in board.entries() if not entry.process]
     await keeper.bury(order["worker_id"], "its program ended while it ran", crashed, keep=not clean)
     await keeper.close()
 

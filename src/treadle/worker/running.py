@@ -13,6 +13,7 @@ from treadle.words.outcome import Interrupt
 
 class Running:
     __slots__ = (
+        "apart",
         "begun",
         "claim",
         "ended",
@@ -26,11 +27,14 @@ class Running:
         "timers",
     )
 
-    def __init__(self, claim: Claim, function: JobFunction[..., Any, ..., Any], worker_id: str, slot: int) -> None:
+    def __init__(
+        self, claim: Claim, function: JobFunction[..., Any, ..., Any], worker_id: str, slot: int, apart: bool
+    ) -> None:
         self.claim = claim
         self.function = function
         self.job = Job(claim, worker_id)
         self.slot = slot
+        self.apart = apart  # in a child process
         self.started = time.monotonic()
         self.task: asyncio.Task[None] | None = None
         self.timers: list[asyncio.TimerHandle] = []
@@ -47,7 +51,7 @@ class Running:
         self.job.interrupt(reason)
         if self.stop_child is not None:
             self.stop_child()
-        elif self.function.is_async and self.task is not None and self.begun:
+        elif self.function.is_async and not self.apart and self.task is not None and self.begun:
             # A task that is cancelled before its first step never takes it, and nobody would clean up.
             self.task.cancel()
 

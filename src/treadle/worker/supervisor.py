@@ -159,10 +159,10 @@ class Supervisor:
                 entries = ward.board.entries()
                 for entry in entries:
                     if entry.deadline and moment > entry.deadline:
-                        if entry.process:
+                        if entry.process > 0:
                             with contextlib.suppress(ProcessLookupError):
                                 os.kill(entry.process, signal.SIGKILL)
-                        else:
+                        elif entry.process == 0:
                             ward.overdue.append(entry.id)
                 if ward.overdue and ward.killed_for is None:
                     ward.killed_for = "was killed because a job ran past its deadline"

@@ -13,7 +13,7 @@ from treadle.db.line import Line
 from treadle.words import events
 from treadle.words.claim import Claim
 from treadle.words.outcome import Interrupt
-from treadle.worker.board import Board, now
+from treadle.worker.board import SOON, Board, now
 from treadle.worker.completer import Completer
 from treadle.worker.executor import Executor
 from treadle.worker.judge import overdue
@@ -59,11 +59,14 @@ class Workbench:
         function = self._functions[claim.job_type]
         policy = function.policy
         deadline = 0.0 if policy.deadline is None else now() + policy.deadline + DEADLINE_SLACK
-        running = Running(claim, function, self._worker_id, self._board.enter(claim.id, claim.lease, deadline))
+        # A suspect, that was running when its process died, may be what killed it: it runs in a child, if it can.
+        apart = policy.process or (claim.crashes > 0 and function.importable)
+        slot = self._board.enter(claim.id, claim.lease, deadline, SOON if apart else 0)
+        running = Running(claim, function, self._worker_id, slot, apart)
         loop = asyncio.get_running_loop()
         if policy.timeout is not None:
             running.timers.append(loop.call_later(policy.timeout, running.interrupt, Interrupt.TIMEOUT))
-        if policy.deadline is not None and not policy.process:
+        if policy.deadline is not None and not apart:
             running.timers.append(loop.call_later(policy.deadline, self._overdue, running))
         self._running[claim.id] = running
         if self._listeners.wants(events.JobStarted):

@@ -1,0 +1,119 @@
+"""The application that the tests' worker processes run. What its handlers do is written to a ledger outside the
+database: one line per start and end, appended in one write, so that it is whole however the process ends."""
+
+import asyncio
+import ctypes
+import json
+import os
+import time
+
+from treadle import Job, Treadle
+from treadle.worker.board import now
+
+app = Treadle(schema=os.environ.get("TREADLE_TEST_SCHEMA", "treadle"))
+
+
+def note(what: str, job: Job) -> None:
+    path = os.environ.get("TREADLE_TEST_LEDGER")
+    if path:
+        entry = {"what": what, "id": str(job.id), "fence": job.fence, "pid": os.getpid(), "at": now()}
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            os.write(descriptor, json.dumps(entry).encode() + b"\n")
+        finally:
+            os.close(descriptor)
+
+
+@app.job
+async def noop(n: int = 0) -> None:
+    pass
+
+
+@app.job(max_attempts=1)
+async def nap(job: Job, seconds: float) -> int:
+    """Its result is the lease under which it was done."""
+    note("start", job)
+    await asyncio.sleep(seconds)
+    note("end", job)
+    return job.fence
+
+
+@app.job(max_attempts=1)
+def doze(job: Job, seconds: float) -> int:
+    """The same on a thread, which does not look whether it should stop."""
+    note("start", job)
+    time.sleep(seconds)
+    note("end", job)
+    return job.fence
+
+
+@app.job(max_attempts=1)
+def attentive(job: Job, seconds: float) -> int:
+    """On a thread that does look."""
+    note("start", job)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        job.check()
+        time.sleep(0.01)
+    note("end", job)
+    return job.fence
+
+
+@app.job(max_attempts=1, process=True)
+def apart(job: Job, seconds: float) -> int:
+    note("start", job)
+    time.sleep(seconds)
+    note("end", job)
+    return job.fence
+
+
+@app.job(max_attempts=1)
+async def block_the_loop(job: Job, seconds: float) -> int:
+    note("start", job)
+    time.sleep(seconds)  # noqa: ASYNC251 - what people do
+    note("end", job)
+    return job.fence
+
+
+@app.job(max_attempts=1)
+def block_the_interpreter(job: Job, seconds: int) -> int:
+    """A C extension that holds the GIL."""
+    note("start", job)
+    ctypes.PyDLL(None).sleep(seconds)
+    note("end", job)
+    return job.fence
+
+
+@app.job(max_attempts=1)
+def leave_at_once(job: Job) -> None:
+    note("start", job)
+    os._exit(17)
+
+
+@app.job(max_attempts=1)
+def touch_nothing(job: Job) -> None:
+    note("start", job)
+    ctypes.string_at(0)
+
+
+@app.job(max_attempts=2, process=True, memory_limit="200MB")
+def hoard(job: Job) -> None:
+    note("start", job)
+    kept = []
+    while True:
+        kept.append(bytearray(10_000_000))
+        time.sleep(0.005)
+
+
+@app.job(max_attempts=1, timeout=0.2, deadline=0.6)
+def ignore_the_deadline(job: Job, seconds: float) -> None:
+    note("start", job)
+    time.sleep(seconds)
+    note("end", job)
+
+
+@app.job(max_attempts=1, timeout=0.2, deadline=0.6)
+async def block_past_the_deadline(job: Job, seconds: float) -> None:
+    note("start", job)
+    time.sleep(seconds)  # noqa: ASYNC251
+    note("end", job)
