@@ -25,7 +25,7 @@ from tests.handlers import (
     noop,
     touch_nothing,
 )
-from tests.workers import Ledger, completed, count, until, working
+from tests.workers import Ledger, completed, count, until, until_completed, working
 from treadle import JobFailed, JobQueue, Status
 from treadle.worker.board import now
 
@@ -60,8 +60,8 @@ def test_all_jobs_are_done_although_workers_are_killed(
     doze.enqueue_many({"seconds": chance.uniform(0.02, 0.2)} for _ in range(500))
     options = ("--concurrency", "20", *QUICK)
     with working(url, tmp_path, *options, "--processes", "2") as one, working(url, tmp_path, *options) as two:
-        for share in (0.1, 0.25, 0.4, 0.55):
-            until(lambda share=share: count(connection, "status = 'completed'") > 2000 * share)
+        for number in (200, 500, 800, 1100):
+            until_completed(connection, number)
             victim = until(one.worker_process)
             # Suspects run in its children, which are killed with it: if one went on, its end would be in the ledger.
             family = [victim, *victim.children(recursive=True)]
@@ -70,7 +70,7 @@ def test_all_jobs_are_done_although_workers_are_killed(
         everybody = [each.pid for each in two.tree()]
         two.kill_all()
         ledger.killed.update(dict.fromkeys(everybody, now()))
-        until(lambda: count(connection, "status = 'completed'") == 2000, lambda: one.log.read_text(), 60)
+        until_completed(connection, 2000)
         one.terminate()
         assert one.ended() == 0
     ledger.check(completed(connection))
@@ -188,7 +188,7 @@ def test_a_deploy_with_a_backlog_is_quick_and_loses_nothing(
 ) -> None:
     noop.enqueue_many({"n": n} for n in range(50_000))
     with working(url, tmp_path, "--concurrency", "100") as worker:
-        until(lambda: count(connection, "status = 'completed'") > 1000)
+        until_completed(connection, 1000)
         began = time.monotonic()
         worker.terminate()
         assert worker.ended() == 0

@@ -1,5 +1,6 @@
 """Real worker processes: started, stopped, killed, and looked at from outside."""
 
+import itertools
 import json
 import os
 import signal
@@ -68,7 +69,7 @@ class WorkerProcess:
         return self.process.wait(seconds)
 
     def started(self, times: int = 1) -> None:
-        until(lambda: self.log.read_text().count("worker started") >= times, lambda: self.log.read_text())
+        until(lambda: self.log.read_text().count("worker started") >= times, self.log.read_text)
 
 
 @contextmanager
@@ -93,8 +94,13 @@ def until(condition: Callable[[], Any], told: Callable[[], object] = lambda: "",
 
 
 def count(connection: Connection[Any], condition: str = "true") -> int:
-    found: int = connection.execute(f"select count(*) from jobs where {condition}").fetchone()[0]  # type: ignore[arg-type,index]
+    found: int = connection.execute(f"select count(*) from jobs where {condition}").fetchone()[0]  # type: ignore[index]
     return found
+
+
+def until_completed(connection: Connection[Any], number: int) -> None:
+    """Until so many jobs are."""
+    until(lambda: count(connection, "status = 'completed'") >= number, lambda: f"{number} jobs completed", 60)
 
 
 class Ledger:
@@ -122,7 +128,7 @@ class Ledger:
             assert result == lease, f"{job_id}: the outcome of lease {result} was accepted under lease {lease}"
             assert "end" in runs[job_id][lease], f"{job_id}: completed, but its handler never came to its end"
             in_order = sorted(runs[job_id].items())
-            for (_, first), (_, second) in zip(in_order, in_order[1:], strict=False):
+            for (_, first), (_, second) in itertools.pairwise(in_order):
                 over = first.get("end") or self.killed.get(first["pid"])
                 assert over, f"{job_id}: run again while the first run was neither over nor killed: {in_order}"
                 assert over <= second["start"], f"{job_id}: two runs at once: {in_order}"

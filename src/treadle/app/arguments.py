@@ -14,6 +14,8 @@ from treadle.app.job import Job
 from treadle.words.errors import InvalidJob, InvalidPayload
 from treadle.words.payload import Json
 
+# NaN is refused later, with its path; it must not become null on the way.
+_EXACT = ConfigDict(ser_json_inf_nan="constants")
 _REFUSED: dict[object, str] = {
     inspect.Parameter.POSITIONAL_ONLY: "a positional-only parameter",
     inspect.Parameter.VAR_POSITIONAL: "a *parameter",
@@ -107,12 +109,17 @@ class Arguments:
                 fields[name] = hint if parameter.default is parameter.empty else NotRequired[hint]
         shape: Any = _typed_dict(f"{self._function.__name__}_arguments", fields)
         shape.__module__ = self._function.__module__ if self._function.__module__ in sys.modules else __name__
-        shape.__pydantic_config__ = ConfigDict(extra="allow" if self._open_ended else "forbid")
+        shape.__pydantic_config__ = ConfigDict(extra="allow" if self._open_ended else "forbid", **_EXACT)
         return self._adapted(shape)
 
     def _adapted(self, shape: Any) -> TypeAdapter[Any]:
         try:
-            return TypeAdapter(shape)
+            try:
+                return TypeAdapter(shape, config=_EXACT)
+            except PydanticUserError as error:
+                if error.code != "type-adapter-config-unused":
+                    raise
+                return TypeAdapter(shape)  # a model has its own
         except PydanticUserError as error:
             raise InvalidJob(
                 f"{_name(self._function)} has an annotation that cannot be a payload: {error.message.splitlines()[0]}"

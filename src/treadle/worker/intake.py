@@ -110,6 +110,7 @@ class Intake:
 
     async def run(self) -> None:
         failures = barren = 0
+        look = False  # only look whether there is something: nobody said so
         while not self._stopped:
             if not self._desk.may_start():
                 await asyncio.sleep(0.05)
@@ -121,20 +122,16 @@ class Intake:
                 continue
             self.bell.clear()
             try:
-                claims = await self._line.run(
-                    work.claim(self._schema, self._worker_id, self.types, wanted, self._queues)
-                )
-                if claims:
-                    self.claimed_at = time.monotonic()
-                    self.take(claims)
-                if len(claims) == wanted:
+                claims = [] if look else await self._claim(wanted)
+                if claims and len(claims) == wanted:
                     failures = barren = 0
                     continue
                 seconds = await self._line.run(work.rest(self._schema, self.types, self._queues))
                 self._away(None)
             except DatabaseAway as error:
-                # The claim may have been carried out: somebody has to look what this worker holds.
-                self._desk.unknown()
+                if not look:
+                    # The claim may have been carried out: somebody has to look what this worker holds.
+                    self._desk.unknown()
                 self._away(error)
                 failures += 1
                 await asyncio.sleep(pause(failures))
@@ -143,21 +140,40 @@ class Intake:
             if seconds is None or seconds > 0:
                 barren = 0
                 await self._desk.nothing_left(self)
-                await self._rest(self._desk.look_every() if seconds is None else min(seconds, self._desk.look_every()))
-            elif not claims:
+                every = self._desk.look_every()
+                due = seconds is not None and seconds < every
+                look = not await self._rest(seconds if due and seconds is not None else every) and not due
+            elif claims or look:
+                look = False
+            else:
                 # There is something, but others hold it: do not turn in circles.
                 barren += 1
                 await self._rest(min(0.002 * 2 ** min(barren, 8), self._desk.look_every()))
 
-    async def _rest(self, seconds: float) -> None:
-        # A timer that sets the bell, instead of a timeout around the wait: cheaper, and nothing can be lost.
+    async def _claim(self, wanted: int) -> list[Claim]:
+        claims = await self._line.run(work.claim(self._schema, self._worker_id, self.types, wanted, self._queues))
+        if claims:
+            self.claimed_at = time.monotonic()
+            self.take(claims)
+        return claims
+
+    async def _rest(self, seconds: float) -> bool:
+        """Whether the bell was rung before that."""
         if self._stopped:
-            return
-        timer = asyncio.get_running_loop().call_later(seconds, self.bell.set)
+            return True
+        over = False
+
+        def end() -> None:
+            nonlocal over
+            over = not self.bell.is_set()
+            self.bell.set()
+
+        timer = asyncio.get_running_loop().call_later(seconds, end)
         try:
             await self.bell.wait()
         finally:
             timer.cancel()
+        return not over
 
     def _wanted(self) -> int:
         """How many to claim now; 0 while enough are ready."""

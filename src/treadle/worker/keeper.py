@@ -37,7 +37,7 @@ class Keeper:
 
     async def renew(self) -> None:
         """Again and again. What fails is tried again soon: the workers count the time themselves."""
-        every = self._lease.total_seconds() / 4
+        every = self._lease.total_seconds() / 3
         while True:
             boards = dict(self.wards)
             began = now()

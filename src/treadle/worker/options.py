@@ -51,11 +51,11 @@ class Settings:
     prefetch: int | None
     crash_limit: int
 
-    # The lease is renewed four times as often as it runs out. A worker that could not renew it stops its handlers
-    # this long before it does, and is killed if it has not stopped.
+    # The lease is renewed three times before it runs out. A worker that could not renew it stops its handlers some time
+    # before it does, and is killed if it has not stopped.
     @property
     def renew_every(self) -> float:
-        return self.lease.total_seconds() / 4
+        return self.lease.total_seconds() / 3
 
     @property
     def fence_after(self) -> float:

@@ -87,16 +87,14 @@ class Supervisor:
             self._wards.discard(ward)
             ward.kill()  # whatever it left behind
             worked = worked or ward.worker_id is not None
+            going_on = not self._stopping and code != 0 and (worked or code != MISTAKE)
+            if going_on:
+                log.error("a worker process %s; it is started again", ward.killed_for or died(code))
             await self._bury(ward, code)
             ward.board.close()
-            if self._stopping:
-                break
-            if code == 0:  # drained
-                return 0
-            if code == MISTAKE and not worked:
-                return 1
+            if not going_on:
+                return 1 if code == MISTAKE and not worked else 0
             failures = 0 if time.monotonic() - ward.began > HEALTHY_SECONDS or code == STUCK else failures + 1
-            log.error("a worker process %s; it is started again", ward.killed_for or died(code))
             await asyncio.sleep(min(0.1 * 2**failures, 15) if failures else 0)
         return 0
 

@@ -127,6 +127,8 @@ class Worker:
         if self._keeper is not None:
             # With a thread that does not stop, its job stays held until this program ends.
             await self._keeper.stop(wait=not self.stuck)
+            if not self.stuck:
+                self._board.close()
 
     def hurry(self) -> None:
         """End the grace."""
@@ -141,6 +143,11 @@ class Worker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.stop()
+
+    @property
+    def hears(self) -> bool:
+        """Whether notifications reach it; if not, it polls more often."""
+        return self._listener.hearing
 
     async def drained(self) -> None:
         """Until nothing is left to do (with drain=True)."""

@@ -1,0 +1,263 @@
+"""A database that goes away and comes back: restarts, killed connections, answers that are lost, silence."""
+
+import os
+import shutil
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import Connection
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from tests.test_worker import run
+from tests.test_worker import until as until_true
+from tests.workers import Ledger, completed, count, until, until_completed, working
+from treadle import Job, Treadle, events, migrate
+from treadle.db import line as lines
+from treadle.db.embedded import embedded_url, leave
+from treadle.db.line import DatabaseAway, Line
+from treadle.db.query import Query
+from treadle.worker import Worker
+
+
+class Server:
+    """A PostgreSQL of the test's own, which may be shot."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.url = embedded_url(folder, settings={"fsync": "off"})
+        migrate(self.url)
+
+    def connect(self) -> Connection[Any]:
+        return psycopg.connect(self.url, autocommit=True, options="-c search_path=treadle,public")
+
+    def crash(self) -> None:
+        """Immediate shutdown: connections are cut, nothing is flushed."""
+        process = int((self._folder / "data" / "postmaster.pid").read_text().splitlines()[0])
+        os.kill(process, signal.SIGQUIT)
+        until(lambda: not _alive(process))
+
+    def come_back(self) -> None:
+        leave(self._folder)
+        assert embedded_url(self._folder, settings={"fsync": "off"}) == self.url
+
+
+def _alive(process: int) -> bool:
+    with suppress(ProcessLookupError):
+        os.kill(process, 0)
+        return "Z" not in Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    return False
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    folder = Path(f"/tmp/treadle-outage-{os.getpid()}-{time.monotonic_ns()}")  # noqa: S108 - sockets want a short path
+    folder.mkdir(mode=0o711)
+    try:
+        yield Server(folder)
+    finally:
+        leave(folder)
+        shutil.rmtree(folder)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ledger:
+    monkeypatch.setenv("TREADLE_TEST_LEDGER", str(tmp_path / "ledger"))
+    return Ledger(tmp_path / "ledger")
+
+
+def naps(url: str, number: int, seconds: float) -> None:
+    with Treadle(url).queue as queue:
+        queue.enqueue_many("nap", ({"seconds": seconds} for _ in range(number)), max_attempts=1)
+
+
+def test_restarts_of_the_server_are_survived(server: Server, tmp_path: Path, ledger: Ledger) -> None:
+    naps(server.url, 1500, 0.05)
+    with working(server.url, tmp_path, "--concurrency", "20") as worker:
+        for number in (300, 750):
+            with server.connect() as connection:
+                until_completed(connection, number)
+            server.crash()
+            server.come_back()
+            with server.connect() as connection:
+                back = time.monotonic()
+                until_completed(connection, count(connection, "status = 'completed'") + 50)
+                assert time.monotonic() - back < 5
+        with server.connect() as connection:
+            until_completed(connection, 1500)
+            ledger.check(completed(connection))
+            assert count(connection, "attempts <> 1 or crashes <> 0") == 0
+        assert worker.log.read_text().count("worker started") == 1
+        assert "database is back" in worker.log.read_text()
+
+
+def test_a_worker_that_cannot_renew_its_lease_stops_its_handlers(
+    server: Server, tmp_path: Path, ledger: Ledger
+) -> None:
+    with Treadle(server.url).queue as queue:
+        for kind in ("nap", "attentive", "doze"):
+            queue.enqueue(kind, {"seconds": 600}, max_attempts=1)
+        with working(server.url, tmp_path, "--lease", "2s") as worker:
+            until(lambda: len(ledger.starts()) == 3)
+            with server.connect() as connection:
+                until(lambda: count(connection, "status = 'running'") == 3)
+            server.crash()
+            # Two of them stop when they are asked to. The third does not, so its process is killed.
+            until(lambda: "lease not renewed: handlers were stopped" in worker.log.read_text())
+            until(lambda: "was killed because its lease could not be renewed" in worker.log.read_text())
+            server.come_back()
+            worker.started(2)
+            until(lambda: len(ledger.starts()) == 6)
+            with server.connect() as connection:
+                assert count(connection, "attempts = 1 and crashes = 0") == 3, "the outage was not their fault"
+
+
+def test_killed_connections_are_survived(url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger) -> None:
+    naps(url, 1000, 0.03)
+    with working(url, tmp_path, "--concurrency", "20", "--processes", "2"):
+        for _ in range(8):
+            time.sleep(0.1)
+            connection.execute(
+                """select pg_terminate_backend(pid) from pg_stat_activity
+                where datname = current_database() and application_name like 'treadle %'"""
+            )
+        until_completed(connection, 1000)
+    ledger.check(completed(connection))
+    assert count(connection, "attempts <> 1 or crashes <> 0") == 0
+
+
+@pytest.fixture
+def app(url: str) -> Treadle:
+    return Treadle(url)
+
+
+def lose_answers(monkeypatch: pytest.MonkeyPatch, statement: str, times: int) -> list[str]:
+    """The statement is carried out, and its answer never arrives."""
+    real = Line.run
+    lost: list[str] = []
+
+    async def run(line: Line, query: Query[Any]) -> Any:
+        answer = await real(line, query)
+        if statement.encode() in query.text and len(lost) < times and answer:
+            lost.append(statement)
+            await line.hang_up()
+            raise DatabaseAway("the connection was cut before the answer")
+        return answer
+
+    monkeypatch.setattr(Line, "run", run)
+    return lost
+
+
+def test_a_claim_whose_answer_is_lost_is_taken_up(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = lose_answers(monkeypatch, "claim_jobs", 2)
+
+    @app.job
+    async def hello(n: int) -> int:
+        return n
+
+    async def body(worker: Worker) -> None:
+        handles = await hello.aenqueue_many({"n": n} for n in range(30))
+        assert [await handle.aresult(20) for handle in handles] == list(range(30))
+        assert {(await handle.ajob()).attempts for handle in handles} == {1}
+
+    run(app, body, concurrency=10)
+    assert len(lost) == 2
+
+
+@pytest.mark.parametrize("statement", ["complete_jobs", "settle_jobs"])
+def test_an_outcome_whose_answer_is_lost_is_written_once(
+    app: Treadle, monkeypatch: pytest.MonkeyPatch, statement: str
+) -> None:
+    lost = lose_answers(monkeypatch, statement, 2)
+    told: list[events.Event] = []
+    app.on(events.JobEvent)(told.append)
+
+    @app.job(max_attempts=1)
+    async def hello(fail: bool) -> None:
+        if fail:
+            raise ValueError("asked to")
+
+    async def body(worker: Worker) -> None:
+        handle = await hello.aenqueue(fail=statement == "settle_jobs")
+        await until_true(lambda: len(lost) == 1)
+        with suppress(Exception):
+            await handle.aresult(20)
+        assert len(await handle.aerrors()) == (statement == "settle_jobs")
+        assert (await handle.ajob()).attempts == 1
+
+    run(app, body)
+    assert not any(isinstance(event, events.LeaseWasLost) for event in told)
+
+
+class Proxy:
+    """Between a client and the server: can go silent, as a network does that loses a host."""
+
+    def __init__(self, url: str) -> None:
+        parts = conninfo_to_dict(url)
+        self._target = f"{parts['host']}/.s.PGSQL.{parts['port']}"
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.url = make_conninfo(url, host="127.0.0.1", port=self._listening.getsockname()[1])
+        self._silent: set[socket.socket] = set()
+        self._open: set[socket.socket] = set()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def go_silent(self) -> None:
+        """For all connections there are; new ones are fine."""
+        self._silent |= self._open
+
+    def close(self) -> None:
+        self._listening.close()
+        for each in list(self._open):
+            each.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listening.accept()
+                server = socket.socket(socket.AF_UNIX)
+                server.connect(self._target)
+                self._open |= {client, server}
+                for source, sink in ((client, server), (server, client)):
+                    threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
+
+    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                if source not in self._silent:
+                    sink.sendall(data)
+            if source not in self._silent:
+                sink.close()
+
+
+def test_connections_that_fall_silent_are_replaced(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "host=/" not in url:
+        pytest.skip("needs the embedded server's socket")
+    monkeypatch.setattr(lines.Line.__init__, "__defaults__", (1.0,))
+    proxy = Proxy(url)
+    app = Treadle(proxy.url)
+    quiet = Treadle(url)
+
+    @app.job
+    async def hello(job: Job) -> int:
+        return job.attempt
+
+    async def body(worker: Worker) -> None:
+        assert await (await hello.aenqueue()).aresult(10) == 1
+        await until_true(lambda: worker.hears)
+        proxy.go_silent()
+        for _ in range(5):
+            job_id = await quiet.queue.aenqueue("hello", {})
+            assert await quiet.handle(job_id).aresult(10) == 1
+        await quiet.aclose()
+
+    try:
+        run(app, body, lease="30s")
+    finally:
+        proxy.close()
