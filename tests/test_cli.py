@@ -50,6 +50,22 @@ def test_migrate_prints_the_script(empty_url: str) -> None:
         (["migrate", "--no-such-option"], 2, "No such option"),
         (["no-such-command"], 2, "No such command"),
         (["bench", "--jobs", "1"], 2, "1 is not in the range"),
+        (["worker"], 2, "Missing argument 'APP'"),
+        (["worker", "no_such_module:app"], 1, "there is no module 'no_such_module' here; expected module:app"),
+        (["worker", "tests.handlers:nope"], 1, "has no application 'nope': there is tests.handlers:app"),
+        (["worker", "tests.workers"], 1, "has no application 'app': it makes no Treadle()"),
+        (
+            ["worker", "tests.broken_app"],
+            1,
+            "tests.broken_app cannot be imported: NameError: name 'nope' is not defined (",
+        ),
+        (["worker", "tests.handlers:app", "--types", "nope"], 1, "there is no job type 'nope' here; known are: apart"),
+        (["worker", "tests.handlers:app", "--lease", "soon"], 1, "lease must be a timedelta, seconds, or a text"),
+        (
+            ["worker", "tests.handlers:app", "--database-url", "postgresql://ada:secret@127.0.0.1:1/app"],
+            1,
+            "cannot reach PostgreSQL at 127.0.0.1:1/app",
+        ),
     ],
 )
 def test_a_mistake_is_a_sentence(arguments: list[str], code: int, message: str) -> None:
@@ -60,21 +76,12 @@ def test_a_mistake_is_a_sentence(arguments: list[str], code: int, message: str) 
     assert "secret" not in result.stderr
 
 
-def test_the_demo_shows_every_step(url: str) -> None:
-    result = treadle("demo", "--database-url", url)
+def test_the_demo_runs_a_real_worker(url: str) -> None:
+    result = treadle("demo", "--database-url", url, COLUMNS="100")
     assert (result.returncode, result.stderr) == (0, "")
-    for text in (
-        "Six jobs were enqueued",
-        "claimed a batch of four",
-        "resizing",
-        "completed",
-        "failed",
-        "was recovered",
-    ):
+    assert "12 completed, 1 cancelled." in result.stdout
+    for text in ("1 of 12 jobs have ended", "ConnectionError", "seen enough", "2/3"):
         assert text in result.stdout
-    last = result.stdout.split("The rest is done.")[1]
-    assert last.count("completed") == 5
-    assert last.count("failed") == 1
 
 
 def test_bench_prints_its_figures(url: str) -> None:

@@ -1,19 +1,29 @@
-"""The demo: what a queue does, step by step, with the table after each."""
+"""The demo: a real worker process, a dozen jobs of every kind, and the table while it works."""
 
+import os
+import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 from rich.console import Console
+from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from treadle.app import Handle
+from treadle.cli import demo_jobs as jobs
 from treadle.db.embedded import embedded_url
 from treadle.db.migrations import connect, migrate
-from treadle.queue import JobQueue
-from treadle.words.priority import Priority
+from treadle.words.errors import TreadleError
+from treadle.words.job import JobRow
 from treadle.words.status import Status
 
-SCHEMA = "treadle_demo"
+SECONDS = 60
 
 COLOURS = {
     Status.PENDING: "yellow",
@@ -28,83 +38,97 @@ COLOURS = {
 def run_demo(console: Console, url: str | None) -> None:
     url = url or embedded_url()
     with connect(url) as connection:
-        connection.execute(f"drop schema if exists {SCHEMA} cascade")
-    migrate(url, SCHEMA)
-    with JobQueue(url, "ann", schema=SCHEMA) as ann, JobQueue(url, "bob", schema=SCHEMA) as bob:
-        for title in steps(ann, bob):
-            show_step(console, title, ann)
-    console.print("\nAll of this was plain PostgreSQL. README.md has the twenty lines of code.")
+        connection.execute(f"drop schema if exists {jobs.app.schema} cascade")
+    migrate(url, jobs.app.schema)
+    os.environ["TREADLE_DATABASE_URL"] = url
+    console.print("A dozen jobs, and a worker process that runs them:\n")
+    try:
+        handles = enqueue()
+        with worker(url) as alive:
+            watch(console, handles, alive)
+    finally:
+        jobs.app.close()
+    ended = [handle.status() for handle in handles]
+    told = ", ".join(f"{ended.count(status)} {status}" for status in Status if status in ended)
+    console.print(f"\n\n{told}.\nAll of it was plain PostgreSQL. README.md has the twenty lines of code.")
 
 
-def steps(ann: JobQueue, bob: JobQueue) -> Iterator[str]:
-    """Two workers and six jobs. Yields a sentence after each step, when the table is worth a look."""
-    everything = ["thumbnail", "import", "mail"]
-    ann.enqueue("mail", {"to": "ada@example.org"}, priority=Priority.BACKFILL)
-    ann.enqueue("import", {"file": "books.csv"}, max_attempts=2)
-    ann.enqueue("thumbnail", {"picture": 1}, priority=Priority.EXPLICIT)
-    ann.enqueue("thumbnail", {"picture": 2})
-    ann.enqueue("mail", {"to": "grace@example.org"}, priority=Priority.BACKFILL)
-    ann.enqueue("import", {"file": "films.csv"}, priority=Priority.EXPLICIT)
-    yield "Six jobs were enqueued, with three priorities."
-
-    first, second, third, fourth = ann.claim(everything, batch_size=4)
-    yield "Ann claimed a batch of four: highest priority first, then oldest."
-
-    ann.start(first)
-    ann.progress(first, 30, stage="reading")
-    ann.progress(first, 60, stage="resizing")
-    yield "Ann works on the first, and says how far it is."
-
-    ann.complete_many([first, second])
-    yield "Two are completed."
-
-    ann.fail(third, "disk full", delay=0)
-    yield "One failed: pending again, with its error. (By default it would wait a second.)"
-
-    while ann.get(third).status == Status.PENDING:
-        (third,) = ann.claim([third.job_type], batch_size=1)
-        ann.fail(third, "disk full", delay=0)
-    yield "It failed until it was out of attempts."
-
-    ann.release(fourth)
-    (fourth,) = bob.claim([fourth.job_type], batch_size=1)
-    bob.start(fourth)
-    yield "Bob works on one, and is about to vanish."
-
-    time.sleep(1.1)
-    count = ann.recover_stale_jobs("1s")
-    yield f"Bob was silent for a second: {count} job was recovered, for whoever comes next."
-
-    while batch := ann.claim(everything):
-        ann.complete_many(batch)
-    yield "The rest is done."
+def enqueue() -> list[Handle[Any]]:
+    handles: list[Handle[Any]] = [
+        *(jobs.thumbnail.enqueue(picture=number) for number in (1, 2, 3)),
+        *(jobs.import_rows.enqueue(file=name) for name in ("books.csv", "films.csv")),
+        jobs.render.enqueue(film="train"),
+        *(jobs.mail.enqueue(to=f"{name}@example.org") for name in ("ada", "grace")),
+        jobs.thumbnail.using(delay="3s").enqueue(picture=4),
+        *(jobs.thumbnail.using(key="album").enqueue(picture=number) for number in (5, 6)),
+        jobs.forever.enqueue(),
+    ]
+    return handles
 
 
-def show_step(console: Console, title: str, queue: JobQueue) -> None:
-    console.print(f"\n[bold]{title}[/]")
-    show_jobs(console, queue)
+@contextmanager
+def worker(url: str) -> Iterator[Callable[[], None]]:
+    """A worker process; what it gives raises if it has died."""
+    with tempfile.NamedTemporaryFile("w+", suffix=".log") as log:
+        command = [sys.executable, "-m", "treadle", "worker", "treadle.cli.demo_jobs:app", "--grace", "1s"]
+        process = subprocess.Popen(command, stderr=log, env=os.environ | {"TREADLE_DATABASE_URL": url})
+
+        def alive() -> None:
+            if process.poll() is not None:
+                raise TreadleError(f"the worker ended: {Path(log.name).read_text()[-2000:]}")
+
+        try:
+            yield alive
+        finally:
+            process.terminate()
+            process.wait()
 
 
-def show_jobs(console: Console, queue: JobQueue) -> None:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    # Wide enough for what the demo shows, so that the columns stay where they are from step to step.
-    widths = {"job": 3, "type": 9, "priority": 8, "status": 9, "progress": 15, "tries": 5, "worker": 6, "note": 12}
+def watch(console: Console, handles: list[Handle[Any]], alive: Callable[[], None]) -> None:
+    """Show the jobs until all have ended: live in a terminal, else when something has changed."""
+    crashing: list[Handle[Any]] = []
+    end, shown = time.monotonic() + SECONDS, ""
+    with Live(console=console, auto_refresh=False, transient=False) as live:
+        while time.monotonic() < end:
+            alive()
+            rows = [handle.job() for handle in handles]
+            left = [row for row in rows if not row.status.finished]
+            live.update(table(rows), refresh=console.is_terminal)
+            running = sum(row.status == Status.RUNNING for row in rows)
+            now = f"{len(rows) - len(left)} of {len(rows)} jobs have ended, {running} running"
+            if not console.is_terminal and now != shown:
+                console.print(now)
+                shown = now
+            if not left:
+                return
+            if not crashing and len(left) <= 4:
+                # Late, so that the others are not disturbed: it takes the process of everybody with it.
+                crashing.append(jobs.crash.enqueue())
+                handles += crashing
+            elif crashing and {row.job_type for row in left} == {"forever"}:
+                jobs.app.handle(left[0].id).cancel("seen enough")
+            time.sleep(0.1)
+
+
+def table(rows: list[JobRow]) -> Table:
+    shown = Table(box=None, pad_edge=False, header_style="dim")
+    # Wide enough for what the demo shows, so that the columns stay where they are.
+    widths = {"type": 11, "status": 9, "progress": 15, "stage": 13, "tries": 5}
     for heading, width in widths.items():
-        table.add_column(heading, no_wrap=True, min_width=width)
-    for number, job in enumerate(reversed(queue.list().jobs), start=1):
-        table.add_row(
-            f"#{number}",
-            job.job_type,
-            str(job.priority),
-            Text(job.status, style=COLOURS[job.status]),
-            _bar(job.progress),
-            f"{job.attempts}/{job.max_attempts}",
-            job.worker_id or "",
-            job.last_error or (job.current_stage if job.status == Status.RUNNING else "") or "",
+        shown.add_column(heading, no_wrap=True, min_width=width)
+    shown.add_column("note", no_wrap=True, overflow="ellipsis")
+    for row in rows:
+        shown.add_row(
+            row.job_type,
+            Text(row.status, style=COLOURS[row.status]),
+            bar(row.progress),
+            Text((row.current_stage or "") if row.status == Status.RUNNING else "", style="dim"),
+            f"{row.attempts}/{row.max_attempts}",
+            Text(row.last_error or "", style="dim"),
         )
-    console.print(table)
+    return shown
 
 
-def _bar(progress: int) -> Text:
+def bar(progress: int) -> Text:
     full = progress // 10
     return Text.assemble(("━" * full, "green"), ("─" * (10 - full), "dim"), f" {progress:3}%")
