@@ -4,6 +4,8 @@ The thread lives while somebody waits, and a little longer. Notifications are hi
 """
 
 import contextlib
+import logging
+import os
 import threading
 import time
 from concurrent.futures import Future
@@ -11,8 +13,9 @@ from datetime import timedelta
 from uuid import UUID
 
 from treadle.db import work
-from treadle.db.database import Database, DatabaseError
-from treadle.words.errors import TreadleError
+from treadle.db.database import Database
+
+log = logging.getLogger("treadle")
 
 LOOK_SECONDS = 0.5
 LINGER_SECONDS = 5.0
@@ -25,10 +28,15 @@ class Ends:
         self._lock = threading.Lock()
         self._waiting: dict[UUID, list[Future[None]]] = {}
         self._thread: threading.Thread | None = None
+        self._process = os.getpid()
 
     def wait(self, job_id: UUID) -> "Future[None]":
         """A future that is done when the job has ended, or is not there any more."""
         future: Future[None] = Future()
+        if not self._database.owned:  # a caller's connection is the caller's to use
+            return future
+        if self._process != os.getpid():  # forked: the thread stayed behind
+            self._process, self._lock, self._waiting, self._thread = os.getpid(), threading.Lock(), {}, None
         with self._lock:
             self._waiting.setdefault(job_id, []).append(future)
             if self._thread is None:
@@ -47,9 +55,10 @@ class Ends:
     def _watch(self) -> None:
         idle_since = time.monotonic()
         while True:
-            # What goes wrong is tried again: those who wait have their own timeouts.
-            with contextlib.suppress(DatabaseError, TreadleError, OSError):
+            try:
                 idle_since = self._listen(idle_since)
+            except Exception:  # whatever it is: those who wait have their own timeouts
+                log.debug("waiting for jobs to end failed; it will be tried again", exc_info=True)
             with self._lock:
                 if not self._waiting and time.monotonic() - idle_since > LINGER_SECONDS:
                     self._thread = None
@@ -80,7 +89,8 @@ class Ends:
                     if waiting:
                         self._wake(self._database.run(work.find_ended(schema, waiting)))
                 for ids in heard(max(0.0, looks[0] - time.monotonic())):
-                    self._wake([UUID(each) for each in ids.split(",")])
+                    with contextlib.suppress(ValueError):  # anybody may send anything
+                        self._wake([UUID(each) for each in ids.split(",")])
 
     def _wake(self, ids: list[UUID]) -> None:
         for job_id in ids:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
+POLL_SECONDS = 0.2
+
 
 class Progress(NamedTuple):
     percent: int
@@ -76,9 +78,10 @@ class Handle(Generic[Result]):
                 row = self.job()
                 if row.status.finished:
                     return self._returned(row)
-                woken.result(None if end is None else max(0.0, end - time.monotonic()))
+                woken.result(self._patience(end))
             except TimeoutError:
-                raise self._late(timeout) from None
+                if end is not None and time.monotonic() >= end:
+                    raise self._late(timeout) from None
             finally:
                 self._app.ends.forget(self.id, woken)
 
@@ -90,10 +93,11 @@ class Handle(Generic[Result]):
                 row = await self.ajob()
                 if row.status.finished:
                     return self._returned(row)
-                async with asyncio.timeout(None if end is None else max(0.0, end - time.monotonic())):
+                async with asyncio.timeout(self._patience(end)):
                     await asyncio.wrap_future(woken)
             except TimeoutError:
-                raise self._late(timeout) from None
+                if end is not None and time.monotonic() >= end:
+                    raise self._late(timeout) from None
             finally:
                 self._app.ends.forget(self.id, woken)
 
@@ -105,6 +109,13 @@ class Handle(Generic[Result]):
         if self._result is None:
             return cast(Result, row.result)
         return cast(Result, self._result.validate_python(row.result))
+
+    def _patience(self, end: float | None) -> float | None:
+        """How long to wait before looking again: on a connection of the caller's nobody is woken."""
+        left = None if end is None else max(0.0, end - time.monotonic())
+        if self._app.database.owned:
+            return left
+        return POLL_SECONDS if left is None else min(left, POLL_SECONDS)
 
     def _late(self, timeout: Duration | None) -> TimeoutError:
         return TimeoutError(f"job {self.id} has not ended within {timeout}")

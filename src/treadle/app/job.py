@@ -100,6 +100,10 @@ class Job:
         """What the handler said in another process."""
         self._percent, self._stage, self._told = percent, stage, False
 
+    def untold(self) -> None:
+        """What was said last could not be passed on."""
+        self._told = False
+
     def news(self) -> tuple[int | None, str | None] | None:
         """What was said since this was last asked."""
         if self._told:

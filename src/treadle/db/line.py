@@ -21,8 +21,10 @@ from treadle.words.errors import TreadleError
 CONNECT_SECONDS = 5
 PATIENCE = 10.0
 
-# After a failover the old server may be back as a standby: it answers, but cannot be written to.
-AWAY = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.ReadOnlySqlTransaction, OSError)
+# What the server refuses because of the values in it: trying again would not help. Everything else may pass: a lost
+# connection, a failover to a standby that cannot be written to, a function that a migration is just replacing.
+REFUSED = (psycopg.DataError, psycopg.IntegrityError)
+AWAY = (psycopg.Error, OSError)
 
 
 class DatabaseAway(TreadleError):
@@ -78,6 +80,8 @@ class Line:
                 raise DatabaseAway(f"no answer within {self._patience:g} seconds")
             try:
                 return work.result()
+            except REFUSED:
+                raise
             except AWAY as error:
                 await self.hang_up()
                 raise DatabaseAway(" ".join(str(error).split()) or type(error).__name__) from error

@@ -12,6 +12,7 @@ class Retry(Verdict):
 
     def __init__(self, reason: str = "asked to be tried again", *, after: Duration | None = None) -> None:
         super().__init__(reason)
+        self.reason = reason
         self.delay = None if after is None else duration(after, "after").total_seconds()
 
 
@@ -28,3 +29,4 @@ class Cancel(Verdict):
 
     def __init__(self, reason: str = "cancelled by its handler") -> None:
         super().__init__(reason)
+        self.reason = reason

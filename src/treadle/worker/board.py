@@ -76,9 +76,10 @@ class Board:
         self._memory[slot * _SIZE + _USED] = 0
         self._free.append(slot)
 
-    def name_process(self, slot: int, process: int) -> None:
-        """The job in this slot runs in this process, which can be killed alone."""
-        _SLOT.pack_into(self._memory, slot * _SIZE, *_SLOT.unpack_from(self._memory, slot * _SIZE)[:4], process)
+    def name_process(self, slot: int, process: int, deadline: float) -> None:
+        """The job in this slot begins now, in this process, which can be killed alone."""
+        job, lease, started = _SLOT.unpack_from(self._memory, slot * _SIZE)[:3]
+        _SLOT.pack_into(self._memory, slot * _SIZE, job, lease, started, deadline, process)
 
     def entries(self) -> list[Entry]:
         """The jobs that run, or ran when the worker died."""

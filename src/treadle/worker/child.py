@@ -5,6 +5,7 @@ worker is gone.
 """
 
 import asyncio
+import contextlib
 import importlib
 import json
 import os
@@ -101,14 +102,15 @@ def _listen(pipe: "Connection[Any, Any]", orders: "queue.SimpleQueue[dict[str, A
     while True:
         try:
             message = json.loads(pipe.recv_bytes())
-        except (EOFError, OSError):
+        except Exception:  # without orders there is nothing to do here
             os._exit(1)
         if "interrupt" in message:
             job, stop = current.job, current.stop
             if job is not None:
                 job.interrupt(Interrupt(message["interrupt"]))
             if stop is not None:
-                stop()
+                with contextlib.suppress(RuntimeError):  # its loop has ended in this moment
+                    stop()
         else:
             orders.put(message)
 

@@ -77,11 +77,11 @@ class Children:
             child = self._take()
         except OSError as error:  # out of processes or memory: not the job's fault
             return Outcome(Ending.RELEASED, delay=1.0, error=str(error))
-        told = False
+        told, started = False, time.monotonic()
         try:
             began(child.pid)
             outcome, told = self._converse(child, running, stop)
-            return outcome or self._death(child, running)
+            return outcome or self._death(child, running, time.monotonic() - started)
         finally:
             self._give_back(child, keep=told)
 
@@ -105,13 +105,14 @@ class Children:
                     message = json.loads(child.pipe.recv_bytes())
                 except (EOFError, OSError):
                     return None, False
-                if "progress" in message:
-                    running.job.hear(*message["progress"])
-                    continue
-                return Outcome(Ending(message["outcome"][0]), *message["outcome"][1:]), True
-            if not child.process.is_alive() and not child.pipe.poll():
+                if "outcome" in message:
+                    return Outcome(Ending(message["outcome"][0]), *message["outcome"][1:]), True
+                running.job.hear(*message["progress"])
+            elif not child.process.is_alive() and not child.pipe.poll():
                 return None, False
             now = time.monotonic()
+            if policy.timeout is not None and now - started > policy.timeout:
+                running.interrupt(Interrupt.TIMEOUT)
             if stop.is_set() and told_to_stop is None:
                 told_to_stop = now
                 _tell(child.pipe, {"interrupt": running.job.interrupted_by})
@@ -126,8 +127,10 @@ class Children:
             ):
                 return stopped(running.function, running.job), False
 
-    def _death(self, child: Child, running: Running) -> Outcome:
+    def _death(self, child: Child, running: Running, seconds: float) -> Outcome:
         child.process.join()
+        if running.function.policy.deadline is not None and seconds > running.function.policy.deadline:
+            return overdue(running.function, running.job)
         if running.job.interrupted_by is not None:
             return stopped(running.function, running.job)
         return Outcome(Ending.CRASHED, error=f"its process {died(child.process.exitcode)}")

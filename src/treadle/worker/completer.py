@@ -5,6 +5,7 @@ does no harm; one whose first write was carried out without an answer is found t
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -12,12 +13,13 @@ from uuid import UUID
 
 from treadle.app.listeners import Listeners
 from treadle.db import work
-from treadle.db.database import DatabaseError
 from treadle.db.line import DatabaseAway, Line, pause
 from treadle.words import events
 from treadle.words.claim import Claim
 from treadle.words.outcome import Ending, Outcome
 from treadle.words.status import Status
+
+log = logging.getLogger("treadle")
 
 # A claim, its outcome, and when it was started (time.monotonic), or how long ago.
 Ended: TypeAlias = tuple[Claim, Outcome, float]
@@ -62,6 +64,7 @@ class Completer:
         await self._empty.wait()
 
     async def run(self) -> None:
+        self._waiting[:0] = self._writing  # if it failed in the middle
         while True:
             await self._came.wait()
             self._writing, self._waiting = self._waiting[:BATCH], self._waiting[BATCH:]
@@ -98,7 +101,7 @@ class Completer:
                 self._away(error)
                 failures += 1
                 await asyncio.sleep(pause(failures))
-            except DatabaseError as error:
+            except Exception as error:
                 # Something in it cannot be written. Whichever it is must not keep the others waiting.
                 if len(batch) == 1:
                     await self._last_resort(batch[0], error)
@@ -140,13 +143,18 @@ class Completer:
             elif not again:
                 self._listeners.emit(self._event(events.LeaseWasLost, claim))
 
-    async def _last_resort(self, each: Ended, error: DatabaseError) -> None:
+    async def _last_resort(self, each: Ended, error: Exception) -> None:
         """Recording an outcome must never leave the job held for ever."""
         claim, outcome, started = each
         told = f"the outcome ({outcome.ending}) could not be stored: {type(error).__name__}"
         failed = (claim, Outcome(Ending.FAILED, error=told), time.monotonic() - started)
-        await self._line.persist(work.settle(self._schema, self._worker_id, [failed], self._crash_limit))
-        self._listeners.emit(self._event(events.JobFailed, claim, error=told))
+        try:
+            await self._line.persist(work.settle(self._schema, self._worker_id, [failed], self._crash_limit))
+        except Exception:
+            # Still held, and not known here any more: the worker takes it up again by and by.
+            log.exception("the end of job %s could not be written", claim.id)
+        else:
+            self._listeners.emit(self._event(events.JobFailed, claim, error=told))
 
     def _settled(self, claim: Claim, outcome: Outcome, seconds: float, status: Status) -> events.Event:
         error = outcome.error or ""

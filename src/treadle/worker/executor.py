@@ -22,7 +22,7 @@ from treadle.words.outcome import Ending, Outcome
 from treadle.worker.board import Board
 from treadle.worker.children import Children
 from treadle.worker.judge import ChildEnded, raised, returned, stopped
-from treadle.worker.running import Running
+from treadle.worker.running import Running, deadline_of
 
 
 class Executor:
@@ -69,11 +69,14 @@ class Executor:
             return value
         raise value
 
+    def _begun(self, running: Running, process: int) -> None:
+        self._board.name_process(running.slot, process, deadline_of(running.function.policy))
+
     async def _in_child(self, running: Running) -> Outcome:
         outcomes: list[Outcome] = []
 
         async def call() -> Any:
-            outcome = await self._children.run(running, lambda pid: self._board.name_process(running.slot, pid))
+            outcome = await self._children.run(running, partial(self._begun, running))
             outcomes.append(outcome)
             if outcome.ending is not Ending.COMPLETED:
                 raise ChildEnded(outcome)

@@ -21,6 +21,8 @@ from treadle.words.claim import Claim
 BATCH = 1000
 AHEAD_SECONDS = 0.1
 MOST_AHEAD = 2000
+# Who enqueues within 20 ms after the bell was rung does not ring again, and may commit a moment after it was answered.
+LOOK_AGAIN = (0.1, 0.025)
 
 
 class Desk(Protocol):
@@ -28,7 +30,8 @@ class Desk(Protocol):
 
     def may_start(self) -> bool: ...
     def claimed(self, claims: Sequence[Claim]) -> None: ...
-    def start_job(self, claim: Claim, intake: "Intake") -> None: ...
+    def start_job(self, claim: Claim, intake: "Intake") -> bool: ...
+    def release(self, claims: Sequence[Claim], delay: float | None = None) -> None: ...
     def quiet(self, intake: "Intake") -> None: ...
     def unknown(self) -> None: ...
     def look_every(self) -> float: ...
@@ -82,16 +85,20 @@ class Intake:
             self._desk.quiet(self)
 
     def fill(self) -> None:
-        while self.ready and self.running < self._limit and self._desk.may_start():
-            self.running += 1
-            self._desk.start_job(self.ready.popleft(), self)
+        while self.ready and self.running < self._limit:
+            if self._desk.start_job(self.ready.popleft(), self):
+                self.running += 1
 
     def take(self, claims: Sequence[Claim]) -> None:
         """These are held by this worker."""
         self.idle = False
-        self._desk.claimed(claims)
-        self.ready.extend(claims)
-        self.fill()
+        if self._desk.may_start():
+            self._desk.claimed(claims)
+            self.ready.extend(claims)
+            self.fill()
+        else:
+            # They came while the worker stops, or while it cannot be sure that they are still its own.
+            self._desk.release(claims)
 
     def give_up(self) -> list[Claim]:
         """What was claimed and not started."""
@@ -111,6 +118,7 @@ class Intake:
     async def run(self) -> None:
         failures = barren = 0
         look = False  # only look whether there is something: nobody said so
+        again: list[float] = []  # when to look again after the bell
         while not self._stopped:
             if not self._desk.may_start():
                 await asyncio.sleep(0.05)
@@ -140,9 +148,12 @@ class Intake:
             if seconds is None or seconds > 0:
                 barren = 0
                 await self._desk.nothing_left(self)
-                every = self._desk.look_every()
+                every = again.pop() if again else self._desk.look_every()
                 due = seconds is not None and seconds < every
-                look = not await self._rest(seconds if due and seconds is not None else every) and not due
+                rung = await self._rest(seconds if due and seconds is not None else every)
+                look = not rung and not due
+                if rung:
+                    again = list(LOOK_AGAIN)
             elif claims or look:
                 look = False
             else:

@@ -39,15 +39,17 @@ def returned(function: JobFunction[..., Any, ..., Any], result: Any) -> Outcome:
 
 def raised(function: JobFunction[..., Any, ..., Any], job: Job, error: BaseException) -> Outcome:
     """The handler raised."""
-    if isinstance(error, _STOPPED) and job.interrupted_by is not None:
-        return stopped(function, job)
     if isinstance(error, ChildEnded):
         return error.outcome
     if isinstance(error, Snooze):
         return Outcome(Ending.RELEASED, delay=error.delay)
     if isinstance(error, Cancel):
-        return Outcome(Ending.CANCELLED, error=clean_error(str(error)))
-    told = clean_error(str(error) if isinstance(error, Retry) else error)
+        return Outcome(Ending.CANCELLED, error=clean_error(error.reason))
+    # A handler that is stopped may come apart in its own way: what it raises then is not its failure.
+    cut = job.interrupted_by is not None and job.interrupted_by is not Interrupt.TIMEOUT
+    if (cut and not isinstance(error, Retry)) or (job.interrupted_by is not None and isinstance(error, _STOPPED)):
+        return stopped(function, job)
+    told = clean_error(error.reason if isinstance(error, Retry) else error)
     trace = clean_error("".join(traceback.format_exception(_without_ours(error))))
     policy = function.policy
     if isinstance(error, Retry):
@@ -68,7 +70,7 @@ def stopped(function: JobFunction[..., Any, ..., Any], job: Job) -> Outcome:
             # Written only if nobody else has the job by then.
             return Outcome(Ending.RELEASED)
         case Interrupt.TIMEOUT:
-            error = f"timed out after {function.policy.timeout:g} seconds"
+            error = f"timed out after {function.policy.timeout or function.policy.deadline:g} seconds"
             return Outcome(Ending.RETRY, error=error, delay=function.policy.backoff.seconds(job.attempt))
         case _:
             return Outcome(Ending.DROPPED)

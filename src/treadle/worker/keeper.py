@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import os
 import signal
 import subprocess
 import sys
@@ -29,7 +30,8 @@ class Keeper:
     """Looks after some workers of one database."""
 
     def __init__(self, url: str, schema: str, lease: timedelta, crash_limit: int) -> None:
-        self._line = Line(url, "treadle keeper", patience=lease.total_seconds() / 2)
+        # Short, so that there is time to try again on another connection before the worker has to stop.
+        self._line = Line(url, "treadle keeper", patience=lease.total_seconds() / 5)
         self._schema = schema
         self._lease = lease
         self._crash_limit = crash_limit
@@ -44,7 +46,9 @@ class Keeper:
             try:
                 if boards:
                     await self._line.run(work.renew(self._schema, list(boards), self._lease))
-            except DatabaseAway:
+            except Exception as error:
+                if not isinstance(error, DatabaseAway):
+                    log.exception("the lease could not be renewed; it will be tried again")
                 await asyncio.sleep(every / 10)
                 continue
             for board in boards.values():
@@ -82,6 +86,7 @@ class KeeperProcess:
             "board": board.descriptor,
             "lease": chosen.lease.total_seconds(),
             "crash_limit": chosen.crash_limit,
+            "parent": os.getpid(),
         }
 
     async def start(self) -> None:
@@ -138,12 +143,25 @@ async def keep() -> None:
     keeper = Keeper(order["url"], order["schema"], timedelta(seconds=order["lease"]), order["crash_limit"])
     keeper.wards[order["worker_id"]] = board
     renewing = asyncio.create_task(keeper.renew())
-    clean = bool(await reader.readline())
+    # The end of the pipe is not enough: a process that the program forked may hold it open.
+    last, orphaned = asyncio.create_task(reader.readline()), asyncio.create_task(_orphaned(order["parent"]))
+    await asyncio.wait([last, orphaned], return_when=asyncio.FIRST_COMPLETED)
+    clean = last.done() and bool(last.result())
+    last.cancel()
+    orphaned.cancel()
     renewing.cancel()
     await asyncio.gather(renewing, return_exceptions=True)
     crashed = [] if clean else [entry.id for entry in board.entries() if not entry.process]
-    await keeper.bury(order["worker_id"], "its program ended while it ran", crashed, keep=not clean)
+    burial = keeper.bury(order["worker_id"], "its program ended while it ran", crashed, keep=not clean)
+    # If the database is away for longer, others give its jobs back: the lease runs out by itself.
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(burial, 2 * order["lease"])
     await keeper.close()
+
+
+async def _orphaned(parent: int) -> None:
+    while os.getppid() == parent:  # noqa: ASYNC110 - the kernel sets no event
+        await asyncio.sleep(0.2)
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ import logging
 from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from treadle.app.listeners import Listeners
 from treadle.words import events
@@ -29,14 +30,23 @@ LINES: dict[type[events.Event], tuple[int, str]] = {
 }
 
 
+_users: WeakKeyDictionary[Listeners, int] = WeakKeyDictionary()
+
+
 def log_events(listeners: Listeners) -> None:
     """Write a line for each event whose level is enabled now: an event that nobody wants is not made."""
+    _users[listeners] = _users.get(listeners, 0) + 1
+    if _users[listeners] > 1:  # another worker of this application
+        return
     for kind, (level, _) in LINES.items():
         if log.isEnabledFor(level):
             listeners.add(kind, write)
 
 
 def forget_events(listeners: Listeners) -> None:
+    _users[listeners] -= 1
+    if _users[listeners]:
+        return
     for kind in LINES:
         listeners.remove(kind, write)
 

@@ -24,3 +24,15 @@ async def forever(
                 away(error)
         except Exception:
             log.exception("%s failed; it will be tried again", getattr(service, "__name__", service))
+
+
+async def unbroken(part: Callable[[], Awaitable[object]]) -> None:
+    """Something that goes on by itself, and goes on again if it fails: a worker without it would only look alive."""
+    while True:
+        try:
+            await part()
+        except Exception:
+            log.exception("%s failed; it is started again", getattr(part, "__qualname__", part))
+            await asyncio.sleep(1)
+        else:
+            return

@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import sys
+import traceback
 from typing import Any
 
 from treadle.app.load import load_app
@@ -16,7 +17,7 @@ from treadle.words import events
 from treadle.words.errors import TreadleError
 from treadle.worker.board import Board
 from treadle.worker.log import set_up
-from treadle.worker.run import STUCK, end_now, work
+from treadle.worker.run import End, end_now, work
 from treadle.worker.worker import Worker
 
 # A mistake of the user's: starting again would not help.
@@ -28,15 +29,19 @@ def main() -> None:
     order = json.loads(sys.stdin.buffer.readline())
     set_up(order["log_level"], order["log_style"])
     try:
-        stuck = asyncio.run(_serve(order))
+        # Not asyncio.run: at an exit by a handler's doing, what was running has to stay on the board.
+        ended = asyncio.new_event_loop().run_until_complete(_serve(order))
     except TreadleError as error:
         print(f"Error: {error}", file=sys.stderr)
-        sys.exit(MISTAKE)
-    if stuck:
-        end_now(STUCK)
+        end_now(MISTAKE)
+    except BaseException:
+        traceback.print_exc()
+        end_now(End.BROKEN.value)
+    else:
+        end_now(ended.value)
 
 
-async def _serve(order: dict[str, Any]) -> bool:
+async def _serve(order: dict[str, Any]) -> End:
     app = load_app(order["app"])
     board = Board(order["board"], order["slots"])
 
@@ -52,7 +57,7 @@ async def _serve(order: dict[str, Any]) -> bool:
 
 async def _listen(emit: Any) -> None:
     """What the supervisor says. At its end this process has nobody who renews its lease: it stops."""
-    reader = asyncio.StreamReader()
+    reader = asyncio.StreamReader(limit=2**24)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     while line := await reader.readline():
         for each in json.loads(line)["recovered"]:

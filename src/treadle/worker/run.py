@@ -4,26 +4,57 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable
-from typing import Unpack
+import threading
+from collections.abc import Callable, Coroutine
+from enum import Enum
+from typing import Any, TypeVar, Unpack
 
 from treadle.app import Treadle
 from treadle.worker.board import Board
 from treadle.worker.options import WorkerOptions
 from treadle.worker.worker import Worker
 
-# A thread does not stop: the process has to end without waiting for it.
-STUCK = 75
+Result = TypeVar("Result")
+
+
+class End(Enum):
+    """Why a worker ended, as the exit code of its process. Not 0: that is what a handler ends with by mistake."""
+
+    TOLD = 73
+    DRAINED = 74
+    STUCK = 75  # a job ran past its deadline: its thread can only be got rid of with the process
+    BROKEN = 76  # an exception that nobody caught, such as SystemExit in a task that a handler left behind
 
 
 def run_worker(app: Treadle, **options: Unpack[WorkerOptions]) -> None:
     """Work until SIGTERM or Ctrl-C; a second one interrupts what runs."""
-    if asyncio.run(work(app, None, **options)):
+    ended = run_without_waiting(work(app, None, **options))
+    if ended is End.TOLD and any(
+        not each.daemon and each is not threading.main_thread() for each in threading.enumerate()
+    ):
+        # Threads of handlers that do not end. Whoever sent the signal does not want to wait for them.
         end_now(0)
 
 
+def run_without_waiting(what: Coroutine[Any, Any, Result]) -> Result:
+    """As asyncio.run, but it does not wait for the threads of asyncio.to_thread, which may never end."""
+    loop = asyncio.new_event_loop()
+    try:
+        asyncio.set_event_loop(loop)
+        return loop.run_until_complete(what)
+    finally:
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        if left:
+            loop.run_until_complete(asyncio.wait(left, timeout=1))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
 def end_now(code: int) -> None:
-    """End without waiting for threads that do not."""
+    """End without waiting for threads."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
@@ -34,28 +65,40 @@ async def work(
     board: Board | None,
     ready: Callable[[Worker], object] = lambda _: None,
     **options: Unpack[WorkerOptions],
-) -> bool:
-    """Returns whether a thread is left that does not stop."""
+) -> End:
     worker = Worker(app, board=board, **options)
     signals: asyncio.Queue[int] = asyncio.Queue()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    for number in numbers:
         loop.add_signal_handler(number, signals.put_nowait, number)
-    await worker.start()
-    ready(worker)
-    # Past its deadline, a thread can only be got rid of with its process; whoever looks after us starts another.
-    ends = [signals.get(), worker.drained(), worker.broken.wait()]
-    if board is not None:
-        ends.append(worker.bench.overdue.wait())
-    waiting = [asyncio.ensure_future(each) for each in ends]
-    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-    stopping = asyncio.ensure_future(worker.stop())
-    again = asyncio.ensure_future(signals.get())
-    await asyncio.wait([stopping, again], return_when=asyncio.FIRST_COMPLETED)
-    if not stopping.done():
-        worker.hurry()
-        await stopping
-    for each in (*waiting, again):
+    try:
+        await worker.start()
+        ready(worker)
+        ended = await _end(worker, signals, stuck_ends=board is not None)
+        stopping, again = asyncio.ensure_future(worker.stop()), asyncio.ensure_future(signals.get())
+        await asyncio.wait([stopping, again], return_when=asyncio.FIRST_COMPLETED)
+        if not stopping.done():
+            worker.hurry()
+            await stopping
+        again.cancel()
+        await app.aclose()
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+    return ended
+
+
+async def _end(worker: Worker, signals: "asyncio.Queue[int]", stuck_ends: bool) -> End:
+    """Wait for a reason to stop."""
+    reasons = {
+        asyncio.ensure_future(signals.get()): End.TOLD,
+        asyncio.ensure_future(worker.drained()): End.DRAINED,
+    }
+    if stuck_ends:
+        # Whoever looks after this process starts another.
+        reasons[asyncio.ensure_future(worker.bench.overdue.wait())] = End.STUCK
+    done, waiting = await asyncio.wait(reasons, return_when=asyncio.FIRST_COMPLETED)
+    for each in waiting:
         each.cancel()
-    await app.aclose()
-    return worker.stuck
+    return reasons[done.pop()]

@@ -5,10 +5,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from treadle.app.function import JobFunction
+from treadle.app.function import JobFunction, Policy
 from treadle.app.job import Job
 from treadle.words.claim import Claim
 from treadle.words.outcome import Interrupt
+from treadle.worker.board import now
+
+# How long the worker itself has to deal with a job past its deadline, before whoever looks after it kills it.
+DEADLINE_SLACK = 2.0
 
 
 class Running:
@@ -59,3 +63,8 @@ class Running:
         for timer in self.timers:
             timer.cancel()
         self.timers.clear()
+
+
+def deadline_of(policy: Policy) -> float:
+    """When whoever looks after the worker kills it, if it begins now."""
+    return 0.0 if policy.deadline is None else now() + policy.deadline + DEADLINE_SLACK

@@ -21,7 +21,8 @@ from treadle.worker.children import died
 from treadle.worker.keeper import Keeper
 from treadle.worker.options import WorkerOptions, settings
 from treadle.worker.process import MISTAKE
-from treadle.worker.run import STUCK
+from treadle.worker.run import End
+from treadle.worker.workbench import within
 from treadle.worker.worker import FLUSH_SECONDS, STOP_SECONDS
 
 log = logging.getLogger("treadle")
@@ -61,7 +62,9 @@ class Supervisor:
         self._keeper: Keeper | None = None
         self._renewing: asyncio.Task[None] | None = None
         self._wards: set[Ward] = set()
-        self._stopping = False
+        self._stopping = asyncio.Event()
+        self._hurried = asyncio.Event()
+        self._worked = False
         self._news: list[Recovered] = []
 
     async def run(self) -> int:
@@ -80,23 +83,38 @@ class Supervisor:
 
     async def _look_after(self) -> int:
         """One process after the other."""
-        failures, worked = 0, False
-        while not self._stopping:
-            ward = await self._start()
+        failures = 0
+        while not self._stopping.is_set():
+            try:
+                ward = await self._start()
+            except OSError as error:  # no memory, no processes left
+                log.error("no worker process could be started, trying again: %s", error)  # noqa: TRY400
+                failures += 1
+                await self._pause(failures)
+                continue
             code = await ward.process.wait()
             self._wards.discard(ward)
             ward.kill()  # whatever it left behind
-            worked = worked or ward.worker_id is not None
-            going_on = not self._stopping and code != 0 and (worked or code != MISTAKE)
+            self._worked = self._worked or ward.worker_id is not None
+            mistaken = code == MISTAKE and not self._worked
+            going_on = not (self._stopping.is_set() or code == End.DRAINED.value or mistaken)
             if going_on:
                 log.error("a worker process %s; it is started again", ward.killed_for or died(code))
             await self._bury(ward, code)
             ward.board.close()
+            if mistaken and not self._stopping.is_set():
+                self._stop()  # the others make the same mistake
+                return 1
             if not going_on:
-                return 1 if code == MISTAKE and not worked else 0
-            failures = 0 if time.monotonic() - ward.began > HEALTHY_SECONDS or code == STUCK else failures + 1
-            await asyncio.sleep(min(0.1 * 2**failures, 15) if failures else 0)
+                return 0
+            healthy = time.monotonic() - ward.began > HEALTHY_SECONDS or code == End.STUCK.value
+            failures = 0 if healthy else failures + 1
+            await self._pause(failures)
         return 0
+
+    async def _pause(self, failures: int) -> None:
+        if failures:
+            await within(self._stopping.wait(), min(0.1 * 2**failures, 15))
 
     async def _start(self) -> Ward:
         board = Board.make(self._settings.concurrency + self._settings.children)
@@ -114,7 +132,7 @@ class Supervisor:
         ward = Ward(process, board)
         self._wards.add(ward)
         ward.say({**self._order, "board": board.descriptor, "slots": board.slots, "pipe": theirs_to_write})
-        if self._stopping:
+        if self._stopping.is_set():
             ward.process.terminate()
         reader = asyncio.StreamReader()
         await asyncio.get_running_loop().connect_read_pipe(
@@ -132,21 +150,35 @@ class Supervisor:
             self._renewing = asyncio.create_task(self._keeper.renew())
         ward.worker_id = worker_id
         self._keeper.wards[worker_id] = ward.board
-        if self._news:
-            ward.say({"recovered": [[str(each.id), each.job_type, each.worker_id, each.status] for each in self._news]})
-            self._news = []
+        while self._news:
+            some, self._news = self._news[:100], self._news[100:]
+            ward.say({"recovered": [[str(each.id), each.job_type, each.worker_id, each.status] for each in some]})
 
     async def _bury(self, ward: Ward, code: int) -> None:
         """Whoever was running in a process that died by itself is counted as crashed; nobody else is."""
         if self._keeper is None or ward.worker_id is None:
             return
-        reason = f"its worker process {died(code)}"
+        told = code in (End.TOLD.value, End.DRAINED.value, End.STUCK.value)
         crashed: list[UUID] = []
-        if not (self._stopping or code in (0, STUCK) or ward.killed_for):
+        if not (self._stopping.is_set() or told or ward.killed_for):
             crashed = [entry.id for entry in ward.board.entries() if not entry.process]
-        self._news += await self._keeper.bury(
-            ward.worker_id, reason, crashed, ward.overdue, keep=code not in (0, STUCK)
-        )
+        reason = f"its worker process {died(code)}"
+        burial = asyncio.ensure_future(self._keeper.bury(ward.worker_id, reason, crashed, ward.overdue, keep=not told))
+        # Waits while the database is away; but who wants to stop does not wait for ever. Others give the jobs back
+        # then, when the lease has run out.
+        hurry = asyncio.ensure_future(self._stop_waiting())
+        await asyncio.wait([burial, hurry], return_when=asyncio.FIRST_COMPLETED)
+        hurry.cancel()
+        if burial.done():
+            self._news += burial.result()
+        else:
+            burial.cancel()
+            log.error("the database is away: the jobs of this worker are given back when its lease has run out")
+
+    async def _stop_waiting(self) -> None:
+        await self._stopping.wait()
+        await within(self._hurried.wait(), self._settings.lease.total_seconds() / 2)
+        await asyncio.sleep(1)
 
     async def _enforce(self) -> None:
         """Kill what runs past its deadline, and workers that went on without a lease."""
@@ -175,11 +207,12 @@ class Supervisor:
                     ward.kill()
 
     def _stop(self) -> None:
-        if self._stopping:
+        if self._stopping.is_set():
+            self._hurried.set()
             for ward in self._wards:
                 ward.kill()
             return
-        self._stopping = True
+        self._stopping.set()
         for ward in self._wards:
             with contextlib.suppress(ProcessLookupError):
                 ward.process.terminate()

@@ -1,30 +1,33 @@
 """The jobs that run in this worker: started, watched, interrupted, and handed to the completer when they end."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
+from contextvars import copy_context
 from typing import Any
 from uuid import UUID
 
 from treadle.app.function import JobFunction
 from treadle.app.listeners import Listeners
 from treadle.db import work
-from treadle.db.line import Line
+from treadle.db.line import DatabaseAway, Line
 from treadle.words import events
 from treadle.words.claim import Claim
-from treadle.words.outcome import Interrupt
-from treadle.worker.board import SOON, Board, now
+from treadle.words.outcome import Ending, Interrupt, Outcome
+from treadle.words.payload import clean_error
+from treadle.worker.board import SOON, Board
 from treadle.worker.completer import Completer
 from treadle.worker.executor import Executor
 from treadle.worker.judge import overdue
-from treadle.worker.running import Running
+from treadle.worker.running import Running, deadline_of
+
+log = logging.getLogger("treadle")
 
 # A job that is done sooner is never reported as running: it costs no write.
 SHOWN_AFTER = 0.2
 # Jobs that run for longer are looked up now and then: somebody may have cancelled them.
 WATCHED_AFTER = 1.0
-# How long the worker itself has to deal with a job past its deadline, before whoever looks after it kills it.
-DEADLINE_SLACK = 2.0
 
 
 class Workbench:
@@ -45,6 +48,7 @@ class Workbench:
         self._completer = completer
         self._board = board
         self._listeners = listeners
+        self._context = copy_context()
         self._running: dict[UUID, Running] = {}
         self._changed = asyncio.Event()
         self.overdue = asyncio.Event()
@@ -55,16 +59,18 @@ class Workbench:
     def known(self) -> set[UUID]:
         return set(self._running)
 
-    def start(self, claim: Claim, ended: Callable[[], None]) -> None:
+    def start(self, claim: Claim, ended: Callable[[], None]) -> bool:
+        """False if an earlier attempt of it still runs here: in a thread that does not stop."""
+        if claim.id in self._running:
+            return False
         function = self._functions[claim.job_type]
         policy = function.policy
-        deadline = 0.0 if policy.deadline is None else now() + policy.deadline + DEADLINE_SLACK
         # A suspect, that was running when its process died, may be what killed it: it runs in a child, if it can.
         apart = policy.process or (claim.crashes > 0 and function.importable)
-        slot = self._board.enter(claim.id, claim.lease, deadline, SOON if apart else 0)
+        slot = self._board.enter(claim.id, claim.lease, 0 if apart else deadline_of(policy), SOON if apart else 0)
         running = Running(claim, function, self._worker_id, slot, apart)
         loop = asyncio.get_running_loop()
-        if policy.timeout is not None:
+        if policy.timeout is not None and not apart:
             running.timers.append(loop.call_later(policy.timeout, running.interrupt, Interrupt.TIMEOUT))
         if policy.deadline is not None and not apart:
             running.timers.append(loop.call_later(policy.deadline, self._overdue, running))
@@ -73,7 +79,9 @@ class Workbench:
             self._listeners.emit(
                 events.JobStarted(claim.id, claim.job_type, self._worker_id, claim.attempts, claim.data)
             )
-        running.task = loop.create_task(self._run(running, ended))
+        # In a context of its own: this one may be that of the job that has just ended.
+        running.task = loop.create_task(self._run(running, ended), context=self._context.copy())
+        return True
 
     def interrupt(self, job_id: UUID, reason: Interrupt) -> None:
         running = self._running.get(job_id)
@@ -106,7 +114,13 @@ class Workbench:
             if news is not None or (not running.reported and moment - running.started > SHOWN_AFTER):
                 told.append((running, work.Report(running.claim, moment - running.started, *(news or (None, None)))))
         if told:
-            accepted = await line.run(work.report(self._schema, self._worker_id, [report for _, report in told]))
+            try:
+                accepted = await line.run(work.report(self._schema, self._worker_id, [report for _, report in told]))
+            except DatabaseAway:
+                for running, report in told:
+                    if (report.progress, report.stage) != (None, None):
+                        running.job.untold()
+                raise
             for running, _ in told:
                 running.reported = True
                 if running.claim.id not in accepted:
@@ -123,7 +137,11 @@ class Workbench:
                     self._lose(running)
 
     async def _run(self, running: Running, ended: Callable[[], None]) -> None:
-        outcome = await self._executor.execute(running)
+        try:
+            outcome = await self._executor.execute(running)
+        except BaseException as error:  # cannot be; but a slot must never be lost
+            log.exception("job %s could not be judged", running.claim.id)
+            outcome = Outcome(Ending.FAILED, error=clean_error(error))
         if running.timers:
             running.disarm()
         del self._running[running.claim.id]

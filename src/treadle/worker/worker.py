@@ -5,7 +5,7 @@ renewed by another process (keeper.py), so that a handler that blocks everything
 """
 
 import asyncio
-import logging
+import contextlib
 import os
 import socket
 import time
@@ -30,11 +30,9 @@ from treadle.worker.executor import Executor
 from treadle.worker.intake import Intake
 from treadle.worker.keeper import KeeperProcess
 from treadle.worker.log import forget_events, log_events
-from treadle.worker.loop import forever
+from treadle.worker.loop import forever, unbroken
 from treadle.worker.options import Settings, WorkerOptions, settings
 from treadle.worker.workbench import Workbench, within
-
-log = logging.getLogger("treadle")
 
 TICK_SECONDS = 0.5
 REPORT_SECONDS = 0.25
@@ -69,7 +67,6 @@ class Worker:
         self._healthy_since = float("-inf")
         self._look_at_holdings = asyncio.Event()
         self._drained = asyncio.Event()
-        self.broken = asyncio.Event()
         self.stuck = False
         self.beside: list[asyncio.Task[Any]] = []
 
@@ -99,9 +96,7 @@ class Worker:
             self._keeper = KeeperProcess(self.worker_id, url, schema, self._board, chosen)
             await self._keeper.start()
         self._tasks = [asyncio.create_task(each) for each in self._services()]
-        self._claiming = [asyncio.create_task(intake.run()) for intake in self._intakes]
-        for task in (*self._tasks, *self._claiming):
-            task.add_done_callback(self._ended)
+        self._claiming = [asyncio.create_task(unbroken(intake.run)) for intake in self._intakes]
         self._listeners.emit(events.WorkerStarted(self.worker_id, chosen.types, chosen.concurrency))
 
     async def stop(self, grace: float | None = None) -> None:
@@ -163,8 +158,16 @@ class Worker:
             for claim in claims:
                 self._listeners.emit(self._event(events.JobClaimed, claim))
 
-    def start_job(self, claim: Claim, intake: Intake) -> None:
-        self.bench.start(claim, intake.end)
+    def start_job(self, claim: Claim, intake: Intake) -> bool:
+        if self.bench.start(claim, intake.end):
+            return True
+        self.release([claim], delay=1.0)
+        return False
+
+    def release(self, claims: Sequence[Claim], delay: float | None = None) -> None:
+        """Give them back without having begun."""
+        for claim in claims:
+            self._completer.add(claim, Outcome(Ending.RELEASED, delay=delay), time.monotonic())
 
     def quiet(self, intake: Intake) -> None:
         """Nothing of it runs any more: with drain, that may be the end."""
@@ -198,9 +201,9 @@ class Worker:
     def _services(self) -> list[Any]:
         chosen = self.settings
         services = [
-            self._completer.run(),
-            self._mind_the_lease(),
-            self._adopt_loop(),
+            unbroken(self._completer.run),
+            unbroken(self._mind_the_lease),
+            unbroken(self._adopt_loop),
             forever(self._tick, TICK_SECONDS, self._away),
             forever(self._report, REPORT_SECONDS, self._away),
             forever(self._watch, WATCH_SECONDS, self._away),
@@ -208,7 +211,7 @@ class Worker:
             forever(self._prune, PRUNE_SECONDS, self._away),
         ]
         if chosen.listen:
-            services += [self._listener.run(), self._probe_loop()]
+            services += [unbroken(self._listener.run), unbroken(self._probe_loop)]
         return services
 
     async def _tick(self) -> None:
@@ -256,17 +259,22 @@ class Worker:
     async def _adopt(self) -> None:
         """Take up what this worker holds without knowing: a claim was carried out, and its answer was lost.
 
-        On the line of the claims, so that none is under way. What is known before or after is not news: an outcome may
-        be written in between.
+        On the line of the claims, so that none is under way. Twice: what was claimed before the first look, and ended
+        while its answer was under way, is not there any more at the second.
         """
+        seen = {(claim.id, claim.lease) for claim in await self._strangers()}
+        if seen and self.may_start():
+            for claim in await self._strangers():
+                for intake in self._intakes:
+                    if (claim.id, claim.lease) in seen and claim.job_type in intake.types:
+                        intake.take([claim])
+
+    async def _strangers(self) -> list[Claim]:
+        """What this worker holds by the database's books, and does not know."""
         known = self._known()
         held = await self._claims.run(work.held(self._schema, self.worker_id))
         known |= self._known()
-        for claim in held:
-            if claim.id not in known:
-                for intake in self._intakes:
-                    if claim.job_type in intake.types:
-                        intake.take([claim])
+        return [claim for claim in held if claim.id not in known]
 
     async def _probe_loop(self) -> None:
         """Whether the listener hears."""
@@ -293,7 +301,9 @@ class Worker:
             return
         word, _, what = message.partition(" ")
         if word == "cancelled":
-            self.bench.interrupt(UUID(what), Interrupt.CANCELLED)
+            # Anybody may send anything.
+            with contextlib.suppress(ValueError):
+                self.bench.interrupt(UUID(what), Interrupt.CANCELLED)
         elif word == "probe" and what == self.worker_id:
             self._listener.hearing = True
 
@@ -331,17 +341,10 @@ class Worker:
 
     def _release_ready(self) -> None:
         for intake in self._intakes:
-            for claim in intake.give_up():
-                self._completer.add(claim, Outcome(Ending.RELEASED), time.monotonic())
+            self.release(intake.give_up())
 
     def _known(self) -> set[UUID]:
         return self.bench.known().union(self._completer.unwritten(), *(intake.known() for intake in self._intakes))
-
-    def _ended(self, task: asyncio.Task[Any]) -> None:
-        # None of them ever should, but for being told to.
-        if not task.cancelled() and task.exception() is not None:
-            log.critical("a part of the worker failed", exc_info=task.exception())
-            self.broken.set()
 
     def _away(self, error: DatabaseAway | None) -> None:
         """Statements fail, or succeed again."""
