@@ -16,6 +16,7 @@ import pytest
 from psycopg import Connection
 from psycopg.conninfo import make_conninfo
 
+from tests.workers import Ledger
 from treadle import JobQueue, migrate
 from treadle.db.embedded import embedded_url, leave
 
@@ -119,6 +120,13 @@ def other(url: str) -> Iterator[JobQueue]:
     """A second worker on the same queue."""
     with JobQueue(url, "worker-2") as queue:
         yield queue
+
+
+@pytest.fixture
+def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ledger:
+    """Where the handlers of tests.handlers write down what they do."""
+    monkeypatch.setenv("TREADLE_TEST_LEDGER", str(tmp_path / "ledger"))
+    return Ledger(tmp_path / "ledger")
 
 
 def _database(server_url: str, template: str) -> Iterator[str]:

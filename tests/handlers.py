@@ -6,6 +6,9 @@ import ctypes
 import json
 import os
 import time
+from typing import Any
+
+from pydantic_core import core_schema
 
 from treadle import Job, Treadle
 from treadle.worker.board import now
@@ -117,3 +120,59 @@ async def block_past_the_deadline(job: Job, seconds: float) -> None:
     note("start", job)
     time.sleep(seconds)  # noqa: ASYNC251
     note("end", job)
+
+
+@app.job(max_attempts=1)
+def leave_politely(job: Job) -> None:
+    """An exit code of 0 is a crash, too."""
+    note("start", job)
+    os._exit(0)
+
+
+@app.job(max_attempts=1)
+async def leave_behind(job: Job) -> None:
+    """A task that outlives its handler, and takes the event loop down."""
+
+    async def exits() -> None:
+        await asyncio.sleep(0.05)
+        raise SystemExit(0)
+
+    note("start", job)
+    job_task = asyncio.get_running_loop().create_task(exits())
+    await asyncio.sleep(60)
+    await job_task
+
+
+@app.job(max_attempts=1, process=True, deadline=1)
+def chatter(job: Job) -> None:
+    """Reports without end."""
+    note("start", job)
+    while True:
+        job.progress(int(time.monotonic() * 100) % 100)
+        time.sleep(0.01)
+
+
+class SlowToTell:
+    """Takes its time to be made JSON: by then the handler's event loop has ended."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        return core_schema.any_schema(serialization=core_schema.plain_serializer_function_ser_schema(cls._tell))
+
+    @staticmethod
+    def _tell(value: object) -> str:
+        time.sleep(1)
+        return "at last"
+
+
+@app.job(max_attempts=1, process=True)
+async def slow_to_tell(job: Job) -> SlowToTell:
+    note("start", job)
+    return SlowToTell()
+
+
+@app.job(max_attempts=1, process=True, timeout=5, deadline=6)
+def punctual(job: Job, seconds: float) -> int:
+    note("start", job)
+    time.sleep(seconds)
+    return job.fence

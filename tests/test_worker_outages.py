@@ -67,12 +67,6 @@ def server(tmp_path: Path) -> Iterator[Server]:
         shutil.rmtree(folder)
 
 
-@pytest.fixture
-def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ledger:
-    monkeypatch.setenv("TREADLE_TEST_LEDGER", str(tmp_path / "ledger"))
-    return Ledger(tmp_path / "ledger")
-
-
 def naps(url: str, number: int, seconds: float) -> None:
     with Treadle(url).queue as queue:
         queue.enqueue_many("nap", ({"seconds": seconds} for _ in range(number)), max_attempts=1)

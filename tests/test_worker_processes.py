@@ -32,13 +32,6 @@ from treadle.worker.board import now
 QUICK = ("--lease", "2s")
 
 
-@pytest.fixture
-def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ledger:
-    path = tmp_path / "ledger"
-    monkeypatch.setenv("TREADLE_TEST_LEDGER", str(path))
-    return Ledger(path)
-
-
 @pytest.fixture(autouse=True)
 def here(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The handlers of tests.handlers enqueue into the test's database."""

@@ -122,6 +122,10 @@ class KeeperProcess:
         await self.start()
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def _pipe(self) -> asyncio.StreamWriter:
         pipe = self._process.stdin
         if pipe is None:

@@ -140,6 +140,11 @@ class Worker:
         await self.stop()
 
     @property
+    def keeper_pid(self) -> int | None:
+        """The process that renews the lease."""
+        return None if self._keeper is None else self._keeper.pid
+
+    @property
     def hears(self) -> bool:
         """Whether notifications reach it; if not, it polls more often."""
         return self._listener.hearing
