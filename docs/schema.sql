@@ -115,7 +115,7 @@ COMMENT ON FUNCTION treadle.renew_workers(p_worker_ids character varying[], p_le
 
 COMMENT ON FUNCTION treadle.report_progress(p_id uuid, p_progress integer, p_stage character varying, p_lease bigint, p_worker_id character varying) IS 'Progress from 0 to 100 and the stage of a running job; null leaves either as it is. False: the lease is lost.';
 
-COMMENT ON FUNCTION treadle.rest(p_job_types character varying[], p_queues character varying[]) IS 'For a worker that found nothing: it will be woken by NOTIFY. Returns the seconds until the next job of these types is due, null if there is none.';
+COMMENT ON FUNCTION treadle.rest(p_job_types character varying[], p_queues character varying[], p_sure boolean) IS 'For a worker that found nothing: it will be woken by NOTIFY. Returns the seconds until the next job of these types is due, null if there is none.';
 
 COMMENT ON FUNCTION treadle.retry_delay(p_attempts integer) IS 'How long a job waits after its nth failed attempt, unless it is told otherwise.';
 

@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parent.parent
 
 HEAD = """
@@ -165,17 +163,6 @@ app.worker(colour="red")  # expect-error: call-arg
 
 def test_wrong_calls_are_errors_and_right_ones_have_the_types_of_the_function(tmp_path: Path) -> None:
     assert said(HEAD + SAMPLE, tmp_path) == expected(HEAD + SAMPLE)
-
-
-@pytest.mark.xfail(strict=True, reason="a first parameter that takes anything is taken for the job")
-def test_a_first_parameter_that_takes_anything_is_not_the_job(tmp_path: Path) -> None:
-    sample = """
-@app.job
-def remember(value: object) -> None: ...
-remember.enqueue(value=7)
-remember.enqueue(7)
-"""
-    assert said(HEAD + sample, tmp_path) == expected(HEAD + sample)
 
 
 def said(sample: str, folder: Path) -> dict[str, set[str]]:

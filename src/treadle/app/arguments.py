@@ -5,10 +5,11 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from types import NoneType, UnionType
-from typing import Any, NotRequired, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NotRequired, Union, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
-from typing_extensions import TypedDict  # pydantic cannot use the standard library's before Python 3.12
+from pydantic_core import PydanticSerializationError
+from typing_extensions import TypeAliasType, TypedDict  # pydantic needs these before Python 3.12
 
 from treadle.app.job import Job
 from treadle.words.errors import InvalidJob, InvalidPayload
@@ -58,24 +59,36 @@ class Arguments:
 
     def check(self, given: Mapping[str, Any]) -> dict[str, Json]:
         """The payload of arguments by name."""
-        adapter = self._adapter
+        if isinstance(given, Mapping) and self.job_parameter in given:
+            raise InvalidPayload(
+                _name(self._function), f"{self.job_parameter} is the job, which is handed in", "leave it out"
+            )
         try:
-            dumped: dict[str, Json] = adapter.dump_python(adapter.validate_python(given), mode="json")
+            dumped: dict[str, Json] = self._adapter.dump_python(self._adapter.validate_python(given), mode="json")
+            if self._others is not None:
+                others = self._others.validate_python(self._unnamed(given))
+                dumped.update(self._others.dump_python(others, mode="json"))
         except ValidationError as error:
             raise _explained(error, _name(self._function)) from None
+        except (PydanticSerializationError, UnicodeDecodeError) as error:
+            raise InvalidPayload(
+                _name(self._function), f"a value that is not JSON: {error}", "annotate it, or convert it first"
+            ) from None
         return dumped
 
     def load(self, text: str) -> dict[str, Any]:
         """The arguments from a payload."""
         try:
             loaded: dict[str, Any] = self._adapter.validate_json(text)
+            if self._others is not None:
+                loaded.update(self._others.validate_python(self._unnamed(loaded)))
         except ValidationError as error:
             raise _explained(error, _name(self._function)) from None
         return loaded
 
     def check_annotations(self) -> None:
-        """Raise InvalidJob if they cannot be read: before the first job is claimed, not when it is run."""
-        _ = self.job_parameter, self._adapter, self.result
+        """Raise InvalidJob if they cannot be read: before the first job is enqueued or claimed, not when it is run."""
+        _ = self.job_parameter, self._adapter, self._others, self.result
 
     @cached_property
     def result(self) -> TypeAdapter[Any]:
@@ -86,7 +99,7 @@ class Arguments:
     def _hints(self) -> dict[str, Any]:
         try:
             return get_type_hints(self._function, include_extras=True)
-        except NameError as error:
+        except (NameError, AttributeError, SyntaxError, TypeError) as error:
             raise InvalidJob(f"the annotations of {_name(self._function)} cannot be read: {error}") from None
 
     @cached_property
@@ -112,14 +125,20 @@ class Arguments:
         shape.__pydantic_config__ = ConfigDict(extra="allow" if self._open_ended else "forbid", **_EXACT)
         return self._adapted(shape)
 
+    @cached_property
+    def _others(self) -> TypeAdapter[Any] | None:
+        """What the **parameter takes, if it says what."""
+        hint = self._hints.get(self._open_ended, Any) if self._open_ended else Any
+        return None if hint is Any else self._adapted(dict[str, hint])  # type: ignore[valid-type]
+
+    def _unnamed(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in given.items() if name not in self._caller.parameters}
+
     def _adapted(self, shape: Any) -> TypeAdapter[Any]:
         try:
-            try:
-                return TypeAdapter(shape, config=_EXACT)
-            except PydanticUserError as error:
-                if error.code != "type-adapter-config-unused":
-                    raise
-                return TypeAdapter(shape)  # a model has its own
+            # By an alias: a TypedDict or a model cannot be given a configuration from outside otherwise.
+            alias: Any = TypeAliasType("shape", shape)
+            return TypeAdapter(alias, config=_EXACT)
         except PydanticUserError as error:
             raise InvalidJob(
                 f"{_name(self._function)} has an annotation that cannot be a payload: {error.message.splitlines()[0]}"
@@ -131,13 +150,15 @@ _typed_dict: Any = TypedDict
 
 
 def _is_job(hint: object) -> bool:
+    if get_origin(hint) is Annotated:
+        return _is_job(get_args(hint)[0])
     if get_origin(hint) in (Union, UnionType):
         return any(_is_job(part) for part in get_args(hint) if part is not NoneType)
     return isinstance(hint, type) and issubclass(hint, Job)
 
 
 def _name(function: Callable[..., Any]) -> str:
-    return getattr(function, "__qualname__", repr(function)).removeprefix("<locals>.")
+    return str(getattr(function, "__qualname__", repr(function))).rsplit("<locals>.", 1)[-1]
 
 
 def _explained(error: ValidationError, name: str) -> InvalidPayload:

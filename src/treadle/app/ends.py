@@ -8,7 +8,7 @@ import logging
 import os
 import threading
 import time
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from datetime import timedelta
 from uuid import UUID
 
@@ -29,6 +29,7 @@ class Ends:
         self._waiting: dict[UUID, list[Future[None]]] = {}
         self._thread: threading.Thread | None = None
         self._process = os.getpid()
+        self._closed = False
 
     def wait(self, job_id: UUID) -> "Future[None]":
         """A future that is done when the job has ended, or is not there any more."""
@@ -38,11 +39,19 @@ class Ends:
         if self._process != os.getpid():  # forked: the thread stayed behind
             self._process, self._lock, self._waiting, self._thread = os.getpid(), threading.Lock(), {}, None
         with self._lock:
+            self._closed = False
             self._waiting.setdefault(job_id, []).append(future)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._watch, name="treadle-ends", daemon=True)
                 self._thread.start()
         return future
+
+    def close(self) -> None:
+        """End the thread, unless somebody still waits."""
+        self._closed = True
+        thread = self._thread
+        if thread is not None and not self._waiting:
+            thread.join()
 
     def forget(self, job_id: UUID, future: "Future[None]") -> None:
         with self._lock:
@@ -60,7 +69,7 @@ class Ends:
             except Exception:  # whatever it is: those who wait have their own timeouts
                 log.debug("waiting for jobs to end failed; it will be tried again", exc_info=True)
             with self._lock:
-                if not self._waiting and time.monotonic() - idle_since > LINGER_SECONDS:
+                if not self._waiting and (self._closed or time.monotonic() - idle_since > LINGER_SECONDS):
                     self._thread = None
                     return
             time.sleep(0.1)
@@ -79,7 +88,7 @@ class Ends:
                     waiting = list(self._waiting)
                 if waiting:
                     idle_since = now
-                elif now - idle_since > LINGER_SECONDS:
+                elif self._closed or now - idle_since > LINGER_SECONDS:
                     return idle_since
                 if now - renewed > _SPAN.total_seconds() / 3:
                     self._database.run(work.await_ends(schema, _SPAN))
@@ -88,7 +97,8 @@ class Ends:
                     looks = looks[1:] or [now + LOOK_SECONDS]
                     if waiting:
                         self._wake(self._database.run(work.find_ended(schema, waiting)))
-                for ids in heard(max(0.0, looks[0] - time.monotonic())):
+                # In short pieces, so that the end is noticed.
+                for ids in heard(min(0.1, max(0.0, looks[0] - time.monotonic()))):
                     with contextlib.suppress(ValueError):  # anybody may send anything
                         self._wake([UUID(each) for each in ids.split(",")])
 
@@ -97,5 +107,5 @@ class Ends:
             with self._lock:
                 futures = self._waiting.pop(job_id, [])
             for future in futures:
-                if not future.done():
+                with contextlib.suppress(InvalidStateError):  # cancelled meanwhile
                     future.set_result(None)

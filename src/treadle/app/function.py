@@ -64,12 +64,12 @@ class Enqueuer(Generic[P, R]):
         """The same job with other options: priority, queue, delay, run_at, max_attempts, key, connection."""
         return Enqueuer(self._function, {**self._options, **options})
 
-    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
+    def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Put the call into the queue. The arguments are checked first."""
         query, database = self._one(args, kwargs)
         return self._function.handle(database.run(query)[0])
 
-    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
+    async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         query, database = self._one(args, kwargs)
         return self._function.handle((await database.arun(query))[0])
 
@@ -88,13 +88,18 @@ class Enqueuer(Generic[P, R]):
 
     def _one(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Query[list[UUID]], Database]:
         app, (database, key, options) = self._function.app, self._resolved()
+        self._function.arguments.check_annotations()
         data = self._function.arguments.bind(args, kwargs)
         return jobs.enqueue(app.schema, self._function.name, data, key, app.payload_limit, **options), database
 
     def _many(
         self, calls: Iterable[Mapping[str, Any]], keys: Iterable[str | None] | None
     ) -> tuple[list[Query[list[UUID]]], Database]:
-        app, (database, _, options) = self._function.app, self._resolved()
+        app, (database, key, options) = self._function.app, self._resolved()
+        self._function.arguments.check_annotations()
+        if key is not None and keys is None:
+            calls = list(calls)
+            keys = [key] * len(calls)
         payloads = map(self._function.arguments.check, calls)
         return (
             jobs.enqueue_many(app.schema, self._function.name, payloads, keys, app.payload_limit, **options),
@@ -133,9 +138,9 @@ class JobFunction(Enqueuer[P, R], Generic[P, R, Q, C]):
             raise InvalidJob(f"{name} is a generator: a job function returns its result, or nothing")
         if policy.process and not self.importable:
             raise InvalidJob(f"{name} cannot run in a process of its own: it has to be defined at the top of a module")
-        functools.update_wrapper(self, function)
+        functools.update_wrapper(self, function, updated=())
 
-    def __call__(self, *args: Q.args, **kwargs: Q.kwargs) -> C:
+    def __call__(self, /, *args: Q.args, **kwargs: Q.kwargs) -> C:
         result: C = self.function(*args, **kwargs)
         return result
 

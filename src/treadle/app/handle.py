@@ -5,10 +5,11 @@ import time
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 from uuid import UUID
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import to_json
 
 from treadle.words.duration import Duration, duration
-from treadle.words.errors import JobCancelled, JobFailed
+from treadle.words.errors import JobCancelled, JobFailed, UndecodableJob
 from treadle.words.job import JobError, JobRow
 from treadle.words.status import Status
 
@@ -108,7 +109,10 @@ class Handle(Generic[Result]):
             raise JobCancelled(self.id, row.last_error)
         if self._result is None:
             return cast(Result, row.result)
-        return cast(Result, self._result.validate_python(row.result))
+        try:
+            return cast(Result, self._result.validate_json(to_json(row.result)))
+        except ValidationError as error:
+            raise UndecodableJob(f"the result of job {self.id} is not what {row.job_type} returns: {error}") from None
 
     def _patience(self, end: float | None) -> float | None:
         """How long to wait before looking again: on a connection of the caller's nobody is woken."""
@@ -118,7 +122,9 @@ class Handle(Generic[Result]):
         return POLL_SECONDS if left is None else min(left, POLL_SECONDS)
 
     def _late(self, timeout: Duration | None) -> TimeoutError:
-        return TimeoutError(f"job {self.id} has not ended within {timeout}")
+        return TimeoutError(
+            f"job {self.id} has not ended within {timeout}{'' if isinstance(timeout, str) else ' seconds'}"
+        )
 
     def __repr__(self) -> str:
         return f"<Handle {self.id}>"

@@ -1,5 +1,6 @@
 """The application: its job functions, its database, and who wants to know what happens."""
 
+import asyncio
 import importlib
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar, overload
@@ -10,7 +11,7 @@ from treadle.app.handle import Handle
 from treadle.app.job import Job
 from treadle.app.listeners import Kind, Listeners
 from treadle.db.database import Database, Source
-from treadle.db.jobs import AnyJob, job_id
+from treadle.db.jobs import AnyJob, check_options, job_id
 from treadle.queue import JobQueue
 from treadle.words.backoff import Backoff
 from treadle.words.duration import Duration, duration
@@ -180,9 +181,11 @@ class Treadle:
 
     def close(self) -> None:
         """Close the pool, if it is ours."""
+        self.ends.close()
         self.database.close()
 
     async def aclose(self) -> None:
+        await asyncio.to_thread(self.ends.close)
         await self.database.aclose()
 
     def _register(self, function: Callable[..., Any], asked: _Registration) -> JobFunction[..., Any, ..., Any]:
@@ -190,7 +193,9 @@ class Treadle:
             raise InvalidJob(f"{function.name} is a job already")
         if not callable(function) or not hasattr(function, "__name__"):
             raise InvalidJob(f"a job is a function, got {function!r}")
-        name = text_within(asked.name or function.__name__, 50, "job type")
+        name = text_within(function.__name__ if asked.name is None else asked.name, 50, "job type")
+        for alias in asked.aliases:
+            text_within(alias, 50, "alias")
         made: JobFunction[..., Any, ..., Any] = JobFunction(
             self, function, name, asked.aliases, asked.policy, asked.defaults
         )
@@ -198,7 +203,7 @@ class Treadle:
             if known in self._functions:
                 raise InvalidJob(f"there are two job functions called {known!r}; give one of them another name=…")
         for known in (name, *asked.aliases):
-            self._functions[text_within(known, 50, "alias")] = made
+            self._functions[known] = made
         return made
 
 
@@ -217,6 +222,11 @@ def _registration(
     process: bool = False,
     memory_limit: Size | None = None,
 ) -> _Registration:
+    if isinstance(aliases, str):
+        raise InvalidArgument(f"aliases must be a list of texts, got {aliases!r}")
+    if backoff is not None and not isinstance(backoff, Backoff):
+        raise InvalidArgument(f"backoff must be a Backoff(…), got {backoff!r}")
+    check_options(priority=priority, queue=queue, max_attempts=max_attempts)
     if memory_limit is not None and not process:
         raise InvalidArgument("memory_limit needs process=True: only a process of its own can be killed for it")
     soft = None if timeout is None else duration(timeout, "timeout").total_seconds()
@@ -224,7 +234,7 @@ def _registration(
     if soft is not None and hard is not None and hard < soft:
         raise InvalidArgument(f"deadline must not come before timeout, got {deadline!r} and {timeout!r}")
     if soft == 0 or hard == 0:
-        raise InvalidArgument("timeout and deadline must be longer than nothing")
+        raise InvalidArgument(f"timeout and deadline must be longer than nothing, got {timeout!r} and {deadline!r}")
     policy = Policy(
         backoff=backoff or Backoff(),
         timeout=soft,
@@ -240,7 +250,8 @@ def _registration(
 
 
 def _classes(given: Errors, name: str) -> tuple[type[BaseException], ...]:
-    classes = (given,) if isinstance(given, type) else tuple(given)
+    several = isinstance(given, Iterable) and not isinstance(given, type | str)
+    classes: tuple[Any, ...] = tuple(given) if several else (given,)  # type: ignore[arg-type]
     for each in classes:
         if not (isinstance(each, type) and issubclass(each, BaseException)):
             raise InvalidArgument(f"{name} must be exception classes, got {each!r}")

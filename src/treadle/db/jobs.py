@@ -354,6 +354,11 @@ def _only_value(rows: Rows) -> int:
     return value
 
 
+def check_options(**options: Unpack[EnqueueOptions]) -> None:
+    """Raise InvalidArgument if a job could not be enqueued with these."""
+    _enqueue_params("any", **options)
+
+
 def _enqueue_params(
     job_type: str,
     priority: int = Priority.DISCOVERED,

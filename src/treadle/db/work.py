@@ -107,8 +107,10 @@ def lost_leases(schema: str, claims: Sequence[Claim]) -> Query[dict[UUID, bool]]
     return Query(statement("lost_leases", schema), params, lambda rows: {row[0]: bool(row[1]) for row in rows})
 
 
-def rest(schema: str, job_types: Sequence[str], queues: Sequence[str] | None) -> Query[float | None]:
-    return Query(statement("rest", schema), {"job_types": job_types, "queues": queues}, lambda rows: rows[0][0])
+def rest(schema: str, job_types: Sequence[str], queues: Sequence[str] | None, sure: bool) -> Query[float | None]:
+    """Seconds until the next job is due, None if there is none; `sure` also finds what was committed late."""
+    params = {"job_types": job_types, "queues": queues, "sure": sure}
+    return Query(statement("rest", schema), params, lambda rows: rows[0][0])
 
 
 def register(schema: str, worker: Worker) -> Query[None]:

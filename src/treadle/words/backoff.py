@@ -1,5 +1,6 @@
 """How long a failed job waits before it is tried again."""
 
+import math
 import random
 from dataclasses import dataclass
 
@@ -22,7 +23,7 @@ class Backoff:
     def __post_init__(self) -> None:
         duration(self.first, "first")
         duration(self.limit, "limit")
-        if not self.factor >= 1:
+        if not 1 <= self.factor < math.inf:
             raise InvalidArgument(f"factor must be at least 1, got {self.factor!r}")
         if not 0 <= self.jitter <= 1:
             raise InvalidArgument(f"jitter must be from 0 to 1, got {self.jitter!r}")
@@ -31,7 +32,7 @@ class Backoff:
         """After the nth attempt."""
         first, limit = duration(self.first).total_seconds(), duration(self.limit).total_seconds()
         try:
-            whole = min(first * self.factor ** (attempt - 1), limit)
+            whole = min(first * float(self.factor) ** (attempt - 1), limit)
         except OverflowError:
-            whole = limit
+            whole = limit if first else 0.0
         return whole * (1 - self.jitter * random.random())  # noqa: S311 - jitter, not a secret

@@ -49,7 +49,8 @@ def encode_many(values: Iterable[Json], limit: int = PAYLOAD_LIMIT, name: str = 
     try:
         texts.extend(encode(value, limit, "") for value in values)
     except InvalidPayload as refused:
-        raise InvalidPayload(f"{name}[{len(texts)}]{refused.path}", refused.problem, refused.remedy) from None
+        path = refused.path if not refused.path or refused.path[0] in ".[" else f" {refused.path}"
+        raise InvalidPayload(f"{name}[{len(texts)}]{path}", refused.problem, refused.remedy) from None
     return texts
 
 

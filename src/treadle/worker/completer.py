@@ -36,6 +36,7 @@ class Completer:
         listeners: Listeners,
         crash_limit: int,
         away: Callable[[DatabaseAway | None], None],
+        written: Callable[[], None],
     ) -> None:
         self._line = line
         self._schema = schema
@@ -43,6 +44,7 @@ class Completer:
         self._listeners = listeners
         self._crash_limit = crash_limit
         self._away = away
+        self._written = written
         self._waiting: list[Ended] = []
         self._writing: list[Ended] = []
         self._came = asyncio.Event()
@@ -75,6 +77,7 @@ class Completer:
             self._writing = []
             if not self._waiting:
                 self._empty.set()
+                self._written()
 
     async def _write(self, batch: list[Ended]) -> None:
         done = [each for each in batch if each[1].ending is Ending.COMPLETED]

@@ -32,10 +32,10 @@ class Desk(Protocol):
     def claimed(self, claims: Sequence[Claim]) -> None: ...
     def start_job(self, claim: Claim, intake: "Intake") -> bool: ...
     def release(self, claims: Sequence[Claim], delay: float | None = None) -> None: ...
-    def quiet(self, intake: "Intake") -> None: ...
     def unknown(self) -> None: ...
     def look_every(self) -> float: ...
-    async def nothing_left(self, intake: "Intake") -> None: ...
+    def busy(self) -> bool: ...
+    def nothing_left(self, intake: "Intake", quiet: bool) -> None: ...
 
 
 class Intake:
@@ -49,6 +49,7 @@ class Intake:
         queues: Sequence[str] | None,
         limit: int,
         prefetch: int | None,
+        drain: bool,
         away: Callable[[DatabaseAway | None], None],
     ) -> None:
         self._desk = desk
@@ -59,6 +60,7 @@ class Intake:
         self._queues = queues
         self._limit = limit
         self._prefetch = prefetch
+        self._drain = drain
         self._away = away
         self.ready: deque[Claim] = deque()
         self.running = 0
@@ -81,8 +83,6 @@ class Intake:
             self.fill()
         if self._wanted() > 0:
             self._room.set()
-        if self.running == 0:
-            self._desk.quiet(self)
 
     def fill(self) -> None:
         while self.ready and self.running < self._limit:
@@ -134,7 +134,8 @@ class Intake:
                 if claims and len(claims) == wanted:
                     failures = barren = 0
                     continue
-                seconds = await self._line.run(work.rest(self._schema, self.types, self._queues))
+                quiet = not self._desk.busy()
+                seconds = await self._line.run(work.rest(self._schema, self.types, self._queues, self._drain))
                 self._away(None)
             except DatabaseAway as error:
                 if not look:
@@ -147,7 +148,7 @@ class Intake:
             failures = 0
             if seconds is None or seconds > 0:
                 barren = 0
-                await self._desk.nothing_left(self)
+                self._desk.nothing_left(self, quiet)
                 every = again.pop() if again else self._desk.look_every()
                 due = seconds is not None and seconds < every
                 rung = await self._rest(seconds if due and seconds is not None else every)

@@ -81,7 +81,7 @@ class Worker:
         chosen, schema, name = self.settings, self._schema, f"treadle {self.worker_id}"
         self._claims, self._outcomes, self._upkeep = (Line(url, name) for _ in range(3))
         self._completer = Completer(
-            self._outcomes, schema, self.worker_id, self._listeners, chosen.crash_limit, self._away
+            self._outcomes, schema, self.worker_id, self._listeners, chosen.crash_limit, self._away, self._written
         )
         self._executor = Executor(self._app.middlewares, chosen.concurrency, chosen.children, self._board)
         self.bench = Workbench(
@@ -174,10 +174,11 @@ class Worker:
         for claim in claims:
             self._completer.add(claim, Outcome(Ending.RELEASED, delay=delay), time.monotonic())
 
-    def quiet(self, intake: Intake) -> None:
-        """Nothing of it runs any more: with drain, that may be the end."""
-        if self.settings.drain:
-            intake.bell.set()
+    def _written(self) -> None:
+        """All outcomes are: with drain, that may be the end."""
+        if self.settings.drain and not self.busy():
+            for intake in self._intakes:
+                intake.bell.set()
 
     def unknown(self) -> None:
         """A claim was made and its answer is lost."""
@@ -189,17 +190,18 @@ class Worker:
             poll = min(poll, DEAF_POLL)
         return poll * len(self._intakes)
 
-    async def nothing_left(self, intake: Intake) -> None:
-        if not self.settings.drain or len(self.bench) or any(each.ready for each in self._intakes):
-            return
-        if self._completer.unwritten():
-            # What is being written may let another job go: look again after it.
-            await self._completer.flushed()
-            intake.bell.set()
-            return
-        intake.idle = True
-        if all(each.idle for each in self._intakes):
-            self._drained.set()
+    def busy(self) -> bool:
+        """Whether something is held here that is not written yet: its end may let another job go."""
+        return bool(len(self.bench) or any(each.ready for each in self._intakes) or self._completer.unwritten())
+
+    def nothing_left(self, intake: Intake, quiet: bool) -> None:
+        """An intake found nothing; `quiet` says whether the worker was not busy before it looked."""
+        if self.settings.drain and not self.busy():
+            intake.idle = quiet
+            if not quiet:
+                intake.bell.set()
+            elif all(each.idle for each in self._intakes):
+                self._drained.set()
 
     # Services
 
@@ -329,6 +331,7 @@ class Worker:
                     chosen.queues,
                     limit,
                     chosen.prefetch,
+                    chosen.drain,
                     self._away,
                 )
 

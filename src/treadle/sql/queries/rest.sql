@@ -1,1 +1,1 @@
-select treadle.rest(%(job_types)s::varchar[], %(queues)s::varchar[])
+select treadle.rest(%(job_types)s::varchar[], %(queues)s::varchar[], %(sure)s)
