@@ -17,7 +17,7 @@ from psycopg import Connection
 from psycopg.conninfo import make_conninfo
 
 from tests.workers import Ledger
-from treadle import JobQueue, migrate
+from treadle import JobQueue, Treadle, migrate
 from treadle.db.embedded import embedded_url, leave
 
 Connect = Callable[..., Connection[Any]]
@@ -127,6 +127,21 @@ def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ledger:
     """Where the handlers of tests.handlers write down what they do."""
     monkeypatch.setenv("TREADLE_TEST_LEDGER", str(tmp_path / "ledger"))
     return Ledger(tmp_path / "ledger")
+
+
+@pytest.fixture
+def app(url: str) -> Iterator[Treadle]:
+    app = Treadle(url)
+    yield app
+    app.close()
+
+
+@pytest.fixture
+def orders(connection: Connection[Any]) -> Iterator[Callable[[], int]]:
+    """A table of the caller's; called, how many rows it has."""
+    connection.execute("create table public.orders (id int)")
+    yield lambda: len(connection.execute("select from public.orders").fetchall())
+    connection.execute("drop table public.orders")
 
 
 def _database(server_url: str, template: str) -> Iterator[str]:

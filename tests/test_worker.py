@@ -38,11 +38,6 @@ from treadle.worker.log import JsonFormatter, TextFormatter
 NOW = Backoff(first=0, limit=0)
 
 
-@pytest.fixture
-def app(url: str) -> Treadle:
-    return Treadle(url)
-
-
 def run(app: Treadle, body: Callable[[Worker], Coroutine[Any, Any, Any]], **options: Any) -> Any:
     """The body beside a worker."""
 

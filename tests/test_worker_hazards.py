@@ -32,11 +32,6 @@ from treadle.worker import Worker
 from treadle.worker.board import now
 
 
-@pytest.fixture
-def app(url: str) -> Treadle:
-    return Treadle(url)
-
-
 def test_a_worker_goes_on_after_its_fence_lifts(app: Treadle) -> None:
     fenced: list[events.Event] = []
     app.on(events.WorkerFenced)(fenced.append)

@@ -127,11 +127,6 @@ def test_killed_connections_are_survived(url: str, tmp_path: Path, connection: C
     assert count(connection, "attempts <> 1 or crashes <> 0") == 0
 
 
-@pytest.fixture
-def app(url: str) -> Treadle:
-    return Treadle(url)
-
-
 def lose_answers(monkeypatch: pytest.MonkeyPatch, statement: str, times: int) -> list[str]:
     """The statement is carried out, and its answer never arrives."""
     real = Line.run

@@ -122,9 +122,7 @@ class Handle(Generic[Result]):
         return POLL_SECONDS if left is None else min(left, POLL_SECONDS)
 
     def _late(self, timeout: Duration | None) -> TimeoutError:
-        return TimeoutError(
-            f"job {self.id} has not ended within {timeout}{'' if isinstance(timeout, str) else ' seconds'}"
-        )
+        return TimeoutError(f"job {self.id} has not ended within {duration(timeout or 0).total_seconds():g} seconds")
 
     def __repr__(self) -> str:
         return f"<Handle {self.id}>"
