@@ -552,7 +552,7 @@ def test_events_tell_everything(app: Treadle, caplog: pytest.LogCaptureFixture) 
     assert (completed.job_type, completed.attempt) == ("twice", 2)
     assert completed.data == '{"secret": "hunter2"}'
     lines = [record for record in caplog.records if record.name == "treadle" and hasattr(record, "event")]
-    assert [record.getMessage() for record in lines if record.levelno >= logging.WARNING] == [
+    assert [vars(record)["what"] for record in lines if record.levelno >= logging.WARNING] == [
         "job failed, will be tried again",
         "job failed",
     ]

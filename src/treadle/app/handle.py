@@ -16,7 +16,7 @@ from treadle.words.status import Status
 if TYPE_CHECKING:
     from treadle.app.treadle import Treadle
 
-Result = TypeVar("Result")
+Result = TypeVar("Result", covariant=True)
 
 POLL_SECONDS = 0.2
 

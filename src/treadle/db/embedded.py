@@ -108,7 +108,7 @@ def leave(folder: Path | None = None) -> None:
 
 
 @atexit.register
-def _leave_all() -> None:
+def leave_all() -> None:
     for folder in list(_joined):
         leave(folder)
 

@@ -53,7 +53,9 @@ def forget_events(listeners: Listeners) -> None:
 
 def write(event: events.Event) -> None:
     level, text = LINES[type(event)]
-    log.log(level, text, extra={"event": facts(event)})
+    found = facts(event)
+    told = " ".join(f"{key}={_shown(value)}" for key, value in found.items() if value not in (None, ""))
+    log.log(level, "%s %s", text, told, extra={"what": text, "event": found})
 
 
 def facts(event: events.Event) -> dict[str, Any]:
@@ -66,13 +68,8 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC).astimezone().strftime("%H:%M:%S")
-        parts = [f"{moment} {record.levelname:7} {record.getMessage()}"]
-        parts += [
-            f"{key}={_shown(value)}" for key, value in getattr(record, "event", {}).items() if value not in (None, "")
-        ]
-        if record.exc_info:
-            parts.append("\n" + self.formatException(record.exc_info))
-        return " ".join(parts)
+        line = f"{moment} {record.levelname:7} {record.getMessage()}"
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
 class JsonFormatter(logging.Formatter):
@@ -82,7 +79,7 @@ class JsonFormatter(logging.Formatter):
         line = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
             "level": record.levelname.lower(),
-            "message": record.getMessage(),
+            "message": getattr(record, "what", None) or record.getMessage(),
             **getattr(record, "event", {}),
         }
         if record.exc_info:

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any, TypeVar, Unpack
 
 from treadle.app import Treadle
+from treadle.db.embedded import leave_all
 from treadle.worker.board import Board
 from treadle.worker.options import WorkerOptions
 from treadle.worker.worker import Worker
@@ -55,6 +56,7 @@ def run_without_waiting(what: Coroutine[Any, Any, Result]) -> Result:
 
 def end_now(code: int) -> None:
     """End without waiting for threads."""
+    leave_all()  # what the embedded server does at an ordinary exit
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
