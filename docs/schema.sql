@@ -85,13 +85,19 @@ COMMENT ON FUNCTION treadle.enter_lane() IS 'Trigger: places a job that becomes 
 
 COMMENT ON FUNCTION treadle.fail_job(p_id uuid, p_error text, p_delay interval, p_final boolean, p_lease bigint, p_worker_id character varying, p_traceback text) IS 'An attempt failed: the job is tried again after p_delay (by default a growing one), or has failed if that was its last attempt or p_final is true. False: the lease is lost, or the job has ended already.';
 
+COMMENT ON FUNCTION treadle.find_ended(p_ids uuid[]) IS 'Those of the jobs that have ended, or are not there any more.';
+
 COMMENT ON FUNCTION treadle.free_next() IS 'Trigger: when a job with a key ends, lets the next of its key go.';
 
 COMMENT ON FUNCTION treadle.heartbeat(p_worker_id character varying) IS 'A worker says that it is alive; its jobs are not stale while it does.';
 
+COMMENT ON FUNCTION treadle.held_jobs(p_worker_id character varying) IS 'What a worker holds.';
+
 COMMENT ON FUNCTION treadle.is_head(p_key character varying, p_id uuid) IS 'Whether a job is the next of its key.';
 
 COMMENT ON FUNCTION treadle.keep_key() IS 'Trigger: refuses to change the key of a job that has not ended.';
+
+COMMENT ON FUNCTION treadle.lost_leases(p_ids uuid[], p_leases bigint[]) IS 'Those claims that do not hold any more, and whether the job was completed under them.';
 
 COMMENT ON FUNCTION treadle.prepare_job() IS 'Trigger: completes a job inserted by hand and holds it behind an earlier job with its key.';
 

@@ -1,4 +1,2 @@
 select id, lease, job_type, data::text, attempts, max_attempts, crashes, queue, priority, key, created_at
-from treadle.jobs
-where worker_id = %(worker_id)s
-  and status in ('claimed', 'running')
+from treadle.held_jobs(%(worker_id)s)
