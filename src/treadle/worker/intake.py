@@ -134,7 +134,7 @@ class Intake:
                 if claims and len(claims) == wanted:
                     failures = barren = 0
                     continue
-                quiet = not self._desk.busy()
+                quiet = self._drain and not self._desk.busy()
                 seconds = await self._line.run(work.rest(self._schema, self.types, self._queues, self._drain))
                 self._away(None)
             except DatabaseAway as error:

@@ -1,8 +1,7 @@
 """Renews the leases of workers from a process that runs none of the user's code, and sees to what they leave behind.
 
 `treadle worker` has a supervisor that does this for the processes it starts. A worker inside a program has a keeper
-process of its own: it ends when the program does, however that ends, and then gives
-back what the worker held.
+process of its own: it ends when the program does, however that ends, and then gives back what the worker held.
 """
 
 import asyncio

@@ -135,10 +135,11 @@ class Supervisor:
         if self._stopping.is_set():
             ward.process.terminate()
         reader = asyncio.StreamReader()
-        await asyncio.get_running_loop().connect_read_pipe(
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(ours_to_read, "rb")
         )
         told = await reader.readline()
+        transport.close()
         if told:
             self._keep(ward, **json.loads(told))
         return ward

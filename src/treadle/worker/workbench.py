@@ -28,6 +28,8 @@ log = logging.getLogger("treadle")
 SHOWN_AFTER = 0.2
 # Jobs that run for longer are looked up now and then: somebody may have cancelled them.
 WATCHED_AFTER = 1.0
+# How long a handler may take to stop that is asked only at its deadline.
+ASKED_SECONDS = 0.5
 
 
 class Workbench:
@@ -160,8 +162,11 @@ class Workbench:
     def _overdue(self, running: Running) -> None:
         """It did not stop though it was asked to. Its outcome is decided, but its thread (or a coroutine that does not
         let itself be cancelled) runs on, and this process cannot get rid of it but by ending."""
+        if running.job.interrupted_by is None:  # a deadline without a timeout: ask first
+            running.interrupt(Interrupt.TIMEOUT)
+            running.timers.append(asyncio.get_running_loop().call_later(ASKED_SECONDS, self._overdue, running))
+            return
         running.ended = True
-        running.interrupt(Interrupt.TIMEOUT)
         self._completer.add(running.claim, overdue(running.function, running.job), running.started)
         self.overdue.set()
 
