@@ -624,3 +624,17 @@ def test_windows_is_told_that_it_needs_another_server() -> None:
         "except Exception as error: print(type(error).__name__, error)\n"
     )
     assert said.startswith("EmbeddedFailed the embedded PostgreSQL needs Linux or macOS")
+
+
+def test_a_worker_on_the_embedded_server_ends_before_the_server_does(project: Path) -> None:
+    """The supervisor has something to write after the worker has gone."""
+    (project / "jobs.py").write_text(
+        "from treadle import Treadle\napp = Treadle()\n@app.job\nasync def hello() -> None: ...\nhello.enqueue()\n"
+    )
+    command = [str(Path(sys.executable).parent / "treadle"), "worker", "jobs", "--drain"]
+    ended = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert "worker stopped" in ended.stderr
+    assert "away" not in ended.stderr
+    assert ended.stderr.count("using the embedded PostgreSQL") == 1
+    assert not held(project / ".treadle" / "server")

@@ -45,6 +45,7 @@ class Database:
         self._pool_size = pool_size
         self._lock = threading.Lock()
         self._url: str | None = None
+        self.embedded = False  # known once it was reached
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening = asyncio.Lock()
         self._sync: SyncSource | None = None
@@ -177,6 +178,7 @@ class Database:
         if self._url is None:
             target = resolve(self._given)
             if target.embedded:
+                self.embedded = True
                 migrate(target.url, self.schema)
             else:
                 with connect(target.url) as connection:

@@ -83,15 +83,17 @@ _joined: dict[Path, tuple[Server, int]] = {}
 _announced: set[Path] = set()
 
 
-def embedded_url(folder: Path | None = None, settings: Mapping[str, str] | None = None) -> str:
+def embedded_url(folder: Path | None = None, settings: Mapping[str, str] | None = None, *, quiet: bool = False) -> str:
     """Start or join the embedded server of a folder, `.treadle` if none is given, and return its URL.
 
     This process is then a user of the server until it exits or calls `leave`. The settings are
-    PostgreSQL's own, and count only if this call is the one that starts the server.
+    PostgreSQL's own, and count only if this call is the one that starts the server. Said in the log, unless `quiet`.
     """
     if sys.platform == "win32":
         raise EmbeddedFailed("the embedded PostgreSQL needs Linux or macOS; set TREADLE_DATABASE_URL instead")
     folder = _resolved(folder)
+    if quiet:
+        _announced.add(folder)
     with _turn:
         try:
             return _join(folder, settings or {})

@@ -46,7 +46,12 @@ async def _serve(order: dict[str, Any]) -> End:
     board = Board(order["board"], order["slots"])
 
     def ready(worker: Worker) -> None:
-        told = {"worker_id": worker.worker_id, "url": app.database.url, "schema": app.schema}
+        told = {
+            "worker_id": worker.worker_id,
+            "url": app.database.url,
+            "schema": app.schema,
+            "embedded": app.database.embedded,
+        }
         with os.fdopen(order["pipe"], "w") as pipe:
             pipe.write(json.dumps(told) + "\n")
         listening = asyncio.create_task(_listen(app.listeners.emit))

@@ -15,6 +15,7 @@ import time
 from typing import Any
 from uuid import UUID
 
+from treadle.db.embedded import embedded_url
 from treadle.db.work import Recovered
 from treadle.worker.board import Board, now
 from treadle.worker.children import died
@@ -141,10 +142,13 @@ class Supervisor:
         told = await reader.readline()
         transport.close()
         if told:
-            self._keep(ward, **json.loads(told))
+            await self._keep(ward, **json.loads(told))
         return ward
 
-    def _keep(self, ward: Ward, worker_id: str, url: str, schema: str) -> None:
+    async def _keep(self, ward: Ward, worker_id: str, url: str, schema: str, embedded: bool) -> None:
+        if embedded:
+            # As a user of it, so that it does not stop with the worker: there is something to write after that.
+            await asyncio.to_thread(embedded_url, quiet=True)
         if self._keeper is None:
             chosen = self._settings
             self._keeper = Keeper(url, schema, chosen.lease, chosen.crash_limit)
