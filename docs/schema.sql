@@ -43,6 +43,7 @@ CREATE TABLE treadle.jobs (
     seen_at timestamp with time zone,
     finished_at timestamp with time zone,
     result jsonb,
+    unique_key character varying(200),
     CONSTRAINT valid_status CHECK (((status)::text = ANY ((ARRAY['pending'::character varying, 'claimed'::character varying, 'running'::character varying, 'completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[])))
 )
 WITH (fillfactor='90', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_insert_scale_factor='0.05', autovacuum_analyze_scale_factor='0.02', autovacuum_vacuum_cost_delay='0');
@@ -63,6 +64,8 @@ COMMENT ON COLUMN treadle.jobs.seen_at IS 'The holder''s last sign of life throu
 
 COMMENT ON COLUMN treadle.jobs.finished_at IS 'When it became completed, failed or cancelled.';
 
+COMMENT ON COLUMN treadle.jobs.unique_key IS 'While this job has not ended, no other of its type with the same text is added.';
+
 COMMENT ON FUNCTION treadle.claim_job_batch(p_worker_id character varying, p_job_types character varying[], p_batch_size integer) IS 'Claims up to p_batch_size pending jobs of the given types, highest priority first, then oldest: select * from "treadle".claim_job_batch(''worker-1'', ''{welcome}'').';
 
 COMMENT ON FUNCTION treadle.claim_jobs(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[]) IS 'Claims up to p_batch_size due jobs of the given types (in the given queues, or in all), highest priority first, then oldest.';
@@ -80,6 +83,8 @@ COMMENT ON FUNCTION treadle.drop_hold() IS 'Trigger: a job that is revived is no
 COMMENT ON FUNCTION treadle.enqueue(p_job_type character varying, p_data jsonb, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_key character varying, p_max_attempts integer) IS 'Enqueues one job and returns its id: select "treadle".enqueue(''welcome'', ''{"user_id": 7}'').';
 
 COMMENT ON FUNCTION treadle.enqueue_jobs(p_job_type character varying, p_data text[], p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_keys character varying[], p_max_attempts integer) IS 'Enqueues one job per element of p_data (JSON texts) and returns their ids in that order.';
+
+COMMENT ON FUNCTION treadle.enqueue_unique(p_job_type character varying, p_unique character varying, p_data jsonb, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_key character varying, p_max_attempts integer) IS 'Enqueues one job, unless one of its type with the same p_unique has not ended: then returns the id of that one.';
 
 COMMENT ON FUNCTION treadle.enter_lane() IS 'Trigger: places a job that becomes claimable at or above its lane''s floor.';
 
@@ -288,6 +293,8 @@ CASE status
 END), id) WHERE ((key IS NOT NULL) AND ((status)::text = ANY ((ARRAY['pending'::character varying, 'claimed'::character varying, 'running'::character varying])::text[])));
 
 CREATE UNIQUE INDEX idx_jobs_key_running ON treadle.jobs USING btree (key) WHERE ((key IS NOT NULL) AND ((status)::text = ANY ((ARRAY['claimed'::character varying, 'running'::character varying])::text[])));
+
+CREATE UNIQUE INDEX idx_jobs_unique ON treadle.jobs USING btree (unique_key, job_type) WHERE ((unique_key IS NOT NULL) AND ((status)::text = ANY ((ARRAY['pending'::character varying, 'claimed'::character varying, 'running'::character varying])::text[])));
 
 CREATE INDEX idx_jobs_worker ON treadle.jobs USING btree (worker_id) WHERE ((status)::text = ANY ((ARRAY['claimed'::character varying, 'running'::character varying])::text[]));
 

@@ -14,7 +14,7 @@ from treadle.db.database import Database, Source
 from treadle.db.jobs import EnqueueOptions
 from treadle.db.query import Query
 from treadle.words.backoff import Backoff
-from treadle.words.errors import InvalidJob
+from treadle.words.errors import InvalidArgument, InvalidJob
 
 if TYPE_CHECKING:
     from treadle.app.treadle import Treadle
@@ -30,6 +30,8 @@ class UsingOptions(EnqueueOptions, total=False):
 
     key: str | None
     """Jobs with the same key run one at a time, in the order they were enqueued."""
+    unique: str | None
+    """While a job of this type with the same text has not ended, none is added: the handle is that one's."""
     connection: Source | None
     """A psycopg connection of yours: the job is part of its transaction."""
 
@@ -61,7 +63,7 @@ class Enqueuer(Generic[P, R]):
         self._options = options
 
     def using(self, **options: Unpack[UsingOptions]) -> "Enqueuer[P, R]":
-        """The same job with other options: priority, queue, delay, run_at, max_attempts, key, connection."""
+        """The same job with other options: priority, queue, delay, run_at, max_attempts, key, unique, connection."""
         return Enqueuer(self._function, {**self._options, **options})
 
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
@@ -87,15 +89,18 @@ class Enqueuer(Generic[P, R]):
         return [self._function.handle(job_id) for ids in await database.arun_together(queries) for job_id in ids]
 
     def _one(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Query[list[UUID]], Database]:
-        app, (database, key, options) = self._function.app, self._resolved()
+        app, (database, key, unique, options) = self._function.app, self._resolved()
         self._function.arguments.check_annotations()
         data = self._function.arguments.bind(args, kwargs)
-        return jobs.enqueue(app.schema, self._function.name, data, key, app.payload_limit, **options), database
+        query = jobs.enqueue(app.schema, self._function.name, data, key, app.payload_limit, unique, **options)
+        return query, database
 
     def _many(
         self, calls: Iterable[Mapping[str, Any]], keys: Iterable[str | None] | None
     ) -> tuple[list[Query[list[UUID]]], Database]:
-        app, (database, key, options) = self._function.app, self._resolved()
+        app, (database, key, unique, options) = self._function.app, self._resolved()
+        if unique is not None:
+            raise InvalidArgument(f"unique is for one job at a time, got {unique!r} for many")
         self._function.arguments.check_annotations()
         if key is not None and keys is None:
             calls = list(calls)
@@ -106,11 +111,12 @@ class Enqueuer(Generic[P, R]):
             database,
         )
 
-    def _resolved(self) -> tuple[Database, str | None, EnqueueOptions]:
+    def _resolved(self) -> tuple[Database, str | None, str | None, EnqueueOptions]:
+        """Where to enqueue, the key, what is to be unique, and the rest of the options."""
         given: UsingOptions = {**self._function.defaults, **self._options}
-        key, connection = given.pop("key", None), given.pop("connection", None)
+        key, unique, connection = given.pop("key", None), given.pop("unique", None), given.pop("connection", None)
         app = self._function.app
-        return app.database if connection is None else Database(connection, app.schema), key, given
+        return app.database if connection is None else Database(connection, app.schema), key, unique, given
 
 
 class JobFunction(Enqueuer[P, R], Generic[P, R, Q, C]):

@@ -5,16 +5,16 @@ Each function is named for its statement in sql/queries. A JobRow is fenced by i
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from functools import cache
-from typing import Any, NamedTuple, TypeAlias, TypedDict, Unpack
+from typing import TypeAlias, TypedDict, Unpack
 from uuid import UUID
 
 from treadle.db.query import Query, Rows, statement
+from treadle.db.rows import Claimed, read_claimed, read_row, row_statement
 from treadle.words.duration import Duration, duration
-from treadle.words.errors import InvalidArgument, JobNotFound, LeaseLost, UndecodableJob, WrongStatus
+from treadle.words.errors import InvalidArgument, JobNotFound, LeaseLost, WrongStatus
 from treadle.words.job import JobPage, JobRow
 from treadle.words.naming import text_within
-from treadle.words.payload import PAYLOAD_LIMIT, Json, clean_error, decode, encode, encode_many
+from treadle.words.payload import PAYLOAD_LIMIT, Json, clean_error, encode, encode_many
 from treadle.words.priority import Priority
 from treadle.words.status import FINISHED, Status
 
@@ -22,16 +22,7 @@ AnyJob: TypeAlias = JobRow | UUID | str
 
 ENQUEUE_CHUNK = 5000
 
-# What a JobRow is read from. JSON as text: it is decoded row by row, so that a bad one fails alone.
-_COLUMNS = ", ".join(f"{name}::text" if name in ("data", "result") else name for name in JobRow._fields)
 _MAX_INT = 2**31 - 1
-
-
-class Claimed(NamedTuple):
-    """What a claim brought: jobs, and those whose payload cannot be read, with the reason."""
-
-    jobs: list[JobRow]
-    undecodable: list[tuple[JobRow, UndecodableJob]]
 
 
 class EnqueueOptions(TypedDict, total=False):
@@ -67,14 +58,15 @@ def enqueue(
     data: Json,
     key: str | None,
     payload_limit: int = PAYLOAD_LIMIT,
+    unique: str | None = None,
     **options: Unpack[EnqueueOptions],
 ) -> Query[list[UUID]]:
-    shared = _enqueue_params(job_type, **options)
-    params = {
-        **shared,
-        "data": encode(data, payload_limit),
-        "keys": None if key is None else [text_within(key, 200, "key")],
-    }
+    params = {**_enqueue_params(job_type, **options), "data": encode(data, payload_limit)}
+    name = None if key is None else text_within(key, 200, "key")
+    if unique is not None:
+        params |= {"key": name, "unique": text_within(unique, 200, "unique")}
+        return Query(statement("enqueue_unique", schema), params, _first_column)
+    params["keys"] = None if name is None else [name]
     return Query(statement("enqueue_jobs", schema), params, _first_column)
 
 
@@ -112,14 +104,14 @@ def claim(
     if isinstance(job_types, str) or isinstance(queues, str):
         raise InvalidArgument(f"job_types and queues must be lists of texts, got {job_types!r} and {queues!r}")
     return Query(
-        _row_statement("claim_jobs", schema),
+        row_statement("claim_jobs", schema),
         {
             "worker_id": worker_id,
             "job_types": [text_within(name, 50, "job type") for name in job_types],
             "batch_size": _within(batch_size, 1, 100_000, "batch_size"),
             "queues": None if queues is None else [text_within(name, 50, "queue") for name in queues],
         },
-        _read_claimed,
+        read_claimed,
     )
 
 
@@ -206,9 +198,9 @@ def get(schema: str, job: AnyJob) -> Query[JobRow]:
     def read(rows: Rows) -> JobRow:
         if not rows:
             raise JobNotFound(meant)
-        return _read_row(rows[0])
+        return read_row(rows[0])
 
-    return Query(_row_statement("get_job", schema), {"id": meant}, read)
+    return Query(row_statement("get_job", schema), {"id": meant}, read)
 
 
 def list_jobs(
@@ -230,12 +222,12 @@ def list_jobs(
     if status is not None:
         # In the text, not as a parameter: a parameter cannot prove a partial index's condition.
         filters.append(f"and status = '{status_of(status)}'")
-    text = _row_statement("list_jobs", schema).replace(
+    text = row_statement("list_jobs", schema).replace(
         b"/* and the filters that were asked for */", "\n".join(filters).encode()
     )
 
     def read(rows: Rows) -> JobPage:
-        jobs = [_read_row(row) for row in rows[:limit]]
+        jobs = [read_row(row) for row in rows[:limit]]
         return JobPage(jobs, jobs[-1].id if len(rows) > limit else None)
 
     params = {**wanted, "after": None if after is None else job_id(after), "limit": limit + 1}
@@ -294,11 +286,6 @@ def status_of(status: str) -> Status:
         raise InvalidArgument(f"status must be one of {', '.join(Status)}, got {status!r}") from None
 
 
-@cache
-def _row_statement(name: str, schema: str) -> bytes:
-    return statement(name, schema).replace(b"/* columns */", _COLUMNS.encode())
-
-
 def _fence(job: AnyJob) -> dict[str, object]:
     if isinstance(job, JobRow):
         return {"id": job.id, "lease": job.lease, "worker_id": job.worker_id}
@@ -317,32 +304,6 @@ def _changed(job: AnyJob, asked: str) -> Callable[[Rows], None]:
         raise WrongStatus(job_id(job), status, asked)
 
     return read
-
-
-# Where the payload and the result stand in a row, and the status, as JobRow has them.
-_STATUS, _DATA, _RESULT = (JobRow._fields.index(name) for name in ("status", "data", "result"))
-_STATUSES = {status.value: status for status in Status}
-
-
-def _read_row(row: tuple[Any, ...]) -> JobRow:
-    values = list(row)
-    values[_STATUS] = _STATUSES[row[_STATUS]]
-    values[_DATA] = decode(row[_DATA])
-    if row[_RESULT] is not None:
-        values[_RESULT] = decode(row[_RESULT])
-    return JobRow._make(values)
-
-
-def _read_claimed(rows: Rows) -> Claimed:
-    claimed = Claimed([], [])
-    for row in rows:
-        try:
-            claimed.jobs.append(_read_row(row))
-        except UndecodableJob as error:
-            values = list(row)
-            values[_STATUS], values[_DATA], values[_RESULT] = Status.CLAIMED, None, None
-            claimed.undecodable.append((JobRow._make(values), error))
-    return claimed
 
 
 def _first_column(rows: Rows) -> list[UUID]:

@@ -59,13 +59,15 @@ class JobQueue:
         data: Json = {},  # noqa: B006 - read only
         *,
         key: str | None = None,
+        unique: str | None = None,
         **options: Unpack[EnqueueOptions],
     ) -> UUID:
         """Put one job into the queue and return its id.
 
-        Jobs with the same `key` run one at a time, in the order they were enqueued.
+        Jobs with the same `key` run one at a time, in the order they were enqueued. While a job of this type with the
+        same `unique` has not ended, none is added, and that one's id is returned.
         """
-        query = jobs.enqueue(self._schema, job_type, data, key, self.payload_limit, **options)
+        query = jobs.enqueue(self._schema, job_type, data, key, self.payload_limit, unique, **options)
         return self._database.run(query)[0]
 
     async def aenqueue(
@@ -74,9 +76,10 @@ class JobQueue:
         data: Json = {},  # noqa: B006
         *,
         key: str | None = None,
+        unique: str | None = None,
         **options: Unpack[EnqueueOptions],
     ) -> UUID:
-        query = jobs.enqueue(self._schema, job_type, data, key, self.payload_limit, **options)
+        query = jobs.enqueue(self._schema, job_type, data, key, self.payload_limit, unique, **options)
         return (await self._database.arun(query))[0]
 
     def enqueue_many(

@@ -35,6 +35,7 @@ class JobRow(NamedTuple):
     key: str | None
     finished_at: datetime | None
     result: Json
+    unique_key: str | None
 
 
 class JobError(NamedTuple):

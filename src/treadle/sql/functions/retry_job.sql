@@ -15,6 +15,16 @@ begin
         finished_at = null,
         progress = 0,
         current_stage = null,
+        -- Whoever revives it wants it to run, also beside the one that took its place.
+        unique_key = case
+            when not exists (
+                select
+                from treadle.jobs as other
+                where other.unique_key = job.unique_key
+                  and other.job_type = job.job_type
+                  and other.status in ('pending', 'claimed', 'running')
+            ) then job.unique_key
+        end,
         result = null
     where job.id = p_id
       and job.status in ('completed', 'failed', 'cancelled');

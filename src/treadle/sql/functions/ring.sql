@@ -11,8 +11,8 @@ declare
     v_microseconds constant bigint := extract(epoch from v_now) * 1000000;
     v_last bigint;
 begin
-    -- What is due later is found in time by the look of once a second.
-    if p_due > v_now + interval '10 seconds' then
+    -- Nothing came; or what is due later, which is found in time by the look of once a second.
+    if p_due is null or p_due > v_now + interval '10 seconds' then
         return;
     end if;
 

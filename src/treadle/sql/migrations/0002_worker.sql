@@ -28,6 +28,15 @@ comment on table treadle.errors is 'Each failed attempt of a job: when, on which
 -- Serves "the errors of this job", and their removal with it.
 create index idx_errors_job on treadle.errors (job_id);
 
+-- Of the live jobs of a type, one at most has a given unique key. A job without one is not in this index.
+alter table treadle.jobs
+    add column unique_key varchar(200);
+
+comment on column treadle.jobs.unique_key is 'While this job has not ended, no other of its type with the same text is added.';
+
+create unique index idx_jobs_unique on treadle.jobs (unique_key, job_type)
+    where unique_key is not null and status in ('pending', 'claimed', 'running');
+
 -- When a worker was last woken, in microseconds since 1970; 0: a worker sleeps and wants to be. A sequence, because it
 -- is read and set at once, whatever happens to the transaction around it.
 create sequence treadle.bell minvalue 0 start 0 no cycle;

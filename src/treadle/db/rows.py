@@ -1,0 +1,51 @@
+"""How a row of the table becomes a JobRow: one by one, so that one that cannot be read fails alone."""
+
+from functools import cache
+from typing import Any, NamedTuple
+
+from treadle.db.query import Rows, statement
+from treadle.words.errors import UndecodableJob
+from treadle.words.job import JobRow
+from treadle.words.payload import decode
+from treadle.words.status import Status
+
+# What a JobRow is read from. JSON as text: it is decoded row by row, so that a bad one fails alone.
+_COLUMNS = ", ".join(f"{name}::text" if name in ("data", "result") else name for name in JobRow._fields)
+
+
+class Claimed(NamedTuple):
+    """What a claim brought: jobs, and those whose payload cannot be read, with the reason."""
+
+    jobs: list[JobRow]
+    undecodable: list[tuple[JobRow, UndecodableJob]]
+
+
+@cache
+def row_statement(name: str, schema: str) -> bytes:
+    return statement(name, schema).replace(b"/* columns */", _COLUMNS.encode())
+
+
+# Where the payload and the result stand in a row, and the status, as JobRow has them.
+_STATUS, _DATA, _RESULT = (JobRow._fields.index(name) for name in ("status", "data", "result"))
+_STATUSES = {status.value: status for status in Status}
+
+
+def read_row(row: tuple[Any, ...]) -> JobRow:
+    values = list(row)
+    values[_STATUS] = _STATUSES[row[_STATUS]]
+    values[_DATA] = decode(row[_DATA])
+    if row[_RESULT] is not None:
+        values[_RESULT] = decode(row[_RESULT])
+    return JobRow._make(values)
+
+
+def read_claimed(rows: Rows) -> Claimed:
+    claimed = Claimed([], [])
+    for row in rows:
+        try:
+            claimed.jobs.append(read_row(row))
+        except UndecodableJob as error:
+            values = list(row)
+            values[_STATUS], values[_DATA], values[_RESULT] = Status.CLAIMED, None, None
+            claimed.undecodable.append((JobRow._make(values), error))
+    return claimed
