@@ -67,6 +67,7 @@ def _run(order: dict[str, Any], current: Current) -> Outcome:
         return Outcome(Ending.RETRY, error=f"its process could not find {order['module']}.{order['name']}: {error}")
     running_job.set(job)
     current.job = job
+    current.send({"begun": True})
     try:
         arguments = function.arguments.load(claim.data)
         if function.arguments.job_parameter is not None:

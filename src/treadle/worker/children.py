@@ -28,6 +28,8 @@ from treadle.worker.running import Running
 # How long a child that was asked to stop may take. Cancelled jobs end within two seconds.
 STOP_SECONDS = 1.0
 LOOK_SECONDS = 0.1
+# To start, and to import what the function needs.
+START_SECONDS = 60.0
 
 
 class Child:
@@ -79,15 +81,17 @@ class Children:
             return Outcome(Ending.RELEASED, delay=1.0, error=str(error))
         told, started = False, time.monotonic()
         try:
-            began(child.pid)
-            outcome, told = self._converse(child, running, stop)
+            outcome, told = self._converse(child, running, stop, began)
             return outcome or self._death(child, running, time.monotonic() - started)
         finally:
             self._give_back(child, keep=told)
 
-    def _converse(self, child: Child, running: Running, stop: threading.Event) -> tuple[Outcome | None, bool]:
+    def _converse(
+        self, child: Child, running: Running, stop: threading.Event, began: Callable[[int], None]
+    ) -> tuple[Outcome | None, bool]:
         """The outcome (None if the child died), and whether the child itself told it: if not, it has to be killed."""
-        policy, started = running.function.policy, time.monotonic()
+        policy, sent = running.function.policy, time.monotonic()
+        started: float | None = None  # its time counts from when the handler begins, not from when its process does
         told_to_stop: float | None = None
         order = {
             "module": running.function.function.__module__,
@@ -107,18 +111,26 @@ class Children:
                     return None, False
                 if "outcome" in message:
                     return Outcome(Ending(message["outcome"][0]), *message["outcome"][1:]), True
-                running.job.hear(*message["progress"])
+                if "progress" in message:
+                    running.job.hear(*message["progress"])
+                else:
+                    started = time.monotonic()
+                    began(child.pid)
             elif not child.process.is_alive() and not child.pipe.poll():
                 return None, False
             now = time.monotonic()
-            if policy.timeout is not None and now - started > policy.timeout:
+            if started is None and now - sent > START_SECONDS:
+                return Outcome(
+                    Ending.RETRY, error=f"its process took more than {START_SECONDS:g} seconds to start"
+                ), False
+            if policy.timeout is not None and started is not None and now - started > policy.timeout:
                 running.interrupt(Interrupt.TIMEOUT)
             if stop.is_set() and told_to_stop is None:
                 told_to_stop = now
                 _tell(child.pipe, {"interrupt": running.job.interrupted_by})
             if policy.memory_limit is not None and (used := _memory(child.pid)) > policy.memory_limit:
                 return hungry(running.function, running.job, used), False
-            if policy.deadline is not None and now - started > policy.deadline:
+            if policy.deadline is not None and started is not None and now - started > policy.deadline:
                 return overdue(running.function, running.job), False
             if (
                 told_to_stop is not None
