@@ -131,7 +131,7 @@ def test_a_missing_schema_says_what_to_run(empty_url: str) -> None:
 
 
 def test_what_is_not_a_database_is_refused() -> None:
-    with pytest.raises(InvalidArgument, match="a URL or a psycopg connection or pool, got int"):
+    with pytest.raises(InvalidArgument, match="or Django, got int"):
         JobQueue(7)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="cannot be read; expected postgresql://"):
         JobQueue("postgresql://[half").counts()

@@ -33,7 +33,7 @@ class UsingOptions(EnqueueOptions, total=False):
     unique: str | None
     """While a job of this type with the same text has not ended, none is added: the handle is that one's."""
     connection: Source | None
-    """A psycopg connection of yours: the job is part of its transaction."""
+    """A connection of yours, of psycopg, asyncpg, SQLAlchemy or Django: the job is part of its transaction."""
 
 
 class Defaults(TypedDict, total=False):

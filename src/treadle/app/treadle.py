@@ -66,8 +66,9 @@ class _Registration(NamedTuple):
 class Treadle:
     """Nothing connects before something is enqueued, asked or worked on.
 
-    `database` is a URL, or a psycopg connection or pool of yours; left out, it is TREADLE_DATABASE_URL, else
-    DATABASE_URL, else an embedded server. `keep` says how long ended jobs are kept, by status; None is for ever.
+    `database` is a URL, or a connection or pool of yours (then no worker can be run); left out, it is
+    TREADLE_DATABASE_URL, else DATABASE_URL, else an embedded server. `keep` says how long ended jobs are kept, by
+    status; None is for ever.
     """
 
     def __init__(

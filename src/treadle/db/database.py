@@ -19,6 +19,7 @@ from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
 from treadle.db import work
+from treadle.db.borrowed import AsyncBorrowed, Borrowable, Borrowed, borrow
 from treadle.db.migrations import check_schema, connect, migrate
 from treadle.db.query import Query, Result
 from treadle.db.runner import arun, run
@@ -28,7 +29,7 @@ from treadle.words.naming import schema_name
 
 SyncSource: TypeAlias = Connection[Any] | ConnectionPool[Any]
 AsyncSource: TypeAlias = AsyncConnection[Any] | AsyncConnectionPool[Any]
-Source: TypeAlias = str | SyncSource | AsyncSource
+Source: TypeAlias = str | SyncSource | AsyncSource | Borrowable
 
 # What can go wrong with a statement, for those who may not import the driver.
 DatabaseError = psycopg.Error
@@ -51,6 +52,8 @@ class Database:
         self._sync: SyncSource | None = None
         self._close_pool: weakref.finalize[[], Database] | None = None
         self._async: AsyncSource | None = None
+        self._borrowed: Borrowed | None = None
+        self._aborrowed: AsyncBorrowed | None = None
         self.owned = source is None or isinstance(source, str)
         if source is None or isinstance(source, str):
             self._given = source
@@ -61,23 +64,36 @@ class Database:
         elif isinstance(source, AsyncConnection | AsyncConnectionPool):
             self._async = source
         else:
-            raise InvalidArgument(f"a database is a URL or a psycopg connection or pool, got {type(source).__name__}")
+            borrowed = borrow(source)
+            if isinstance(borrowed, Borrowed):
+                self._borrowed = borrowed
+            elif isinstance(borrowed, AsyncBorrowed):
+                self._aborrowed = borrowed
+            else:
+                raise InvalidArgument(
+                    "a database is a URL, a psycopg connection or pool, or a connection of asyncpg, SQLAlchemy or "
+                    f"Django, got {type(source).__name__}"
+                )
 
     def run(self, query: Query[Result]) -> Result:
-        with self._connection() as connection:
-            return run(connection, query)
+        (result,) = self.run_together((query,))
+        return result
 
     def run_together(self, queries: Sequence[Query[Result]]) -> list[Result]:
         """All of them or none: in the caller's transaction if one is open, else in one of their own."""
+        if self._borrowed:
+            return self._borrowed.run_together(queries)
         with self._connection() as connection:
             with connection.transaction() if _needs_transaction(connection, queries) else nullcontext():
                 return [run(connection, query) for query in queries]
 
     async def arun(self, query: Query[Result]) -> Result:
-        async with self._aconnection() as connection:
-            return await arun(connection, query)
+        (result,) = await self.arun_together((query,))
+        return result
 
     async def arun_together(self, queries: Sequence[Query[Result]]) -> list[Result]:
+        if self._aborrowed:
+            return await self._aborrowed.arun_together(queries)
         async with self._aconnection() as connection:
             async with connection.transaction() if _needs_transaction(connection, queries) else nullcontext():
                 return [await arun(connection, query) for query in queries]

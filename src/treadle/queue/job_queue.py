@@ -31,9 +31,10 @@ TICK_SECONDS = 0.5
 class JobQueue:
     """Jobs in one schema of a PostgreSQL database.
 
-    `database` is a URL (a pool is opened at first use), or a psycopg connection or pool of yours; on your connection
-    everything happens inside your transaction. Left out, it is TREADLE_DATABASE_URL, else DATABASE_URL, else an
-    embedded server. `worker_id` names the holder of what is claimed; left out, it is made of host, process and chance.
+    `database` is a URL (a pool is opened at first use), a connection of yours (of psycopg, asyncpg, SQLAlchemy or
+    Django), or a psycopg pool; on your connection everything happens inside your transaction. Left out, it is
+    TREADLE_DATABASE_URL, else DATABASE_URL, else an embedded server. `worker_id` names the holder of what is claimed;
+    left out, it is made of host, process and chance.
     """
 
     def __init__(

@@ -1,0 +1,226 @@
+"""Connections of other libraries that a caller lends us: asyncpg, SQLAlchemy, Django.
+
+The only place that knows these libraries. None of them is imported: a connection is known by the name of its class.
+
+What is run is part of the caller's transaction, which is the caller's to commit or roll back. Only where the connection
+would commit each statement by itself do several queries, all or none of them, get a transaction of their own.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from datetime import datetime, timezone
+from functools import lru_cache
+from typing import Any, Protocol, TypeAlias
+from uuid import UUID
+
+from psycopg.pq import TransactionStatus
+from psycopg.types.datetime import TimestamptzLoader
+
+from treadle.db.query import Query, Result, Rows
+from treadle.words.errors import InvalidArgument
+
+_Execute: TypeAlias = Callable[[bytes, Mapping[str, Any]], Rows]
+
+_PLACEHOLDER = re.compile(r"%(?:\((?P<name>\w+)\)s|%)")
+
+
+# What a type checker asks of a connection, so that it need not have these libraries either.
+
+
+class AsyncpgLike(Protocol):
+    @property
+    def fetch(self) -> Any: ...
+    @property
+    def is_in_transaction(self) -> Any: ...
+
+
+class SqlalchemyConnectionLike(Protocol):
+    @property
+    def exec_driver_sql(self) -> Any: ...
+
+
+class SqlalchemySessionLike(Protocol):
+    @property
+    def get_bind(self) -> Any: ...
+    @property
+    def connection(self) -> Any: ...
+
+
+class DjangoLike(Protocol):
+    @property
+    def vendor(self) -> Any: ...
+    @property
+    def ensure_connection(self) -> Any: ...
+
+
+Borrowable: TypeAlias = AsyncpgLike | SqlalchemyConnectionLike | SqlalchemySessionLike | DjangoLike
+
+
+class DjangoConnection:
+    """`django.db.connection`, or one of `django.db.connections`, on psycopg or psycopg2.
+
+    The first of these is a different connection in each thread, so it is asked anew each time.
+    """
+
+    def __init__(self, connection: Any) -> None:
+        vendor = getattr(connection, "vendor", type(connection).__name__)
+        if vendor != "postgresql":
+            raise InvalidArgument(f"a Django connection has to be one to PostgreSQL, got {vendor}")
+        self._connection = connection
+
+    def run_together(self, queries: Sequence[Query[Result]]) -> list[Result]:
+        with self._connection.cursor() as cursor:
+            if self._connection.timezone is None:
+                _read_time_zones(cursor.cursor)
+
+            def execute(text: bytes, params: Mapping[str, Any]) -> Rows:
+                cursor.execute(text.decode(), params)
+                rows: Rows = cursor.fetchall() if cursor.description else ()
+                return rows
+
+            driver = self._connection.connection
+            return _run_together(execute, queries, driver.autocommit and _is_idle(driver))
+
+
+class SqlalchemyConnection:
+    """A Connection or Session of SQLAlchemy."""
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+
+    def run_together(self, queries: Sequence[Query[Result]]) -> list[Result]:
+        source = self._source
+        return _on_sqlalchemy(source if hasattr(source, "exec_driver_sql") else source.connection(), queries)
+
+
+class AsyncSqlalchemyConnection:
+    """An AsyncConnection or AsyncSession of SQLAlchemy: the sync one inside of it, driven by SQLAlchemy."""
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+
+    async def arun_together(self, queries: Sequence[Query[Result]]) -> list[Result]:
+        source = self._source
+        connection = source if hasattr(source, "exec_driver_sql") else await source.connection()
+        results: list[Result] = await connection.run_sync(_on_sqlalchemy, queries)
+        return results
+
+
+class AsyncpgConnection:
+    """A connection of asyncpg, also one that a pool has lent."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    async def arun_together(self, queries: Sequence[Query[Result]]) -> list[Result]:
+        connection = self._connection
+        alone = len(queries) > 1 and not connection.is_in_transaction()
+        async with connection.transaction() if alone else nullcontext():
+            results = []
+            for query in queries:
+                text, values = numbered(query.text, query.params)
+                results.append(query.read(_plain(await connection.fetch(text, *values))))
+            return results
+
+
+Borrowed: TypeAlias = DjangoConnection | SqlalchemyConnection
+AsyncBorrowed: TypeAlias = AsyncSqlalchemyConnection | AsyncpgConnection
+
+_KINDS: dict[str, Callable[[Any], Borrowed | AsyncBorrowed]] = {
+    "asyncpg.connection.Connection": AsyncpgConnection,
+    "asyncpg.pool.PoolConnectionProxy": AsyncpgConnection,
+    "sqlalchemy.engine.base.Connection": SqlalchemyConnection,
+    "sqlalchemy.orm.session.Session": SqlalchemyConnection,
+    "sqlalchemy.orm.scoping.scoped_session": SqlalchemyConnection,
+    "sqlalchemy.ext.asyncio.engine.AsyncConnection": AsyncSqlalchemyConnection,
+    "sqlalchemy.ext.asyncio.session.AsyncSession": AsyncSqlalchemyConnection,
+    "sqlalchemy.ext.asyncio.scoping.async_scoped_session": AsyncSqlalchemyConnection,
+    "django.db.backends.base.base.BaseDatabaseWrapper": DjangoConnection,
+    "django.utils.connection.ConnectionProxy": DjangoConnection,
+}
+
+
+def borrow(source: object) -> Borrowed | AsyncBorrowed | None:
+    """What runs queries on this connection; None if it is not one of a library known here."""
+    for each in type(source).__mro__:
+        kind = _KINDS.get(f"{each.__module__}.{each.__qualname__}")
+        if kind is not None:
+            return kind(source)
+    return None
+
+
+def numbered(text: bytes, params: Mapping[str, Any]) -> tuple[str, tuple[Any, ...]]:
+    """The statement and its values as asyncpg takes them: $1 for the first name, wherever it stands."""
+    translated, names = _numbered(text)
+    # The one time that is given as text, by prune; asyncpg takes none, and writes Python's earliest as -infinity.
+    values = (datetime.min if name == "after" and params[name] == "-infinity" else params[name] for name in names)
+    return translated, tuple(values)
+
+
+@lru_cache(maxsize=512)
+def _numbered(text: bytes) -> tuple[str, tuple[str, ...]]:
+    numbers: dict[str, int] = {}
+
+    def number(found: re.Match[str]) -> str:
+        name = found["name"]
+        return "%" if name is None else f"${numbers.setdefault(name, len(numbers) + 1)}"
+
+    return _PLACEHOLDER.sub(number, text.decode()), tuple(numbers)
+
+
+def _on_sqlalchemy(connection: Any, queries: Sequence[Query[Result]]) -> list[Result]:
+    driver = connection.dialect.driver
+    if connection.dialect.name != "postgresql" or driver not in ("psycopg", "psycopg2", "asyncpg"):
+        raise InvalidArgument(
+            "a SQLAlchemy connection has to stand on psycopg, psycopg2 or asyncpg,"
+            f" got {connection.dialect.name}+{driver}"
+        )
+
+    def execute(text: bytes, params: Mapping[str, Any]) -> Rows:
+        statement, values = numbered(text, params) if driver == "asyncpg" else (text.decode(), dict(params))
+        # A caller's stream_results would make of each statement a cursor on the server, which BEGIN cannot be.
+        result = connection.exec_driver_sql(statement, values, execution_options={"stream_results": False})
+        return _plain(result) if result.returns_rows else ()
+
+    # Not whether SQLAlchemy has begun: it says so in autocommit too, and tells asyncpg only with the first statement.
+    autocommit = connection.connection.dbapi_connection.autocommit
+    return _run_together(execute, queries, autocommit and _is_idle(connection.connection.driver_connection))
+
+
+def _run_together(execute: _Execute, queries: Sequence[Query[Result]], alone: bool) -> list[Result]:
+    """`alone`: each statement would be its own transaction."""
+    with _transaction(execute) if alone and len(queries) > 1 else nullcontext():
+        return [query.read(execute(query.text, query.params)) for query in queries]
+
+
+@contextmanager
+def _transaction(execute: _Execute) -> Iterator[None]:
+    execute(b"begin", {})
+    try:
+        yield
+    except BaseException:
+        with suppress(Exception):  # a connection that broke has nothing to roll back, and the first error says more
+            execute(b"rollback", {})
+        raise
+    execute(b"commit", {})
+
+
+def _is_idle(driver: Any) -> bool:
+    """Whether no transaction is open on it, also none that was begun by hand."""
+    if hasattr(driver, "is_in_transaction"):
+        return not driver.is_in_transaction()
+    return bool(driver.info.transaction_status == TransactionStatus.IDLE)
+
+
+def _plain(rows: Iterable[Iterable[Any]]) -> Rows:
+    """Tuples, with the UUIDs of the standard library: asyncpg has a class of its own."""
+    return [tuple(UUID(int=value.int) if isinstance(value, UUID) else value for value in row) for row in rows]
+
+
+def _read_time_zones(cursor: Any) -> None:
+    """With USE_TZ = False Django cuts the time zone off; this cursor, and no other, leaves it where it is."""
+    if hasattr(cursor, "adapters"):  # psycopg
+        cursor.adapters.register_loader("timestamptz", TimestamptzLoader)
+    else:  # psycopg2
+        cursor.tzinfo_factory = timezone
