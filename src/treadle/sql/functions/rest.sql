@@ -13,6 +13,7 @@ set enable_mergejoin = off
 set enable_indexscan = on
 set enable_nestloop = on
 set jit = off
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_fresh boolean;

@@ -26,6 +26,7 @@ set enable_mergejoin = off
 set enable_indexscan = on
 set enable_nestloop = on
 set jit = off
+set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
