@@ -124,7 +124,8 @@ def pick_up_bare(url: str, connection: Any, tries: int) -> list[float]:
     listener = psycopg.connect(url, autocommit=True)
     listener.execute("listen bench")
     claimer = psycopg.connect(url, autocommit=True)
-    claim = work.claim(SCHEMA, "bare", ["bare"], 100, None)
+    # The same claim as the worker's: of all the types that the application knows.
+    claim = work.claim(SCHEMA, "bare", [*app.job_types, "bare"], 100, None)
     times = []
     for _ in range(tries):
         time.sleep(0.02)
