@@ -1,27 +1,15 @@
-"""What a worker is protected by, one guard after the other: each of these goes red when its guard is removed."""
+"""Guards of a worker in the database: each of these goes red when its guard is removed."""
 
-import asyncio
 import time
 from datetime import timedelta
 from typing import Any
 
-import psutil
 import pytest
 from psycopg import Connection
 
 from tests.conftest import Connect
-from tests.test_worker import run, until
-from tests.test_worker_outages import Proxy
-from tests.waiting import until_blocked
-from treadle import Job, JobFailed, JobQueue, Treadle, events
+from treadle import JobQueue, Treadle
 from treadle.app import ends
-from treadle.db import work
-from treadle.db.line import DatabaseAway, Line
-from treadle.db.query import Query
-from treadle.words.outcome import Interrupt
-from treadle.worker import Worker
-from treadle.worker.board import Board, now
-from treadle.worker.keeper import Keeper
 
 NOW = "(extract(epoch from clock_timestamp()) * 1000000)::bigint"
 
@@ -134,6 +122,7 @@ def test_a_lost_worker_keeps_its_row_while_a_job_of_it_is_locked(queue: JobQueue
     queue.enqueue("a")
     connection.execute("select claim_jobs('gone', '{a}')")
     late.execute("select from jobs for update")
+    connection.execute("set lock_timeout = '5s'")  # it waits for nobody
     connection.execute("select recover_worker('gone', 'gone', '{}', p_keep => false)")
     late.rollback()
     assert recovered(connection) == 1
@@ -239,6 +228,18 @@ def test_who_has_to_be_sure_looks_below_the_floors(queue: JobQueue, connection: 
     assert one(connection, "select rest('{a}', null, true)") <= 0
 
 
+def test_what_cannot_be_claimed_keeps_nobody_from_resting(queue: JobQueue, connection: Connection[Any]) -> None:
+    """Behind its key, or without an attempt left."""
+    for _ in range(2):
+        queue.enqueue("a", key="one")
+    queue.claim(["a"])
+    queue.enqueue("b")
+    connection.execute("update jobs set attempts = max_attempts where job_type = 'b'")
+    assert one(connection, "select rest('{a, b}')") is None
+    queue.enqueue("a")
+    assert one(connection, "select rest('{a, b}')") <= 0
+
+
 def test_ends_are_told_only_while_somebody_waits(queue: JobQueue, connect: Connect) -> None:
     ear, connection = Ear(connect, "ends"), connect()
     ids = queue.enqueue_many("a", [{}] * 300)
@@ -307,345 +308,3 @@ def test_who_waits_for_long_goes_on_being_told(
     queue.complete(*queue.claim(["a"]))
     waiting.result(10)
     app.close()
-
-
-# A worker inside a program
-
-
-@pytest.fixture
-def parked(app: Treadle) -> tuple[Any, list[int], asyncio.Event]:
-    """A job that runs until it is let go; which of them began; and what lets them go."""
-    began: list[int] = []
-    go = asyncio.Event()
-
-    @app.job(max_attempts=1)
-    async def park(n: int) -> int:
-        began.append(n)
-        await go.wait()
-        return n
-
-    return park, began, go
-
-
-Parked = tuple[Any, list[int], asyncio.Event]
-
-
-@pytest.mark.parametrize(("prefetch", "held"), [(0, 2), (3, 5), (None, 2)])
-def test_no_more_is_held_than_was_asked_for(
-    app: Treadle, connection: Connection[Any], parked: Parked, prefetch: int | None, held: int
-) -> None:
-    """Of long jobs none is held ready by itself: another worker could begin it meanwhile."""
-    park, began, go = parked
-
-    async def body(worker: Worker) -> None:
-        handles = await park.aenqueue_many({"n": n} for n in range(8))
-        await until(lambda: len(began) == 2)
-        await until(lambda: not worker._claims._turn.locked())
-        assert one(connection, "select count(*) from jobs where worker_id is not null") == held
-        assert len(began) == 2
-        go.set()
-        assert [await handle.aresult(10) for handle in handles] == list(range(8))
-
-    run(app, body, concurrency=2, prefetch=prefetch, grace=0)
-
-
-def test_what_was_not_begun_is_given_back_at_the_fence(
-    app: Treadle, connection: Connection[Any], parked: Parked
-) -> None:
-    fenced: list[events.Event] = []
-    app.on(events.WorkerFenced)(fenced.append)
-    park, began, _ = parked
-
-    async def body(worker: Worker) -> None:
-        await park.aenqueue_many({"n": n} for n in range(3))
-        await until(lambda: one(connection, "select count(*) from jobs where worker_id is not null") == 3)
-        keeper = psutil.Process(worker.keeper_pid)
-        keeper.suspend()
-        try:
-            await until(lambda: fenced)
-            await until(
-                lambda: one(connection, "select count(*) from jobs where status = 'pending' and attempts = 0") == 3
-            )
-            assert began == [0]
-        finally:
-            keeper.resume()
-
-    run(app, body, lease="1s", concurrency=1, prefetch=2, grace=0)
-
-
-def test_what_was_not_begun_is_given_back_at_the_end(app: Treadle, connection: Connection[Any], parked: Parked) -> None:
-    park, began, go = parked
-
-    async def body() -> None:
-        worker = app.worker(concurrency=1, prefetch=2)
-        await worker.start()
-        await park.aenqueue_many({"n": n} for n in range(3))
-        await until(lambda: one(connection, "select count(*) from jobs where worker_id is not null") == 3)
-        stopping = asyncio.create_task(worker.stop())
-        await until(lambda: one(connection, "select count(*) from jobs where status = 'pending' and attempts = 0") == 2)
-        go.set()
-        await stopping
-        await app.aclose()
-
-    asyncio.run(body())
-    assert began == [0]
-
-
-def test_a_claim_that_arrives_while_the_worker_stops_is_given_back(
-    app: Treadle, connection: Connection[Any], parked: Parked
-) -> None:
-    park, began, _ = parked
-
-    async def body(worker: Worker) -> None:
-        await park.aenqueue(n=1)
-        claims = await worker._claims.run(work.claim("treadle", worker.worker_id, ["park"], 1, None))
-        worker._stopping = True
-        worker._intakes[0].take(claims)
-        await until(lambda: one(connection, "select status from jobs") == "pending")
-
-    run(app, body, queues=["another"], grace=0)
-    assert began == []
-
-
-@pytest.mark.parametrize("place", ["loop", "thread"])
-def test_a_job_that_is_stopped_before_its_first_step_does_not_take_it(
-    app: Treadle, connection: Connection[Any], place: str
-) -> None:
-    began: list[str] = []
-
-    @app.job
-    async def on_the_loop() -> None:
-        began.append("loop")
-
-    @app.job
-    def on_a_thread() -> None:
-        began.append("thread")
-
-    async def body(worker: Worker) -> None:
-        job = on_the_loop if place == "loop" else on_a_thread
-        await job.aenqueue()
-        claims = await worker._claims.run(work.claim("treadle", worker.worker_id, [job.name], 1, None))
-        worker._intakes[0].take(claims)
-        worker.bench.interrupt_all(Interrupt.SHUTDOWN)
-        await until(lambda: len(worker.bench) == 0)
-        await until(lambda: one(connection, "select status from jobs") == "pending")
-        assert one(connection, "select attempts from jobs") == 0
-
-    run(app, body, queues=["another"])
-    assert began == []
-
-
-def test_a_handler_that_tidies_up_is_not_stopped_again(app: Treadle) -> None:
-    begun, go = asyncio.Event(), asyncio.Event()
-    tidied: list[bool] = []
-
-    @app.job
-    async def tidy() -> None:
-        try:
-            begun.set()
-            await asyncio.sleep(30)
-        finally:
-            begun.clear()
-            await go.wait()
-            tidied.append(True)
-
-    async def body(worker: Worker) -> None:
-        handle = await tidy.aenqueue()
-        await begun.wait()
-        worker.bench.interrupt(handle.id, Interrupt.CANCELLED)
-        await until(lambda: not begun.is_set())
-        worker.bench.interrupt(handle.id, Interrupt.LEASE_LOST)
-        await asyncio.sleep(0)
-        go.set()
-        await until(lambda: len(worker.bench) == 0)
-
-    run(app, body)
-    assert tidied == [True]
-
-
-def test_a_suspect_that_no_other_process_can_find_runs_where_it_belongs(
-    app: Treadle, connection: Connection[Any]
-) -> None:
-    @app.job(max_attempts=1)
-    async def local() -> int:
-        return 3
-
-    handle = local.enqueue()
-    connection.execute("update jobs set crashes = 1")
-
-    async def body(worker: Worker) -> None:
-        assert await handle.aresult(10) == 3
-
-    run(app, body)
-
-
-def test_after_an_outage_nobody_is_given_up_at_once(app: Treadle, queue: JobQueue, connection: Connection[Any]) -> None:
-    """Those who live have to be able to say so first."""
-
-    @app.job
-    async def hello() -> None: ...
-
-    async def body(worker: Worker) -> None:
-        worker._away(DatabaseAway("for a while"))
-        lose_worker(connection)
-        connection.execute("update workers set seen_at = clock_timestamp() where worker_id <> 'gone'")
-        queue.enqueue("a")
-        connection.execute("select claim_jobs('gone', '{a}')")
-        await worker._recover()
-        assert one(connection, "select status from jobs") == "claimed"
-        worker._healthy_since -= 61
-        await worker._recover()
-        assert one(connection, "select status from jobs") == "pending"
-
-    run(app, body, lease="60s")
-
-
-def test_an_outcome_that_cannot_be_stored_fails_its_job_alone(app: Treadle, connection: Connection[Any]) -> None:
-    go = asyncio.Event()
-    began: list[int] = []
-
-    @app.job
-    async def returns(n: int) -> int:
-        began.append(n)
-        await go.wait()
-        return n
-
-    async def body(worker: Worker) -> None:
-        handles = [await returns.aenqueue(n=n) for n in range(12, 15)]
-        await until(lambda: len(began) == 3)
-        go.set()  # they end together, and are written together
-        assert await handles[0].aresult(10) == 12
-        with pytest.raises(JobFailed, match=r"the outcome \(completed\) could not be stored: CheckViolation"):
-            await handles[1].aresult(10)
-        assert await handles[2].aresult(10) == 14
-
-    connection.execute("alter table jobs add constraint no_luck check (result is distinct from '13')")
-    try:
-        run(app, body)
-    finally:
-        connection.execute("alter table jobs drop constraint no_luck")
-
-
-def test_progress_that_could_not_be_told_is_told_again(app: Treadle, connection: Connection[Any]) -> None:
-    begun, go = asyncio.Event(), asyncio.Event()
-
-    @app.job
-    async def tells(job: Job) -> None:
-        job.progress(40, "halfway")
-        begun.set()
-        await go.wait()
-
-    async def body(worker: Worker) -> None:
-        signature = "(varchar, uuid[], bigint[], float8[], int[], varchar[])"
-        connection.execute(f"alter function start_jobs{signature} rename to start_jobs_away".encode())
-        try:
-            handle = await tells.aenqueue()
-            await begun.wait()
-            with pytest.raises(DatabaseAway):
-                await worker.bench.report(worker._outcomes)
-        finally:
-            connection.execute(f"alter function start_jobs_away{signature} rename to start_jobs".encode())
-        await until(lambda: one(connection, "select progress from jobs") == 40)
-        assert (await handle.aprogress()).stage == "halfway"
-        go.set()
-
-    run(app, body)
-
-
-def test_a_job_that_somebody_else_has_locked_is_not_asked_for_all_the_time(
-    app: Treadle, connect: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real, statements = Line.run, 0
-
-    async def counted(line: Line, query: Query[Any]) -> Any:
-        nonlocal statements
-        statements += 1
-        return await real(line, query)
-
-    monkeypatch.setattr(Line, "run", counted)
-
-    @app.job
-    async def hello() -> str:
-        return "hello"
-
-    handle = hello.enqueue()
-    holder = connect(autocommit=False)
-    holder.execute("select from jobs for update")
-
-    async def body(worker: Worker) -> None:
-        await asyncio.sleep(0.5)
-        assert statements < 60
-        holder.rollback()
-        assert await handle.aresult(10) == "hello"
-
-    run(app, body)
-
-
-# The lease
-
-
-def test_a_lease_counts_from_before_it_was_asked_for(url: str, connect: Connect) -> None:
-    connection, holder = connect(), connect(autocommit=False)
-    connection.execute("select register_worker('me', '1 minute', '{a}')")
-    holder.execute("select from workers for update")
-
-    async def body() -> None:
-        keeper, board = Keeper(url, "treadle", timedelta(minutes=1), 3), Board.make(1)
-        keeper.wards["me"] = board
-        renewing = asyncio.create_task(keeper.renew())
-        await asyncio.to_thread(until_blocked, connection)
-        asked = now()
-        holder.rollback()
-        await until(lambda: board.renewed_at)
-        assert board.renewed_at < asked
-        renewing.cancel()
-        await asyncio.gather(renewing, return_exceptions=True)
-        await keeper.close()
-        board.close()
-
-    asyncio.run(body())
-
-
-def test_a_keeper_that_dies_is_replaced(app: Treadle) -> None:
-    fenced: list[events.Event] = []
-    app.on(events.WorkerFenced)(fenced.append)
-
-    @app.job
-    async def hello() -> str:
-        return "hello"
-
-    async def body(worker: Worker) -> None:
-        first = worker.keeper_pid
-        psutil.Process(first).kill()
-        killed = now()
-        await until(lambda: worker._board.renewed_at > killed)
-        assert worker.keeper_pid != first
-        assert not fenced
-        assert await (await hello.aenqueue()).aresult(10) == "hello"
-
-    run(app, body, lease="5s")
-
-
-def test_a_keeper_whose_connection_falls_silent_renews_the_lease_in_time(url: str) -> None:
-    if "host=/" not in url:
-        pytest.skip("needs the embedded server's socket")
-    proxy = Proxy(url)
-    app = Treadle(proxy.url)
-    fenced: list[events.Event] = []
-    app.on(events.WorkerFenced)(fenced.append)
-
-    @app.job
-    async def hello() -> None: ...
-
-    async def body(worker: Worker) -> None:
-        first = worker._board.renewed_at
-        await until(lambda: worker._board.renewed_at > first)
-        proxy.go_silent()
-        silent = now()
-        await until(lambda: worker._board.renewed_at > silent)
-        assert not fenced
-
-    try:
-        run(app, body, lease="5s", listen=False, poll="60s")
-    finally:
-        proxy.close()

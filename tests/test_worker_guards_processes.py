@@ -14,12 +14,12 @@ import psutil
 import pytest
 from psycopg import Connection
 
-from tests.handlers import apart, block_the_loop, note
+from tests.handlers import apart, block_the_loop, chatter, note
 from tests.handlers import app as handlers
 from tests.test_worker import run
 from tests.test_worker_processes import QUICK, here
 from tests.workers import ROOT, Ledger, until, working
-from treadle import Job, JobQueue, Treadle
+from treadle import Job, JobFailed, JobQueue, Treadle
 from treadle.worker import Worker, children, supervisor
 from treadle.worker.options import WorkerOptions
 
@@ -40,7 +40,26 @@ def leave_when_stopped(job: Job) -> None:
     note("start", job)
     while not job.cancelled:
         time.sleep(0.01)
+    note("stopped", job)
     os._exit(17)
+
+
+@more.job(max_attempts=1, process=True, timeout=0.2)
+def tidy_up(job: Job, seconds: float) -> str:
+    while seconds and not job.cancelled:
+        time.sleep(0.01)
+    time.sleep(seconds)
+    return "tidy"
+
+
+@more.job(max_attempts=1)
+def suspect(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+@more.job(max_attempts=1, process=True, deadline=1)
+def swift(job: Job) -> None:
+    note("start", job)
 
 
 MORE = "tests.test_worker_guards_processes:more"
@@ -51,6 +70,12 @@ def alive(pid: int) -> bool:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+def warm_up(queue: JobQueue, job_type: str, **data: object) -> None:
+    """Let the only child start, so that the next job begins at once."""
+    first = queue.enqueue(job_type, data, max_attempts=1)
+    until(lambda: queue.get(first).status == "completed")
 
 
 def state(queue: JobQueue, job_id: Any) -> tuple[str, int, int]:
@@ -134,26 +159,29 @@ def test_a_child_that_ends_because_it_was_stopped_has_not_crashed(
         worker.terminate()
         assert worker.ended() == 0
     assert state(queue, job_id) == ("pending", 0, 0)
+    assert ledger.entries()[-1]["what"] == "stopped", "it was asked before it was killed"
 
 
 def test_a_child_past_its_deadline_is_killed_although_its_worker_is_blocked(
     url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
 ) -> None:
-    with working(url, tmp_path, *QUICK):
+    with working(url, tmp_path, *QUICK, "--children", "1"):
+        warm_up(queue, "apart", seconds=0)
         late = queue.enqueue("chatter", max_attempts=1)
-        child = until(ledger.starts)[0]["pid"]
+        child = until(lambda: ledger.starts(str(late)))[0]["pid"]
         blocker = queue.enqueue("block_the_interpreter", {"seconds": 6}, max_attempts=1)
         until(lambda: ledger.starts(str(blocker)))
         until(lambda: not alive(child))
-        assert len(ledger.entries()) == 2, "the worker was to be blocked"
+        assert ledger.entries()[-1]["what"] == "start", "the worker was to be blocked"
         until(lambda: queue.get(late).status.finished)
         assert state(queue, late) == ("failed", 1, 0)
         assert "deadline" in (queue.get(late).last_error or "")
 
 
 def test_a_child_past_its_deadline_is_gone(url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue) -> None:
-    late = queue.enqueue("chatter", max_attempts=1)
     with working(url, tmp_path, *QUICK, "--children", "1") as worker:
+        warm_up(queue, "apart", seconds=0)
+        late = queue.enqueue("chatter", max_attempts=1)
         until(lambda: queue.get(late).status.finished)
         until(lambda: not alive(ledger.starts()[0]["pid"]))
         after = queue.enqueue("apart", {"seconds": 0}, max_attempts=1)
@@ -202,6 +230,26 @@ def test_a_job_that_is_cancelled_while_it_waits_for_a_child_does_not_begin(
     assert ledger.starts(str(waiting)) == []
 
 
+@pytest.mark.parametrize("seconds", [4, 60])
+def test_a_job_that_waits_for_a_child_is_not_running(
+    url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger, queue: JobQueue, seconds: int
+) -> None:
+    """Neither is it past its deadline, nor suspected when the worker dies. A suspect occupies the only child."""
+    queue.enqueue("suspect", {"seconds": seconds}, priority=200)
+    connection.execute("update jobs set crashes = 1")
+    waiting = queue.enqueue("swift", max_attempts=1)
+    with working(url, tmp_path, *QUICK, "--children", "1", app=MORE) as worker:
+        if seconds == 60:
+            until(lambda: queue.get(waiting).status == "running")
+            until(worker.worker_process).kill()
+            worker.started(2)
+        else:
+            until(lambda: queue.get(waiting).status.finished)
+            assert queue.get(waiting).status == "completed"
+            assert worker.log.read_text().count("worker started") == 1
+    assert queue.get(waiting).crashes == 0
+
+
 def test_the_children_of_a_killed_program_end(url: str, ledger: Ledger) -> None:
     program = """
         import asyncio
@@ -245,3 +293,33 @@ def test_a_job_for_which_there_is_no_process_comes_back_unharmed(
         assert (row.attempts, row.crashes) == (1, 0)
 
     run(handlers, body)
+
+
+def test_a_child_in_a_program_is_killed_at_its_deadline(ledger: Ledger) -> None:
+    """Where no supervisor does it."""
+
+    async def body(worker: Worker) -> None:
+        await (await apart.aenqueue(seconds=0)).aresult(15)
+        with pytest.raises(JobFailed, match="still ran at its deadline"):
+            await (await chatter.aenqueue()).aresult(15)
+
+    run(handlers, body, children=1)
+    assert not alive(ledger.starts()[0]["pid"])
+
+
+def test_a_child_that_does_not_stop_when_asked_is_killed(ledger: Ledger) -> None:
+    async def body(worker: Worker) -> None:
+        deaf = await apart.aenqueue(seconds=60)
+        await asyncio.to_thread(until, ledger.starts)
+        await deaf.acancel()
+        assert await (await apart.aenqueue(seconds=0)).aresult(15) == 1
+
+    run(handlers, body, children=1, grace=0)
+
+
+def test_a_child_that_is_out_of_time_may_tidy_up_until_its_deadline(url: str, tmp_path: Path, queue: JobQueue) -> None:
+    with working(url, tmp_path, *QUICK, "--children", "1", app=MORE):
+        warm_up(queue, "tidy_up", seconds=0)
+        job_id = queue.enqueue("tidy_up", {"seconds": 1.5}, max_attempts=1)
+        until(lambda: queue.get(job_id).status.finished)
+    assert queue.get(job_id).result == "tidy"

@@ -357,6 +357,47 @@ def test_the_lease_of_a_killed_program_ends_although_a_helper_of_it_lives(
                 each.kill()
 
 
+def test_a_job_in_a_child_of_a_killed_program_is_not_suspected(
+    url: str, connection: Connection[Any], tmp_path: Path
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        textwrap.dedent(
+            """
+            import asyncio, time
+            from treadle import Treadle
+
+            app = Treadle()
+
+            @app.job(process=True)
+            def long() -> None:
+                time.sleep(600)
+
+            @app.job
+            async def beside() -> None:
+                await asyncio.sleep(600)
+
+            async def main() -> None:
+                async with app.worker(lease="1s"):
+                    await asyncio.sleep(600)
+
+            if __name__ == "__main__":
+                long.enqueue()
+                beside.enqueue()
+                asyncio.run(main())
+            """
+        )
+    )
+    environment = os.environ | {"TREADLE_DATABASE_URL": url}
+    with subprocess.Popen([sys.executable, str(program)], env=environment) as running:
+        until_seen(lambda: count(connection, "status = 'running'") == 2)
+        time.sleep(1)  # until the child itself runs it
+        running.kill()
+        until_seen(lambda: count(connection, "status = 'pending'") == 2)
+    crashes = dict(connection.execute("select job_type, crashes from jobs").fetchall())
+    assert crashes == {"long": 0, "beside": 1}
+
+
 # In worker processes
 
 

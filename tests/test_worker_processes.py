@@ -163,13 +163,14 @@ def test_a_handler_that_ignores_its_deadline_is_killed(
     url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger, job: Any
 ) -> None:
     handle = job.enqueue(seconds=30)
-    with working(url, tmp_path, *QUICK, "--grace", "2s") as worker:
+    with working(url, tmp_path, *QUICK, "--grace", "10s") as worker:
+        neighbour = attentive.using(priority=150).enqueue(seconds=4)
         until(lambda: ledger.starts(str(handle.id)))
-        neighbour = attentive.enqueue(seconds=0.5)
         began = time.monotonic()
         with pytest.raises(JobFailed, match="deadline"):
             handle.result(20)
-        assert neighbour.result(20) in (1, 2)
+        # While the loop is not blocked, the others have time to finish before the process goes.
+        assert neighbour.result(20) in ((1,) if job is ignore_the_deadline else (1, 2))
         worker.started(2)  # the process had to go
         assert time.monotonic() - began < 15
     assert connection.execute("select crashes from jobs where id = %s", [neighbour.id]).fetchone() == (0,)

@@ -66,7 +66,9 @@ class Completer:
         await self._empty.wait()
 
     async def run(self) -> None:
-        self._waiting[:0] = self._writing  # if it failed in the middle
+        if self._writing:  # it failed in the middle
+            self._waiting[:0], self._writing = self._writing, []
+            self._came.set()
         while True:
             await self._came.wait()
             self._writing, self._waiting = self._waiting[:BATCH], self._waiting[BATCH:]

@@ -95,9 +95,9 @@ class Workbench:
             running.interrupt(reason)
 
     async def empty(self, seconds: float, cut_short: Callable[[], bool] = lambda: False) -> None:
-        """Until nothing runs any more, for that long at most."""
+        """Until nothing runs any more, but for what was given up, for that long at most."""
         end = time.monotonic() + seconds
-        while self._running and not cut_short() and time.monotonic() < end:
+        while any(not each.ended for each in self._running.values()) and not cut_short() and time.monotonic() < end:
             self._changed.clear()
             await within(self._changed.wait(), end - time.monotonic())
 
@@ -151,7 +151,7 @@ class Workbench:
         if not running.ended:
             self._completer.add(running.claim, outcome, running.started)
         ended()
-        if not self._running:
+        if all(each.ended for each in self._running.values()):
             self._changed.set()
 
     def _lose(self, running: Running) -> None:
@@ -167,6 +167,8 @@ class Workbench:
             running.timers.append(asyncio.get_running_loop().call_later(ASKED_SECONDS, self._overdue, running))
             return
         running.ended = True
+        # Dealt with: whoever looks after this process need not kill it, so the others have time to finish.
+        self._board.name_process(running.slot, 0, 0.0)
         self._completer.add(running.claim, overdue(running.function, running.job), running.started)
         self.overdue.set()
 

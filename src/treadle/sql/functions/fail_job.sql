@@ -36,7 +36,7 @@ begin
     end if;
 
     insert into treadle.errors (job_id, attempt, failed_at, worker_id, error, traceback)
-    values (p_id, v_attempt, v_now, p_worker_id, p_error, p_traceback);
+    values (p_id, v_attempt, v_now, p_worker_id, coalesce(p_error, 'no reason was given'), p_traceback);
     perform treadle.announce(array[p_id]);
     return true;
 end
