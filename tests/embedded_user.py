@@ -86,6 +86,8 @@ def obey(command: str, folder: Path) -> Answer:
 
 
 def main() -> None:
+    # Who starts the tests in the background of a shell starts them with this signal ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--user", type=int)

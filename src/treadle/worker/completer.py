@@ -50,7 +50,6 @@ class Completer:
         self._came = asyncio.Event()
         self._empty = asyncio.Event()
         self._empty.set()
-        self.written = 0
 
     def add(self, claim: Claim, outcome: Outcome, started: float) -> None:
         self._waiting.append((claim, outcome, started))
@@ -75,7 +74,6 @@ class Completer:
             if not self._waiting:
                 self._came.clear()
             await self._write(self._writing)
-            self.written += len(self._writing)
             self._writing = []
             if not self._waiting:
                 self._empty.set()
