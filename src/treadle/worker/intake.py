@@ -163,6 +163,7 @@ class Intake:
                 await self._rest(min(0.002 * 2 ** min(barren, 8), self._desk.look_every()))
 
     async def _claim(self, wanted: int) -> list[Claim]:
+        self.idle = False  # while it is under way: with drain, another intake must not take this one for done
         claims = await self._line.run(work.claim(self._schema, self._worker_id, self.types, wanted, self._queues))
         if claims:
             self.claimed_at = time.monotonic()
