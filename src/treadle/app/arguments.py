@@ -12,7 +12,7 @@ from pydantic_core import PydanticSerializationError
 from typing_extensions import TypeAliasType, TypedDict  # pydantic needs these before Python 3.12
 
 from treadle.app.job import Job
-from treadle.words.errors import InvalidJob, InvalidPayload
+from treadle.words.errors import InvalidJob, InvalidPayload, shown
 from treadle.words.payload import Json
 
 # NaN is refused later, with its path; it must not become null on the way.
@@ -76,14 +76,16 @@ class Arguments:
             ) from None
         return dumped
 
-    def load(self, text: str) -> dict[str, Any]:
-        """The arguments from a payload."""
+    def load(self, text: str, job: Job) -> dict[str, Any]:
+        """The arguments from a payload, and the job where it is asked for."""
         try:
             loaded: dict[str, Any] = self._adapter.validate_json(text)
             if self._others is not None:
                 loaded.update(self._others.validate_python(self._unnamed(loaded)))
         except ValidationError as error:
             raise _explained(error, _name(self._function)) from None
+        if self.job_parameter is not None:
+            loaded[self.job_parameter] = job
         return loaded
 
     def check_annotations(self) -> None:
@@ -165,11 +167,6 @@ def _explained(error: ValidationError, name: str) -> InvalidPayload:
     """The first thing that is wrong, in a sentence; the others by number."""
     first, *others = error.errors(include_url=False)
     where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"])
-    came = "" if first["type"] == "missing" else f", got {_shown(first['input'])}"
+    came = "" if first["type"] == "missing" else f", got {shown(first['input'])}"
     more = f" (and {len(others)} more)" if others else ""
     return InvalidPayload(f"{name}{where}", f"{first['msg']}{came}{more}", "see the function's signature")
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:60]}… ({len(text)} characters)"

@@ -9,9 +9,6 @@ from treadle.words.job import JobRow
 from treadle.words.payload import decode
 from treadle.words.status import Status
 
-# What a JobRow is read from. JSON as text: it is decoded row by row, so that a bad one fails alone.
-_COLUMNS = ", ".join(f"{name}::text" if name in ("data", "result") else name for name in JobRow._fields)
-
 
 class Claimed(NamedTuple):
     """What a claim brought: jobs, and those whose payload cannot be read, with the reason."""
@@ -21,8 +18,11 @@ class Claimed(NamedTuple):
 
 
 @cache
-def row_statement(name: str, schema: str) -> bytes:
-    return statement(name, schema).replace(b"/* columns */", _COLUMNS.encode())
+def row_statement(name: str, schema: str, shape: type[NamedTuple] = JobRow) -> bytes:
+    """A statement whose columns are the fields of a JobRow or a Claim."""
+    # JSON as text: it is decoded row by row, so that a bad one fails alone.
+    columns = ", ".join(f"{each}::text" if each in ("data", "result") else each for each in shape._fields)
+    return statement(name, schema).replace(b"/* columns */", columns.encode())
 
 
 # Where the payload and the result stand in a row, and the status, as JobRow has them.

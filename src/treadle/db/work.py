@@ -6,6 +6,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from treadle.db.query import Query, Rows, statement
+from treadle.db.rows import row_statement
 from treadle.words.claim import Claim
 from treadle.words.job import JobError
 from treadle.words.outcome import Outcome
@@ -46,12 +47,12 @@ def claim(
     schema: str, worker_id: str, job_types: Sequence[str], batch_size: int, queues: Sequence[str] | None
 ) -> Query[list[Claim]]:
     params = {"worker_id": worker_id, "job_types": job_types, "batch_size": batch_size, "queues": queues}
-    return Query(statement("claim_for_worker", schema), params, _claims)
+    return Query(row_statement("claim_jobs", schema, Claim), params, _claims)
 
 
 def held(schema: str, worker_id: str) -> Query[list[Claim]]:
     """All that this worker holds, by the database's books."""
-    return Query(statement("held_jobs", schema), {"worker_id": worker_id}, _claims)
+    return Query(row_statement("held_jobs", schema, Claim), {"worker_id": worker_id}, _claims)
 
 
 def complete(

@@ -111,3 +111,9 @@ class EmbeddedMissing(TreadleError):
 
 class EmbeddedFailed(TreadleError):
     """The embedded PostgreSQL could not be started."""
+
+
+def shown(value: object) -> str:
+    """A value in a message, not too long."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:60]}… ({len(text)} characters)"

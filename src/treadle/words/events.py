@@ -1,7 +1,10 @@
 """What happens in a worker, as values. Listeners and the log get them; nothing else is told about it."""
 
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 from uuid import UUID
+
+from treadle.words.claim import Claim
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +20,14 @@ class JobEvent(Event):
     attempt: int
     data: str | None = field(default=None, repr=False)
     """The payload as JSON text. The log leaves it out."""
+
+
+AboutJob = TypeVar("AboutJob", bound=JobEvent)
+
+
+def about(claim: Claim, worker_id: str, kind: type[AboutJob], **more: Any) -> AboutJob:
+    """An event of this kind about a claimed job."""
+    return kind(claim.id, claim.job_type, worker_id, claim.attempts, claim.data, **more)
 
 
 @dataclass(frozen=True, slots=True)

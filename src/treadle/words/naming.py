@@ -5,7 +5,7 @@ import re
 import socket
 from uuid import uuid4
 
-from treadle.words.errors import InvalidArgument
+from treadle.words.errors import InvalidArgument, shown
 
 SCHEMA = "treadle"
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}", re.ASCII)
@@ -24,10 +24,10 @@ def schema_name(name: str) -> str:
 def text_within(value: str, limit: int, name: str) -> str:
     """A text that fits its column."""
     if not isinstance(value, str) or not 1 <= len(value) <= limit:
-        raise InvalidArgument(f"{name} must be a text of 1 to {limit} characters, got {_shown(value)}")
+        raise InvalidArgument(f"{name} must be a text of 1 to {limit} characters, got {shown(value)}")
     if "\x00" in value or "\n" in value or not _is_unicode(value):
         raise InvalidArgument(
-            f"{name} must not contain NUL characters, line breaks or half surrogate pairs, got {_shown(value)}"
+            f"{name} must not contain NUL characters, line breaks or half surrogate pairs, got {shown(value)}"
         )
     return value
 
@@ -44,8 +44,3 @@ def _is_unicode(value: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _shown(value: object) -> str:
-    text = ascii(value)
-    return text if len(text) <= 80 else f"{text[:60]}… ({len(text)} characters)"

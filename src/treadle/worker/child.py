@@ -69,9 +69,7 @@ def _run(order: dict[str, Any], current: Current) -> Outcome:
     current.job = job
     current.send({"begun": True})
     try:
-        arguments = function.arguments.load(claim.data)
-        if function.arguments.job_parameter is not None:
-            arguments[function.arguments.job_parameter] = job
+        arguments = function.arguments.load(claim.data, job)
         if function.is_async:
             return returned(function, asyncio.run(_cancellable(function, arguments, current)))
         return returned(function, function.function(**arguments))

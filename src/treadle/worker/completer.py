@@ -89,7 +89,7 @@ class Completer:
         if len(done) + len(ended) < len(batch):
             for claim, outcome, _ in batch:
                 if outcome.ending is Ending.DROPPED:
-                    self._listeners.emit(self._event(events.LeaseWasLost, claim))
+                    self._listeners.emit(events.about(claim, self._worker_id, events.LeaseWasLost))
 
     async def _persist(
         self,
@@ -129,11 +129,11 @@ class Completer:
                 accepted |= {job_id for job_id, completed in found.items() if completed}
             for claim in lost:
                 if claim.id not in accepted:
-                    self._listeners.emit(self._event(events.LeaseWasLost, claim))
+                    self._listeners.emit(events.about(claim, self._worker_id, events.LeaseWasLost))
         if self._listeners.wants(events.JobCompleted):
             for claim, _, seconds in aged:
                 if claim.id in accepted:
-                    self._listeners.emit(self._event(events.JobCompleted, claim, seconds=seconds))
+                    self._listeners.emit(events.about(claim, self._worker_id, events.JobCompleted, seconds=seconds))
 
     async def _settle(self, batch: list[Ended], again: bool) -> None:
         now = time.monotonic()
@@ -144,7 +144,7 @@ class Completer:
             if status is not None:
                 self._listeners.emit(self._settled(claim, outcome, seconds, status))
             elif not again:
-                self._listeners.emit(self._event(events.LeaseWasLost, claim))
+                self._listeners.emit(events.about(claim, self._worker_id, events.LeaseWasLost))
 
     async def _last_resort(self, each: Ended, error: Exception) -> None:
         """Recording an outcome must never leave the job held for ever."""
@@ -157,18 +157,16 @@ class Completer:
             # Still held, and not known here any more: the worker takes it up again by and by.
             log.exception("the end of job %s could not be written", claim.id)
         else:
-            self._listeners.emit(self._event(events.JobFailed, claim, error=told))
+            self._listeners.emit(events.about(claim, self._worker_id, events.JobFailed, error=told))
 
     def _settled(self, claim: Claim, outcome: Outcome, seconds: float, status: Status) -> events.Event:
         error = outcome.error or ""
         if status is Status.CANCELLED:
-            return self._event(events.JobCancelled, claim, reason=error)
+            return events.about(claim, self._worker_id, events.JobCancelled, reason=error)
         if status is Status.FAILED:
-            return self._event(events.JobFailed, claim, error=error, seconds=seconds)
+            return events.about(claim, self._worker_id, events.JobFailed, error=error, seconds=seconds)
         if outcome.ending is Ending.RELEASED:
-            return self._event(events.JobReleased, claim, delay=outcome.delay)
-        return self._event(events.JobRetried, claim, error=error, delay=outcome.delay, seconds=seconds)
-
-    def _event(self, kind: Any, claim: Claim, **more: Any) -> events.Event:
-        event: events.Event = kind(claim.id, claim.job_type, self._worker_id, claim.attempts, claim.data, **more)
-        return event
+            return events.about(claim, self._worker_id, events.JobReleased, delay=outcome.delay)
+        return events.about(
+            claim, self._worker_id, events.JobRetried, error=error, delay=outcome.delay, seconds=seconds
+        )

@@ -41,9 +41,7 @@ class Executor:
         try:
             if running.apart:
                 return await self._in_child(running)
-            arguments = function.arguments.load(running.claim.data)
-            if function.arguments.job_parameter is not None:
-                arguments[function.arguments.job_parameter] = job
+            arguments = function.arguments.load(running.claim.data, job)
             call: Callable[[], Awaitable[Any]]
             if function.is_async:
                 call = partial(function.function, **arguments)

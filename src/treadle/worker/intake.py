@@ -10,13 +10,16 @@ look without being told.
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from treadle.db import work
 from treadle.db.line import DatabaseAway, Line, pause
 from treadle.words.claim import Claim
+
+if TYPE_CHECKING:
+    from treadle.worker.worker import Worker
 
 BATCH = 1000
 AHEAD_SECONDS = 0.1
@@ -25,43 +28,12 @@ MOST_AHEAD = 2000
 LOOK_AGAIN = (0.1, 0.025)
 
 
-class Desk(Protocol):
-    """What an intake needs of the worker around it."""
-
-    def may_start(self) -> bool: ...
-    def claimed(self, claims: Sequence[Claim]) -> None: ...
-    def start_job(self, claim: Claim, intake: "Intake") -> bool: ...
-    def release(self, claims: Sequence[Claim], delay: float | None = None) -> None: ...
-    def unknown(self) -> None: ...
-    def look_every(self) -> float: ...
-    def busy(self) -> bool: ...
-    def nothing_left(self, intake: "Intake", quiet: bool) -> None: ...
-
-
 class Intake:
-    def __init__(
-        self,
-        desk: Desk,
-        line: Line,
-        schema: str,
-        worker_id: str,
-        types: Sequence[str],
-        queues: Sequence[str] | None,
-        limit: int,
-        prefetch: int | None,
-        drain: bool,
-        away: Callable[[DatabaseAway | None], None],
-    ) -> None:
-        self._desk = desk
+    def __init__(self, worker: "Worker", line: Line, types: Sequence[str], limit: int) -> None:
+        self._worker = worker
         self._line = line
-        self._schema = schema
-        self._worker_id = worker_id
         self.types = list(types)
-        self._queues = queues
         self._limit = limit
-        self._prefetch = prefetch
-        self._drain = drain
-        self._away = away
         self.ready: deque[Claim] = deque()
         self.running = 0
         self.idle = False
@@ -86,19 +58,19 @@ class Intake:
 
     def fill(self) -> None:
         while self.ready and self.running < self._limit:
-            if self._desk.start_job(self.ready.popleft(), self):
+            if self._worker.start_job(self.ready.popleft(), self):
                 self.running += 1
 
     def take(self, claims: Sequence[Claim]) -> None:
         """These are held by this worker."""
         self.idle = False
-        if self._desk.may_start():
-            self._desk.claimed(claims)
+        if self._worker.may_start():
+            self._worker.claimed(claims)
             self.ready.extend(claims)
             self.fill()
         else:
             # They came while the worker stops, or while it cannot be sure that they are still its own.
-            self._desk.release(claims)
+            self._worker.release(claims)
 
     def give_up(self) -> list[Claim]:
         """What was claimed and not started."""
@@ -116,11 +88,12 @@ class Intake:
         return {claim.id for claim in self.ready}
 
     async def run(self) -> None:
+        schema, chosen = self._worker.schema, self._worker.settings
         failures = barren = 0
         look = False  # only look whether there is something: nobody said so
         again: list[float] = []  # when to look again after the bell
         while not self._stopped:
-            if not self._desk.may_start():
+            if not self._worker.may_start():
                 await asyncio.sleep(0.05)
                 continue
             wanted = self._wanted()
@@ -134,22 +107,22 @@ class Intake:
                 if claims and len(claims) == wanted:
                     failures = barren = 0
                     continue
-                quiet = self._drain and not self._desk.busy()
-                seconds = await self._line.run(work.rest(self._schema, self.types, self._queues, self._drain))
-                self._away(None)
+                quiet = chosen.drain and not self._worker.busy()
+                seconds = await self._line.run(work.rest(schema, self.types, chosen.queues, chosen.drain))
+                self._worker.away(None)
             except DatabaseAway as error:
                 if not look:
                     # The claim may have been carried out: somebody has to look what this worker holds.
-                    self._desk.unknown()
-                self._away(error)
+                    self._worker.unknown()
+                self._worker.away(error)
                 failures += 1
                 await asyncio.sleep(pause(failures))
                 continue
             failures = 0
             if seconds is None or seconds > 0:
                 barren = 0
-                self._desk.nothing_left(self, quiet)
-                every = again.pop() if again else self._desk.look_every()
+                self._worker.nothing_left(self, quiet)
+                every = again.pop() if again else self._worker.look_every()
                 due = seconds is not None and seconds < every
                 rung = await self._rest(seconds if due and seconds is not None else every)
                 look = not rung and not due
@@ -160,11 +133,14 @@ class Intake:
             else:
                 # There is something, but others hold it: do not turn in circles.
                 barren += 1
-                await self._rest(min(0.002 * 2 ** min(barren, 8), self._desk.look_every()))
+                await self._rest(min(0.002 * 2 ** min(barren, 8), self._worker.look_every()))
 
     async def _claim(self, wanted: int) -> list[Claim]:
         self.idle = False  # while it is under way: with drain, another intake must not take this one for done
-        claims = await self._line.run(work.claim(self._schema, self._worker_id, self.types, wanted, self._queues))
+        worker = self._worker
+        claims = await self._line.run(
+            work.claim(worker.schema, worker.worker_id, self.types, wanted, worker.settings.queues)
+        )
         if claims:
             self.claimed_at = time.monotonic()
             self.take(claims)
@@ -195,8 +171,9 @@ class Intake:
         return min(room, BATCH) if len(self.ready) <= ahead // 2 else 0
 
     def _ahead(self) -> int:
-        if self._prefetch is not None:
-            return self._prefetch
+        asked = self._worker.settings.prefetch
+        if asked is not None:
+            return asked
         now = time.monotonic()
         span = now - self._measured
         if span >= 0.02:

@@ -20,7 +20,7 @@ from uuid import UUID
 from treadle.db import work
 from treadle.db.line import DatabaseAway, Line
 from treadle.worker.board import Board, now
-from treadle.worker.options import Settings
+from treadle.worker.options import Settings, renew_every
 
 log = logging.getLogger("treadle")
 
@@ -38,7 +38,7 @@ class Keeper:
 
     async def renew(self) -> None:
         """Again and again. What fails is tried again soon: the workers count the time themselves."""
-        every = self._lease.total_seconds() / 3
+        every = renew_every(self._lease)
         while True:
             boards = dict(self.wards)
             began = now()

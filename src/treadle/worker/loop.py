@@ -36,3 +36,12 @@ async def unbroken(part: Callable[[], Awaitable[object]]) -> None:
             await asyncio.sleep(1)
         else:
             return
+
+
+async def within(what: Awaitable[object], seconds: float) -> bool:
+    """Whether it came within that time."""
+    try:
+        await asyncio.wait_for(what, max(0.0, seconds))
+    except TimeoutError:
+        return False
+    return True

@@ -51,11 +51,11 @@ class Settings:
     prefetch: int | None
     crash_limit: int
 
-    # The lease is renewed three times before it runs out. A worker that could not renew it stops its handlers some time
-    # before it does, and is killed if it has not stopped.
+    # A worker that could not renew its lease stops its handlers some time before it runs out, and is killed if it has
+    # not stopped.
     @property
     def renew_every(self) -> float:
-        return self.lease.total_seconds() / 3
+        return renew_every(self.lease)
 
     @property
     def fence_after(self) -> float:
@@ -64,6 +64,11 @@ class Settings:
     @property
     def kill_after(self) -> float:
         return self.lease.total_seconds() * 0.93
+
+
+def renew_every(lease: timedelta) -> float:
+    """Three times before it runs out."""
+    return lease.total_seconds() / 3
 
 
 def settings(known: Sequence[str], cores: int, **asked: Unpack[WorkerOptions]) -> Settings:

@@ -44,6 +44,7 @@ def main() -> None:
 async def _serve(order: dict[str, Any]) -> End:
     app = load_app(order["app"])
     board = Board(order["board"], order["slots"])
+    listening: list[asyncio.Task[None]] = []  # the loop alone would not keep it
 
     def ready(worker: Worker) -> None:
         told = {
@@ -54,8 +55,7 @@ async def _serve(order: dict[str, Any]) -> End:
         }
         with os.fdopen(order["pipe"], "w") as pipe:
             pipe.write(json.dumps(told) + "\n")
-        listening = asyncio.create_task(_listen(app.listeners.emit))
-        worker.beside.append(listening)
+        listening.append(asyncio.create_task(_listen(app.listeners.emit)))
 
     return await work(app, board, ready, **order["options"])
 

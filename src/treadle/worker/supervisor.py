@@ -23,7 +23,7 @@ from treadle.worker.keeper import Keeper
 from treadle.worker.options import WorkerOptions, settings
 from treadle.worker.process import MISTAKE
 from treadle.worker.run import End
-from treadle.worker.workbench import within
+from treadle.worker.loop import within
 from treadle.worker.worker import FLUSH_SECONDS, STOP_SECONDS
 
 log = logging.getLogger("treadle")

@@ -20,6 +20,7 @@ from treadle.worker.board import SOON, Board
 from treadle.worker.completer import Completer
 from treadle.worker.executor import Executor
 from treadle.worker.judge import overdue
+from treadle.worker.loop import within
 from treadle.worker.running import Running, deadline_of
 
 log = logging.getLogger("treadle")
@@ -78,9 +79,7 @@ class Workbench:
             running.timers.append(loop.call_later(policy.deadline, self._overdue, running))
         self._running[claim.id] = running
         if self._listeners.wants(events.JobStarted):
-            self._listeners.emit(
-                events.JobStarted(claim.id, claim.job_type, self._worker_id, claim.attempts, claim.data)
-            )
+            self._listeners.emit(events.about(claim, self._worker_id, events.JobStarted))
         # In a context of its own: this one may be that of the job that has just ended.
         running.task = loop.create_task(self._run(running, ended), context=self._context.copy())
         return True
@@ -171,12 +170,3 @@ class Workbench:
         self._board.name_process(running.slot, 0, 0.0)
         self._completer.add(running.claim, overdue(running.function, running.job), running.started)
         self.overdue.set()
-
-
-async def within(what: Any, seconds: float) -> bool:
-    """Whether it came within that time."""
-    try:
-        await asyncio.wait_for(what, max(0.0, seconds))
-    except TimeoutError:
-        return False
-    return True

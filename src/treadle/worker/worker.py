@@ -30,9 +30,9 @@ from treadle.worker.executor import Executor
 from treadle.worker.intake import Intake
 from treadle.worker.keeper import KeeperProcess
 from treadle.worker.log import forget_events, log_events
-from treadle.worker.loop import forever, unbroken
+from treadle.worker.loop import forever, unbroken, within
 from treadle.worker.options import Settings, WorkerOptions, settings
-from treadle.worker.workbench import Workbench, within
+from treadle.worker.workbench import Workbench
 
 TICK_SECONDS = 0.5
 REPORT_SECONDS = 0.25
@@ -53,7 +53,7 @@ class Worker:
         self.settings: Settings = settings(app.job_types, os.cpu_count() or 1, **options)
         self.worker_id = worker_name()
         self._app = app
-        self._schema = app.schema
+        self.schema = app.schema
         self._listeners = app.listeners
         # A board of somebody else: that one also renews the lease.
         self._board = board or Board.make(self.settings.concurrency + self.settings.children)
@@ -68,7 +68,6 @@ class Worker:
         self._look_at_holdings = asyncio.Event()
         self._drained = asyncio.Event()
         self.stuck = False
-        self.beside: list[asyncio.Task[Any]] = []
 
     # Beginning and end
 
@@ -78,10 +77,10 @@ class Worker:
             function.arguments.check_annotations()
         url = await asyncio.to_thread(lambda: self._app.database.url)
         log_events(self._listeners)
-        chosen, schema, name = self.settings, self._schema, f"treadle {self.worker_id}"
+        chosen, schema, name = self.settings, self.schema, f"treadle {self.worker_id}"
         self._claims, self._outcomes, self._upkeep = (Line(url, name) for _ in range(3))
         self._completer = Completer(
-            self._outcomes, schema, self.worker_id, self._listeners, chosen.crash_limit, self._away, self._written
+            self._outcomes, schema, self.worker_id, self._listeners, chosen.crash_limit, self.away, self._written
         )
         self._executor = Executor(self._app.middlewares, chosen.concurrency, chosen.children, self._board)
         self.bench = Workbench(
@@ -90,7 +89,7 @@ class Worker:
         self._listener = Listener(url, schema, "work", self._heard, name)
         self._intakes = list(self._make_intakes(functions))
         began = now()
-        await self._upkeep.persist(work.register(schema, self._introduction()), self._away)
+        await self._upkeep.persist(work.register(schema, self._introduction()), self.away)
         self._board.renewed_at = began
         if not self._supervised:
             self._keeper = KeeperProcess(self.worker_id, url, schema, self._board, chosen)
@@ -161,7 +160,7 @@ class Worker:
     def claimed(self, claims: Sequence[Claim]) -> None:
         if self._listeners.wants(events.JobClaimed):
             for claim in claims:
-                self._listeners.emit(self._event(events.JobClaimed, claim))
+                self._listeners.emit(events.about(claim, self.worker_id, events.JobClaimed))
 
     def start_job(self, claim: Claim, intake: Intake) -> bool:
         if self.bench.start(claim, intake.end):
@@ -211,11 +210,11 @@ class Worker:
             unbroken(self._completer.run),
             unbroken(self._mind_the_lease),
             unbroken(self._adopt_loop),
-            forever(self._tick, TICK_SECONDS, self._away),
-            forever(self._report, REPORT_SECONDS, self._away),
-            forever(self._watch, WATCH_SECONDS, self._away),
-            forever(self._recover, chosen.renew_every, self._away),
-            forever(self._prune, PRUNE_SECONDS, self._away),
+            forever(self._tick, TICK_SECONDS, self.away),
+            forever(self._report, REPORT_SECONDS, self.away),
+            forever(self._watch, WATCH_SECONDS, self.away),
+            forever(self._recover, chosen.renew_every, self.away),
+            forever(self._prune, PRUNE_SECONDS, self.away),
         ]
         if chosen.listen:
             services += [unbroken(self._listener.run), unbroken(self._probe_loop)]
@@ -224,15 +223,15 @@ class Worker:
     async def _tick(self) -> None:
         # Floors move only where jobs leave.
         if any(time.monotonic() - intake.claimed_at < 2 for intake in self._intakes):
-            await upkeep.move_floors(self._upkeep, self._schema)
+            await upkeep.move_floors(self._upkeep, self.schema)
 
     async def _recover(self) -> None:
         # After an outage everybody seems silent; wait until those who live have said so.
         if time.monotonic() - self._healthy_since > self.settings.lease.total_seconds():
-            await upkeep.recover_lost(self._upkeep, self._schema, self.settings.crash_limit, self._listeners)
+            await upkeep.recover_lost(self._upkeep, self.schema, self.settings.crash_limit, self._listeners)
 
     async def _prune(self) -> None:
-        await upkeep.prune(self._upkeep, self._schema, self._app.keep)
+        await upkeep.prune(self._upkeep, self.schema, self._app.keep)
 
     async def _report(self) -> None:
         await self.bench.report(self._outcomes)
@@ -279,7 +278,7 @@ class Worker:
     async def _strangers(self) -> list[Claim]:
         """What this worker holds by the database's books, and does not know."""
         known = self._known()
-        held = await self._claims.run(work.held(self._schema, self.worker_id))
+        held = await self._claims.run(work.held(self.schema, self.worker_id))
         known |= self._known()
         return [claim for claim in held if claim.id not in known]
 
@@ -289,9 +288,9 @@ class Worker:
             await self._listener.listening.wait()
             self._listener.hearing = False
             try:
-                await self._upkeep.run(work.notify_workers(self._schema, f"probe {self.worker_id}"))
+                await self._upkeep.run(work.notify_workers(self.schema, f"probe {self.worker_id}"))
             except DatabaseAway as error:
-                self._away(error)
+                self.away(error)
                 await asyncio.sleep(1)
                 continue
             await asyncio.sleep(2)
@@ -322,18 +321,7 @@ class Worker:
         together = [name for name in chosen.types if name not in apart]
         for types, limit in ((together, chosen.concurrency), (sorted(apart), chosen.children)):
             if types:
-                yield Intake(
-                    self,
-                    self._claims,
-                    self._schema,
-                    self.worker_id,
-                    types,
-                    chosen.queues,
-                    limit,
-                    chosen.prefetch,
-                    chosen.drain,
-                    self._away,
-                )
+                yield Intake(self, self._claims, types, limit)
 
     def _introduction(self) -> work.Worker:
         chosen = self.settings
@@ -354,7 +342,7 @@ class Worker:
     def _known(self) -> set[UUID]:
         return self.bench.known().union(self._completer.unwritten(), *(intake.known() for intake in self._intakes))
 
-    def _away(self, error: DatabaseAway | None) -> None:
+    def away(self, error: DatabaseAway | None) -> None:
         """Statements fail, or succeed again."""
         if error is not None:
             self._healthy_since = time.monotonic()
@@ -362,7 +350,3 @@ class Worker:
                 self._listeners.emit(events.DatabaseLost(self.worker_id, str(error)))
         elif (seconds := self._silence.mended()) is not None:
             self._listeners.emit(events.DatabaseBack(self.worker_id, seconds))
-
-    def _event(self, kind: Any, claim: Claim) -> events.Event:
-        event: events.Event = kind(claim.id, claim.job_type, self.worker_id, claim.attempts, claim.data)
-        return event

@@ -1,2 +1,2 @@
-select id, lease, job_type, data::text, attempts, max_attempts, crashes, queue, priority, key, created_at
+select /* columns */
 from treadle.held_jobs(%(worker_id)s)
