@@ -28,7 +28,6 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();
-    v_fresh boolean;
     v_level record;
     v_wanted int := p_batch_size;
     v_room int;
@@ -47,13 +46,6 @@ begin
             using errcode = 'invalid_parameter_value';
     end if;
 
-    -- A tick looked for late commits below the floor just now; if none did, look there ourselves, so that they are found
-    -- within a second by whoever claims five times in it. (A tick from the future was made before the clock was set
-    -- back.)
-    select abs(clock.last_value - extract(epoch from v_now) * 1000000) < 800000
-    into v_fresh
-    from treadle.tick_clock as clock;
-
     for v_level in
         select
             lane.priority,
@@ -61,17 +53,7 @@ begin
             array_agg(lane.job_type) as job_types,
             array_agg(lane.start) as starts,
             count(*) as lanes
-        from (
-            select
-                lane.priority,
-                lane.queue,
-                lane.job_type,
-                max(case when v_fresh then lane.floor else lane.settled end) as start
-            from treadle.lanes as lane
-            where lane.job_type = any (p_job_types)
-              and (p_queues is null or lane.queue = any (p_queues))
-            group by lane.priority, lane.queue, lane.job_type
-        ) as lane
+        from treadle.wanted_lanes(p_job_types, p_queues) as lane
         group by lane.priority
         order by lane.priority desc
     loop

@@ -16,7 +16,6 @@ set jit = off
 set plan_cache_mode = force_generic_plan
 as $$
 declare
-    v_fresh boolean;
     v_next timestamptz;
 begin
     -- Only if it was rung since: an idle worker writes nothing.
@@ -25,23 +24,9 @@ begin
     end if;
 
     -- Who has to be sure that nothing is left looks below the floors, too: a late commit may lie there for a moment.
-    select not p_sure and abs(clock.last_value - extract(epoch from clock_timestamp()) * 1000000) < 800000
-    into v_fresh
-    from treadle.tick_clock as clock;
-
     select min(head.run_at)
     into v_next
-    from (
-        select
-            lane.queue,
-            lane.job_type,
-            lane.priority,
-            max(case when v_fresh then lane.floor else lane.settled end) as start
-        from treadle.lanes as lane
-        where lane.job_type = any (p_job_types)
-          and (p_queues is null or lane.queue = any (p_queues))
-        group by lane.queue, lane.job_type, lane.priority
-    ) as lane
+    from treadle.wanted_lanes(p_job_types, p_queues, p_sure) as lane
     cross join lateral (
         select job.run_at
         from treadle.jobs as job
