@@ -48,14 +48,7 @@ begin
                     or told.outcome = 'crashed' and job.crashes + 1 < p_crash_limit
                     then 'pending'
                 else 'failed'
-            end,
-            finished_at = case
-                when told.outcome = 'released'
-                    or told.outcome = 'retry' and job.attempts < job.max_attempts
-                    or told.outcome = 'crashed' and job.crashes + 1 < p_crash_limit
-                    then null
-                else v_now
-            end,
+            end, -- those that end are stamped by stamp_finish
             run_at = case
                 when told.delay is not null then v_now + told.delay * interval '1 second'
                 when told.outcome = 'retry' then v_now + treadle.retry_delay(job.attempts)
