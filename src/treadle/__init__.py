@@ -1,6 +1,6 @@
 """Treadle: a job queue for Python on PostgreSQL alone."""
 
-from treadle.app import Handle, Job, Progress, Treadle, current_job
+from treadle.app import Handle, Job, Treadle, current_job
 from treadle.db.migrations import migrate
 from treadle.queue import JobQueue
 from treadle.words import events as events
@@ -18,6 +18,7 @@ from treadle.words.errors import (
     JobNotFound,
     LeaseLost,
     SchemaError,
+    StepsChanged,
     TreadleError,
     UndecodableJob,
     UnknownJobType,
@@ -25,6 +26,8 @@ from treadle.words.errors import (
 )
 from treadle.words.job import JobError, JobPage, JobRow
 from treadle.words.priority import Priority
+from treadle.words.progress import Progress
+from treadle.words.record import LogLine, RecordedEvent
 from treadle.words.status import Status
 from treadle.words.verdicts import Cancel, Retry, Snooze
 
@@ -48,12 +51,15 @@ __all__ = [
     "JobQueue",
     "JobRow",
     "LeaseLost",
+    "LogLine",
     "Priority",
     "Progress",
+    "RecordedEvent",
     "Retry",
     "SchemaError",
     "Snooze",
     "Status",
+    "StepsChanged",
     "Treadle",
     "TreadleError",
     "UndecodableJob",

@@ -15,6 +15,7 @@ from treadle.db.jobs import EnqueueOptions
 from treadle.db.query import Query
 from treadle.words.backoff import Backoff
 from treadle.words.errors import InvalidArgument, InvalidJob
+from treadle.words.payload import encode
 
 if TYPE_CHECKING:
     from treadle.app.treadle import Treadle
@@ -53,6 +54,8 @@ class Policy:
     give_up_on: tuple[type[BaseException], ...] = ()
     process: bool = False
     memory_limit: int | None = None
+    logs: bool = True
+    prints: bool = False
 
 
 class Enqueuer(Generic[P, R]):
@@ -158,6 +161,13 @@ class JobFunction(Enqueuer[P, R], Generic[P, R, Q, C]):
     def handle(self, job_id: UUID) -> Handle[R]:
         """The handle of a job of this type."""
         return Handle(self.app, job_id, self.arguments.result)
+
+    def encode_result(self, result: Any) -> str | None:
+        """What a handler returned, as JSON."""
+        if result is None:
+            return None
+        value = self.arguments.result.dump_python(result, mode="json", warnings="error")
+        return encode(value, self.app.payload_limit, "result")
 
     @property
     def importable(self) -> bool:

@@ -2,15 +2,19 @@
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from uuid import UUID
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
+from treadle.app.streams import Stream, job_events
+from treadle.db import telling
 from treadle.words.duration import Duration, duration
 from treadle.words.errors import JobCancelled, JobFailed, UndecodableJob
 from treadle.words.job import JobError, JobRow
+from treadle.words.progress import Progress
+from treadle.words.record import LogLine
 from treadle.words.status import Status
 
 if TYPE_CHECKING:
@@ -19,11 +23,6 @@ if TYPE_CHECKING:
 Result = TypeVar("Result", covariant=True)
 
 POLL_SECONDS = 0.2
-
-
-class Progress(NamedTuple):
-    percent: int
-    stage: str | None
 
 
 class Handle(Generic[Result]):
@@ -60,6 +59,18 @@ class Handle(Generic[Result]):
     async def aerrors(self) -> list[JobError]:
         return await self._app.queue.aerrors(self.id)
 
+    def events(self, after: int | str | None = None, *, follow: bool = True) -> Stream:
+        """What it tells and what becomes of it: from the beginning, or after the event of this number or cursor, and
+        then live until it has ended (unless `follow` is False). `for` and `async for` both work."""
+        return job_events(self._app, self.id, after, follow)
+
+    def logs(self, after: int = 0) -> list[LogLine]:
+        """What its handler logged, oldest first: the first lines and the last, if there were many."""
+        return self._app.database.run(telling.logs(self._app.schema, self.id, after))
+
+    async def alogs(self, after: int = 0) -> list[LogLine]:
+        return await self._app.database.arun(telling.logs(self._app.schema, self.id, after))
+
     def cancel(self, reason: str | None = None) -> None:
         """End it. A handler that runs is stopped."""
         self._app.queue.cancel(self.id, reason)
@@ -74,7 +85,7 @@ class Handle(Generic[Result]):
         """
         end = _moment(timeout)
         while True:
-            woken = self._app.ends.wait(self.id)
+            woken = self._app.watch.end(self.id)
             try:
                 row = self.job()
                 if row.status.finished:
@@ -84,12 +95,12 @@ class Handle(Generic[Result]):
                 if end is not None and time.monotonic() >= end:
                     raise self._late(timeout) from None
             finally:
-                self._app.ends.forget(self.id, woken)
+                self._app.watch.forget(self.id, woken)
 
     async def aresult(self, timeout: Duration | None = None) -> Result:
         end = _moment(timeout)
         while True:
-            woken = self._app.ends.wait(self.id)
+            woken = self._app.watch.end(self.id)
             try:
                 row = await self.ajob()
                 if row.status.finished:
@@ -100,7 +111,7 @@ class Handle(Generic[Result]):
                 if end is not None and time.monotonic() >= end:
                     raise self._late(timeout) from None
             finally:
-                self._app.ends.forget(self.id, woken)
+                self._app.watch.forget(self.id, woken)
 
     def _returned(self, row: JobRow) -> Result:
         if row.status == Status.FAILED:
@@ -133,4 +144,4 @@ def _moment(timeout: Duration | None) -> float | None:
 
 
 def _progress(row: JobRow) -> Progress:
-    return Progress(row.progress, row.current_stage)
+    return Progress(row.progress, row.current_stage, **(row.pace or {}))

@@ -5,11 +5,12 @@ import importlib
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar, overload
 
-from treadle.app.ends import Ends
 from treadle.app.function import Defaults, JobFunction, Policy
 from treadle.app.handle import Handle
 from treadle.app.job import Job
 from treadle.app.listeners import Kind, Listeners
+from treadle.app.streams import Stream, all_events
+from treadle.app.watch import Watch
 from treadle.db.database import Database, Source
 from treadle.db.jobs import AnyJob, check_options, job_id
 from treadle.queue import JobQueue
@@ -84,7 +85,7 @@ class Treadle:
         self.schema = self.database.schema
         self.payload_limit = payload_limit
         self.queue = JobQueue(self.database, schema=schema, payload_limit=payload_limit)
-        self.ends = Ends(self.database)
+        self.watch = Watch(self.database)
         self.listeners = Listeners()
         self.middlewares: list[Middleware] = []
         self.keep = _keep(keep or {})
@@ -119,13 +120,16 @@ class Treadle:
         give_up_on: Errors = ...,
         process: bool = ...,
         memory_limit: Size | None = ...,
+        logs: bool = ...,
+        prints: bool = ...,
     ) -> _Decorator: ...
     def job(self, function: Any = None, /, **asked: Any) -> Any:
         """Make a function a job. Its type is the function's name, or `name`; `aliases` are names it had before.
 
         `timeout` asks the handler to stop, `deadline` (ten seconds later if not given) kills it. `process=True` runs it
         in a child process, which can be killed alone, also when it uses more than `memory_limit`. Exceptions are
-        retried after `backoff`, or only those of `retry_on`, and never those of `give_up_on`.
+        retried after `backoff`, or only those of `retry_on`, and never those of `give_up_on`. What the handler logs is
+        kept with the job unless `logs` is False; what it prints, too, if `prints` is True.
         """
         registration = _registration(**asked)
         if function is not None:
@@ -148,6 +152,21 @@ class Treadle:
     def handle(self, job: AnyJob) -> Handle[Any]:
         """The handle of a job whose id is known."""
         return Handle(self, job_id(job))
+
+    def events(
+        self,
+        *,
+        types: Sequence[str] | None = None,
+        names: Sequence[str] | None = None,
+        after: str | None = None,
+        follow: bool = True,
+    ) -> Stream:
+        """What all jobs tell, of these types and of these names: for a bridge to elsewhere.
+
+        From the oldest that is kept, or after an event's `cursor`; then live, unless `follow` is False. None is left
+        out, and none comes twice, however late it is committed. `for` and `async for` both work.
+        """
+        return all_events(self, _texts(types, "types"), _texts(names, "names"), after, follow)
 
     # Around the work
 
@@ -182,11 +201,11 @@ class Treadle:
 
     def close(self) -> None:
         """Close the pool, if it is ours."""
-        self.ends.close()
+        self.watch.close()
         self.database.close()
 
     async def aclose(self) -> None:
-        await asyncio.to_thread(self.ends.close)
+        await asyncio.to_thread(self.watch.close)
         await self.database.aclose()
 
     def _register(self, function: Callable[..., Any], asked: _Registration) -> JobFunction[..., Any, ..., Any]:
@@ -222,6 +241,8 @@ def _registration(
     give_up_on: Errors = (),
     process: bool = False,
     memory_limit: Size | None = None,
+    logs: bool = True,
+    prints: bool = False,
 ) -> _Registration:
     if isinstance(aliases, str):
         raise InvalidArgument(f"aliases must be a list of texts, got {aliases!r}")
@@ -244,10 +265,18 @@ def _registration(
         give_up_on=_classes(give_up_on, "give_up_on"),
         process=process,
         memory_limit=None if memory_limit is None else size(memory_limit, "memory_limit"),
+        logs=bool(logs),
+        prints=bool(prints),
     )
     return _Registration(
         name, tuple(aliases), policy, {"priority": priority, "queue": queue, "max_attempts": max_attempts}
     )
+
+
+def _texts(given: Sequence[str] | None, name: str) -> list[str] | None:
+    if isinstance(given, str):
+        raise InvalidArgument(f"{name} must be a list of texts, got {given!r}")
+    return None if given is None else list(given)
 
 
 def _classes(given: Errors, name: str) -> tuple[type[BaseException], ...]:

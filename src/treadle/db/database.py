@@ -20,6 +20,7 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
 from treadle.db import work
 from treadle.db.borrowed import AsyncBorrowed, Borrowable, Borrowed, borrow
+from treadle.db.line import AWAY, REFUSED, pause
 from treadle.db.migrations import check_schema, connect, migrate
 from treadle.db.query import Query, Result
 from treadle.db.runner import arun, run
@@ -30,6 +31,13 @@ from treadle.words.naming import schema_name
 SyncSource: TypeAlias = Connection[Any] | ConnectionPool[Any]
 AsyncSource: TypeAlias = AsyncConnection[Any] | AsyncConnectionPool[Any]
 Source: TypeAlias = str | SyncSource | AsyncSource | Borrowable
+
+# A connection inside a transaction.
+Transaction: TypeAlias = Connection[Any]
+AsyncTransaction: TypeAlias = AsyncConnection[Any]
+
+# How long a broken connection is tried again.
+PATIENCE = 10.0
 
 # What can go wrong with a statement, for those who may not import the driver.
 DatabaseError = psycopg.Error
@@ -98,6 +106,44 @@ class Database:
             async with connection.transaction() if _needs_transaction(connection, queries) else nullcontext():
                 return [await arun(connection, query) for query in queries]
 
+    def persist(self, query: Query[Result]) -> Result:
+        """Run it, again if the connection breaks. Only for what may be carried out twice."""
+        failures, end = 0, time.monotonic() + PATIENCE
+        while True:
+            try:
+                return self.run(query)
+            except REFUSED:
+                raise
+            except AWAY:
+                failures += 1
+                if time.monotonic() > end:
+                    raise
+                time.sleep(pause(failures))
+
+    async def apersist(self, query: Query[Result]) -> Result:
+        failures, end = 0, time.monotonic() + PATIENCE
+        while True:
+            try:
+                return await self.arun(query)
+            except REFUSED:
+                raise
+            except AWAY:
+                failures += 1
+                if time.monotonic() > end:
+                    raise
+                await asyncio.sleep(pause(failures))
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """A connection with an open transaction: committed at the end, rolled back if something is raised."""
+        with self._connection() as connection, connection.transaction():
+            yield connection
+
+    @asynccontextmanager
+    async def atransaction(self) -> AsyncIterator[AsyncTransaction]:
+        async with self._aconnection() as connection, connection.transaction():
+            yield connection
+
     @property
     def url(self) -> str:
         """The URL, reached and checked: for those who keep connections of their own."""
@@ -106,18 +152,20 @@ class Database:
         return self._checked_url()
 
     @contextmanager
-    def listening(self, kind: str) -> Iterator[Callable[[float], Iterator[str]]]:
-        """Listen on a connection of its own; what it gives yields what is heard within that many seconds."""
+    def listening(self, *kinds: str) -> Iterator[Callable[[float], Iterator[tuple[str, str]]]]:
+        """Listen on a connection of its own. What it gives yields what is heard within that many seconds: of which
+        kind, and the message."""
         if not self.owned:
             yield _hear_nothing
             return
         with psycopg.connect(self.url, autocommit=True, prepare_threshold=None, connect_timeout=10) as connection:
-            channel = run(connection, work.channel(self.schema, kind))
-            connection.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
+            channels = {run(connection, work.channel(self.schema, kind)): kind for kind in kinds}
+            for channel in channels:
+                connection.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
 
-            def heard(seconds: float) -> Iterator[str]:
+            def heard(seconds: float) -> Iterator[tuple[str, str]]:
                 for notification in connection.notifies(timeout=seconds, stop_after=1):
-                    yield notification.payload
+                    yield channels[notification.channel], notification.payload
 
             yield heard
 
@@ -223,7 +271,7 @@ class Database:
             ) from error
 
 
-def _hear_nothing(seconds: float) -> Iterator[str]:
+def _hear_nothing(seconds: float) -> Iterator[tuple[str, str]]:
     time.sleep(min(seconds, 0.1))
     return iter(())
 

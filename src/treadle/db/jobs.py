@@ -14,7 +14,7 @@ from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument, JobNotFound, LeaseLost, WrongStatus
 from treadle.words.job import JobPage, JobRow
 from treadle.words.naming import text_within
-from treadle.words.payload import PAYLOAD_LIMIT, Json, clean_error, encode, encode_many
+from treadle.words.payload import EVENT_LIMIT, PAYLOAD_LIMIT, Json, clean_error, encode, encode_any, encode_many
 from treadle.words.priority import Priority
 from treadle.words.status import FINISHED, Status
 
@@ -126,6 +126,15 @@ def progress(schema: str, job: AnyJob, percent: int | None, stage: str | None) -
         "stage": None if stage is None else text_within(stage, 100, "stage"),
     }
     return Query(statement("report_progress", schema), params, _changed(job, "given progress"))
+
+
+def event(schema: str, job: AnyJob, name: str, data: dict[str, Json]) -> Query[None]:
+    params = {
+        **_fence(job),
+        "name": text_within(name, 100, "event"),
+        "data": encode_any(data, EVENT_LIMIT, name),
+    }
+    return Query(statement("record_event", schema), params, _changed(job, "given an event"))
 
 
 def complete(schema: str, job: AnyJob, result: Json, payload_limit: int) -> Query[None]:

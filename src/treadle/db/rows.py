@@ -9,6 +9,8 @@ from treadle.words.job import JobRow
 from treadle.words.payload import decode
 from treadle.words.status import Status
 
+_JSON = ("data", "result", "checkpoint", "pace")
+
 
 class Claimed(NamedTuple):
     """What a claim brought: jobs, and those whose payload cannot be read, with the reason."""
@@ -21,12 +23,12 @@ class Claimed(NamedTuple):
 def row_statement(name: str, schema: str, shape: type[NamedTuple] = JobRow) -> bytes:
     """A statement whose columns are the fields of a JobRow or a Claim."""
     # JSON as text: it is decoded row by row, so that a bad one fails alone.
-    columns = ", ".join(f"{each}::text" if each in ("data", "result") else each for each in shape._fields)
+    columns = ", ".join(f"{each}::text" if each in _JSON else each for each in shape._fields)
     return statement(name, schema).replace(b"/* columns */", columns.encode())
 
 
-# Where the payload and the result stand in a row, and the status, as JobRow has them.
-_STATUS, _DATA, _RESULT = (JobRow._fields.index(name) for name in ("status", "data", "result"))
+# Where the status and what is JSON stand in a row, as JobRow has them.
+_STATUS, _DATA, *_OTHERS = (JobRow._fields.index(name) for name in ("status", *_JSON))
 _STATUSES = {status.value: status for status in Status}
 
 
@@ -34,8 +36,9 @@ def read_row(row: tuple[Any, ...]) -> JobRow:
     values = list(row)
     values[_STATUS] = _STATUSES[row[_STATUS]]
     values[_DATA] = decode(row[_DATA])
-    if row[_RESULT] is not None:
-        values[_RESULT] = decode(row[_RESULT])
+    for place in _OTHERS:
+        if row[place] is not None:
+            values[place] = decode(row[place])
     return JobRow._make(values)
 
 
@@ -46,6 +49,8 @@ def read_claimed(rows: Rows) -> Claimed:
             claimed.jobs.append(read_row(row))
         except UndecodableJob as error:
             values = list(row)
-            values[_STATUS], values[_DATA], values[_RESULT] = Status.CLAIMED, None, None
+            values[_STATUS] = Status.CLAIMED
+            for place in (_DATA, *_OTHERS):
+                values[place] = None
             claimed.undecodable.append((JobRow._make(values), error))
     return claimed

@@ -29,6 +29,7 @@ class Report(NamedTuple):
     seconds: float
     progress: int | None
     stage: str | None
+    pace: str | None
 
 
 class Worker(NamedTuple):
@@ -98,6 +99,7 @@ def report(schema: str, worker_id: str, reports: Sequence[Report]) -> Query[set[
         "seconds": [each.seconds for each in reports],
         "progress": [each.progress for each in reports],
         "stages": [each.stage for each in reports],
+        "paces": [each.pace for each in reports],
     }
     return Query(statement("start_jobs", schema), params, lambda rows: {row[0] for row in rows})
 

@@ -151,6 +151,13 @@ class JobQueue:
     async def aprogress(self, job: AnyJob, percent: int | None = None, stage: str | None = None) -> None:
         await self._database.arun(jobs.progress(self._schema, job, percent, stage))
 
+    def event(self, job: AnyJob, name: str, /, **data: Json) -> None:
+        """Something happened: kept with the job, numbered, and told to whoever listens."""
+        self._database.run(jobs.event(self._schema, job, name, data))
+
+    async def aevent(self, job: AnyJob, name: str, /, **data: Json) -> None:
+        await self._database.arun(jobs.event(self._schema, job, name, data))
+
     def complete(self, job: AnyJob, result: Json = None) -> None:
         """The job is done."""
         self._database.run(jobs.complete(self._schema, job, result, self.payload_limit))

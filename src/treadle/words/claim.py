@@ -16,4 +16,5 @@ class Claim(NamedTuple):
     queue: str
     priority: int
     key: str | None
+    checkpoint: str | None
     created_at: datetime

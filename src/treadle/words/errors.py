@@ -87,6 +87,10 @@ class JobInterrupted(BaseException):
         self.reason = reason
 
 
+class StepsChanged(TreadleError):
+    """The steps of a job are not those of its earlier attempts."""
+
+
 class UndecodableJob(TreadleError):
     """The payload in the database cannot be read back into Python."""
 

@@ -36,6 +36,8 @@ class JobRow(NamedTuple):
     finished_at: datetime | None
     result: Json
     unique_key: str | None
+    pace: Json
+    checkpoint: Json
 
 
 class JobError(NamedTuple):
@@ -46,6 +48,7 @@ class JobError(NamedTuple):
     worker_id: str | None
     error: str
     traceback: str | None
+    started_at: datetime | None
 
 
 class JobPage(NamedTuple):

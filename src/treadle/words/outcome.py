@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class Ending(StrEnum):
-    """The words of treadle.settle_jobs(), and two more."""
+    """The words of treadle.settle_jobs(), and three more."""
 
     COMPLETED = "completed"
     RETRY = "retry"
@@ -13,6 +13,7 @@ class Ending(StrEnum):
     CANCELLED = "cancelled"
     RELEASED = "released"
     CRASHED = "crashed"
+    WRITTEN = "written"  # completed by the handler itself, in its own transaction
     DROPPED = "dropped"  # somebody else decided: nothing is written
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any, TypeAlias
 
-from pydantic_core import from_json, to_json
+from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
 
 from treadle.words.errors import InvalidPayload, UndecodableJob
 
@@ -18,6 +18,7 @@ from treadle.words.errors import InvalidPayload, UndecodableJob
 Json: TypeAlias = Any
 
 PAYLOAD_LIMIT = 256 * 1024
+EVENT_LIMIT = 64 * 1024
 DEPTH_LIMIT = 100
 # Python's default for reading an integer back (sys.set_int_max_str_digits), and a bit length surely below it.
 DIGITS_LIMIT = 4300
@@ -41,6 +42,16 @@ def encode(value: Json, limit: int = PAYLOAD_LIMIT, name: str = "data") -> str:
             "or raise payload_limit",
         )
     return text
+
+
+def encode_any(value: Any, limit: int, name: str) -> str:
+    """As encode, for whatever pydantic makes JSON of: datetimes, UUIDs, Decimals, dataclasses, models."""
+    try:
+        return encode(to_jsonable_python(value), limit, name)
+    except (PydanticSerializationError, UnicodeDecodeError) as error:
+        raise InvalidPayload(
+            name, f"a value that is not JSON: {error}", "convert it to text or numbers first"
+        ) from None
 
 
 def encode_many(values: Iterable[Json], limit: int = PAYLOAD_LIMIT, name: str = "data") -> list[str]:

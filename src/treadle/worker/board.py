@@ -10,9 +10,10 @@ import mmap
 import os
 import struct
 import tempfile
-import time
 from typing import NamedTuple
 from uuid import UUID
+
+from treadle.words.clock import now
 
 _HEADER = struct.Struct("<d")
 _SLOT = struct.Struct("<16sqddi")  # job, lease, started, deadline, process
@@ -20,14 +21,6 @@ _USED = 63
 
 SOON = -1
 _SIZE = 64
-
-
-def now() -> float:
-    """Seconds, the same clock for all processes of the machine, which goes on while it is suspended."""
-    return time.clock_gettime(_CLOCK)
-
-
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class Entry(NamedTuple):

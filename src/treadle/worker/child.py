@@ -8,11 +8,14 @@ import asyncio
 import contextlib
 import importlib
 import json
+import logging
 import os
 import queue
 import signal
 import threading
+import time
 from collections.abc import Callable
+from contextvars import copy_context
 from datetime import datetime
 from multiprocessing.connection import Connection
 from types import ModuleType
@@ -23,9 +26,14 @@ from treadle.app.function import JobFunction
 from treadle.app.job import Job, running_job
 from treadle.words.claim import Claim
 from treadle.words.outcome import Ending, Interrupt, Outcome
+from treadle.worker.capture import Capture
 from treadle.worker.judge import raised, returned
 
 PROGRESS_SECONDS = 0.1
+# What is told goes sooner, but not one by one.
+GATHER_SECONDS = 0.01
+EVENTS = 1000
+FLUSH_SECONDS = 30.0
 
 
 class Current:
@@ -34,12 +42,36 @@ class Current:
     def __init__(self, pipe: "Connection[Any, Any]") -> None:
         self.job: Job | None = None
         self.stop: Callable[[], object] | None = None
+        self.told = threading.Event()
+        self.flushed = threading.Event()
         self._pipe = pipe
         self._lock = threading.Lock()
+
+    def came(self, job: Job) -> None:
+        self.told.set()
+
+    def flush_now(self, job: Job) -> None:
+        self.send_news(job)
+        self.flushed.clear()
+        self.send({"flush": True})
+        self.flushed.wait(FLUSH_SECONDS)
 
     def send(self, message: dict[str, object]) -> None:
         with self._lock:
             self._pipe.send_bytes(json.dumps(message).encode())
+
+    def send_news(self, job: Job) -> None:
+        """All that the job said, told and logged."""
+        with self._lock:
+            while True:
+                said, events, logs = job.news(), job.outbox.waiting_events(EVENTS), job.outbox.waiting_logs()
+                if said is None and not events and not logs:
+                    return
+                self._pipe.send_bytes(json.dumps({"news": [said, events, logs]}).encode())
+                if events:
+                    job.outbox.events_written(events[-1].sequence)
+                if logs:
+                    job.outbox.logs_written(logs[-1].sequence)
 
 
 def work(pipe: "Connection[Any, Any]") -> None:
@@ -49,32 +81,44 @@ def work(pipe: "Connection[Any, Any]") -> None:
     orders: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
     current = Current(pipe)
     threading.Thread(target=_listen, args=(pipe, orders, current), daemon=True).start()
-    threading.Thread(target=_tell_progress, args=(current,), daemon=True).start()
-    while True:
-        order = orders.get()
-        outcome = _run(order, current)
-        current.job, current.stop = None, None
-        current.send({"outcome": list(outcome)})
+    threading.Thread(target=_tell_news, args=(current,), daemon=True).start()
+    # One loop for all of them: the application's connections live and die with it.
+    with asyncio.Runner() as runner:
+        while True:
+            order = orders.get()
+            outcome = _run(order, current, runner)
+            job, current.job, current.stop = current.job, None, None
+            if job is not None:
+                current.send_news(job)
+            current.send({"outcome": list(outcome)})
 
 
-def _run(order: dict[str, Any], current: Current) -> Outcome:
+def _run(order: dict[str, Any], current: Current, runner: asyncio.Runner) -> Outcome:
+    # As in the worker; what the function's module sets up when it is imported comes after that.
+    logging.getLogger().setLevel(order["log_level"])
     values = order["claim"]
     claim = Claim._make([UUID(values[0]), *values[1:-1], datetime.fromisoformat(values[-1])])
-    job = Job(claim, order["worker_id"])
     try:
         function = _find(importlib.import_module(order["module"]), order["name"])
     except Exception as error:
         return Outcome(Ending.RETRY, error=f"its process could not find {order['module']}.{order['name']}: {error}")
+    capture = Capture()
+    capture.start(function.policy.prints)
+    job = Job(claim, order["worker_id"], function, current)
     running_job.set(job)
     current.job = job
     current.send({"begun": True})
     try:
         arguments = function.arguments.load(claim.data, job)
         if function.is_async:
-            return returned(function, asyncio.run(_cancellable(function, arguments, current)))
-        return returned(function, function.function(**arguments))
+            result = runner.run(_cancellable(function, arguments, current), context=copy_context())
+            return returned(function, job, result)
+        return returned(function, job, function.function(**arguments))
     except BaseException as error:
         return raised(function, job, error)
+    finally:
+        job.end_line()
+        capture.stop()
 
 
 def _find(module: ModuleType, name: str) -> JobFunction[..., Any, ..., Any]:
@@ -110,14 +154,17 @@ def _listen(pipe: "Connection[Any, Any]", orders: "queue.SimpleQueue[dict[str, A
             if stop is not None:
                 with contextlib.suppress(RuntimeError):  # its loop has ended in this moment
                     stop()
+        elif "flushed" in message:
+            current.flushed.set()
         else:
             orders.put(message)
 
 
-def _tell_progress(current: Current) -> None:
-    pause = threading.Event()
-    while not pause.wait(PROGRESS_SECONDS):
+def _tell_news(current: Current) -> None:
+    while True:
+        if current.told.wait(PROGRESS_SECONDS):
+            time.sleep(GATHER_SECONDS)
+            current.told.clear()
         job = current.job
-        news = job.news() if job is not None else None
-        if news is not None:
-            current.send({"progress": news})
+        if job is not None:
+            current.send_news(job)

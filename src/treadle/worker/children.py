@@ -8,6 +8,7 @@ does not stop though asked to.
 import asyncio
 import contextlib
 import json
+import logging
 import multiprocessing
 import signal
 import threading
@@ -20,7 +21,9 @@ from typing import Any
 
 import psutil
 
+from treadle.app.meter import Said
 from treadle.words.outcome import Ending, Interrupt, Outcome
+from treadle.words.record import Logged, Told
 from treadle.worker.child import work
 from treadle.worker.judge import hungry, overdue, stopped
 from treadle.worker.running import Running
@@ -98,6 +101,7 @@ class Children:
             "name": running.function.function.__qualname__,
             "claim": [*map(str, running.claim[:1]), *running.claim[1:-1], running.claim.created_at.isoformat()],
             "worker_id": running.job.worker_id,
+            "log_level": logging.getLogger().level,
         }
         try:
             child.pipe.send_bytes(json.dumps(order).encode())
@@ -111,8 +115,16 @@ class Children:
                     return None, False
                 if "outcome" in message:
                     return Outcome(Ending(message["outcome"][0]), *message["outcome"][1:]), True
-                if "progress" in message:
-                    running.job.hear(*message["progress"])
+                if "news" in message:
+                    said, told, logged = message["news"]
+                    running.job.hear(
+                        None if said is None else Said(*said),
+                        [Told(*each) for each in told],
+                        [Logged(*each) for each in logged],
+                    )
+                elif "flush" in message:
+                    running.job.flush()
+                    _tell(child.pipe, {"flushed": True})
                 else:
                     started = time.monotonic()
                     began(child.pid)

@@ -18,6 +18,7 @@ from treadle.words import events
 from treadle.words.claim import Claim
 from treadle.words.outcome import Ending, Outcome
 from treadle.words.status import Status
+from treadle.worker.recorder import Recorder
 
 log = logging.getLogger("treadle")
 
@@ -25,6 +26,7 @@ log = logging.getLogger("treadle")
 Ended: TypeAlias = tuple[Claim, Outcome, float]
 
 BATCH = 1000
+_NOT_WRITTEN = (Ending.DROPPED, Ending.WRITTEN)
 
 
 class Completer:
@@ -33,6 +35,7 @@ class Completer:
         line: Line,
         schema: str,
         worker_id: str,
+        recorder: Recorder,
         listeners: Listeners,
         crash_limit: int,
         away: Callable[[DatabaseAway | None], None],
@@ -41,6 +44,7 @@ class Completer:
         self._line = line
         self._schema = schema
         self._worker_id = worker_id
+        self._recorder = recorder
         self._listeners = listeners
         self._crash_limit = crash_limit
         self._away = away
@@ -81,15 +85,18 @@ class Completer:
 
     async def _write(self, batch: list[Ended]) -> None:
         done = [each for each in batch if each[1].ending is Ending.COMPLETED]
-        ended = [each for each in batch if each[1].ending not in (Ending.COMPLETED, Ending.DROPPED)]
+        ended = [each for each in batch if each[1].ending not in (Ending.COMPLETED, *_NOT_WRITTEN)]
         if done:
             await self._persist(done, self._complete)
         if ended:
             await self._persist(ended, self._settle)
         if len(done) + len(ended) < len(batch):
-            for claim, outcome, _ in batch:
+            for claim, outcome, started in batch:
                 if outcome.ending is Ending.DROPPED:
                     self._listeners.emit(events.about(claim, self._worker_id, events.LeaseWasLost))
+                elif outcome.ending is Ending.WRITTEN:
+                    seconds = time.monotonic() - started
+                    self._listeners.emit(events.about(claim, self._worker_id, events.JobCompleted, seconds=seconds))
 
     async def _persist(
         self,
@@ -99,6 +106,8 @@ class Completer:
         failures = 0
         while True:
             try:
+                # What the jobs told comes before their end.
+                await self._recorder.flush()
                 await write(batch, failures > 0)
             except DatabaseAway as error:
                 self._away(error)

@@ -47,7 +47,7 @@ class Executor:
                 call = partial(function.function, **arguments)
             else:
                 call = partial(self._on_thread, partial(function.function, **arguments))
-            return returned(function, await self._around(running, call))
+            return returned(function, job, await self._around(running, call))
         except BaseException as error:  # whatever a handler raises, SystemExit too, is its own affair
             return raised(function, job, error)
 
@@ -76,7 +76,7 @@ class Executor:
         async def call() -> Any:
             outcome = await self._children.run(running, partial(self._begun, running))
             outcomes.append(outcome)
-            if outcome.ending is not Ending.COMPLETED:
+            if outcome.ending not in (Ending.COMPLETED, Ending.WRITTEN):
                 raise ChildEnded(outcome)
             return None if outcome.result is None else from_json(outcome.result)
 
@@ -84,7 +84,7 @@ class Executor:
         # As the child wrote it, unless a middleware made something else of it.
         if outcomes and (None if outcomes[-1].result is None else from_json(outcomes[-1].result)) == result:
             return outcomes[-1]
-        return returned(running.function, result)
+        return returned(running.function, running.job, result)
 
 
 def _called(call: Callable[[], Any]) -> tuple[bool, Any]:

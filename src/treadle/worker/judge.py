@@ -1,6 +1,7 @@
 """Turns what a handler returned or raised into an outcome. Touches no database and no loop."""
 
 import asyncio
+import logging
 import traceback
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,14 @@ from treadle.app.function import JobFunction
 from treadle.app.job import Job
 from treadle.words.errors import InvalidPayload, JobInterrupted
 from treadle.words.outcome import Ending, Interrupt, Outcome
-from treadle.words.payload import clean_error, encode
+from treadle.words.payload import clean_error
 from treadle.words.verdicts import Cancel, Retry, Snooze
+
+log = logging.getLogger("treadle")
 
 _OURS = str(Path(treadle.__file__).parent)
 _DONE = Outcome(Ending.COMPLETED)
+_WRITTEN = Outcome(Ending.WRITTEN)
 _STOPPED = (asyncio.CancelledError, JobInterrupted)
 
 
@@ -24,13 +28,15 @@ class ChildEnded(Exception):
         self.outcome = outcome
 
 
-def returned(function: JobFunction[..., Any, ..., Any], result: Any) -> Outcome:
+def returned(function: JobFunction[..., Any, ..., Any], job: Job, result: Any) -> Outcome:
     """The handler returned."""
+    if job.completed:
+        return _WRITTEN
+    job.check_steps()
     if result is None:
         return _DONE
     try:
-        value = function.arguments.result.dump_python(result, mode="json", warnings="error")
-        return Outcome(Ending.COMPLETED, result=encode(value, function.app.payload_limit, "result"))
+        return Outcome(Ending.COMPLETED, result=function.encode_result(result))
     except Exception as error:
         # Doing it all again would only return the same.
         told = error if isinstance(error, InvalidPayload) else f"the result cannot be stored: {error}"
@@ -41,6 +47,9 @@ def raised(function: JobFunction[..., Any, ..., Any], job: Job, error: BaseExcep
     """The handler raised."""
     if isinstance(error, ChildEnded):
         return error.outcome
+    if job.completed:
+        log.error("job %s raised after it had completed itself", job.id, exc_info=error)
+        return _WRITTEN
     if isinstance(error, Snooze):
         return Outcome(Ending.RELEASED, delay=error.delay)
     if isinstance(error, Cancel):

@@ -19,7 +19,8 @@ from uuid import UUID
 
 from treadle.db import work
 from treadle.db.line import DatabaseAway, Line
-from treadle.worker.board import Board, now
+from treadle.words.clock import now
+from treadle.worker.board import Board
 from treadle.worker.options import Settings, renew_every
 
 log = logging.getLogger("treadle")

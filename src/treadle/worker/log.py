@@ -91,9 +91,11 @@ def set_up(level: str, style: str) -> None:
     """For a worker that is the whole process: lines to standard error."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if style == "json" else TextFormatter())
+    handler.addFilter(lambda record: record.name == "treadle" or record.levelno >= logging.WARNING)
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(logging.WARNING)
+    # What handlers log from here on is kept with their jobs; only the rest is for the terminal.
+    root.setLevel(logging.INFO)
     log.handlers.clear()
     log.setLevel(level.upper())
 

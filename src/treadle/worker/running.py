@@ -1,15 +1,14 @@
 """One job that runs, and how to stop it."""
 
 import asyncio
-import time
 from collections.abc import Callable
 from typing import Any
 
 from treadle.app.function import JobFunction, Policy
-from treadle.app.job import Job
+from treadle.app.job import Job, Scribe
 from treadle.words.claim import Claim
+from treadle.words.clock import now
 from treadle.words.outcome import Interrupt
-from treadle.worker.board import now
 
 # How long the worker itself has to deal with a job past its deadline, before whoever looks after it kills it.
 DEADLINE_SLACK = 2.0
@@ -32,14 +31,20 @@ class Running:
     )
 
     def __init__(
-        self, claim: Claim, function: JobFunction[..., Any, ..., Any], worker_id: str, slot: int, apart: bool
+        self,
+        claim: Claim,
+        function: JobFunction[..., Any, ..., Any],
+        worker_id: str,
+        slot: int,
+        apart: bool,
+        scribe: Scribe,
     ) -> None:
         self.claim = claim
         self.function = function
-        self.job = Job(claim, worker_id)
+        self.job = Job(claim, worker_id, function, scribe)
         self.slot = slot
         self.apart = apart  # in a child process
-        self.started = time.monotonic()
+        self.started = self.job.started
         self.task: asyncio.Task[None] | None = None
         self.timers: list[asyncio.TimerHandle] = []
         self.stop_child: Callable[[], None] | None = None

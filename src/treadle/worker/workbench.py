@@ -10,6 +10,7 @@ from uuid import UUID
 
 from treadle.app.function import JobFunction
 from treadle.app.listeners import Listeners
+from treadle.app.meter import Said
 from treadle.db import work
 from treadle.db.line import DatabaseAway, Line
 from treadle.words import events
@@ -21,6 +22,7 @@ from treadle.worker.completer import Completer
 from treadle.worker.executor import Executor
 from treadle.worker.judge import overdue
 from treadle.worker.loop import within
+from treadle.worker.recorder import Recorder
 from treadle.worker.running import Running, deadline_of
 
 log = logging.getLogger("treadle")
@@ -41,6 +43,7 @@ class Workbench:
         functions: dict[str, JobFunction[..., Any, ..., Any]],
         executor: Executor,
         completer: Completer,
+        recorder: Recorder,
         board: Board,
         listeners: Listeners,
     ) -> None:
@@ -49,6 +52,7 @@ class Workbench:
         self._functions = functions
         self._executor = executor
         self._completer = completer
+        self._recorder = recorder
         self._board = board
         self._listeners = listeners
         self._context = copy_context()
@@ -71,7 +75,7 @@ class Workbench:
         # A suspect, that was running when its process died, may be what killed it: it runs in a child, if it can.
         apart = policy.process or (claim.crashes > 0 and function.importable)
         slot = self._board.enter(claim.id, claim.lease, 0 if apart else deadline_of(policy), SOON if apart else 0)
-        running = Running(claim, function, self._worker_id, slot, apart)
+        running = Running(claim, function, self._worker_id, slot, apart, self._recorder)
         loop = asyncio.get_running_loop()
         if policy.timeout is not None and not apart:
             running.timers.append(loop.call_later(policy.timeout, running.interrupt, Interrupt.TIMEOUT))
@@ -113,29 +117,24 @@ class Workbench:
                 continue
             news = running.job.news()
             if news is not None or (not running.reported and moment - running.started > SHOWN_AFTER):
-                told.append((running, work.Report(running.claim, moment - running.started, *(news or (None, None)))))
+                told.append((running, _report(running, news, moment)))
         if told:
             try:
                 accepted = await line.run(work.report(self._schema, self._worker_id, [report for _, report in told]))
             except DatabaseAway:
                 for running, report in told:
-                    if (report.progress, report.stage) != (None, None):
+                    if report.progress is not None:
                         running.job.untold()
                 raise
             for running, _ in told:
                 running.reported = True
-                if running.claim.id not in accepted:
-                    self._lose(running)
+            await self._lose([each for each, _ in told if each.claim.id not in accepted], line)
 
     async def watch(self, line: Line) -> None:
         """Find out which long jobs are not ours any more."""
         moment = time.monotonic()
         watched = [each for each in self._running.values() if moment - each.started > WATCHED_AFTER]
-        if watched:
-            lost = await line.run(work.lost_leases(self._schema, [each.claim for each in watched]))
-            for running in watched:
-                if running.claim.id in lost:
-                    self._lose(running)
+        await self._lose(watched, line)
 
     async def _run(self, running: Running, ended: Callable[[], None]) -> None:
         try:
@@ -148,15 +147,25 @@ class Workbench:
         del self._running[running.claim.id]
         self._board.leave(running.slot)
         if not running.ended:
+            running.job.end_line()
+            news = running.job.news()
+            if news is not None:
+                self._recorder.last_word(_report(running, news, time.monotonic()))
             self._completer.add(running.claim, outcome, running.started)
         ended()
         if all(each.ended for each in self._running.values()):
             self._changed.set()
 
-    def _lose(self, running: Running) -> None:
-        # It may have ended while the question was under way.
-        if self._running.get(running.claim.id) is running and not running.ended:
-            running.interrupt(Interrupt.LEASE_LOST)
+    async def _lose(self, doubtful: list[Running], line: Line) -> None:
+        """Stop those of them that are not ours any more. One that has completed itself may go on."""
+        if not doubtful:
+            return
+        lost = await line.run(work.lost_leases(self._schema, [each.claim for each in doubtful]))
+        for running in doubtful:
+            completed = lost.get(running.claim.id)
+            # It may have ended while the question was under way.
+            if completed is False and self._running.get(running.claim.id) is running and not running.ended:
+                running.interrupt(Interrupt.LEASE_LOST)
 
     def _overdue(self, running: Running) -> None:
         """It did not stop though it was asked to. Its outcome is decided, but its thread (or a coroutine that does not
@@ -170,3 +179,7 @@ class Workbench:
         self._board.name_process(running.slot, 0, 0.0)
         self._completer.add(running.claim, overdue(running.function, running.job), running.started)
         self.overdue.set()
+
+
+def _report(running: Running, news: Said | None, moment: float) -> work.Report:
+    return work.Report(running.claim, moment - running.started, *(news or (None, None, None)))

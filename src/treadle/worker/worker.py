@@ -21,10 +21,12 @@ from treadle.db.line import DatabaseAway, Line, Silence
 from treadle.db.listener import Listener
 from treadle.words import events
 from treadle.words.claim import Claim
+from treadle.words.clock import now
 from treadle.words.naming import worker_name
 from treadle.words.outcome import Ending, Interrupt, Outcome
 from treadle.worker import upkeep
-from treadle.worker.board import Board, now
+from treadle.worker.board import Board
+from treadle.worker.capture import Capture
 from treadle.worker.completer import Completer
 from treadle.worker.executor import Executor
 from treadle.worker.intake import Intake
@@ -32,6 +34,7 @@ from treadle.worker.keeper import KeeperProcess
 from treadle.worker.log import forget_events, log_events
 from treadle.worker.loop import forever, unbroken, within
 from treadle.worker.options import Settings, WorkerOptions, settings
+from treadle.worker.recorder import Recorder
 from treadle.worker.workbench import Workbench
 
 TICK_SECONDS = 0.5
@@ -67,6 +70,7 @@ class Worker:
         self._healthy_since = float("-inf")
         self._look_at_holdings = asyncio.Event()
         self._drained = asyncio.Event()
+        self._capture = Capture()
         self.stuck = False
 
     # Beginning and end
@@ -79,15 +83,31 @@ class Worker:
         log_events(self._listeners)
         chosen, schema, name = self.settings, self.schema, f"treadle {self.worker_id}"
         self._claims, self._outcomes, self._upkeep = (Line(url, name) for _ in range(3))
+        self._recorder = Recorder(self._outcomes, schema, self.worker_id, self.away)
         self._completer = Completer(
-            self._outcomes, schema, self.worker_id, self._listeners, chosen.crash_limit, self.away, self._written
+            self._outcomes,
+            schema,
+            self.worker_id,
+            self._recorder,
+            self._listeners,
+            chosen.crash_limit,
+            self.away,
+            self._written,
         )
         self._executor = Executor(self._app.middlewares, chosen.concurrency, chosen.children, self._board)
         self.bench = Workbench(
-            self.worker_id, schema, functions, self._executor, self._completer, self._board, self._listeners
+            self.worker_id,
+            schema,
+            functions,
+            self._executor,
+            self._completer,
+            self._recorder,
+            self._board,
+            self._listeners,
         )
         self._listener = Listener(url, schema, "work", self._heard, name)
         self._intakes = list(self._make_intakes(functions))
+        self._capture.start(prints=any(each.policy.prints for each in functions.values()))
         began = now()
         await self._upkeep.persist(work.register(schema, self._introduction()), self.away)
         self._board.renewed_at = began
@@ -114,6 +134,7 @@ class Worker:
             task.cancel()
         await asyncio.gather(*self._tasks, *self._claiming, return_exceptions=True)
         self._executor.close()
+        self._capture.stop()
         for line in (self._claims, self._outcomes, self._upkeep):
             await line.close()
         self._listeners.emit(events.WorkerStopped(self.worker_id))
@@ -208,6 +229,7 @@ class Worker:
         chosen = self.settings
         services = [
             unbroken(self._completer.run),
+            unbroken(self._recorder.run),
             unbroken(self._mind_the_lease),
             unbroken(self._adopt_loop),
             forever(self._tick, TICK_SECONDS, self.away),

@@ -1,5 +1,6 @@
--- Tells who waits for a result that these jobs have ended. Nobody waits: nothing is sent.
-create or replace function treadle.announce(p_ids uuid[]) returns void
+-- Tells who waits for a result that these jobs have ended, or (news) who watches that there is something new of them.
+-- Nobody waits: nothing is sent.
+create or replace function treadle.announce(p_ids uuid[], p_kind text default 'ends') returns void
 language plpgsql
 as $$
 declare
@@ -7,16 +8,20 @@ declare
     c_ids constant int := 200;
     v_last bigint;
 begin
-    select awaited.last_value into v_last from treadle.awaited as awaited;
+    if p_kind = 'ends' then
+        select awaited.last_value into v_last from treadle.awaited as awaited;
+    else
+        select watched.last_value into v_last from treadle.watched as watched;
+    end if;
     if v_last < extract(epoch from clock_timestamp()) * 1000000
         or current_setting('treadle' || '.notify', true) = 'off'
     then
         return;
     end if;
 
-    perform pg_notify(treadle.channel('ends'), array_to_string(p_ids[first : first + c_ids - 1], ','))
+    perform pg_notify(treadle.channel(p_kind), array_to_string(p_ids[first : first + c_ids - 1], ','))
     from generate_series(1, cardinality(p_ids), c_ids) as first;
 end
 $$;
 
-comment on function treadle.announce(uuid[]) is 'Part of ending jobs: sends their ids to whoever waits for them.';
+comment on function treadle.announce(uuid[], text) is 'Part of ending jobs and of recording what they tell: sends their ids to whoever waits for them.';

@@ -13,6 +13,8 @@ as $$
 declare
     v_now constant timestamptz := clock_timestamp();
     v_attempt int;
+    v_lease bigint;
+    v_started_at timestamptz;
 begin
     update treadle.jobs as job
     set status = case when job.attempts < job.max_attempts and not p_final then 'pending' else 'failed' end,
@@ -29,14 +31,17 @@ begin
       and (job.status in ('claimed', 'running') or job.status = 'pending' and p_lease is null)
       and (p_lease is null or job.lease = p_lease)
       and (p_worker_id is null or job.worker_id = p_worker_id)
-    returning job.attempts
-    into v_attempt;
+    returning job.attempts, job.lease, job.started_at
+    into v_attempt, v_lease, v_started_at;
     if not found then
         return false;
     end if;
 
-    insert into treadle.errors (job_id, attempt, failed_at, worker_id, error, traceback)
-    values (p_id, v_attempt, v_now, p_worker_id, coalesce(p_error, 'no reason was given'), p_traceback);
+    insert into treadle.errors (job_id, attempt, failed_at, worker_id, error, traceback, lease, started_at)
+    values (
+        p_id, v_attempt, v_now, p_worker_id, coalesce(p_error, 'no reason was given'), p_traceback, v_lease,
+        v_started_at
+    );
     perform treadle.announce(array[p_id]);
     return true;
 end

@@ -3,6 +3,13 @@ language plpgsql
 set enable_seqscan = off
 as $$
 begin
+    -- What was completed is done again from its beginning; what failed or was cancelled goes on where it was.
+    delete from treadle.steps as step
+    using treadle.jobs as job
+    where job.id = p_id
+      and job.status = 'completed'
+      and step.job_id = job.id;
+
     -- One more attempt at least; the lease goes on counting.
     update treadle.jobs as job
     set status = 'pending',
@@ -15,6 +22,8 @@ begin
         finished_at = null,
         progress = 0,
         current_stage = null,
+        pace = null,
+        checkpoint = case when job.status <> 'completed' then job.checkpoint end,
         -- Whoever revives it wants it to run, also beside the one that took its place.
         unique_key = case
             when not exists (

@@ -77,14 +77,17 @@ begin
             job.id,
             job.status,
             job.attempts + (told.outcome in ('released', 'crashed'))::int as attempt,
-            job.last_error,
+            job.lease,
+            job.started_at,
             told.outcome,
             told.error,
             told.traceback
     ),
     kept as (
-        insert into treadle.errors (job_id, attempt, failed_at, worker_id, error, traceback)
-        select settled.id, settled.attempt, v_now, p_worker_id, settled.error, settled.traceback
+        insert into treadle.errors (job_id, attempt, failed_at, worker_id, error, traceback, lease, started_at)
+        select
+            settled.id, settled.attempt, v_now, p_worker_id, settled.error, settled.traceback, settled.lease,
+            settled.started_at
         from settled
         where settled.error is not null
           and settled.outcome in ('retry', 'failed', 'crashed')

@@ -4,5 +4,6 @@ select treadle.start_jobs(
     %(leases)s::bigint[],
     %(seconds)s::double precision[],
     %(progress)s::int[],
-    %(stages)s::varchar[]
+    %(stages)s::varchar[],
+    %(paces)s::text[]
 )

@@ -1,0 +1,238 @@
+"""What a job remembers from one attempt to the next, and how its effects happen once: checkpoint, steps, transactions.
+
+Every write is fenced by the claim: whoever lost the job is told so, and nothing of it is written. These run on
+connections of the application, never on those of the worker.
+"""
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+from pydantic import PydanticUserError, TypeAdapter, ValidationError
+from pydantic_core import from_json
+
+from treadle.db import telling
+from treadle.db.database import AsyncTransaction, Transaction
+from treadle.db.query import Query
+from treadle.db.runner import arun, run
+from treadle.words.errors import InvalidArgument, JobInterrupted, StepsChanged
+from treadle.words.naming import text_within
+from treadle.words.outcome import Interrupt
+from treadle.words.payload import Json, encode, encode_any
+
+if TYPE_CHECKING:
+    from treadle.app.job import Job
+
+# A function's arguments, as they were given.
+Args = tuple[Any, ...]
+Kwargs = dict[str, Any]
+_NOTHING = object()
+
+
+class Memory:
+    def __init__(self, job: "Job") -> None:
+        self._job = job
+        self._app = job.function.app
+        self._checkpoint: Any = _NOTHING
+        self._done: dict[int, tuple[str, str | None]] | None = None
+        self._called = 0
+        self._loading = asyncio.Lock()
+        # The end that is to be committed with the open transaction: JSON, or None for no result.
+        self._in_transaction = False
+        self._ending: Any = _NOTHING
+        self.completed = False
+
+    # The checkpoint
+
+    @property
+    def checkpoint(self) -> Any:
+        if self._checkpoint is _NOTHING:
+            text = self._job.claim.checkpoint
+            self._checkpoint = None if text is None else from_json(text)
+        return self._checkpoint
+
+    def save(self, state: Json) -> None:
+        text = encode_any(state, self._app.payload_limit, "checkpoint")
+        self._held(self._app.database.persist(self._saving(text)))
+        self._checkpoint = from_json(text)
+
+    async def asave(self, state: Json) -> None:
+        text = encode_any(state, self._app.payload_limit, "checkpoint")
+        self._held(await self._app.database.apersist(self._saving(text)))
+        self._checkpoint = from_json(text)
+
+    # Steps
+
+    def step(self, name: str, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+        if self._done is None:
+            self._done = self._app.database.persist(telling.steps(self._app.schema, self._job.id))
+        position, found, remembered = self._next(name, function)
+        if found:
+            return remembered
+        result = _Result(function, function(*args, **kwargs), self._app.payload_limit, name)
+        self._held(self._app.database.persist(self._finished(position, name, result.text)))
+        return result.value
+
+    async def astep(self, name: str, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+        await self._load()
+        position, found, remembered = self._next(name, function)
+        if found:
+            return remembered
+        if inspect.iscoroutinefunction(function):
+            returned = await function(*args, **kwargs)
+        else:
+            returned = await asyncio.to_thread(function, *args, **kwargs)
+        result = _Result(function, returned, self._app.payload_limit, name)
+        self._held(await self._app.database.apersist(self._finished(position, name, result.text)))
+        return result.value
+
+    def transact(self, name: str, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+        if self._done is None:
+            self._done = self._app.database.persist(telling.steps(self._app.schema, self._job.id))
+        position, found, remembered = self._next(name, function)
+        if found:
+            return remembered
+        with self._app.database.transaction() as connection:
+            result = _Result(function, function(connection, *args, **kwargs), self._app.payload_limit, name)
+            self._held(run(connection, self._finished(position, name, result.text)))
+        return result.value
+
+    async def atransact(self, name: str, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+        await self._load()
+        position, found, remembered = self._next(name, function)
+        if found:
+            return remembered
+        async with self._app.database.atransaction() as connection:
+            returned = await function(connection, *args, **kwargs)
+            result = _Result(function, returned, self._app.payload_limit, name)
+            self._held(await arun(connection, self._finished(position, name, result.text)))
+        return result.value
+
+    def check_all_called(self) -> None:
+        for position, (name, _) in (self._done or {}).items():
+            if position > self._called:
+                raise StepsChanged(
+                    f"step {position} of an earlier attempt, {name!r}, was not called in this one; {_ADVICE}"
+                )
+
+    # Transactions
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        self._begin()
+        try:
+            with self._app.database.transaction() as connection:
+                yield connection
+                self._job.check()
+                if self._ending is not _NOTHING:
+                    self._job.flush()  # afterwards the job is not held any more
+                self._held(run(connection, self._fence()))
+            self.completed = self._ending is not _NOTHING
+        finally:
+            self._in_transaction, self._ending = False, _NOTHING
+
+    @asynccontextmanager
+    async def atransaction(self) -> AsyncIterator[AsyncTransaction]:
+        self._begin()
+        try:
+            async with self._app.database.atransaction() as connection:
+                yield connection
+                self._job.check()
+                if self._ending is not _NOTHING:
+                    await asyncio.to_thread(self._job.flush)
+                self._held(await arun(connection, self._fence()))
+            self.completed = self._ending is not _NOTHING
+        finally:
+            self._in_transaction, self._ending = False, _NOTHING
+
+    def complete(self, result: Any) -> None:
+        if not self._in_transaction:
+            raise InvalidArgument(
+                "job.complete() is for the inside of job.transaction(); elsewhere return the result from the handler"
+            )
+        self.check_all_called()
+        self._ending = self._job.function.encode_result(result)
+
+    # The rest
+
+    def _begin(self) -> None:
+        if self._in_transaction:
+            raise InvalidArgument("a job has one transaction at a time: end the one before")
+        if self.completed:
+            raise InvalidArgument("the job is completed already: nothing can be added to it")
+        self._in_transaction = True
+
+    def _fence(self) -> Query[bool]:
+        """The last statement of a transaction: it holds the job until the commit, if it is still ours."""
+        schema, worker_id, claim = self._app.schema, self._job.worker_id, self._job.claim
+        if self._ending is _NOTHING:
+            return telling.lock_held(schema, worker_id, claim)
+        return telling.complete_held(schema, worker_id, claim, self._ending)
+
+    def _held(self, held: bool) -> None:
+        if not held:
+            self._job.interrupt(Interrupt.LEASE_LOST)
+            raise JobInterrupted(Interrupt.LEASE_LOST)
+
+    def _saving(self, text: str) -> Query[bool]:
+        return telling.save_checkpoint(self._app.schema, self._job.worker_id, self._job.claim, text)
+
+    def _finished(self, position: int, name: str, result: str | None) -> Query[bool]:
+        self._job.check()
+        return telling.finish_step(self._app.schema, self._job.worker_id, self._job.claim, position, name, result)
+
+    async def _load(self) -> None:
+        async with self._loading:
+            if self._done is None:
+                self._done = await self._app.database.apersist(telling.steps(self._app.schema, self._job.id))
+
+    def _next(self, name: str, function: Callable[..., Any]) -> tuple[int, bool, Any]:
+        """The position of this step, whether it is done, and what came of it then."""
+        text_within(name, 200, "step")
+        self._called += 1
+        known = (self._done or {}).get(self._called)
+        if known is None:
+            return self._called, False, None
+        before, text = known
+        if before != name:
+            raise StepsChanged(
+                f"step {self._called} was {before!r} in an earlier attempt and is {name!r} now; {_ADVICE}"
+            )
+        return self._called, True, _decoded(function, text, name)
+
+
+class _Result:
+    """What a step returned, as every attempt sees it: the first one, too, gets what was written down."""
+
+    def __init__(self, function: Callable[..., Any], returned: Any, limit: int, name: str) -> None:
+        value = None if returned is None else _adapter(function).dump_python(returned, mode="json", warnings="error")
+        self.text = None if value is None else encode(value, limit, f"the result of step {name}")
+        self.value = _decoded(function, self.text, name)
+
+
+def _decoded(function: Callable[..., Any], text: str | None, name: str) -> Any:
+    if text is None:
+        return None
+    try:
+        return _adapter(function).validate_json(text)
+    except ValidationError as error:
+        raise StepsChanged(
+            f"step {name!r} returned something else in an earlier attempt than it promises now: {error}; {_ADVICE}"
+        ) from None
+
+
+@lru_cache(512)
+def _adapter(function: Callable[..., Any]) -> TypeAdapter[Any]:
+    try:
+        return TypeAdapter(get_type_hints(function).get("return", Any))
+    except (TypeError, NameError, AttributeError, PydanticUserError):  # a partial, or something that is not JSON
+        return TypeAdapter(Any)
+
+
+_ADVICE = (
+    "a job that is tried again has to have the same steps in the same order: put the old code back, "
+    "or cancel the job and enqueue it anew"
+)

@@ -1,0 +1,170 @@
+"""How far a job is: percent, stage, and how fast it counts. Set by the handler as often as it likes; read a few times a
+second by whoever passes it on."""
+
+import json
+import time
+from collections import deque
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple, TypeVar
+
+from treadle.words.errors import InvalidArgument, shown
+from treadle.words.naming import text_within
+from treadle.words.progress import STAGE_LIMIT
+
+Item = TypeVar("Item")
+
+# The rate is that of the last seconds.
+RATE_SECONDS = 10.0
+
+
+class Said(NamedTuple):
+    """What there is to pass on."""
+
+    percent: int
+    stage: str | None
+    pace: str | None  # JSON; see words/progress.py
+
+
+class _Count:
+    """How many of something are done."""
+
+    def __init__(self, done: int, total: int | None) -> None:
+        self.done = done
+        self.total = total
+        self._samples: deque[tuple[float, int]] = deque([(time.monotonic(), done)])
+
+    def pace(self) -> str:
+        now, done = time.monotonic(), self.done
+        self._samples.append((now, done))
+        while len(self._samples) > 2 and self._samples[1][0] < now - RATE_SECONDS:
+            self._samples.popleft()
+        began, before = self._samples[0]
+        rate = (done - before) / (now - began) if now > began else 0.0
+        left = (self.total - done) / rate if self.total is not None and rate > 0 else None
+        return json.dumps(
+            {
+                "done": done,
+                "total": self.total,
+                "rate": float(f"{rate:.4g}"),
+                "left": None if left is None else round(max(0.0, left), 1),
+            }
+        )
+
+
+class _Span:
+    """The part of the whole that a stage stands for, in percent, and how much of it lies behind."""
+
+    def __init__(self, start: float, width: float, name: str | None) -> None:
+        self.start = start
+        self.width = width
+        self.behind = 0.0
+        self.name = name
+
+
+class Meter:
+    def __init__(self, changed: Callable[[], None], check: Callable[[], None]) -> None:
+        self._changed = changed
+        self._check = check
+        self._percent = 0.0
+        self._stage: str | None = None
+        self._spans = [_Span(0.0, 100.0, None)]
+        self._count: _Count | None = None
+        self._counted: str | None = None
+
+    def set(self, percent: float | None, stage: str | None, back: bool) -> None:
+        if percent is not None:
+            if isinstance(percent, bool) or not isinstance(percent, int | float) or not 0 <= percent <= 100:
+                raise InvalidArgument(f"progress must be a number from 0 to 100, got {shown(percent)}")
+            self._move(percent / 100, back)
+        if stage is not None:
+            self._stage = self._named(text_within(stage, STAGE_LIMIT, "stage"))
+        self._changed()
+
+    @contextmanager
+    def stage(self, name: str | None, weight: float | None) -> Iterator[None]:
+        outer = self._spans[-1]
+        share = 1.0 - outer.behind if weight is None else _weight(weight)
+        share = min(share, 1.0 - outer.behind)
+        span = _Span(outer.start + outer.width * outer.behind, outer.width * share, name)
+        if name is not None:
+            self._stage = self._named(text_within(name, STAGE_LIMIT, "stage"))
+        self._spans.append(span)
+        self._changed()
+        yield
+        # Not if it raised: then it is as far as it came.
+        self._move(1.0, back=False)
+        self._spans.remove(span)
+        outer.behind = min(1.0, outer.behind + share)
+        self._changed()
+
+    def track(
+        self, items: Iterable[Item], total: int | None, stage: str | None, weight: float | None, done: int
+    ) -> Iterator[Item]:
+        with self._counting(items, total, stage, weight, done) as count:
+            for item in items:
+                yield item
+                count()
+
+    async def atrack(
+        self, items: AsyncIterable[Item], total: int | None, stage: str | None, weight: float | None, done: int
+    ) -> AsyncIterator[Item]:
+        with self._counting(items, total, stage, weight, done) as count:
+            async for item in items:
+                yield item
+                count()
+
+    def say(self) -> Said:
+        count = self._count
+        if count is not None:
+            self._counted = count.pace()
+            if count.total:
+                self._move(min(1.0, count.done / count.total), back=False)
+        # Below 100 until it is: a job that is all but done is not done.
+        return Said(int(self._percent + 1e-9), self._stage, self._counted)
+
+    @contextmanager
+    def _counting(
+        self, items: object, total: int | None, stage: str | None, weight: float | None, done: int
+    ) -> Iterator[Callable[[], None]]:
+        if total is None and hasattr(items, "__len__"):
+            total = done + len(items)
+        if total is not None and (isinstance(total, bool) or not isinstance(total, int) or total < 0):
+            raise InvalidArgument(f"total must be a number of items, got {shown(total)}")
+        if isinstance(done, bool) or not isinstance(done, int) or done < 0:
+            raise InvalidArgument(f"done must be a number of items, got {shown(done)}")
+        with self.stage(stage, weight):
+            outer, self._count = self._count, _Count(done, total)
+            count, changed, check = self._count, self._changed, self._check
+
+            def one() -> None:
+                count.done += 1
+                changed()
+                check()
+
+            changed()
+            try:
+                yield one
+            finally:
+                self.say()
+                self._count = outer
+                changed()
+
+    def _move(self, part: float, back: bool) -> None:
+        span = self._spans[-1]
+        percent = span.start + span.width * part
+        if percent > self._percent or back:
+            self._percent = percent
+
+    def _named(self, stage: str) -> str:
+        """The stages around it, outermost first, and it."""
+        names = [span.name for span in self._spans if span.name]
+        return " / ".join([*names, stage])[-STAGE_LIMIT:]
+
+
+def _weight(weight: float) -> float:
+    if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight <= 1:
+        raise InvalidArgument(
+            f"weight must be the stage's part of the whole around it, above 0 and up to 1, got {shown(weight)}"
+        )
+    return float(weight)

@@ -1,0 +1,33 @@
+-- A step is done. Written twice, as after a lost answer, it is there once.
+create or replace function treadle.finish_step(
+    p_id uuid,
+    p_position int,
+    p_name varchar,
+    p_result jsonb,
+    p_lease bigint,
+    p_worker_id varchar
+) returns boolean
+language plpgsql
+set enable_seqscan = off
+as $$
+begin
+    update treadle.jobs as job
+    set keeps = job.keeps | 4::smallint,
+        seen_at = clock_timestamp()
+    where job.id = p_id
+      and job.status in ('claimed', 'running')
+      and job.lease = p_lease
+      and job.worker_id = p_worker_id;
+    if not found then
+        return false;
+    end if;
+
+    insert into treadle.steps (job_id, position, name, result, lease)
+    values (p_id, p_position, p_name, p_result, p_lease)
+    on conflict do nothing;
+    return true;
+end
+$$;
+
+comment on function treadle.finish_step(uuid, int, varchar, jsonb, bigint, varchar)
+    is 'Remembers that a step of a job is done, and its result. False: the lease is lost.';

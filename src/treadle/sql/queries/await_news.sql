@@ -1,0 +1,1 @@
+select treadle.await_news(%(span)s)

@@ -1,0 +1,1 @@
+select treadle.save_checkpoint(%(id)s, %(state)s::jsonb, %(lease)s, %(worker_id)s)

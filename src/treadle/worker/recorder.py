@@ -1,0 +1,139 @@
+"""Writes what handlers tell and log: gathered for a moment, then all jobs' in one statement.
+
+Nothing leaves a job's outbox before it is known to be written, and writing it twice does no harm. The completer has it
+write what is left before a job's end is.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import TypeVar
+from uuid import UUID
+
+from treadle.app.job import Job
+from treadle.app.outbox import LOG_HEAD, LOG_TAIL, Outbox
+from treadle.db import telling, work
+from treadle.db.line import DatabaseAway, Line, pause
+from treadle.db.query import Query
+from treadle.words.claim import Claim
+from treadle.words.clock import now
+from treadle.words.record import Logged, Told
+
+log = logging.getLogger("treadle")
+Sent = TypeVar("Sent", Told, Logged)
+
+# Events are live within a tenth of a second, and come in batches all the same.
+GATHER_SECONDS = 0.02
+# Of one job in one statement.
+EVENTS = 1000
+FLUSH_SECONDS = 10.0
+
+
+class Recorder:
+    def __init__(self, line: Line, schema: str, worker_id: str, away: Callable[[DatabaseAway | None], None]) -> None:
+        self._line = line
+        self._schema = schema
+        self._worker_id = worker_id
+        self._away = away
+        self._loop = asyncio.get_running_loop()
+        self._bell = asyncio.Event()
+        self._rung = False
+        self._turn = asyncio.Lock()
+        self._jobs: dict[UUID, Job] = {}
+        self._last_words: list[work.Report] = []
+
+    def came(self, job: Job) -> None:
+        """There is something in this job's outbox. From any thread."""
+        self._jobs[job.id] = job
+        if not self._rung:
+            self._rung = True
+            self._loop.call_soon_threadsafe(self._bell.set)
+
+    def flush_now(self, job: Job) -> None:
+        self.last_word(work.Report(job.claim, time.monotonic() - job.started, *(job.news() or (None, None, None))))
+        try:
+            asyncio.run_coroutine_threadsafe(self.flush(), self._loop).result(FLUSH_SECONDS)
+        except (DatabaseAway, TimeoutError):
+            log.warning("what job %s told could not be written yet", job.id)
+
+    def last_word(self, report: work.Report) -> None:
+        """How far a job was that has ended."""
+        self._last_words.append(report)
+
+    async def run(self) -> None:
+        failures = 0
+        while True:
+            await self._bell.wait()
+            self._bell.clear()
+            await asyncio.sleep(GATHER_SECONDS)
+            self._rung = False
+            try:
+                await self.flush()
+            except DatabaseAway as error:
+                self._away(error)
+                failures += 1
+                await asyncio.sleep(pause(failures))
+                self._bell.set()
+            else:
+                failures = 0
+
+    async def flush(self) -> None:
+        """Until everything that was told before this call is written."""
+        if not self._jobs and not self._last_words and not self._turn.locked():
+            return
+        async with self._turn:
+            if self._last_words:
+                reports = list(self._last_words)
+                await self._line.run(work.report(self._schema, self._worker_id, reports))
+                del self._last_words[: len(reports)]
+            while jobs := [job for job in list(self._jobs.values()) if self._is_left(job)]:
+                events = ((job, job.outbox.waiting_events(EVENTS)) for job in jobs)
+                await self._send(
+                    [each for each in events if each[1]],
+                    lambda told: telling.record_events(self._schema, self._worker_id, told, now()),
+                    Outbox.events_written,
+                )
+                logs = ((job, job.outbox.waiting_logs()) for job in jobs)
+                await self._send(
+                    [each for each in logs if each[1]],
+                    lambda logged: telling.keep_logs(self._schema, self._worker_id, logged, now(), LOG_HEAD, LOG_TAIL),
+                    Outbox.logs_written,
+                )
+            self._away(None)
+
+    async def _send(
+        self,
+        batch: list[tuple[Job, list[Sent]]],
+        query: Callable[[list[tuple[Claim, list[Sent]]]], Query[set[UUID]]],
+        written: Callable[[Outbox, int], None],
+    ) -> None:
+        if not batch:
+            return
+        try:
+            held = await self._line.run(query([(job.claim, lines) for job, lines in batch]))
+        except DatabaseAway:
+            raise
+        except Exception:
+            # Something in it cannot be written. It must not keep the others waiting, nor the job's end.
+            if len(batch) == 1:
+                job, lines = batch[0]
+                log.exception("what job %s told could not be written and is dropped", job.id)
+                written(job.outbox, lines[-1].sequence)
+                return
+            for each in batch:
+                await self._send([each], query, written)
+            return
+        for job, lines in batch:
+            if job.id in held:
+                written(job.outbox, lines[-1].sequence)
+            else:
+                job.outbox.refuse()
+
+    def _is_left(self, job: Job) -> bool:
+        """Whether there is something in its outbox; if not, it is forgotten until there is."""
+        # Forgotten first: what comes in meanwhile puts it back.
+        self._jobs.pop(job.id, None)
+        if job.outbox:
+            self._jobs[job.id] = job
+        return job.id in self._jobs
