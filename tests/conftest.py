@@ -3,8 +3,10 @@
 TREADLE_TEST_URL names an external server (a role that may create databases); without it the embedded one is used.
 """
 
+import asyncio
 import os
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +18,9 @@ import pytest
 from psycopg import Connection
 from psycopg.conninfo import make_conninfo
 
-from tests.workers import Ledger
+from tests.embedded_server import QUICK, clean_up
+from tests.waiting import Gate
+from tests.workers import Ledger, Parked
 from treadle import JobQueue, Treadle, migrate
 from treadle.db.embedded import embedded_url, leave
 
@@ -88,8 +92,11 @@ def url(request: pytest.FixtureRequest, server_url: str) -> Iterator[str]:
             """select pg_terminate_backend(pid) from pg_stat_activity
             where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'"""
         )
-        connection.execute("truncate treadle.jobs, treadle.errors, treadle.lanes, treadle.workers restart identity")
-        for clock in ("tick_clock", "bell", "awaited"):
+        connection.execute(
+            """truncate treadle.jobs, treadle.errors, treadle.events, treadle.logs, treadle.steps, treadle.lanes,
+            treadle.workers restart identity"""
+        )
+        for clock in ("tick_clock", "bell", "awaited", "watched"):
             connection.execute(f"select setval('treadle.{clock}', 0)")
     yield process_url  # noqa: PT022 - the other way has one
 
@@ -112,6 +119,13 @@ def connect(url: str) -> Iterator[Connect]:
 @pytest.fixture
 def connection(connect: Connect) -> Connection[Any]:
     return connect()
+
+
+@pytest.fixture
+def gate(connect: Connect) -> Iterator[Gate]:
+    gate = Gate(connect())
+    yield gate
+    gate.remove()
 
 
 @pytest.fixture
@@ -147,6 +161,70 @@ def orders(connection: Connection[Any]) -> Iterator[Callable[[], int]]:
     connection.execute("create table public.orders (id int)")
     yield lambda: len(connection.execute("select from public.orders").fetchall())
     connection.execute("drop table public.orders")
+
+
+@pytest.fixture
+def here(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The handlers of tests.handlers enqueue into the test's database."""
+    from tests import handlers
+    from treadle.app.watch import Watch
+    from treadle.db.database import Database
+
+    database = Database(url, "treadle")
+    monkeypatch.setattr(handlers.app, "database", database)
+    monkeypatch.setattr(handlers.app, "queue", JobQueue(database))
+    monkeypatch.setattr(handlers.app, "watch", Watch(database))
+
+
+@pytest.fixture
+def parked(app: Treadle) -> Parked:
+    began: list[int] = []
+    go = asyncio.Event()
+
+    @app.job(max_attempts=1)
+    async def park(n: int) -> int:
+        began.append(n)
+        await go.wait()
+        return n
+
+    return park, began, go
+
+
+# The embedded server
+
+
+@pytest.fixture
+def project() -> Iterator[Path]:
+    """A folder that every user can pass through; pytest's own are closed to all but their maker."""
+    project = Path(tempfile.mkdtemp(prefix="treadle-test-", dir="/tmp"))
+    project.chmod(0o711)
+    yield project
+    for lock in list(project.rglob("users")):
+        clean_up(lock.parent)
+    shutil.rmtree(project, ignore_errors=True)
+
+
+@pytest.fixture
+def fresh(project: Path) -> Path:
+    """The server's folder before its first start."""
+    return project / ".treadle"
+
+
+@pytest.fixture(scope="session")
+def used_before() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="treadle-test-") as name:
+        Path(name).chmod(0o711)
+        folder = Path(name, ".treadle")
+        embedded_url(folder, QUICK)
+        leave(folder)
+        yield folder
+
+
+@pytest.fixture
+def folder(fresh: Path, used_before: Path) -> Path:
+    """The server's folder with its data made: initdb takes ten times as long as a start."""
+    subprocess.run(["cp", "-a", used_before, fresh], check=True)
+    return fresh
 
 
 def _database(server_url: str, template: str) -> Iterator[str]:

@@ -4,6 +4,7 @@ database: one line per start and end, appended in one write, so that it is whole
 import asyncio
 import ctypes
 import json
+import logging
 import os
 import time
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from pydantic_core import core_schema
 
 from treadle import Job, Treadle
-from treadle.worker.board import now
+from treadle.words.clock import now
 
 app = Treadle(schema=os.environ.get("TREADLE_TEST_SCHEMA", "treadle"))
 
@@ -155,12 +156,16 @@ def chatter(job: Job) -> None:
 class SlowToTell:
     """Takes its time to be made JSON: by then the handler's event loop has ended."""
 
+    def __init__(self, job: Job) -> None:
+        self.job = job
+
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
         return core_schema.any_schema(serialization=core_schema.plain_serializer_function_ser_schema(cls._tell))
 
     @staticmethod
-    def _tell(value: object) -> str:
+    def _tell(value: "SlowToTell") -> str:
+        note("tells", value.job)
         time.sleep(1)
         return "at last"
 
@@ -168,7 +173,7 @@ class SlowToTell:
 @app.job(max_attempts=1, process=True)
 async def slow_to_tell(job: Job) -> SlowToTell:
     note("start", job)
-    return SlowToTell()
+    return SlowToTell(job)
 
 
 @app.job(max_attempts=1, process=True, timeout=5, deadline=6)
@@ -176,3 +181,26 @@ def punctual(job: Job, seconds: float) -> int:
     note("start", job)
     time.sleep(seconds)
     return job.fence
+
+
+@app.job(max_attempts=1, process=True)
+def tell(job: Job, events: int) -> None:
+    for n in range(events):
+        job.event("told", n=n)
+
+
+@app.job(max_attempts=1, process=True, prints=True)
+def shout(lines: int) -> None:
+    for n in range(lines):
+        logging.getLogger(__name__).warning("logged %s", n)
+        print(f"printed {n}")
+    print("without an end", end="")
+
+
+@app.job(max_attempts=1, process=True)
+def transfer(job: Job) -> str:
+    job.event("before")
+    with job.transaction() as transaction:
+        transaction.execute("insert into public.effects values ('a')")
+        job.complete("done")
+    return "not this"

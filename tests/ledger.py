@@ -1,7 +1,7 @@
 """What must hold of the tables at any moment, and what the threads of a storm know of their jobs."""
 
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from time import monotonic
 from typing import NamedTuple, TypeAlias
 from uuid import UUID
@@ -87,3 +87,24 @@ class Ledger:
                 self.counts[outcome] += 1
                 if outcome in ("complete", "final"):
                     self.end(row.id, began)
+
+    def verify(self, rows: list[tuple[UUID, str, int]], deleted: set[UUID], probes: set[UUID]) -> None:
+        """Against the table, after the calm: the id, status and lease of each job."""
+        for job_id in self.jobs.keys() - {row[0] for row in rows} - deleted:
+            self.problems.append(f"gone from the table: {job_id}")
+        for job_id, status, lease in rows:
+            if job_id not in self.jobs:
+                self.problems.append(f"never committed, but there: {job_id}")
+            if status == "completed" and self.outcomes.get((job_id, lease)) != "complete":
+                self.problems.append(f"completed, but not by its holder: {job_id} under lease {lease}")
+        by_key: dict[str | None, list[tuple[Enqueued, float]]] = defaultdict(list)
+        for job, committed in self.jobs.values():
+            by_key[job.key].append((job, committed))
+            if job.id in probes:
+                self.longest = max(self.longest, self.found.get(job.id, 1e99) - committed)
+        by_key.pop(None, None)
+        for key, jobs in by_key.items():
+            for job, _ in jobs:
+                for older, committed in jobs:
+                    if committed < job.began and self.found.get(job.id, 1e99) < self.ended.get(older.id, 0.0):
+                        self.problems.append(f"out of order in {key}: {job.id} was claimed before {older.id} had ended")

@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -359,27 +359,9 @@ class Storm:
                 time.sleep(0.05)
 
     def verify(self) -> None:
-        ledger = self.ledger
         with self.connect() as connection:
             rows = connection.execute("select id, status, lease from jobs").fetchall()
-        for job_id in ledger.jobs.keys() - {row[0] for row in rows} - set(self.deleted):
-            self.problem(f"gone from the table: {job_id}")
-        for job_id, status, lease in rows:
-            if job_id not in ledger.jobs:
-                self.problem(f"never committed, but there: {job_id}")
-            if status == "completed" and ledger.outcomes.get((job_id, lease)) != "complete":
-                self.problem(f"completed, but not by its holder: {job_id} under lease {lease}")
-        by_key: dict[str | None, list[tuple[Enqueued, float]]] = defaultdict(list)
-        for job, committed in ledger.jobs.values():
-            by_key[job.key].append((job, committed))
-            if job.id in self.probes:
-                ledger.longest = max(ledger.longest, ledger.found.get(job.id, 1e99) - committed)
-        by_key.pop(None, None)
-        for key, jobs in by_key.items():
-            for job, _ in jobs:
-                for older, committed in jobs:
-                    if committed < job.began and ledger.found.get(job.id, 1e99) < ledger.ended.get(older.id, 0.0):
-                        self.problem(f"out of order in {key}: {job.id} was claimed before {older.id} had ended")
+        self.ledger.verify(rows, set(self.deleted), self.probes)
 
 
 def main() -> int:

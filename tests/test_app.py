@@ -2,29 +2,24 @@
 
 import asyncio
 import inspect
-from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
+from datetime import timedelta
 from typing import Any
-import psycopg
+
 import pytest
-from tests.apps import heavy, pending, run, work
+
+from tests.apps import heavy, work
 from treadle import (
     Backoff,
     DatabaseUnreachable,
     InvalidArgument,
     InvalidJob,
-    InvalidPayload,
     Job,
-    JobNotFound,
     JobQueue,
-    Priority,
     Status,
     Treadle,
     UnknownJobType,
 )
 from treadle.words.size import size
-
-
 
 NOWHERE = "postgresql://ada:secret@127.0.0.1:1/app"
 

@@ -8,22 +8,20 @@ from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
-import asyncpg
+
 import django
 import django.conf
 import django.db
 import pytest
 import sqlalchemy
 from psycopg import Connection
-from psycopg.conninfo import conninfo_to_dict
-from sqlalchemy import orm
-from sqlalchemy.ext import asyncio as sqlalchemy_asyncio
-from sqlalchemy.pool import NullPool, StaticPool
+from sqlalchemy.pool import StaticPool
+
+from tests.apps import pending
+from tests.callers import Caller, set_up_django
 from tests.conftest import Connect
 from treadle import InvalidArgument, JobQueue, LeaseLost, Priority, Status, Treadle
 from treadle.db.borrowed import borrow, numbered
-
-
 
 ODD = {"text": 'it\'s 100% \\ "quoted" $1 %(name)s :name ☃', "list": [None, 1.5, True]}
 

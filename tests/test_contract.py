@@ -127,8 +127,7 @@ def test_a_job_dated_back_below_the_floor_is_still_found(connection: Connection[
     connection.execute("insert into jobs (job_type) select 'resize' from generate_series(1, 20)")
     done = claim(connection, size=100)
     connection.execute("update jobs set status = 'completed' where id = any (%s)", [done])
-    connection.execute("select pg_sleep(0.3)")
-    until_settled(connection, "2020-01-01")
+    until_settled(connection, job(connection, done[-1])["run_at"])
     dated_back = insert(connection, created_at="2019-01-01")
     assert claim(connection) == [dated_back]
 
@@ -188,8 +187,7 @@ def test_a_job_made_pending_by_hand_is_found_below_the_floor(connection: Connect
     first, second = insert(connection), insert(connection)
     assert claim(connection) == [first, second]
     connection.execute("update jobs set status = 'completed' where id = %s", [second])
-    connection.execute("select pg_sleep(0.3)")
-    until_settled(connection, "2020-01-01")
+    until_settled(connection, job(connection, first)["run_at"])
     connection.execute("update jobs set status = 'pending' where id = %s", [first])
     assert claim(connection) == [first]
 

@@ -65,7 +65,16 @@ def test_every_function_for_users_is_in_the_sql_page() -> None:
         "prepare_job",
         "reads_fresh",
     }
-    inner |= {"register_lanes", "retry_delay", "stamp_finish", "take_jobs", "announce", "drop_errors", "ring", "wanted_lanes"}
+    inner |= {
+        "register_lanes",
+        "retry_delay",
+        "stamp_finish",
+        "take_jobs",
+        "announce",
+        "drop_errors",
+        "ring",
+        "wanted_lanes",
+    }
     for path in (ROOT / "src" / "treadle" / "sql" / "functions").glob("*.sql"):
         name = path.name.split(".")[0]
         assert (f"`{name}(" in page) != (name in inner), name

@@ -1,28 +1,15 @@
 """The embedded server: how it starts, and what it says."""
 
-import fcntl
-import importlib.util
-import json
 import logging
-import os
-import pwd
-import select
-import shutil
-import signal
-import stat
 import subprocess
 import sys
 import tempfile
-import threading
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Self
-import psycopg
-import pytest
-from treadle.db.embedded import ELSEWHERE, embedded_url, leave
-from treadle.words.errors import EmbeddedFailed
 
+import pytest
+
+from tests.embedded_server import QUICK, mode, one_value
+from treadle.db.embedded import embedded_url, leave
 
 
 def test_the_first_use_starts_a_server_in_a_private_folder(fresh: Path) -> None:

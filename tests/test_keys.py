@@ -10,7 +10,7 @@ import pytest
 from psycopg import Connection, errors
 
 from tests.conftest import Connect
-from tests.waiting import until_blocked
+from tests.waiting import Gate, until_blocked
 from treadle import JobQueue, JobRow, Status
 
 
@@ -221,12 +221,14 @@ def test_a_job_cancelled_while_it_was_held_and_retried_is_free(queue: JobQueue) 
     assert ids(queue.claim(["a"])) == [second]
 
 
-def test_two_claimers_that_see_different_heads_do_not_both_get_one(queue: JobQueue, connect: Connect) -> None:
+def test_two_claimers_that_see_different_heads_do_not_both_get_one(
+    queue: JobQueue, connect: Connect, gate: Gate
+) -> None:
     """The first commits while the second is about to write: the unique index decides."""
     connection = connect()
     connection.execute(
         """create function pause() returns trigger language plpgsql as $$ begin
-        if current_setting('application_name') = 'slow' then perform pg_sleep(1); end if; return new; end $$"""
+        if current_setting('application_name') = 'slow' then perform public.pass_gate(); end if; return new; end $$"""
     )
     connection.execute("create trigger pause before update on jobs for each row execute function pause()")
     first, second = two_heads(queue, connect)
@@ -234,8 +236,9 @@ def test_two_claimers_that_see_different_heads_do_not_both_get_one(queue: JobQue
         second.execute("set application_name = 'slow'")
         with ThreadPoolExecutor(1) as pool:
             claim = pool.submit(lambda: second.execute("select key from claim_job_batch('two', '{a}')").fetchall())
-            connection.execute("select pg_sleep(0.4)")
+            gate.until_reached()
             first.commit()
+            gate.open()
             claimed = claim.result()
     finally:
         second.rollback()

@@ -1,38 +1,23 @@
 """A worker inside a program: what it takes on, and how it begins, rests and ends."""
 
 import asyncio
-import contextlib
-import json
-import logging
 import os
-import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+
 import pytest
 from psycopg import Connection
-from tests.workers import count
+
+from tests.workers import auntil, count, run
 from treadle import (
     Backoff,
-    Cancel,
     InvalidArgument,
-    InvalidJob,
     Job,
-    JobCancelled,
-    JobFailed,
-    JobInterrupted,
     JobQueue,
-    Retry,
-    Snooze,
     Treadle,
-    current_job,
-    events,
 )
 from treadle.worker import Worker, WorkerOptions
-from treadle.worker.log import JsonFormatter, TextFormatter
-
 
 
 def test_job_types_that_are_not_known_here_are_left_alone(app: Treadle, queue: JobQueue) -> None:
@@ -88,7 +73,7 @@ def test_an_application_without_jobs_has_nothing_to_work_on(app: Treadle) -> Non
 
 
 def test_drain_runs_what_is_there_and_ends(app: Treadle, connection: Connection[Any]) -> None:
-    @app.job(max_attempts=2, backoff=NOW)
+    @app.job(max_attempts=2, backoff=Backoff(first=0, limit=0))
     async def shaky(job: Job, n: int) -> None:
         if job.attempt == 1 and n % 10 == 0:
             raise ValueError("first time")
@@ -118,12 +103,12 @@ def test_an_idle_worker_is_quiet(app: Treadle, connection: Connection[Any], monk
 
     async def body(worker: Worker) -> float:
         await (await hello.aenqueue()).aresult(10)
-        await until(lambda: worker.hears)
-        await asyncio.sleep(2)
+        await auntil(lambda: worker.hears)
+        await asyncio.sleep(2)  # for two seconds after a claim it ticks: that is not idle
         before, began, renewals = statements, time.monotonic(), set()
         while time.monotonic() < began + 6:
             renewals |= set(connection.execute("select seen_at from workers").fetchall())
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.1)  # far more often than a lease is renewed
         assert 1 < len(renewals) < 5
         return (statements - before + len(renewals)) / (time.monotonic() - began)
 

@@ -13,7 +13,7 @@ def apart() -> None:
 
 
 def test_a_worker_is_not_drained_while_an_intake_claims(app: Treadle, queue: JobQueue) -> None:
-    """The first intake found nothing and is woken for a job; the second finds nothing while that job is being claimed."""
+    """The first intake found nothing and is woken for a job; the second finds nothing while that job is claimed."""
 
     @app.job
     async def late() -> None: ...

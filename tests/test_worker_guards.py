@@ -8,21 +8,11 @@ import pytest
 from psycopg import Connection
 
 from tests.conftest import Connect
+from tests.workers import lose_worker, one
 from treadle import JobQueue, Treadle
-from treadle.app import ends
+from treadle.app import watch
 
 NOW = "(extract(epoch from clock_timestamp()) * 1000000)::bigint"
-
-
-@pytest.fixture
-def app(url: str) -> Treadle:
-    return Treadle(url)
-
-
-def one(connection: Connection[Any], query: str, *params: object) -> Any:
-    row = connection.execute(query, params).fetchone()
-    assert row
-    return row[0]
 
 
 # Fences
@@ -78,12 +68,6 @@ def test_a_cancelled_attempt_and_a_snoozed_one_are_no_errors(queue: JobQueue, co
 
 
 # Lost workers
-
-
-def lose_worker(connection: Connection[Any], worker_id: str = "gone") -> None:
-    """It was silent for longer than its lease."""
-    connection.execute("select register_worker(%s, '1 second', '{a}')", [worker_id])
-    connection.execute("update workers set seen_at = clock_timestamp() - interval '1 minute'")
 
 
 def recovered(connection: Connection[Any], later: str = "0") -> int:
@@ -276,12 +260,12 @@ def test_an_end_that_commits_as_somebody_comes_to_wait_is_found_soon(
     app: Treadle, queue: JobQueue, connect: Connect, monkeypatch: pytest.MonkeyPatch, look: int
 ) -> None:
     """Its transaction found nobody waiting, and committed after the first look, or after the second."""
-    monkeypatch.setattr(ends, "LOOK_SECONDS", 60.0)
+    monkeypatch.setattr(watch, "LOOK_SECONDS", 60.0)
     late = connect(autocommit=False)
     handle = app.handle(queue.enqueue("a"))
     (job,) = queue.claim(["a"])
     late.execute("select complete_job(%s, '7', %s, %s)", [job.id, job.lease, "worker-1"])
-    real, looks = app.ends._wake, 0
+    real, looks = app.watch.ends.wake, 0
 
     def wake(ids: list[Any]) -> None:
         nonlocal looks
@@ -290,7 +274,7 @@ def test_an_end_that_commits_as_somebody_comes_to_wait_is_found_soon(
             late.commit()
         real(ids)
 
-    monkeypatch.setattr(app.ends, "_wake", wake)
+    monkeypatch.setattr(app.watch.ends, "wake", wake)
     assert handle.result(10) == 7
     app.close()
 
@@ -298,8 +282,8 @@ def test_an_end_that_commits_as_somebody_comes_to_wait_is_found_soon(
 def test_who_waits_for_long_goes_on_being_told(
     app: Treadle, queue: JobQueue, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ends, "_SPAN", timedelta(seconds=0.3))
-    waiting = app.ends.wait(queue.enqueue("a"))
+    monkeypatch.setattr(watch, "_SPAN", timedelta(seconds=0.3))
+    waiting = app.watch.end(queue.enqueue("a"))
     seen: set[int] = set()
     end = time.monotonic() + 10
     while len(seen) < 4 and time.monotonic() < end:

@@ -1,29 +1,21 @@
 """Guards of a worker inside a program, for the jobs that it holds: each of these goes red when its guard is removed."""
 
 import asyncio
-import logging
 import threading
-from datetime import timedelta
 from typing import Any
+
 import psutil
 import pytest
 from psycopg import Connection
+
 from tests.conftest import Connect
-from tests.test_worker import run, until
-from tests.test_worker_guards import lose_worker, one
-from tests.test_worker_outages import Proxy
-from tests.waiting import until_blocked
+from tests.workers import Parked, auntil, lose_worker, one, run
 from treadle import Job, JobFailed, JobQueue, Treadle, events
 from treadle.db import work
 from treadle.db.line import DatabaseAway, Line
 from treadle.db.query import Query
-from treadle.words.claim import Claim
 from treadle.words.outcome import Interrupt
 from treadle.worker import Worker
-from treadle.worker import worker as worker_module
-from treadle.worker.board import Board, now
-from treadle.worker.keeper import Keeper
-
 
 
 @pytest.mark.parametrize(("prefetch", "held"), [(0, 2), (3, 5), (None, 2)])
@@ -35,8 +27,8 @@ def test_no_more_is_held_than_was_asked_for(
 
     async def body(worker: Worker) -> None:
         handles = await park.aenqueue_many({"n": n} for n in range(8))
-        await until(lambda: len(began) == 2)
-        await until(lambda: not worker._claims._turn.locked())
+        await auntil(lambda: len(began) == 2)
+        await auntil(lambda: not worker._claims._turn.locked())
         assert one(connection, "select count(*) from jobs where worker_id is not null") == held
         assert len(began) == 2
         go.set()
@@ -54,16 +46,16 @@ def test_everything_is_stopped_and_given_back_at_the_fence(
 
     async def body(worker: Worker) -> None:
         await park.aenqueue_many({"n": n} for n in range(3))
-        await until(lambda: len(worker._intakes[0].ready) == 2)
+        await auntil(lambda: len(worker._intakes[0].ready) == 2)
         keeper = psutil.Process(worker.keeper_pid)
         keeper.suspend()
         try:
-            await until(lambda: fenced)
-            await until(lambda: len(worker.bench) == 0, 0.5)
-            await until(
+            await auntil(lambda: fenced)
+            await auntil(lambda: len(worker.bench) == 0, 0.5)
+            await auntil(
                 lambda: one(connection, "select count(*) from jobs where status = 'pending' and attempts = 0") == 3
             )
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(0.2)  # an intake that may not start looks again every 0.05
             assert one(connection, "select max(lease + crashes) from jobs") == 1, "nothing is claimed behind the fence"
             assert began == [0]
         finally:
@@ -79,9 +71,11 @@ def test_what_was_not_begun_is_given_back_at_the_end(app: Treadle, connection: C
         worker = app.worker(concurrency=1, prefetch=2)
         await worker.start()
         await park.aenqueue_many({"n": n} for n in range(3))
-        await until(lambda: len(worker._intakes[0].ready) == 2)
+        await auntil(lambda: len(worker._intakes[0].ready) == 2)
         stopping = asyncio.create_task(worker.stop())
-        await until(lambda: one(connection, "select count(*) from jobs where status = 'pending' and attempts = 0") == 2)
+        await auntil(
+            lambda: one(connection, "select count(*) from jobs where status = 'pending' and attempts = 0") == 2
+        )
         go.set()
         await stopping
         await app.aclose()
@@ -100,7 +94,7 @@ def test_a_claim_that_arrives_while_the_worker_stops_is_given_back(
         claims = await worker._claims.run(work.claim("treadle", worker.worker_id, ["park"], 1, None))
         worker._stopping = True
         worker._intakes[0].take(claims)
-        await until(lambda: one(connection, "select status from jobs") == "pending")
+        await auntil(lambda: one(connection, "select status from jobs") == "pending")
 
     run(app, body, queues=["another"], grace=0)
     assert began == []
@@ -126,8 +120,8 @@ def test_a_job_that_is_stopped_before_its_first_step_does_not_take_it(
         claims = await worker._claims.run(work.claim("treadle", worker.worker_id, [job.name], 1, None))
         worker._intakes[0].take(claims)
         worker.bench.interrupt_all(Interrupt.SHUTDOWN)
-        await until(lambda: len(worker.bench) == 0)
-        await until(lambda: one(connection, "select status from jobs") == "pending")
+        await auntil(lambda: len(worker.bench) == 0)
+        await auntil(lambda: one(connection, "select status from jobs") == "pending")
         assert one(connection, "select attempts from jobs") == 0
 
     run(app, body, queues=["another"])
@@ -152,11 +146,11 @@ def test_a_handler_that_tidies_up_is_not_stopped_again(app: Treadle) -> None:
         handle = await tidy.aenqueue()
         await begun.wait()
         worker.bench.interrupt(handle.id, Interrupt.CANCELLED)
-        await until(lambda: not begun.is_set())
+        await auntil(lambda: not begun.is_set())
         worker.bench.interrupt(handle.id, Interrupt.LEASE_LOST)
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a second cancellation would arrive in this step of the loop
         go.set()
-        await until(lambda: len(worker.bench) == 0)
+        await auntil(lambda: len(worker.bench) == 0)
 
     run(app, body)
     assert tidied == [True]
@@ -185,7 +179,7 @@ def test_after_an_outage_nobody_is_given_up_at_once(app: Treadle, queue: JobQueu
     async def hello() -> None: ...
 
     async def body(worker: Worker) -> None:
-        worker._away(DatabaseAway("for a while"))
+        worker.away(DatabaseAway("for a while"))
         lose_worker(connection)
         connection.execute("update workers set seen_at = clock_timestamp() where worker_id <> 'gone'")
         queue.enqueue("a")
@@ -211,7 +205,7 @@ def test_an_outcome_that_cannot_be_stored_fails_its_job_alone(app: Treadle, conn
 
     async def body(worker: Worker) -> None:
         handles = [await returns.aenqueue(n=n) for n in range(12, 15)]
-        await until(lambda: len(began) == 3)
+        await auntil(lambda: len(began) == 3)
         go.set()  # they end together, and are written together
         assert await handles[0].aresult(10) == 12
         with pytest.raises(JobFailed, match=r"the outcome \(completed\) could not be stored: CheckViolation"):
@@ -238,7 +232,7 @@ def test_a_thread_past_its_deadline_has_no_second_outcome(app: Treadle) -> None:
         with pytest.raises(JobFailed, match="still ran at its deadline"):
             await (await deaf.aenqueue()).aresult(10)
         over.set()
-        await until(lambda: len(worker.bench) == 0)
+        await auntil(lambda: len(worker.bench) == 0)
         await worker._completer.flushed()
 
     run(app, body)
@@ -255,16 +249,15 @@ def test_progress_that_could_not_be_told_is_told_again(app: Treadle, connection:
         await go.wait()
 
     async def body(worker: Worker) -> None:
-        signature = "(varchar, uuid[], bigint[], float8[], int[], varchar[])"
-        connection.execute(f"alter function start_jobs{signature} rename to start_jobs_away".encode())
+        connection.execute("alter function start_jobs rename to start_jobs_away")
         try:
             handle = await tells.aenqueue()
             await begun.wait()
             with pytest.raises(DatabaseAway):
                 await worker.bench.report(worker._outcomes)
         finally:
-            connection.execute(f"alter function start_jobs_away{signature} rename to start_jobs".encode())
-        await until(lambda: one(connection, "select progress from jobs") == 40)
+            connection.execute("alter function start_jobs_away rename to start_jobs")
+        await auntil(lambda: one(connection, "select progress from jobs") == 40)
         assert (await handle.aprogress()).stage == "halfway"
         go.set()
 
@@ -292,7 +285,7 @@ def test_a_job_that_somebody_else_has_locked_is_not_asked_for_all_the_time(
     holder.execute("select from jobs for update")
 
     async def body(worker: Worker) -> None:
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(0.5)  # without a pause between them there would be hundreds of statements
         assert statements < 60
         holder.rollback()
         assert await handle.aresult(10) == "hello"

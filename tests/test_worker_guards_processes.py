@@ -16,14 +16,12 @@ from psycopg import Connection
 
 from tests.handlers import apart, block_the_loop, chatter, note
 from tests.handlers import app as handlers
-from tests.test_worker import run
-from tests.test_worker_processes import QUICK, here
-from tests.workers import ROOT, Ledger, until, working
+from tests.workers import QUICK, ROOT, Ledger, run, until, working
 from treadle import Job, JobFailed, JobQueue, Treadle
 from treadle.worker import Worker, children, supervisor
 from treadle.worker.options import WorkerOptions
 
-__all__ = ["here"]
+pytestmark = pytest.mark.usefixtures("here")
 
 more = Treadle()
 

@@ -1,34 +1,25 @@
 """Odd moments: a fence that lifts, threads that never end, answers in the wrong order, messages from strangers."""
 
 import asyncio
-import contextlib
-import os
-import signal
-import subprocess
-import sys
-import textwrap
 import threading
 import time
 from collections import Counter
 from contextvars import ContextVar
-from pathlib import Path
 from typing import Any
+
 import psutil
 import psycopg
 import pytest
 from psycopg import Connection
 from psycopg_pool import AsyncConnectionPool
-from tests.test_worker import run, until
-from tests.test_worker_processes import QUICK
-from tests.workers import Ledger, count, working
-from tests.workers import until as until_seen
-from treadle import Backoff, Job, JobFailed, JobQueue, Snooze, Status, Treadle, events, migrate
-from treadle.db import work
-from treadle.db.line import Line
-from treadle.db.query import Query
-from treadle.worker import Worker
-from treadle.worker.board import now
 
+from tests.workers import auntil, auntil_resting, run
+from treadle import Backoff, Job, JobFailed, JobQueue, Snooze, Treadle, events
+from treadle.db import work
+from treadle.db.line import DatabaseAway, Line
+from treadle.db.query import Query
+from treadle.words.clock import now
+from treadle.worker import Worker
 
 
 def test_a_worker_goes_on_after_its_fence_lifts(app: Treadle) -> None:
@@ -44,7 +35,7 @@ def test_a_worker_goes_on_after_its_fence_lifts(app: Treadle) -> None:
         keeper = psutil.Process(worker.keeper_pid)
         keeper.suspend()
         try:
-            await until(lambda: fenced)
+            await auntil(lambda: fenced)
             # A claim that was under way, or found later: not begun, and given back.
             handles = [await hello.aenqueue(n=n) for n in range(5)]
             claims = await worker._claims.run(work.claim("treadle", worker.worker_id, ["hello"], 2, None))
@@ -75,7 +66,7 @@ def test_a_deadline_without_a_timeout(app: Treadle) -> None:
             with pytest.raises(JobFailed, match=r"(timed out|still ran at its deadline,) after 0\.2 seconds"):
                 await (await job.aenqueue()).aresult(10)
         over.set()
-        await until(lambda: len(worker.bench) == 0)
+        await auntil(lambda: len(worker.bench) == 0)
 
     run(app, body, concurrency=2)
 
@@ -99,7 +90,7 @@ def test_a_job_does_not_run_again_beside_a_thread_of_it_that_never_ended(app: Tr
     async def body(worker: Worker) -> None:
         handle = await deaf.aenqueue()
         assert await handle.aresult(15) > 1
-        await until(lambda: len(worker.bench) == 0)
+        await auntil(lambda: len(worker.bench) == 0)
         assert worker._intakes[0].running == 0
         assert worker._board.entries() == []
 
@@ -179,7 +170,7 @@ def test_strangers_messages_do_no_harm(app: Treadle, connection: Connection[Any]
         return "hello"
 
     async def body(worker: Worker) -> None:
-        await until(lambda: worker.hears)
+        await auntil(lambda: worker.hears)
         for kind in ("work", "ends"):
             for message in ("cancelled nonsense", "cancelled", "probe", "nonsense", "\u2603"):
                 connection.execute("select pg_notify(channel(%s), %s)", [kind, message])
@@ -191,40 +182,44 @@ def test_strangers_messages_do_no_harm(app: Treadle, connection: Connection[Any]
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "complete_jobs(uuid[], bigint[], varchar[], text[], float8[])",
-        "settle_jobs(varchar, uuid[], bigint[], varchar[], text[], text[], float8[], float8[], int)",
-        "claim_jobs(varchar, varchar[], int, varchar[])",
-        "rest(varchar[], varchar[], boolean)",
-        "renew_workers(varchar[], interval)",
-        "start_jobs(varchar, uuid[], bigint[], float8[], int[], varchar[])",
-    ],
-    ids=lambda name: str(name).split("(", 1)[0],
+    "function", ["complete_jobs", "settle_jobs", "claim_jobs", "rest", "renew_workers", "start_jobs"]
 )
 def test_a_function_that_is_missing_for_a_while_costs_nothing(
-    app: Treadle, connection: Connection[Any], name: str
+    app: Treadle, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch, function: str
 ) -> None:
     """As while somebody migrates."""
+    real, refused = Line.run, 0
+
+    async def counted(line: Line, query: Query[Any]) -> Any:
+        nonlocal refused
+        try:
+            return await real(line, query)
+        except DatabaseAway:
+            refused += f"{function}(".encode() in query.text
+            raise
+
+    monkeypatch.setattr(Line, "run", counted)
 
     @app.job(max_attempts=3, backoff=Backoff(first=0))
     async def hello(job: Job, n: int) -> int:
         if n % 3 == 0 and job.attempt == 1:
             raise ValueError("the first time")
-        await asyncio.sleep(0.3 * (n % 2))
+        await asyncio.sleep(n % 2)  # long enough to be reported as running, twice
         return n
 
     async def body(worker: Worker) -> None:
+        def missed() -> bool:
+            if function == "renew_workers":  # another process does that, three times in the lease of 3 seconds
+                return now() - worker._board.renewed_at > 1.5
+            return refused > 1
+
         handles = [await hello.aenqueue(n=n) for n in range(6)]
-        other = name.split("(", 1)[0] + "_away"
-        connection.execute(f"alter function {name} rename to {other}")
+        connection.execute(f"alter function {function} rename to {function}_away")
         try:
             handles += [await hello.aenqueue(n=n) for n in range(6, 12)]
-            await asyncio.sleep(1)
+            await auntil(missed)
         finally:
-            connection.execute(
-                f"alter function {name.replace(name.split('(')[0], other, 1)} rename to {name.split('(')[0]}"
-            )
+            connection.execute(f"alter function {function}_away rename to {function}")
         assert [await handle.aresult(20) for handle in handles] == list(range(12))
 
     run(app, body, lease="3s")
@@ -243,7 +238,7 @@ def test_what_ends_while_holdings_are_looked_at_is_not_run_again(app: Treadle, m
             beside = Line(app.database.url, "late")
             answer = await real(beside, query)
             await beside.close()
-            await asyncio.sleep(0.3)
+            await asyncio.sleep(0.3)  # meanwhile a dozen of the jobs run
             return answer
         return await real(line, query)
 
@@ -256,8 +251,8 @@ def test_what_ends_while_holdings_are_looked_at_is_not_run_again(app: Treadle, m
 
     async def body(worker: Worker) -> None:
         handles = await hello.aenqueue_many({"n": n} for n in range(40))
+        await auntil(lambda: ran)
         for _ in range(3):
-            await asyncio.sleep(0.03)
             await worker._adopt()
         for handle in handles:
             await handle.aresult(10)
@@ -277,8 +272,9 @@ def test_a_result_is_awaited_on_a_pool_of_the_callers(url: str, queue: JobQueue)
                 return 3
 
             handle = await hello.aenqueue()
+            asked = pool.get_stats()["requests_num"]
             waiting = asyncio.create_task(handle.aresult(10))
-            await asyncio.sleep(0.1)
+            await auntil(lambda: pool.get_stats()["requests_num"] > asked)  # it has looked, in vain
             (row,) = await asyncio.to_thread(queue.claim, ["hello"])
             await asyncio.to_thread(queue.complete, row, 4)
             assert await waiting == 4
@@ -297,16 +293,17 @@ def test_the_second_of_two_quick_jobs_does_not_wait_for_the_poll(app: Treadle, c
         seen[n] = time.monotonic()
 
     async def body(worker: Worker) -> None:
-        await until(lambda: worker.hears)
-        await asyncio.sleep(0.3)
+        await auntil(lambda: worker.hears)
+        await auntil_resting(worker)
         with psycopg.connect(app.database.url) as late:
             await hello.aenqueue(n=1)
             late.execute("select treadle.enqueue('hello', '{\"n\": 2}')")
-            await until(lambda: 1 in seen)
+            await auntil(lambda: 1 in seen)
+            # It has gone to rest after that, and looks again after 25 and 100 ms: in time for a commit, not later.
             await asyncio.sleep(0.01)
             late.commit()
             committed = time.monotonic()
-        await until(lambda: 2 in seen)
+        await auntil(lambda: 2 in seen)
         assert seen[2] - committed < 1
 
     run(app, body, poll="60s")

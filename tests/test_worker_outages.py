@@ -2,58 +2,23 @@
 
 import os
 import shutil
-import signal
-import socket
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from psycopg import Connection
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from tests.test_worker import run
-from tests.test_worker import until as until_true
-from tests.workers import Ledger, completed, count, until, until_completed, working
-from treadle import Job, Treadle, events, migrate
+from tests.outages import Proxy, Server
+from tests.workers import Ledger, auntil, completed, count, run, until, until_completed, working
+from treadle import Job, Treadle, events
 from treadle.db import line as lines
-from treadle.db.embedded import embedded_url, leave
+from treadle.db.embedded import leave
 from treadle.db.line import DatabaseAway, Line
 from treadle.db.query import Query
 from treadle.worker import Worker
-
-
-class Server:
-    """A PostgreSQL of the test's own, which may be shot."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.url = embedded_url(folder, settings={"fsync": "off"})
-        migrate(self.url)
-
-    def connect(self) -> Connection[Any]:
-        return psycopg.connect(self.url, autocommit=True, options="-c search_path=treadle,public")
-
-    def crash(self) -> None:
-        """Immediate shutdown: connections are cut, nothing is flushed."""
-        process = int((self._folder / "data" / "postmaster.pid").read_text().splitlines()[0])
-        os.kill(process, signal.SIGQUIT)
-        until(lambda: not _alive(process))
-
-    def come_back(self) -> None:
-        leave(self._folder)
-        assert embedded_url(self._folder, settings={"fsync": "off"}) == self.url
-
-
-def _alive(process: int) -> bool:
-    with suppress(ProcessLookupError):
-        os.kill(process, 0)
-        return "Z" not in Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    return False
 
 
 @pytest.fixture
@@ -116,8 +81,8 @@ def test_a_worker_that_cannot_renew_its_lease_stops_its_handlers(
 def test_killed_connections_are_survived(url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger) -> None:
     naps(url, 1000, 0.03)
     with working(url, tmp_path, "--concurrency", "20", "--processes", "2"):
-        for _ in range(8):
-            time.sleep(0.1)
+        for number in range(100, 900, 100):
+            until_completed(connection, number)
             connection.execute(
                 """select pg_terminate_backend(pid) from pg_stat_activity
                 where datname = current_database() and application_name like 'treadle %'"""
@@ -175,7 +140,7 @@ def test_an_outcome_whose_answer_is_lost_is_written_once(
 
     async def body(worker: Worker) -> None:
         handle = await hello.aenqueue(fail=statement == "settle_jobs")
-        await until_true(lambda: len(lost) == 1)
+        await auntil(lambda: len(lost) == 1)
         with suppress(Exception):
             await handle.aresult(20)
         assert len(await handle.aerrors()) == (statement == "settle_jobs")
@@ -185,49 +150,7 @@ def test_an_outcome_whose_answer_is_lost_is_written_once(
     assert not any(isinstance(event, events.LeaseWasLost) for event in told)
 
 
-class Proxy:
-    """Between a client and the server: can go silent, as a network does that loses a host."""
-
-    def __init__(self, url: str) -> None:
-        parts = conninfo_to_dict(url)
-        self._target = f"{parts['host']}/.s.PGSQL.{parts['port']}"
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self.url = make_conninfo(url, host="127.0.0.1", port=self._listening.getsockname()[1])
-        self._silent: set[socket.socket] = set()
-        self._open: set[socket.socket] = set()
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def go_silent(self) -> None:
-        """For all connections there are; new ones are fine."""
-        self._silent |= self._open
-
-    def close(self) -> None:
-        self._listening.close()
-        for each in list(self._open):
-            each.close()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = self._listening.accept()
-                server = socket.socket(socket.AF_UNIX)
-                server.connect(self._target)
-                self._open |= {client, server}
-                for source, sink in ((client, server), (server, client)):
-                    threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
-
-    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
-        with suppress(OSError):
-            while data := source.recv(65536):
-                if source not in self._silent:
-                    sink.sendall(data)
-            if source not in self._silent:
-                sink.close()
-
-
 def test_connections_that_fall_silent_are_replaced(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if "host=/" not in url:
-        pytest.skip("needs the embedded server's socket")
     monkeypatch.setattr(lines.Line.__init__, "__defaults__", (1.0,))
     proxy = Proxy(url)
     app = Treadle(proxy.url)
@@ -239,7 +162,7 @@ def test_connections_that_fall_silent_are_replaced(url: str, monkeypatch: pytest
 
     async def body(worker: Worker) -> None:
         assert await (await hello.aenqueue()).aresult(10) == 1
-        await until_true(lambda: worker.hears)
+        await auntil(lambda: worker.hears)
         proxy.go_silent()
         for _ in range(5):
             job_id = await quiet.queue.aenqueue("hello", {})

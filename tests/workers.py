@@ -1,5 +1,7 @@
-"""Real worker processes: started, stopped, killed, and looked at from outside."""
+"""Workers for tests: inside the test's own program, and real processes, which are started, stopped and killed."""
 
+import asyncio
+import inspect
 import itertools
 import json
 import os
@@ -8,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,27 @@ from typing import Any
 import psutil
 from psycopg import Connection
 
+from treadle import Treadle
+from treadle.worker import Worker
+
 ROOT = Path(__file__).parent.parent
+QUICK = ("--lease", "2s")
+
+# A job that runs until it is let go; which of them began; and what lets them go.
+Parked = tuple[Any, list[int], asyncio.Event]
+
+
+def run(app: Treadle, body: Callable[[Worker], Coroutine[Any, Any, Any]], **options: Any) -> Any:
+    """The body beside a worker."""
+
+    async def both() -> Any:
+        try:
+            async with app.worker(**options) as worker:
+                return await body(worker)
+        finally:
+            await app.aclose()
+
+    return asyncio.run(both())
 
 
 class WorkerProcess:
@@ -93,14 +115,43 @@ def until(condition: Callable[[], Any], told: Callable[[], object] = lambda: "",
     return found
 
 
+async def auntil(condition: Callable[[], Any], seconds: float = 20) -> None:
+    """The same beside a worker, which goes on meanwhile; the condition may be async."""
+    end = time.monotonic() + seconds
+    while True:
+        found = condition()
+        if await found if inspect.isawaitable(found) else found:
+            return
+        assert time.monotonic() < end, f"it did not come true in {seconds} seconds"
+        await asyncio.sleep(0.01)
+
+
+async def auntil_resting(worker: Worker) -> None:
+    """Until it has found nothing more to claim, and waits for its bell."""
+    await auntil(lambda: all(intake.bell._waiters for intake in worker._intakes))
+
+
+def one(connection: Connection[Any], query: str, *params: object) -> Any:
+    """The first column of the first row."""
+    row = connection.execute(query, params).fetchone()
+    assert row
+    return row[0]
+
+
 def count(connection: Connection[Any], condition: str = "true") -> int:
-    found: int = connection.execute(f"select count(*) from jobs where {condition}").fetchone()[0]  # type: ignore[index]
+    found: int = one(connection, f"select count(*) from jobs where {condition}")
     return found
 
 
 def until_completed(connection: Connection[Any], number: int) -> None:
     """Until so many jobs are."""
     until(lambda: count(connection, "status = 'completed'") >= number, lambda: f"{number} jobs completed", 60)
+
+
+def lose_worker(connection: Connection[Any], worker_id: str = "gone") -> None:
+    """It was silent for longer than its lease."""
+    connection.execute("select register_worker(%s, '1 second', '{a}')", [worker_id])
+    connection.execute("update workers set seen_at = clock_timestamp() - interval '1 minute'")
 
 
 class Ledger:

@@ -1,0 +1,381 @@
+"""Events, from job.event() to whoever listens: durable, numbered, live, none twice and none left out."""
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+from psycopg import Connection
+
+from tests import handlers
+from tests.conftest import Connect
+from tests.waiting import until_blocked
+from tests.workers import auntil, one, run
+from treadle import InvalidArgument, InvalidPayload, Job, JobFailed, JobNotFound, JobQueue, RecordedEvent, Treadle
+from treadle.app import watch
+from treadle.db import telling
+from treadle.words.claim import Claim
+from treadle.words.record import Told
+from treadle.worker import Worker
+
+
+def told(events: list[RecordedEvent]) -> list[tuple[str, int | None]]:
+    return [(event.name, event.number) for event in events]
+
+
+def test_a_job_s_life_is_one_stream(app: Treadle) -> None:
+    @app.job
+    async def render(job: Job) -> None:
+        if job.attempt == 1:
+            job.event("rendered", bytes=1834)
+            raise ValueError("no ink")
+        job.event("rendered", bytes=1900)
+        job.event("sent", to=["a", "b"])
+
+    async def body(_: Worker) -> None:
+        handle = await render.aenqueue()
+        events = [event async for event in handle.events()]
+        assert told(events) == [
+            ("enqueued", None),
+            ("claimed", None),
+            ("started", None),
+            ("rendered", 1),
+            ("retried", None),
+            ("claimed", None),
+            ("started", None),
+            ("rendered", 2),
+            ("sent", 3),
+            ("completed", None),
+        ]
+        assert events[3].data == {"bytes": 1834}
+        assert events[4].data["error"] == "ValueError: no ink"
+        assert [event.attempt for event in events] == [0, 1, 1, 1, 1, 2, 2, 2, 2, 2]
+        assert [event.at for event in events] == sorted(event.at for event in events)
+        assert (await handle.ajob()).events_count == 3
+
+    run(app, body)
+
+
+def test_the_past_is_told_from_what_is_stored(app: Treadle) -> None:
+    """All but claims of earlier attempts, for which there is no row."""
+
+    @app.job
+    async def render(job: Job) -> None:
+        job.event("rendered")
+        if job.attempt == 1:
+            raise ValueError("no ink")
+
+    async def body(_: Worker) -> None:
+        handle = await render.aenqueue()
+        await handle.aresult(20)
+        names = [event.name for event in handle.events()]
+        assert names == ["enqueued", "started", "rendered", "retried", "claimed", "started", "rendered", "completed"]
+
+    run(app, body)
+
+
+@pytest.mark.parametrize("cut", range(9))
+def test_who_goes_on_from_an_event_misses_nothing_and_sees_nothing_twice(
+    app: Treadle, queue: JobQueue, cut: int
+) -> None:
+    """Wherever the stream was cut."""
+    job_id = queue.enqueue("a")
+    (first,) = queue.claim(["a"])
+    queue.start(first)
+    queue.event(first, "one")
+    queue.fail(first, "no", delay=0)
+    queue.event(job_id, "while it waits")
+    (second,) = queue.claim(["a"])
+    queue.start(second)
+    queue.event(second, "two")
+    queue.complete(second)
+    whole = list(app.handle(job_id).events())
+    assert len(whole) == 9
+    after = None if cut == 0 else whole[cut - 1].cursor
+    assert list(app.handle(job_id).events(after=after)) == whole[cut:]
+
+
+def test_who_goes_on_from_a_number_sees_what_came_after_it(app: Treadle, queue: JobQueue) -> None:
+    job_id = queue.enqueue("a")
+    (job,) = queue.claim(["a"])
+    for name in ("one", "two", "three"):
+        queue.event(job, name)
+    queue.complete(job)
+    handle = app.handle(job_id)
+    assert [event.name for event in handle.events(after=2)] == ["three", "completed"]
+    assert [event.name for event in handle.events(after=3)] == ["completed"]
+    assert [event.name for event in handle.events(after=0)] == [event.name for event in handle.events()]
+
+
+@pytest.mark.parametrize("after", ["x", "1.2", "1.2.3.4", -1, True, "²"])
+def test_a_place_that_is_none_is_refused(app: Treadle, queue: JobQueue, after: Any) -> None:
+    with pytest.raises(InvalidArgument, match="after must be"):
+        app.handle(queue.enqueue("a")).events(after=after)
+
+
+def test_a_job_that_is_not_there_is_said_to_be(app: Treadle) -> None:
+    with pytest.raises(JobNotFound):
+        list(app.handle("01a1de76-52b0-79e2-ae88-9b92a7cada61").events())
+
+
+def test_a_listener_is_woken_rather_than_polling(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would not look by itself before a minute is over."""
+    monkeypatch.setattr(watch, "LOOK_SECONDS", 60.0)
+    heard: asyncio.Queue[int] = asyncio.Queue()
+
+    @app.job
+    async def talk(job: Job) -> None:
+        for n in range(20):
+            job.event("said", n=n)
+            assert await asyncio.wait_for(heard.get(), 10) == n
+
+    async def body(_: Worker) -> None:
+        handle = await talk.aenqueue()
+        async for event in handle.events():
+            if event.name == "said":
+                heard.put_nowait(event.data["n"])
+
+    run(app, body)
+
+
+def test_nothing_is_sent_while_nobody_listens(app: Treadle, connection: Connection[Any]) -> None:
+    channel = one(connection, "select channel('news')")
+    connection.execute(f"listen {channel}".encode())
+
+    @app.job
+    async def talk(job: Job) -> None:
+        job.event("said")
+
+    async def body(_: Worker) -> None:
+        await (await talk.aenqueue()).aresult(10)
+
+    run(app, body)
+    assert list(connection.notifies(timeout=0.2)) == []
+
+
+def test_a_sync_listener_hears_the_same(app: Treadle) -> None:
+    heard: list[tuple[str, int | None]] = []
+
+    @app.job
+    async def talk(job: Job) -> None:
+        await started.wait()
+        for n in range(5):
+            job.event("said", n=n)
+            await asyncio.sleep(0.02)
+
+    def listen(handle: Any) -> None:
+        for event in handle.events():
+            heard.append((event.name, event.number))  # noqa: PERF401 - one by one, as they come
+
+    started = asyncio.Event()
+
+    async def body(_: Worker) -> None:
+        handle = await talk.aenqueue()
+        listening = asyncio.create_task(asyncio.to_thread(listen, handle))
+        await auntil(lambda: heard)
+        started.set()
+        await listening
+
+    run(app, body)
+    assert [name for name, number in heard if number] == ["said"] * 5
+    assert heard[-1][0] == "completed"
+
+
+def test_a_child_process_tells_events(app: Treadle, here: None) -> None:
+    async def body(_: Worker) -> list[tuple[str, int | None]]:
+        handle = await handlers.tell.aenqueue(events=2500)
+        await handle.aresult(30)
+        return told([event async for event in handle.events()])
+
+    events = run(handlers.app, body, types=["tell"])
+    assert [each for each in events if each[1]] == [("told", n) for n in range(1, 2501)]
+
+
+def test_events_of_a_job_that_was_taken_away_are_refused(app: Treadle, connection: Connection[Any]) -> None:
+    go = asyncio.Event()
+
+    @app.job
+    async def work(job: Job) -> None:
+        await go.wait()
+        job.event("late")
+        await asyncio.sleep(5)
+
+    async def body(worker: Worker) -> None:
+        await work.aenqueue()
+        await auntil(lambda: one(connection, "select status = 'running' from jobs"))
+        connection.execute("update jobs set lease = lease + 1, worker_id = 'other'")
+        go.set()
+        await auntil(lambda: not len(worker.bench))
+        assert one(connection, "select count(*) from events") == 0
+
+    run(app, body)
+
+
+def test_an_event_is_not_written_twice_when_its_answer_was_lost(
+    app: Treadle, queue: JobQueue, connect: Connect
+) -> None:
+    """The first write is still under way, on a connection that nobody waits for any more, when it is sent again."""
+    queue.enqueue("a")
+    (job,) = queue.claim(["a"])
+    claim = Claim(job.id, job.lease, "a", "{}", 1, 3, 0, "default", 100, None, None, job.created_at)
+    query = telling.record_events("treadle", queue.worker_id, [(claim, [Told(1, 0.0, "one", "{}")])], 0.0)
+    first, second = connect(autocommit=False), connect()
+    first.execute(query.text, query.params)
+    again = threading.Thread(target=lambda: second.execute(query.text, query.params))
+    again.start()
+    until_blocked(connect())
+    first.commit()
+    again.join()
+    assert [event.number for event in app.handle(job.id).events(follow=False) if event.number] == [1]
+    assert queue.get(job.id).events_count == 1
+
+
+def test_events_survive_a_database_that_goes_away(app: Treadle, connection: Connection[Any]) -> None:
+    """Backends are killed while thirty events are told: each is there once, in order, for a listener, too."""
+
+    @app.job
+    async def talk(job: Job) -> None:
+        for n in range(30):
+            job.event("said", n=n)
+            await asyncio.sleep(0.03)
+
+    async def body(_: Worker) -> list[int]:
+        handle = await talk.aenqueue()
+        heard = []
+        async for event in handle.events():
+            if event.name == "said":
+                heard.append(event.data["n"])
+                if len(heard) in (5, 15, 25):
+                    connection.execute(
+                        "select pg_terminate_backend(pid) from pg_stat_activity"
+                        " where datname = current_database() and pid <> pg_backend_pid()"
+                    )
+        return heard
+
+    assert run(app, body) == list(range(30))
+
+
+def test_an_event_that_cannot_be_stored_is_refused_at_once(app: Treadle) -> None:
+    problems: list[str] = []
+
+    @app.job
+    async def talk(job: Job) -> None:
+        for data in ({"n": float("nan")}, {"text": "\x00"}, {"thing": object()}, {"much": "x" * 70_000}):
+            try:
+                job.event("said", **data)
+            except InvalidPayload as error:
+                problems.append(str(error))
+        for name in ("", "x" * 101, "a\nb"):
+            try:
+                job.event(name)
+            except InvalidArgument as error:
+                problems.append(str(error))
+        job.event("fine")
+
+    async def body(_: Worker) -> list[tuple[str, int | None]]:
+        handle = await talk.aenqueue()
+        await handle.aresult(10)
+        return told([event async for event in handle.events()])
+
+    assert ("fine", 1) in run(app, body)
+    assert len(problems) == 7
+    assert problems[0].startswith("said.n: nan is not a JSON number")
+
+
+def test_a_handler_that_tells_more_than_can_be_written_has_to_stop_or_wait(app: Treadle) -> None:
+    """On a thread it waits; on the loop, where nothing could be written meanwhile, it is an error."""
+
+    @app.job
+    def wait(job: Job) -> None:
+        for n in range(25_000):
+            job.event("said", n=n)
+
+    @app.job(max_attempts=1)
+    async def stop(job: Job) -> None:
+        for n in range(25_000):
+            job.event("said", n=n)
+
+    async def body(_: Worker) -> None:
+        waits, stops = await wait.aenqueue(), await stop.aenqueue()
+        await waits.aresult(60)
+        assert (await waits.ajob()).events_count == 25_000
+        with pytest.raises(JobFailed, match="10,000 events of this job wait"):
+            await stops.aresult(60)
+        assert (await stops.ajob()).events_count == 10_000
+
+    run(app, body)
+
+
+def test_what_cannot_be_written_does_not_keep_the_job_from_its_end(app: Treadle, connection: Connection[Any]) -> None:
+    connection.execute("alter table events add constraint none check (name <> 'bad')")
+
+    @app.job
+    async def good(job: Job) -> None:
+        job.event("good")
+
+    @app.job
+    async def bad(job: Job) -> None:
+        job.event("bad")
+
+    async def body(_: Worker) -> None:
+        handles = [await good.aenqueue(), await bad.aenqueue(), await good.aenqueue()]
+        for handle in handles:
+            await handle.aresult(10)
+        assert [(await handle.ajob()).events_count for handle in handles] == [1, 0, 1]
+
+    run(app, body)
+
+
+# All jobs' events
+
+
+def test_all_events_can_be_followed(app: Treadle, queue: JobQueue) -> None:
+    for job_type in ("a", "b", "a"):
+        queue.event(queue.enqueue(job_type), f"of {job_type}")
+    events = list(app.events(follow=False))
+    assert [event.name for event in events] == ["of a", "of b", "of a"]
+    assert [event.name for event in app.events(types=["b"], follow=False)] == ["of b"]
+    assert [event.name for event in app.events(names=["of a"], follow=False)] == ["of a", "of a"]
+    assert list(app.events(after=events[0].cursor, follow=False)) == events[1:]
+
+
+@pytest.mark.parametrize("after", ["x", "1.2.3", 7])
+def test_a_cursor_that_is_none_is_refused(app: Treadle, after: Any) -> None:
+    with pytest.raises(InvalidArgument, match="cursor"):
+        app.events(after=after)
+
+
+def test_one_text_is_not_a_list_of_types(app: Treadle) -> None:
+    with pytest.raises(InvalidArgument, match="list of texts"):
+        app.events(types="a")
+
+
+def test_a_late_commit_is_not_skipped(app: Treadle, queue: JobQueue, connect: Connect) -> None:
+    """The first event is committed after the second was read: the reader waits for it rather than going on without."""
+    early, late = queue.enqueue("a"), queue.enqueue("a")
+    slow = connect(autocommit=False)
+    slow.execute("select record_event(%s, 'first')", [early])
+    queue.event(late, "second")
+    assert list(app.events(follow=False)) == []
+    slow.commit()
+    assert [event.name for event in app.events(follow=False)] == ["first", "second"]
+
+
+def test_rows_that_are_not_wanted_are_passed_only_once(app: Treadle, queue: JobQueue) -> None:
+    """A page full of others does not stop the reader."""
+    job_id = queue.enqueue("a")
+    (job,) = queue.claim(["a"])
+    claim = Claim(job.id, job.lease, "a", "{}", 1, 3, 0, "default", 100, None, None, job.created_at)
+    lines = [Told(n, 0.0, "noise", "{}") for n in range(1, 2501)]
+    app.database.run(telling.record_events("treadle", queue.worker_id, [(claim, lines)], 0.0))
+    queue.event(job_id, "signal")
+    assert [event.name for event in app.events(names=["signal"], follow=False)] == ["signal"]
+
+
+def test_events_go_with_their_job(queue: JobQueue, connection: Connection[Any]) -> None:
+    for _ in range(2):
+        queue.event(queue.enqueue("a"), "one")
+    jobs = queue.claim(["a"])
+    queue.complete(jobs[0])
+    assert queue.prune("completed", 0) == 1
+    assert one(connection, "select array_agg(job_id) from events") == [jobs[1].id]
