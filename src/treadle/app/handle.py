@@ -9,7 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from treadle.app.streams import Stream, job_events
-from treadle.db import telling
+from treadle.db import jobs, telling
 from treadle.words.duration import Duration, duration
 from treadle.words.errors import JobCancelled, JobFailed, UndecodableJob
 from treadle.words.job import JobError, JobRow
@@ -87,7 +87,7 @@ class Handle(Generic[Result]):
         while True:
             woken = self._app.watch.end(self.id)
             try:
-                row = self.job()
+                row = self._app.database.persist(jobs.get(self._app.schema, self.id))
                 if row.status.finished:
                     return self._returned(row)
                 woken.result(self._patience(end))
@@ -102,7 +102,7 @@ class Handle(Generic[Result]):
         while True:
             woken = self._app.watch.end(self.id)
             try:
-                row = await self.ajob()
+                row = await self._app.database.apersist(jobs.get(self._app.schema, self.id))
                 if row.status.finished:
                     return self._returned(row)
                 async with asyncio.timeout(self._patience(end)):

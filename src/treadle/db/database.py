@@ -116,7 +116,7 @@ class Database:
                 raise
             except AWAY:
                 failures += 1
-                if time.monotonic() > end:
+                if not self.owned or time.monotonic() > end:
                     raise
                 time.sleep(pause(failures))
 
@@ -129,19 +129,20 @@ class Database:
                 raise
             except AWAY:
                 failures += 1
-                if time.monotonic() > end:
+                if not self.owned or time.monotonic() > end:
                     raise
                 await asyncio.sleep(pause(failures))
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
         """A connection with an open transaction: committed at the end, rolled back if something is raised."""
-        with self._connection() as connection, connection.transaction():
+        # Not explained: what goes wrong inside is the caller's own.
+        with self._taken() as connection, connection.transaction():
             yield connection
 
     @asynccontextmanager
     async def atransaction(self) -> AsyncIterator[AsyncTransaction]:
-        async with self._aconnection() as connection, connection.transaction():
+        async with self._ataken() as connection, connection.transaction():
             yield connection
 
     @property
@@ -150,6 +151,11 @@ class Database:
         if not self.owned:
             raise InvalidArgument("this needs a database URL: a connection or pool of yours cannot be opened again")
         return self._checked_url()
+
+    def use(self, url: str) -> None:
+        """The database is this one, which somebody else has reached and checked."""
+        if self.owned and self._url is None:
+            self._url = url
 
     @contextmanager
     def listening(self, *kinds: str) -> Iterator[Callable[[float], Iterator[tuple[str, str]]]]:
@@ -183,27 +189,32 @@ class Database:
 
     @contextmanager
     def _connection(self) -> Iterator[Connection[Any]]:
+        with self._explained(), self._taken() as connection:
+            yield connection
+
+    @contextmanager
+    def _taken(self) -> Iterator[Connection[Any]]:
         source = self._sync or self._open_pool()
-        if isinstance(source, Connection):
-            yield source
-            return
-        with self._explained(), source.connection() as connection:
+        with nullcontext(source) if isinstance(source, Connection) else source.connection() as connection:
             yield connection
 
     @asynccontextmanager
     async def _aconnection(self) -> AsyncIterator[AsyncConnection[Any]]:
+        with self._explained():
+            async with self._ataken() as connection:
+                yield connection
+
+    @asynccontextmanager
+    async def _ataken(self) -> AsyncIterator[AsyncConnection[Any]]:
         if self.owned and self._loop is not asyncio.get_running_loop():
             # A pool lives and dies with its event loop; asyncio.run twice means two.
             self._async, self._loop, self._opening = None, asyncio.get_running_loop(), asyncio.Lock()
         async with self._opening:
             if self._async is None:
                 self._async = await self._aopen_pool()
-        if isinstance(self._async, AsyncConnection):
-            yield self._async
-            return
-        with self._explained():
-            async with self._async.connection() as connection:
-                yield connection
+        source = self._async
+        async with nullcontext(source) if isinstance(source, AsyncConnection) else source.connection() as connection:
+            yield connection
 
     def _open_pool(self) -> ConnectionPool[Any]:
         if not self.owned:

@@ -101,6 +101,7 @@ class Children:
             "name": running.function.function.__qualname__,
             "claim": [*map(str, running.claim[:1]), *running.claim[1:-1], running.claim.created_at.isoformat()],
             "worker_id": running.job.worker_id,
+            "url": running.function.app.database.url,
             "log_level": logging.getLogger().level,
         }
         try:
