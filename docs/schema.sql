@@ -2,9 +2,11 @@
 
 CREATE SCHEMA treadle;
 
-COMMENT ON FUNCTION treadle.announce(p_ids uuid[]) IS 'Part of ending jobs: sends their ids to whoever waits for them.';
+COMMENT ON FUNCTION treadle.announce(p_ids uuid[], p_kind text) IS 'Part of ending jobs and of recording what they tell: sends their ids to whoever waits for them.';
 
 COMMENT ON FUNCTION treadle.await_ends(p_for interval) IS 'Somebody listens to channel(''ends'') for this long: the ids of jobs that end are sent there.';
+
+COMMENT ON FUNCTION treadle.await_news(p_for interval) IS 'Somebody listens to channel(''news'') for this long: the ids of jobs with new events or progress are sent there.';
 
 COMMENT ON FUNCTION treadle.cancel_job(p_id uuid, p_reason text, p_lease bigint, p_worker_id character varying) IS 'Ends a job that has not ended yet; its holder, if it has one, loses the lease. False: it has ended already.';
 
@@ -44,6 +46,9 @@ CREATE TABLE treadle.jobs (
     finished_at timestamp with time zone,
     result jsonb,
     unique_key character varying(200),
+    pace jsonb,
+    checkpoint jsonb,
+    keeps smallint DEFAULT 0 NOT NULL,
     CONSTRAINT valid_status CHECK (((status)::text = ANY ((ARRAY['pending'::character varying, 'claimed'::character varying, 'running'::character varying, 'completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[])))
 )
 WITH (fillfactor='90', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_insert_scale_factor='0.05', autovacuum_analyze_scale_factor='0.02', autovacuum_vacuum_cost_delay='0');
@@ -66,6 +71,12 @@ COMMENT ON COLUMN treadle.jobs.finished_at IS 'When it became completed, failed 
 
 COMMENT ON COLUMN treadle.jobs.unique_key IS 'While this job has not ended, no other of its type with the same text is added.';
 
+COMMENT ON COLUMN treadle.jobs.pace IS 'What the handler counts: done, total, rate a second and seconds left.';
+
+COMMENT ON COLUMN treadle.jobs.checkpoint IS 'What the handler saved last; the next attempt finds it.';
+
+COMMENT ON COLUMN treadle.jobs.keeps IS 'What else there is of this job, as bits: 1 = events, 2 = log lines, 4 = steps. Says what to remove with it.';
+
 COMMENT ON FUNCTION treadle.claim_job_batch(p_worker_id character varying, p_job_types character varying[], p_batch_size integer) IS 'Claims up to p_batch_size pending jobs of the given types, highest priority first, then oldest: select * from "treadle".claim_job_batch(''worker-1'', ''{welcome}'').';
 
 COMMENT ON FUNCTION treadle.claim_jobs(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[]) IS 'Claims up to p_batch_size due jobs of the given types (in the given queues, or in all), highest priority first, then oldest.';
@@ -76,7 +87,7 @@ COMMENT ON FUNCTION treadle.complete_jobs(p_ids uuid[], p_leases bigint[], p_wor
 
 COMMENT ON FUNCTION treadle.confirm_hold() IS 'Trigger: at commit, lets a job go that nobody will let go any more.';
 
-COMMENT ON FUNCTION treadle.drop_errors() IS 'Trigger: removes the errors of deleted jobs.';
+COMMENT ON FUNCTION treadle.drop_belongings() IS 'Trigger: removes the errors, events, log lines and steps of deleted jobs.';
 
 COMMENT ON FUNCTION treadle.drop_hold() IS 'Trigger: a job that is revived is not held behind its key.';
 
@@ -92,6 +103,8 @@ COMMENT ON FUNCTION treadle.fail_job(p_id uuid, p_error text, p_delay interval, 
 
 COMMENT ON FUNCTION treadle.find_ended(p_ids uuid[]) IS 'Those of the jobs that have ended, or are not there any more.';
 
+COMMENT ON FUNCTION treadle.finish_step(p_id uuid, p_position integer, p_name character varying, p_result jsonb, p_lease bigint, p_worker_id character varying) IS 'Remembers that a step of a job is done, and its result. False: the lease is lost.';
+
 COMMENT ON FUNCTION treadle.free_next() IS 'Trigger: when a job with a key ends, lets the next of its key go.';
 
 COMMENT ON FUNCTION treadle.heartbeat(p_worker_id character varying) IS 'A worker says that it is alive; its jobs are not stale while it does.';
@@ -100,7 +113,13 @@ COMMENT ON FUNCTION treadle.held_jobs(p_worker_id character varying) IS 'What a 
 
 COMMENT ON FUNCTION treadle.is_head(p_key character varying, p_id uuid) IS 'Whether a job is the next of its key.';
 
+COMMENT ON FUNCTION treadle.job_events(p_id uuid, p_number integer, p_lease bigint, p_phase integer, p_limit integer) IS 'The events of a job after a number, with its transitions among them, in order.';
+
 COMMENT ON FUNCTION treadle.keep_key() IS 'Trigger: refuses to change the key of a job that has not ended.';
+
+COMMENT ON FUNCTION treadle.keep_logs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_owners integer[], p_sequences integer[], p_levels integer[], p_loggers text[], p_messages text[], p_ages double precision[], p_head integer, p_tail integer) IS 'Writes the log lines of a worker''s jobs, fenced by their leases; keeps the first and the last of each; returns the jobs that were accepted.';
+
+COMMENT ON FUNCTION treadle.lock_held(p_worker_id character varying, p_ids uuid[], p_leases bigint[]) IS 'Part of what a holder writes: locks those of the jobs that are still held under these leases, and returns them.';
 
 COMMENT ON FUNCTION treadle.lost_leases(p_ids uuid[], p_leases bigint[]) IS 'Those claims that do not hold any more, and whether the job was completed under them.';
 
@@ -109,6 +128,10 @@ COMMENT ON FUNCTION treadle.prepare_job() IS 'Trigger: completes a job inserted 
 COMMENT ON FUNCTION treadle.prune_jobs(p_status character varying, p_age interval, p_limit integer, p_after timestamp with time zone, OUT pruned integer, OUT reached timestamp with time zone) IS 'Deletes up to p_limit jobs that ended with p_status longer than p_age ago; returns how many, and the time up to which it came.';
 
 COMMENT ON FUNCTION treadle.reads_fresh() IS 'Whether the transaction is READ COMMITTED: only then can it see what others just committed.';
+
+COMMENT ON FUNCTION treadle.record_event(p_id uuid, p_name character varying, p_data jsonb, p_lease bigint, p_worker_id character varying) IS 'Adds an event to a job, numbered after those that it has. False: the lease is lost, or there is no such job.';
+
+COMMENT ON FUNCTION treadle.record_events(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_owners integer[], p_sequences integer[], p_names character varying[], p_data text[], p_ages double precision[]) IS 'Writes the events that the handlers of a worker told, fenced by their leases; returns the jobs that were accepted.';
 
 COMMENT ON FUNCTION treadle.recover_lost_workers(p_crash_limit integer, p_now timestamp with time zone) IS 'Gives back the jobs of workers that were silent for longer than their lease, and returns them; one call at a time.';
 
@@ -134,13 +157,15 @@ COMMENT ON FUNCTION treadle.retry_job(p_id uuid) IS 'Runs an ended job again, wi
 
 COMMENT ON FUNCTION treadle.ring(p_due timestamp with time zone) IS 'Part of enqueueing: wakes workers that sleep, at most every 20 milliseconds.';
 
+COMMENT ON FUNCTION treadle.save_checkpoint(p_id uuid, p_checkpoint jsonb, p_lease bigint, p_worker_id character varying) IS 'What the next attempt of a job shall find. False: the lease is lost.';
+
 COMMENT ON FUNCTION treadle.settle_jobs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_outcomes character varying[], p_errors text[], p_tracebacks text[], p_delays double precision[], p_seconds double precision[], p_crash_limit integer) IS 'How attempts ended that did not complete (retry, failed, cancelled, released, crashed), each fenced by its lease and worker; returns those that were accepted, with their new status.';
 
 COMMENT ON FUNCTION treadle.stamp_finish() IS 'Trigger: keeps finished_at true when a statement by hand ends or revives a job.';
 
 COMMENT ON FUNCTION treadle.start_job(p_id uuid, p_lease bigint, p_worker_id character varying) IS 'A claimed job begins to run. False: the lease is lost.';
 
-COMMENT ON FUNCTION treadle.start_jobs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_seconds double precision[], p_progress integer[], p_stages character varying[]) IS 'Claimed jobs run, since so many seconds, with this progress and stage (null: as before); returns the ids that were accepted.';
+COMMENT ON FUNCTION treadle.start_jobs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_seconds double precision[], p_progress integer[], p_stages character varying[], p_paces text[]) IS 'Claimed jobs run, since so many seconds, with this progress, stage and pace (null: as before); returns the ids that were accepted.';
 
 COMMENT ON FUNCTION treadle.take_jobs(p_worker_id character varying, p_now timestamp with time zone, p_places tid[]) IS 'Part of claim_jobs: marks locked rows as claimed.';
 
@@ -168,10 +193,34 @@ CREATE TABLE treadle.errors (
     failed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     worker_id character varying(100),
     error text NOT NULL,
-    traceback text
+    traceback text,
+    lease bigint,
+    started_at timestamp with time zone
 );
 
 COMMENT ON TABLE treadle.errors IS 'Each failed attempt of a job: when, on which worker, and why. They go with their job.';
+
+CREATE TABLE treadle.events (
+    job_id uuid NOT NULL,
+    number integer NOT NULL,
+    job_type character varying(50) NOT NULL,
+    attempt integer NOT NULL,
+    lease bigint NOT NULL,
+    sequence integer,
+    phase smallint DEFAULT 3 NOT NULL,
+    happened_at timestamp with time zone NOT NULL,
+    name character varying(100) NOT NULL,
+    data jsonb DEFAULT '{}'::jsonb NOT NULL,
+    transaction xid8 DEFAULT pg_current_xact_id() NOT NULL
+);
+
+COMMENT ON TABLE treadle.events IS 'What handlers told with job.event(), numbered per job. They go with their job.';
+
+COMMENT ON COLUMN treadle.events.sequence IS 'The how-manieth of its lease: what is written twice is found by it. Null if told by hand.';
+
+COMMENT ON COLUMN treadle.events.phase IS 'Its place among the transitions of its lease: see job_events().';
+
+COMMENT ON COLUMN treadle.events.transaction IS 'Who wrote it. A reader of all events goes no further than the oldest transaction that still runs, and so skips none.';
 
 CREATE TABLE treadle.functions (
     name text NOT NULL,
@@ -229,6 +278,20 @@ ALTER TABLE treadle.lanes ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+CREATE TABLE treadle.logs (
+    job_id uuid NOT NULL,
+    number integer NOT NULL,
+    attempt integer NOT NULL,
+    lease bigint NOT NULL,
+    sequence integer NOT NULL,
+    logged_at timestamp with time zone NOT NULL,
+    level smallint NOT NULL,
+    logger text NOT NULL,
+    message text NOT NULL
+);
+
+COMMENT ON TABLE treadle.logs IS 'What handlers logged: the first and the last lines of each job. They go with their job.';
+
 CREATE TABLE treadle.migrations (
     version integer NOT NULL,
     name text NOT NULL,
@@ -237,7 +300,25 @@ CREATE TABLE treadle.migrations (
 
 COMMENT ON TABLE treadle.migrations IS 'The migrations that were applied.';
 
+CREATE TABLE treadle.steps (
+    job_id uuid NOT NULL,
+    "position" integer NOT NULL,
+    name character varying(200) NOT NULL,
+    result jsonb,
+    lease bigint NOT NULL,
+    done_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+COMMENT ON TABLE treadle.steps IS 'Steps of jobs that are done and need not be done again, with what came of them. They go with their job.';
+
 CREATE SEQUENCE treadle.tick_clock
+    START WITH 0
+    INCREMENT BY 1
+    MINVALUE 0
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE SEQUENCE treadle.watched
     START WITH 0
     INCREMENT BY 1
     MINVALUE 0
@@ -264,6 +345,9 @@ COMMENT ON COLUMN treadle.workers.lease IS 'How long it may be silent before its
 
 COMMENT ON COLUMN treadle.workers.lost_at IS 'When it was given up. It keeps its row for a day, so that a claim of it that arrives late is found.';
 
+ALTER TABLE ONLY treadle.events
+    ADD CONSTRAINT events_pkey PRIMARY KEY (job_id, number);
+
 ALTER TABLE ONLY treadle.functions
     ADD CONSTRAINT functions_pkey PRIMARY KEY (name);
 
@@ -276,13 +360,21 @@ ALTER TABLE ONLY treadle.jobs
 ALTER TABLE ONLY treadle.lanes
     ADD CONSTRAINT lanes_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY treadle.logs
+    ADD CONSTRAINT logs_pkey PRIMARY KEY (job_id, number);
+
 ALTER TABLE ONLY treadle.migrations
     ADD CONSTRAINT migrations_pkey PRIMARY KEY (version);
+
+ALTER TABLE ONLY treadle.steps
+    ADD CONSTRAINT steps_pkey PRIMARY KEY (job_id, "position");
 
 ALTER TABLE ONLY treadle.workers
     ADD CONSTRAINT workers_pkey PRIMARY KEY (worker_id);
 
 CREATE INDEX idx_errors_job ON treadle.errors USING btree (job_id);
+
+CREATE INDEX idx_events_transaction ON treadle.events USING btree (transaction, job_id, number);
 
 CREATE INDEX idx_jobs_claimable ON treadle.jobs USING btree (queue, job_type, priority DESC, run_at) WHERE (((status)::text = 'pending'::text) AND (holds = 0) AND (attempts < max_attempts));
 
@@ -304,7 +396,7 @@ CREATE INDEX idx_lanes_type ON treadle.lanes USING btree (job_type, queue, prior
 
 CREATE CONSTRAINT TRIGGER confirm_hold AFTER INSERT ON treadle.jobs DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((((new.holds)::integer & 1) = 1)) EXECUTE FUNCTION treadle.confirm_hold();
 
-CREATE TRIGGER drop_errors AFTER DELETE ON treadle.jobs REFERENCING OLD TABLE AS old_jobs FOR EACH STATEMENT EXECUTE FUNCTION treadle.drop_errors();
+CREATE TRIGGER drop_belongings AFTER DELETE ON treadle.jobs REFERENCING OLD TABLE AS old_jobs FOR EACH STATEMENT EXECUTE FUNCTION treadle.drop_belongings();
 
 CREATE TRIGGER drop_hold BEFORE UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((old.status)::text = ANY ((ARRAY['completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[])) AND ((new.status)::text = ANY ((ARRAY['pending'::character varying, 'claimed'::character varying, 'running'::character varying])::text[])) AND (((new.holds)::integer & 1) = 1))) EXECUTE FUNCTION treadle.drop_hold();
 

@@ -93,6 +93,13 @@ def migrate(only_print: bool, database_url: str | None, schema: str) -> None:
 @click.option("--drain", is_flag=True, help="End when nothing is left to do.")
 @click.option("--grace", default="25s", show_default=True, help="How long running jobs may finish at SIGTERM.")
 @click.option("--lease", default="10s", show_default=True, help="A worker silent for longer loses its jobs to others.")
+@click.option(
+    "--crash-limit",
+    default=3,
+    show_default=True,
+    type=click.IntRange(1, 10_000),
+    help="A job that takes its process down so often has failed.",
+)
 @click.option("--poll", default="1s", show_default=True, help="How often to look without being told.")
 @click.option("--no-listen", is_flag=True, help="Poll alone, without LISTEN.")
 @click.option(
@@ -114,6 +121,7 @@ def worker(
     drain: bool,
     grace: str,
     lease: str,
+    crash_limit: int,
     poll: str,
     no_listen: bool,
     log_level: str,
@@ -138,6 +146,7 @@ def worker(
         "drain": drain,
         "grace": grace,
         "lease": lease,
+        "crash_limit": crash_limit,
         "poll": poll,
         "listen": not no_listen,
     }
