@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test check bench storm schema clean
+.PHONY: help demo test check bench storm kills schema clean
 
 help:               ## what there is to make
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/'
@@ -26,6 +26,9 @@ bench: $(READY)     ## how fast is it here, as ratios to bare SQL
 
 storm: $(READY)     ## a minute of random concurrency against every promise; SECONDS=600 for longer
 	@$(BIN)/python -m tests.storm --seconds $(or $(SECONDS),60)
+
+kills: $(READY)     ## processes killed at random points, and a look whether every effect is there once; KILLS=200
+	@$(BIN)/python -m tests.kills --kills $(or $(KILLS),200)
 
 schema: $(READY)    ## write schema.sql anew after a migration or function changed
 	@$(BIN)/python -m tests.dump_schema

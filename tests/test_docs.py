@@ -17,6 +17,15 @@ EXPECTED = {
     "01_queue_by_hand.py": "picture 8: completed\npicture 7: completed\n",
     "02_in_your_transaction.py": "[{'user': 1}]\n",
     "04_worker.py": "hello ada\n7\ndone at attempt 2\n",
+    "05_progress.py": "['fetching', 'resizing'] 5 of 5\n",
+    "06_events.py": (
+        "- enqueued \n- claimed \n- started \n1 rendered 1\n2 rendered 2\n3 rendered 3\n- completed \n"
+        "after 2: ['rendered', 'completed']\nall jobs: [1, 2, 3]\n"
+    ),
+    "10_logs.py": "and a pear\nand a pear\n"
+    "[('INFO', '3 apples'), ('INFO', 'and a pear')]\n[('INFO', '3 plums'), ('INFO', 'and a pear')]\n",
+    "11_checkpoints.py": ("100 rows, the last attempt began at 50\nuploading a.pdf\nhttps://example.org/a.pdf\n"),
+    "12_exactly_once.py": "paid\nbalance: 70\n",
     "03_order_per_key.py": "".join(f"account {name}: booking {n}\n" for n in (1, 2, 3) for name in ("ada", "grace")),
 }
 
@@ -71,9 +80,10 @@ def test_every_function_for_users_is_in_the_sql_page() -> None:
         "stamp_finish",
         "take_jobs",
         "announce",
-        "drop_errors",
+        "drop_belongings",
         "ring",
         "wanted_lanes",
+        "lock_held",
     }
     for path in (ROOT / "src" / "treadle" / "sql" / "functions").glob("*.sql"):
         name = path.name.split(".")[0]

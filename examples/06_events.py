@@ -1,0 +1,28 @@
+"""Events: a job tells, and somebody listens, live and later."""
+
+import asyncio
+
+from treadle import Job, Treadle
+
+app = Treadle()
+
+
+@app.job
+async def render(job: Job, pages: int) -> None:
+    for page in range(1, pages + 1):
+        job.event("rendered", page=page)
+        await asyncio.sleep(0.05)
+
+
+async def main() -> None:
+    async with app.worker():
+        handle = await render.aenqueue(pages=3)
+        async for event in handle.events():  # live, until the job has ended
+            print(event.number or "-", event.name, event.data.get("page", ""))
+        print("after 2:", [event.name for event in handle.events(after=2)])
+        print("all jobs:", [event.data["page"] for event in app.events(types=["render"], follow=False)])
+    await app.aclose()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

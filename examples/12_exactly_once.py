@@ -1,0 +1,35 @@
+"""Exactly once: the debit and the end of the job are one commit."""
+
+import asyncio
+
+from treadle import Backoff, Job, Treadle
+
+app = Treadle()
+
+
+@app.job(backoff=Backoff(first="100ms"))
+def pay(job: Job, amount: int) -> str:
+    with job.transaction() as connection:
+        connection.execute("update example_account set balance = balance - %s", [amount])
+        if job.attempt == 1:
+            raise ConnectionError("in the middle of it")  # nothing of this attempt remains
+        job.complete("paid")
+    return "paid"
+
+
+async def main() -> None:
+    async with app.database.atransaction() as connection:
+        await connection.execute("create table if not exists example_account (balance int)")
+        await connection.execute("truncate example_account")
+        await connection.execute("insert into example_account values (100)")
+    async with app.worker():
+        print(await (await pay.aenqueue(amount=30)).aresult(timeout=30))
+    async with app.database.atransaction() as connection:
+        balance = await (await connection.execute("select balance from example_account")).fetchone()
+        print("balance:", balance[0] if balance else None)
+        await connection.execute("drop table example_account")
+    await app.aclose()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
