@@ -20,7 +20,10 @@ async def main() -> None:
         async for event in handle.events():  # live, until the job has ended
             print(event.number or "-", event.name, event.data.get("page", ""))
         print("after 2:", [event.name for event in handle.events(after=2)])
-        print("all jobs:", [event.data["page"] for event in app.events(types=["render"], follow=False)])
+        async for event in app.events(types=["render"]):  # of all jobs, for a bridge to elsewhere
+            print("of job", event.job_id == handle.id, event.data["page"])
+            if event.number == 3:
+                break
     await app.aclose()
 
 

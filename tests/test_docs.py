@@ -20,7 +20,7 @@ EXPECTED = {
     "05_progress.py": "['fetching', 'resizing'] 5 of 5\n",
     "06_events.py": (
         "- enqueued \n- claimed \n- started \n1 rendered 1\n2 rendered 2\n3 rendered 3\n- completed \n"
-        "after 2: ['rendered', 'completed']\nall jobs: [1, 2, 3]\n"
+        "after 2: ['rendered', 'completed']\nof job True 1\nof job True 2\nof job True 3\n"
     ),
     "10_logs.py": "and a pear\nand a pear\n"
     "[('INFO', '3 apples'), ('INFO', 'and a pear')]\n[('INFO', '3 plums'), ('INFO', 'and a pear')]\n",
