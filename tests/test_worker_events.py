@@ -327,6 +327,30 @@ def test_what_cannot_be_written_does_not_keep_the_job_from_its_end(app: Treadle,
     run(app, body)
 
 
+def test_a_handler_that_tells_without_end_does_not_hold_up_others(app: Treadle) -> None:
+    stop = threading.Event()
+
+    @app.job
+    def talk(job: Job) -> None:
+        while not stop.is_set():
+            job.event("said")
+
+    @app.job
+    async def quick(job: Job) -> None:
+        job.event("done")
+
+    async def body(worker: Worker) -> None:
+        talking = await talk.aenqueue()
+        try:
+            for _ in range(5):
+                await (await quick.aenqueue()).aresult(30)
+        finally:
+            stop.set()
+        await talking.aresult(30)
+
+    run(app, body)
+
+
 # All jobs' events
 
 

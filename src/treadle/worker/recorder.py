@@ -6,6 +6,7 @@ write what is left before a job's end is.
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -83,11 +84,11 @@ class Recorder:
         if not self._jobs and not self._last_words and not self._turn.locked():
             return
         async with self._turn:
-            if self._last_words:
-                reports = list(self._last_words)
-                await self._line.run(work.report(self._schema, self._worker_id, reports))
-                del self._last_words[: len(reports)]
-            while jobs := [job for job in list(self._jobs.values()) if self._is_left(job)]:
+            await self._send_last_words()
+            jobs = list(self._jobs.values())
+            # As often as it takes for what is there now: a job that tells without end must not keep the others waiting.
+            for _ in range(math.ceil(max((len(job.outbox.events) for job in jobs), default=0) / EVENTS) or 1):
+                jobs = [job for job in jobs if self._is_left(job)]
                 events = ((job, job.outbox.waiting_events(EVENTS)) for job in jobs)
                 await self._send(
                     [each for each in events if each[1]],
@@ -101,6 +102,18 @@ class Recorder:
                     Outbox.logs_written,
                 )
             self._away(None)
+
+    async def _send_last_words(self) -> None:
+        reports = list(self._last_words)
+        if not reports:
+            return
+        try:
+            await self._line.run(work.report(self._schema, self._worker_id, reports))
+        except DatabaseAway:
+            raise
+        except Exception:
+            log.exception("how far %s jobs were could not be written", len(reports))
+        del self._last_words[: len(reports)]
 
     async def _send(
         self,
