@@ -96,6 +96,7 @@ def url(request: pytest.FixtureRequest, server_url: str) -> Iterator[str]:
             """truncate treadle.jobs, treadle.errors, treadle.events, treadle.logs, treadle.steps, treadle.lanes,
             treadle.workers restart identity"""
         )
+        connection.execute("truncate treadle.stored, treadle.stored_parts, treadle.stored_uses")
         for clock in ("tick_clock", "bell", "awaited", "watched"):
             connection.execute(f"select setval('treadle.{clock}', 0)")
     yield process_url  # noqa: PT022 - the other way has one

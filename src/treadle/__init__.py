@@ -19,6 +19,9 @@ from treadle.words.errors import (
     LeaseLost,
     SchemaError,
     StepsChanged,
+    StoredDamaged,
+    StoredNotFound,
+    StoreMissing,
     TreadleError,
     UndecodableJob,
     UnknownJobType,
@@ -29,6 +32,7 @@ from treadle.words.priority import Priority
 from treadle.words.progress import Progress
 from treadle.words.record import LogLine, RecordedEvent
 from treadle.words.status import Status
+from treadle.words.stored import Stored
 from treadle.words.verdicts import Cancel, Retry, Snooze
 
 __all__ = [
@@ -60,6 +64,10 @@ __all__ = [
     "Snooze",
     "Status",
     "StepsChanged",
+    "StoreMissing",
+    "Stored",
+    "StoredDamaged",
+    "StoredNotFound",
     "Treadle",
     "TreadleError",
     "UndecodableJob",

@@ -4,18 +4,20 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import starmap
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar, Unpack
 from uuid import UUID
 
 from treadle.app.arguments import Arguments
 from treadle.app.handle import Handle
-from treadle.db import jobs
+from treadle.db import jobs, stored
 from treadle.db.database import Database, Source
 from treadle.db.jobs import EnqueueOptions
 from treadle.db.query import Query
 from treadle.words.backoff import Backoff
 from treadle.words.errors import InvalidArgument, InvalidJob
-from treadle.words.payload import encode
+from treadle.words.payload import Json, encode
+from treadle.words.stored import Noted
 
 if TYPE_CHECKING:
     from treadle.app.treadle import Treadle
@@ -71,12 +73,12 @@ class Enqueuer(Generic[P, R]):
 
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Put the call into the queue. The arguments are checked first."""
-        query, database = self._one(args, kwargs)
-        return self._function.handle(database.run(query)[0])
+        queries, database = self._one(args, kwargs)
+        return self._function.handle(database.run_together(queries)[-1][0])
 
     async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
-        query, database = self._one(args, kwargs)
-        return self._function.handle((await database.arun(query))[0])
+        queries, database = self._one(args, kwargs)
+        return self._function.handle((await database.arun_together(queries))[-1][0])
 
     def enqueue_many(
         self, calls: Iterable[Mapping[str, Any]], *, keys: Iterable[str | None] | None = None
@@ -91,12 +93,15 @@ class Enqueuer(Generic[P, R]):
         queries, database = self._many(calls, keys)
         return [self._function.handle(job_id) for ids in await database.arun_together(queries) for job_id in ids]
 
-    def _one(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Query[list[UUID]], Database]:
+    def _one(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Query[list[UUID]]], Database]:
         app, (database, key, unique, options) = self._function.app, self._resolved()
         self._function.arguments.check_annotations()
-        data = self._function.arguments.bind(args, kwargs)
-        query = jobs.enqueue(app.schema, self._function.name, data, key, app.payload_limit, unique, **options)
-        return query, database
+        with Noted() as used:
+            data = self._function.arguments.bind(args, kwargs)
+        queries = [jobs.enqueue(app.schema, self._function.name, data, key, app.payload_limit, unique, **options)]
+        if used:
+            queries = stored.enqueue_using(app.schema, queries, [(0, each) for each in used])
+        return queries, database
 
     def _many(
         self, calls: Iterable[Mapping[str, Any]], keys: Iterable[str | None] | None
@@ -108,11 +113,20 @@ class Enqueuer(Generic[P, R]):
         if key is not None and keys is None:
             calls = list(calls)
             keys = [key] * len(calls)
-        payloads = map(self._function.arguments.check, calls)
-        return (
-            jobs.enqueue_many(app.schema, self._function.name, payloads, keys, app.payload_limit, **options),
-            database,
-        )
+        uses: list[tuple[int, UUID]] = []
+
+        def checked(nth: int, call: Mapping[str, Any]) -> dict[str, Json]:
+            with Noted() as used:
+                data = self._function.arguments.check(call)
+            if used:
+                uses.extend((nth, each) for each in used)
+            return data
+
+        payloads = starmap(checked, enumerate(calls))
+        queries = jobs.enqueue_many(app.schema, self._function.name, payloads, keys, app.payload_limit, **options)
+        if uses:
+            queries = stored.enqueue_using(app.schema, queries, uses)
+        return queries, database
 
     def _resolved(self) -> tuple[Database, str | None, str | None, EnqueueOptions]:
         """Where to enqueue, the key, what is to be unique, and the rest of the options."""

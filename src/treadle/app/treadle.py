@@ -2,13 +2,16 @@
 
 import asyncio
 import importlib
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from io import BufferedReader
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar, overload
 
 from treadle.app.function import Defaults, JobFunction, Policy
 from treadle.app.handle import Handle
 from treadle.app.job import Job
 from treadle.app.listeners import Kind, Listeners
+from treadle.app.source import Source as Storable
+from treadle.app.store import GRACE, LIMIT, Store
 from treadle.app.streams import Stream, all_events
 from treadle.app.watch import Watch
 from treadle.db.database import Database, Source
@@ -22,6 +25,7 @@ from treadle.words.payload import PAYLOAD_LIMIT
 from treadle.words.priority import Priority
 from treadle.words.size import Size, size
 from treadle.words.status import FINISHED, Status
+from treadle.words.stored import Stored
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -69,7 +73,8 @@ class Treadle:
 
     `database` is a URL, or a connection or pool of yours (then no worker can be run); left out, it is
     TREADLE_DATABASE_URL, else DATABASE_URL, else an embedded server. `keep` says how long ended jobs are kept, by
-    status; None is for ever.
+    status; None is for ever. `store` is the URL of a folder or an object store for what is stored, left out it is the
+    database; what no job uses is removed when it is older than `store_grace`.
     """
 
     def __init__(
@@ -80,6 +85,9 @@ class Treadle:
         payload_limit: int = PAYLOAD_LIMIT,
         pool_size: int = 10,
         keep: Mapping[str, Duration | None] | None = None,
+        store: str | None = None,
+        store_grace: Duration = GRACE,
+        store_limit: Size = LIMIT,
     ) -> None:
         self.database = Database(database, schema, pool_size)
         self.schema = self.database.schema
@@ -89,6 +97,7 @@ class Treadle:
         self.listeners = Listeners()
         self.middlewares: list[Middleware] = []
         self.keep = _keep(keep or {})
+        self.storage = Store(self.database, store, store_grace, store_limit)
         self._functions: dict[str, JobFunction[..., Any, ..., Any]] = {}
 
     # Jobs
@@ -167,6 +176,34 @@ class Treadle:
         out, and none comes twice, however late it is committed. `for` and `async for` both work.
         """
         return all_events(self, _texts(types, "types"), _texts(names, "names"), after, follow)
+
+    # Large things, by reference
+
+    def store(self, source: Storable, *, name: str | None = None) -> Stored:
+        """Store bytes, a file by its Path, or an open binary file; the reference can be an argument or a result.
+
+        It is kept for as long as a job exists that was enqueued with it, or stored it, or returned it.
+        """
+        return self.storage.write(source, name)
+
+    async def astore(self, source: Storable, *, name: str | None = None) -> Stored:
+        return await self.storage.awrite(source, name)
+
+    def open(self, stored: Stored) -> BufferedReader:
+        """What is stored as a binary file: read part by part, with its digest checked at the end."""
+        return self.storage.open(stored)
+
+    def read(self, stored: Stored) -> bytes:
+        """All of it, in memory."""
+        with self.storage.open(stored) as file:
+            return file.read()
+
+    async def aread(self, stored: Stored) -> bytes:
+        return b"".join([part async for part in self.storage.aparts(stored)])
+
+    def aparts(self, stored: Stored) -> AsyncIterator[bytes]:
+        """`async for part in app.aparts(stored)`: 256 kB at a time."""
+        return self.storage.aparts(stored)
 
     # Around the work
 

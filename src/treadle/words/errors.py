@@ -95,6 +95,37 @@ class UndecodableJob(TreadleError):
     """The payload in the database cannot be read back into Python."""
 
 
+class StoredNotFound(TreadleError, LookupError):
+    """What a reference stands for is not there, or not any more."""
+
+    def __init__(self, stored_id: UUID, why: str = "it was removed because no job used it") -> None:
+        super().__init__(
+            f"there is nothing stored as {stored_id}: {why}; store it anew, or raise store_grace if more time passes "
+            "between storing and enqueueing"
+        )
+        self.stored_id = stored_id
+
+
+class StoredDamaged(TreadleError):
+    """What was read back is not what was stored."""
+
+    def __init__(self, stored_id: UUID, expected: str, came: str) -> None:
+        super().__init__(
+            f"what is stored as {stored_id} is damaged: expected {expected}, got {came}; "
+            "do not use what was read, and store it anew"
+        )
+        self.stored_id = stored_id
+
+
+class StoreMissing(TreadleError):
+    """A place outside of PostgreSQL that cannot be reached for want of a library."""
+
+    def __init__(self, place: str, error: object) -> None:
+        super().__init__(
+            f'store {place!r} needs a library that is not installed ({error}); run: pip install "treadle[store]"'
+        )
+
+
 class SchemaError(TreadleError):
     """The database's schema does not fit this version of Treadle."""
 

@@ -23,6 +23,7 @@ class Outcome(NamedTuple):
     error: str | None = None
     traceback: str | None = None
     delay: float | None = None  # seconds
+    stored: tuple[str, ...] = ()  # what the result refers to, by id
 
 
 class Interrupt(StrEnum):

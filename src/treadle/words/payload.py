@@ -38,8 +38,7 @@ def encode(value: Json, limit: int = PAYLOAD_LIMIT, name: str = "data") -> str:
         raise InvalidPayload(
             name,
             f"{size:,} bytes of JSON, more than the limit of {limit:,}",
-            "put the large part elsewhere (a table, a file, an object store) and send a reference to it, "
-            "or raise payload_limit",
+            "put the large part into app.store(…) and send the reference that it returns, or raise payload_limit",
         )
     return text
 

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from uuid import UUID
 
 from treadle.app.listeners import Listeners
-from treadle.db import work
+from treadle.db import stored, work
 from treadle.db.line import DatabaseAway, Line, pause
 from treadle.words import events
 from treadle.words.claim import Claim
@@ -128,6 +128,9 @@ class Completer:
     async def _complete(self, batch: list[Ended], again: bool) -> None:
         now = time.monotonic()
         aged = [(claim, outcome, now - started) for claim, outcome, started in batch]
+        # First what the results refer to: should this be cut short, the jobs need it a little too early, not too late.
+        if uses := [(claim.id, each) for claim, outcome, _ in batch for each in outcome.stored]:
+            await self._line.run(stored.use(self._schema, uses))
         results = any(outcome.result is not None for _, outcome, _ in batch)
         accepted = await self._line.run(work.complete(self._schema, self._worker_id, aged, results))
         if len(accepted) < len(batch):

@@ -12,6 +12,7 @@ from treadle.app.job import Job
 from treadle.words.errors import InvalidPayload, JobInterrupted
 from treadle.words.outcome import Ending, Interrupt, Outcome
 from treadle.words.payload import clean_error
+from treadle.words.stored import Noted
 from treadle.words.verdicts import Cancel, Retry, Snooze
 
 log = logging.getLogger("treadle")
@@ -36,7 +37,9 @@ def returned(function: JobFunction[..., Any, ..., Any], job: Job, result: Any) -
     if result is None:
         return _DONE
     try:
-        return Outcome(Ending.COMPLETED, result=function.encode_result(result))
+        with Noted() as used:
+            text = function.encode_result(result)
+        return Outcome(Ending.COMPLETED, result=text, stored=tuple(map(str, used)))
     except Exception as error:
         # Doing it all again would only return the same.
         told = error if isinstance(error, InvalidPayload) else f"the result cannot be stored: {error}"

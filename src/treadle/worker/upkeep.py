@@ -1,12 +1,14 @@
 """What some worker has to do now and then, so that nobody needs to. Each is harmless when two do it at once: the SQL
 functions let one at a time, and the others find nothing left to do."""
 
+import asyncio
 import time
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from treadle.app.listeners import Listeners
-from treadle.db import jobs, work
+from treadle.app.places import remove_files
+from treadle.db import jobs, stored, work
 from treadle.db.line import Line
 from treadle.words import events
 from treadle.words.duration import Duration
@@ -14,6 +16,7 @@ from treadle.words.status import Status
 
 PRUNE_BATCH = 2000
 PRUNE_SECONDS = 5.0
+SWEEP_BATCH = 100
 
 
 async def move_floors(line: Line, schema: str) -> int:
@@ -38,4 +41,18 @@ async def prune(line: Line, schema: str, keep: Mapping[Status, Duration | None])
             total += pruned
             if pruned < PRUNE_BATCH:
                 break
+    return total
+
+
+async def sweep(line: Line, schema: str, grace: timedelta) -> int:
+    """Remove what is stored and used by no job: in batches, for a few seconds at a time."""
+    total, end = 0, time.monotonic() + PRUNE_SECONDS
+    while time.monotonic() < end:
+        swept = await line.run(stored.sweep(schema, grace, SWEEP_BATCH))
+        total += swept.removed
+        if swept.files:
+            gone = await asyncio.to_thread(remove_files, swept.files)
+            total += await line.run(stored.forget(schema, gone))
+        if not swept.more:
+            break
     return total

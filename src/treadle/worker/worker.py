@@ -254,6 +254,7 @@ class Worker:
 
     async def _prune(self) -> None:
         await upkeep.prune(self._upkeep, self.schema, self._app.keep)
+        await upkeep.sweep(self._upkeep, self.schema, self._app.storage.grace)
 
     async def _report(self) -> None:
         await self.bench.report(self._outcomes)

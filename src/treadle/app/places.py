@@ -1,0 +1,126 @@
+"""Places outside of PostgreSQL: a folder or an object store, through fsspec. One file a stored thing, named by its id.
+
+A file counts once its row in the database says that it is complete, so whatever a crash leaves behind has a row without
+a size, and is swept with it. Credentials and endpoints come from where fsspec looks for them (its configuration, the
+environment), never from the row.
+"""
+
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+from uuid import UUID
+
+from treadle.words.errors import InvalidArgument, StoredNotFound, StoreMissing, shown
+
+log = logging.getLogger("treadle")
+
+
+def check_place(url: str) -> str:
+    """The URL of a place, if it can be one."""
+    if not isinstance(url, str) or "://" not in url:
+        raise InvalidArgument(
+            f'store must be a URL such as "file:///var/lib/blobs" or "s3://bucket/prefix", got {shown(url)}'
+        )
+    return url
+
+
+def settled_place(url: str) -> str:
+    """As other processes will find it: a folder by its whole path."""
+    filesystem, root = _filesystem(url)
+    return str(filesystem.unstrip_protocol(root)) if _is_local(filesystem) else url
+
+
+@contextmanager
+def writing(place: str, stored_id: UUID) -> Iterator[BinaryIO]:
+    """A file to write to, which has its name only once it is complete, where the filesystem can rename."""
+    filesystem, path = _located(place, stored_id)
+    draft = f"{path}.part" if _renames(filesystem) else path
+    filesystem.makedirs(path.rpartition("/")[0], exist_ok=True)
+    file = filesystem.open(draft, "wb")
+    try:
+        yield file
+        if _is_local(filesystem):
+            file.flush()
+            os.fsync(file.fileno())
+        file.close()
+        if draft != path:
+            filesystem.mv(draft, path)
+        if _is_local(filesystem):
+            _sync_folder(Path(path).parent)
+    except BaseException:
+        # Closed first, also where that completes the upload: nobody looks at it, and a removal then removes it all.
+        with suppress(Exception):
+            file.close()
+        for each in {draft, path}:
+            with suppress(Exception):
+                filesystem.rm_file(each)
+        raise
+
+
+def reading(place: str, stored_id: UUID) -> BinaryIO:
+    filesystem, path = _located(place, stored_id)
+    try:
+        file: BinaryIO = filesystem.open(path, "rb")
+    except FileNotFoundError:
+        raise StoredNotFound(stored_id, f"its file is not in {place} (can this machine see that place?)") from None
+    return file
+
+
+def remove_files(files: Sequence[tuple[UUID, str]]) -> list[UUID]:
+    """Those whose file is gone now, removed or not there. What fails is logged, and left to be tried again."""
+    gone = []
+    for stored_id, place in files:
+        try:
+            filesystem, path = _located(place, stored_id)
+            for each in (f"{path}.part", path) if _renames(filesystem) else (path,):
+                with suppress(FileNotFoundError):
+                    filesystem.rm_file(each)
+            gone.append(stored_id)
+        except Exception as error:
+            log.warning("what is stored as %s could not be removed from %s: %s", stored_id, place, error)
+    return gone
+
+
+def _located(place: str, stored_id: UUID) -> tuple[Any, str]:
+    filesystem, root = _filesystem(place)
+    name = stored_id.hex
+    # Its end is random: 256 folders.
+    return filesystem, f"{root.rstrip('/')}/{name[-2:]}/{name}"
+
+
+def _filesystem(place: str) -> tuple[Any, str]:
+    try:
+        from fsspec.core import url_to_fs
+
+        filesystem, root = url_to_fs(place)
+    except ImportError as error:
+        raise StoreMissing(place, error) from None
+    except ValueError as error:  # a protocol that fsspec does not know
+        raise InvalidArgument(f"store {place!r} cannot be opened by fsspec: {error}") from None
+    return filesystem, str(root)
+
+
+def _renames(filesystem: Any) -> bool:
+    """Whether moving a file is more than to copy and delete it. Where it is not, a file appears when it is closed."""
+    from fsspec import AbstractFileSystem
+
+    return type(filesystem).mv is not AbstractFileSystem.mv
+
+
+def _is_local(filesystem: Any) -> bool:
+    from fsspec.implementations.local import LocalFileSystem
+
+    return isinstance(filesystem, LocalFileSystem)
+
+
+def _sync_folder(folder: Path) -> None:
+    """The name of a file is as durable as its bytes only after this."""
+    with suppress(OSError):  # some systems do not open folders
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,10 @@
+-- Its source failed: the next sweep removes what there is of it.
+with unused as (
+    delete from treadle.stored_uses
+    where stored_id = %(id)s
+)
+update treadle.stored
+set removing_at = '-infinity'
+where id = %(id)s
+  and size is null
+returning id

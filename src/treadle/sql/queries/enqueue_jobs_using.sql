@@ -1,0 +1,23 @@
+-- As enqueue_jobs.sql, with what the jobs use: the number of a job (from 1) beside each stored thing.
+with enqueued as materialized (
+    select job.id, job.nth
+    from treadle.enqueue_jobs(
+        %(job_type)s,
+        string_to_array(%(data)s, E'\n'),
+        %(priority)s,
+        %(queue)s,
+        %(run_at)s,
+        %(delay)s,
+        %(keys)s::varchar[],
+        %(max_attempts)s
+    ) with ordinality as job (id, nth)
+),
+used as (
+    insert into treadle.stored_uses (stored_id, job_id)
+    select distinct use.stored_id, enqueued.id
+    from unnest(string_to_array(%(stored)s, ',')::uuid[], string_to_array(%(nths)s, ',')::int[]) as use (stored_id, nth)
+    join enqueued on enqueued.nth = use.nth
+)
+select id
+from enqueued
+order by nth

@@ -1,0 +1,25 @@
+-- As enqueue_unique.sql, with what the job uses. A job that this statement can see was there before it, and has a payload
+-- of its own. (One that another transaction has just added is not seen, and keeps what is stored for as long as it
+-- lives itself: no harm.)
+with enqueued as materialized (
+    select treadle.enqueue_unique(
+        %(job_type)s,
+        %(unique)s,
+        %(data)s::jsonb,
+        %(priority)s,
+        %(queue)s,
+        %(run_at)s,
+        %(delay)s,
+        %(key)s,
+        %(max_attempts)s
+    ) as id
+),
+used as (
+    insert into treadle.stored_uses (stored_id, job_id)
+    select distinct use.stored_id, enqueued.id
+    from unnest(string_to_array(%(stored)s, ',')::uuid[]) as use (stored_id)
+    cross join enqueued
+    where not exists (select from treadle.jobs as job where job.id = enqueued.id)
+)
+select id
+from enqueued

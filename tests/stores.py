@@ -1,0 +1,39 @@
+"""What the tests of what is stored share."""
+
+import asyncio
+import secrets
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from psycopg import Connection
+
+from treadle.db.line import Line
+from treadle.db.stored import PART_SIZE
+from treadle.worker import upkeep
+
+# Two parts and a bit.
+CONTENT = bytes(range(256)) * (2 * PART_SIZE // 256) + b"the rest"
+
+
+def sweep(url: str, grace: float = 0) -> int:
+    async def swept() -> int:
+        line = Line(url, "sweeper")
+        try:
+            return await upkeep.sweep(line, "treadle", timedelta(seconds=grace))
+        finally:
+            await line.close()
+
+    return asyncio.run(swept())
+
+
+def count(connection: Connection[Any], table: str) -> int:
+    return len(connection.execute(f"select from {table}").fetchall())
+
+
+def large_file(folder: Path, megabytes: int) -> Path:
+    path = folder / "large"
+    with path.open("wb") as file:
+        for _ in range(megabytes):
+            file.write(secrets.token_bytes(2**20))
+    return path
