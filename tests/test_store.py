@@ -329,7 +329,7 @@ def test_what_was_damaged_is_not_taken_for_what_was_stored(
     app: Treadle, connection: Connection[Any], damage: str, told: str
 ) -> None:
     stored = app.store(CONTENT)
-    connection.execute(damage)  # type: ignore[arg-type]
+    connection.execute(damage)
     for read in (app.read, lambda each: run(app, app.aread(each))):
         with pytest.raises(StoredDamaged, match=told):
             read(stored)

@@ -171,7 +171,7 @@ def sqlalchemy_connection(url: str, driver: str) -> Iterator[tuple[Any, Callable
     engine.dispose()
 
 
-LENDERS = {
+LENDERS: dict[str, Callable[[str], Any]] = {
     "psycopg": psycopg_connection,
     "SQLAlchemy on psycopg": lambda url: sqlalchemy_connection(url, "psycopg"),
     "SQLAlchemy on psycopg2": lambda url: sqlalchemy_connection(url, "psycopg2"),

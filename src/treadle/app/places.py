@@ -104,7 +104,8 @@ def _filesystem(place: str) -> tuple[Any, str]:
 
 
 def _renames(filesystem: Any) -> bool:
-    """Whether moving a file is more than to copy and delete it. Where it is not, a file appears when it is closed."""
+    """Whether moving a file is more than to copy and to delete it. Object stores cannot, and need not: a file is there
+    once it was closed."""
     from fsspec import AbstractFileSystem
 
     return type(filesystem).mv is not AbstractFileSystem.mv
