@@ -10,11 +10,12 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, get_type_hints
+from uuid import UUID
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from treadle.db import telling
+from treadle.db import stored, telling
 from treadle.db.database import AsyncTransaction, Transaction
 from treadle.db.query import Query
 from treadle.db.runner import arun, run
@@ -22,6 +23,7 @@ from treadle.words.errors import InvalidArgument, JobInterrupted, StepsChanged
 from treadle.words.naming import text_within
 from treadle.words.outcome import Interrupt
 from treadle.words.payload import Json, encode, encode_any
+from treadle.words.stored import Noted
 
 if TYPE_CHECKING:
     from treadle.app.job import Job
@@ -43,6 +45,7 @@ class Memory:
         # The end that is to be committed with the open transaction: JSON, or None for no result.
         self._in_transaction = False
         self._ending: Any = _NOTHING
+        self._used: list[tuple[UUID, UUID]] = []
         self.completed = False
 
     # The checkpoint
@@ -129,10 +132,12 @@ class Memory:
                 self._job.check()
                 if self._ending is not _NOTHING:
                     self._job.flush()  # afterwards the job is not held any more
+                if self._used:
+                    run(connection, stored.use(self._app.schema, self._used))
                 self._held(run(connection, self._fence()))
             self.completed = self._ending is not _NOTHING
         finally:
-            self._in_transaction, self._ending = False, _NOTHING
+            self._in_transaction, self._ending, self._used = False, _NOTHING, []
 
     @asynccontextmanager
     async def atransaction(self) -> AsyncIterator[AsyncTransaction]:
@@ -143,10 +148,12 @@ class Memory:
                 self._job.check()
                 if self._ending is not _NOTHING:
                     await asyncio.to_thread(self._job.flush)
+                if self._used:
+                    await arun(connection, stored.use(self._app.schema, self._used))
                 self._held(await arun(connection, self._fence()))
             self.completed = self._ending is not _NOTHING
         finally:
-            self._in_transaction, self._ending = False, _NOTHING
+            self._in_transaction, self._ending, self._used = False, _NOTHING, []
 
     def complete(self, result: Any) -> None:
         if not self._in_transaction:
@@ -154,7 +161,9 @@ class Memory:
                 "job.complete() is for the inside of job.transaction(); elsewhere return the result from the handler"
             )
         self.check_all_called()
-        self._ending = self._job.function.encode_result(result)
+        with Noted() as used:
+            self._ending = self._job.function.encode_result(result)
+        self._used = [(self._job.id, each) for each in used]
 
     # The rest
 

@@ -105,7 +105,7 @@ def hold(schema: str, stored_ids: Iterable[UUID]) -> Query[list[UUID]]:
     return Query(statement("hold_stored", schema), {"stored": _joined(stored_ids)}, read)
 
 
-def use(schema: str, uses: Sequence[tuple[UUID, str]]) -> Query[list[UUID]]:
+def use(schema: str, uses: Sequence[tuple[UUID, UUID | str]]) -> Query[list[UUID]]:
     """A job beside each stored thing that it needs. Reads as those that are not there any more."""
     params = {"jobs": _joined(job for job, _ in uses), "stored": _joined(stored for _, stored in uses)}
     return Query(statement("use_stored", schema), params, lambda rows: [row[0] for row in rows])
