@@ -26,6 +26,7 @@ EXPECTED = {
     "[('INFO', '3 apples'), ('INFO', 'and a pear')]\n[('INFO', '3 plums'), ('INFO', 'and a pear')]\n",
     "11_checkpoints.py": ("100 rows, the last attempt began at 50\nuploading a.pdf\nhttps://example.org/a.pdf\n"),
     "12_exactly_once.py": "paid\nbalance: 70\n",
+    "09_store.py": "report.txt: 3,000,000 bytes\ncounted.txt: b'300000 lines'\n",
     "03_order_per_key.py": "".join(f"account {name}: booking {n}\n" for n in (1, 2, 3) for name in ("ada", "grace")),
 }
 
@@ -81,6 +82,7 @@ def test_every_function_for_users_is_in_the_sql_page() -> None:
         "take_jobs",
         "announce",
         "drop_belongings",
+        "drop_uses",
         "ring",
         "wanted_lanes",
         "lock_held",

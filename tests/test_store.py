@@ -358,13 +358,19 @@ def test_what_is_not_complete_cannot_be_referred_to(app: Treadle, connection: Co
         resize.enqueue(stored)
 
 
-def test_what_is_swept_while_it_is_written_is_told(app: Treadle, url: str) -> None:
+@pytest.mark.parametrize("end", [3, 5])
+@pytest.mark.parametrize("limit", [1, 400])
+def test_what_is_swept_while_it_is_written_is_told(
+    app: Treadle, connection: Connection[Any], limit: int, end: int
+) -> None:
+    """Wholly, or so far that only some of it is gone; before its last part, or before its last statement."""
+
     class Slow(Broken):
         def read(self, size: int) -> bytes:
             self.parts += 1
             if self.parts == 3:
-                assert sweep(url) == 1
-            return bytes(size if self.parts < 5 else 0)
+                connection.execute("select sweep_stored('0', p_parts => %s)", [limit])
+            return bytes(size if self.parts < end else 0)
 
     with pytest.raises(StoredNotFound, match="it was removed while it was being written"):
         app.store(Slow())  # type: ignore[arg-type]

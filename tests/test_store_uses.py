@@ -249,6 +249,19 @@ def test_bytes_go_through_the_driver_of_the_caller(url: str) -> None:
             assert app.read(app.store(CONTENT)) == CONTENT
 
 
+def test_from_sql_a_job_that_is_there_can_use_what_is_there(
+    app: Treadle, resize: Resize, connection: Connection[Any]
+) -> None:
+    stored, other, missing = app.store(b"1"), app.store(b"2"), unknown()
+    job = resize.enqueue(other)
+    answer = connection.execute(
+        "select use_stored(%s, %s)",
+        [[job.id, job.id, uuid4(), job.id], [stored.id, stored.id, stored.id, missing.id]],
+    ).fetchall()
+    assert answer == [(missing.id,)]
+    assert uses(connection) == {(stored.id, job.id), (other.id, job.id)}
+
+
 # The end of a use
 
 

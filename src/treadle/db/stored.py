@@ -10,7 +10,7 @@ from treadle.db.query import Query, Rows, statement
 from treadle.words.errors import StoredDamaged, StoredNotFound
 from treadle.words.stored import Stored
 
-# A part is written and read whole, so this much is in memory at a time. Larger ones are no faster: see decision 12.
+# A part is written and read whole, so this much, a few times over, is in memory at a time.
 PART_SIZE = 256 * 1024
 
 
