@@ -442,3 +442,15 @@ def test_what_is_removed_while_it_is_read_is_told(app: Treadle, url: str) -> Non
         assert sweep(url) == 1
         with pytest.raises(StoredNotFound, match="it was removed while it was being read"):
             file.read()
+
+
+def test_what_is_being_removed_cannot_be_read(app: Treadle, connection: Connection[Any]) -> None:
+    """Marked, with some of it still there."""
+    stored = app.store(CONTENT)
+    with app.open(stored) as file:
+        assert file.read(10) == CONTENT[:10]
+        assert connection.execute("select swept from sweep_stored('0', p_parts => 1)").fetchone() == (0,)
+        with pytest.raises(StoredNotFound, match="it was removed while it was being read"):
+            file.read()
+    with pytest.raises(StoredNotFound, match="it was removed because no job used it"):
+        app.open(stored)
