@@ -372,8 +372,10 @@ def test_what_is_swept_while_it_is_written_is_told(
                 connection.execute("select sweep_stored('0', p_parts => %s)", [limit])
             return bytes(size if self.parts < end else 0)
 
+    source = Slow()
     with pytest.raises(StoredNotFound, match="it was removed while it was being written"):
-        app.store(Slow())  # type: ignore[arg-type]
+        app.store(source)  # type: ignore[arg-type]
+    assert source.parts == 3  # at once, not when all of it was sent
 
 
 def test_a_long_store_is_not_swept_while_it_goes_on(app: Treadle, url: str, connection: Connection[Any]) -> None:
