@@ -271,16 +271,16 @@ def test_a_source_that_fails_leaves_nothing_that_the_next_sweep_does_not_remove(
     assert (count(connection, "stored"), count(connection, "stored_parts")) == (0, 0)
 
 
-def test_what_is_too_large_is_refused(url: str, tmp_path: Path) -> None:
+def test_what_is_too_large_is_refused(url: str, connection: Connection[Any], tmp_path: Path) -> None:
     app = Treadle(url, store_limit=PART_SIZE)
     path = tmp_path / "large"
     path.write_bytes(CONTENT)
+    told = r"at most 262,144 bytes can be stored, got 524,\d+ or more; raise store_limit"
     sources: list[Any] = [CONTENT, path, io.BytesIO(CONTENT)]
-    for source in sources:
-        with pytest.raises(
-            InvalidArgument, match=r"at most 262,144 bytes can be stored, got 524,\d+ or more; raise store_limit"
-        ):
+    for source, begun in zip(sources, (0, 0, 1), strict=True):
+        with pytest.raises(InvalidArgument, match=told):
             app.store(source)
+        assert count(connection, "stored") == begun  # where the size is known, nothing is written at all
     app.close()
 
 
