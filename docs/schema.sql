@@ -91,6 +91,8 @@ COMMENT ON FUNCTION treadle.drop_belongings() IS 'Trigger: removes the errors, e
 
 COMMENT ON FUNCTION treadle.drop_hold() IS 'Trigger: a job that is revived is not held behind its key.';
 
+COMMENT ON FUNCTION treadle.drop_uses() IS 'Trigger: deleted jobs do not use what is stored any more.';
+
 COMMENT ON FUNCTION treadle.enqueue(p_job_type character varying, p_data jsonb, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_key character varying, p_max_attempts integer) IS 'Enqueues one job and returns its id: select "treadle".enqueue(''welcome'', ''{"user_id": 7}'').';
 
 COMMENT ON FUNCTION treadle.enqueue_jobs(p_job_type character varying, p_data text[], p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_keys character varying[], p_max_attempts integer) IS 'Enqueues one job per element of p_data (JSON texts) and returns their ids in that order.';
@@ -167,9 +169,13 @@ COMMENT ON FUNCTION treadle.start_job(p_id uuid, p_lease bigint, p_worker_id cha
 
 COMMENT ON FUNCTION treadle.start_jobs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_seconds double precision[], p_progress integer[], p_stages character varying[], p_paces text[]) IS 'Claimed jobs run, since so many seconds, with this progress, stage and pace (null: as before); returns the ids that were accepted.';
 
+COMMENT ON FUNCTION treadle.sweep_stored(p_grace interval, p_limit integer, p_parts integer, OUT swept integer, OUT more boolean, OUT files uuid[], OUT places text[]) IS 'Removes what is stored and used by no job since p_grace, in small steps; returns how many, whether there is more to do, and the files to remove elsewhere.';
+
 COMMENT ON FUNCTION treadle.take_jobs(p_worker_id character varying, p_now timestamp with time zone, p_places tid[]) IS 'Part of claim_jobs: marks locked rows as claimed.';
 
 COMMENT ON FUNCTION treadle.tick(p_interval interval) IS 'Upkeep of the lanes, for whoever claims to call about twice a second; returns how many lanes it changed, 0 if another tick was just made.';
+
+COMMENT ON FUNCTION treadle.use_stored(p_job_ids uuid[], p_stored_ids uuid[]) IS 'Each of these jobs needs the stored thing beside it, until it is deleted; returns those that are not there any more.';
 
 COMMENT ON FUNCTION treadle.wanted_lanes(p_job_types character varying[], p_queues character varying[], p_sure boolean) IS 'Part of claiming: the lanes of these types, with the time from which on a look for jobs has to begin.';
 
@@ -311,6 +317,46 @@ CREATE TABLE treadle.steps (
 
 COMMENT ON TABLE treadle.steps IS 'Steps of jobs that are done and need not be done again, with what came of them. They go with their job.';
 
+CREATE TABLE treadle.stored (
+    id uuid NOT NULL,
+    size bigint,
+    digest text,
+    name character varying(200),
+    place text,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    written_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    removing_at timestamp with time zone
+)
+WITH (fillfactor='70');
+
+COMMENT ON TABLE treadle.stored IS 'One row a stored thing: what Stored in a payload or a result refers to.';
+
+COMMENT ON COLUMN treadle.stored.size IS 'How many bytes; null until all of them are written, and until then nobody can refer to it.';
+
+COMMENT ON COLUMN treadle.stored.digest IS 'SHA-256, in hexadecimal.';
+
+COMMENT ON COLUMN treadle.stored.place IS 'The folder or object store (a URL) that its file is in; null: its bytes are in stored_parts.';
+
+COMMENT ON COLUMN treadle.stored.written_at IS 'When something was last written to it. Nothing is swept for a while after that.';
+
+COMMENT ON COLUMN treadle.stored.removing_at IS 'It is being removed, and cannot be used any more; when the removal of its file was last begun.';
+
+CREATE TABLE treadle.stored_parts (
+    stored_id uuid NOT NULL,
+    part integer NOT NULL,
+    bytes bytea NOT NULL
+);
+ALTER TABLE ONLY treadle.stored_parts ALTER COLUMN bytes SET STORAGE EXTERNAL;
+
+COMMENT ON TABLE treadle.stored_parts IS 'The bytes of what is stored here: 256 kB a part, numbered from 0, the last one shorter.';
+
+CREATE TABLE treadle.stored_uses (
+    stored_id uuid NOT NULL,
+    job_id uuid NOT NULL
+);
+
+COMMENT ON TABLE treadle.stored_uses IS 'Which job needs what is stored. A use goes with its job; without one the stored thing is swept.';
+
 CREATE SEQUENCE treadle.tick_clock
     START WITH 0
     INCREMENT BY 1
@@ -369,6 +415,15 @@ ALTER TABLE ONLY treadle.migrations
 ALTER TABLE ONLY treadle.steps
     ADD CONSTRAINT steps_pkey PRIMARY KEY (job_id, "position");
 
+ALTER TABLE ONLY treadle.stored_parts
+    ADD CONSTRAINT stored_parts_pkey PRIMARY KEY (stored_id, part);
+
+ALTER TABLE ONLY treadle.stored
+    ADD CONSTRAINT stored_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY treadle.stored_uses
+    ADD CONSTRAINT stored_uses_pkey PRIMARY KEY (stored_id, job_id);
+
 ALTER TABLE ONLY treadle.workers
     ADD CONSTRAINT workers_pkey PRIMARY KEY (worker_id);
 
@@ -394,11 +449,17 @@ CREATE INDEX idx_jobs_worker ON treadle.jobs USING btree (worker_id) WHERE ((sta
 
 CREATE INDEX idx_lanes_type ON treadle.lanes USING btree (job_type, queue, priority);
 
+CREATE INDEX idx_stored_removing ON treadle.stored USING btree (removing_at) WHERE (removing_at IS NOT NULL);
+
+CREATE INDEX idx_stored_uses_job ON treadle.stored_uses USING btree (job_id);
+
 CREATE CONSTRAINT TRIGGER confirm_hold AFTER INSERT ON treadle.jobs DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((((new.holds)::integer & 1) = 1)) EXECUTE FUNCTION treadle.confirm_hold();
 
 CREATE TRIGGER drop_belongings AFTER DELETE ON treadle.jobs REFERENCING OLD TABLE AS old_jobs FOR EACH STATEMENT EXECUTE FUNCTION treadle.drop_belongings();
 
 CREATE TRIGGER drop_hold BEFORE UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((old.status)::text = ANY ((ARRAY['completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[])) AND ((new.status)::text = ANY ((ARRAY['pending'::character varying, 'claimed'::character varying, 'running'::character varying])::text[])) AND (((new.holds)::integer & 1) = 1))) EXECUTE FUNCTION treadle.drop_hold();
+
+CREATE TRIGGER drop_uses AFTER DELETE ON treadle.jobs REFERENCING OLD TABLE AS old_jobs FOR EACH STATEMENT EXECUTE FUNCTION treadle.drop_uses();
 
 CREATE TRIGGER enter_lane BEFORE UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((new.status)::text = 'pending'::text) AND (new.holds = 0) AND (new.attempts < new.max_attempts) AND (((((old.status)::text = 'pending'::text) AND (old.holds = 0) AND (old.attempts < old.max_attempts)) IS NOT TRUE) OR (old.run_at > new.run_at) OR (((old.queue)::text <> (new.queue)::text) OR ((old.job_type)::text <> (new.job_type)::text) OR (old.priority <> new.priority))))) EXECUTE FUNCTION treadle.enter_lane();
 
@@ -413,3 +474,9 @@ CREATE TRIGGER prepare_job BEFORE INSERT ON treadle.jobs FOR EACH ROW WHEN (((ne
 CREATE TRIGGER register_lanes AFTER INSERT ON treadle.jobs REFERENCING NEW TABLE AS new_jobs FOR EACH STATEMENT EXECUTE FUNCTION treadle.register_lanes();
 
 CREATE TRIGGER stamp_finish BEFORE INSERT OR UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((new.status)::text = ANY ((ARRAY['completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[])) <> (new.finished_at IS NOT NULL))) EXECUTE FUNCTION treadle.stamp_finish();
+
+ALTER TABLE ONLY treadle.stored_parts
+    ADD CONSTRAINT stored_parts_stored_id_fkey FOREIGN KEY (stored_id) REFERENCES treadle.stored(id);
+
+ALTER TABLE ONLY treadle.stored_uses
+    ADD CONSTRAINT stored_uses_stored_id_fkey FOREIGN KEY (stored_id) REFERENCES treadle.stored(id);
