@@ -1,7 +1,7 @@
 -- After jobs were deleted, by whatever statement: what only they needed is needed no more, and will be swept.
 --
 -- Ids are ordered by time, and so are batches of pruned jobs: one look into the range of their ids says whether any of
--- them used something. Jobs without references so cost two buffers a statement, not two a job.
+-- them used something. Jobs without references so cost one search of an index a statement, not one a job.
 create or replace function treadle.drop_uses() returns trigger
 language plpgsql
 set enable_seqscan = off

@@ -2,8 +2,8 @@
 -- call is short however large they are. What has its file in another place comes back in `files`, for the caller to
 -- remove and then to forget; it comes again a minute later if that failed.
 --
--- Nobody waits here, so two sweepers do no harm: SKIP LOCKED. Walking past 100,000 that are used takes 60 ms, removing
--- 400 parts (100 MB) as long.
+-- Nobody waits here, so two sweepers do no harm: SKIP LOCKED. Walking past 100,000 that are used takes 60 ms (300 before
+-- the tables were analyzed), removing 400 parts (100 MB) 60 ms.
 create or replace function treadle.sweep_stored(
     p_grace interval,
     p_limit int default 100,
