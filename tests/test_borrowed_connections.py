@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,6 +12,7 @@ from uuid import UUID, uuid4
 
 import django
 import django.conf
+import django.core.cache
 import django.db
 import pytest
 import sqlalchemy
@@ -21,7 +23,9 @@ from tests.apps import pending
 from tests.callers import Caller, set_up_django
 from tests.conftest import Connect
 from treadle import InvalidArgument, JobQueue, LeaseLost, Priority, Status, Treadle
-from treadle.db.borrowed import borrow, numbered
+from treadle.db import jobs
+from treadle.db.borrowed import DjangoConnection, SqlalchemyConnection, borrow, numbered
+from treadle.db.query import Query, Rows
 
 ODD = {"text": 'it\'s 100% \\ "quoted" $1 %(name)s :name ☃', "list": [None, 1.5, True]}
 
@@ -172,6 +176,41 @@ def test_a_transaction_begun_by_hand_stays_the_callers(queue: JobQueue, caller: 
     assert pending(queue) == 0
 
 
+@pytest.mark.parametrize("kind", [kind for kind in COMMITTING_EACH if not kind.startswith("async")])
+def test_an_interrupt_leaves_no_transaction_open(queue: JobQueue, caller: Caller) -> None:
+    mine = borrow(caller.connection)
+    assert isinstance(mine, SqlalchemyConnection | DjangoConnection)
+
+    def interrupt(rows: Rows) -> list[UUID]:
+        raise KeyboardInterrupt
+
+    whole = jobs.enqueue("treadle", "a", 1, None)
+    with pytest.raises(KeyboardInterrupt):
+        mine.run_together([whole, Query(whole.text, whole.params, interrupt)])
+    assert pending(queue) == 0
+    JobQueue(caller.connection).enqueue("a")
+    assert pending(queue) == 1
+
+
+@pytest.mark.parametrize("kind", [kind for kind in COMMITTING_EACH if kind != "asyncpg connection"])
+@pytest.mark.usefixtures("chunks_of_ten")
+def test_a_connection_that_breaks_tells_its_first_error(
+    queue: JobQueue, connection: Connection[Any], caller: Caller
+) -> None:
+    """Not that nothing can be rolled back on it. (asyncpg's own transaction does say that.)"""
+    connection.execute(
+        "create function reject() returns trigger language plpgsql as $$ begin"
+        " if new.data = '17' then perform pg_terminate_backend(pg_backend_pid()); end if; return new; end $$"
+    )
+    connection.execute("create trigger reject before insert on jobs for each row execute function reject()")
+    try:
+        with pytest.raises(Exception, match=r"terminating connection|server closed the connection"):
+            caller.call(JobQueue(caller.connection), "enqueue_many", "a", range(25))
+    finally:
+        connection.execute("drop trigger reject on jobs; drop function reject")
+    assert pending(queue) == 0
+
+
 @committing_each
 def test_every_method_works_as_on_psycopg(queue: JobQueue, caller: Caller) -> None:
     mine = JobQueue(caller.connection, "caller")
@@ -251,6 +290,19 @@ def test_what_cannot_be_borrowed_is_refused(url: str, stack: ExitStack) -> None:
     set_up_django(caller.parts)
     with pytest.raises(InvalidArgument, match="has to be one to PostgreSQL, got sqlite"):
         JobQueue(django.db.connections["file"])
+    with pytest.raises(InvalidArgument, match="has to be one to PostgreSQL, got ConnectionProxy"):
+        JobQueue(django.core.cache.cache)  # Django hands it out in the same wrapping
+
+
+@pytest.mark.parametrize("kind", ["connection on psycopg"])
+@pytest.mark.parametrize(("part", "value"), [("name", "cockroachdb"), ("driver", "pg8000")])
+def test_another_dialect_or_driver_is_refused(
+    queue: JobQueue, caller: Caller, monkeypatch: pytest.MonkeyPatch, part: str, value: str
+) -> None:
+    monkeypatch.setattr(caller.connection.dialect, part, value)
+    with pytest.raises(InvalidArgument, match=f"psycopg, psycopg2 or asyncpg, got .*{value}"):
+        JobQueue(caller.connection).enqueue("a")
+    assert pending(queue) == 0
 
 
 @pytest.mark.parametrize("kind", ["django connection"])
@@ -270,6 +322,23 @@ def test_in_an_atomic_block_of_django(queue: JobQueue, caller: Caller) -> None:
     with pytest.raises(ZeroDivisionError):
         enqueue_and_fail()
     assert [job.id for job in queue.list().jobs] == [kept]
+
+
+@pytest.mark.parametrize("kind", ["django connection"])
+def test_each_thread_has_its_own_connection_of_django(queue: JobQueue, caller: Caller) -> None:
+    mine = JobQueue(caller.connection)
+
+    def enqueue() -> None:
+        try:
+            mine.enqueue("a")
+        finally:
+            django.db.connection.close()
+
+    caller.begin()
+    mine.enqueue("a")
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(enqueue).result(10)
+    assert pending(queue) == 1, "that of the thread has committed, this one has not"
 
 
 @pytest.mark.parametrize("kind", ["django connection"])

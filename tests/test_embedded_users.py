@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 from pathlib import Path
 
@@ -119,4 +120,33 @@ def test_a_worker_on_the_embedded_server_ends_before_the_server_does(project: Pa
     assert "worker stopped" in ended.stderr
     assert "away" not in ended.stderr
     assert ended.stderr.count("using the embedded PostgreSQL") == 1
+    assert not held(project / ".treadle" / "server")
+
+
+def test_a_program_that_does_not_wait_for_a_thread_leaves_the_server_all_the_same(project: Path) -> None:
+    """It ends without Python's own way out, where the server is left."""
+    program = """
+        import time
+        from treadle import Treadle
+
+        app = Treadle()
+
+        @app.job
+        def endless() -> None:
+            print("begun", flush=True)
+            time.sleep(600)
+
+        endless.enqueue()
+        app.run_worker(grace=0)
+    """
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program)], cwd=project, stdout=subprocess.PIPE, text=True
+    ) as running:
+        try:
+            assert running.stdout
+            assert running.stdout.readline() == "begun\n"
+            running.terminate()
+            assert running.wait(30) == 0
+        finally:
+            running.kill()
     assert not held(project / ".treadle" / "server")

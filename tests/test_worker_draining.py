@@ -39,8 +39,8 @@ def test_a_worker_is_not_drained_while_an_intake_claims(app: Treadle, queue: Job
                 if b"rest(" in query.text and not enqueued.is_set():
                     while not first.idle:
                         await asyncio.sleep(0)
+                    enqueued.set()  # before it is: the first may be woken by the notification
                     await late.aenqueue()
-                    enqueued.set()
                     first.bell.set()
                     await claims.wait()
                     answer = await run(query)

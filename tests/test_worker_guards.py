@@ -143,6 +143,42 @@ def test_a_worker_that_was_given_up_and_lives_is_not_lost_any_more(
     assert recovered(connection) == 0
 
 
+def test_a_failure_without_a_reason_is_kept_too(queue: JobQueue, connection: Connection[Any]) -> None:
+    job_id = queue.enqueue("a")
+    queue.claim(["a"])
+    assert one(connection, "select fail_job(%s, null)", job_id)
+    (error,) = queue.errors(job_id)
+    assert (error.attempt, error.error) == (1, "no reason was given")
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "find_ended(%(ids)s::uuid[])",
+        "lost_leases(%(ids)s::uuid[], %(leases)s::bigint[])",
+        "held_jobs('worker-1')",
+        "enqueue_unique('a', 'one')",
+    ],
+)
+def test_a_plan_made_for_a_small_table_does_not_read_a_large_one(
+    queue: JobQueue, connection: Connection[Any], question: str
+) -> None:
+    """A connection keeps its plans, and the table may grow meanwhile."""
+    queue.enqueue_many("a", range(3))
+    jobs = queue.claim(["a"], 3)
+    params = {"ids": [job.id for job in jobs], "leases": [job.lease for job in jobs]}
+    ask = f"select {question}".encode()
+    connection.execute("vacuum analyze jobs")  # the planner believes that all of it is one page
+    for _ in range(10):
+        connection.execute(ask, params)
+    connection.execute("insert into jobs (job_type) select 'foreign' from generate_series(1, 5000)")
+    read = "select seq_tup_read + idx_tup_fetch from pg_stat_xact_user_tables where relid = 'jobs'::regclass"
+    with connection.transaction():
+        before = one(connection, read)
+        connection.execute(ask, params)
+        assert one(connection, read) - before <= 10
+
+
 # Bells
 
 
@@ -194,6 +230,16 @@ def test_when_workers_are_woken(connect: Connect, last: str, due: str, rings: bo
     connection.execute("set treadle.notify = off")
     connection.execute(f"select setval('bell', {last}), ring(clock_timestamp() + interval '{due}')".encode())
     assert ear.heard() == []
+
+
+def test_who_adds_nothing_wakes_nobody(connect: Connect) -> None:
+    ear, connection = Ear(connect, "work"), connect()
+    connection.execute("select enqueue_unique('a', 'one')")
+    ear.heard()
+    for nothing in ("enqueue_unique('a', 'one')", "enqueue_jobs('a', '{}')"):
+        connection.execute("select setval('bell', 0)")  # a worker rests
+        connection.execute(f"select {nothing}".encode())
+        assert ear.heard() == []
 
 
 def test_who_goes_to_rest_is_woken_however_soon(connect: Connect) -> None:
@@ -292,3 +338,16 @@ def test_who_waits_for_long_goes_on_being_told(
     queue.complete(*queue.claim(["a"]))
     waiting.result(10)
     app.close()
+
+
+def test_a_job_that_another_completed_is_lost_and_not_ours(queue: JobQueue, connection: Connection[Any]) -> None:
+    queue.enqueue("a")
+    (mine,) = queue.claim(["a"])
+    queue.release(mine)
+    (theirs,) = queue.claim(["a"])
+    queue.complete(theirs)
+    found = connection.execute(
+        "select completed from lost_leases(array[%s, %s]::uuid[], array[%s, %s]::bigint[])",
+        [mine.id, mine.id, mine.lease, theirs.lease],
+    ).fetchall()
+    assert found == [(False,), (True,)]

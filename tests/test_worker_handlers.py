@@ -4,6 +4,7 @@ import json
 import logging
 import threading
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from treadle import (
     events,
 )
 from treadle.worker import Worker
-from treadle.worker.log import JsonFormatter, TextFormatter
+from treadle.worker.log import JsonFormatter, TextFormatter, write
 
 
 def test_handlers_run_where_they_belong(app: Treadle) -> None:
@@ -146,4 +147,13 @@ def test_events_tell_everything(app: Treadle, caplog: pytest.LogCaptureFixture) 
     for record in lines:
         for formatter in (TextFormatter(), JsonFormatter()):
             assert "hunter2" not in formatter.format(record)
-    assert json.loads(JsonFormatter().format(lines[-2]))["error"] == "OSError: never"
+    failed, stopped = lines[-2:]
+    shown = json.loads(JsonFormatter().format(failed))
+    assert (shown["message"], shown["error"]) == ("job failed", "OSError: never")
+    # Whatever formatter the program has, the facts are in the message; JSON has them apart.
+    assert failed.getMessage().startswith(f"job failed job_id={shown['job_id']} job_type=never")
+    assert 'error="OSError: never"' in TextFormatter().format(failed)
+    assert stopped.getMessage().startswith("worker stopped worker_id=")
+    with caplog.at_level(logging.ERROR, "treadle"):
+        write(replace(next(each for each in told if isinstance(each, events.JobFailed)), error=""))
+    assert "error=" not in caplog.records[-1].getMessage(), "there is nothing to say about it"

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import math
 import multiprocessing
 import signal
 import threading
@@ -82,9 +83,15 @@ class Children:
             child = self._take()
         except OSError as error:  # out of processes or memory: not the job's fault
             return Outcome(Ending.RELEASED, delay=1.0, error=str(error))
-        told, started = False, time.monotonic()
+        told, started = False, math.inf
+
+        def begins(process: int) -> None:
+            nonlocal started
+            started = time.monotonic()
+            began(process)
+
         try:
-            outcome, told = self._converse(child, running, stop, began)
+            outcome, told = self._converse(child, running, stop, begins)
             return outcome or self._death(child, running, time.monotonic() - started)
         finally:
             self._give_back(child, keep=told)

@@ -97,7 +97,6 @@ class Supervisor:
             code = await ward.process.wait()
             self._wards.discard(ward)
             ward.kill()  # whatever it left behind
-            self._worked = self._worked or ward.worker_id is not None
             mistaken = code == MISTAKE and not self._worked
             going_on = not (self._stopping.is_set() or code == End.DRAINED.value or mistaken)
             if going_on:
@@ -121,16 +120,22 @@ class Supervisor:
     async def _start(self) -> Ward:
         board = Board.make(self._settings.concurrency + self._settings.children)
         theirs_to_write, ours_to_read = os.pipe()[::-1]
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-c",
-            "from treadle.worker.process import main; main()",
-            stdin=subprocess.PIPE,
-            pass_fds=[board.descriptor, theirs_to_write],
-            start_new_session=True,  # signals from a terminal are for the supervisor, which passes them on
-            env=os.environ | {"TREADLE_SUPERVISOR": str(os.getpid())},
-        )
-        os.close(theirs_to_write)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-c",
+                "from treadle.worker.process import main; main()",
+                stdin=subprocess.PIPE,
+                pass_fds=[board.descriptor, theirs_to_write],
+                start_new_session=True,  # signals from a terminal are for the supervisor, which passes them on
+                env=os.environ | {"TREADLE_SUPERVISOR": str(os.getpid())},
+            )
+        except OSError:
+            os.close(ours_to_read)
+            board.close()
+            raise
+        finally:
+            os.close(theirs_to_write)
         ward = Ward(process, board)
         self._wards.add(ward)
         ward.say({**self._order, "board": board.descriptor, "slots": board.slots, "pipe": theirs_to_write})
@@ -155,6 +160,7 @@ class Supervisor:
             self._keeper = Keeper(url, schema, chosen.lease, chosen.crash_limit)
             self._renewing = asyncio.create_task(self._keeper.renew())
         ward.worker_id = worker_id
+        self._worked = True
         self._keeper.wards[worker_id] = ward.board
         while self._news:
             some, self._news = self._news[:100], self._news[100:]
