@@ -12,6 +12,7 @@ from psycopg import Connection
 
 from tests.conftest import Connect
 from tests.waiting import Gate, until_blocked
+from tests.workers import count
 from treadle import InvalidArgument, JobQueue, Treadle
 
 
