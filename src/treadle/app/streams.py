@@ -15,7 +15,7 @@ from uuid import UUID
 from treadle.app.watch import ANY
 from treadle.db import telling
 from treadle.db.database import DatabaseError
-from treadle.db.line import pause
+from treadle.db.line import REFUSED, pause
 from treadle.db.query import Query
 from treadle.words.errors import DatabaseUnreachable, JobNotFound
 from treadle.words.record import RecordedEvent
@@ -114,6 +114,8 @@ class Stream:
         while True:
             try:
                 return self._app.database.run(query)
+            except REFUSED:
+                raise
             except (DatabaseError, DatabaseUnreachable, OSError):
                 if not self._app.database.owned:  # the caller's transaction is the caller's to mend
                     raise
@@ -125,6 +127,8 @@ class Stream:
         while True:
             try:
                 return await self._app.database.arun(query)
+            except REFUSED:
+                raise
             except (DatabaseError, DatabaseUnreachable, OSError):
                 if not self._app.database.owned:
                     raise

@@ -1,6 +1,7 @@
 """The queries of what jobs tell and remember, as values: events, log lines, checkpoints, steps."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
@@ -12,6 +13,9 @@ from treadle.words.payload import Json, decode
 from treadle.words.record import Logged, LogLine, RecordedEvent, Told
 
 Line = TypeVar("Line")
+
+_MAX_INT = 2**31 - 1
+_MAX_BIGINT = 2**63 - 1
 
 
 class Look(NamedTuple):
@@ -37,12 +41,19 @@ class Position(NamedTuple):
     def read(cls, after: int | str | None) -> "Position":
         if after is None:
             return cls()
-        if isinstance(after, int) and not isinstance(after, bool) and after >= 0:
+        if isinstance(after, int) and not isinstance(after, bool) and 0 <= after <= _MAX_INT:
             return cls(after)
         parts = after.split(".") if isinstance(after, str) else []
-        if not (1 <= len(parts) <= 3 and all(part.isascii() and part.isdigit() for part in parts)) or len(parts) == 2:
-            raise InvalidArgument(f"after must be the number of an event, or an event's cursor, got {shown(after)}")
-        return cls(*map(int, parts))
+        if len(parts) in (1, 3) and all(map(_is_number, parts)):
+            position = cls(*map(int, parts))
+            # Within their columns: what the server cannot read, it would be asked again and again.
+            if (
+                position.number <= _MAX_INT
+                and (position.lease or 0) <= _MAX_BIGINT
+                and (position.phase or 0) <= _MAX_INT
+            ):
+                return position
+        raise InvalidArgument(f"after must be the number of an event, or an event's cursor, got {shown(after)}")
 
     def __str__(self) -> str:
         return f"{self.number}.{self.lease}.{self.phase}"
@@ -59,11 +70,13 @@ class Place(NamedTuple):
     def read(cls, after: str | None) -> "Place":
         if after is None:
             return cls()
-        try:
-            transaction, job_id, number = after.split(".")
-            return cls(int(transaction), UUID(job_id), int(number))
-        except (AttributeError, ValueError):
-            raise InvalidArgument(f"after must be the cursor of an event, got {shown(after)}") from None
+        parts = after.split(".") if isinstance(after, str) else []
+        if len(parts) == 3 and _is_number(parts[0]) and _is_number(parts[2]):
+            with suppress(ValueError):
+                place = cls(int(parts[0]), UUID(parts[1]), int(parts[2]))
+                if place.transaction <= _MAX_BIGINT and place.number <= _MAX_INT:
+                    return place
+        raise InvalidArgument(f"after must be the cursor of an event, got {shown(after)}")
 
     def __str__(self) -> str:
         return f"{self.transaction}.{self.job_id}.{self.number}"
@@ -210,6 +223,10 @@ def look_at_jobs(schema: str, ids: Sequence[UUID]) -> Query[dict[UUID, Look]]:
 
 def await_news(schema: str, span: timedelta) -> Query[None]:
     return Query(statement("await_news", schema), {"span": span}, lambda _: None)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 19
 
 
 def _jobs(worker_id: str, told: Sequence[tuple[Claim, Sequence[Any]]]) -> dict[str, Json]:

@@ -25,7 +25,7 @@ def text_within(value: str, limit: int, name: str) -> str:
     """A text that fits its column."""
     if not isinstance(value, str) or not 1 <= len(value) <= limit:
         raise InvalidArgument(f"{name} must be a text of 1 to {limit} characters, got {shown(value)}")
-    if "\x00" in value or "\n" in value or not _is_unicode(value):
+    if any(each in value for each in "\x00\n\r") or not _is_unicode(value):
         raise InvalidArgument(
             f"{name} must not contain NUL characters, line breaks or half surrogate pairs, got {shown(value)}"
         )
