@@ -1,6 +1,7 @@
 """An enqueued job, from outside."""
 
 import asyncio
+import importlib
 import time
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from uuid import UUID
@@ -14,11 +15,12 @@ from treadle.words.duration import Duration, duration
 from treadle.words.errors import JobCancelled, JobFailed, UndecodableJob
 from treadle.words.job import JobError, JobRow
 from treadle.words.progress import Progress
-from treadle.words.record import LogLine
+from treadle.words.record import LogLine, RecordedEvent
 from treadle.words.status import Status
 
 if TYPE_CHECKING:
     from treadle.app.treadle import Treadle
+    from treadle.app.viewer import Viewer
 
 Result = TypeVar("Result", covariant=True)
 
@@ -59,7 +61,7 @@ class Handle(Generic[Result]):
     async def aerrors(self) -> list[JobError]:
         return await self._app.queue.aerrors(self.id)
 
-    def events(self, after: int | str | None = None, *, follow: bool = True) -> Stream:
+    def events(self, after: int | str | None = None, *, follow: bool = True) -> Stream[RecordedEvent]:
         """What it tells and what becomes of it: from the beginning, or after the event of this number or cursor, and
         then live until it has ended (unless `follow` is False). `for` and `async for` both work."""
         return job_events(self._app, self.id, after, follow)
@@ -70,6 +72,16 @@ class Handle(Generic[Result]):
 
     async def alogs(self, after: int = 0) -> list[LogLine]:
         return await self._app.database.arun(telling.logs(self._app.schema, self.id, after))
+
+    def watch(self) -> Status:
+        """Show a live bar of it, and what it tells, until it has ended; without a terminal, lines. Says how it ended.
+
+        Ctrl-C only stops watching.
+        """
+        return self._viewer().run()[self.id]
+
+    async def awatch(self) -> Status:
+        return (await self._viewer().arun())[self.id]
 
     def cancel(self, reason: str | None = None) -> None:
         """End it. A handler that runs is stopped."""
@@ -112,6 +124,11 @@ class Handle(Generic[Result]):
                     raise self._late(timeout) from None
             finally:
                 self._app.watch.forget(self.id, woken)
+
+    def _viewer(self) -> "Viewer":
+        # When it is asked for: most programs draw nothing, and rich takes its time to load.
+        viewer: Viewer = importlib.import_module("treadle.app.viewer").Viewer(self._app, [self.id])
+        return viewer
 
     def _returned(self, row: JobRow) -> Result:
         if row.status == Status.FAILED:

@@ -1,15 +1,15 @@
 """Streams of events: the stored past, then the live rest, with no gap and no repeat, also over a lost connection.
 
 What to do is a generator that does no I/O: it asks for queries and waits, and hands out events. A Stream drives it,
-with `for` or with `async for`.
+with `for` or with `async for`. The same goes for the news of a job (news.py) and for how several jobs look (sight.py).
 """
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 from uuid import UUID
 
 from treadle.app.watch import ANY
@@ -36,19 +36,36 @@ class Ask(Enum):
     WAIT = "until something came"
 
 
-Script: TypeAlias = Generator[Ask | Query[Any] | RecordedEvent, Any, None]
+class Pause(NamedTuple):
+    seconds: float
 
 
-class Stream:
-    """Events, one after the other. `for event in …` and `async for event in …`."""
+Item = TypeVar("Item")
+# Whatever else it gives is handed out.
+Script: TypeAlias = Generator[Ask | Pause | Query[Any] | Item, Any, None]
 
-    def __init__(self, app: "Treadle", script: Callable[[], Script], watched: UUID, patience: float | None) -> None:
+
+class Stream(Generic[Item]):
+    """Events, one after the other. `for event in …` and `async for event in …`.
+
+    `away` is told when the database is (True) and when it is back.
+    """
+
+    def __init__(
+        self,
+        app: "Treadle",
+        script: Callable[[], Script[Item]],
+        watched: Sequence[UUID],
+        patience: float | None,
+        away: Callable[[bool], None] = lambda _: None,
+    ) -> None:
         self._app = app
         self._script = script
         self._watched = watched
         self._patience = patience if app.database.owned else POLL_SECONDS
+        self._away = away
 
-    def __iter__(self) -> Iterator[RecordedEvent]:
+    def __iter__(self) -> Iterator[Item]:
         script, woken, answer = self._script(), None, None
         try:
             while True:
@@ -61,14 +78,16 @@ class Stream:
                     woken = self._listen(woken)
                 elif asked is Ask.WAIT and woken is not None:
                     self._wait(woken)
+                elif isinstance(asked, Pause):
+                    time.sleep(asked.seconds)
                 elif isinstance(asked, Query):
                     answer = self._run(asked)
-                elif isinstance(asked, RecordedEvent):
+                elif not isinstance(asked, Ask):
                     yield asked
         finally:
             self._forget(woken)
 
-    async def __aiter__(self) -> AsyncIterator[RecordedEvent]:
+    async def __aiter__(self) -> AsyncGenerator[Item, None]:
         script, woken, answer = self._script(), None, None
         try:
             while True:
@@ -81,20 +100,23 @@ class Stream:
                     woken = self._listen(woken)
                 elif asked is Ask.WAIT and woken is not None:
                     await self._await(woken)
+                elif isinstance(asked, Pause):
+                    await asyncio.sleep(asked.seconds)
                 elif isinstance(asked, Query):
                     answer = await self._arun(asked)
-                elif isinstance(asked, RecordedEvent):
+                elif not isinstance(asked, Ask):
                     yield asked
         finally:
             self._forget(woken)
 
     def _listen(self, woken: "Future[None] | None") -> "Future[None]":
         self._forget(woken)
-        return self._app.watch.change(self._watched)
+        return self._app.watch.change(*self._watched)
 
     def _forget(self, woken: "Future[None] | None") -> None:
         if woken is not None:
-            self._app.watch.forget(self._watched, woken)
+            for job_id in self._watched:
+                self._app.watch.forget(job_id, woken)
 
     def _wait(self, woken: "Future[None]") -> None:
         try:
@@ -113,43 +135,55 @@ class Stream:
         failures = 0
         while True:
             try:
-                return self._app.database.run(query)
+                answer = self._app.database.run(query)
             except REFUSED:
                 raise
             except (DatabaseError, DatabaseUnreachable, OSError):
                 if not self._app.database.owned:  # the caller's transaction is the caller's to mend
                     raise
                 failures += 1
+                if failures == 1:
+                    self._away(True)
                 time.sleep(pause(failures))
+            else:
+                if failures:
+                    self._away(False)
+                return answer
 
     async def _arun(self, query: Query[Any]) -> Any:
         failures = 0
         while True:
             try:
-                return await self._app.database.arun(query)
+                answer = await self._app.database.arun(query)
             except REFUSED:
                 raise
             except (DatabaseError, DatabaseUnreachable, OSError):
                 if not self._app.database.owned:
                     raise
                 failures += 1
+                if failures == 1:
+                    self._away(True)
                 await asyncio.sleep(pause(failures))
+            else:
+                if failures:
+                    self._away(False)
+                return answer
 
 
-def job_events(app: "Treadle", job_id: UUID, after: int | str | None, follow: bool) -> Stream:
+def job_events(app: "Treadle", job_id: UUID, after: int | str | None, follow: bool) -> Stream[RecordedEvent]:
     position = telling.Position.read(after)
     # Woken by its end and by what it tells; should that be missed, a look twice a second finds it.
-    return Stream(app, lambda: _of_job(app.schema, job_id, position, follow), job_id, None)
+    return Stream(app, lambda: _of_job(app.schema, job_id, position, follow), [job_id], None)
 
 
 def all_events(
     app: "Treadle", types: Sequence[str] | None, names: Sequence[str] | None, after: str | None, follow: bool
-) -> Stream:
+) -> Stream[RecordedEvent]:
     place = telling.Place.read(after)
-    return Stream(app, lambda: _of_all(app.schema, types, names, place, follow), ANY, LOOK_SECONDS)
+    return Stream(app, lambda: _of_all(app.schema, types, names, place, follow), [ANY], LOOK_SECONDS)
 
 
-def _of_job(schema: str, job_id: UUID, position: telling.Position, follow: bool) -> Script:
+def _of_job(schema: str, job_id: UUID, position: telling.Position, follow: bool) -> Script[RecordedEvent]:
     look = telling.look_at_jobs(schema, [job_id])
     if not (yield look):
         raise JobNotFound(job_id)
@@ -175,7 +209,7 @@ def _of_job(schema: str, job_id: UUID, position: telling.Position, follow: bool)
 
 def _of_all(
     schema: str, types: Sequence[str] | None, names: Sequence[str] | None, place: telling.Place, follow: bool
-) -> Script:
+) -> Script[RecordedEvent]:
     while True:
         if follow:
             yield Ask.LISTEN

@@ -23,6 +23,7 @@ from treadle.words.errors import InvalidArgument, InvalidJob, UnknownJobType
 from treadle.words.naming import SCHEMA, text_within
 from treadle.words.payload import PAYLOAD_LIMIT
 from treadle.words.priority import Priority
+from treadle.words.record import RecordedEvent
 from treadle.words.size import Size, size
 from treadle.words.status import FINISHED, Status
 from treadle.words.stored import Stored
@@ -169,7 +170,7 @@ class Treadle:
         names: Sequence[str] | None = None,
         after: str | None = None,
         follow: bool = True,
-    ) -> Stream:
+    ) -> Stream[RecordedEvent]:
         """What all jobs tell, of these types and of these names: for a bridge to elsewhere.
 
         From the oldest that is kept, or after an event's `cursor`; then live, unless `follow` is False. None is left

@@ -45,7 +45,7 @@ class Waiting:
             with self._lock:
                 futures = self.futures.pop(job_id, [])
             for future in futures:
-                with contextlib.suppress(InvalidStateError):  # cancelled meanwhile
+                with contextlib.suppress(InvalidStateError):  # cancelled meanwhile, or woken by another of its jobs
                     future.set_result(None)
 
 
@@ -67,9 +67,9 @@ class Watch:
         """A future that is done when the job has ended, or is not there any more."""
         return self._wait("ends", job_id)
 
-    def change(self, job_id: UUID = ANY) -> "Future[None]":
-        """A future that is done when there may be something new of the job, or of any."""
-        return self._wait("news", job_id)
+    def change(self, *job_ids: UUID) -> "Future[None]":
+        """A future that is done when there may be something new of one of the jobs, or of ANY."""
+        return self._wait("news", *job_ids)
 
     def forget(self, job_id: UUID, future: "Future[None]") -> None:
         """Nobody waits for this any more."""
@@ -83,7 +83,7 @@ class Watch:
         if thread is not None and not self.ends.futures and not self.news.futures:
             thread.join()
 
-    def _wait(self, kind: str, job_id: UUID) -> "Future[None]":
+    def _wait(self, kind: str, *job_ids: UUID) -> "Future[None]":
         future: Future[None] = Future()
         if not self._database.owned:  # a caller's connection is the caller's to use
             return future
@@ -92,7 +92,8 @@ class Watch:
         waiting: Waiting = self.ends if kind == "ends" else self.news
         with self._lock:
             self._closed = False
-            waiting.futures.setdefault(job_id, []).append(future)
+            for job_id in job_ids:
+                waiting.futures.setdefault(job_id, []).append(future)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._watch, name="treadle-watch", daemon=True)
                 self._thread.start()

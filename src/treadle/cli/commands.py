@@ -11,10 +11,12 @@ from rich.console import Console
 
 from treadle.cli.bench import show_bench
 from treadle.cli.demo import run_demo
+from treadle.cli.watch import watch_jobs
+from treadle.db.jobs import job_id
 from treadle.db.migrations import migrate as apply_migrations
 from treadle.db.migrations import migration_sql
 from treadle.db.url import resolve
-from treadle.words.errors import TreadleError
+from treadle.words.errors import InvalidArgument, TreadleError
 from treadle.words.naming import SCHEMA, schema_name
 from treadle.worker.log import set_up
 from treadle.worker.options import WorkerOptions
@@ -156,6 +158,27 @@ def worker(
 
 def _listed(text: str | None) -> list[str] | None:
     return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
+
+
+@main.command()
+@click.argument("ids", nargs=-1, metavar="[ID]...")
+@database_url
+@schema
+def watch(ids: tuple[str, ...], database_url: str | None, schema: str) -> None:
+    """Watch jobs with live bars until they have ended; without IDs, everything that runs.
+
+    Ends with 0 if all have completed, and with 1 if one has failed or was cancelled. Ctrl-C only stops watching (130).
+    Without a terminal it prints lines.
+
+    \b
+    treadle watch 0199b1c2-7a3e-7c51-9d4b-2f6a8e0c1d35
+    treadle watch | tee jobs.log
+    """
+    try:
+        wanted = [job_id(each) for each in ids] or None
+    except InvalidArgument as error:
+        raise click.BadParameter(str(error), param_hint="ID") from None
+    sys.exit(watch_jobs(Console(), database_url, schema, wanted))
 
 
 @main.command()

@@ -1,6 +1,6 @@
 """The queries of what jobs tell and remember, as values: events, log lines, checkpoints, steps."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
@@ -10,7 +10,10 @@ from treadle.db.query import Query, Rows, statement
 from treadle.words.claim import Claim
 from treadle.words.errors import InvalidArgument, shown
 from treadle.words.payload import Json, decode
+from treadle.words.progress import Progress
 from treadle.words.record import Logged, LogLine, RecordedEvent, Told
+from treadle.words.sight import Seen
+from treadle.words.status import Status
 
 Line = TypeVar("Line")
 
@@ -219,6 +222,31 @@ def look_at_jobs(schema: str, ids: Sequence[UUID]) -> Query[dict[UUID, Look]]:
         {"ids": list(ids)},
         lambda rows: {row[0]: Look._make(row[1:]) for row in rows},
     )
+
+
+def see_jobs(schema: str, ids: Sequence[UUID], running: int = 0) -> Query[list[Seen]]:
+    """These jobs as they are drawn, and up to so many others that run."""
+
+    def read(rows: Rows) -> list[Seen]:
+        return [
+            Seen(job_id, job_type, Status(status), Progress(percent, stage, **decode(pace or "{}")), *rest)
+            for job_id, job_type, status, percent, stage, pace, *rest in rows
+        ]
+
+    return Query(statement("see_jobs", schema), {"ids": list(ids), "running": running > 0, "limit": running}, read)
+
+
+def newest_events(schema: str, after: Mapping[UUID, int], limit: int) -> Query[list[RecordedEvent]]:
+    """The newest events of each job after a number, oldest first."""
+    params = {"ids": list(after), "after": list(after.values()), "limit": limit}
+
+    def read(rows: Rows) -> list[RecordedEvent]:
+        return [
+            RecordedEvent(job_id, job_type, name, decode(data), moment, attempt, number, str(number))
+            for job_id, number, job_type, name, data, moment, attempt in rows
+        ]
+
+    return Query(statement("newest_events", schema), params, read)
 
 
 def await_news(schema: str, span: timedelta) -> Query[None]:

@@ -1,0 +1,110 @@
+"""Jobs, numbers and times in a few words, for a line on a screen. Nothing in them moves the cursor or adds a line."""
+
+import json
+import math
+import unicodedata
+from collections.abc import Mapping
+
+from treadle.words.payload import Json
+from treadle.words.progress import Progress
+from treadle.words.sight import Seen
+from treadle.words.status import Status
+
+# Surrogates, controls, and what turns the direction of the text around.
+_UNPRINTABLE = {"Cc", "Cs", "Cf"}
+
+
+def printable(text: str) -> str:
+    """On one line, and without anything that a terminal would obey."""
+    if text.isascii() and text.isprintable():
+        return text
+    safe = "".join(
+        " " if unicodedata.category(each) in _UNPRINTABLE or each in "\u2028\u2029" else each for each in text
+    )
+    return " ".join(safe.split())
+
+
+def span(seconds: float) -> str:
+    """4.2s, 42s, 3m 20s, 2h 05m, 3d 4h."""
+    if seconds < 9.95:
+        return f"{seconds:.1f}s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m {whole % 60:02}s"
+    if whole < 86_400:
+        return f"{whole // 3600}h {whole // 60 % 60:02}m"
+    return f"{whole // 86_400}d {whole // 3600 % 24}h"
+
+
+def countdown(seconds: float) -> str:
+    """In whole seconds, so that it is not all flicker."""
+    return f"{math.ceil(seconds)}s" if seconds <= 59 else span(seconds)
+
+
+def count(number: int) -> str:
+    """1,220 and 1.2M."""
+    if abs(number) < 1_000_000:
+        return f"{number:,}"
+    for size, letter in ((10**12, "T"), (10**9, "G"), (10**6, "M")):
+        if abs(number) >= size:
+            return f"{number / size:,.1f}{letter}"
+    raise AssertionError("unreachable")
+
+
+def rate(a_second: float) -> str:
+    """212/s, 2.1/s, 24/min."""
+    if a_second >= 9.95:
+        return f"{count(round(a_second))}/s"
+    if a_second >= 0.95:
+        return f"{a_second:.1f}/s"
+    return f"{a_second * 60:.0f}/min"
+
+
+def pace(progress: Progress) -> list[str]:
+    """1,220/2,000 and 212/s and 4s left, as far as they are known."""
+    parts = []
+    if progress.done is not None:
+        parts.append(count(progress.done) + ("" if progress.total is None else f"/{count(progress.total)}"))
+    if progress.rate:
+        parts.append(rate(progress.rate))
+    if progress.left:
+        parts.append(f"{countdown(progress.left)} left")
+    return parts
+
+
+def standing(job: Seen) -> str:
+    """What there is to say of a job that does not run."""
+    because = f": {printable(job.error)}" if job.error else ""
+    took = "" if job.seconds is None else f" in {span(job.seconds)}"
+    match job.status:
+        case Status.COMPLETED:
+            return f"completed{took}" + (f", at attempt {job.attempts}" if job.attempts > 1 else "")
+        case Status.FAILED:
+            return f"failed at attempt {job.attempts} of {job.max_attempts}{because}"
+        case Status.CANCELLED:
+            return f"cancelled{because}"
+        case Status.CLAIMED:
+            return "about to begin"
+        case Status.PENDING if job.held:
+            return "waits for its turn"
+        case Status.PENDING:
+            due = (job.run_at - job.at).total_seconds()
+            if because:
+                return f"tries again {f'in {countdown(due)}' if due > 0 else 'now'}{because}"
+            return f"due in {countdown(due)}" if due > 0 else "waits for a worker"
+    return job.status
+
+
+def facts(data: Mapping[str, Json]) -> str:
+    """An event's data as rows=1,200 file=books.csv."""
+    return " ".join(f"{printable(key)}={_fact(value)}" for key, value in data.items())
+
+
+def _fact(value: Json) -> str:
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return count(value) if abs(value) < 10**15 else str(value)
+    return printable(json.dumps(value, ensure_ascii=False))

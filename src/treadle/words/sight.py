@@ -1,0 +1,45 @@
+"""How jobs look to whoever watches them."""
+
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from treadle.words.progress import Progress
+from treadle.words.record import RecordedEvent
+from treadle.words.status import Status
+
+
+class Seen(NamedTuple):
+    """As much of a job as is drawn."""
+
+    id: UUID
+    job_type: str
+    status: Status
+    progress: Progress
+    attempts: int
+    max_attempts: int
+    error: str | None
+    """The beginning of it."""
+    held: bool
+    """It waits for something else than time."""
+    events_count: int
+    run_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    at: datetime
+    """When it was seen, by the database's clock."""
+
+    @property
+    def seconds(self) -> float | None:
+        """How long its last attempt took, or has taken by now."""
+        if self.started_at is None:
+            return None
+        return max(0.0, ((self.finished_at or self.at) - self.started_at).total_seconds())
+
+
+class Sight(NamedTuple):
+    """Several jobs at one moment."""
+
+    jobs: list[Seen]
+    events: list[RecordedEvent]
+    """What they have told since the sight before: the newest of each, oldest first."""
