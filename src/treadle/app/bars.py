@@ -35,18 +35,18 @@ ASCII = str.maketrans("·▸✓✗━─╸…", ".>+x#-#~")
 
 
 class Bars:
-    """`with Bars(console) as bars: bars.show(sight)`."""
+    """`with Bars(console) as bars: bars.show(sight)`. In the end they stay there, unless they are `transient`."""
 
-    def __init__(self, console: Console, labels: Mapping[UUID, str] | None = None) -> None:
-        self.title = ""
-        """A line above."""
+    def __init__(self, console: Console, labels: Mapping[UUID, str] | None = None, *, transient: bool = False) -> None:
         self._console = console
         self._labels = {} if labels is None else labels
         self._jobs: list[Seen] = []
         self._events: deque[RecordedEvent] = deque(maxlen=EVENTS)
         self._seen = time.monotonic()
         self._away = False
-        self._live = Live(console=console, get_renderable=self.draw, refresh_per_second=REDRAWS_A_SECOND)
+        self._live = Live(
+            console=console, get_renderable=self.draw, refresh_per_second=REDRAWS_A_SECOND, transient=transient
+        )
 
     def show(self, sight: Sight) -> None:
         self._jobs, self._seen = sight.jobs, time.monotonic()
@@ -73,8 +73,7 @@ class Bars:
         wide = min(max(map(cell_len, labels.values()), default=0), LABEL_LIMIT, width // 4)
         room = max(1, height - EVENTS - 5)
         shown = self._jobs if len(self._jobs) <= room else self._jobs[: room - 1]
-        lines = [Text(printable(self.title))] if self.title else []
-        lines += [line(job._replace(at=job.at + passed), labels[job.id], wide, width) for job in shown]
+        lines = [line(job._replace(at=job.at + passed), labels[job.id], wide, width) for job in shown]
         if len(shown) < len(self._jobs):
             lines.append(Text(f"  and {len(self._jobs) - len(shown)} more", style="dim"))
         if self._events:

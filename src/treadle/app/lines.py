@@ -28,9 +28,9 @@ class Lines:
         self._counted: dict[UUID, int] = {}
 
     def show(self, sight: Sight) -> None:
-        began = [job for job in sight.jobs if not job.status.finished and self._news(job)]
-        for job in began:
-            self._tell(job)
+        for job in sight.jobs:
+            if not job.status.finished and self._news(job):
+                self._tell(job)
         for event in sight.events:
             # The newest are looked up; a flood of them is not.
             missed = (event.number or 0) - self._counted.get(event.job_id, 0) - 1
@@ -54,6 +54,8 @@ class Lines:
         pass
 
     def _news(self, job: Seen) -> bool:
+        if job.status == Status.CLAIMED:  # it begins in a moment
+            return False
         if job.id not in self._told:
             return True
         before, at = self._told[job.id]

@@ -1,134 +1,189 @@
-"""The demo: a real worker process, a dozen jobs of every kind, and the table while it works."""
+"""The demo: a real worker, a dozen jobs of every kind, and bars of them while they run.
+
+With a terminal it goes on, round after round, until Ctrl-C. Without, it is one round, and its exit code says whether
+everything ended as it should.
+"""
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
+import psutil
 from rich.console import Console
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
 
-from treadle.app import Handle
+from treadle.app.bars import Bars
+from treadle.app.lines import Lines
+from treadle.app.sight import sights
 from treadle.cli import demo_jobs as jobs
+from treadle.cli.demo_cast import Cast, enqueue, summary
 from treadle.db.embedded import embedded_url
 from treadle.db.migrations import connect, migrate
 from treadle.words.errors import TreadleError
-from treadle.words.job import JobRow
+from treadle.words.sight import Sight
 from treadle.words.status import Status
 
+# A round takes a quarter of it.
 SECONDS = 60
-
-COLOURS = {
-    Status.PENDING: "yellow",
-    Status.CLAIMED: "cyan",
-    Status.RUNNING: "blue",
-    Status.COMPLETED: "green",
-    Status.FAILED: "red",
-    Status.CANCELLED: "magenta",
-}
+# Between two rounds, to look at what came of it.
+LINGER_SECONDS = 4.0
+# How far the backup is when its worker process is killed, in percent.
+KILL_AT = 40
 
 
-def run_demo(console: Console, url: str | None) -> None:
+class Worker:
+    """`treadle worker`, as a process."""
+
+    def __init__(self, url: str, log: Path) -> None:
+        self._log = log
+        command = [sys.executable, "-m", "treadle", "worker", "treadle.cli.demo_jobs:app", "--grace", "1s"]
+        with log.open("w") as output:
+            self._process = subprocess.Popen(
+                command,
+                stderr=output,
+                # Ctrl-C is for the demo, which then tells the worker.
+                start_new_session=True,
+                env=os.environ | {"TREADLE_DATABASE_URL": url},
+            )
+
+    def started(self) -> None:
+        """Wait until it has: a second or two, which are not the jobs' time."""
+        while "worker started" not in self._log.read_text():
+            self.check()
+            time.sleep(0.02)
+
+    def check(self) -> None:
+        """Raise if it has ended."""
+        if self._process.poll() is not None:
+            raise TreadleError(f"the worker ended: {self._log.read_text()[-2000:]}")
+
+    def kill_process(self) -> int | None:
+        """As if it ran out of memory: not the supervisor, the process that runs the jobs. Which one it was."""
+        for each in psutil.Process(self._process.pid).children():
+            each.kill()
+            return int(each.pid)
+        return None
+
+    def stop(self) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(3)
+        except subprocess.TimeoutExpired:
+            self._process.terminate()  # the second time it does not wait
+            self._process.wait()
+
+
+class Director:
+    """Cancels and kills when it is time."""
+
+    def __init__(self, cast: Cast, worker: Worker) -> None:
+        self._cast = cast
+        self._worker = worker
+        self._cancelled = self._killed = False
+
+    def look(self, sight: Sight) -> None:
+        self._worker.check()
+        seen = {each.id: each for each in sight.jobs}
+        left = {job_id for job_id, each in seen.items() if not each.status.finished}
+        scan, backup = self._cast.scan, self._cast.backup
+        if not self._cancelled and left <= {scan.id, backup.id}:
+            self._cancelled = True
+            scan.cancel("seen enough")
+        # By then it runs alone: whoever ran beside it would have to begin again.
+        if not self._killed and seen[backup.id].progress.percent >= KILL_AT and scan.id not in left:
+            killed = self._worker.kill_process()
+            if killed is not None:
+                self._killed = True
+                jobs.app.queue.event(backup.id, "worker killed", signal=9, process=killed)
+
+
+def run_demo(console: Console, url: str | None) -> int:
+    """Returns the exit code."""
     url = url or embedded_url()
     with connect(url) as connection:
         connection.execute(f"drop schema if exists {jobs.app.schema} cascade")
     migrate(url, jobs.app.schema)
     os.environ["TREADLE_DATABASE_URL"] = url
-    console.print("A dozen jobs, and a worker process that runs them:\n")
+    live = console.is_terminal and not console.is_dumb_terminal
+    labels: dict[Any, str] = {}
+    screen = Bars(console, labels, transient=True) if live else Lines(console, labels)
+    casts: list[Cast] = []
+    console.print("A dozen jobs, and a worker that runs them" + (". Ctrl-C ends it.\n" if live else ":\n"))
+    with _worker(url) as worker:
+        try:
+            with _signals(), screen:
+                worker.started()
+                while live or not casts:
+                    casts.append(enqueue())
+                    labels |= {part.handle.id: part.label for part in casts[-1].parts}
+                    _play(screen, casts[-1], worker, None if live else time.monotonic() + SECONDS)
+                    if live:
+                        time.sleep(LINGER_SECONDS)
+        except KeyboardInterrupt:
+            pass
     try:
-        handles = enqueue()
-        with worker(url) as alive:
-            watch(console, handles, alive)
+        return _tell(console, casts)
     finally:
         jobs.app.close()
-    ended = [handle.status() for handle in handles]
-    told = ", ".join(f"{ended.count(status)} {status}" for status in Status if status in ended)
-    console.print(f"\n\n{told}.\nAll of it was plain PostgreSQL. README.md has the twenty lines of code.")
 
 
-def enqueue() -> list[Handle[Any]]:
-    handles: list[Handle[Any]] = [
-        *(jobs.thumbnail.enqueue(picture=number) for number in (1, 2, 3)),
-        *(jobs.import_rows.enqueue(file=name) for name in ("books.csv", "films.csv")),
-        jobs.render.enqueue(film="train"),
-        *(jobs.mail.enqueue(to=f"{name}@example.org") for name in ("ada", "grace")),
-        jobs.thumbnail.using(delay="3s").enqueue(picture=4),
-        *(jobs.thumbnail.using(key="album").enqueue(picture=number) for number in (5, 6)),
-        jobs.forever.enqueue(),
-    ]
-    return handles
+def _play(screen: Bars | Lines, cast: Cast, worker: Worker, end: float | None) -> None:
+    """Show a round until all of its jobs have ended."""
+    director = Director(cast, worker)
+    for sight in sights(jobs.app, [part.handle.id for part in cast.parts], screen.away):
+        order = {part.handle.id: place for place, part in enumerate(cast.parts)}
+        screen.show(sight._replace(jobs=sorted(sight.jobs, key=lambda each: order[each.id])))
+        director.look(sight)
+        if end is not None and time.monotonic() > end:
+            return
+
+
+def _tell(console: Console, casts: list[Cast]) -> int:
+    """The last round job by job, all of them in numbers. The exit code."""
+    told = [[(part, part.handle.job()) for part in cast.parts] for cast in casts]
+    if not told:
+        return 0
+    console.print(summary(told[-1]))
+    everything = [pair for each in told for pair in each]
+    counted = Counter(row.status for _, row in everything)
+    rounds = f"{len(casts)} rounds: " if len(casts) > 1 else ""
+    console.print(
+        f"\n{rounds}{', '.join(f'{counted[status]} {status}' for status in Status if counted[status])}.\n"
+        "All of it was plain PostgreSQL. README.md has the twenty lines of code.",
+        highlight=False,
+    )
+    wrong = any(part.wrong(row) for part, row in everything if row.status.finished)
+    stopped = console.is_terminal
+    return int(wrong or not (stopped or all(row.status.finished for _, row in everything)))
 
 
 @contextmanager
-def worker(url: str) -> Iterator[Callable[[], None]]:
-    """A worker process; what it gives raises if it has died."""
-    with tempfile.NamedTemporaryFile("w+", suffix=".log") as log:
-        command = [sys.executable, "-m", "treadle", "worker", "treadle.cli.demo_jobs:app", "--grace", "1s"]
-        process = subprocess.Popen(command, stderr=log, env=os.environ | {"TREADLE_DATABASE_URL": url})
-
-        def alive() -> None:
-            if process.poll() is not None:
-                raise TreadleError(f"the worker ended: {Path(log.name).read_text()[-2000:]}")
-
+def _worker(url: str) -> Iterator[Worker]:
+    with tempfile.TemporaryDirectory(prefix="treadle-demo-") as folder:
+        worker = Worker(url, Path(folder) / "worker.log")
         try:
-            yield alive
+            yield worker
         finally:
-            process.terminate()
-            process.wait()
+            # Whoever presses Ctrl-C again would leave it behind.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            worker.stop()
 
 
-def watch(console: Console, handles: list[Handle[Any]], alive: Callable[[], None]) -> None:
-    """Show the jobs until all have ended: live in a terminal, else when something has changed."""
-    crashing: list[Handle[Any]] = []
-    end, shown = time.monotonic() + SECONDS, ""
-    with Live(console=console, auto_refresh=False, transient=False) as live:
-        while time.monotonic() < end:
-            alive()
-            rows = [handle.job() for handle in handles]
-            left = [row for row in rows if not row.status.finished]
-            live.update(table(rows), refresh=console.is_terminal)
-            running = sum(row.status == Status.RUNNING for row in rows)
-            now = f"{len(rows) - len(left)} of {len(rows)} jobs have ended, {running} running"
-            if not console.is_terminal and now != shown:
-                console.print(now)
-                shown = now
-            if not left:
-                return
-            if not crashing and len(left) <= 4:
-                # Late, so that the others are not disturbed: it takes the process of everybody with it.
-                crashing.append(jobs.crash.enqueue())
-                handles += crashing
-            elif crashing and {row.job_type for row in left} == {"forever"}:
-                jobs.app.handle(left[0].id).cancel("seen enough")
-            time.sleep(0.1)
+@contextmanager
+def _signals() -> Iterator[None]:
+    """A closed terminal and SIGTERM end it as Ctrl-C does: the worker must not stay behind."""
 
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
 
-def table(rows: list[JobRow]) -> Table:
-    shown = Table(box=None, pad_edge=False, header_style="dim")
-    # Wide enough for what the demo shows, so that the columns stay where they are.
-    widths = {"type": 11, "status": 9, "progress": 15, "stage": 13, "tries": 5}
-    for heading, width in widths.items():
-        shown.add_column(heading, no_wrap=True, min_width=width)
-    shown.add_column("note", no_wrap=True, overflow="ellipsis")
-    for row in rows:
-        shown.add_row(
-            row.job_type,
-            Text(row.status, style=COLOURS[row.status]),
-            bar(row.progress),
-            Text((row.current_stage or "") if row.status == Status.RUNNING else "", style="dim"),
-            f"{row.attempts}/{row.max_attempts}",
-            Text(row.last_error or "", style="dim"),
-        )
-    return shown
-
-
-def bar(progress: int) -> Text:
-    full = progress // 10
-    return Text.assemble(("━" * full, "green"), ("─" * (10 - full), "dim"), f" {progress:3}%")
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, stop)
+    yield

@@ -98,13 +98,11 @@ def standing(job: Seen) -> str:
 
 
 def facts(data: Mapping[str, Json]) -> str:
-    """An event's data as rows=1,200 file=books.csv."""
+    """An event's data as rows=1200 file=books.csv."""
     return " ".join(f"{printable(key)}={_fact(value)}" for key, value in data.items())
 
 
 def _fact(value: Json) -> str:
     if isinstance(value, str):
         return printable(value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return count(value) if abs(value) < 10**15 else str(value)
     return printable(json.dumps(value, ensure_ascii=False))
