@@ -31,7 +31,7 @@ MARKS = {
     Status.FAILED: ("✗", "red"),
     Status.CANCELLED: ("✗", "magenta"),
 }
-ASCII = str.maketrans("·▸✓✗━─╸…", ".>+x#-#~")
+ASCII = str.maketrans("·▸✓✗━─╾…", ".>+x#-#~")
 
 
 class Bars:
@@ -92,7 +92,7 @@ def label_of(job: Seen | RecordedEvent, labels: Mapping[UUID, str]) -> str:
 
 
 def line(job: Seen, label: str, wide: int, width: int) -> Text:
-    """▸ import_rows  ━━━━━━━━╸───── 61%  importing        1,220/2,000  212/s  4.1s left"""
+    """▸ import_rows  ━━━━━━━━╾───── 61%  importing        1,220/2,000  212/s  4.1s left"""
     mark, colour = MARKS[job.status]
     bar_width = 20 if width >= 110 else 14
     head = Text.assemble((mark, colour), " ", _fitted(label, wide), "  ")
@@ -115,7 +115,7 @@ def line(job: Seen, label: str, wide: int, width: int) -> Text:
 def bar(percent: int, width: int, colour: str) -> Text:
     halves = percent * width * 2 // 100
     full, half = divmod(halves, 2)
-    return Text.assemble(("━" * full + "╸" * half, colour), ("─" * (width - full - half), "bright_black"))
+    return Text.assemble(("━" * full + "╾" * half, colour), ("─" * (width - full - half), "bright_black"))
 
 
 def event_line(event: RecordedEvent, labels: Mapping[UUID, str], width: int) -> Text:

@@ -76,5 +76,6 @@ class Lines:
         self._print(f"{label_of(job, self._labels)}: {said}")
 
     def _print(self, line: str) -> None:
-        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+        # Not by rich, which would write a line again that was interrupted between its write and its books.
+        self._console.file.write(f"{line}\n")
         self._console.file.flush()

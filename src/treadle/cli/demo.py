@@ -117,7 +117,7 @@ def run_demo(console: Console, url: str | None) -> int:
     screen = Bars(console, labels, transient=True) if live else Lines(console, labels)
     casts: list[Cast] = []
     console.print("A dozen jobs, and a worker that runs them" + (". Ctrl-C ends it.\n" if live else ":\n"))
-    with _worker(url) as worker:
+    with running_worker(url) as worker:
         try:
             with _signals(), screen:
                 worker.started()
@@ -166,7 +166,7 @@ def _tell(console: Console, casts: list[Cast]) -> int:
 
 
 @contextmanager
-def _worker(url: str) -> Iterator[Worker]:
+def running_worker(url: str) -> Iterator[Worker]:
     with tempfile.TemporaryDirectory(prefix="treadle-demo-") as folder:
         worker = Worker(url, Path(folder) / "worker.log")
         try:

@@ -87,13 +87,13 @@ def standing(job: Seen) -> str:
             return f"cancelled{because}"
         case Status.CLAIMED:
             return "about to begin"
-        case Status.PENDING if job.held:
-            return "waits for its turn"
         case Status.PENDING:
             due = (job.run_at - job.at).total_seconds()
             if because:
                 return f"tries again {f'in {countdown(due)}' if due > 0 else 'now'}{because}"
-            return f"due in {countdown(due)}" if due > 0 else "waits for a worker"
+            if due > 0:
+                return f"due in {countdown(due)}"
+            return "waits for its turn" if job.held else "waits for a worker"
     return job.status
 
 

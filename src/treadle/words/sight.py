@@ -21,7 +21,7 @@ class Seen(NamedTuple):
     error: str | None
     """The beginning of it."""
     held: bool
-    """It waits for something else than time."""
+    """Others go before it, or may: it has a key."""
     events_count: int
     run_at: datetime
     started_at: datetime | None
