@@ -76,14 +76,6 @@ def test_a_mistake_is_a_sentence(arguments: list[str], code: int, message: str) 
     assert "secret" not in result.stderr
 
 
-def test_the_demo_runs_a_real_worker(url: str) -> None:
-    result = treadle("demo", "--database-url", url, COLUMNS="100")
-    assert (result.returncode, result.stderr) == (0, "")
-    assert "12 completed, 1 cancelled." in result.stdout
-    for text in ("1 of 12 jobs have ended", "ConnectionError", "seen enough", "2/3"):
-        assert text in result.stdout
-
-
 def test_bench_prints_its_figures(url: str) -> None:
     result = treadle("bench", "--jobs", "1000", "--rounds", "1", "--json", "--database-url", url)
     assert (result.returncode, result.stderr) == (0, "")
