@@ -1,0 +1,27 @@
+"""A job that counts what it does, and a live bar of it. In a pipe there are lines instead."""
+
+import asyncio
+
+from treadle import Job, Treadle
+
+app = Treadle()
+
+
+@app.job
+async def import_rows(job: Job, rows: int) -> int:
+    for row in job.track(range(rows), stage="importing"):
+        await asyncio.sleep(0.02)
+        if row % 20 == 10:
+            job.event("checked", row=row)
+    return rows
+
+
+async def main() -> None:
+    async with app.worker():
+        handle = await import_rows.aenqueue(rows=50)
+        print(await handle.awatch())  # elsewhere: treadle watch ID
+    await app.aclose()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
