@@ -31,6 +31,8 @@ class Terminal:
         self._stream = pyte.ByteStream(self._screen)
         self._lock = threading.Lock()
         self.raw = b""
+        # Its size is the terminal's own, not that of whoever runs the tests.
+        inherited = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self.process = subprocess.Popen(
@@ -40,7 +42,7 @@ class Terminal:
             stderr=theirs,
             cwd=ROOT,
             start_new_session=True,
-            env={**os.environ, "TERM": "xterm-256color", "LANG": "C.UTF-8", **environment},
+            env={**inherited, "TERM": "xterm-256color", "LANG": "C.UTF-8", **environment},
         )
         os.close(theirs)
         self._ours = ours

@@ -29,7 +29,8 @@ EXPECTED: dict[str, str | re.Pattern[str]] = {
     "09_store.py": "report.txt: 3,000,000 bytes\ncounted.txt: b'300000 lines'\n",
     # How often there is a line between depends on the machine.
     "07_watching.py": re.compile(
-        r"(import_rows: .*\n)*import_rows: checked row=10\n(import_rows: .*\n)*import_rows: completed in .*\ncompleted\n"
+        r"(import_rows: .*\n)*import_rows: checked row=10\n(import_rows: .*\n)*"
+        r"import_rows: completed in .*\ncompleted\n"
     ),
     "08_events_over_http.py": "checked 10\nchecked 30\nend completed\n",
     "03_order_per_key.py": "".join(f"account {name}: booking {n}\n" for n in (1, 2, 3) for name in ("ada", "grace")),

@@ -367,6 +367,27 @@ def test_a_silent_job_is_looked_at_once_a_second(app: Treadle, queue: JobQueue, 
     next(sights)  # also when nobody wakes it
 
 
+def test_an_event_that_comes_between_the_count_and_the_events_is_told_once(
+    app: Treadle, queue: JobQueue, monkeypatch: Any
+) -> None:
+    job = held(queue)
+    queue.event(job, "one")
+    real, late = app.database.run, ["two"]
+
+    def run(query: Any) -> Any:
+        if b"unnest" in query.text and b"cross join lateral" in query.text and late:
+            queue.event(job, late.pop())
+        return real(query)
+
+    monkeypatch.setattr(app.database, "run", run)
+    sights = iter(sight.sights(app, [job.id]))
+    assert [event.name for event in next(sights).events] == ["one", "two"]
+    assert next(sights).events == []
+    queue.event(job, "three")
+    told = [event.name for _ in range(2) for event in next(sights).events]
+    assert told == ["three"]
+
+
 # The drawing itself
 
 

@@ -20,7 +20,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tests.web import Message, Server, messages, serving
 from tests.workers import until
-from treadle import JobQueue, JobRow, Treadle
+from treadle import InvalidArgument, JobQueue, JobRow, Treadle
+from treadle.app import streams
+from treadle.app.streams import Stream
+from treadle.app.watch import ANY
+from treadle.db import telling
+from treadle.db.database import DatabaseError
 from treadle.web import events_app, stream
 
 OWN = ("progress", "end")
@@ -199,6 +204,20 @@ def test_no_name_and_no_data_breaks_the_framing(
     (event,) = [each for each in found if each.id and each.data["number"] == 1]
     assert event.data["data"] == hostile
     assert event.name == " ".join(name.replace("\r", "\n").split("\n")).replace("  ", " ") or "\n\n" in name
+
+
+@pytest.mark.parametrize("name", ["two\nlines", "two\rlines"])
+def test_a_name_with_a_line_break_is_refused_before_it_is_told(queue: JobQueue, job: JobRow, name: str) -> None:
+    with pytest.raises(InvalidArgument, match="line breaks"):
+        queue.event(job, name)
+
+
+def test_what_the_server_refuses_is_raised_and_not_asked_for_ever(app: Treadle) -> None:
+    """Whatever slips through the checks of cursors."""
+    place = telling.Place(transaction=2**70)
+    stream = Stream(app, lambda: streams._of_all(app.schema, None, None, place, True), [ANY], 1.0)
+    with pytest.raises(DatabaseError, match="out of range"):
+        next(iter(stream))
 
 
 def test_what_is_wrong_with_a_request_is_said_in_json(server: Server, job: JobRow) -> None:
