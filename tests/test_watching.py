@@ -343,6 +343,7 @@ def test_one_look_for_all_of_them_a_few_times_a_second(app: Treadle, queue: JobQ
         for percent in range(100):
             for job in jobs:
                 queue.progress(job, percent)
+            queue.event(jobs[percent % 10], "drawn")  # which wakes whoever waits
         for job in jobs:
             queue.complete(job)
         done.set()

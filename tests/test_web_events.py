@@ -1,10 +1,11 @@
 """Events over HTTP: a real server, clients that come and go, and jobs that do not wait for them."""
 
+import asyncio
 import json
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from typing import Any
 from uuid import uuid4
 
@@ -17,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Message as Sent
 
 from tests.web import Message, Server, messages, serving
 from tests.workers import until
@@ -27,6 +29,7 @@ from treadle.app.watch import ANY
 from treadle.db import telling
 from treadle.db.database import DatabaseError
 from treadle.web import events_app, stream
+from treadle.web.stream import EventStream
 
 OWN = ("progress", "end")
 
@@ -148,6 +151,7 @@ def test_progress_has_no_id_and_comes_a_few_times_a_second(server: Server, queue
     def get_on() -> None:
         for percent in range(100):
             queue.progress(job, percent, stage=f"frame {percent}")
+            queue.event(job, "drawn")  # which wakes whoever waits
             done.wait(0.005)
         queue.complete(job)
 
@@ -321,6 +325,34 @@ def test_a_client_that_takes_nothing_is_let_go(
             queue.event(job, "large", text="x" * 60_000)
         nobody_waits(app, server)
     assert told(read_until(server, job, 120))[-1] == ("large", 120)
+
+
+def test_the_frames_are_closed_when_the_client_goes_while_it_is_sent_to() -> None:
+    closed: list[bool] = []
+
+    async def made() -> AsyncGenerator[bytes, None]:
+        try:
+            yield b": one\n\n"
+        finally:
+            closed.append(True)
+
+    async def main() -> None:
+        blocked = asyncio.Event()
+
+        async def send(message: Sent) -> None:
+            if message.get("body") == b": one\n\n":
+                blocked.set()
+                await asyncio.Event().wait()
+
+        async def receive() -> Sent:
+            await blocked.wait()
+            return {"type": "http.disconnect"}
+
+        frames = made()  # kept here: nobody else would close it
+        await EventStream(frames)({"type": "http"}, receive, send)
+        assert closed == [True]
+
+    asyncio.run(main())
 
 
 def read_until(server: Server, job: JobRow, number: int) -> list[Message]:

@@ -89,6 +89,6 @@ def summary(told: Iterable[tuple[Part, JobRow]]) -> Table:
             Text(f"{mark} {row.status}", style=colour),
             str(row.attempts),
             "" if ended is None else span((ended - row.created_at).total_seconds()),
-            Text(wrong, style="red") if wrong else Text(part.note if ended else "", style="dim"),
+            Text(wrong, style="red") if wrong else Text(part.note if ended else "given back: the next worker goes on", style="dim"),
         )
     return table
