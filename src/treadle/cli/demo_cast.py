@@ -84,11 +84,12 @@ def summary(told: Iterable[tuple[Part, JobRow]]) -> Table:
         mark, colour = MARKS[row.status]
         wrong = part.wrong(row) if row.status.finished else None
         ended = row.finished_at
+        note = part.note if ended else "given back: the next worker goes on"
         table.add_row(
             part.label,
             Text(f"{mark} {row.status}", style=colour),
             str(row.attempts),
             "" if ended is None else span((ended - row.created_at).total_seconds()),
-            Text(wrong, style="red") if wrong else Text(part.note if ended else "given back: the next worker goes on", style="dim"),
+            Text(wrong, style="red") if wrong else Text(note, style="dim"),
         )
     return table
