@@ -241,6 +241,8 @@ def test_what_is_wrong_with_a_request_is_said_in_json(server: Server, job: JobRo
         f"/jobs/{job.id}/events?after={'9' * 5000}",
         "/events?after=1",
         f"/events?after={2**64}.{uuid4()}.1",
+        f"/events?after=1.{uuid4()}.{2**31}",
+        "/events?after=1.seven.1",
         f"/events?after=-1.{uuid4()}.1",
     ):
         refused = get(server, path)
@@ -248,9 +250,14 @@ def test_what_is_wrong_with_a_request_is_said_in_json(server: Server, job: JobRo
         assert "must be" in refused.json()["error"] or "is meant by its id" in refused.json()["error"]
     refused = get(server, f"/jobs/{job.id}/events", **{"last-event-id": "soon"})
     assert refused.status_code == 400
-    head = httpx.head(f"{server.url}/jobs/{job.id}/events")
-    assert (head.status_code, head.content) == (200, b"")
     assert httpx.post(f"{server.url}/jobs/{job.id}/events").status_code == 405
+
+
+def test_who_asks_for_the_head_alone_gets_no_stream(server: Server, job: JobRow) -> None:
+    with httpx.Client() as client:
+        head = client.head(f"{server.url}/jobs/{job.id}/events")
+        assert (head.status_code, head.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+        until(lambda: server.tasks() == 0, seconds=5)
 
 
 def test_a_database_that_is_away_is_not_described_to_strangers() -> None:

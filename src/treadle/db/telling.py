@@ -77,7 +77,7 @@ class Place(NamedTuple):
         if len(parts) == 3 and _is_number(parts[0]) and _is_number(parts[2]):
             with suppress(ValueError):
                 place = cls(int(parts[0]), UUID(parts[1]), int(parts[2]))
-                if place.transaction <= _MAX_BIGINT and place.number <= _MAX_INT:
+                if place.number <= _MAX_INT:
                     return place
         raise InvalidArgument(f"after must be the cursor of an event, got {shown(after)}")
 
