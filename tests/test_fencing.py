@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 from psycopg import Connection
 
-from treadle import JobQueue, JobRow, LeaseLost, Status
+from treadle import JobQueue, JobRow, LeaseLost, Status, Treadle
+from treadle.db import telling, work
+from treadle.db.query import Query
+from treadle.words.claim import Claim
+from treadle.words.record import Logged, Told
 
 WRITES: dict[str, Callable[[JobQueue, JobRow], object]] = {
     "start": lambda queue, job: queue.start(job),
@@ -18,6 +22,20 @@ WRITES: dict[str, Callable[[JobQueue, JobRow], object]] = {
     "release": lambda queue, job: queue.release(job),
     "snooze": lambda queue, job: queue.snooze(job, "1m"),
     "cancel": lambda queue, job: queue.cancel(job, "broken"),
+    "event": lambda queue, job: queue.event(job, "rendered"),
+}
+
+TOLD = [Told(1, 0.0, "rendered", "{}")]
+LOGGED = [Logged(1, 0.0, 20, "shop", "apples")]
+# What a worker writes while a handler runs: whether it was accepted.
+TELLS: dict[str, Callable[[str, Claim], Query[Any]]] = {
+    "report": lambda worker, claim: work.report("treadle", worker, [work.Report(claim, 1.0, 50, "resizing", None)]),
+    "events": lambda worker, claim: telling.record_events("treadle", worker, [(claim, TOLD)], 0.0),
+    "logs": lambda worker, claim: telling.keep_logs("treadle", worker, [(claim, LOGGED)], 0.0, 5, 5),
+    "checkpoint": lambda worker, claim: telling.save_checkpoint("treadle", worker, claim, "1"),
+    "step": lambda worker, claim: telling.finish_step("treadle", worker, claim, 1, "upload", None),
+    "transaction": lambda worker, claim: telling.lock_held("treadle", worker, claim),
+    "end": lambda worker, claim: telling.complete_held("treadle", worker, claim, None),
 }
 
 
@@ -44,6 +62,33 @@ def test_a_stale_holder_changes_nothing(queue: JobQueue, write: str, loss: str) 
     with pytest.raises(LeaseLost, match=f"{job_id} is no longer held under lease 1"):
         WRITES[write](queue, job)
     assert queue.get(job_id) == before
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("tell", TELLS)
+def test_what_a_stale_handler_tells_is_refused(app: Treadle, queue: JobQueue, tell: str, loss: str) -> None:
+    job_id = queue.enqueue("a")
+    (job,) = queue.claim(["a"])
+    LOSSES[loss](queue, job)
+    before = queue.get(job_id)
+    assert not app.database.run(TELLS[tell](queue.worker_id, claim_of(job)))
+    assert queue.get(job_id) == before
+
+
+@pytest.mark.parametrize("tell", TELLS)
+def test_what_another_s_handler_tells_under_the_same_number_is_refused(
+    app: Treadle, queue: JobQueue, tell: str
+) -> None:
+    job_id = queue.enqueue("a")
+    (job,) = queue.claim(["a"])
+    before = queue.get(job_id)
+    assert not app.database.run(TELLS[tell]("worker-2", claim_of(job)))
+    assert queue.get(job_id) == before
+    assert app.database.run(TELLS[tell](queue.worker_id, claim_of(job)))
+
+
+def claim_of(job: JobRow) -> Claim:
+    return Claim(job.id, job.lease, job.job_type, "{}", 1, 3, 0, "default", 100, None, None, job.created_at)
 
 
 @pytest.mark.parametrize("write", WRITES)

@@ -10,7 +10,9 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.workers import QUICK, Ledger, until, working
+from tests import handlers
+from tests.conftest import Connect
+from tests.workers import QUICK, Ledger, one, until, working
 from treadle import JobQueue, Treadle
 from treadle.worker import supervisor
 from treadle.worker.options import WorkerOptions
@@ -93,3 +95,20 @@ def test_starts_that_fail_leave_no_files_open(url: str, ledger: Ledger, monkeypa
 
     asyncio.run(body())
     assert open_files[-1] - open_files[0] <= 3, open_files
+
+
+@pytest.mark.usefixtures("here")
+def test_what_a_killed_worker_s_last_statement_holds_is_given_back_soon_after(
+    url: str, tmp_path: Path, ledger: Ledger, connect: Connect
+) -> None:
+    """By its supervisor: nobody has to wait for the lease to run out, an hour here."""
+    handle = handlers.nap.enqueue(seconds=600)
+    with working(url, tmp_path, "--lease", "1h") as worker:
+        until(lambda: handle.status() == "running")
+        statement = connect(autocommit=False)
+        statement.execute("select from jobs for no key update")
+        until(worker.worker_process).kill()
+        until(lambda: one(connect(), "select lost_at is not null from workers"))
+        statement.rollback()
+        until(lambda: handle.job().crashes == 1, seconds=10)
+        assert "was killed by SIGKILL" in (handle.job().last_error or "")

@@ -25,6 +25,9 @@ from treadle.worker.options import Settings, renew_every
 
 log = logging.getLogger("treadle")
 
+# How often what is left of a worker is looked for; after that any other worker finds it by and by.
+BURIALS = 10
+
 
 class Keeper:
     """Looks after some workers of one database."""
@@ -67,7 +70,15 @@ class Keeper:
         """Give back what a worker that has ended still held, and say what it was. Waits while the database is away."""
         self.wards.pop(worker_id, None)
         query = work.recover_worker(self._schema, worker_id, reason, crashed, overdue, self._crash_limit, keep)
-        return await self._line.persist(query)
+        recovered = await self._line.persist(query)
+        # A statement of a worker that was killed may still be under way, and hold what it was about.
+        for _ in range(BURIALS):
+            if not await self._line.persist(work.held(self._schema, worker_id)):
+                break
+            await asyncio.sleep(0.1)
+            again = await self._line.persist(query)
+            recovered += again
+        return recovered
 
     async def close(self) -> None:
         await self._line.close()
