@@ -9,6 +9,7 @@ import os
 import time
 from typing import Any
 
+import psycopg
 from pydantic_core import core_schema
 
 from treadle import Job, Treadle
@@ -202,5 +203,18 @@ def transfer(job: Job) -> str:
     job.event("before")
     with job.transaction() as transaction:
         transaction.execute("insert into public.effects values ('a')")
+        job.complete("done")
+    return "not this"
+
+
+@app.job(max_attempts=1, process=True)
+def pay_apart(job: Job, url: str) -> str:
+    """The connections of the worker die before the end is committed."""
+    with job.transaction() as transaction, psycopg.connect(url, autocommit=True) as connection:
+        transaction.execute("insert into public.effects values ('a')")
+        job.event("paid")
+        connection.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'treadle %'"
+        )
         job.complete("done")
     return "not this"

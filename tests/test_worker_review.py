@@ -1,0 +1,491 @@
+"""What a hostile reader found in what jobs tell and remember."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import AsyncConnection, Connection
+
+from tests import handlers
+from tests.conftest import Connect
+from tests.workers import auntil, one, run
+from treadle import InvalidArgument, Job, JobQueue, Treadle
+from treadle.app.meter import Meter
+from treadle.worker import Worker
+
+
+@pytest.fixture
+def effects(connection: Connection[Any]) -> Any:
+    connection.execute("create table public.effects (what text)")
+    yield
+    connection.execute("drop table public.effects")
+
+
+def written(connection: Connection[Any]) -> list[str]:
+    return [row[0] for row in connection.execute("select what from public.effects order by what")]
+
+
+def names(connection: Connection[Any]) -> list[tuple[int, str]]:
+    return connection.execute("select number, name from events order by job_id, number").fetchall()
+
+
+# 1. What was told before job.complete()
+
+
+@pytest.mark.usefixtures("effects")
+def test_an_event_is_not_lost_if_the_worker_s_backend_dies_before_the_job_completes_itself(
+    app: Treadle, connection: Connection[Any]
+) -> None:
+    @app.job
+    def pay(job: Job) -> str:
+        with job.transaction() as transaction:
+            transaction.execute("insert into public.effects values ('a')")
+            job.event("paid")
+            connection.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'treadle %'"
+            )
+            job.complete("done")
+        return "not this"
+
+    @app.job
+    async def other() -> None: ...
+
+    async def body(_: Worker) -> None:
+        await (await other.aenqueue()).aresult(20)  # the worker has its connections
+        assert await (await pay.aenqueue()).aresult(20) == "done"
+
+    run(app, body)
+    assert written(connection) == ["a"]
+    assert names(connection) == [(1, "paid")]
+
+
+@pytest.mark.usefixtures("effects", "here")
+def test_the_same_in_a_child(url: str, connection: Connection[Any]) -> None:
+    async def body(_: Worker) -> None:
+        await (await handlers.tell.aenqueue(events=0)).aresult(30)
+        assert await (await handlers.pay_apart.aenqueue(url=url)).aresult(30) == "done"
+
+    run(handlers.app, body, types=["pay_apart", "tell"])
+    assert written(connection) == ["a"]
+    assert names(connection) == [(1, "paid")]
+
+
+@pytest.mark.usefixtures("effects")
+def test_a_handler_may_tell_by_hand_in_its_own_transaction(app: Treadle, connection: Connection[Any]) -> None:
+    @app.job
+    def pay(job: Job) -> str:
+        job.event("before")
+        with job.transaction() as transaction:
+            transaction.execute("select treadle.record_event(%s, 'paid')", [job.id])
+            job.event("inside")
+            job.complete("done")
+        return "not this"
+
+    @app.job
+    async def other() -> None: ...
+
+    async def body(_: Worker) -> None:
+        began = time.monotonic()
+        handle = await pay.aenqueue()
+        await asyncio.sleep(0.5)
+        await (await other.aenqueue()).aresult(20)
+        took = time.monotonic() - began
+        assert await handle.aresult(30) == "done"
+        assert sorted(name for _, name in names(connection)) == ["before", "inside", "paid"]
+        assert took < 5, f"another job's end was held up for {took:.1f} seconds"
+
+    run(app, body)
+
+
+def test_a_row_that_somebody_holds_does_not_hold_up_the_ends_of_others(app: Treadle, connect: Connect) -> None:
+    go = asyncio.Event()
+
+    @app.job
+    async def teller(job: Job) -> None:
+        job.event("began")
+        await go.wait()
+        job.event("told")
+
+    @app.job
+    async def other() -> None: ...
+
+    async def body(_: Worker) -> None:
+        handle = await teller.aenqueue()
+        await auntil(lambda: _count(handle))
+        with connect(autocommit=False) as holder:
+            holder.execute("select treadle.record_event(%s, 'by hand')", [handle.id])
+            go.set()
+            await asyncio.sleep(0.3)
+            await (await other.aenqueue()).aresult(20)
+            holder.rollback()
+        await handle.aresult(20)
+
+    async def _count(handle: Any) -> bool:
+        return (await handle.ajob()).events_count == 1
+
+    run(app, body)
+
+
+# 2. Steps that are tried again by the handler
+
+
+@pytest.mark.usefixtures("effects")
+def test_a_step_that_the_handler_tries_again_is_done_once_over_all_attempts(
+    app: Treadle, connection: Connection[Any]
+) -> None:
+    calls: list[str] = []
+
+    @app.job(max_attempts=3, backoff=0)
+    def transfer(job: Job) -> str:
+        def debit(transaction: Connection[Any]) -> None:
+            calls.append("debit")
+            transaction.execute("insert into public.effects values ('debit')")
+            if len(calls) == 1:
+                raise OSError("try again")
+
+        def announce() -> str:
+            return "announced"
+
+        try:
+            job.transact("debit", debit)
+        except OSError:
+            job.transact("debit", debit)
+        if job.attempt == 1:
+            raise ValueError("after it")
+        return job.step("announce", announce)
+
+    async def body(_: Worker) -> None:
+        assert await (await transfer.aenqueue()).aresult(30) == "announced"
+
+    run(app, body)
+    assert written(connection) == ["debit"]
+
+
+@pytest.mark.usefixtures("effects")
+def test_a_transact_whose_commit_was_not_answered_is_done_once_if_the_handler_tries_it_again(
+    app: Treadle, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from treadle.db.database import Database
+
+    lost: list[int] = []
+    whole = Database.transaction
+
+    @contextlib.contextmanager
+    def forgetful(self: Database) -> Any:
+        with whole(self) as transaction:
+            yield transaction
+        if not lost:
+            lost.append(1)
+            raise psycopg.OperationalError("the answer to the commit was lost")
+
+    monkeypatch.setattr(Database, "transaction", forgetful)
+
+    @app.job(max_attempts=1)
+    def transfer(job: Job) -> int:
+        def debit(transaction: Connection[Any]) -> int:
+            transaction.execute("insert into public.effects values ('debit')")
+            return len(lost)
+
+        try:
+            return job.transact("debit", debit)
+        except psycopg.OperationalError:
+            return job.transact("debit", debit)
+
+    async def body(_: Worker) -> None:
+        assert await (await transfer.aenqueue()).aresult(30) == 0
+
+    run(app, body)
+    assert written(connection) == ["debit"]
+
+
+# 3. Two who tell of one job
+
+
+@pytest.mark.usefixtures("here")
+def test_what_a_middleware_tells_of_a_child_s_job_does_not_hide_what_the_child_tells(
+    connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def around(job: Job, call: Any) -> Any:
+        job.event("around")
+        logging.getLogger("mine").warning("around")
+        await asyncio.sleep(0.1)
+        return await call()
+
+    monkeypatch.setattr(handlers.app, "middlewares", [around])
+
+    async def body(_: Worker) -> None:
+        await (await handlers.tell.aenqueue(events=2)).aresult(30)
+        shouted = await handlers.shout.aenqueue(lines=1)
+        await shouted.aresult(30)
+        lines = [line.message for line in await shouted.alogs()]
+        assert lines == ["around", "logged 0", "printed 0", "without an end"]
+
+    run(handlers.app, body, types=["tell", "shout"])
+    assert [name for name, in connection.execute("select name from events where job_type = 'tell' order by number")] == [
+        "around",
+        "told",
+        "told",
+    ]
+
+
+def test_what_is_left_of_an_earlier_attempt_does_not_hide_what_the_next_one_tells(
+    app: Treadle, connection: Connection[Any]
+) -> None:
+    left: list[Any] = []
+
+    @app.job(max_attempts=2, backoff=0)
+    async def gathers(job: Job) -> None:
+        async def sibling() -> None:
+            while True:
+                await asyncio.sleep(0)
+                job.event("late")
+
+        if job.attempt == 1:
+            left.append(job)
+            raise ValueError("its sibling goes on")
+        # As a task that the first attempt left behind would.
+        job.event("second")
+        left[0].event("late")
+
+    async def body(_: Worker) -> None:
+        await (await gathers.aenqueue()).aresult(20)
+
+    run(app, body)
+    assert names(connection) == [(1, "second")]
+
+
+# 4. Progress that cannot be said
+
+
+def test_a_total_beyond_all_numbers_does_not_lose_the_job_s_end(app: Treadle) -> None:
+    @app.job(max_attempts=1)
+    async def counts(job: Job, total: int) -> str:
+        with contextlib.suppress(InvalidArgument):
+            for _ in job.track(iter(range(3)), total=total):
+                await asyncio.sleep(0.2)
+        return "done"
+
+    async def body(_: Worker) -> None:
+        for exponent in (308, 400, 5000):
+            assert await (await counts.aenqueue(total=10**exponent) if exponent < 4000 else await huge.aenqueue()).aresult(5) == "done"
+
+    @app.job(max_attempts=1)
+    async def huge(job: Job) -> str:
+        with contextlib.suppress(InvalidArgument):
+            for _ in job.track(iter(range(3)), total=10**5000):
+                await asyncio.sleep(0.2)
+        return "done"
+
+    run(app, body)
+
+
+# 5. Tracks and stages that end early
+
+
+@pytest.fixture
+def meter() -> Meter:
+    return Meter(lambda: None, lambda: None)
+
+
+def test_a_track_that_is_left_early_does_not_enclose_what_comes_after(meter: Meter) -> None:
+    for n in meter.track(range(10), None, "looking", 0.3, 0):
+        if n == 5:
+            break
+    with meter.stage("working", 0.5):
+        assert meter.say().stage == "working"
+    meter.set(100, None, back=False)
+    assert meter.say().percent == 100
+
+
+def test_a_stage_that_failed_does_not_enclose_what_comes_after(meter: Meter) -> None:
+    with contextlib.suppress(ZeroDivisionError), meter.stage("trying", 0.3):
+        _ = 1 / 0
+    with meter.stage("working", None):
+        assert meter.say().stage == "working"
+    assert meter.say().percent == 100
+
+
+def test_an_abandoned_async_track_does_not_stop_the_count_of_the_next(meter: Meter) -> None:
+    async def numbers() -> AsyncIterator[int]:
+        for n in range(10):
+            yield n
+
+    async def body() -> None:
+        async for _ in meter.atrack(numbers(), 10, None, None, 0):
+            break
+        async for n in meter.atrack(numbers(), 10, None, None, 0):
+            await asyncio.sleep(0)
+            if n == 8:
+                assert meter.say().percent == 80
+
+    asyncio.run(body())
+
+
+def test_a_stage_inside_a_tracked_loop_is_a_part_of_its_item(meter: Meter) -> None:
+    for n in meter.track(range(10), None, None, None, 0):
+        with meter.stage("unpacking", None):
+            pass
+        if n == 0:
+            assert meter.say().percent <= 10
+
+
+# 6. All events
+
+
+def test_all_events_of_a_job_come_by_number_also_from_a_transaction_that_began_earlier(
+    app: Treadle, queue: JobQueue, connect: Connect
+) -> None:
+    job_id = queue.enqueue("x", {})
+    early, late = connect(autocommit=False), connect()
+    early.execute("select pg_current_xact_id()")
+    late.execute("select treadle.record_event(%s, 'first')", [job_id])
+    early.execute("select treadle.record_event(%s, 'second')", [job_id])
+    early.commit()
+    time.sleep(0.1)
+    found: list[Any] = []
+    for _ in range(50):
+        found = [(event.number, event.name) for event in app.events(follow=False)]
+        if len(found) == 2:
+            break
+        time.sleep(0.1)
+    assert found == [(1, "first"), (2, "second")]
+
+
+@pytest.mark.parametrize("cursor", ["1.{}.99999999999", "99999999999999999999999.{}.1", "-5.{}.1", "1_0.{}.1", "1.{}.-1"])
+def test_a_cursor_that_is_none_is_refused_and_not_tried_for_ever(app: Treadle, cursor: str) -> None:
+    from uuid import UUID
+
+    async def body() -> None:
+        try:
+            async with asyncio.timeout(3):
+                with pytest.raises(InvalidArgument):
+                    _ = [event async for event in app.events(after=cursor.format(UUID(int=0)), follow=False)]
+        finally:
+            await app.aclose()
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("after", [2**31, "99999999999.1.1", "1.99999999999999999999.1"])
+def test_a_position_beyond_all_numbers_is_refused(app: Treadle, queue: JobQueue, after: Any) -> None:
+    job_id = queue.enqueue("x", {})
+    with pytest.raises(InvalidArgument):
+        list(app.handle(job_id).events(after=after, follow=False))
+
+
+# 7. Logs
+
+
+def test_a_strange_level_or_logger_does_not_cost_the_other_lines(app: Treadle) -> None:
+    @app.job
+    async def logs() -> None:
+        logging.getLogger("mine").warning("one")
+        logging.getLogger("mine").log(100_000, "two")
+        logging.getLogger("mi\x00ne\ud800").warning("three")
+        logging.getLogger("mine").log(10**12, "four")
+
+    async def body(_: Worker) -> None:
+        handle = await logs.aenqueue()
+        await handle.aresult(20)
+        assert [line.message for line in await handle.alogs()] == ["one", "two", "three", "four"]
+
+    run(app, body)
+
+
+def test_what_is_printed_without_line_ends_is_bounded(app: Treadle) -> None:
+    @app.job(prints=True)
+    def dots() -> float:
+        began = time.monotonic()
+        for _ in range(100_000):
+            print("." * 10, end="")
+        return time.monotonic() - began
+
+    async def body(_: Worker) -> None:
+        handle = await dots.aenqueue()
+        assert await handle.aresult(120) < 3
+        assert len(await handle.alogs()) > 100
+
+    run(app, body)
+
+
+def test_the_pool_s_own_lines_are_not_those_of_the_job_that_opened_it(app: Treadle) -> None:
+    go, began = asyncio.Event(), asyncio.Event()
+
+    @app.job(max_attempts=1)
+    async def first(job: Job) -> None:
+        await job.asave(1)
+        began.set()
+        await go.wait()
+
+    @app.job(max_attempts=1)
+    async def second(job: Job) -> None:
+        async with job.atransaction() as transaction:
+            await transaction.execute("select pg_terminate_backend(pg_backend_pid())")
+
+    async def body(_: Worker) -> None:
+        handle = first.enqueue()
+        await began.wait()
+        with contextlib.suppress(Exception):
+            await asyncio.to_thread(second.enqueue().result, 20)
+        await asyncio.sleep(0.5)
+        go.set()
+        await handle.aresult(20)
+        assert [line.message for line in await handle.alogs()] == []
+
+    run(app, body)
+
+
+# 8. The rest
+
+
+def test_a_callable_that_cannot_be_hashed_is_a_step_all_the_same(app: Treadle) -> None:
+    from dataclasses import dataclass
+
+    calls: list[int] = []
+
+    @dataclass
+    class Upload:
+        path: str
+
+        def __call__(self) -> int:
+            calls.append(1)
+            return 3
+
+    @app.job(max_attempts=1)
+    def uploads(job: Job) -> int:
+        return job.step("upload", Upload("a"))
+
+    async def body(_: Worker) -> None:
+        assert await (await uploads.aenqueue()).aresult(20) == 3
+
+    run(app, body)
+
+
+def test_large_events_are_written_in_pieces_that_do_not_hold_up_others(app: Treadle) -> None:
+    @app.job(max_attempts=1)
+    def tells(job: Job) -> None:
+        text = "é\\" * 15_000
+        for _ in range(1500):
+            job.event("large", text=text)
+
+    @app.job
+    async def other() -> None: ...
+
+    async def body(_: Worker) -> float:
+        handle = await tells.aenqueue()
+        longest, end = 0.0, time.monotonic() + 15
+        began = time.monotonic()
+        while not (await handle.astatus()).finished and time.monotonic() < end:
+            quick, before = await other.aenqueue(), time.monotonic()
+            await quick.aresult(60)
+            longest = max(longest, time.monotonic() - before)
+        print("longest", longest, "all", time.monotonic() - began)
+        await handle.aresult(100)
+        return longest
+
+    assert run(app, body) < 1.5
