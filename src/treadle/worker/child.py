@@ -25,6 +25,7 @@ from uuid import UUID
 from treadle.app.function import JobFunction
 from treadle.app.job import Job, running_job
 from treadle.words.claim import Claim
+from treadle.words.errors import DatabaseUnreachable
 from treadle.words.outcome import Ending, Interrupt, Outcome
 from treadle.worker.capture import Capture
 from treadle.worker.judge import raised, returned
@@ -44,6 +45,7 @@ class Current:
         self.stop: Callable[[], object] | None = None
         self.told = threading.Event()
         self.flushed = threading.Event()
+        self.refused = False
         self._pipe = pipe
         self._lock = threading.Lock()
 
@@ -54,7 +56,8 @@ class Current:
         self.send_news(job)
         self.flushed.clear()
         self.send({"flush": True})
-        self.flushed.wait(FLUSH_SECONDS)
+        if not self.flushed.wait(FLUSH_SECONDS) or self.refused:
+            raise DatabaseUnreachable(f"what job {job.id} told could not be written")
 
     def send(self, message: dict[str, object]) -> None:
         with self._lock:
@@ -156,6 +159,7 @@ def _listen(pipe: "Connection[Any, Any]", orders: "queue.SimpleQueue[dict[str, A
                 with contextlib.suppress(RuntimeError):  # its loop has ended in this moment
                     stop()
         elif "flushed" in message:
+            current.refused = not message["flushed"]
             current.flushed.set()
         else:
             orders.put(message)

@@ -23,6 +23,7 @@ from typing import Any
 import psutil
 
 from treadle.app.meter import Said
+from treadle.words.errors import DatabaseUnreachable
 from treadle.words.outcome import Ending, Interrupt, Outcome
 from treadle.words.record import Logged, Told
 from treadle.worker.child import work
@@ -131,8 +132,7 @@ class Children:
                         [Logged(*each) for each in logged],
                     )
                 elif "flush" in message:
-                    running.job.flush()
-                    _tell(child.pipe, {"flushed": True})
+                    _tell(child.pipe, {"flushed": _flushed(running)})
                 else:
                     started = time.monotonic()
                     began(child.pid)
@@ -199,6 +199,14 @@ def died(code: int | None) -> str:
         except ValueError:
             return f"was killed by signal {-code}"
     return f"ended with exit code {code}"
+
+
+def _flushed(running: Running) -> bool:
+    try:
+        running.job.flush()
+    except DatabaseUnreachable:
+        return False
+    return True
 
 
 def _tell(pipe: "Connection[Any, Any]", message: dict[str, object]) -> None:

@@ -19,6 +19,7 @@ from treadle.db.line import DatabaseAway, Line, pause
 from treadle.db.query import Query
 from treadle.words.claim import Claim
 from treadle.words.clock import now
+from treadle.words.errors import DatabaseUnreachable
 from treadle.words.record import Logged, Told
 
 log = logging.getLogger("treadle")
@@ -53,10 +54,14 @@ class Recorder:
 
     def flush_now(self, job: Job) -> None:
         self.last_word(work.Report(job.claim, time.monotonic() - job.started, *(job.news() or (None, None, None))))
+        flushed = asyncio.run_coroutine_threadsafe(self._persist(), self._loop)
         try:
-            asyncio.run_coroutine_threadsafe(self.flush(), self._loop).result(FLUSH_SECONDS)
-        except (DatabaseAway, TimeoutError):
-            log.warning("what job %s told could not be written yet", job.id)
+            flushed.result(FLUSH_SECONDS)
+        except TimeoutError:
+            flushed.cancel()
+            raise DatabaseUnreachable(
+                f"what job {job.id} told could not be written within {FLUSH_SECONDS:g} seconds"
+            ) from None
 
     def last_word(self, report: work.Report) -> None:
         """How far a job was that has ended."""
@@ -102,6 +107,16 @@ class Recorder:
                     Outbox.logs_written,
                 )
             self._away(None)
+
+    async def _persist(self) -> None:
+        failures = 0
+        while True:
+            try:
+                return await self.flush()
+            except DatabaseAway as error:
+                self._away(error)
+                failures += 1
+                await asyncio.sleep(pause(failures))
 
     async def _send_last_words(self) -> None:
         reports = list(self._last_words)
