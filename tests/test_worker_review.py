@@ -14,7 +14,7 @@ from psycopg import AsyncConnection, Connection
 from tests import handlers
 from tests.conftest import Connect
 from tests.workers import auntil, one, run
-from treadle import InvalidArgument, Job, JobQueue, Treadle
+from treadle import Backoff, InvalidArgument, Job, JobQueue, Treadle
 from treadle.app.meter import Meter
 from treadle.worker import Worker
 
@@ -140,7 +140,7 @@ def test_a_step_that_the_handler_tries_again_is_done_once_over_all_attempts(
 ) -> None:
     calls: list[str] = []
 
-    @app.job(max_attempts=3, backoff=0)
+    @app.job(max_attempts=3, backoff=Backoff(first="10ms"))
     def transfer(job: Job) -> str:
         def debit(transaction: Connection[Any]) -> None:
             calls.append("debit")
@@ -238,7 +238,7 @@ def test_what_is_left_of_an_earlier_attempt_does_not_hide_what_the_next_one_tell
 ) -> None:
     left: list[Any] = []
 
-    @app.job(max_attempts=2, backoff=0)
+    @app.job(max_attempts=2, backoff=Backoff(first="10ms"))
     async def gathers(job: Job) -> None:
         async def sibling() -> None:
             while True:

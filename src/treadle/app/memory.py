@@ -9,7 +9,7 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
 from uuid import UUID
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
@@ -41,6 +41,8 @@ class Memory:
         self._checkpoint: Any = _NOTHING
         self._done: dict[int, tuple[str, str | None]] | None = None
         self._called = 0
+        self._failed: list[tuple[_Call, int]] = []  # steps that raised in this attempt, and their places
+        self._doubtful = False
         self._loading = asyncio.Lock()
         # The end that is to be committed with the open transaction: JSON, or None for no result.
         self._in_transaction = False
@@ -70,48 +72,53 @@ class Memory:
     # Steps
 
     def step(self, name: str, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
-        if self._done is None:
-            self._done = self._app.database.persist(telling.steps(self._app.schema, self._job.id))
-        position, found, remembered = self._next(name, function)
+        self._load()
+        call = _Call(name, function, args, kwargs)
+        position, found, remembered = self._next(call)
         if found:
             return remembered
-        result = _Result(function, function(*args, **kwargs), self._app.payload_limit, name)
-        self._held(self._app.database.persist(self._finished(position, name, result.text)))
+        with self._trying(call, position):
+            result = _Result(function, function(*args, **kwargs), self._app.payload_limit, name)
+            self._held(self._app.database.persist(self._finished(position, name, result.text)))
         return result.value
 
     async def astep(self, name: str, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
-        await self._load()
-        position, found, remembered = self._next(name, function)
+        await self._aload()
+        call = _Call(name, function, args, kwargs)
+        position, found, remembered = self._next(call)
         if found:
             return remembered
-        if inspect.iscoroutinefunction(function):
-            returned = await function(*args, **kwargs)
-        else:
-            returned = await asyncio.to_thread(function, *args, **kwargs)
-        result = _Result(function, returned, self._app.payload_limit, name)
-        self._held(await self._app.database.apersist(self._finished(position, name, result.text)))
+        with self._trying(call, position):
+            if inspect.iscoroutinefunction(function):
+                returned = await function(*args, **kwargs)
+            else:
+                returned = await asyncio.to_thread(function, *args, **kwargs)
+            result = _Result(function, returned, self._app.payload_limit, name)
+            self._held(await self._app.database.apersist(self._finished(position, name, result.text)))
         return result.value
 
     def transact(self, name: str, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
-        if self._done is None:
-            self._done = self._app.database.persist(telling.steps(self._app.schema, self._job.id))
-        position, found, remembered = self._next(name, function)
+        self._load()
+        call = _Call(name, function, args, kwargs)
+        position, found, remembered = self._next(call)
         if found:
             return remembered
-        with self._app.database.transaction() as connection:
+        with self._trying(call, position), self._app.database.transaction() as connection:
             result = _Result(function, function(connection, *args, **kwargs), self._app.payload_limit, name)
             self._held(run(connection, self._finished(position, name, result.text)))
         return result.value
 
     async def atransact(self, name: str, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
-        await self._load()
-        position, found, remembered = self._next(name, function)
+        await self._aload()
+        call = _Call(name, function, args, kwargs)
+        position, found, remembered = self._next(call)
         if found:
             return remembered
-        async with self._app.database.atransaction() as connection:
-            returned = await function(connection, *args, **kwargs)
-            result = _Result(function, returned, self._app.payload_limit, name)
-            self._held(await arun(connection, self._finished(position, name, result.text)))
+        with self._trying(call, position):
+            async with self._app.database.atransaction() as connection:
+                returned = await function(connection, *args, **kwargs)
+                result = _Result(function, returned, self._app.payload_limit, name)
+                self._held(await arun(connection, self._finished(position, name, result.text)))
         return result.value
 
     def check_all_called(self) -> None:
@@ -193,24 +200,70 @@ class Memory:
         self._job.check()
         return telling.finish_step(self._app.schema, self._job.worker_id, self._job.claim, position, name, result)
 
-    async def _load(self) -> None:
-        async with self._loading:
-            if self._done is None:
-                self._done = await self._app.database.apersist(telling.steps(self._app.schema, self._job.id))
+    def _load(self) -> None:
+        if self._done is None or self._doubtful:
+            database = self._app.database
+            if self._doubtful:
+                # Whatever is still being committed holds the job; wait for it.
+                self._held(database.persist(self._settling()))
+            self._done, self._doubtful = database.persist(telling.steps(self._app.schema, self._job.id)), False
 
-    def _next(self, name: str, function: Callable[..., Any]) -> tuple[int, bool, Any]:
+    async def _aload(self) -> None:
+        async with self._loading:
+            if self._done is None or self._doubtful:
+                database = self._app.database
+                if self._doubtful:
+                    self._held(await database.apersist(self._settling()))
+                self._done = await database.apersist(telling.steps(self._app.schema, self._job.id))
+                self._doubtful = False
+
+    def _settling(self) -> Query[bool]:
+        return telling.lock_held(self._app.schema, self._job.worker_id, self._job.claim)
+
+    @contextmanager
+    def _trying(self, call: "_Call", position: int) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            # The same call once more has the same place. Its commit may have happened all the same: look again.
+            self._failed.append((call, position))
+            self._doubtful = True
+            raise
+
+    def _next(self, call: "_Call") -> tuple[int, bool, Any]:
         """The position of this step, whether it is done, and what came of it then."""
-        text_within(name, 200, "step")
-        self._called += 1
-        known = (self._done or {}).get(self._called)
+        name = text_within(call.name, 200, "step")
+        for index, (before, position) in enumerate(self._failed):
+            if before.is_same(call):
+                del self._failed[index]
+                break
+        else:
+            self._called += 1
+            position = self._called
+        known = (self._done or {}).get(position)
         if known is None:
-            return self._called, False, None
-        before, text = known
-        if before != name:
+            return position, False, None
+        before_name, text = known
+        if before_name != name:
             raise StepsChanged(
-                f"step {self._called} was {before!r} in an earlier attempt and is {name!r} now; {_ADVICE}"
+                f"step {position} was {before_name!r} in an earlier attempt and is {name!r} now; {_ADVICE}"
             )
-        return self._called, True, _decoded(function, text, name)
+        return position, True, _decoded(call.function, text, name)
+
+
+class _Call(NamedTuple):
+    """A step as it was called."""
+
+    name: str
+    function: Callable[..., Any]
+    args: Args
+    kwargs: Kwargs
+
+    def is_same(self, other: "_Call") -> bool:
+        try:
+            return bool(tuple(self) == tuple(other))
+        except Exception:  # arguments that cannot be compared
+            return False
 
 
 class _Result:
