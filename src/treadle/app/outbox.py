@@ -32,6 +32,7 @@ class Outbox:
         self.head: deque[Logged] = deque()
         self.tail: deque[Logged] = deque(maxlen=LOG_TAIL)
         self._logged = 0
+        self._heard = 0  # the last line of the other process
         self.unfinished = ""  # a line that is being printed
 
     def __bool__(self) -> bool:
@@ -55,13 +56,19 @@ class Outbox:
         self._came()
 
     def hear(self, events: Iterable[Told], logs: Iterable[Logged]) -> None:
-        """What was told in another process. That process counts; here it waits while too much is there."""
+        """What was told in another process, and is counted anew: something may have been told here, too. Waits while
+        too much is there."""
         with self._changed:
             while len(self.events) >= EVENTS_WAITING and self._wait():
                 pass
-            self.events.extend(events)
+            for event in events:
+                self._told += 1
+                self.events.append(event._replace(sequence=self._told))
             for line in logs:
-                (self.head if line.sequence <= LOG_HEAD else self.tail).append(line)
+                # Lines that were left out there count, too.
+                self._logged += line.sequence - self._heard
+                self._heard = line.sequence
+                (self.head if self._logged <= LOG_HEAD else self.tail).append(line._replace(sequence=self._logged))
         self._came()
 
     def waiting_events(self, limit: int) -> list[Told]:
