@@ -42,12 +42,12 @@ class Recorder:
         self._bell = asyncio.Event()
         self._rung = False
         self._turn = asyncio.Lock()
-        self._jobs: dict[UUID, Job] = {}
+        self._jobs: dict[Job, None] = {}  # not by id: something of an earlier attempt may be left, and tell
         self._last_words: list[work.Report] = []
 
     def came(self, job: Job) -> None:
         """There is something in this job's outbox. From any thread."""
-        self._jobs[job.id] = job
+        self._jobs[job] = None
         if not self._rung:
             self._rung = True
             self._loop.call_soon_threadsafe(self._bell.set)
@@ -90,7 +90,7 @@ class Recorder:
             return
         async with self._turn:
             await self._send_last_words()
-            jobs = list(self._jobs.values())
+            jobs = list(self._jobs)
             # As often as it takes for what is there now: a job that tells without end must not keep the others waiting.
             for _ in range(math.ceil(max((len(job.outbox.events) for job in jobs), default=0) / EVENTS) or 1):
                 jobs = [job for job in jobs if self._is_left(job)]
@@ -161,7 +161,7 @@ class Recorder:
     def _is_left(self, job: Job) -> bool:
         """Whether there is something in its outbox; if not, it is forgotten until there is."""
         # Forgotten first: what comes in meanwhile puts it back.
-        self._jobs.pop(job.id, None)
+        self._jobs.pop(job, None)
         if job.outbox:
-            self._jobs[job.id] = job
-        return job.id in self._jobs
+            self._jobs[job] = None
+        return job in self._jobs

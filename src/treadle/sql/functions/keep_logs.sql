@@ -52,6 +52,7 @@ begin
     join unnest(p_owners, p_sequences, p_levels, p_loggers, p_messages, p_ages)
         as told (owner, sequence, level, logger, message, age)
         on p_ids[told.owner] = job.id
+            and p_leases[told.owner] = job.lease
     where last.lease is distinct from job.lease
        or told.sequence > last.sequence;
 

@@ -52,6 +52,7 @@ begin
         ) as last on true
         join unnest(p_owners, p_sequences, p_names, p_data, p_ages) as told (owner, sequence, name, data, age)
             on p_ids[told.owner] = job.id
+            and p_leases[told.owner] = job.lease
         where told.sequence > coalesce(last.sequence, 0)
     ),
     added as (
