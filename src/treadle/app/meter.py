@@ -16,6 +16,8 @@ Item = TypeVar("Item")
 
 # The rate is that of the last seconds.
 RATE_SECONDS = 10.0
+# What is counted stays a number that every reader of JSON can hold.
+COUNT_LIMIT = 2**53
 
 
 class Said(NamedTuple):
@@ -129,9 +131,9 @@ class Meter:
     ) -> Iterator[Callable[[], None]]:
         if total is None and hasattr(items, "__len__"):
             total = done + len(items)
-        if total is not None and (isinstance(total, bool) or not isinstance(total, int) or total < 0):
+        if total is not None and (isinstance(total, bool) or not isinstance(total, int) or not 0 <= total <= COUNT_LIMIT):
             raise InvalidArgument(f"total must be a number of items, got {shown(total)}")
-        if isinstance(done, bool) or not isinstance(done, int) or done < 0:
+        if isinstance(done, bool) or not isinstance(done, int) or not 0 <= done <= COUNT_LIMIT:
             raise InvalidArgument(f"done must be a number of items, got {shown(done)}")
         with self.stage(stage, weight):
             outer, self._count = self._count, _Count(done, total)

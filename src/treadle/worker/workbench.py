@@ -147,10 +147,13 @@ class Workbench:
         del self._running[running.claim.id]
         self._board.leave(running.slot)
         if not running.ended:
-            running.job.end_line()
-            news = running.job.news()
-            if news is not None:
-                self._recorder.last_word(_report(running, news, time.monotonic()))
+            try:
+                running.job.end_line()
+                news = running.job.news()
+                if news is not None:
+                    self._recorder.last_word(_report(running, news, time.monotonic()))
+            except Exception:  # must not cost the job's end
+                log.exception("how far job %s was could not be said", running.claim.id)
             self._completer.add(running.claim, outcome, running.started)
         ended()
         if all(each.ended for each in self._running.values()):
