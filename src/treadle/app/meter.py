@@ -71,7 +71,7 @@ class Meter:
         self._percent = 0.0
         self._stage: str | None = None
         self._spans = [_Span(0.0, 100.0, None)]
-        self._count: _Count | None = None
+        self._counts: list[_Count] = []
         self._counted: str | None = None
 
     def set(self, percent: float | None, stage: str | None, back: bool) -> None:
@@ -93,12 +93,15 @@ class Meter:
             self._stage = self._named(text_within(name, STAGE_LIMIT, "stage"))
         self._spans.append(span)
         self._changed()
-        yield
-        # Not if it raised: then it is as far as it came.
-        self._move(1.0, back=False)
-        self._spans.remove(span)
-        outer.behind = min(1.0, outer.behind + share)
-        self._changed()
+        try:
+            yield
+            # Not if it raised, or was left early: then it is as far as it came.
+            self._move(1.0, back=False)
+        finally:
+            # What comes next is not a part of it.
+            self._spans.remove(span)
+            outer.behind = min(1.0, outer.behind + share)
+            self._changed()
 
     def track(
         self, items: Iterable[Item], total: int | None, stage: str | None, weight: float | None, done: int
@@ -117,8 +120,8 @@ class Meter:
                 count()
 
     def say(self) -> Said:
-        count = self._count
-        if count is not None:
+        if self._counts:
+            count = self._counts[-1]
             self._counted = count.pace()
             if count.total:
                 self._move(min(1.0, count.done / count.total), back=False)
@@ -136,8 +139,8 @@ class Meter:
         if isinstance(done, bool) or not isinstance(done, int) or not 0 <= done <= COUNT_LIMIT:
             raise InvalidArgument(f"done must be a number of items, got {shown(done)}")
         with self.stage(stage, weight):
-            outer, self._count = self._count, _Count(done, total)
-            count, changed, check = self._count, self._changed, self._check
+            count, changed, check = _Count(done, total), self._changed, self._check
+            self._counts.append(count)
 
             def one() -> None:
                 count.done += 1
@@ -149,7 +152,8 @@ class Meter:
                 yield one
             finally:
                 self.say()
-                self._count = outer
+                # Not the last one, if it was abandoned and is closed only now.
+                self._counts.remove(count)
                 changed()
 
     def _move(self, part: float, back: bool) -> None:
