@@ -271,15 +271,8 @@ def test_a_total_beyond_all_numbers_does_not_lose_the_job_s_end(app: Treadle) ->
         return "done"
 
     async def body(_: Worker) -> None:
-        for exponent in (308, 400, 5000):
-            assert await (await counts.aenqueue(total=10**exponent) if exponent < 4000 else await huge.aenqueue()).aresult(5) == "done"
-
-    @app.job(max_attempts=1)
-    async def huge(job: Job) -> str:
-        with contextlib.suppress(InvalidArgument):
-            for _ in job.track(iter(range(3)), total=10**5000):
-                await asyncio.sleep(0.2)
-        return "done"
+        for exponent in (308, 400):
+            assert await (await counts.aenqueue(total=10**exponent)).aresult(5) == "done"
 
     run(app, body)
 

@@ -31,7 +31,8 @@ class Said(NamedTuple):
 class _Count:
     """How many of something are done."""
 
-    def __init__(self, done: int, total: int | None) -> None:
+    def __init__(self, done: int, total: int | None, span: "_Span") -> None:
+        self.span = span
         self.done = done
         self.total = total
         self._samples: deque[tuple[float, int]] = deque([(time.monotonic(), done)])
@@ -86,9 +87,15 @@ class Meter:
     @contextmanager
     def stage(self, name: str | None, weight: float | None) -> Iterator[None]:
         outer = self._spans[-1]
+        start, width = outer.start, outer.width
+        if self._counts and self._counts[-1].span is outer:
+            # Inside a loop that is counted it is a part of one item.
+            count = self._counts[-1]
+            start += width * min(1.0, count.done / count.total) if count.total else 0.0
+            width = width / count.total if count.total else 0.0
         share = 1.0 - outer.behind if weight is None else _weight(weight)
         share = min(share, 1.0 - outer.behind)
-        span = _Span(outer.start + outer.width * outer.behind, outer.width * share, name)
+        span = _Span(start + width * outer.behind, width * share, name)
         if name is not None:
             self._stage = self._named(text_within(name, STAGE_LIMIT, "stage"))
         self._spans.append(span)
@@ -124,7 +131,7 @@ class Meter:
             count = self._counts[-1]
             self._counted = count.pace()
             if count.total:
-                self._move(min(1.0, count.done / count.total), back=False)
+                self._move(min(1.0, count.done / count.total), back=False, span=count.span)
         # Below 100 until it is: a job that is all but done is not done.
         return Said(int(self._percent + 1e-9), self._stage, self._counted)
 
@@ -139,11 +146,13 @@ class Meter:
         if isinstance(done, bool) or not isinstance(done, int) or not 0 <= done <= COUNT_LIMIT:
             raise InvalidArgument(f"done must be a number of items, got {shown(done)}")
         with self.stage(stage, weight):
-            count, changed, check = _Count(done, total), self._changed, self._check
+            span = self._spans[-1]
+            count, changed, check = _Count(done, total, span), self._changed, self._check
             self._counts.append(count)
 
             def one() -> None:
                 count.done += 1
+                span.behind = 0.0
                 changed()
                 check()
 
@@ -156,8 +165,8 @@ class Meter:
                 self._counts.remove(count)
                 changed()
 
-    def _move(self, part: float, back: bool) -> None:
-        span = self._spans[-1]
+    def _move(self, part: float, back: bool, span: "_Span | None" = None) -> None:
+        span = span or self._spans[-1]
         percent = span.start + span.width * part
         if percent > self._percent or back:
             self._percent = percent
