@@ -38,9 +38,12 @@ begin
             told.sequence,
             told.name,
             told.data,
-            told.age
+            told.age,
+            -- See record_event.
+            greatest(pg_current_xact_id(), before.transaction) as transaction
         from unnest(v_held) as held (id)
         join treadle.jobs as job on job.id = held.id
+        left join treadle.events as before on before.job_id = job.id and before.number = job.events_count
         left join lateral (
             select event.sequence
             from treadle.events as event
@@ -56,7 +59,7 @@ begin
         where told.sequence > coalesce(last.sequence, 0)
     ),
     added as (
-        insert into treadle.events (job_id, number, job_type, attempt, lease, sequence, happened_at, name, data)
+        insert into treadle.events (job_id, number, job_type, attempt, lease, sequence, happened_at, name, data, transaction)
         select
             told.id,
             told.number,
@@ -66,7 +69,8 @@ begin
             told.sequence,
             v_now - told.age * interval '1 second',
             told.name,
-            told.data::jsonb
+            told.data::jsonb,
+            told.transaction
         from told
         order by told.id, told.number
         returning job_id, number, happened_at
