@@ -32,6 +32,8 @@ R = TypeVar("R")
 Item = TypeVar("Item")
 
 LINE_LIMIT = 8 * 1024
+LOGGER_LIMIT = 1000
+LEVEL_LIMIT = 2**15 - 1  # of its column
 
 
 class Scribe(Protocol):
@@ -302,17 +304,21 @@ class Job:
 
     def log(self, level: int, logger: str, message: str) -> None:
         """A line that the handler logged or printed."""
-        self.outbox.log(now(), level, logger, clean_error(message, LINE_LIMIT))
+        level = max(-LEVEL_LIMIT, min(LEVEL_LIMIT, level))
+        self.outbox.log(now(), level, clean_error(logger, LOGGER_LIMIT), clean_error(message, LINE_LIMIT))
 
     def printed(self, text: str) -> None:
         """What the handler printed, line by line: print() writes a line and its end apart."""
-        *lines, self.outbox.unfinished = (self.outbox.unfinished + text).split("\n")
+        *lines, rest = text.split("\n")
         for line in lines:
-            self.log(logging.INFO, "print", line)
+            self.log(logging.INFO, "print", self.outbox.finished(line))
+        if self.outbox.unfinished(rest) > LINE_LIMIT:
+            # What never ends its line, such as a bar that is drawn: kept in pieces.
+            self.log(logging.INFO, "print", self.outbox.finished(""))
 
     def end_line(self) -> None:
         """Nothing more will be printed."""
-        if self._outbox is not None and self._outbox.unfinished:
+        if self._outbox is not None and self._outbox.unfinished(""):
             self.printed("\n")
 
     def news(self) -> Said | None:

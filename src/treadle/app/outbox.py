@@ -33,7 +33,8 @@ class Outbox:
         self.tail: deque[Logged] = deque(maxlen=LOG_TAIL)
         self._logged = 0
         self._heard = 0  # the last line of the other process
-        self.unfinished = ""  # a line that is being printed
+        self._unfinished: list[str] = []  # a line that is being printed
+        self._size = 0
 
     def __bool__(self) -> bool:
         return bool(self.events or self.head or self.tail)
@@ -54,6 +55,22 @@ class Outbox:
             line = Logged(self._logged, at, level, logger, message)
             (self.head if self._logged <= LOG_HEAD else self.tail).append(line)
         self._came()
+
+    def unfinished(self, text: str) -> int:
+        """More of a line that is being printed; says how long it is."""
+        with self._changed:
+            if text:
+                self._unfinished.append(text)
+                self._size += len(text)
+            return self._size
+
+    def finished(self, text: str) -> str:
+        """The line that was being printed, with its end."""
+        with self._changed:
+            line = "".join([*self._unfinished, text])
+            self._unfinished.clear()
+            self._size = 0
+            return line
 
     def hear(self, events: Iterable[Told], logs: Iterable[Logged]) -> None:
         """What was told in another process, and is counted anew: something may have been told here, too. Waits while
