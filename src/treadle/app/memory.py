@@ -286,8 +286,15 @@ def _decoded(function: Callable[..., Any], text: str | None, name: str) -> Any:
         ) from None
 
 
-@lru_cache(512)
 def _adapter(function: Callable[..., Any]) -> TypeAdapter[Any]:
+    try:
+        return _known_adapter(function)
+    except TypeError:  # cannot be hashed
+        return _known_adapter.__wrapped__(function)
+
+
+@lru_cache(512)
+def _known_adapter(function: Callable[..., Any]) -> TypeAdapter[Any]:
     try:
         return TypeAdapter(get_type_hints(function).get("return", Any))
     except (TypeError, NameError, AttributeError, PydanticUserError):  # a partial, or something that is not JSON
