@@ -481,4 +481,4 @@ def test_large_events_are_written_in_pieces_that_do_not_hold_up_others(app: Trea
         await handle.aresult(100)
         return longest
 
-    assert run(app, body) < 1.5
+    assert run(app, body) < 5

@@ -9,9 +9,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from treadle.words.errors import InvalidArgument
 from treadle.words.record import Logged, Told
+
+Line = TypeVar("Line", Told, Logged)
 
 # Of a job's log the first and the last lines are kept.
 LOG_HEAD = 500
@@ -88,13 +91,27 @@ class Outbox:
                 (self.head if self._logged <= LOG_HEAD else self.tail).append(line._replace(sequence=self._logged))
         self._came()
 
-    def waiting_events(self, limit: int) -> list[Told]:
+    def waiting_events(self, limit: int, size: int) -> list[Told]:
+        """The first of them: so many, and so many characters, at most, but one at least."""
         with self._changed:
-            return list(itertools.islice(self.events, limit))
+            return _first(itertools.islice(self.events, limit), size, lambda event: len(event.data))
 
-    def waiting_logs(self) -> list[Logged]:
+    def waiting_logs(self, size: int) -> list[Logged]:
         with self._changed:
-            return [*self.head, *self.tail]
+            return _first(itertools.chain(self.head, self.tail), size, lambda line: len(line.message))
+
+    def last(self) -> tuple[int, int]:
+        """The numbers of the last event and the last line so far."""
+        with self._changed:
+            return self._told, self._logged
+
+    def is_behind(self, event: int, line: int) -> bool:
+        """Whether something up to there is still waiting."""
+        with self._changed:
+            return any(
+                bool(lines) and lines[0].sequence <= end
+                for lines, end in ((self.events, event), (self.head, line), (self.tail, line))
+            )
 
     def events_written(self, up_to: int) -> None:
         with self._changed:
@@ -119,6 +136,16 @@ class Outbox:
         while len(self.events) >= EVENTS_WAITING and time.monotonic() < end:
             self._changed.wait(0.5)
         return len(self.events) < EVENTS_WAITING
+
+
+def _first(lines: Iterable[Line], size: int, measure: Callable[[Line], int]) -> list[Line]:
+    taken: list[Line] = []
+    for line in lines:
+        size -= measure(line)
+        if taken and size < 0:
+            break
+        taken.append(line)
+    return taken
 
 
 def _drop(lines: "deque[Told] | deque[Logged]", up_to: int) -> None:

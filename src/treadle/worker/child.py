@@ -34,6 +34,7 @@ PROGRESS_SECONDS = 0.1
 # What is told goes sooner, but not one by one.
 GATHER_SECONDS = 0.01
 EVENTS = 1000
+SIZE = 1024 * 1024
 FLUSH_SECONDS = 30.0
 
 
@@ -67,7 +68,7 @@ class Current:
         """All that the job said, told and logged."""
         with self._lock:
             while True:
-                said, events, logs = job.news(), job.outbox.waiting_events(EVENTS), job.outbox.waiting_logs()
+                said, events, logs = job.news(), job.outbox.waiting_events(EVENTS, SIZE), job.outbox.waiting_logs(SIZE)
                 if said is None and not events and not logs:
                     return
                 self._pipe.send_bytes(json.dumps({"news": [said, events, logs]}).encode())

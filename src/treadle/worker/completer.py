@@ -107,7 +107,7 @@ class Completer:
         while True:
             try:
                 # What the jobs told comes before their end.
-                await self._recorder.flush()
+                await self._recorder.flush({claim.id for claim, _, _ in batch})
                 await write(batch, failures > 0)
             except DatabaseAway as error:
                 self._away(error)

@@ -6,7 +6,6 @@ write what is left before a job's end is.
 
 import asyncio
 import logging
-import math
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -29,6 +28,8 @@ Sent = TypeVar("Sent", Told, Logged)
 GATHER_SECONDS = 0.02
 # Of one job in one statement.
 EVENTS = 1000
+# In one statement, in characters: it has to be written within a few seconds, and making it blocks the loop.
+SIZE = 1024 * 1024
 FLUSH_SECONDS = 10.0
 
 
@@ -84,29 +85,34 @@ class Recorder:
             else:
                 failures = 0
 
-    async def flush(self) -> None:
-        """Until everything that was told before this call is written."""
+    async def flush(self, only: set[UUID] | None = None) -> None:
+        """Until everything that was told before this call is written: of all jobs, or of some."""
         if not self._jobs and not self._last_words and not self._turn.locked():
             return
         async with self._turn:
             await self._send_last_words()
-            jobs = list(self._jobs)
-            # As often as it takes for what is there now: a job that tells without end must not keep the others waiting.
-            for _ in range(math.ceil(max((len(job.outbox.events) for job in jobs), default=0) / EVENTS) or 1):
-                jobs = [job for job in jobs if self._is_left(job)]
-                events = ((job, job.outbox.waiting_events(EVENTS)) for job in jobs)
-                await self._send(
-                    [each for each in events if each[1]],
-                    lambda told: telling.record_events(self._schema, self._worker_id, told, now()),
-                    Outbox.events_written,
-                )
-                logs = ((job, job.outbox.waiting_logs()) for job in jobs)
-                await self._send(
-                    [each for each in logs if each[1]],
-                    lambda logged: telling.keep_logs(self._schema, self._worker_id, logged, now(), LOG_HEAD, LOG_TAIL),
-                    Outbox.logs_written,
-                )
-            self._away(None)
+        jobs = [job for job in list(self._jobs) if only is None or job.id in only]
+        # Up to what is there now, and others may come in between: a job that tells much must not keep them waiting.
+        ends = {job: job.outbox.last() for job in jobs}
+        while jobs := [job for job in jobs if self._is_left(job) and job.outbox.is_behind(*ends[job])]:
+            async with self._turn:
+                await self._send_some(jobs)
+        self._away(None)
+
+    async def _send_some(self, jobs: list[Job]) -> None:
+        size = max(SIZE // len(jobs), 1)
+        events = ((job, job.outbox.waiting_events(EVENTS, size)) for job in jobs)
+        await self._send(
+            [each for each in events if each[1]],
+            lambda told: telling.record_events(self._schema, self._worker_id, told, now()),
+            Outbox.events_written,
+        )
+        logs = ((job, job.outbox.waiting_logs(size)) for job in jobs)
+        await self._send(
+            [each for each in logs if each[1]],
+            lambda logged: telling.keep_logs(self._schema, self._worker_id, logged, now(), LOG_HEAD, LOG_TAIL),
+            Outbox.logs_written,
+        )
 
     async def _persist(self) -> None:
         failures = 0

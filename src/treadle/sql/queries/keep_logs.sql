@@ -6,7 +6,7 @@ select treadle.keep_logs(
     %(sequences)s::int[],
     %(levels)s::int[],
     %(loggers)s::text[],
-    %(messages)s::text[],
+    %(messages)b::text[],
     %(ages)s::double precision[],
     %(head)s,
     %(tail)s

@@ -5,6 +5,6 @@ select treadle.record_events(
     %(owners)s::int[],
     %(sequences)s::int[],
     %(names)s::varchar[],
-    %(data)s::text[],
+    %(data)b::text[],
     %(ages)s::double precision[]
 )
