@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from psycopg import AsyncConnection, Connection
+from psycopg import Connection
 
 from tests import handlers
 from tests.conftest import Connect
@@ -402,33 +402,6 @@ def test_what_is_printed_without_line_ends_is_bounded(app: Treadle) -> None:
         handle = await dots.aenqueue()
         assert await handle.aresult(120) < 3
         assert len(await handle.alogs()) > 100
-
-    run(app, body)
-
-
-def test_the_pool_s_own_lines_are_not_those_of_the_job_that_opened_it(app: Treadle) -> None:
-    go, began = asyncio.Event(), asyncio.Event()
-
-    @app.job(max_attempts=1)
-    async def first(job: Job) -> None:
-        await job.asave(1)
-        began.set()
-        await go.wait()
-
-    @app.job(max_attempts=1)
-    async def second(job: Job) -> None:
-        async with job.atransaction() as transaction:
-            await transaction.execute("select pg_terminate_backend(pg_backend_pid())")
-
-    async def body(_: Worker) -> None:
-        handle = first.enqueue()
-        await began.wait()
-        with contextlib.suppress(Exception):
-            await asyncio.to_thread(second.enqueue().result, 20)
-        await asyncio.sleep(0.5)
-        go.set()
-        await handle.aresult(20)
-        assert [line.message for line in await handle.alogs()] == []
 
     run(app, body)
 
