@@ -151,3 +151,45 @@ def test_async_items_are_counted_too(meter: Meter) -> None:
 def test_more_items_than_promised_do_not_pass_the_end(meter: Meter) -> None:
     for _ in meter.track(iter(range(10)), 5, None, 0.5, 0):
         assert meter.say().percent <= 50
+
+
+def test_a_track_that_is_left_early_does_not_enclose_what_comes_after(meter: Meter) -> None:
+    for n in meter.track(range(10), None, "looking", 0.3, 0):
+        if n == 5:
+            break
+    with meter.stage("working", 0.5):
+        assert meter.say().stage == "working"
+    meter.set(100, None, back=False)
+    assert meter.say().percent == 100
+
+
+def test_a_stage_that_failed_does_not_enclose_what_comes_after(meter: Meter) -> None:
+    with contextlib.suppress(ZeroDivisionError), meter.stage("trying", 0.3):
+        _ = 1 / 0
+    with meter.stage("working", None):
+        assert meter.say().stage == "working"
+    assert meter.say().percent == 100
+
+
+def test_an_abandoned_async_track_does_not_stop_the_count_of_the_next(meter: Meter) -> None:
+    async def numbers() -> AsyncIterator[int]:
+        for n in range(10):
+            yield n
+
+    async def body() -> None:
+        async for _ in meter.atrack(numbers(), 10, None, None, 0):
+            break
+        async for n in meter.atrack(numbers(), 10, None, None, 0):
+            await asyncio.sleep(0)
+            if n == 8:
+                assert meter.say().percent == 80
+
+    asyncio.run(body())
+
+
+def test_a_stage_inside_a_tracked_loop_is_a_part_of_its_item(meter: Meter) -> None:
+    for n in meter.track(range(10), None, None, None, 0):
+        with meter.stage("unpacking", None):
+            pass
+        if n == 0:
+            assert meter.say().percent <= 10

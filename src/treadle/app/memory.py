@@ -233,10 +233,10 @@ class Memory:
     def _next(self, call: "_Call") -> tuple[int, bool, Any]:
         """The position of this step, whether it is done, and what came of it then."""
         name = text_within(call.name, 200, "step")
-        for index, (before, position) in enumerate(self._failed):
-            if before.is_same(call):
-                del self._failed[index]
-                break
+        again = next((each for each in self._failed if each[0].is_same(call)), None)
+        if again is not None:
+            self._failed.remove(again)
+            position = again[1]
         else:
             self._called += 1
             position = self._called

@@ -141,7 +141,9 @@ class Meter:
     ) -> Iterator[Callable[[], None]]:
         if total is None and hasattr(items, "__len__"):
             total = done + len(items)
-        if total is not None and (isinstance(total, bool) or not isinstance(total, int) or not 0 <= total <= COUNT_LIMIT):
+        if total is not None and (
+            isinstance(total, bool) or not isinstance(total, int) or not 0 <= total <= COUNT_LIMIT
+        ):
             raise InvalidArgument(f"total must be a number of items, got {shown(total)}")
         if isinstance(done, bool) or not isinstance(done, int) or not 0 <= done <= COUNT_LIMIT:
             raise InvalidArgument(f"done must be a number of items, got {shown(done)}")

@@ -31,6 +31,10 @@ class DatabaseAway(TreadleError):
     """The statement may or may not have been carried out."""
 
 
+class RowLocked(TreadleError):
+    """Nothing was carried out: somebody holds a row, and the statement does not wait for long."""
+
+
 def patient_url(url: str) -> str:
     """The URL with settings that notice a dead peer within seconds."""
     return make_conninfo(
@@ -82,6 +86,8 @@ class Line:
                 return work.result()
             except REFUSED:
                 raise
+            except psycopg.errors.LockNotAvailable as error:
+                raise RowLocked(str(error)) from error
             except AWAY as error:
                 await self.hang_up()
                 raise DatabaseAway(" ".join(str(error).split()) or type(error).__name__) from error

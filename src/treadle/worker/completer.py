@@ -18,7 +18,7 @@ from treadle.words import events
 from treadle.words.claim import Claim
 from treadle.words.outcome import Ending, Outcome
 from treadle.words.status import Status
-from treadle.worker.recorder import Recorder
+from treadle.worker.recorder import LOCKED_SECONDS, Recorder
 
 log = logging.getLogger("treadle")
 
@@ -51,6 +51,7 @@ class Completer:
         self._written = written
         self._waiting: list[Ended] = []
         self._writing: list[Ended] = []
+        self._postponed: list[Ended] = []  # somebody holds their rows
         self._came = asyncio.Event()
         self._empty = asyncio.Event()
         self._empty.set()
@@ -62,7 +63,7 @@ class Completer:
 
     def unwritten(self) -> set[UUID]:
         """The jobs whose end is known here but not yet in the database."""
-        return {claim.id for claim, _, _ in (*self._waiting, *self._writing)}
+        return {claim.id for claim, _, _ in (*self._waiting, *self._writing, *self._postponed)}
 
     async def flushed(self) -> None:
         """Until everything is written."""
@@ -79,9 +80,18 @@ class Completer:
                 self._came.clear()
             await self._write(self._writing)
             self._writing = []
-            if not self._waiting:
+            if not self._waiting and not self._postponed:
                 self._empty.set()
                 self._written()
+
+    def _postpone(self, batch: list[Ended]) -> None:
+        self._postponed += batch
+        asyncio.get_running_loop().call_later(LOCKED_SECONDS, self._take_up)
+
+    def _take_up(self) -> None:
+        self._waiting += self._postponed
+        self._postponed.clear()
+        self._came.set()
 
     async def _write(self, batch: list[Ended]) -> None:
         done = [each for each in batch if each[1].ending is Ending.COMPLETED]
@@ -107,7 +117,12 @@ class Completer:
         while True:
             try:
                 # What the jobs told comes before their end.
-                await self._recorder.flush({claim.id for claim, _, _ in batch})
+                locked = await self._recorder.flush({claim.id for claim, _, _ in batch})
+                if locked:
+                    self._postpone([each for each in batch if each[0].id in locked])
+                    batch = [each for each in batch if each[0].id not in locked]
+                    if not batch:
+                        return
                 await write(batch, failures > 0)
             except DatabaseAway as error:
                 self._away(error)

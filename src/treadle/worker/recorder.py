@@ -14,7 +14,7 @@ from uuid import UUID
 from treadle.app.job import Job
 from treadle.app.outbox import LOG_HEAD, LOG_TAIL, Outbox
 from treadle.db import telling, work
-from treadle.db.line import DatabaseAway, Line, pause
+from treadle.db.line import DatabaseAway, Line, RowLocked, pause
 from treadle.db.query import Query
 from treadle.words.claim import Claim
 from treadle.words.clock import now
@@ -31,6 +31,8 @@ EVENTS = 1000
 # In one statement, in characters: it has to be written within a few seconds, and making it blocks the loop.
 SIZE = 1024 * 1024
 FLUSH_SECONDS = 10.0
+# Before a row that somebody holds is tried again.
+LOCKED_SECONDS = 0.5
 
 
 class Recorder:
@@ -55,13 +57,14 @@ class Recorder:
 
     def flush_now(self, job: Job) -> None:
         self.last_word(work.Report(job.claim, time.monotonic() - job.started, *(job.news() or (None, None, None))))
-        flushed = asyncio.run_coroutine_threadsafe(self._persist(), self._loop)
+        flushed = asyncio.run_coroutine_threadsafe(self._persist({job.id}), self._loop)
         try:
             flushed.result(FLUSH_SECONDS)
         except TimeoutError:
             flushed.cancel()
             raise DatabaseUnreachable(
-                f"what job {job.id} told could not be written within {FLUSH_SECONDS:g} seconds"
+                f"what job {job.id} told could not be written within {FLUSH_SECONDS:g} seconds: the database is away, "
+                "or somebody holds the job's row (in its own transaction a job tells with job.event, not by hand)"
             ) from None
 
     def last_word(self, report: work.Report) -> None:
@@ -76,7 +79,7 @@ class Recorder:
             await asyncio.sleep(GATHER_SECONDS)
             self._rung = False
             try:
-                await self.flush()
+                locked = await self.flush()
             except DatabaseAway as error:
                 self._away(error)
                 failures += 1
@@ -84,11 +87,15 @@ class Recorder:
                 self._bell.set()
             else:
                 failures = 0
+                if locked:
+                    self._loop.call_later(LOCKED_SECONDS, self._bell.set)
 
-    async def flush(self, only: set[UUID] | None = None) -> None:
-        """Until everything that was told before this call is written: of all jobs, or of some."""
+    async def flush(self, only: set[UUID] | None = None) -> set[UUID]:
+        """Until everything that was told before this call is written: of all jobs, or of some. Returns those whose rows
+        somebody holds: it has to be tried again."""
+        locked: set[UUID] = set()
         if not self._jobs and not self._last_words and not self._turn.locked():
-            return
+            return locked
         async with self._turn:
             await self._send_last_words()
         jobs = [job for job in list(self._jobs) if only is None or job.id in only]
@@ -96,33 +103,36 @@ class Recorder:
         ends = {job: job.outbox.last() for job in jobs}
         while jobs := [job for job in jobs if self._is_left(job) and job.outbox.is_behind(*ends[job])]:
             async with self._turn:
-                await self._send_some(jobs)
+                locked |= await self._send_some(jobs)
+            jobs = [job for job in jobs if job.id not in locked]
         self._away(None)
+        return locked
 
-    async def _send_some(self, jobs: list[Job]) -> None:
+    async def _send_some(self, jobs: list[Job]) -> set[UUID]:
         size = max(SIZE // len(jobs), 1)
         events = ((job, job.outbox.waiting_events(EVENTS, size)) for job in jobs)
-        await self._send(
+        locked = await self._send(
             [each for each in events if each[1]],
             lambda told: telling.record_events(self._schema, self._worker_id, told, now()),
             Outbox.events_written,
         )
-        logs = ((job, job.outbox.waiting_logs(size)) for job in jobs)
-        await self._send(
+        logs = ((job, job.outbox.waiting_logs(size)) for job in jobs if job.id not in locked)
+        return locked | await self._send(
             [each for each in logs if each[1]],
             lambda logged: telling.keep_logs(self._schema, self._worker_id, logged, now(), LOG_HEAD, LOG_TAIL),
             Outbox.logs_written,
         )
 
-    async def _persist(self) -> None:
+    async def _persist(self, only: set[UUID]) -> None:
         failures = 0
         while True:
             try:
-                return await self.flush()
+                if not await self.flush(only):
+                    return
             except DatabaseAway as error:
                 self._away(error)
-                failures += 1
-                await asyncio.sleep(pause(failures))
+            failures += 1
+            await asyncio.sleep(pause(failures))
 
     async def _send_last_words(self) -> None:
         reports = list(self._last_words)
@@ -132,6 +142,8 @@ class Recorder:
             await self._line.run(work.report(self._schema, self._worker_id, reports))
         except DatabaseAway:
             raise
+        except RowLocked:
+            log.warning("how far %s jobs were could not be written: somebody holds one of them", len(reports))
         except Exception:
             log.exception("how far %s jobs were could not be written", len(reports))
         del self._last_words[: len(reports)]
@@ -141,28 +153,31 @@ class Recorder:
         batch: list[tuple[Job, list[Sent]]],
         query: Callable[[list[tuple[Claim, list[Sent]]]], Query[set[UUID]]],
         written: Callable[[Outbox, int], None],
-    ) -> None:
+    ) -> set[UUID]:
+        """Returns the jobs whose rows somebody holds."""
         if not batch:
-            return
+            return set()
         try:
             held = await self._line.run(query([(job.claim, lines) for job, lines in batch]))
         except DatabaseAway:
             raise
-        except Exception:
+        except Exception as error:
             # Something in it cannot be written. It must not keep the others waiting, nor the job's end.
-            if len(batch) == 1:
-                job, lines = batch[0]
-                log.exception("what job %s told could not be written and is dropped", job.id)
-                written(job.outbox, lines[-1].sequence)
-                return
-            for each in batch:
-                await self._send([each], query, written)
-            return
+            if len(batch) > 1:
+                locked = [await self._send([each], query, written) for each in batch]
+                return set().union(*locked)
+            job, lines = batch[0]
+            if isinstance(error, RowLocked):
+                return {job.id}
+            log.exception("what job %s told could not be written and is dropped", job.id)
+            written(job.outbox, lines[-1].sequence)
+            return set()
         for job, lines in batch:
             if job.id in held:
                 written(job.outbox, lines[-1].sequence)
             else:
                 job.outbox.refuse()
+        return set()
 
     def _is_left(self, job: Job) -> bool:
         """Whether there is something in its outbox; if not, it is forgotten until there is."""

@@ -12,7 +12,7 @@ from treadle.app.function import JobFunction
 from treadle.app.listeners import Listeners
 from treadle.app.meter import Said
 from treadle.db import work
-from treadle.db.line import DatabaseAway, Line
+from treadle.db.line import DatabaseAway, Line, RowLocked
 from treadle.words import events
 from treadle.words.claim import Claim
 from treadle.words.outcome import Ending, Interrupt, Outcome
@@ -120,7 +120,7 @@ class Workbench:
                 told.append((running, _report(running, news, moment)))
         if told:
             try:
-                accepted = await line.run(work.report(self._schema, self._worker_id, [report for _, report in told]))
+                accepted = await self._tell([report for _, report in told], line)
             except DatabaseAway:
                 for running, report in told:
                     if report.progress is not None:
@@ -129,6 +129,15 @@ class Workbench:
             for running, _ in told:
                 running.reported = True
             await self._lose([each for each, _ in told if each.claim.id not in accepted], line)
+
+    async def _tell(self, reports: list[work.Report], line: Line) -> set[UUID]:
+        try:
+            return await line.run(work.report(self._schema, self._worker_id, reports))
+        except RowLocked:
+            # One by one then. What somebody holds is still ours, as far as is known; it says more another time.
+            if len(reports) == 1:
+                return {reports[0].claim.id}
+            return set().union(*[await self._tell([each], line) for each in reports])
 
     async def watch(self, line: Line) -> None:
         """Find out which long jobs are not ours any more."""

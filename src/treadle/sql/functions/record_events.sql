@@ -23,6 +23,8 @@ set enable_indexscan = on
 set enable_nestloop = on
 set jit = off
 set plan_cache_mode = force_generic_plan
+-- A row that somebody holds for long must not hold up what the worker has to write besides.
+set lock_timeout = '1s'
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();
