@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from treadle import (
     Handle,
     JobQueue,
+    JobRow,
     Status,
     Treadle,
 )
@@ -81,6 +82,14 @@ def complete(queue: JobQueue, job_type: str, result: Any = None) -> None:
     """Do the worker's part by hand."""
     (job,) = queue.claim([job_type])
     queue.complete(job, result)
+
+
+def held(queue: JobQueue, job_type: str = "films", **options: Any) -> JobRow:
+    """A job that runs as long as the test likes."""
+    queue.enqueue(job_type, {}, **options)
+    (job,) = queue.claim([job_type])
+    queue.start(job)
+    return job
 
 
 def pending(queue: JobQueue) -> int:

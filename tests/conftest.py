@@ -9,8 +9,9 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import psycopg
@@ -19,10 +20,16 @@ from psycopg import Connection
 from psycopg.conninfo import make_conninfo
 
 from tests.embedded_server import QUICK, clean_up
+from tests.stores import Album, Resize
 from tests.waiting import Gate
 from tests.workers import Ledger, Parked
-from treadle import JobQueue, Treadle, migrate
+from treadle import JobQueue, JobRow, Stored, Treadle, migrate
 from treadle.db.embedded import embedded_url, leave
+
+if TYPE_CHECKING:
+    # Django, SQLAlchemy and a web server take half a second to import: only for the tests that need them.
+    from tests.callers import Caller
+    from tests.web import Server
 
 Connect = Callable[..., Connection[Any]]
 
@@ -189,6 +196,50 @@ def parked(app: Treadle) -> Parked:
         return n
 
     return park, began, go
+
+
+@pytest.fixture
+def resize(app: Treadle) -> Resize:
+    @app.job
+    def resize(picture: Stored, others: list[Stored] = [], album: Album | None = None, extra: Any = None) -> None: ...  # noqa: B006
+
+    return resize
+
+
+# Connections of other libraries
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+def caller(url: str, kind: str, stack: ExitStack) -> "Caller":
+    from tests.callers import Caller
+
+    return Caller(url, kind, stack)
+
+
+# Events over HTTP
+
+
+@pytest.fixture
+def server(app: Treadle) -> Iterator["Server"]:
+    from tests.web import serving
+    from treadle.web import events_app
+
+    with serving(events_app(app)) as server:
+        yield server
+
+
+@pytest.fixture
+def job(queue: JobQueue) -> JobRow:
+    """One that is held by hand."""
+    queue.enqueue("films", {})
+    (job,) = queue.claim(["films"])
+    return job
 
 
 # The embedded server

@@ -5,15 +5,36 @@ import secrets
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from uuid import UUID, uuid4
 
 from psycopg import Connection
+from pydantic import BaseModel
 
+from treadle import Stored
+from treadle.app.function import JobFunction
 from treadle.db.line import Line
 from treadle.db.stored import PART_SIZE
 from treadle.worker import upkeep
 
 # Two parts and a bit.
 CONTENT = bytes(range(256)) * (2 * PART_SIZE // 256) + b"the rest"
+
+REFERENCE = Stored(UUID(int=7), 3, "0" * 64, "a.txt")
+
+Resize = JobFunction[..., None, ..., None]
+
+
+class Album(BaseModel):
+    cover: Stored
+    pictures: list[Stored] = []
+
+
+def unknown() -> Stored:
+    return Stored(uuid4(), 3, "0" * 64)
+
+
+def uses(connection: Connection[Any]) -> set[tuple[Any, Any]]:
+    return set(connection.execute("select stored_id, job_id from stored_uses").fetchall())
 
 
 def sweep(url: str, grace: float = 0) -> int:

@@ -4,7 +4,6 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -61,17 +60,6 @@ in_a_transaction = pytest.mark.parametrize("kind", IN_A_TRANSACTION)
 
 
 committing_each = pytest.mark.parametrize("kind", COMMITTING_EACH)
-
-
-@pytest.fixture
-def stack() -> Iterator[ExitStack]:
-    with ExitStack() as stack:
-        yield stack
-
-
-@pytest.fixture
-def caller(url: str, kind: str, stack: ExitStack) -> Caller:
-    return Caller(url, kind, stack)
 
 
 @pytest.fixture
@@ -303,92 +291,6 @@ def test_another_dialect_or_driver_is_refused(
     with pytest.raises(InvalidArgument, match=f"psycopg, psycopg2 or asyncpg, got .*{value}"):
         JobQueue(caller.connection).enqueue("a")
     assert pending(queue) == 0
-
-
-@pytest.mark.parametrize("kind", ["django connection"])
-def test_in_an_atomic_block_of_django(queue: JobQueue, caller: Caller) -> None:
-    mine = JobQueue(caller.connection)
-
-    def enqueue_and_fail() -> None:
-        with django.db.transaction.atomic():
-            mine.enqueue("a")
-            raise ZeroDivisionError
-
-    with django.db.transaction.atomic():
-        kept = mine.enqueue("a")
-        with pytest.raises(ZeroDivisionError):
-            enqueue_and_fail()
-        assert pending(queue) == 0
-    with pytest.raises(ZeroDivisionError):
-        enqueue_and_fail()
-    assert [job.id for job in queue.list().jobs] == [kept]
-
-
-@pytest.mark.parametrize("kind", ["django connection"])
-def test_each_thread_has_its_own_connection_of_django(queue: JobQueue, caller: Caller) -> None:
-    mine = JobQueue(caller.connection)
-
-    def enqueue() -> None:
-        try:
-            mine.enqueue("a")
-        finally:
-            django.db.connection.close()
-
-    caller.begin()
-    mine.enqueue("a")
-    with ThreadPoolExecutor(1) as thread:
-        thread.submit(enqueue).result(10)
-    assert pending(queue) == 1, "that of the thread has committed, this one has not"
-
-
-@pytest.mark.parametrize("kind", ["django connection"])
-def test_times_have_their_zone_where_django_uses_none(queue: JobQueue, caller: Caller) -> None:
-    job_id = queue.enqueue("a")
-    naive = caller.connection.copy()
-    naive.__dict__["timezone"] = None
-    naive.__dict__["timezone_name"] = "America/Chicago"
-    try:
-        assert JobQueue(naive).get(job_id) == queue.get(job_id)
-        with naive.cursor() as cursor:
-            cursor.execute("select now()")
-            assert cursor.fetchone()[0].tzinfo is None
-    finally:
-        naive.close()
-
-
-def test_on_django_with_psycopg2(url: str, queue: JobQueue) -> None:
-    """It takes psycopg 3 wherever it finds it, so here it must not find it at first."""
-    code = """
-import sys
-sys.modules["psycopg"] = None
-from django.conf import settings
-from django.db import connection, transaction
-from psycopg2.extensions import parse_dsn
-parts = parse_dsn(sys.argv[1])
-default = {"NAME": parts["dbname"], "USER": parts["user"], "HOST": parts["host"], "PORT": parts.get("port", ""),
-    "PASSWORD": parts.get("password", "")}
-settings.configure(USE_TZ=False, DATABASES={"default": {"ENGINE": "django.db.backends.postgresql", **default}})
-import django
-django.setup()
-connection.ensure_connection()
-del sys.modules["psycopg"]
-from treadle import JobQueue
-import treadle.db.jobs
-treadle.db.jobs.ENQUEUE_CHUNK = 10
-mine = JobQueue(connection)
-with transaction.atomic():
-    mine.enqueue_many("a", range(25), delay="1h")
-    transaction.set_rollback(True)
-ids = mine.enqueue_many("b", range(25), keys=[None, *map(str, range(24))])
-(job,) = mine.claim(["b"], 1)
-mine.complete(job)
-assert mine.get(job.id).id == job.id == ids[0]
-print(type(connection.connection).__module__, type(job.id), job.created_at.tzinfo is not None)
-connection.close()
-"""
-    done = subprocess.run([sys.executable, "-c", code, url], check=False, capture_output=True, text=True, timeout=60)
-    assert (done.stderr, done.stdout) == ("", "psycopg2.extensions <class 'uuid.UUID'> True\n")
-    assert (pending(queue), queue.counts()[Status.COMPLETED]) == (24, 1)
 
 
 @pytest.mark.parametrize("kind", ["connection on psycopg2"])

@@ -1,67 +1,19 @@
-"""Events over HTTP: a real server, clients that come and go, and jobs that do not wait for them."""
+"""Events over HTTP: a real server, clients that come back, and jobs that do not wait for them."""
 
-import asyncio
 import json
-import socket
 import threading
 import time
-from collections.abc import AsyncGenerator, Iterator
 from typing import Any
-from uuid import uuid4
 
 import httpx
 import pytest
 from psycopg import Connection
-from starlette.applications import Starlette
-from starlette.middleware import Middleware
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse
-from starlette.routing import Mount
-from starlette.types import ASGIApp, Receive, Scope, Send
-from starlette.types import Message as Sent
 
-from tests.web import Message, Server, messages, serving
-from tests.workers import until
-from treadle import InvalidArgument, JobQueue, JobRow, Treadle
-from treadle.app import streams
-from treadle.app.streams import Stream
-from treadle.app.watch import ANY
-from treadle.db import telling
-from treadle.db.database import DatabaseError
-from treadle.web import events_app, stream
-from treadle.web.stream import EventStream
+from tests.web import Message, Server, messages, read, take, told
+from treadle import InvalidArgument, JobQueue, JobRow
+from treadle.web import stream
 
 OWN = ("progress", "end")
-
-
-@pytest.fixture
-def server(app: Treadle) -> Iterator[Server]:
-    with serving(events_app(app)) as server:
-        yield server
-
-
-@pytest.fixture
-def job(queue: JobQueue) -> JobRow:
-    """One that is held by hand."""
-    queue.enqueue("films", {})
-    (job,) = queue.claim(["films"])
-    return job
-
-
-def get(server: Server, path: str, **headers: str) -> httpx.Response:
-    return httpx.get(server.url + path, headers=headers, timeout=20)
-
-
-def read(server: Server, path: str, **headers: str) -> list[Message]:
-    """All there is, up to the end."""
-    with httpx.stream("GET", server.url + path, headers=headers, timeout=20) as response:
-        assert response.status_code == 200
-        return list(messages(response))
-
-
-def told(found: list[Message]) -> list[tuple[str, int | None]]:
-    """The events among them: names and numbers."""
-    return [(each.name, each.data["number"]) for each in found if each.id is not None]
 
 
 def test_the_past_comes_first_then_the_rest_and_then_the_end(server: Server, queue: JobQueue, job: JobRow) -> None:
@@ -216,58 +168,6 @@ def test_a_name_with_a_line_break_is_refused_before_it_is_told(queue: JobQueue, 
         queue.event(job, name)
 
 
-def test_what_the_server_refuses_is_raised_and_not_asked_for_ever(app: Treadle) -> None:
-    """Whatever slips through the checks of cursors."""
-    place = telling.Place(transaction=2**70)
-    stream = Stream(app, lambda: streams._of_all(app.schema, None, None, place, True), [ANY], 1.0)
-    with pytest.raises(DatabaseError, match="out of range"):
-        next(iter(stream))
-
-
-def test_what_is_wrong_with_a_request_is_said_in_json(server: Server, job: JobRow) -> None:
-    unknown = uuid4()
-    refused = get(server, f"/jobs/{unknown}/events")
-    assert (refused.status_code, refused.json()) == (
-        404,
-        {"error": f"there is no job {unknown}; it may have been pruned"},
-    )
-    for path in (
-        "/jobs/seven/events",
-        f"/jobs/{job.id}/events?after=soon",
-        f"/jobs/{job.id}/events?after=-1",
-        f"/jobs/{job.id}/events?after=1.2",
-        f"/jobs/{job.id}/events?after={2**31}",
-        f"/jobs/{job.id}/events?after=1.{2**63}.1",
-        f"/jobs/{job.id}/events?after={'9' * 5000}",
-        "/events?after=1",
-        f"/events?after={2**64}.{uuid4()}.1",
-        f"/events?after=1.{uuid4()}.{2**31}",
-        "/events?after=1.seven.1",
-        f"/events?after=-1.{uuid4()}.1",
-    ):
-        refused = get(server, path)
-        assert refused.status_code == 400, path
-        assert "must be" in refused.json()["error"] or "is meant by its id" in refused.json()["error"]
-    refused = get(server, f"/jobs/{job.id}/events", **{"last-event-id": "soon"})
-    assert refused.status_code == 400
-    assert httpx.post(f"{server.url}/jobs/{job.id}/events").status_code == 405
-
-
-def test_who_asks_for_the_head_alone_gets_no_stream(server: Server, job: JobRow) -> None:
-    with httpx.Client() as client:
-        head = client.head(f"{server.url}/jobs/{job.id}/events")
-        assert (head.status_code, head.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
-        until(lambda: server.tasks() == 0, seconds=5)
-
-
-def test_a_database_that_is_away_is_not_described_to_strangers() -> None:
-    app = Treadle("postgresql://ada:secret@127.0.0.1:1/app")
-    with serving(events_app(app)) as server:
-        for path in (f"/jobs/{uuid4()}/events", "/events"):
-            refused = get(server, path)
-            assert (refused.status_code, refused.json()) == (503, {"error": "the queue cannot be reached"})
-
-
 def test_the_events_of_all_jobs(server: Server, queue: JobQueue, job: JobRow) -> None:
     queue.enqueue("songs", {})
     (song,) = queue.claim(["songs"])
@@ -294,106 +194,6 @@ def test_the_events_of_all_jobs_are_live(server: Server, queue: JobQueue, job: J
         queue.event(job, "then")
         queue.event(job, "now")
         assert next(coming).data["number"] == 2
-
-
-def take(server: Server, path: str, number: int, **headers: str) -> list[Message]:
-    with httpx.stream("GET", server.url + path, headers=headers, timeout=20) as response:
-        coming = messages(response)
-        return [next(coming) for _ in range(number)]
-
-
-def nobody_waits(app: Treadle, server: Server) -> None:
-    until(lambda: not app.watch.news.futures and not app.watch.ends.futures, lambda: app.watch.news.futures)
-    until(lambda: server.tasks() == 0, server.tasks)
-
-
-def test_clients_that_go_leave_nothing_behind(app: Treadle, server: Server, queue: JobQueue, job: JobRow) -> None:
-    for path in (f"/jobs/{job.id}/events", "/events"):
-        queue.event(job, "one")
-        take(server, path, 1)
-        with httpx.stream("GET", server.url + path, timeout=20) as response:
-            coming = messages(response)
-            next(coming)
-            until(lambda: app.watch.news.futures)
-            assert server.tasks() > 0
-        nobody_waits(app, server)
-
-
-def test_a_client_that_takes_nothing_is_let_go(
-    app: Treadle, server: Server, queue: JobQueue, job: JobRow, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stream, "SEND_SECONDS", 0.3)
-    with socket.socket() as client:
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        client.connect(("127.0.0.1", server.port))
-        client.sendall(f"GET /jobs/{job.id}/events HTTP/1.1\r\nhost: x\r\n\r\n".encode())
-        until(lambda: app.watch.news.futures)
-        for _ in range(120):
-            queue.event(job, "large", text="x" * 60_000)
-        nobody_waits(app, server)
-    assert told(read_until(server, job, 120))[-1] == ("large", 120)
-
-
-def test_the_frames_are_closed_when_the_client_goes_while_it_is_sent_to() -> None:
-    closed: list[bool] = []
-
-    async def made() -> AsyncGenerator[bytes, None]:
-        try:
-            yield b": one\n\n"
-        finally:
-            closed.append(True)
-
-    async def main() -> None:
-        blocked = asyncio.Event()
-
-        async def send(message: Sent) -> None:
-            if message.get("body") == b": one\n\n":
-                blocked.set()
-                await asyncio.Event().wait()
-
-        async def receive() -> Sent:
-            await blocked.wait()
-            return {"type": "http.disconnect"}
-
-        frames = made()  # kept here: nobody else would close it
-        await EventStream(frames)({"type": "http"}, receive, send)
-        assert closed == [True]
-
-    asyncio.run(main())
-
-
-def read_until(server: Server, job: JobRow, number: int) -> list[Message]:
-    found: list[Message] = []
-    with httpx.stream("GET", f"{server.url}/jobs/{job.id}/events", timeout=20) as response:
-        for each in messages(response):
-            found.append(each)
-            if each.id and each.data["number"] == number:
-                break
-    return found
-
-
-class Guard:
-    """What the application around it might do."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answer: ASGIApp = self.app
-        if scope["type"] == "http" and Request(scope).headers.get("authorization") != "Bearer me":
-            answer = PlainTextResponse("who are you?", 401)
-        await answer(scope, receive, send)
-
-
-def test_it_is_mounted_and_the_application_around_it_decides_who_reads(
-    app: Treadle, queue: JobQueue, job: JobRow
-) -> None:
-    queue.complete(job)
-    around = Starlette(routes=[Mount("/queue", events_app(app))], middleware=[Middleware(Guard)])
-    with serving(around) as server:
-        path = f"/queue/jobs/{job.id}/events"
-        assert get(server, path).status_code == 401
-        assert read(server, path, authorization="Bearer me")[-1].name == "end"
 
 
 def test_a_handlers_own_progress_and_end_have_a_number(server: Server, queue: JobQueue, job: JobRow) -> None:
