@@ -1,7 +1,6 @@
 """Events, from job.event() to whoever listens: durable, numbered, live, none twice and none left out."""
 
 import asyncio
-import itertools
 import threading
 from typing import Any
 
@@ -91,9 +90,26 @@ def test_who_goes_on_from_an_event_misses_nothing_and_sees_nothing_twice(
     queue.event(second, "two")
     queue.complete(second)
     whole = list(app.handle(job_id).events())
-    assert len(whole) == 9
+    names = ["enqueued", "started", "one", "retried", "while it waits", "claimed", "started", "two", "completed"]
+    assert [event.name for event in whole] == names
     after = None if cut == 0 else whole[cut - 1].cursor
     assert list(app.handle(job_id).events(after=after)) == whole[cut:]
+
+
+def test_a_last_attempt_has_failed_and_is_not_retried(app: Treadle, queue: JobQueue) -> None:
+    job_id = queue.enqueue("a", max_attempts=1)
+    (job,) = queue.claim(["a"])
+    queue.fail(job, "no")
+    assert [event.name for event in app.handle(job_id).events()] == ["enqueued", "failed"]
+
+
+def test_who_tells_something_has_begun(app: Treadle, queue: JobQueue) -> None:
+    job_id = queue.enqueue("a")
+    (job,) = queue.claim(["a"])
+    claim = Claim(job.id, job.lease, "a", "{}", 1, 3, 0, "default", 100, None, None, job.created_at)
+    app.database.run(telling.record_events("treadle", queue.worker_id, [(claim, [Told(1, 0.0, "one", "{}")])], 0.0))
+    assert queue.get(job_id).status == "running"
+    assert queue.get(job_id).started_at is not None
 
 
 def test_who_goes_on_from_a_number_sees_what_came_after_it(app: Treadle, queue: JobQueue) -> None:
@@ -148,6 +164,7 @@ def test_nothing_is_sent_while_nobody_listens(app: Treadle, connection: Connecti
         job.event("said")
 
     async def body(_: Worker) -> None:
+        connection.execute("select await_ends('1 minute')")  # that is another matter
         await (await talk.aenqueue()).aresult(10)
 
     run(app, body)
@@ -349,64 +366,3 @@ def test_a_handler_that_tells_without_end_does_not_hold_up_others(app: Treadle) 
         await talking.aresult(30)
 
     run(app, body)
-
-
-# All jobs' events
-
-
-def first(app: Treadle, number: int, **asked: Any) -> list[RecordedEvent]:
-    """So many of all events. Live: whatever runs on the server, also for another test, may hold them up."""
-    return list(itertools.islice(app.events(**asked), number))
-
-
-def test_all_events_can_be_followed(app: Treadle, queue: JobQueue) -> None:
-    for job_type in ("a", "b", "a", "c"):
-        queue.event(queue.enqueue(job_type), f"of {job_type}")
-    events = first(app, 4)
-    assert [event.name for event in events] == ["of a", "of b", "of a", "of c"]
-    assert [event.name for event in first(app, 2, types=["b", "c"])] == ["of b", "of c"]
-    assert [event.name for event in first(app, 3, names=["of a", "of c"])] == ["of a", "of a", "of c"]
-    assert first(app, 3, after=events[0].cursor) == events[1:]
-    assert list(app.events(after=events[-1].cursor, follow=False)) == []
-
-
-@pytest.mark.parametrize("after", ["x", "1.2.3", 7])
-def test_a_cursor_that_is_none_is_refused(app: Treadle, after: Any) -> None:
-    with pytest.raises(InvalidArgument, match="cursor"):
-        app.events(after=after)
-
-
-def test_one_text_is_not_a_list_of_types(app: Treadle) -> None:
-    with pytest.raises(InvalidArgument, match="list of texts"):
-        app.events(types="a")
-
-
-def test_a_late_commit_is_not_skipped(app: Treadle, queue: JobQueue, connect: Connect) -> None:
-    """The first event is committed after the second was read: the reader waits for it rather than going on without."""
-    early, late = queue.enqueue("a"), queue.enqueue("a")
-    slow = connect(autocommit=False)
-    slow.execute("select record_event(%s, 'first')", [early])
-    queue.event(late, "second")
-    assert list(app.events(follow=False)) == []
-    slow.commit()
-    assert [event.name for event in first(app, 2)] == ["first", "second"]
-
-
-def test_rows_that_are_not_wanted_are_passed_only_once(app: Treadle, queue: JobQueue) -> None:
-    """A page full of others does not stop the reader."""
-    job_id = queue.enqueue("a")
-    (job,) = queue.claim(["a"])
-    claim = Claim(job.id, job.lease, "a", "{}", 1, 3, 0, "default", 100, None, None, job.created_at)
-    lines = [Told(n, 0.0, "noise", "{}") for n in range(1, 2501)]
-    app.database.run(telling.record_events("treadle", queue.worker_id, [(claim, lines)], 0.0))
-    queue.event(job_id, "signal")
-    assert [event.name for event in first(app, 1, names=["signal"])] == ["signal"]
-
-
-def test_events_go_with_their_job(queue: JobQueue, connection: Connection[Any]) -> None:
-    for _ in range(2):
-        queue.event(queue.enqueue("a"), "one")
-    jobs = queue.claim(["a"])
-    queue.complete(jobs[0])
-    assert queue.prune("completed", 0) == 1
-    assert one(connection, "select array_agg(job_id) from events") == [jobs[1].id]

@@ -12,8 +12,11 @@ from psycopg import Connection
 
 from tests import handlers
 from tests.workers import one, run
-from treadle import Job, JobFailed, LogLine, Treadle
+from treadle import Job, JobFailed, JobQueue, LogLine, Treadle
 from treadle.app import outbox
+from treadle.db import telling
+from treadle.words.claim import Claim
+from treadle.words.record import Logged
 from treadle.worker import Worker, recorder
 
 log = logging.getLogger("tests.shop")
@@ -235,6 +238,16 @@ def test_lines_of_a_job_that_was_taken_away_are_refused(app: Treadle, connection
         assert one(connection, "select count(*) from logs") == 0
 
     run(app, body)
+
+
+def test_a_line_whose_answer_was_lost_is_not_written_twice(app: Treadle, queue: JobQueue) -> None:
+    job_id = queue.enqueue("a")
+    (job,) = queue.claim(["a"])
+    claim = Claim(job.id, job.lease, "a", "{}", 1, 3, 0, "default", 100, None, None, job.created_at)
+    lines = [Logged(n, 0.0, 20, "shop", str(n)) for n in (1, 2, 3)]
+    for some in (lines[:2], lines[1:], lines):
+        assert app.database.run(telling.keep_logs("treadle", queue.worker_id, [(claim, some)], 0.0, 9, 9))
+    assert [line.message for line in app.handle(job_id).logs()] == ["1", "2", "3"]
 
 
 def test_the_worker_s_own_lines_are_not_the_job_s(app: Treadle) -> None:
