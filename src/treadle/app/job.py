@@ -282,6 +282,16 @@ class Job:
         return self._interrupt
 
     @property
+    def remembers(self) -> bool:
+        """Whether it has steps, transactions or checkpoints: most jobs have none."""
+        return self._memory is not None
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing is left to pass on of what it said, told, logged and printed."""
+        return self._told and self._outbox is None
+
+    @property
     def completed(self) -> bool:
         """Whether its end is committed already."""
         return self._memory is not None and self._memory.completed

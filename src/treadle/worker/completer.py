@@ -26,7 +26,7 @@ log = logging.getLogger("treadle")
 Ended: TypeAlias = tuple[Claim, Outcome, float]
 
 BATCH = 1000
-_NOT_WRITTEN = (Ending.DROPPED, Ending.WRITTEN)
+_NOT_SETTLED = (Ending.COMPLETED, Ending.DROPPED, Ending.WRITTEN)
 
 
 class Completer:
@@ -95,7 +95,8 @@ class Completer:
 
     async def _write(self, batch: list[Ended]) -> None:
         done = [each for each in batch if each[1].ending is Ending.COMPLETED]
-        ended = [each for each in batch if each[1].ending not in (Ending.COMPLETED, *_NOT_WRITTEN)]
+        # The usual case by itself: this is done for every job.
+        ended = [] if len(done) == len(batch) else [each for each in batch if each[1].ending not in _NOT_SETTLED]
         if done:
             await self._persist(done, self._complete)
         if ended:
@@ -117,8 +118,9 @@ class Completer:
         while True:
             try:
                 # What the jobs told comes before their end.
-                locked = await self._recorder.flush({claim.id for claim, _, _ in batch})
-                if locked:
+                if self._recorder.has_something and (
+                    locked := await self._recorder.flush({claim.id for claim, _, _ in batch})
+                ):
                     self._postpone([each for each in batch if each[0].id in locked])
                     batch = [each for each in batch if each[0].id not in locked]
                     if not batch:
@@ -143,10 +145,10 @@ class Completer:
     async def _complete(self, batch: list[Ended], again: bool) -> None:
         now = time.monotonic()
         aged = [(claim, outcome, now - started) for claim, outcome, started in batch]
-        # First what the results refer to: should this be cut short, the jobs need it a little too early, not too late.
-        if uses := [(claim.id, each) for claim, outcome, _ in batch for each in outcome.stored]:
-            await self._line.run(stored.use(self._schema, uses))
         results = any(outcome.result is not None for _, outcome, _ in batch)
+        # First what the results refer to: should this be cut short, the jobs need it a little too early, not too late.
+        if results and (uses := [(claim.id, each) for claim, outcome, _ in batch for each in outcome.stored]):
+            await self._line.run(stored.use(self._schema, uses))
         accepted = await self._line.run(work.complete(self._schema, self._worker_id, aged, results))
         if len(accepted) < len(batch):
             lost = [claim for claim, _, _ in batch if claim.id not in accepted]

@@ -31,9 +31,10 @@ class ChildEnded(Exception):
 
 def returned(function: JobFunction[..., Any, ..., Any], job: Job, result: Any) -> Outcome:
     """The handler returned."""
-    if job.completed:
-        return _WRITTEN
-    job.check_steps()
+    if job.remembers:
+        if job.completed:
+            return _WRITTEN
+        job.check_steps()
     if result is None:
         return _DONE
     try:

@@ -90,11 +90,16 @@ class Recorder:
                 if locked:
                     self._loop.call_later(LOCKED_SECONDS, self._bell.set)
 
+    @property
+    def has_something(self) -> bool:
+        """Whether something is waiting, or being written."""
+        return bool(self._jobs or self._last_words or self._turn.locked())
+
     async def flush(self, only: set[UUID] | None = None) -> set[UUID]:
         """Until everything that was told before this call is written: of all jobs, or of some. Returns those whose rows
         somebody holds: it has to be tried again."""
         locked: set[UUID] = set()
-        if not self._jobs and not self._last_words and not self._turn.locked():
+        if not self.has_something:
             return locked
         async with self._turn:
             await self._send_last_words()

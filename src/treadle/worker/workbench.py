@@ -156,17 +156,21 @@ class Workbench:
         del self._running[running.claim.id]
         self._board.leave(running.slot)
         if not running.ended:
-            try:
-                running.job.end_line()
-                news = running.job.news()
-                if news is not None:
-                    self._recorder.last_word(_report(running, news, time.monotonic()))
-            except Exception:  # must not cost the job's end
-                log.exception("how far job %s was could not be said", running.claim.id)
+            if not running.job.is_silent:
+                self._say_last(running)
             self._completer.add(running.claim, outcome, running.started)
         ended()
         if all(each.ended for each in self._running.values()):
             self._changed.set()
+
+    def _say_last(self, running: Running) -> None:
+        try:
+            running.job.end_line()
+            news = running.job.news()
+            if news is not None:
+                self._recorder.last_word(_report(running, news, time.monotonic()))
+        except Exception:  # must not cost the job's end
+            log.exception("how far job %s was could not be said", running.claim.id)
 
     async def _lose(self, doubtful: list[Running], line: Line) -> None:
         """Stop those of them that are not ours any more. One that has completed itself may go on."""
