@@ -1,7 +1,9 @@
 """The application of the kills (tests/kills.py): jobs whose effects in the database have to happen exactly once."""
 
+import os
 import random
 import time
+from pathlib import Path
 from typing import Any
 
 from psycopg import Connection
@@ -41,18 +43,21 @@ def debit(job: Job, account: int, amount: int) -> None:
 
 
 @app.job(process=True, backoff=Backoff(first="10ms", limit="10ms"))
-def import_rows(job: Job, rows: int, seconds: float) -> int:
-    """Writes down each row that it worked on, also those whose work is lost."""
+def import_rows(job: Job, rows: int, seconds: float, tally: Path) -> int:
+    """Writes a byte for each row that it worked on, also for those whose work is lost."""
     done = job.checkpoint or 0
     worked = []
+    count = os.open(tally, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     for n in job.track(range(done, rows), rows, stage="importing", done=done):
         end = time.perf_counter() + seconds
         while time.perf_counter() < end:
             pass
+        os.write(count, b".")
         worked.append(n)
         if len(worked) == 200:
             with app.database.transaction() as connection:
                 connection.execute("insert into public.rows select unnest(%s::int[])", [worked])
             worked.clear()
             job.save(n + 1)
+    os.close(count)
     return rows
