@@ -175,9 +175,11 @@ COMMENT ON FUNCTION treadle.take_jobs(p_worker_id character varying, p_now times
 
 COMMENT ON FUNCTION treadle.tick(p_interval interval) IS 'Upkeep of the lanes, for whoever claims to call about twice a second; returns how many lanes it changed, 0 if another tick was just made.';
 
+COMMENT ON FUNCTION treadle.tick_is_fresh() IS 'Part of claiming: whether the floors of the lanes can be trusted.';
+
 COMMENT ON FUNCTION treadle.use_stored(p_job_ids uuid[], p_stored_ids uuid[]) IS 'Each of these jobs needs the stored thing beside it, until it is deleted; returns those that are not there any more.';
 
-COMMENT ON FUNCTION treadle.wanted_lanes(p_job_types character varying[], p_queues character varying[], p_sure boolean) IS 'Part of claiming: the lanes of these types, with the time from which on a look for jobs has to begin.';
+COMMENT ON FUNCTION treadle.wanted_lanes(p_job_types character varying[], p_queues character varying[], p_fresh boolean) IS 'Part of claiming: the lanes of these types, with the time from which on a look for jobs has to begin.';
 
 CREATE SEQUENCE treadle.awaited
     START WITH 0

@@ -5,9 +5,11 @@ from typing import Any
 from psycopg import Connection
 
 
-def claim_buffers(connection: Connection[Any], rows: int) -> int:
+def claim_buffers(connection: Connection[Any], rows: int, tick: bool = False) -> int:
     """Buffers that a claim of 10 jobs of the type "mine" touches, if it gets that many rows. Nothing is claimed."""
     for _ in range(2):  # the first use of a function in a session reads the catalog
+        if tick:
+            connection.execute("select tick('0')")
         with connection.transaction(force_rollback=True):
             row = connection.execute(
                 "explain (analyze, buffers, format json) select * from claim_job_batch('w', '{mine}', 10)"

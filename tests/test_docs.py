@@ -92,6 +92,7 @@ def test_every_function_for_users_is_in_the_sql_page() -> None:
         "drop_uses",
         "ring",
         "wanted_lanes",
+        "tick_is_fresh",
         "lock_held",
     }
     for path in (ROOT / "src" / "treadle" / "sql" / "functions").glob("*.sql"):

@@ -13,6 +13,7 @@ from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool
 
 from tests.conftest import Connect
+from tests.workers import until
 from treadle import (
     DatabaseUnreachable,
     InvalidArgument,
@@ -155,11 +156,14 @@ def test_a_server_whose_default_is_repeatable_read(empty_url: str) -> None:
             return done
 
         with ThreadPoolExecutor(4) as pool:
-            done = sum(pool.map(work, range(4)))
-        while rest := queue.claim(["a"], 100):
-            done += len(rest)
-            queue.complete_many(rest)
-        assert done == 2000
+            assert sum(pool.map(work, range(4))) > 1000
+
+        # What the last ends let go may lie below a floor for a moment (see tick.sql): one empty claim is not the end.
+        def all_done() -> bool:
+            queue.complete_many(queue.claim(["a"], 100))
+            return queue.counts()[Status.COMPLETED] == 2000
+
+        until(all_done)
 
 
 def test_a_pool_that_nobody_closed_is_closed_at_exit(url: str) -> None:

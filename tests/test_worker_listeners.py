@@ -2,12 +2,14 @@
 event once, in order per job."""
 
 import asyncio
+import itertools
 import random
 import subprocess
 import sys
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -39,6 +41,9 @@ class Listener:
         self._process.kill()
         self._process.wait()
         self.kills += 1
+
+    def has_seen(self, number: int) -> bool:
+        return len(self.seen()) >= number
 
     def seen(self) -> list[tuple[UUID, int]]:
         lines = self.file.read_text().splitlines() if self.file.exists() else []
@@ -107,9 +112,10 @@ def test_every_listener_sees_every_event_once(
     listeners = [Listener(url, tmp_path / f"listener-{n}") for n in range(2)]
 
     async def kill_them(over: asyncio.Event) -> None:
-        while not over.is_set():
-            await asyncio.sleep(chance.uniform(0.5, 1.5))
-            listener = chance.choice(listeners)
+        for listener in itertools.cycle(listeners):
+            if over.is_set() and all(each.kills for each in listeners):
+                return
+            await asyncio.sleep(chance.uniform(0.3, 1.0))
             await asyncio.to_thread(listener.kill)
             listener.start()
 
@@ -131,8 +137,7 @@ def test_every_listener_sees_every_event_once(
     total = JOBS * EVENTS + LATE
     assert one(connection, "select count(*) from events") == total
     for listener in listeners:
-        file = listener.file
-        until(lambda file=file: len(file.read_text().splitlines()) >= total, seconds=60)  # type: ignore[misc]
+        until(partial(listener.has_seen, total), seconds=60)
         seen, kills = listener.seen(), listener.kills
         listener.kill()
         assert kills > 0

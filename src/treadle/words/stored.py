@@ -24,7 +24,7 @@ class Stored:
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> core_schema.CoreSchema:
-        return _SCHEMA
+        return _schema()
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: core_schema.CoreSchema, handler: Any) -> dict[str, Any]:
@@ -74,8 +74,12 @@ def _read(value: object) -> Stored:
     raise PydanticCustomError("stored", "Input should be what app.store(…) returns: store the bytes or the file first")
 
 
-_SCHEMA = core_schema.no_info_plain_validator_function(
-    _read, serialization=core_schema.plain_serializer_function_ser_schema(_write)
-)
+def _schema() -> core_schema.CoreSchema:
+    # A new one each time: pydantic writes into it.
+    return core_schema.no_info_plain_validator_function(
+        _read, serialization=core_schema.plain_serializer_function_ser_schema(_write)
+    )
+
+
 # Where nothing says what a value is (no annotation, Any), pydantic asks the value itself.
-Stored.__pydantic_serializer__ = SchemaSerializer(_SCHEMA)  # type: ignore[attr-defined]
+Stored.__pydantic_serializer__ = SchemaSerializer(_schema())  # type: ignore[attr-defined]

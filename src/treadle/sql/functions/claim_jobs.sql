@@ -28,6 +28,7 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();
+    v_fresh constant boolean := treadle.tick_is_fresh();
     v_level record;
     v_wanted int := p_batch_size;
     v_room int;
@@ -53,7 +54,7 @@ begin
             array_agg(lane.job_type) as job_types,
             array_agg(lane.start) as starts,
             count(*) as lanes
-        from treadle.wanted_lanes(p_job_types, p_queues) as lane
+        from treadle.wanted_lanes(p_job_types, p_queues, v_fresh) as lane
         group by lane.priority
         order by lane.priority desc
     loop

@@ -16,6 +16,7 @@ set jit = off
 set plan_cache_mode = force_generic_plan
 as $$
 declare
+    v_fresh boolean;
     v_next timestamptz;
 begin
     -- Only if it was rung since: an idle worker writes nothing.
@@ -24,9 +25,11 @@ begin
     end if;
 
     -- Who has to be sure that nothing is left looks below the floors, too: a late commit may lie there for a moment.
+    v_fresh := not p_sure and treadle.tick_is_fresh();
+
     select min(head.run_at)
     into v_next
-    from treadle.wanted_lanes(p_job_types, p_queues, p_sure) as lane
+    from treadle.wanted_lanes(p_job_types, p_queues, v_fresh) as lane
     cross join lateral (
         select job.run_at
         from treadle.jobs as job
