@@ -83,7 +83,11 @@ def test_on_a_connection_of_asyncpg(app: Treadle, resize: Resize, url: str, conn
 
     async def main() -> tuple[Any, bytes]:
         mine = await asyncpg.connect(
-            host=parts["host"], user=parts["user"], database=parts["dbname"], port=parts.get("port", 5432)
+            host=parts["host"],
+            user=parts["user"],
+            password=parts.get("password"),
+            database=parts["dbname"],
+            port=parts.get("port", 5432),
         )
         try:
             lent = resize.using(connection=mine)

@@ -77,7 +77,8 @@ class Place(NamedTuple):
         if len(parts) == 3 and _is_number(parts[0]) and _is_number(parts[2]):
             with suppress(ValueError):
                 place = cls(int(parts[0]), UUID(parts[1]), int(parts[2]))
-                if place.number <= _MAX_INT:
+                # PostgreSQL up to 15 takes a transaction number of any length for the highest, and would wait for it.
+                if place.number <= _MAX_INT and place.transaction < 2**64:
                     return place
         raise InvalidArgument(f"after must be the cursor of an event, got {shown(after)}")
 
