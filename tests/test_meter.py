@@ -58,6 +58,14 @@ def test_stages_may_be_nested(meter: Meter) -> None:
     assert meter.say().percent == 50
 
 
+def test_stages_that_weigh_more_than_the_whole_end_with_it(meter: Meter) -> None:
+    for name in ("a", "b", "c"):
+        with meter.stage(name, 0.7):
+            meter.set(100, None, back=False)
+            assert meter.say().percent <= 100
+    assert meter.say().percent == 100
+
+
 def test_a_stage_that_fails_stays_where_it_was(meter: Meter) -> None:
     with contextlib.suppress(ZeroDivisionError), meter.stage("a", None):
         meter.set(30, None, back=False)

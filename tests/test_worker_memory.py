@@ -334,6 +334,24 @@ def test_whoever_lost_the_job_cannot_finish_a_step(app: Treadle, connection: Con
     assert one(connection, "select count(*) from steps") == 0
 
 
+def test_a_completed_job_that_is_retried_by_hand_does_its_steps_again(app: Treadle, queue: JobQueue) -> None:
+    calls: list[int] = []
+
+    @app.job
+    def work(job: Job) -> None:
+        job.step("a", calls.append, job.fence)
+
+    async def body(_: Worker) -> None:
+        handle = await work.aenqueue()
+        await handle.aresult(10)
+        queue.retry(handle.id)
+        await auntil(lambda: len(calls) == 2)
+        await handle.aresult(10)
+
+    run(app, body)
+    assert calls == [1, 2]
+
+
 def test_steps_go_with_their_job(app: Treadle, connection: Connection[Any]) -> None:
     @app.job
     def work(job: Job) -> None:

@@ -65,6 +65,8 @@ def test_a_retry_starts_anew(app: Treadle) -> None:
     async def work(job: Job) -> None:
         if job.attempt == 1:
             job.progress(70, stage="first")
+            for _ in job.track("ab"):
+                pass
             raise ValueError("no")
         await go.wait()
 
