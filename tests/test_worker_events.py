@@ -16,7 +16,7 @@ from treadle.app import watch
 from treadle.db import telling
 from treadle.words.claim import Claim
 from treadle.words.record import Told
-from treadle.worker import Worker
+from treadle.worker import Worker, recorder
 
 
 def told(events: list[RecordedEvent]) -> list[tuple[str, int | None]]:
@@ -324,16 +324,21 @@ def test_a_handler_that_tells_more_than_can_be_written_has_to_stop_or_wait(app: 
     run(app, body)
 
 
-def test_what_cannot_be_written_does_not_keep_the_job_from_its_end(app: Treadle, connection: Connection[Any]) -> None:
+def test_what_cannot_be_written_does_not_keep_the_job_from_its_end(
+    app: Treadle, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder, "GATHER_SECONDS", 0.2)
     connection.execute("alter table events add constraint none check (name <> 'bad')")
 
     @app.job
     async def good(job: Job) -> None:
         job.event("good")
+        await asyncio.sleep(0.5)  # so that all of them are sent together
 
     @app.job
     async def bad(job: Job) -> None:
         job.event("bad")
+        await asyncio.sleep(0.5)
 
     async def body(_: Worker) -> None:
         handles = [await good.aenqueue(), await bad.aenqueue(), await good.aenqueue()]
