@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import pytest
 from psycopg import Connection
 
 from tests.conftest import Connect
@@ -50,6 +51,14 @@ class Listener:
         return [(UUID(line.split()[1]), int(line.split()[2])) for line in lines]
 
 
+@pytest.fixture
+def listeners(url: str, tmp_path: Path) -> Iterator[list[Listener]]:
+    listeners = [Listener(url, tmp_path / f"listener-{n}") for n in range(2)]
+    yield listeners
+    for listener in listeners:
+        listener.kill()
+
+
 def late_commits(connect: Connect, jobs: list[UUID], stop: threading.Event, chance: random.Random) -> None:
     """Events whose transactions stay open for a while, and are overtaken by thousands of others."""
     held: list[Connection[Any]] = []
@@ -75,7 +84,7 @@ def in_order(seen: list[tuple[UUID, int]]) -> Iterator[str]:
 
 
 def test_every_listener_sees_every_event_once(
-    app: Treadle, queue: JobQueue, url: str, tmp_path: Path, connect: Connect, connection: Connection[Any]
+    app: Treadle, queue: JobQueue, listeners: list[Listener], connect: Connect, connection: Connection[Any]
 ) -> None:
     chance = random.Random(7)
 
@@ -109,7 +118,6 @@ def test_every_listener_sees_every_event_once(
             cuts += 1
 
     overtaken = [queue.enqueue("elsewhere") for _ in range(LATE)]
-    listeners = [Listener(url, tmp_path / f"listener-{n}") for n in range(2)]
 
     async def kill_them(over: asyncio.Event) -> None:
         for listener in itertools.cycle(listeners):
@@ -138,9 +146,8 @@ def test_every_listener_sees_every_event_once(
     assert one(connection, "select count(*) from events") == total
     for listener in listeners:
         until(partial(listener.has_seen, total), seconds=60)
-        seen, kills = listener.seen(), listener.kills
-        listener.kill()
-        assert kills > 0
+        seen = listener.seen()
+        assert listener.kills > 0
         assert len(seen) == len(set(seen)) == total
         assert list(in_order(seen)) == []
     assert cuts > 10
