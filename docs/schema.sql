@@ -87,11 +87,9 @@ COMMENT ON FUNCTION treadle.complete_jobs(p_ids uuid[], p_leases bigint[], p_wor
 
 COMMENT ON FUNCTION treadle.confirm_hold() IS 'Trigger: at commit, lets a job go that nobody will let go any more.';
 
-COMMENT ON FUNCTION treadle.drop_belongings() IS 'Trigger: removes the errors, events, log lines and steps of deleted jobs.';
+COMMENT ON FUNCTION treadle.drop_belongings() IS 'Trigger: removes the errors, events, log lines, steps and uses of deleted jobs.';
 
 COMMENT ON FUNCTION treadle.drop_hold() IS 'Trigger: a job that is revived is not held behind its key.';
-
-COMMENT ON FUNCTION treadle.drop_uses() IS 'Trigger: deleted jobs do not use what is stored any more.';
 
 COMMENT ON FUNCTION treadle.enqueue(p_job_type character varying, p_data jsonb, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_key character varying, p_max_attempts integer) IS 'Enqueues one job and returns its id: select "treadle".enqueue(''welcome'', ''{"user_id": 7}'').';
 
@@ -460,8 +458,6 @@ CREATE CONSTRAINT TRIGGER confirm_hold AFTER INSERT ON treadle.jobs DEFERRABLE I
 CREATE TRIGGER drop_belongings AFTER DELETE ON treadle.jobs REFERENCING OLD TABLE AS old_jobs FOR EACH STATEMENT EXECUTE FUNCTION treadle.drop_belongings();
 
 CREATE TRIGGER drop_hold BEFORE UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((old.status)::text = ANY ((ARRAY['completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[])) AND ((new.status)::text = ANY ((ARRAY['pending'::character varying, 'claimed'::character varying, 'running'::character varying])::text[])) AND (((new.holds)::integer & 1) = 1))) EXECUTE FUNCTION treadle.drop_hold();
-
-CREATE TRIGGER drop_uses AFTER DELETE ON treadle.jobs REFERENCING OLD TABLE AS old_jobs FOR EACH STATEMENT EXECUTE FUNCTION treadle.drop_uses();
 
 CREATE TRIGGER enter_lane BEFORE UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((new.status)::text = 'pending'::text) AND (new.holds = 0) AND (new.attempts < new.max_attempts) AND (((((old.status)::text = 'pending'::text) AND (old.holds = 0) AND (old.attempts < old.max_attempts)) IS NOT TRUE) OR (old.run_at > new.run_at) OR (((old.queue)::text <> (new.queue)::text) OR ((old.job_type)::text <> (new.job_type)::text) OR (old.priority <> new.priority))))) EXECUTE FUNCTION treadle.enter_lane();
 

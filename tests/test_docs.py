@@ -89,7 +89,6 @@ def test_every_function_for_users_is_in_the_sql_page() -> None:
         "take_jobs",
         "announce",
         "drop_belongings",
-        "drop_uses",
         "ring",
         "wanted_lanes",
         "tick_is_fresh",

@@ -14,6 +14,7 @@ from tests import handlers
 from tests.workers import one, run
 from treadle import Job, JobFailed, JobQueue, LogLine, Treadle
 from treadle.app import outbox
+from treadle.app.job import LINE_LIMIT
 from treadle.db import telling
 from treadle.words.claim import Claim
 from treadle.words.record import Logged
@@ -306,3 +307,36 @@ def test_lines_are_written_in_batches(app: Treadle, monkeypatch: pytest.MonkeyPa
         return len([text for text in sent if b"keep_logs" in text])
 
     assert run(app, body) <= 10
+
+
+def test_a_strange_level_or_logger_does_not_cost_the_other_lines(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # pytest's own cannot pass such a line on
+
+    @app.job
+    async def logs() -> None:
+        logging.getLogger("mine").warning("one")
+        logging.getLogger("mine").log(100_000, "two")
+        logging.getLogger("mi\x00ne\ud800").warning("three")
+        logging.getLogger("mine").log(10**12, "four")
+
+    async def body(_: Worker) -> None:
+        handle = await logs.aenqueue()
+        await handle.aresult(20)
+        assert [line.message for line in await handle.alogs()] == ["one", "two", "three", "four"]
+
+    run(app, body)
+
+
+def test_what_is_printed_without_line_ends_is_bounded(app: Treadle) -> None:
+    """Kept in pieces: neither memory nor work grows with the length of the line."""
+    held: list[int] = []
+
+    @app.job(prints=True)
+    def dots(job: Job) -> None:
+        for _ in range(10_000):
+            print("." * 10, end="")
+            held.append(job.outbox.unfinished(""))
+
+    lines = logs_of(app, dots)
+    assert max(held) <= LINE_LIMIT
+    assert sum(len(line.message) for line in lines) == 100_000

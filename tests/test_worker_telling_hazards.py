@@ -103,6 +103,36 @@ def test_a_row_that_somebody_holds_does_not_hold_up_the_ends_of_others(app: Trea
     run(app, body)
 
 
+def test_a_worker_that_stops_waits_for_an_end_that_was_put_off(app: Treadle, connect: Connect) -> None:
+    """Somebody holds the row of a job that told something; it is let go while the worker stops."""
+    go = asyncio.Event()
+
+    @app.job
+    async def teller(job: Job) -> None:
+        job.event("began")
+        await go.wait()
+        job.event("told")
+
+    async def scene() -> None:
+        worker = app.worker()
+        await worker.start()
+        handle = await teller.aenqueue()
+        await auntil(lambda: app.queue.get(handle.id).events_count == 1)
+        holder = connect(autocommit=False)
+        holder.execute("select from jobs for no key update")
+        go.set()
+        await auntil(lambda: worker._completer._postponed)
+        stopping = asyncio.create_task(worker.stop())
+        await auntil(lambda: not worker.may_start())
+        holder.rollback()
+        await stopping
+        row = await handle.ajob()
+        assert (row.status, row.events_count) == ("completed", 2)
+        await app.aclose()
+
+    asyncio.run(scene())
+
+
 # Steps that are tried again by the handler
 
 
@@ -295,43 +325,6 @@ def test_a_position_beyond_all_numbers_is_refused(app: Treadle, queue: JobQueue,
     job_id = queue.enqueue("x", {})
     with pytest.raises(InvalidArgument):
         list(app.handle(job_id).events(after=after, follow=False))
-
-
-# Logs
-
-
-def test_a_strange_level_or_logger_does_not_cost_the_other_lines(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # pytest's own cannot pass such a line on
-
-    @app.job
-    async def logs() -> None:
-        logging.getLogger("mine").warning("one")
-        logging.getLogger("mine").log(100_000, "two")
-        logging.getLogger("mi\x00ne\ud800").warning("three")
-        logging.getLogger("mine").log(10**12, "four")
-
-    async def body(_: Worker) -> None:
-        handle = await logs.aenqueue()
-        await handle.aresult(20)
-        assert [line.message for line in await handle.alogs()] == ["one", "two", "three", "four"]
-
-    run(app, body)
-
-
-def test_what_is_printed_without_line_ends_is_bounded(app: Treadle) -> None:
-    @app.job(prints=True)
-    def dots() -> float:
-        began = time.monotonic()
-        for _ in range(100_000):
-            print("." * 10, end="")
-        return time.monotonic() - began
-
-    async def body(_: Worker) -> None:
-        handle = await dots.aenqueue()
-        assert await handle.aresult(120) < 3
-        assert len(await handle.alogs()) > 100
-
-    run(app, body)
 
 
 # The rest

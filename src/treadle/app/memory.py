@@ -73,8 +73,7 @@ class Memory:
 
     def step(self, name: str, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
         self._load()
-        call = _Call(name, function, args, kwargs)
-        position, found, remembered = self._next(call)
+        call, position, found, remembered = self._next(name, function, args, kwargs)
         if found:
             return remembered
         with self._trying(call, position):
@@ -84,8 +83,7 @@ class Memory:
 
     async def astep(self, name: str, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
         await self._aload()
-        call = _Call(name, function, args, kwargs)
-        position, found, remembered = self._next(call)
+        call, position, found, remembered = self._next(name, function, args, kwargs)
         if found:
             return remembered
         with self._trying(call, position):
@@ -99,8 +97,7 @@ class Memory:
 
     def transact(self, name: str, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
         self._load()
-        call = _Call(name, function, args, kwargs)
-        position, found, remembered = self._next(call)
+        call, position, found, remembered = self._next(name, function, args, kwargs)
         if found:
             return remembered
         with self._trying(call, position), self._app.database.transaction() as connection:
@@ -110,8 +107,7 @@ class Memory:
 
     async def atransact(self, name: str, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
         await self._aload()
-        call = _Call(name, function, args, kwargs)
-        position, found, remembered = self._next(call)
+        call, position, found, remembered = self._next(name, function, args, kwargs)
         if found:
             return remembered
         with self._trying(call, position):
@@ -230,9 +226,11 @@ class Memory:
             self._doubtful = True
             raise
 
-    def _next(self, call: "_Call") -> tuple[int, bool, Any]:
-        """The position of this step, whether it is done, and what came of it then."""
-        name = text_within(call.name, 200, "step")
+    def _next(
+        self, name: str, function: Callable[..., Any], args: Args, kwargs: Kwargs
+    ) -> tuple["_Call", int, bool, Any]:
+        """This step, its position, whether it is done, and what came of it then."""
+        call = _Call(text_within(name, 200, "step"), function, args, kwargs)
         again = next((each for each in self._failed if each[0].is_same(call)), None)
         if again is not None:
             self._failed.remove(again)
@@ -242,13 +240,13 @@ class Memory:
             position = self._called
         known = (self._done or {}).get(position)
         if known is None:
-            return position, False, None
+            return call, position, False, None
         before_name, text = known
         if before_name != name:
             raise StepsChanged(
                 f"step {position} was {before_name!r} in an earlier attempt and is {name!r} now; {_ADVICE}"
             )
-        return position, True, _decoded(call.function, text, name)
+        return call, position, True, _decoded(function, text, name)
 
 
 class _Call(NamedTuple):

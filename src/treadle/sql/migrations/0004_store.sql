@@ -45,5 +45,5 @@ create table treadle.stored_uses (
 
 comment on table treadle.stored_uses is 'Which job needs what is stored. A use goes with its job; without one the stored thing is swept.';
 
--- Serves drop_uses: the uses of a job.
+-- Serves drop_belongings: the uses of a job.
 create index idx_stored_uses_job on treadle.stored_uses (job_id);
