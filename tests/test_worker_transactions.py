@@ -4,13 +4,14 @@ import asyncio
 import contextlib
 import logging
 from typing import Any
+from uuid import UUID
 
 import pytest
 from psycopg import AsyncConnection, Connection
 
 from tests import handlers
 from tests.workers import auntil, count, one, run
-from treadle import InvalidArgument, Job, JobFailed, JobQueue, Treadle
+from treadle import InvalidArgument, Job, JobFailed, JobQueue, Treadle, events
 from treadle.worker import Worker
 
 
@@ -50,9 +51,14 @@ def test_writes_children_and_the_end_are_committed_together(app: Treadle, connec
             seen.append((len(written(connection)), count(connection), one(connection, "select status from jobs")))
         return "not this"
 
-    async def body(_: Worker) -> None:
+    completed: list[UUID] = []
+    app.on(events.JobCompleted)(lambda event: completed.append(event.job_id))
+
+    async def body(worker: Worker) -> None:
         handle = await parent.aenqueue()
         assert await handle.aresult(10) == "done"
+        await auntil(lambda: not len(worker.bench) and not worker._completer.unwritten())
+        assert completed == [handle.id]
         row = await handle.ajob()
         assert (row.progress, row.current_stage, row.events_count) == (100, "nearly", 2)
         assert row.started_at is not None

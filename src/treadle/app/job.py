@@ -322,8 +322,8 @@ class Job:
         *lines, rest = text.split("\n")
         for line in lines:
             self.log(logging.INFO, "print", self.outbox.finished(line))
-        if self.outbox.unfinished(rest) > LINE_LIMIT:
-            # What never ends its line, such as a bar that is drawn: kept in pieces.
+        if self.outbox.unfinished(rest) > LINE_LIMIT // 2:
+            # What never ends its line, such as a bar that is drawn: kept in pieces that fit a line.
             self.log(logging.INFO, "print", self.outbox.finished(""))
 
     def end_line(self) -> None:
