@@ -275,6 +275,19 @@ def test_warnings_still_reach_standard_error_where_nothing_is_set_up(
     assert capsys.readouterr().err.count("out of apples") == 1
 
 
+def test_warnings_are_not_written_a_second_time_where_something_is_set_up(
+    app: Treadle, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Here pytest has its handlers on the root logger."""
+
+    @app.job
+    async def shop() -> None:
+        log.warning("out of apples")
+
+    assert [line.message for line in logs_of(app, shop)] == ["out of apples"]
+    assert "out of apples" not in capsys.readouterr().err
+
+
 def test_lines_go_with_their_job(app: Treadle, connection: Connection[Any]) -> None:
     @app.job
     async def shop() -> None:
