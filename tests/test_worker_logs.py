@@ -120,7 +120,9 @@ def test_prints_are_kept_by_option(app: Treadle, capsys: pytest.CaptureFixture[s
         print("one\ntwo")
         print("three", end="")
 
+    before = sys.stdout
     lines = logs_of(app, talk)
+    assert sys.stdout is before  # given back
     assert [(line.logger, line.level, line.message) for line in lines] == [
         ("print", "INFO", "one"),
         ("print", "INFO", "two"),
