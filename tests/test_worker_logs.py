@@ -11,7 +11,7 @@ import pytest
 from psycopg import Connection
 
 from tests import handlers
-from tests.workers import one, run
+from tests.workers import auntil, one, run
 from treadle import Job, JobFailed, JobQueue, LogLine, Treadle
 from treadle.app import outbox
 from treadle.app.job import LINE_LIMIT
@@ -234,10 +234,8 @@ def test_lines_of_a_job_that_was_taken_away_are_refused(app: Treadle, connection
 
     async def body(worker: Worker) -> None:
         await shop.aenqueue()
-        while not len(worker.bench):
-            await asyncio.sleep(0.01)
-        while len(worker.bench):
-            await asyncio.sleep(0.01)
+        await auntil(lambda: one(connection, "select lease from jobs") == 2)
+        await auntil(lambda: not len(worker.bench))
         assert one(connection, "select count(*) from logs") == 0
 
     run(app, body)

@@ -86,13 +86,13 @@ def test_a_row_that_somebody_holds_does_not_hold_up_the_ends_of_others(app: Trea
     @app.job
     async def other() -> None: ...
 
-    async def body(_: Worker) -> None:
+    async def body(worker: Worker) -> None:
         handle = await teller.aenqueue()
         await auntil(lambda: _count(handle))
         with connect(autocommit=False) as holder:
             holder.execute("select treadle.record_event(%s, 'by hand')", [handle.id])
             go.set()
-            await asyncio.sleep(0.3)
+            await auntil(lambda: worker._completer._postponed)
             await (await other.aenqueue()).aresult(20)
             holder.rollback()
         await handle.aresult(20)
