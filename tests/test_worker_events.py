@@ -12,8 +12,9 @@ from tests.conftest import Connect
 from tests.waiting import until_blocked
 from tests.workers import auntil, one, run
 from treadle import InvalidArgument, InvalidPayload, Job, JobFailed, JobNotFound, JobQueue, RecordedEvent, Treadle
-from treadle.app import watch
+from treadle.app import streams, watch
 from treadle.db import telling
+from treadle.db.query import Query
 from treadle.words.claim import Claim
 from treadle.words.record import Told
 from treadle.worker import Worker, recorder
@@ -153,6 +154,32 @@ def test_a_listener_is_woken_rather_than_polling(app: Treadle, monkeypatch: pyte
                 heard.put_nowait(event.data["n"])
 
     run(app, body)
+
+
+def test_what_came_between_a_look_and_the_end_is_not_missed(app: Treadle, queue: JobQueue) -> None:
+    job_id = queue.enqueue("a")
+    (job,) = queue.claim(["a"])
+    asked = 0
+
+    def run_query(query: Query[Any]) -> Any:
+        nonlocal asked
+        if b"events_count" in query.text:
+            asked += 1
+            if asked == 2:
+                queue.event(job, "last")
+                queue.complete(job)
+        return app.database.run(query)
+
+    script, answer, names = streams._of_job(app.schema, job_id, telling.Position(), True), None, []
+    while True:
+        try:
+            said = script.send(answer)
+        except StopIteration:
+            break
+        answer = run_query(said) if isinstance(said, Query) else None
+        if isinstance(said, RecordedEvent):
+            names.append(said.name)
+    assert names[-2:] == ["last", "completed"]
 
 
 def test_nothing_is_sent_while_nobody_listens(app: Treadle, connection: Connection[Any]) -> None:
