@@ -1,4 +1,4 @@
-"""Shows what measure.py found."""
+"""treadle bench: shows what measure.py found."""
 
 import json
 from dataclasses import asdict
@@ -9,6 +9,23 @@ from rich.console import Console
 from rich.table import Table
 
 from treadle.cli.measure import Report, measure
+from treadle.cli.options import database_url
+from treadle.db.url import resolve
+
+
+@click.command()
+@click.option("--jobs", default=20_000, show_default=True, type=click.IntRange(1000, 1_000_000), help="Jobs a round.")
+@click.option(
+    "--rounds", default=5, show_default=True, type=click.IntRange(1, 100), help="Rounds, after one to warm up."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the raw figures as JSON.")
+@database_url
+def bench(jobs: int, rounds: int, as_json: bool, database_url: str | None) -> None:
+    """How fast is the queue here, next to bare SQL on the same server.
+
+    In a schema of its own, which is dropped in the end.
+    """
+    show_bench(Console(), resolve(database_url).url, jobs, rounds, as_json)
 
 
 def show_bench(console: Console, url: str, jobs: int, rounds: int, as_json: bool) -> None:
