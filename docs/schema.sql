@@ -87,6 +87,8 @@ COMMENT ON FUNCTION treadle.complete_jobs(p_ids uuid[], p_leases bigint[], p_wor
 
 COMMENT ON FUNCTION treadle.confirm_hold() IS 'Trigger: at commit, lets a job go that nobody will let go any more.';
 
+COMMENT ON FUNCTION treadle.count_minutes(p_lag interval, p_limit integer, p_keep interval) IS 'Counts what has ended since the last call in "treadle".minutes, for charts; returns how many rows of it changed. For whoever works, every few seconds.';
+
 COMMENT ON FUNCTION treadle.drop_belongings() IS 'Trigger: removes the errors, events, log lines, steps and uses of deleted jobs.';
 
 COMMENT ON FUNCTION treadle.drop_hold() IS 'Trigger: a job that is revived is not held behind its key.';
@@ -123,6 +125,10 @@ COMMENT ON FUNCTION treadle.lock_held(p_worker_id character varying, p_ids uuid[
 
 COMMENT ON FUNCTION treadle.lost_leases(p_ids uuid[], p_leases bigint[]) IS 'Those claims that do not hold any more, and whether the job was completed under them.';
 
+COMMENT ON FUNCTION treadle.operate(p_action character varying, p_ids uuid[], p_actor text, p_reason text, p_priority integer) IS 'What an operator does to jobs (retry, cancel, delete, run_now, priority), with a line in the audit for each; returns what came of each (done, unfit, busy, missing) and the status it had.';
+
+COMMENT ON FUNCTION treadle.pause(p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'No more jobs of this type, in this queue (null: any), are claimed; those that are held go on. False: it was paused already.';
+
 COMMENT ON FUNCTION treadle.prepare_job() IS 'Trigger: completes a job inserted by hand and holds it behind an earlier job with its key.';
 
 COMMENT ON FUNCTION treadle.prune_jobs(p_status character varying, p_age interval, p_limit integer, p_after timestamp with time zone, OUT pruned integer, OUT reached timestamp with time zone) IS 'Deletes up to p_limit jobs that ended with p_status longer than p_age ago; returns how many, and the time up to which it came.';
@@ -141,7 +147,7 @@ COMMENT ON FUNCTION treadle.recover_worker(p_worker_id character varying, p_reas
 
 COMMENT ON FUNCTION treadle.register_lanes() IS 'Trigger: sees that the lanes of inserted jobs exist.';
 
-COMMENT ON FUNCTION treadle.register_worker(p_worker_id character varying, p_lease interval, p_job_types character varying[], p_queues character varying[], p_concurrency integer, p_host text, p_pid integer) IS 'A worker begins: if it is silent for longer than p_lease, its jobs are given to others.';
+COMMENT ON FUNCTION treadle.register_worker(p_worker_id character varying, p_lease interval, p_job_types character varying[], p_queues character varying[], p_concurrency integer, p_host text, p_pid integer, p_version text) IS 'A worker begins: if it is silent for longer than p_lease, its jobs are given to others.';
 
 COMMENT ON FUNCTION treadle.release_job(p_id uuid, p_delay interval, p_lease bigint, p_worker_id character varying) IS 'A holder gives a job back without using an attempt: to its old place, or snoozed for p_delay. False: the lease is lost.';
 
@@ -150,6 +156,8 @@ COMMENT ON FUNCTION treadle.renew_workers(p_worker_ids character varying[], p_le
 COMMENT ON FUNCTION treadle.report_progress(p_id uuid, p_progress integer, p_stage character varying, p_lease bigint, p_worker_id character varying) IS 'Progress from 0 to 100 and the stage of a running job; null leaves either as it is. False: the lease is lost.';
 
 COMMENT ON FUNCTION treadle.rest(p_job_types character varying[], p_queues character varying[], p_sure boolean) IS 'For a worker that found nothing: it will be woken by NOTIFY. Returns the seconds until the next job of these types is due, null if there is none.';
+
+COMMENT ON FUNCTION treadle.resume(p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Ends the pause of this type, in this queue (null: any), as it was made. False: there is none.';
 
 COMMENT ON FUNCTION treadle.retry_delay(p_attempts integer) IS 'How long a job waits after its nth failed attempt, unless it is told otherwise.';
 
@@ -177,7 +185,32 @@ COMMENT ON FUNCTION treadle.tick_is_fresh() IS 'Part of claiming: whether the fl
 
 COMMENT ON FUNCTION treadle.use_stored(p_job_ids uuid[], p_stored_ids uuid[]) IS 'Each of these jobs needs the stored thing beside it, until it is deleted; returns those that are not there any more.';
 
-COMMENT ON FUNCTION treadle.wanted_lanes(p_job_types character varying[], p_queues character varying[], p_fresh boolean) IS 'Part of claiming: the lanes of these types, with the time from which on a look for jobs has to begin.';
+COMMENT ON FUNCTION treadle.wanted_lanes(p_job_types character varying[], p_queues character varying[], p_fresh boolean) IS 'Part of claiming: the lanes of these types that are not paused, with the time from which on a look for jobs has to begin.';
+
+CREATE TABLE treadle.audit (
+    id bigint NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    actor text NOT NULL,
+    action character varying(50) NOT NULL,
+    job_id uuid,
+    job_type character varying(50),
+    queue character varying(50),
+    reason text,
+    details jsonb DEFAULT '{}'::jsonb NOT NULL
+);
+
+COMMENT ON TABLE treadle.audit IS 'What operators changed, written in the transaction of the change. One row a job.';
+
+COMMENT ON COLUMN treadle.audit.details IS 'What it was before, and what was asked.';
+
+ALTER TABLE treadle.audit ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME treadle.audit_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
 
 CREATE SEQUENCE treadle.awaited
     START WITH 0
@@ -298,6 +331,15 @@ CREATE TABLE treadle.logs (
 
 COMMENT ON TABLE treadle.logs IS 'What handlers logged: the first and the last lines of each job. They go with their job.';
 
+CREATE TABLE treadle.meter (
+    only_row boolean DEFAULT true NOT NULL,
+    reached timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT meter_only_row_check CHECK (only_row)
+)
+WITH (fillfactor='10');
+
+COMMENT ON TABLE treadle.meter IS 'Up to when ends were counted in minutes.';
+
 CREATE TABLE treadle.migrations (
     version integer NOT NULL,
     name text NOT NULL,
@@ -305,6 +347,43 @@ CREATE TABLE treadle.migrations (
 );
 
 COMMENT ON TABLE treadle.migrations IS 'The migrations that were applied.';
+
+CREATE TABLE treadle.minutes (
+    minute timestamp with time zone NOT NULL,
+    queue character varying(50) NOT NULL,
+    job_type character varying(50) NOT NULL,
+    completed bigint DEFAULT 0 NOT NULL,
+    failed bigint DEFAULT 0 NOT NULL,
+    cancelled bigint DEFAULT 0 NOT NULL,
+    errors bigint DEFAULT 0 NOT NULL,
+    waited double precision DEFAULT 0 NOT NULL,
+    waited_most double precision DEFAULT 0 NOT NULL,
+    ran double precision DEFAULT 0 NOT NULL,
+    ran_most double precision DEFAULT 0 NOT NULL
+)
+WITH (fillfactor='70');
+
+COMMENT ON TABLE treadle.minutes IS 'What ended in each minute, for charts: counted by the workers a few seconds later, kept for a week.';
+
+COMMENT ON COLUMN treadle.minutes.errors IS 'Attempts that failed, those that were tried again included.';
+
+COMMENT ON COLUMN treadle.minutes.waited IS 'The seconds that the completed ones waited after they were due, added up.';
+
+COMMENT ON COLUMN treadle.minutes.ran IS 'The seconds that they ran, added up.';
+
+CREATE TABLE treadle.pauses (
+    job_type character varying(50) DEFAULT ''::character varying NOT NULL,
+    queue character varying(50) DEFAULT ''::character varying NOT NULL,
+    paused_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    paused_by text,
+    reason text
+);
+
+COMMENT ON TABLE treadle.pauses IS 'What is not claimed for now: a job type, a queue, a job type in a queue, or (both empty) everything.';
+
+COMMENT ON COLUMN treadle.pauses.job_type IS 'Empty: every type.';
+
+COMMENT ON COLUMN treadle.pauses.queue IS 'Empty: every queue.';
 
 CREATE TABLE treadle.steps (
     job_id uuid NOT NULL,
@@ -381,7 +460,8 @@ CREATE TABLE treadle.workers (
     queues character varying(50)[],
     concurrency integer,
     host text,
-    pid integer
+    pid integer,
+    version text
 )
 WITH (fillfactor='50');
 
@@ -390,6 +470,11 @@ COMMENT ON TABLE treadle.workers IS 'Workers that send heartbeats: one row each,
 COMMENT ON COLUMN treadle.workers.lease IS 'How long it may be silent before its jobs are given to others; null for heartbeats by hand.';
 
 COMMENT ON COLUMN treadle.workers.lost_at IS 'When it was given up. It keeps its row for a day, so that a claim of it that arrives late is found.';
+
+COMMENT ON COLUMN treadle.workers.version IS 'Of Treadle, as the worker has it.';
+
+ALTER TABLE ONLY treadle.audit
+    ADD CONSTRAINT audit_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY treadle.events
     ADD CONSTRAINT events_pkey PRIMARY KEY (job_id, number);
@@ -409,8 +494,17 @@ ALTER TABLE ONLY treadle.lanes
 ALTER TABLE ONLY treadle.logs
     ADD CONSTRAINT logs_pkey PRIMARY KEY (job_id, number);
 
+ALTER TABLE ONLY treadle.meter
+    ADD CONSTRAINT meter_pkey PRIMARY KEY (only_row);
+
 ALTER TABLE ONLY treadle.migrations
     ADD CONSTRAINT migrations_pkey PRIMARY KEY (version);
+
+ALTER TABLE ONLY treadle.minutes
+    ADD CONSTRAINT minutes_pkey PRIMARY KEY (minute, queue, job_type);
+
+ALTER TABLE ONLY treadle.pauses
+    ADD CONSTRAINT pauses_pkey PRIMARY KEY (job_type, queue);
 
 ALTER TABLE ONLY treadle.steps
     ADD CONSTRAINT steps_pkey PRIMARY KEY (job_id, "position");
@@ -426,6 +520,10 @@ ALTER TABLE ONLY treadle.stored_uses
 
 ALTER TABLE ONLY treadle.workers
     ADD CONSTRAINT workers_pkey PRIMARY KEY (worker_id);
+
+CREATE INDEX idx_audit_job ON treadle.audit USING btree (job_id) WHERE (job_id IS NOT NULL);
+
+CREATE INDEX idx_errors_failed_at ON treadle.errors USING btree (failed_at);
 
 CREATE INDEX idx_errors_job ON treadle.errors USING btree (job_id);
 

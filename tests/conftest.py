@@ -104,6 +104,8 @@ def url(request: pytest.FixtureRequest, server_url: str) -> Iterator[str]:
             treadle.workers restart identity"""
         )
         connection.execute("truncate treadle.stored, treadle.stored_parts, treadle.stored_uses")
+        connection.execute("truncate treadle.pauses, treadle.audit, treadle.minutes restart identity")
+        connection.execute("update treadle.meter set reached = clock_timestamp()")
         for clock in ("tick_clock", "bell", "awaited", "watched"):
             connection.execute(f"select setval('treadle.{clock}', 0)")
     yield process_url  # noqa: PT022 - the other way has one

@@ -28,6 +28,7 @@ from treadle.words.errors import (
     WrongStatus,
 )
 from treadle.words.job import JobError, JobPage, JobRow
+from treadle.words.operator import Pause
 from treadle.words.priority import Priority
 from treadle.words.progress import Progress
 from treadle.words.record import LogLine, RecordedEvent
@@ -56,6 +57,7 @@ __all__ = [
     "JobRow",
     "LeaseLost",
     "LogLine",
+    "Pause",
     "Priority",
     "Progress",
     "RecordedEvent",

@@ -25,7 +25,7 @@ from treadle.db.migrations import check_schema, connect, migrate
 from treadle.db.query import Query, Result
 from treadle.db.runner import arun, run
 from treadle.db.url import described, resolve
-from treadle.words.errors import DatabaseUnreachable, InvalidArgument, SchemaError
+from treadle.words.errors import DatabaseUnreachable, InvalidArgument, SchemaError, TooSlow
 from treadle.words.naming import schema_name
 
 SyncSource: TypeAlias = Connection[Any] | ConnectionPool[Any]
@@ -38,6 +38,8 @@ AsyncTransaction: TypeAlias = AsyncConnection[Any]
 
 # How long a broken connection is tried again.
 PATIENCE = 10.0
+# How long a look may take by default.
+LOOK_SECONDS = 3.0
 
 # What can go wrong with a statement, for those who may not import the driver.
 DatabaseError = psycopg.Error
@@ -132,6 +134,18 @@ class Database:
                 if not self.owned or time.monotonic() > end:
                     raise
                 await asyncio.sleep(pause(failures))
+
+    def look(self, query: Query[Result], seconds: float = LOOK_SECONDS) -> Result:
+        """For who shows something: it cannot write, and it does not go on for longer than that."""
+        with _in_time(), self._connection() as connection, connection.transaction():
+            connection.execute(_looking(seconds))
+            return run(connection, query)
+
+    async def alook(self, query: Query[Result], seconds: float = LOOK_SECONDS) -> Result:
+        with _in_time():
+            async with self._aconnection() as connection, connection.transaction():
+                await connection.execute(_looking(seconds))
+                return await arun(connection, query)
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
@@ -285,6 +299,18 @@ class Database:
 def _hear_nothing(seconds: float) -> Iterator[tuple[str, str]]:
     time.sleep(min(seconds, 0.1))
     return iter(())
+
+
+@contextmanager
+def _in_time() -> Iterator[None]:
+    try:
+        yield
+    except psycopg.errors.QueryCanceled as error:
+        raise TooSlow("the database took too long to answer; treadle doctor may say why") from error
+
+
+def _looking(seconds: float) -> bytes:
+    return f"set transaction read only; set local statement_timeout = {round(seconds * 1000)}".encode()
 
 
 def _reading_committed(url: str) -> str:

@@ -42,6 +42,7 @@ class Worker(NamedTuple):
     concurrency: int
     host: str
     pid: int
+    version: str
 
 
 def claim(

@@ -12,13 +12,14 @@ from types import TracebackType
 from typing import Self, Unpack
 from uuid import UUID
 
-from treadle.db import jobs, work
+from treadle.db import jobs, operate, work
 from treadle.db.database import Database, DatabaseError, Source
 from treadle.db.jobs import AnyJob, EnqueueOptions, ListFilters
 from treadle.words.duration import Duration
 from treadle.words.errors import TreadleError
 from treadle.words.job import JobError, JobPage, JobRow
 from treadle.words.naming import SCHEMA, text_within, worker_name
+from treadle.words.operator import Pause
 from treadle.words.payload import PAYLOAD_LIMIT, Json
 from treadle.words.status import Status
 
@@ -216,6 +217,32 @@ class JobQueue:
 
     async def aretry(self, job: AnyJob) -> None:
         await self._database.arun(jobs.retry(self._schema, job))
+
+    def pause(self, job_type: str | None = None, queue: str | None = None, *, reason: str | None = None) -> bool:
+        """Let no more jobs of this type, in this queue (None: any), be claimed; what is held goes on.
+
+        False: it was paused already.
+        """
+        return self._database.run(operate.pause(self._schema, job_type, queue, reason=reason))
+
+    async def apause(self, job_type: str | None = None, queue: str | None = None, *, reason: str | None = None) -> bool:
+        return await self._database.arun(operate.pause(self._schema, job_type, queue, reason=reason))
+
+    def resume(self, job_type: str | None = None, queue: str | None = None, *, reason: str | None = None) -> bool:
+        """End a pause, named as it was made. False: there is none."""
+        return self._database.run(operate.resume(self._schema, job_type, queue, reason=reason))
+
+    async def aresume(
+        self, job_type: str | None = None, queue: str | None = None, *, reason: str | None = None
+    ) -> bool:
+        return await self._database.arun(operate.resume(self._schema, job_type, queue, reason=reason))
+
+    def pauses(self) -> builtins.list[Pause]:
+        """What is paused."""
+        return self._database.run(operate.pauses(self._schema))
+
+    async def apauses(self) -> builtins.list[Pause]:
+        return await self._database.arun(operate.pauses(self._schema))
 
     def get(self, job: AnyJob) -> JobRow:
         """The job as it is now."""

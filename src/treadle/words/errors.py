@@ -134,6 +134,10 @@ class DatabaseUnreachable(TreadleError):
     """No connection to PostgreSQL could be had."""
 
 
+class TooSlow(TreadleError):
+    """A look at the queue took longer than it may."""
+
+
 class EmbeddedMissing(TreadleError):
     """No database was given, and the embedded PostgreSQL is not installed."""
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from treadle.app.listeners import Listeners
 from treadle.app.places import remove_files
-from treadle.db import jobs, stored, work
+from treadle.db import jobs, operate, stored, work
 from treadle.db.line import Line
 from treadle.words import events
 from treadle.words.duration import Duration
@@ -42,6 +42,11 @@ async def prune(line: Line, schema: str, keep: Mapping[Status, Duration | None])
             if pruned < PRUNE_BATCH:
                 break
     return total
+
+
+async def count(line: Line, schema: str) -> int:
+    """Count what has ended lately, for charts."""
+    return await line.run(operate.count_minutes(schema))
 
 
 async def sweep(line: Line, schema: str, grace: timedelta) -> int:

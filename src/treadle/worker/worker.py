@@ -10,6 +10,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator, Sequence
+from importlib.metadata import version
 from types import TracebackType
 from typing import Any, Self, Unpack
 from uuid import UUID
@@ -43,6 +44,7 @@ WATCH_SECONDS = 1.0
 ADOPT_SECONDS = 30.0
 PROBE_SECONDS = 15.0
 PRUNE_SECONDS = 60.0
+COUNT_SECONDS = 5.0
 DEAF_POLL = 0.5
 # How long handlers that were interrupted may take to stop, and the last outcomes to be written.
 STOP_SECONDS = 3.0
@@ -237,6 +239,7 @@ class Worker:
             forever(self._watch, WATCH_SECONDS, self.away),
             forever(self._recover, chosen.renew_every, self.away),
             forever(self._prune, PRUNE_SECONDS, self.away),
+            forever(self._count, COUNT_SECONDS, self.away),
         ]
         if chosen.listen:
             services += [unbroken(self._listener.run), unbroken(self._probe_loop)]
@@ -255,6 +258,9 @@ class Worker:
     async def _prune(self) -> None:
         await upkeep.prune(self._upkeep, self.schema, self._app.keep)
         await upkeep.sweep(self._upkeep, self.schema, self._app.storage.grace)
+
+    async def _count(self) -> None:
+        await upkeep.count(self._upkeep, self.schema)
 
     async def _report(self) -> None:
         await self.bench.report(self._outcomes)
@@ -356,6 +362,7 @@ class Worker:
             chosen.concurrency,
             socket.gethostname(),
             os.getpid(),
+            version("treadle"),
         )
 
     def _release_ready(self) -> None:

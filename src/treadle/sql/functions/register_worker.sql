@@ -5,13 +5,14 @@ create or replace function treadle.register_worker(
     p_queues varchar[] default null,
     p_concurrency int default null,
     p_host text default null,
-    p_pid int default null
+    p_pid int default null,
+    p_version text default null
 ) returns void
 language plpgsql
 as $$
 begin
-    insert into treadle.workers (worker_id, lease, job_types, queues, concurrency, host, pid)
-    values (p_worker_id, p_lease, p_job_types, p_queues, p_concurrency, p_host, p_pid)
+    insert into treadle.workers (worker_id, lease, job_types, queues, concurrency, host, pid, version)
+    values (p_worker_id, p_lease, p_job_types, p_queues, p_concurrency, p_host, p_pid, p_version)
     on conflict (worker_id) do update
     set seen_at = clock_timestamp(),
         lost_at = null,
@@ -20,9 +21,10 @@ begin
         queues = excluded.queues,
         concurrency = excluded.concurrency,
         host = excluded.host,
-        pid = excluded.pid;
+        pid = excluded.pid,
+        version = excluded.version;
 end
 $$;
 
-comment on function treadle.register_worker(varchar, interval, varchar[], varchar[], int, text, int)
+comment on function treadle.register_worker(varchar, interval, varchar[], varchar[], int, text, int, text)
     is 'A worker begins: if it is silent for longer than p_lease, its jobs are given to others.';

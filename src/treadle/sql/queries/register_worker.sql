@@ -5,5 +5,6 @@ select treadle.register_worker(
     %(queues)s::varchar[],
     %(concurrency)s,
     %(host)s,
-    %(pid)s
+    %(pid)s,
+    %(version)s
 )

@@ -1,0 +1,73 @@
+-- What operators see and do: pauses, what was changed by whom, and how it went minute by minute.
+
+create table treadle.pauses (
+    job_type  varchar(50) not null default '',
+    queue     varchar(50) not null default '',
+    paused_at timestamptz not null default clock_timestamp(),
+    paused_by text,
+    reason    text,
+    primary key (job_type, queue)
+);
+
+comment on table treadle.pauses is 'What is not claimed for now: a job type, a queue, a job type in a queue, or (both empty) everything.';
+comment on column treadle.pauses.job_type is 'Empty: every type.';
+comment on column treadle.pauses.queue is 'Empty: every queue.';
+
+create table treadle.audit (
+    id       bigint generated always as identity primary key,
+    at       timestamptz not null default clock_timestamp(),
+    actor    text not null,
+    action   varchar(50) not null,
+    job_id   uuid,
+    job_type varchar(50),
+    queue    varchar(50),
+    reason   text,
+    details  jsonb not null default '{}'
+);
+
+comment on table treadle.audit is 'What operators changed, written in the transaction of the change. One row a job.';
+comment on column treadle.audit.details is 'What it was before, and what was asked.';
+
+-- Serves "who did what to this job".
+create index idx_audit_job on treadle.audit (job_id) where job_id is not null;
+
+create table treadle.minutes (
+    minute       timestamptz not null,
+    queue        varchar(50) not null,
+    job_type     varchar(50) not null,
+    completed    bigint not null default 0,
+    failed       bigint not null default 0,
+    cancelled    bigint not null default 0,
+    errors       bigint not null default 0,
+    waited       double precision not null default 0,
+    waited_most  double precision not null default 0,
+    ran          double precision not null default 0,
+    ran_most     double precision not null default 0,
+    primary key (minute, queue, job_type)
+) with (fillfactor = 70);
+
+comment on table treadle.minutes is 'What ended in each minute, for charts: counted by the workers a few seconds later, kept for a week.';
+comment on column treadle.minutes.errors is 'Attempts that failed, those that were tried again included.';
+comment on column treadle.minutes.waited is 'The seconds that the completed ones waited after they were due, added up.';
+comment on column treadle.minutes.ran is 'The seconds that they ran, added up.';
+
+create table treadle.meter (
+    only_row boolean primary key default true check (only_row),
+    reached  timestamptz not null default clock_timestamp()
+) with (fillfactor = 10);
+
+comment on table treadle.meter is 'Up to when ends were counted in minutes.';
+
+insert into treadle.meter default values;
+
+-- Serves count_minutes.
+create index idx_errors_failed_at on treadle.errors (failed_at);
+
+
+alter table treadle.workers
+    add column version text;
+
+comment on column treadle.workers.version is 'Of Treadle, as the worker has it.';
+
+-- Comes back with one argument more.
+drop function if exists treadle.register_worker(varchar, interval, varchar[], varchar[], int, text, int);

@@ -1,0 +1,1 @@
+select treadle.count_minutes()

@@ -1,0 +1,1 @@
+select treadle.resume(%(job_type)s, %(queue)s, %(actor)s, %(reason)s)
