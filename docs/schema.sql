@@ -165,7 +165,11 @@ COMMENT ON FUNCTION treadle.retry_job(p_id uuid) IS 'Runs an ended job again, wi
 
 COMMENT ON FUNCTION treadle.ring(p_due timestamp with time zone) IS 'Part of enqueueing: wakes workers that sleep, at most every 20 milliseconds.';
 
+COMMENT ON FUNCTION treadle.sample_jobs(p_pages integer) IS 'About how many jobs there are by status, and by lane of those that are pending, from a sample of p_pages pages.';
+
 COMMENT ON FUNCTION treadle.save_checkpoint(p_id uuid, p_checkpoint jsonb, p_lease bigint, p_worker_id character varying) IS 'What the next attempt of a job shall find. False: the lease is lost.';
+
+COMMENT ON FUNCTION treadle.see_lanes(p_budget integer) IS 'The lanes, deepest first: how many jobs wait in each (counted up to counted_to), since when the first is due, and whether it is paused.';
 
 COMMENT ON FUNCTION treadle.settle_jobs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_outcomes character varying[], p_errors text[], p_tracebacks text[], p_delays double precision[], p_seconds double precision[], p_crash_limit integer) IS 'How attempts ended that did not complete (retry, failed, cancelled, released, crashed), each fenced by its lease and worker; returns those that were accepted, with their new status.';
 

@@ -62,7 +62,7 @@ class Span(NamedTuple):
 
 
 class Total(NamedTuple):
-    count: int
+    jobs: int
     exact: bool
 
 

@@ -1,0 +1,28 @@
+-- How many there are in the statuses that are mostly rare, as far as a look of a thousand or so goes: there a sample of
+-- the table would see nothing.
+select kind.status, counted.jobs, counted.jobs < 2000
+from unnest(array['claimed', 'running']) as kind (status)
+cross join lateral (
+    select count(*) as jobs
+    from (
+        select
+        from treadle.jobs as job
+        where job.status in ('claimed', 'running')
+          and job.status = kind.status
+        limit 2000
+    ) as few
+) as counted
+union all
+select kind.status, counted.jobs, counted.jobs < 2000
+from unnest(array['completed', 'failed', 'cancelled']) as kind (status)
+cross join lateral (
+    select count(*) as jobs
+    from (
+        select
+        from treadle.jobs as job
+        where job.status in ('completed', 'failed', 'cancelled')
+          and job.status = kind.status
+          and job.finished_at > '-infinity'
+        limit 2000
+    ) as few
+) as counted
