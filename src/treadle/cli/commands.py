@@ -13,6 +13,7 @@ COMMANDS = [
     "migrate",
     "worker",
     "watch",
+    "dashboard",
     "demo",
     "bench",
 ]

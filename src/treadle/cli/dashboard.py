@@ -1,0 +1,52 @@
+"""treadle dashboard."""
+
+import importlib
+import importlib.util
+import ipaddress
+import socket
+import sys
+from typing import Any
+
+import click
+
+from treadle.app import Treadle
+from treadle.cli.options import database_url, schema
+from treadle.words.errors import TreadleError
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65_535), help="0: one that is free.")
+@database_url
+@schema
+def dashboard(host: str, port: int, database_url: str | None, schema: str) -> None:
+    """Serve the web page of the queue.
+
+    Whoever sits at this machine may use it as it is. On any other address it needs secrets in the environment:
+    TREADLE_DASHBOARD_OPERATOR for who may change something, TREADLE_DASHBOARD_VIEWER for who may only look.
+
+    \b
+    treadle dashboard --port 8080
+    TREADLE_DASHBOARD_OPERATOR=… treadle dashboard --host 0.0.0.0
+    """
+    if importlib.util.find_spec("uvicorn") is None or importlib.util.find_spec("starlette") is None:
+        raise TreadleError('the dashboard needs a web server; run: pip install "treadle[web]"')
+    web: Any = importlib.import_module("treadle.web.dashboard.serving")
+    secured = web.secured()
+    if not secured and not _is_loopback(host):
+        raise TreadleError(
+            f"{host} can be reached from elsewhere, so the dashboard wants to know who is there: set "
+            "TREADLE_DASHBOARD_OPERATOR (who may change something) and TREADLE_DASHBOARD_VIEWER (who may look) to "
+            "secrets of at least 12 characters, or listen on 127.0.0.1"
+        )
+    app = Treadle(database_url, schema=schema)
+    sys.exit(web.serve(app, host, port, secured))
+
+
+def _is_loopback(host: str) -> bool:
+    """Every address that the name stands for."""
+    try:
+        found = socket.getaddrinfo(host, None)
+    except OSError as error:
+        raise TreadleError(f"{host!r} is no address of this machine: {error.strerror or error}") from None
+    return all(ipaddress.ip_address(each[4][0]).is_loopback for each in found)
