@@ -38,7 +38,7 @@ $(READY): pyproject.toml
 	@$(PYTHON) -m venv $(VENV) || { echo "python3 cannot make a virtual environment here; on Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
 	@echo "installing into $(VENV) (once)"
 	@$(BIN)/pip install --quiet --disable-pip-version-check --upgrade pip
-	@$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[embedded]" --group dev
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[embedded,web]" --group dev
 	@touch $@
 
 clean:              ## remove the environment and the embedded server's data

@@ -59,7 +59,14 @@ def test_without_a_terminal_it_is_one_round_that_ends_as_it_should(url: str) -> 
 
 def test_with_a_terminal_it_goes_on_until_ctrl_c(url: str) -> None:
     with terminal("demo", "--database-url", url) as screen:
-        screen.shows("Ctrl-C ends it", "▸ import books.csv", "importing", "waits for its turn", seconds=60)
+        screen.shows(
+            "Ctrl-C ends it",
+            "The dashboard: http://127.0.0.1:",
+            "▸ import books.csv",
+            "importing",
+            "waits for its turn",
+            seconds=60,
+        )
         screen.shows("backup: goes on", "✓ backup", seconds=60)
         assert max(map(len, screen.lines())) <= 80
         screen.shows("▸ thumbnail cat", "· backup", seconds=60)  # the next round
@@ -93,9 +100,9 @@ def test_no_worker_stays_behind(url: str, number: signal.Signals) -> None:
 
 def test_a_worker_that_cannot_start_is_a_sentence(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", shutil.which("false"))
-    worker = demo.Worker(url, Path(os.devnull))
+    worker = demo.Program(["worker", "treadle.cli.demo_jobs:app", "--grace", "1s"], url, Path(os.devnull))
     with pytest.raises(TreadleError, match="the worker ended"):
-        worker.started()
+        worker.said("worker started")
 
 
 def test_what_did_not_end_as_it_should_is_exit_code_1(

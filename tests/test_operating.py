@@ -214,6 +214,38 @@ def test_a_long_backlog_is_counted_in_pieces(queue: JobQueue, connection: Connec
     assert seen == [100, 200, 300, 400, 500, 600, 700, 800, 900, 1000, 1000]
 
 
+def test_what_has_just_ended_is_counted_later(queue: JobQueue, connection: Connection[Any]) -> None:
+    """Its transaction may not have ended."""
+    queue.complete(queue.enqueue("a"))
+    connection.execute("select count_minutes('1 hour')")
+    assert one(connection, "select count(*) from minutes") == 0
+    connection.execute("select count_minutes('0')")
+    assert one(connection, "select sum(completed) from minutes") == 1
+
+
+def test_after_a_long_silence_the_last_day_is_counted(queue: JobQueue, connection: Connection[Any]) -> None:
+    connection.execute("update meter set reached = '-infinity'")
+    connection.execute("""insert into jobs (job_type, status, finished_at)
+        select 'a', 'completed', clock_timestamp() - hours * interval '1 hour' from unnest(array[1, 30]) as hours""")
+    connection.execute("select count_minutes('0')")
+    assert one(connection, "select sum(completed) from minutes") == 1
+
+
+def test_a_clock_that_was_set_back_does_not_stop_the_counting(queue: JobQueue, connection: Connection[Any]) -> None:
+    connection.execute("update meter set reached = clock_timestamp() + interval '1 hour'")
+    connection.execute("select count_minutes('0')")
+    queue.complete(queue.enqueue("a"))
+    connection.execute("select count_minutes('0')")
+    assert one(connection, "select sum(completed) from minutes") == 1
+
+
+def test_minutes_are_kept_for_a_week(queue: JobQueue, connection: Connection[Any]) -> None:
+    connection.execute("""insert into minutes (minute, queue, job_type)
+        select clock_timestamp() - days * interval '1 day', '', '' from unnest(array[6, 8]) as days""")
+    connection.execute("select count_minutes('0')")
+    assert one(connection, "select count(*) from minutes") == 1
+
+
 def test_two_do_not_count_the_same(queue: JobQueue, connect: Connect) -> None:
     one_of_them, other = connect(autocommit=False), connect()
     queue.complete(queue.enqueue("a"))

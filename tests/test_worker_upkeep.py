@@ -3,15 +3,17 @@
 import asyncio
 from typing import Any
 
+import pytest
 from psycopg import Connection
 
-from tests.workers import auntil, count, run
+from tests.workers import auntil, count, one, run
 from treadle import (
     JobQueue,
     Treadle,
     events,
 )
 from treadle.worker import Worker
+from treadle.worker import worker as worker_module
 
 
 def test_upkeep_happens_by_itself(app: Treadle, queue: JobQueue, connection: Connection[Any]) -> None:
@@ -75,3 +77,21 @@ def test_errors_go_with_their_job(app: Treadle, queue: JobQueue, connection: Con
     assert connection.execute("select count(*) from errors").fetchone() == (1,)
     queue.prune("failed", 0)
     assert connection.execute("select count(*) from errors").fetchone() == (0,)
+
+
+def test_what_ends_is_counted_for_charts(
+    app: Treadle, queue: JobQueue, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "COUNT_SECONDS", 0.1)
+
+    @app.job
+    async def hello() -> None: ...
+
+    queue.complete(queue.enqueue("by hand"))
+    connection.execute("update jobs set finished_at = finished_at - interval '5 seconds'")
+    connection.execute("update meter set reached = clock_timestamp() - interval '1 minute'")
+
+    async def body(worker: Worker) -> None:
+        await auntil(lambda: one(connection, "select sum(completed) from minutes") == 1)
+
+    run(app, body)

@@ -4,7 +4,9 @@ With a terminal it goes on, round after round, until Ctrl-C. Without, it is one 
 everything ended as it should.
 """
 
+import importlib.util
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,7 +14,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -38,6 +40,8 @@ SECONDS = 60
 LINGER_SECONDS = 4.0
 # How far the backup is when its worker process is killed, in percent.
 KILL_AT = 40
+# Where the dashboard says that it is.
+ADDRESS = r"http://\S+"
 
 
 @click.command()
@@ -51,31 +55,32 @@ def demo(database_url: str | None) -> None:
     sys.exit(run_demo(Console(), database_url))
 
 
-class Worker:
-    """`treadle worker`, as a process."""
+class Program:
+    """One of our own commands, as a process."""
 
-    def __init__(self, url: str, log: Path) -> None:
+    def __init__(self, arguments: list[str], url: str, log: Path) -> None:
+        self._name = arguments[0]
         self._log = log
-        command = [sys.executable, "-m", "treadle", "worker", "treadle.cli.demo_jobs:app", "--grace", "1s"]
         with log.open("w") as output:
             self._process = subprocess.Popen(
-                command,
+                [sys.executable, "-m", "treadle", *arguments],
                 stderr=output,
-                # Ctrl-C is for the demo, which then tells the worker.
+                # Ctrl-C is for the demo, which then tells the others.
                 start_new_session=True,
                 env=os.environ | {"TREADLE_DATABASE_URL": url},
             )
 
-    def started(self) -> None:
-        """Wait until it has: a second or two, which are not the jobs' time."""
-        while "worker started" not in self._log.read_text():
+    def said(self, pattern: str) -> str:
+        """Wait until it says this: a second or two, which are not the jobs' time."""
+        while not (found := re.search(pattern, self._log.read_text())):
             self.check()
             time.sleep(0.02)
+        return found.group()
 
     def check(self) -> None:
         """Raise if it has ended."""
         if self._process.poll() is not None:
-            raise TreadleError(f"the worker ended: {self._log.read_text()[-2000:]}")
+            raise TreadleError(f"the {self._name} ended: {self._log.read_text()[-2000:]}")
 
     def kill_process(self) -> int | None:
         """As if it ran out of memory: not the supervisor, the process that runs the jobs. Which one it was."""
@@ -96,7 +101,7 @@ class Worker:
 class Director:
     """Cancels and kills when it is time."""
 
-    def __init__(self, cast: Cast, worker: Worker) -> None:
+    def __init__(self, cast: Cast, worker: Program) -> None:
         self._cast = cast
         self._worker = worker
         self._cancelled = self._killed = False
@@ -129,10 +134,12 @@ def run_demo(console: Console, url: str | None) -> int:
     screen = Bars(console, labels, transient=True) if live else Lines(console, labels)
     casts: list[Cast] = []
     console.print("A dozen jobs, and a worker that runs them" + (". Ctrl-C ends it.\n" if live else ":\n"))
-    with running_worker(url) as worker:
+    with _running(url, live and _has_page()) as (worker, page):
         try:
             with _signals(), screen:
-                worker.started()
+                worker.said("worker started")
+                if page is not None:
+                    console.print(f"The dashboard: {page.said(ADDRESS)}\n", highlight=False)
                 while live or not casts:
                     casts.append(enqueue())
                     labels |= {part.handle.id: part.label for part in casts[-1].parts}
@@ -147,7 +154,12 @@ def run_demo(console: Console, url: str | None) -> int:
         jobs.app.close()
 
 
-def _play(screen: Bars | Lines, cast: Cast, worker: Worker, end: float | None) -> None:
+def _has_page() -> bool:
+    """The extra treadle[web] is installed."""
+    return all(importlib.util.find_spec(name) for name in ("uvicorn", "starlette", "jinja2", "itsdangerous"))
+
+
+def _play(screen: Bars | Lines, cast: Cast, worker: Program, end: float | None) -> None:
     """Show a round until all of its jobs have ended."""
     director = Director(cast, worker)
     for sight in sights(jobs.app, [part.handle.id for part in cast.parts], screen.away):
@@ -178,15 +190,22 @@ def _tell(console: Console, casts: list[Cast]) -> int:
 
 
 @contextmanager
-def running_worker(url: str) -> Iterator[Worker]:
-    with tempfile.TemporaryDirectory(prefix="treadle-demo-") as folder:
-        worker = Worker(url, Path(folder) / "worker.log")
+def _running(url: str, with_page: bool) -> Iterator[tuple[Program, Program | None]]:
+    """A worker, and if somebody may look at it, the page."""
+    with tempfile.TemporaryDirectory(prefix="treadle-demo-") as folder, ExitStack() as programs:
+
+        def start(*arguments: str) -> Program:
+            program = Program(list(arguments), url, Path(folder) / arguments[0])
+            programs.callback(program.stop)
+            return program
+
+        worker = start("worker", "treadle.cli.demo_jobs:app", "--grace", "1s")
+        page = start("dashboard", "--schema", jobs.app.schema, "--port", "0") if with_page else None
         try:
-            yield worker
+            yield worker, page
         finally:
-            # Whoever presses Ctrl-C again would leave it behind.
+            # Whoever presses Ctrl-C again would leave them behind.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-            worker.stop()
 
 
 @contextmanager

@@ -27,7 +27,9 @@ begin
 
     select meter.reached into v_from from treadle.meter as meter;
     if v_from > v_now then
-        v_from := v_to; -- the clock was set back
+        -- The clock was set back: begin anew.
+        update treadle.meter set reached = v_to;
+        return 0;
     end if;
     v_from := greatest(v_from, v_now - interval '1 day');
     if v_to <= v_from then
