@@ -195,6 +195,7 @@ CREATE TABLE treadle.audit (
     id bigint NOT NULL,
     at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     actor text NOT NULL,
+    db_user text DEFAULT SESSION_USER NOT NULL,
     action character varying(50) NOT NULL,
     job_id uuid,
     job_type character varying(50),
@@ -204,6 +205,10 @@ CREATE TABLE treadle.audit (
 );
 
 COMMENT ON TABLE treadle.audit IS 'What operators changed, written in the transaction of the change. One row a job.';
+
+COMMENT ON COLUMN treadle.audit.actor IS 'Who, as the program that asked for it says.';
+
+COMMENT ON COLUMN treadle.audit.db_user IS 'The database user of that program, as PostgreSQL knows it.';
 
 COMMENT ON COLUMN treadle.audit.details IS 'What it was before, and what was asked.';
 

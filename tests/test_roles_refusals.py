@@ -40,6 +40,14 @@ LOOKING = {
     "asking for ends": "select await_ends()",
     "asking for news": "select await_news()",
     "the clock of ticks": "select last_value from tick_clock",
+    "pauses": "select * from pauses",
+    "charts": "select * from minutes, meter",
+}
+# For people, not for programs that work.
+GLANCING = {
+    "the audit": "select * from audit",
+    "lanes at a glance": "select * from see_lanes()",
+    "a sample": "select * from sample_jobs()",
 }
 ENQUEUEING = {
     "enqueueing": "select enqueue('b')",
@@ -84,8 +92,23 @@ WORKING = {
     "using what is stored": "insert into stored_uses (stored_id, job_id) select id, id from stored",
     "sweeping": "select sweep_stored('0')",
 }
+OPERATING = {
+    f"{action} of a job": f"select operate('{action}', '{{}}', p_priority => 1)"
+    for action in ("retry", "cancel", "delete", "run_now", "priority")
+}
+PAUSING = {"pausing": "select pause('a')", "resuming": "select resume('a')"}
+CHARTING = {
+    "counting": "select count_minutes()",
+    "another chart": "update minutes set completed = 1",
+    "another reach": "update meter set reached = now()",
+}
 # What only the owner does.
 OWNING = {
+    "an audit line": "insert into audit (actor, action) values ('somebody else', 'delete')",
+    "other audit lines": "update audit set actor = 'somebody else'",
+    "no audit lines": "delete from audit",
+    "pausing without a trace": "insert into pauses (job_type) values ('b')",
+    "resuming without a trace": "delete from pauses",
     "migrations": "delete from migrations",
     "functions": "update functions set digest = ''",
     "truncating": "truncate jobs",
@@ -122,16 +145,20 @@ ENQUEUED = {
 }
 
 REFUSED = [
-    *((ENQUEUE, what, text) for what, text in (READING | LOOKING | WORKING | ENQUEUED).items()),
-    *((VIEWER, what, text) for what, text in (READING | ENQUEUEING | WORKING).items()),
-    *((OPERATOR, what, text) for what, text in (ENQUEUEING | WORKING).items()),
+    *(
+        (ENQUEUE, what, text)
+        for what, text in (READING | LOOKING | GLANCING | WORKING | CHARTING | ENQUEUED | OPERATING | PAUSING).items()
+    ),
+    *((WORKER, what, text) for what, text in (GLANCING | OPERATING).items()),
+    *((VIEWER, what, text) for what, text in (READING | ENQUEUEING | WORKING | CHARTING | OPERATING | PAUSING).items()),
+    *((OPERATOR, what, text) for what, text in (ENQUEUEING | WORKING | CHARTING).items()),
     *((group, what, text) for group in GROUPS for what, text in OWNING.items()),
 ]
 ALLOWED = [
     *((ENQUEUE, what, text) for what, text in ENQUEUEING.items()),
-    *((WORKER, what, text) for what, text in (READING | LOOKING | ENQUEUEING | WORKING).items()),
-    *((VIEWER, what, text) for what, text in LOOKING.items()),
-    *((OPERATOR, what, text) for what, text in (READING | LOOKING).items()),
+    *((WORKER, what, text) for what, text in (READING | LOOKING | ENQUEUEING | WORKING | CHARTING | PAUSING).items()),
+    *((VIEWER, what, text) for what, text in (LOOKING | GLANCING).items()),
+    *((OPERATOR, what, text) for what, text in (READING | LOOKING | GLANCING | OPERATING | PAUSING).items()),
 ]
 
 

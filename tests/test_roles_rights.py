@@ -14,6 +14,10 @@ from tests.roles import Roles, granted, owned
 from tests.test_cli import treadle
 from tests.workers import count, one, run, working
 from treadle import Backoff, Handle, Job, JobQueue, NotAllowed, Status, Stored, Treadle, migrate
+from treadle.app.overview import overview
+from treadle.db import operate
+from treadle.db.database import Database
+from treadle.words.operator import Action
 from treadle.worker import Worker
 
 
@@ -230,6 +234,21 @@ def test_the_queue_by_hand_and_its_upkeep(roles: Roles, owner: Connection[Any]) 
     assert one(connection, "select swept from sweep_stored('1 minute')") == 1
 
 
+def test_a_worker_counts_what_ended_and_minds_pauses(roles: Roles, queue: JobQueue, owner: Connection[Any]) -> None:
+    owner.execute("update meter set reached = now() - interval '1 hour'")
+    queue.enqueue("a")
+    queue.complete(queue.claim(["a"])[0])
+    connection = roles.connect("worker")
+    assert one(connection, "select count_minutes(p_lag => '0')") == 1
+    with JobQueue(roles.url_of("worker"), "w") as working:
+        working.enqueue("a")
+        assert working.pause("a", reason="the bank is closed")
+        assert working.claim(["a"]) == []
+        assert working.resume("a")
+        assert len(working.claim(["a"])) == 1
+    assert one(owner, "select count(*) from audit where db_user = %s", f"{roles.prefix}_user_worker") == 2
+
+
 # Viewer
 
 
@@ -251,6 +270,18 @@ def test_a_viewer_watches(roles: Roles, queue: JobQueue) -> None:
     }
     with pytest.raises(NotAllowed):
         app.handle(done).job()
+    app.close()
+
+
+@pytest.mark.parametrize("group", ["viewer", "operator"])
+def test_the_queue_at_a_glance(roles: Roles, queue: JobQueue, group: str) -> None:
+    queue.enqueue("films", {})
+    queue.pause("films")
+    app = Treadle(roles.url_of(group))
+    seen = overview(app)
+    assert [(lane.job_type, lane.depth, lane.paused) for lane in seen.lanes] == [("films", 1, True)]
+    (audited,) = app.database.look(operate.audit("treadle"))
+    assert audited.action == "pause"
     app.close()
 
 
@@ -292,3 +323,34 @@ def test_an_operator_reads_everything(roles: Roles, queue: JobQueue) -> None:
     assert operating.read(stored) == b"large"
     app.close()
     operating.close()
+
+
+def test_an_operator_operates(roles: Roles, queue: JobQueue, owner: Connection[Any]) -> None:
+    """Whatever goes with it is done by the queue: lanes, keys, belongings, the bell."""
+    database = Database(roles.url_of("operator"), "treadle")
+
+    def done(action: Action, *ids: Any, priority: int | None = None) -> bool:
+        changes = database.run(operate.operate("treadle", action, ids, "ada", "because", priority))
+        return [each.outcome for each in changes] == ["done"] * len(ids)
+
+    first, second = (queue.enqueue("a", {}, key="k") for _ in range(2))
+    assert done(Action.CANCEL, first)
+    assert [job.id for job in queue.claim(["a"])] == [second], "the key has passed on"
+    queue.event(second, "told")
+    queue.fail(second, "why", final=True)
+    assert done(Action.RETRY, first, second)
+    later = queue.enqueue("a", {}, delay="1h")
+    assert done(Action.RUN_NOW, later)
+    assert done(Action.PRIORITY, later, priority=999)
+    assert queue.claim(["a"], 1)[0].id == later
+    assert done(Action.CANCEL, second)
+    assert done(Action.DELETE, second)
+    assert one(owner, "select count(*) from events") == one(owner, "select count(*) from errors") == 0
+    assert database.run(operate.pause("treadle", "a", None))
+    assert database.run(operate.resume("treadle", "a", None))
+    lines = owner.execute("select action, actor, reason, db_user from audit order by id").fetchall()
+    user = f"{roles.prefix}_user_operator"
+    asked = ["cancel", "retry", "retry", "run_now", "priority", "cancel", "delete"]
+    assert lines[:7] == [(action, "ada", "because", user) for action in asked]
+    assert lines[7:] == [(action, user, None, user) for action in ("pause", "resume")]
+    database.close()

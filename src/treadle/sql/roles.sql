@@ -72,8 +72,15 @@ grant select, insert, delete on
     treadle.logs,
     treadle.steps
     to treadle_worker;
+grant select, insert, update, delete on
+    treadle.minutes
+    to treadle_worker;
 grant select, update on
-    treadle.horizon
+    treadle.horizon,
+    treadle.meter
+    to treadle_worker;
+grant select on
+    treadle.pauses
     to treadle_worker;
 grant select, update on sequence
     treadle.tick_clock,
@@ -118,6 +125,8 @@ grant execute on function
     treadle.retry_job,
     treadle.find_ended,
     treadle.job_events,
+    treadle.pause, -- (owner)
+    treadle.resume, -- (owner)
     -- workers, and upkeep
     treadle.register_worker,
     treadle.renew_workers,
@@ -127,6 +136,7 @@ grant execute on function
     treadle.recover_stale_jobs,
     treadle.prune_jobs,
     treadle.sweep_stored,
+    treadle.count_minutes,
     treadle.tick,
     treadle.tick_is_fresh,
     treadle.reads_fresh,
@@ -162,7 +172,11 @@ grant select on
     treadle.stored_uses,
     treadle.lanes,
     treadle.horizon,
-    treadle.workers
+    treadle.workers,
+    treadle.pauses,
+    treadle.audit,
+    treadle.minutes,
+    treadle.meter
     to treadle_viewer, treadle_operator;
 grant select on sequence
     treadle.tick_clock,
@@ -171,6 +185,8 @@ grant select on sequence
     treadle.watched
     to treadle_viewer, treadle_operator;
 grant execute on function
+    treadle.see_lanes,
+    treadle.sample_jobs,
     treadle.job_events,
     treadle.find_ended,
     treadle.is_head,
@@ -184,7 +200,9 @@ grant execute on function
     to treadle_viewer, treadle_operator;
 
 
--- treadle_operator: sees all that a viewer sees, and payloads, results and what is stored.
+-- treadle_operator: sees all that a viewer sees, and payloads, results and what is stored. It retries, cancels, deletes and
+-- moves jobs, pauses and resumes, by functions that write each change to the audit: it can neither go around them nor write
+-- there itself.
 grant select on
     treadle.jobs,
     treadle.steps,
@@ -192,5 +210,8 @@ grant select on
     treadle.stored_parts
     to treadle_operator;
 grant execute on function
-    treadle.held_jobs
+    treadle.held_jobs,
+    treadle.operate, -- (owner)
+    treadle.pause, -- (owner)
+    treadle.resume -- (owner)
     to treadle_operator;
