@@ -3,6 +3,7 @@
 import re
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import uuid4
 
@@ -13,6 +14,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from tests.roles import Roles, drop, granted, owned, require_roles
 from tests.test_cli import treadle
+from tests.waiting import until_blocked
 from treadle import JobQueue, NotAllowed, SchemaError, migrate
 from treadle.db.roles import GROUPS, apply_roles, role_names, roles_sql
 
@@ -229,6 +231,29 @@ def test_members_keep_their_rights_meanwhile(roles: Roles) -> None:
         with roles.connect(autocommit=False) as owner:
             owner.execute(roles_sql(prefix=roles.prefix).replace("\ncommit;", "").replace("begin;\n\n", "").encode())
             queue.enqueue("a", {})
+
+
+def test_two_at_once(roles: Roles, owner: Connection[Any]) -> None:
+    """Two that write the same row of the catalog fail, so the second waits; for a migration, too."""
+    with ThreadPoolExecutor() as pool, roles.connect(autocommit=False) as first:
+        first.execute("select pg_advisory_xact_lock(hashtextextended('treadle migrate treadle', 0))")
+        second = pool.submit(apply_roles, roles.url, prefix=roles.prefix)
+        until_blocked(owner)
+        first.execute(f"grant select on jobs to {roles.prefix}_enqueue")
+        first.commit()
+        assert second.result(30) == []
+    assert ("_enqueue", "table", "jobs", "SELECT") not in granted_rights(owner, roles.prefix)
+
+
+def test_a_group_that_is_made_at_the_same_moment(roles: Roles, owner: Connection[Any], prefix: str) -> None:
+    """For another database of the server, where our lock is not seen."""
+    with ThreadPoolExecutor() as pool, roles.connect(autocommit=False) as elsewhere:
+        elsewhere.execute(f"create role {prefix}_enqueue")
+        applying = pool.submit(apply_roles, roles.url, prefix=prefix)
+        until_blocked(owner)
+        elsewhere.commit()
+        applying.result(30)
+    assert granted_rights(owner, prefix) == granted_rights(owner, roles.prefix)
 
 
 # Who may not
