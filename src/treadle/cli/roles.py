@@ -33,8 +33,6 @@ def roles(carry_out: bool, prefix: str, database_url: str | None, schema: str) -
         return
     made = apply_roles(resolve(database_url).url, schema, prefix)
     there = [name for name in names if name not in made]
-    parts = [f"made {', '.join(made)}"] * bool(made) + [f"found {', '.join(there)}"] * bool(there)
-    click.echo(
-        f"schema {schema}: {'; '.join(parts)}; granted each what it needs and nothing else. "
-        f"For a user that runs workers: grant {prefix}_worker to app_user;"
-    )
+    parts = [f"made {' '.join(made)}"] * bool(made) + [f"found {' '.join(there)}"] * bool(there)
+    click.echo(f"schema {schema}: {', '.join(parts)}, and granted each what it needs and nothing else")
+    click.echo(f"For a user that runs workers, in psql: grant {prefix}_worker to app_user;")
