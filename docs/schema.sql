@@ -4,9 +4,9 @@ CREATE SCHEMA treadle;
 
 COMMENT ON FUNCTION treadle.announce(p_ids uuid[], p_kind text) IS 'Part of ending jobs and of recording what they tell: sends their ids to whoever waits for them.';
 
-COMMENT ON FUNCTION treadle.await_ends(p_for interval) IS 'Somebody listens to channel(''ends'') for this long: the ids of jobs that end are sent there.';
+COMMENT ON FUNCTION treadle.await_ends(p_for interval) IS 'Somebody listens to channel(''ends'') for this long: the ids of jobs that end are sent there. At most five minutes; ask again.';
 
-COMMENT ON FUNCTION treadle.await_news(p_for interval) IS 'Somebody listens to channel(''news'') for this long: the ids of jobs with new events or progress are sent there.';
+COMMENT ON FUNCTION treadle.await_news(p_for interval) IS 'Somebody listens to channel(''news'') for this long: the ids of jobs with new events or progress are sent there. At most five minutes; ask again.';
 
 COMMENT ON FUNCTION treadle.cancel_job(p_id uuid, p_reason text, p_lease bigint, p_worker_id character varying) IS 'Ends a job that has not ended yet; its holder, if it has one, loses the lease. False: it has ended already.';
 
@@ -195,6 +195,7 @@ CREATE TABLE treadle.audit (
     id bigint NOT NULL,
     at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     actor text NOT NULL,
+    db_user text DEFAULT SESSION_USER NOT NULL,
     action character varying(50) NOT NULL,
     job_id uuid,
     job_type character varying(50),
@@ -204,6 +205,10 @@ CREATE TABLE treadle.audit (
 );
 
 COMMENT ON TABLE treadle.audit IS 'What operators changed, written in the transaction of the change. One row a job.';
+
+COMMENT ON COLUMN treadle.audit.actor IS 'Who, as the program that asked for it says.';
+
+COMMENT ON COLUMN treadle.audit.db_user IS 'The database user of that program, as PostgreSQL knows it.';
 
 COMMENT ON COLUMN treadle.audit.details IS 'What it was before, and what was asked.';
 

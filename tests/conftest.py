@@ -80,6 +80,12 @@ def empty_url(server_url: str) -> Iterator[str]:
     yield from _database(server_url, "template0")
 
 
+@pytest.fixture(scope="module")
+def module_url() -> Iterator[str]:
+    """A database for the tests of a module that leave it as it was."""
+    yield from _database(os.environ[SERVER], os.environ[TEMPLATE])
+
+
 @pytest.fixture(scope="session")
 def process_url() -> Iterator[str]:
     yield from _database(os.environ[SERVER], os.environ[TEMPLATE])

@@ -11,6 +11,7 @@ from treadle.words.errors import TreadleError
 # Each has a module of its name, which is imported when the command is asked for: nobody waits for what the others need.
 COMMANDS = [
     "migrate",
+    "roles",
     "worker",
     "watch",
     "dashboard",

@@ -21,7 +21,7 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 from treadle.db import work
 from treadle.db.borrowed import AsyncBorrowed, Borrowable, Borrowed, borrow
 from treadle.db.line import AWAY, REFUSED, pause
-from treadle.db.migrations import check_schema, connect, migrate
+from treadle.db.migrations import check_schema, connect, migrate, not_allowed
 from treadle.db.query import Query, Result
 from treadle.db.runner import arun, run
 from treadle.db.url import described, resolve
@@ -286,6 +286,8 @@ class Database:
         except PoolTimeout as error:
             where = described(self._url) if self._url else "the database"
             raise DatabaseUnreachable(f"no connection to {where} could be had: {error}") from error
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise not_allowed(error, self.schema) from error
         except (
             psycopg.errors.InvalidSchemaName,
             psycopg.errors.UndefinedTable,

@@ -19,7 +19,7 @@ from psycopg.rows import tuple_row
 
 from treadle.db.query import in_schema, sql_text
 from treadle.db.url import described
-from treadle.words.errors import DatabaseUnreachable, SchemaError
+from treadle.words.errors import DatabaseUnreachable, NotAllowed, SchemaError
 from treadle.words.naming import SCHEMA, schema_name
 
 LOCK_TIMEOUT = "2s"
@@ -94,7 +94,10 @@ def migration_sql(url: str, schema: str = SCHEMA) -> str:
 
 def check_schema(connection: Connection[Any], schema: str) -> None:
     """Raise SchemaError, with what to do, unless the schema fits this version of Treadle."""
-    state = _state(connection, schema)
+    try:
+        state = _state(connection, schema)
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise not_allowed(error, schema) from None
     needed = max(number for number, _ in migration_files())
     if state is None:
         raise SchemaError(f"there is no schema {schema} in this database; run: treadle migrate")
@@ -103,6 +106,13 @@ def check_schema(connection: Connection[Any], schema: str) -> None:
     if state.version < needed or missing:
         at = f"is at {state.version} but this version needs {needed}" if state.version < needed else "lacks functions"
         raise SchemaError(f"schema {schema} {at}; run: treadle migrate")
+
+
+def not_allowed(error: psycopg.errors.InsufficientPrivilege, schema: str) -> NotAllowed:
+    return NotAllowed(
+        f"the database role may not do this in schema {schema} ({error.diag.message_primary}); "
+        "grant it one of the groups of: treadle roles"
+    )
 
 
 def connect(url: str) -> Connection[tuple[Any, ...]]:
