@@ -290,6 +290,8 @@ def test_a_role_without_any_right_is_told_what_to_do(roles: Roles, owner: Connec
         pytest.raises(NotAllowed, match=r"\(permission denied for schema treadle\); grant it one of .* treadle roles$"),
     ):
         queue.counts()
+    with pytest.raises(NotAllowed, match="permission denied for schema treadle"):
+        apply_roles(roles.url_of("viewer"), prefix=roles.prefix)
     result = treadle("watch", "--database-url", roles.url_of("viewer"))
     assert result.returncode == 1
     assert result.stderr.startswith("Error: the database role may not do this in schema treadle (permission denied")
