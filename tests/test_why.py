@@ -1,45 +1,19 @@
 """Why a job does not run: each cause for real, told until it is lifted."""
 
 import asyncio
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pytest
 from psycopg import Connection
 
-from tests.conftest import Connect
+from tests.conftest import Connect, Why
+from tests.why import live
 from tests.workers import one
 from treadle import JobNotFound, JobQueue, Reason, Treadle
 from treadle.db import operate
 from treadle.words.operator import Action
-
-Why = Callable[[UUID], Reason]
-
-
-@pytest.fixture
-def why(app: Treadle) -> Why:
-    def ask(job_id: UUID) -> Reason:
-        return app.handle(job_id).why()
-
-    return ask
-
-
-def live(
-    connection: Connection[Any],
-    types: str = "{mail}",
-    worker_id: str = "w1",
-    queues: str | None = None,
-    places: int = 50,
-    **more: Any,
-) -> None:
-    """A worker that claims nothing by itself."""
-    connection.execute(
-        """select register_worker(%s, '1 hour', %s, %s, %s, 'host', 7, '0.1',
-            p_process_types => %s, p_children => %s)""",
-        [worker_id, types, queues, places, more.get("process_types"), more.get("children")],
-    )
 
 
 def test_a_job_that_is_not_there(why: Why) -> None:
@@ -123,13 +97,13 @@ def test_a_client_by_hand_that_is_silent(queue: JobQueue, connection: Connection
     connection.execute("update jobs set claimed_at = clock_timestamp() - interval '10 minutes'")
     reason = why(job.id)
     assert reason.name == "holder_silent"
-    assert "no sign of life at all" in reason.sentence
+    assert "without a sign of life at all" in reason.sentence
     assert "recover_stale_jobs" in reason.remedy
     queue.heartbeat()
     assert why(job.id).name == "running"
     connection.execute("update workers set seen_at = clock_timestamp() - interval '6 minutes'")
     reason = why(job.id)
-    assert (reason.name, "no sign of life for 6m " in reason.sentence) == ("holder_silent", True)
+    assert (reason.name, "without a sign of life for 6m " in reason.sentence) == ("holder_silent", True)
     queue.recover_stale_jobs(timedelta(minutes=5))
     assert why(job.id).name == "no_worker"
 

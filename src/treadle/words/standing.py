@@ -35,7 +35,7 @@ def held(facts: Facts) -> Reason:
     if lease is None and facts.at - sign > PATIENCE:
         return Reason(
             "holder_silent",
-            f"{who} holds the job by hand since {since(facts.at, facts.claimed_at)} and gave no sign of life "
+            f"The job is held by hand by {who} since {since(facts.at, facts.claimed_at)}, without a sign of life "
             f"{f'for {span(silent)}' if facts.sign else 'at all'}.",
             'If that client is gone: queue.recover_stale_jobs("5m"); one that lives sends heartbeats',
             f"is held by {who}, who is silent for {span(silent)}",
@@ -53,10 +53,10 @@ def held(facts: Facts) -> Reason:
             data,
         )
     claimed = since(facts.at, facts.claimed_at)
-    then = f"begins it behind the {plural(facts.beside, 'job')} that it runs" if facts.beside else "is about to begin"
+    behind = f"begins it behind the {plural(facts.beside, 'job')} that it runs"
     return Reason(
         "claimed",
-        f"{who} has claimed the job {claimed} ago and {then}.",
+        f"The job was claimed {claimed} ago by {who}, which {behind if facts.beside else 'is about to begin it'}.",
         "Nothing needs to be done",
         f"was claimed by {who} {claimed} ago",
         data | {"beside": facts.beside},
@@ -68,7 +68,7 @@ def _lost(facts: Facts, who: str, lease: float, silent: float, data: dict[str, A
     soon = f"the other workers give it back within {span(lease)}" if saved else "no other worker lives to give it back"
     return Reason(
         "holder_lost",
-        f"{who}, which holds the job, is silent for {span(silent)} with a lease of {span(lease)}: {soon}.",
+        f"The job is held by {who}, which is silent for {span(silent)} with a lease of {span(lease)}: {soon}.",
         "It is tried again by itself" if saved else "Start a worker: treadle worker module:app",
         f"is held by {who}, which is gone",
         data | {"lease": lease},

@@ -54,7 +54,7 @@ ended as materialized (
     join treadle.minutes as minutes
       on minutes.minute >= date_trunc('minute', meter.reached) - interval '5 minutes'
      and minutes.completed + minutes.failed + minutes.errors > 0
-    where meter.reached > (select job.at from job) - interval '1 minute'
+    where meter.reached > (select job.at from job) - interval '2 minutes'
       and exists (
             select
             from serving
