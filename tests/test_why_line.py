@@ -54,8 +54,8 @@ def test_who_goes_before_it_is_counted(queue: JobQueue, connection: Connection[A
     assert (reason.data["ahead"], reason.data["exact"]) == (15, True)
     assert [reason.data[f"ahead_in_{where}"] for where in ("lane", "priority", "higher")] == [3, 4, 8]
     assert (
-        "The 1 worker that takes it is busy: 15 jobs go "
-        "(8 of higher priority, 4 of its priority in other lanes, 3 in its own lane) before it"
+        "The only worker that takes it is busy: 15 jobs go before it "
+        "(8 of higher priority, 4 of its priority in other lanes, 3 in its own lane)"
     ) in reason.sentence
     before = queue.claim(["mail", "film", "book"], batch_size=reason.data["ahead"])
     assert made not in {job.id for job in before}

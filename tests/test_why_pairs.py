@@ -13,7 +13,7 @@ from psycopg import Connection
 from tests.conftest import Connect, Why
 from tests.why import live
 from tests.workers import auntil
-from treadle import JobQueue, Treadle
+from treadle import Handle, JobQueue, Treadle
 
 # In the order in which they are told.
 ORDER = [
@@ -153,5 +153,5 @@ def test_after_each_lifted_cause_the_next_is_told_until_it_runs(
     assert asyncio.run(work()) == ["running", "completed"]
 
 
-async def _running(handle: Any) -> bool:
+async def _running(handle: Handle[Any]) -> bool:
     return (await handle.awhy()).name == "running"

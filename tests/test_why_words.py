@@ -62,7 +62,7 @@ SERVED = [worker()]
 
 def sweep() -> list[Facts]:
     """All combinations of everything that a decision looks at."""
-    workers = {
+    workers: dict[str, list[LiveWorker]] = {
         "none": [],
         "by hand": [worker(by_hand=True, job_types=None, serves=False)],
         "new": [worker(job_types=None, serves=False)],
@@ -72,7 +72,7 @@ def sweep() -> list[Facts]:
         "full": [worker(busy=50)],
     }
     pause = Pause("mail", None, ago(hours=1), "ada", HOSTILE)
-    choices = {
+    choices: dict[str, list[Any]] = {
         "attempts": [0, 3],
         "run_at": [ago(seconds=9), NOW + timedelta(minutes=4)],
         "pauses": [[], [pause], [pause, pause._replace(queue="default")]],
@@ -181,30 +181,30 @@ def test_a_reason_is_its_sentence() -> None:
         (
             {"workers": SERVED, "ahead": Ahead(600, 0, 0), "ended": 300, "ended_in": 300.0},
             (
-                "The 1 worker that takes it is busy: 600 jobs go (600 in its own lane) before it; 300 attempts of theirs "
-                "ended in the last 5m 00s, so it may start in about 10m 00s, at 2026-11-15 12:10:00 UTC."
+                "The only worker that takes it is busy: 600 jobs go before it (600 in its own lane); 300 attempts of "
+                "theirs ended in the last 5m 00s, so it may start in about 10m 00s, at 2026-11-15 12:10:00 UTC."
             ),
         ),
         (
             {"workers": SERVED, "ahead": Ahead(0, 1, 0)},
             (
-                "The 1 worker that takes it is busy: 1 job goes (1 of its priority in other lanes) before it; none of theirs "
-                "was counted as ended in the last minutes, so when it may start cannot be told."
+                "The only worker that takes it is busy: 1 job goes before it (1 of its priority in other lanes); "
+                "no end of theirs was counted lately, so when it may start cannot be told."
             ),
         ),
         (
             {"workers": [worker(busy=50)] * 2, "ended": 60, "ended_in": 120.0},
             (
-                "The 2 workers that take it have no free place (100 jobs at once), and it is the next; 60 attempts of theirs "
-                "ended in the last 2m 00s, so it may start in about 2.0s, at 2026-11-15 12:00:02 UTC."
+                "The 2 workers that take it have no free place (100 jobs at once), and it is the next; 60 attempts of "
+                "theirs ended in the last 2m 00s, so it may start in about 2.0s, at 2026-11-15 12:00:02 UTC."
             ),
         ),
         (
             {"workers": SERVED, "ahead": Ahead(9000, 2000, 0), "ended": 60, "ended_in": 60.0},
             (
-                "The 1 worker that takes it is busy: more than 10,000 jobs go (2,000 of its priority in other lanes, 9,000 in "
-                "its own lane) before it; 60 attempts of theirs ended in the last 1m 00s, so it may start not before 2h 46m, "
-                "at 2026-11-15 14:46:41 UTC."
+                "The only worker that takes it is busy: more than 10,000 jobs go before it (2,000 of its priority in "
+                "other lanes, 9,000 in its own lane); 60 attempts of theirs ended in the last 1m 00s, so it may start "
+                "not before 2h 46m, at 2026-11-15 14:46:41 UTC."
             ),
         ),
         ({"workers": SERVED}, "Nothing is in the way: it should start any moment; it was due 1.0s ago."),

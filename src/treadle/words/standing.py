@@ -116,14 +116,14 @@ def busy(facts: Facts) -> Reason | None:
     wait = max(ahead, 1) / rate if rate else None
     start = None if wait is None else facts.at + timedelta(seconds=min(wait, 1e9))
     alone = len(serving) == 1
-    those = f"The {plural(len(serving), 'worker')} that {'takes' if alone else 'take'} it"
+    those = "The only worker that takes it" if alone else f"The {len(serving)} workers that take it"
     if ahead:
-        said = f"{those} {'is' if alone else 'are'} busy: {_before(facts)} before it"
+        said = f"{those} {'is' if alone else 'are'} busy: {_before(facts)}"
     else:
         room = f"{'has' if alone else 'have'} no free place ({plural(places, 'job')} at once)"
         said = f"{those} {room}, and it is the next"
     if wait is None or start is None:
-        said += "; none of theirs was counted as ended in the last minutes, so when it may start cannot be told"
+        said += "; no end of theirs was counted lately, so when it may start cannot be told"
     else:
         lately = f"{plural(facts.ended or 0, 'attempt')} of theirs ended in the last {span(facts.ended_in or 0)}"
         more = "not before" if ahead > COUNTED else "in about"
@@ -159,7 +159,7 @@ def _before(facts: Facts) -> str:
         )
         if number
     ]
-    jobs = f"{counted(ahead.total, COUNTED)} {'job goes' if ahead.total == 1 else 'jobs go'}"
+    jobs = f"{counted(ahead.total, COUNTED)} {'job goes' if ahead.total == 1 else 'jobs go'} before it"
     return f"{jobs} ({', '.join(parts)})"
 
 

@@ -87,24 +87,27 @@ begin
                       and job.status = 'pending'
                       and job.holds = 0
                       and job.attempts < job.max_attempts
-                      -- is_head, written out: a call for each of ten thousand takes too long.
+                      -- is_head, written out: a call for each of ten thousand takes too long. Not with "exists", of which
+                      -- the planner might make a table of all keys first.
                       and (
                             job.key is null
-                            or not exists (
-                                select
+                            or (
+                                select true
                                 from treadle.jobs as other
                                 where other.key = job.key
                                   and other.status in ('pending', 'claimed', 'running')
                                   and case other.status when 'pending' then 1 + (other.holds & 1) else 0 end = 0
-                            )
-                            and not exists (
-                                select
+                                limit 1
+                            ) is null
+                            and (
+                                select true
                                 from treadle.jobs as other
                                 where other.key = job.key
                                   and other.status in ('pending', 'claimed', 'running')
                                   and case other.status when 'pending' then 1 + (other.holds & 1) else 0 end = 1
                                   and other.id < job.id
-                            )
+                                limit 1
+                            ) is null
                           )
                     limit p_limit + 1
                 ) as found

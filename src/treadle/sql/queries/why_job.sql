@@ -172,16 +172,23 @@ left join lateral (
     ) as id
 ) as blocking on job.status = 'pending' and job.key is not null
 left join lateral (
-    -- Of its key, those that go before it; the one that blocks it is among them.
+    -- Of its key, those that go before it; the one that blocks it is among them. Each kind is a range of idx_jobs_key.
     select count(*) as jobs
     from (
         select
-        from treadle.jobs as other
-        where other.key = job.key
-          and other.status in ('pending', 'claimed', 'running')
-          and case other.status when 'pending' then 1 + (other.holds & 1) else 0 end
-                <= case when other.id < job.id then 2 else job.holds & 1 end
-          and other.id <> job.id
+        -- Who is not held does not wait for those that are.
+        from generate_series(0, 1 + (job.holds & 1)) as kind (rank)
+        cross join lateral (
+            select
+            from treadle.jobs as other
+            where other.key = job.key
+              and other.status in ('pending', 'claimed', 'running')
+              and case other.status when 'pending' then 1 + (other.holds & 1) else 0 end = kind.rank
+              -- All that are ahead by their kind, of the others the older ones.
+              and other.id < case when kind.rank <= job.holds & 1 then 'ffffffff-ffff-ffff-ffff-ffffffffffff' else job.id end
+              and other.id <> job.id
+            limit 10001
+        ) as other
         limit 10001
     ) as other
 ) as earlier on blocking.id is not null
