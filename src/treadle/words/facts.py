@@ -44,7 +44,7 @@ class LiveWorker(NamedTuple):
     worker_id: str
     by_hand: bool
     job_types: list[str] | None
-    """None: it has not said."""
+    """None: it has not said, or it does not matter because another serves the job."""
     queues: list[str] | None
     """None: all, or it has not said."""
     serves: bool

@@ -23,6 +23,7 @@ declare
     v_types varchar[];
     v_priorities int[];
     v_starts timestamptz[];
+    v_kinds int[];
     v_kind int;
     v_counts bigint[] := '{}';
 begin
@@ -34,46 +35,55 @@ begin
         return;
     end if;
 
-    for v_kind in 0..2 loop
+    -- Most workers of a fleet are alike: what they take is spelled out once.
+    with fleet as materialized (
+        select distinct worker.queues, worker.together
+        from treadle.serving_workers(v_job.queue, v_job.job_type, v_now) as worker
+    ),
+    served as materialized (
+        select distinct fleet.queues, known.job_type
+        from fleet
+        cross join lateral unnest(fleet.together) as known (job_type)
+    ),
+    wanted as (
         select
-            array_agg(served.queue), array_agg(served.job_type), array_agg(served.priority), array_agg(served.start)
-        into v_queues, v_types, v_priorities, v_starts
-        from (
-            select
-                lane.queue,
-                lane.job_type,
-                lane.priority,
-                max(case when v_fresh then lane.floor else lane.settled end) as start
-            from treadle.lanes as lane
-            where lane.priority >= v_job.priority
-              and v_kind = case
-                    when lane.priority > v_job.priority then 2
-                    when (lane.queue, lane.job_type) <> (v_job.queue, v_job.job_type) then 1
-                    else 0
-                  end
-              and (
-                    (lane.queue, lane.job_type) = (v_job.queue, v_job.job_type)
-                    or not exists (
-                        select
-                        from treadle.pauses as pause
-                        where pause.job_type in (lane.job_type, '')
-                          and pause.queue in (lane.queue, '')
-                    )
-                  )
-              and exists (
+            lane.queue,
+            lane.job_type,
+            lane.priority,
+            max(case when v_fresh then lane.floor else lane.settled end) as start,
+            case
+                when lane.priority > v_job.priority then 2
+                when (lane.queue, lane.job_type) <> (v_job.queue, v_job.job_type) then 1
+                else 0
+            end as kind
+        from served
+        join treadle.lanes as lane on lane.job_type = served.job_type
+        where lane.priority >= v_job.priority
+          and (served.queues is null or lane.queue = any (served.queues))
+          and (
+                (lane.queue, lane.job_type) = (v_job.queue, v_job.job_type)
+                or not exists (
                     select
-                    from treadle.serving_workers(v_job.queue, v_job.job_type, v_now) as worker
-                    where lane.job_type = any (worker.together)
-                      and (worker.queues is null or lane.queue = any (worker.queues))
-                  )
-            group by lane.queue, lane.job_type, lane.priority
-        ) as served;
+                    from treadle.pauses as pause
+                    where pause.job_type in (lane.job_type, '')
+                      and pause.queue in (lane.queue, '')
+                )
+              )
+        group by lane.queue, lane.job_type, lane.priority
+    )
+    select
+        array_agg(wanted.queue), array_agg(wanted.job_type), array_agg(wanted.priority), array_agg(wanted.start),
+        array_agg(wanted.kind)
+    into v_queues, v_types, v_priorities, v_starts, v_kinds
+    from wanted;
 
+    for v_kind in 0..2 loop
         v_counts := v_counts || (
             select count(*)
             from (
                 select
-                from unnest(v_queues, v_types, v_priorities, v_starts) as lane (queue, job_type, priority, start)
+                from unnest(v_queues, v_types, v_priorities, v_starts, v_kinds)
+                    as lane (queue, job_type, priority, start, kind)
                 cross join lateral (
                     select
                     from treadle.jobs as job
@@ -111,6 +121,7 @@ begin
                           )
                     limit p_limit + 1
                 ) as found
+                where lane.kind = v_kind
                 limit p_limit + 1
             ) as counted
         );

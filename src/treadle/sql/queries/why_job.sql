@@ -57,7 +57,7 @@ ended as materialized (
     where meter.reached > (select job.at from job) - interval '2 minutes'
       and exists (
             select
-            from serving
+            from (select distinct serving.queues, serving.together from serving) as serving
             where minutes.job_type = any (serving.together)
               and (serving.queues is null or minutes.queue = any (serving.queues))
       )
@@ -101,7 +101,10 @@ select
         select
             json_agg(
                 json_build_array(
-                    known.worker_id, known.by_hand, known.job_types, known.queues, known.serves, known.places, known.busy,
+                    known.worker_id, known.by_hand,
+                    -- There may be thousands; they are told if nobody serves the job.
+                    case when not exists (select from serving) then known.job_types end,
+                    known.queues, known.serves, known.places, known.busy,
                     extract(epoch from known.seen_at)
                 )
             )::text
