@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
@@ -23,7 +23,7 @@ from tests.embedded_server import QUICK, clean_up
 from tests.stores import Album, Resize
 from tests.waiting import Gate
 from tests.workers import Ledger, Parked
-from treadle import JobQueue, JobRow, Stored, Treadle, migrate
+from treadle import JobQueue, JobRow, Reason, Stored, Treadle, migrate
 from treadle.db.embedded import embedded_url, leave
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tests.web import Server
 
 Connect = Callable[..., Connection[Any]]
+Why = Callable[[UUID], Reason]
 
 # Set by the process that the user started, read by the processes that it starts (xdist).
 SERVER = "TREADLE_TEST_SERVER"
@@ -169,6 +170,11 @@ def app(url: str) -> Iterator[Treadle]:
     app = Treadle(url)
     yield app
     app.close()
+
+
+@pytest.fixture
+def why(app: Treadle) -> Why:
+    return lambda job_id: app.handle(job_id).why()
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ COMMANDS = [
     "worker",
     "watch",
     "dashboard",
+    "why",
     "demo",
     "bench",
 ]
