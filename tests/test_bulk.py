@@ -23,6 +23,8 @@ RETRY, CANCEL, DELETE, RUN_NOW, PRIORITY = Action
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk, "CHUNK", 10)
+    # Where a look stops is up to the number of jobs then.
+    monkeypatch.setattr(listing, "PATIENCE", None)
 
 
 def change(app: Treadle, action: Action, priority: int | None = None, **wanted: Any) -> Tally:

@@ -1,6 +1,7 @@
 """Lists of jobs, page by page, at a cost that does not grow with the table: see sql/functions/find_jobs.sql."""
 
 import re
+from datetime import timedelta
 from typing import NamedTuple
 from uuid import UUID
 
@@ -10,9 +11,9 @@ from treadle.words.listing import HELD, LATER, Listed, Listing, Wanted
 from treadle.words.naming import text_within
 from treadle.words.status import Status
 
-# As many jobs are looked at for a page, and as many bytes of payload searched, before whoever asks is asked to go on.
+# As many jobs are looked at for a page, and for about as long, before whoever asks is asked to go on.
 LOOK = 20_000
-BYTES = 8_000_000
+PATIENCE: timedelta | None = timedelta(milliseconds=100)
 LIMIT = 1000
 
 _STATUSES = (*(status.value for status in Status), LATER, HELD)
@@ -138,7 +139,7 @@ def _asked(wanted: Wanted, after: str | None) -> tuple[str, dict[str, object]]:
         "at": place and place.moment,
         "id": place and place.id,
         "look": LOOK,
-        "bytes": BYTES,
+        "patience": PATIENCE,
     }
 
 

@@ -38,7 +38,7 @@ from treadle.find_jobs(
     %(id)s,
     %(limit)s,
     %(look)s,
-    %(bytes)s
+    %(patience)s
 ) with ordinality as found (id, rank, at, fits, last, looked, nth)
 left join treadle.jobs as job on job.id = found.id and found.fits
 order by found.nth
