@@ -15,6 +15,7 @@ COMMANDS = [
     "watch",
     "dashboard",
     "demo",
+    "doctor",
     "bench",
 ]
 
