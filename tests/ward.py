@@ -31,6 +31,7 @@ AT_ONCE = Limits(
     slot_bytes=(1, 10, 100 << 30),
     dead_rows=500,
     vacuum_lag=0,
+    vacuum_busy=0,
     index_bytes=100 << 10,
     silence=0,
     hand_silence=0,

@@ -18,6 +18,8 @@ from treadle.words.phrases import printable
 
 # 2 stands for wrong arguments, as everywhere.
 EXIT = {Level.OK: 0, Level.NOTE: 0, Level.WARNING: 1, Level.CRITICAL: 3}
+# The words of levels are shorter.
+INDENT = 10
 STYLES = {Level.OK: "dim", Level.NOTE: "cyan", Level.WARNING: "yellow", Level.CRITICAL: "bold red"}
 
 
@@ -52,7 +54,7 @@ def doctor(as_json: bool, verbose: bool, database_url: str | None, schema: str) 
     if as_json:
         click.echo(json.dumps(as_dict(findings), indent=2))
     else:
-        show(Console(highlight=False, soft_wrap=not sys.stdout.isatty()), findings, verbose)
+        show(Console(highlight=False), findings, verbose)
     sys.exit(EXIT[worst(findings)])
 
 
@@ -68,7 +70,8 @@ def show(console: Console, findings: Sequence[Finding], verbose: bool) -> None:
             _show(console, each)
     if verbose:
         for each in well:
-            console.print(Text(f"ok        {each.name}: {printable(each.title)}", style="dim"))
+            line = f"{each.level:<{INDENT}}{each.name}: {printable(each.title)}"
+            console.print(Text(line, style="dim"), soft_wrap=True)
     elif len(well) == len(findings):
         console.print(Text(f"All is well: {len(well)} checks.", style="green"))
     else:
@@ -76,12 +79,20 @@ def show(console: Console, findings: Sequence[Finding], verbose: bool) -> None:
 
 
 def _show(console: Console, finding: Finding) -> None:
-    heading = Text(f"{finding.level:<9} ", style=STYLES[finding.level])
+    heading = Text(f"{finding.level:<{INDENT}}", style=STYLES[finding.level])
     heading.append(printable(finding.title), style="bold")
     heading.append(f"  {finding.name}", style="dim")
-    console.print(heading)
+    console.print(heading, soft_wrap=not console.is_terminal)
     for text in finding.detail.splitlines():
-        console.print(Padding(Text(printable(text)), (0, 0, 0, 10)))
+        _indented(console, Text(printable(text)))
     for number, text in enumerate(finding.remedy.splitlines()):
-        console.print(Padding(Text(f"{'→' if number == 0 else ' '} {printable(text)}", style="green"), (0, 0, 0, 10)))
+        _indented(console, Text(f"{' ' if number else '→'} {printable(text)}", style="green"))
     console.print()
+
+
+def _indented(console: Console, text: Text) -> None:
+    """On a terminal long lines go on where they began; in a pipe they stay whole, to be searched and copied."""
+    if console.is_terminal:
+        console.print(Padding(text, (0, 0, 0, INDENT)))
+    else:
+        console.print(Text(" " * INDENT) + text, soft_wrap=True)

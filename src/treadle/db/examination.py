@@ -36,7 +36,7 @@ _CONNECTION: dict[str, Any] = {
 _SETTINGS = """\
 set transaction read only;
 set local statement_timeout = {milliseconds};
-set local lock_timeout = {milliseconds};
+set local lock_timeout = 500;
 set local enable_seqscan = off;
 set local enable_bitmapscan = off;
 set local enable_hashjoin = off;

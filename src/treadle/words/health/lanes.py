@@ -43,7 +43,7 @@ def judge_lanes(
 
 def judge_pauses(case: Case, server: Server, lanes: Sequence[DueLane], pauses: Sequence[Pause]) -> list[Finding]:
     piles = [(pause, [each for each in lanes if stops(pause, each)]) for pause in pauses]
-    levels = [level_of(max((each.due for each in pile), default=0), *case.limits.paused) for _, pile in piles]
+    levels = [level_of(max((each.due for each in pile), default=-1), *case.limits.paused) for _, pile in piles]
     if not pauses or most(*levels) is Level.OK:
         return [ok("paused_lanes", "No due jobs pile up behind a pause.")]
     bad = [(pause, pile) for (pause, pile), level in zip(piles, levels, strict=True) if level is not Level.OK]

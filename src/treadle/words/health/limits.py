@@ -18,6 +18,8 @@ class Limits(NamedTuple):
     """Fewer are not worth a word, whatever the share."""
     vacuum_lag: float = 600
     """Since a table has been over its threshold, at least."""
+    vacuum_busy: float = 60
+    """Of every process of autovacuum, at the same table."""
     index_bytes: int = 64 << 20
     """A smaller index is not worth a word, however bloated."""
     index_factor: float = 4

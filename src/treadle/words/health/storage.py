@@ -115,15 +115,17 @@ def judge_autovacuum(
     case: Case, server: Server, tables: Sequence[Table], cleaning: Sequence[Cleaning]
 ) -> list[Finding]:
     allowed = int(server.settings.get("autovacuum_max_workers") or 3)
-    if len(cleaning) < allowed:
+    # For a moment they are all busy now and then.
+    long = [each for each in cleaning if (each.seconds or 0) >= case.limits.vacuum_busy]
+    if len(long) < allowed:
         return [ok("autovacuum_busy", "Autovacuum has processes free.")]
     waiting = [each.name for each in tables if each.dead > FAR * threshold(server.settings, each)]
     return [
         Finding(
             "autovacuum_busy",
             Level.WARNING if waiting else Level.NOTE,
-            f"Autovacuum has no process free: {len(cleaning)} of {allowed} are busy.",
-            lines([f"{each.table or 'a table elsewhere'}, for {span(each.seconds or 0)}" for each in cleaning])
+            f"Autovacuum has no process free: {len(long)} of {allowed} are busy for long.",
+            lines([f"{each.table or 'a table elsewhere'}, for {span(each.seconds or 0)}" for each in long])
             + (f"\nwaiting: {', '.join(waiting)}" if waiting else ""),
             "alter system set autovacuum_max_workers = 6; -- and a higher autovacuum_vacuum_cost_limit: they share it",
         )
