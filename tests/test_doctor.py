@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from treadle import DatabaseUnreachable, Treadle, migrate
 from treadle.app import doctor
 from treadle.app.doctor import aexamine, examine
 from treadle.db.database import Database
-from treadle.db.embedded import embedded_url
+from treadle.db.embedded import embedded_url, leave
 from treadle.db.examination import alooking, looking
 from treadle.db.query import Query
 from treadle.words.health import Finding, Level, by_urgency, worst
@@ -99,6 +100,7 @@ def test_a_locked_table_is_a_finding_and_the_others_go_on(url: str, locked: None
     found = findings(url)
     assert found["crashing_jobs"].level is Level.WARNING
     assert "took too long" in found["crashing_jobs"].title
+    assert "lock timeout" in found["crashing_jobs"].detail
     assert found["schema"].level is Level.OK
     assert found["triggers"].level is Level.OK
     assert sorted(found) == sorted(doctor.NAMES)
@@ -139,6 +141,32 @@ def test_a_right_to_a_single_table(ward: str) -> None:
         finally:
             connection.execute("drop owned by viewer")
             connection.execute("drop role viewer")
+
+
+def test_without_a_second_connection_the_rest_is_examined(ward: str) -> None:
+    with connected(ward) as connection:
+        connection.execute("create role viewer login connection limit 1")
+        try:
+            found = findings(make_conninfo(ward, user="viewer"))
+            assert found["listen"].level is Level.WARNING
+            assert 'too many connections for role "viewer"' in found["listen"].detail
+            assert found["connections"].level is Level.CRITICAL
+        finally:
+            connection.execute("drop role viewer")
+
+
+def test_a_standby_is_examined(folder: Path) -> None:
+    settings = {"fsync": "off"}
+    migrate(embedded_url(folder, settings, quiet=True))
+    leave(folder)
+    shutil.copyfile(folder / "data" / "PG_VERSION", folder / "data" / "standby.signal")
+    found = findings(embedded_url(folder, settings, quiet=True))
+    assert found["writable"].level is Level.CRITICAL
+    assert "standby" in found["writable"].title
+    assert "LISTEN" in found["listen"].detail
+    ill = {name for name, each in found.items() if each.level is not Level.OK}
+    assert ill == {"writable", "listen", "durability"}
+    assert sorted(found) == sorted(doctor.NAMES)
 
 
 def test_on_a_connection_of_the_caller_nothing_is_left_behind(url: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 from rich.console import Console
-from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
 from treadle.app import Treadle
@@ -79,20 +79,22 @@ def show(console: Console, findings: Sequence[Finding], verbose: bool) -> None:
 
 
 def _show(console: Console, finding: Finding) -> None:
-    heading = Text(f"{finding.level:<{INDENT}}", style=STYLES[finding.level])
-    heading.append(printable(finding.title), style="bold")
-    heading.append(f"  {finding.name}", style="dim")
-    console.print(heading, soft_wrap=not console.is_terminal)
-    for text in finding.detail.splitlines():
-        _indented(console, Text(printable(text)))
-    for number, text in enumerate(finding.remedy.splitlines()):
-        _indented(console, Text(f"{' ' if number else '→'} {printable(text)}", style="green"))
-    console.print()
-
-
-def _indented(console: Console, text: Text) -> None:
-    """On a terminal long lines go on where they began; in a pipe they stay whole, to be searched and copied."""
+    title = Text(printable(finding.title), style="bold")
+    body = [title + Text(f"  {finding.name}", style="not bold dim")]
+    body += [Text(printable(line)) for line in finding.detail.splitlines()]
+    body += [
+        Text(f"{' ' if number else '→'} {printable(line)}", style="green")
+        for number, line in enumerate(finding.remedy.splitlines())
+    ]
+    level = Text(finding.level, style=STYLES[finding.level])
     if console.is_terminal:
-        console.print(Padding(text, (0, 0, 0, INDENT)))
+        grid = Table.grid()
+        grid.add_column(width=INDENT)
+        for number, line in enumerate(body):
+            grid.add_row("" if number else level, line)
+        console.print(grid)
     else:
-        console.print(Text(" " * INDENT) + text, soft_wrap=True)
+        # Lines stay whole, to be searched and copied.
+        for number, line in enumerate(body):
+            console.print(f"{'' if number else finding.level:<{INDENT}}" + line.plain, markup=False, soft_wrap=True)
+    console.print()

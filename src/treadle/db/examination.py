@@ -87,7 +87,7 @@ async def alooking(database: Database, seconds: float = SECONDS) -> AsyncIterato
         yield look
 
 
-def hears(database: Database, seconds: float = HEARING_SECONDS) -> bool | None:
+def hears(database: Database, seconds: float = HEARING_SECONDS) -> bool | Refused | None:
     """Whether a notification arrives: really sent, to a connection that does nothing but listen. None: the connections
     are the caller's, and none can be opened.
 
@@ -96,13 +96,17 @@ def hears(database: Database, seconds: float = HEARING_SECONDS) -> bool | None:
     if not database.owned:
         return None
     channel, url = f"treadle_doctor_{uuid4().hex}", database.target
-    with _open(url) as listener, _open(url) as sender:
-        listener.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
-        sender.execute("select pg_notify(%s, '')", [channel])
-        return any(True for _ in listener.notifies(timeout=seconds, stop_after=1))
+    try:
+        with psycopg.connect(url, **_CONNECTION) as listener, psycopg.connect(url, **_CONNECTION) as sender:
+            listener.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
+            sender.execute("select pg_notify(%s, '')", [channel])
+            return any(True for _ in listener.notifies(timeout=seconds, stop_after=1))
+    except psycopg.Error as error:
+        # No connection is left, or it is a standby: worth a word, and no reason to say nothing else.
+        return _refused(error)
 
 
-async def ahears(database: Database, seconds: float = HEARING_SECONDS) -> bool | None:
+async def ahears(database: Database, seconds: float = HEARING_SECONDS) -> bool | Refused | None:
     return await asyncio.to_thread(hears, database, seconds)
 
 
@@ -155,4 +159,4 @@ def _settings(seconds: float) -> bytes:
 def _refused(error: psycopg.Error) -> Refused:
     slow = isinstance(error, psycopg.errors.QueryCanceled | psycopg.errors.LockNotAvailable)
     denied = isinstance(error, psycopg.errors.InsufficientPrivilege)
-    return Refused(str(error).split("\n", 1)[0], denied, slow)
+    return Refused(str(error).strip().split("\n", 1)[0], denied, slow)
