@@ -17,6 +17,7 @@ COMMANDS = [
     "dashboard",
     "why",
     "demo",
+    "doctor",
     "bench",
 ]
 
