@@ -3,8 +3,9 @@
 --   completed, failed, cancelled   idx_jobs_finished, the newest end first
 --   claimed, running               idx_jobs_worker, the newest claim first
 --   pending                        by lanes, in the order in which they are claimed: find_pending()
+--   later (pending, not due yet)   "
 --   held (pending, but must wait)  idx_jobs_held, newest first
---   any of the last four of a key  idx_jobs_key: who runs, whose turn it is, who is held; each oldest first
+--   any of the last five of a key  idx_jobs_key: who runs, whose turn it is, who is held; each oldest first
 --   none                           the primary key, newest first: ids are ordered by time
 --
 -- p_rank, p_at and p_id are the place in that order after which the page begins. Whatever else is asked for is looked for
@@ -52,6 +53,7 @@ begin
           and case p_status
                 when 'held' then job.status = 'pending' and job.holds <> 0
                 when 'pending' then job.status = 'pending' and job.holds = 0
+                when 'later' then job.status = 'pending' and job.holds = 0 and job.run_at > now()
                 else job.status = coalesce(p_status, job.status)
               end
           and (p_job_type is null or job.job_type = p_job_type)
@@ -63,10 +65,13 @@ begin
         end if;
     end if;
 
-    if p_status = 'pending' and p_key is null then
+    if p_status in ('pending', 'later') and p_key is null then
         return query
         select *
-        from treadle.find_pending(p_job_type, p_queue, p_worker_id, v_search, p_rank, p_at, p_id, p_limit, p_look, p_bytes);
+        from treadle.find_pending(
+            p_job_type, p_queue, p_worker_id, v_search, case p_status when 'later' then now() else '-infinity' end,
+            p_rank, p_at, p_id, p_limit, p_look, p_bytes
+        );
         return;
     end if;
 
@@ -83,6 +88,7 @@ begin
                     and case p_status
                         when 'held' then walk.status = 'pending' and walk.holds <> 0
                         when 'pending' then walk.status = 'pending' and walk.holds = 0
+                        when 'later' then walk.status = 'pending' and walk.holds = 0 and walk.run_at > now()
                         else walk.status = coalesce(p_status, walk.status)
                     end
                     and (p_job_type is null or walk.job_type = p_job_type)
@@ -115,7 +121,7 @@ begin
                     -- Of these only the one that is asked for is planned.
                     (
                         select
-                            job.id, null::int as rank, job.finished_at as at, job.status, job.holds, job.job_type,
+                            job.id, null::int as rank, job.finished_at as at, job.status, job.holds, job.run_at, job.job_type,
                             job.queue, job.worker_id, job.key, job.data, job.last_error
                         from treadle.jobs as job
                         where p_status in ('completed', 'failed', 'cancelled')
@@ -130,7 +136,7 @@ begin
                     union all
                     (
                         select
-                            job.id, null, coalesce(job.claimed_at, '-infinity') as at, job.status, job.holds, job.job_type,
+                            job.id, null, coalesce(job.claimed_at, '-infinity') as at, job.status, job.holds, job.run_at, job.job_type,
                             job.queue, job.worker_id, job.key, job.data, job.last_error
                         from treadle.jobs as job
                         where p_status in ('claimed', 'running')
@@ -145,7 +151,7 @@ begin
                     union all
                     (
                         select
-                            job.id, null, null, job.status, job.holds, job.job_type,
+                            job.id, null, null, job.status, job.holds, job.run_at, job.job_type,
                             job.queue, job.worker_id, job.key, job.data, job.last_error
                         from treadle.jobs as job
                         where p_status = 'held'
@@ -160,15 +166,16 @@ begin
                     (
                         select
                             job.id, case job.status when 'pending' then 1 + (job.holds & 1) else 0 end, null, job.status,
-                            job.holds, job.job_type, job.queue, job.worker_id, job.key, job.data, job.last_error
+                            job.holds, job.run_at, job.job_type, job.queue, job.worker_id, job.key, job.data,
+                            job.last_error
                         from treadle.jobs as job
-                        where p_status in ('pending', 'held', 'claimed', 'running')
+                        where p_status in ('pending', 'later', 'held', 'claimed', 'running')
                           and job.key = p_key
                           and job.status in ('pending', 'claimed', 'running')
                           and case job.status when 'pending' then 1 + (job.holds & 1) else 0 end
-                                >= case p_status when 'pending' then 1 when 'held' then 1 else 0 end
+                                >= case when p_status in ('claimed', 'running') then 0 else 1 end
                           and case job.status when 'pending' then 1 + (job.holds & 1) else 0 end
-                                <= case p_status when 'pending' then 1 when 'held' then 2 else 0 end
+                                <= case when p_status in ('claimed', 'running') then 0 when p_status = 'held' then 2 else 1 end
                           and (
                                 p_id is null
                                 or (case job.status when 'pending' then 1 + (job.holds & 1) else 0 end, job.id)
@@ -180,7 +187,7 @@ begin
                     union all
                     (
                         select
-                            job.id, null, null, job.status, job.holds, job.job_type,
+                            job.id, null, null, job.status, job.holds, job.run_at, job.job_type,
                             job.queue, job.worker_id, job.key, job.data, job.last_error
                         from treadle.jobs as job
                         where p_status is null

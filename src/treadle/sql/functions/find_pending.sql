@@ -1,4 +1,5 @@
 -- Part of find_jobs(): jobs that can be claimed, now or later, in the order in which they will be; also from paused lanes.
+-- Of those, only what is due at p_from or later.
 --
 -- Of each priority in turn, as many jobs of each lane as may be needed are read, and merged. What lies behind the last
 -- one read of any lane is not known to be next, and is left to another round. A look begins at what is settled, because of
@@ -8,6 +9,7 @@ create or replace function treadle.find_pending(
     p_queue varchar,
     p_worker_id varchar,
     p_search text,
+    p_from timestamptz,
     p_priority int,
     p_run_at timestamptz,
     p_id uuid,
@@ -49,7 +51,7 @@ begin
             array_agg(lane.start) as starts,
             count(*)::int as lanes
         from (
-            select known.queue, known.job_type, known.priority, max(known.settled) as start
+            select known.queue, known.job_type, known.priority, greatest(max(known.settled), p_from) as start
             from treadle.lanes as known
             where (p_job_type is null or known.job_type = p_job_type)
               and (p_queue is null or known.queue = p_queue)
@@ -171,5 +173,5 @@ begin
 end
 $$;
 
-comment on function treadle.find_pending(varchar, varchar, varchar, text, int, timestamptz, uuid, int, int, bigint)
+comment on function treadle.find_pending(varchar, varchar, varchar, text, timestamptz, int, timestamptz, uuid, int, int, bigint)
     is 'Part of find_jobs(): jobs that can be claimed, in the order in which they will be.';
