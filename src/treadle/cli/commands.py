@@ -14,6 +14,7 @@ COMMANDS = [
     "migrate",
     "roles",
     "worker",
+    "dev",
     "enqueue",
     "jobs",
     "show",
