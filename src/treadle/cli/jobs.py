@@ -94,5 +94,6 @@ def note(job: Listed, now: datetime) -> str:
         case Status.PENDING:
             due = (job.run_at - now).total_seconds()
             when = f"due in {countdown(due)}" if due > 0 else ""
-            return ", ".join(filter(None, [when, f"attempt {job.attempts + 1}: {error}" if error else ""]))
+            # Why it is tried again.
+            return ", ".join(filter(None, [when, f"{job.attempts}/{job.max_attempts}: {error}" if error else ""]))
     return ""
