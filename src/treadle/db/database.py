@@ -24,7 +24,7 @@ from treadle.db.line import AWAY, REFUSED, pause
 from treadle.db.migrations import check_schema, connect, migrate, not_allowed
 from treadle.db.query import Query, Result
 from treadle.db.runner import arun, run
-from treadle.db.url import described, resolve
+from treadle.db.url import Target, described, resolve
 from treadle.words.errors import DatabaseUnreachable, InvalidArgument, SchemaError, TooSlow
 from treadle.words.naming import schema_name
 
@@ -175,6 +175,14 @@ class Database:
             target = resolve(self._given)
             return self._checked_url() if target.embedded else target.url
         return self._url
+
+    def migrate(self) -> Target:
+        """Bring its schema up to date. Which database that is."""
+        if not self.owned:
+            raise InvalidArgument("this needs a database URL: a connection or pool of yours cannot be opened again")
+        target = resolve(self._given)
+        migrate(target.url, self.schema)
+        return target
 
     def use(self, url: str) -> None:
         """The database is this one, which somebody else has reached and checked."""
