@@ -34,6 +34,7 @@ declare
     c_jobs constant int := 1000;
     c_bytes constant int := 500000;
     c_end constant uuid := 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+    v_payloads constant boolean := has_column_privilege(session_user, 'treadle.jobs', 'data', 'select');
     v_level record;
     v_round record;
     v_take int;
@@ -87,7 +88,7 @@ begin
                     (p_worker_id is null or step.worker_id = p_worker_id)
                         and (
                             p_search is null
-                            or strpos(lower(step.data::text), p_search) > 0
+                            or v_payloads and strpos(lower(step.data::text), p_search) > 0
                             or strpos(lower(step.last_error), p_search) > 0
                         ) as fits
                 from unnest(v_level.queues, v_level.job_types, v_level.starts) as lane (queue, job_type, start)
