@@ -44,7 +44,7 @@ def test_a_worker_that_went_silent(url: str, connection: Connection[Any], queue:
 
 
 def test_a_worker_that_was_given_up_and_still_has_jobs(url: str, connection: Connection[Any], queue: JobQueue) -> None:
-    queue.enqueue("a", {})
+    queue.enqueue_many("a", [{}, {}])
     queue.claim(["a"])
     connection.execute("select register_worker('worker-1', '1 second', '{a}')")
     connection.execute("update workers set lost_at = clock_timestamp() - interval '1 hour'")
@@ -211,7 +211,8 @@ def test_a_key_whose_head_fails(url: str, queue: JobQueue, connection: Connectio
     for n in range(4):
         queue.enqueue("book", {"n": n}, key="account:7", max_attempts=5)
     (head,) = queue.claim(["book"])
-    queue.fail(head, "the bank is closed")
+    queue.fail(head, "the bank is closed", delay="1h")
+    queue.enqueue_many("book", [{}] * 15)  # due before it
     well(url, "failing_keys")
     for _ in range(2):  # as it waits, and as it runs
         found = look(url, "failing_keys", AT_ONCE)
@@ -219,7 +220,7 @@ def test_a_key_whose_head_fails(url: str, queue: JobQueue, connection: Connectio
         assert found.detail.startswith(f"key account:7: {head.id} (book), failing for ")
         assert "3 wait: the bank is closed" in found.detail
         connection.execute("update jobs set run_at = clock_timestamp() where id = %s", [head.id])
-        queue.claim(["book"])
+        queue.claim(["book"], 50)
     assert f"select treadle.cancel_job('{head.id}');" in found.remedy
     queue.cancel(head.id)
     well(url, "failing_keys", AT_ONCE)
