@@ -155,7 +155,7 @@ grant execute on function
 grant select (
     id, job_type, priority, status, progress, current_stage, events_count, worker_id, claimed_at, created_at, started_at,
     completed_at, attempts, max_attempts, last_error, queue, run_at, lease, holds, crashes, key, seen_at, finished_at,
-    unique_key, pace, keeps
+    unique_key, pace, keeps, xmax -- who holds its row
 )
     on treadle.jobs
     to treadle_viewer;
@@ -186,6 +186,8 @@ grant select on sequence
     to treadle_viewer, treadle_operator;
 grant execute on function
     treadle.see_lanes,
+    treadle.jobs_ahead,
+    treadle.serving_workers,
     treadle.sample_jobs,
     treadle.job_events,
     treadle.find_ended,
