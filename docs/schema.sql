@@ -121,7 +121,7 @@ COMMENT ON FUNCTION treadle.is_head(p_key character varying, p_id uuid) IS 'Whet
 
 COMMENT ON FUNCTION treadle.job_events(p_id uuid, p_number integer, p_lease bigint, p_phase integer, p_limit integer) IS 'The events of a job after a number, with its transitions among them, in order.';
 
-COMMENT ON FUNCTION treadle.jobs_ahead(p_id uuid, p_limit integer) IS 'How many jobs the live workers that serve this one would take before it: in its lane, in others of its priority, in those of higher; each at most p_limit + 1.';
+COMMENT ON FUNCTION treadle.jobs_ahead(p_id uuid, p_limit integer) IS 'How many jobs the live workers that serve this one would take before it: in its lane, in others of its priority, in those of higher; p_limit + 1 at most in all.';
 
 COMMENT ON FUNCTION treadle.keep_key() IS 'Trigger: refuses to change the key of a job that has not ended.';
 

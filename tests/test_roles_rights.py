@@ -14,6 +14,7 @@ from psycopg import Connection
 
 from tests.roles import Roles, granted, owned
 from tests.test_cli import treadle
+from tests.why import live
 from tests.workers import count, one, run, working
 from treadle import Backoff, Handle, Job, JobQueue, NotAllowed, Status, Stored, Treadle, migrate
 from treadle.app.overview import overview
@@ -274,6 +275,21 @@ def test_a_viewer_watches(roles: Roles, queue: JobQueue) -> None:
     }
     with pytest.raises(NotAllowed):
         app.handle(done).job()
+    app.close()
+
+
+@pytest.mark.parametrize("group", ["viewer", "operator"])
+def test_why_a_job_does_not_run(roles: Roles, queue: JobQueue, owner: Connection[Any], group: str) -> None:
+    live(owner)
+    queue.enqueue("mail", key="k")
+    made = queue.enqueue("mail", key="k")
+    app = Treadle(roles.url_of(group))
+    assert app.handle(made).why().name == "key_blocked"
+    owner.execute("begin")
+    owner.execute("select from jobs where id = %s for update", [made])
+    told = [each.name for each in app.handle(made).why().also]
+    assert told[0] == "busy"  # and locked, where this role may not see since when
+    owner.execute("rollback")
     app.close()
 
 
