@@ -187,6 +187,8 @@ grant select on sequence
 grant execute on function
     treadle.see_lanes,
     treadle.sample_jobs,
+    treadle.find_jobs,
+    treadle.find_pending,
     treadle.job_events,
     treadle.find_ended,
     treadle.is_head,
