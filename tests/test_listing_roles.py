@@ -1,4 +1,4 @@
-"""Lists and changes of many, as each role: who may not read payloads still lists jobs, and finds nothing in payloads."""
+"""Lists and changes of many, as each role. Who may not read payloads lists jobs, and finds nothing in payloads."""
 
 from collections.abc import Iterator
 from typing import Any

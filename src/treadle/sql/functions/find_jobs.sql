@@ -214,8 +214,9 @@ begin
                   and strpos(lower(job.data::text), v_search) > 0
             );
         end if;
-        -- A page that fills is not cut short, whatever it costs: that is bounded by its limit.
-        last := v_job.nth = p_look or (v_search is not null or not fits) and coalesce(clock_timestamp() > v_end, false);
+        -- A page that fills is not cut short, whatever it costs: that is bounded by its limit, if that is a page's.
+        last := v_job.nth = p_look
+            or (v_search is not null or not fits or p_limit >= p_look) and coalesce(clock_timestamp() > v_end, false);
         looked := v_job.nth;
         if fits or last then
             return next;

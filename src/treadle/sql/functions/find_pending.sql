@@ -136,7 +136,7 @@ begin
                           and strpos(lower(job.data::text), p_search) > 0
                     );
                 end if;
-                last := p_search is not null and coalesce(clock_timestamp() > p_end, false);
+                last := (p_search is not null or p_limit >= p_look) and coalesce(clock_timestamp() > p_end, false);
                 if fits or last then
                     return next;
                 end if;
