@@ -190,7 +190,8 @@ grant select on sequence
 grant execute on function
     treadle.see_lanes,
     treadle.sample_jobs,
-    treadle.find_jobs, -- (owner)
+    treadle.find_jobs,
+    treadle.find_pending,
     treadle.jobs_ahead,
     treadle.serving_workers,
     treadle.job_events,
