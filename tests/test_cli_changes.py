@@ -69,11 +69,18 @@ def test_what_cannot_be_done_is_a_sentence(queue: JobQueue, command: list[str], 
 
 def test_of_several_it_is_enough_that_one_was_done(queue: JobQueue) -> None:
     (job,) = failed(queue)
-    result = typed("retry", UNKNOWN, job, job)
+    result = typed("retry", UNKNOWN, job, job.hex)
     assert result.exit_code == 0
     assert result.stdout == f"retried: films {job} (was failed, is pending now)\n"
     assert result.stderr == f"there is no job {UNKNOWN}; it may have been pruned\n"
     assert typed("retry", UNKNOWN).exit_code == 1
+
+
+def test_an_id_may_be_shortened(queue: JobQueue) -> None:
+    (job,) = failed(queue)
+    assert told("retry", str(job)[:13]) == f"retried: films {job} (was failed, is pending now)\n"
+    assert told("show", job.hex[:10]).startswith("films  pending\n")
+    assert "there is no job whose id begins with 00000000" in typed("retry", "00000000").stderr
 
 
 def test_one_that_somebody_holds(queue: JobQueue, connect: Any) -> None:
