@@ -92,6 +92,14 @@ def test_one_that_somebody_holds(queue: JobQueue, connect: Any) -> None:
     assert "somebody holds its row just now; try again" in result.stderr
 
 
+def test_all_that_are_meant_are_held_by_somebody(queue: JobQueue, connect: Any) -> None:
+    failed(queue, 2)
+    with connect(autocommit=False) as other:
+        other.execute("select from jobs for update")
+        result = typed("retry", "--status", "failed", "--yes")
+    assert (result.exit_code, result.stdout) == (1, "0 jobs retried; 2 held by somebody just then; try again\n")
+
+
 def test_who_did_it_and_why_is_kept(queue: JobQueue, connection: Connection[Any]) -> None:
     ids = failed(queue, 2)
     told("retry", ids[0], "--actor", "ada", "--reason", "the disk has room")

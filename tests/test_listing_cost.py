@@ -56,7 +56,8 @@ def fill(connection: Connection[Any], status: str | None, count: int, job_type: 
 
 def others(status: str | None) -> list[str | None]:
     """Lists that the jobs of this list are not in."""
-    alike = {"pending": {"later"}, None: set(LISTS)}.get(status, set())
+    same: dict[str | None, set[str | None]] = {"pending": {"later"}, None: set(LISTS)}
+    alike = same.get(status, set())
     # Few are held by workers at any time, and their two lists are one index.
     few = {"claimed", "running"}
     return [other for other in LISTS if other not in {status, None, *alike, *few}]
