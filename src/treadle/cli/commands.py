@@ -30,6 +30,7 @@ COMMANDS = [
     "pause",
     "resume",
     "pauses",
+    "top",
     "dashboard",
     "doctor",
     "bench",

@@ -25,12 +25,12 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, one 
 reason = click.option("--reason", metavar="TEXT", help="Why, for the audit.")
 
 
-def whoever() -> str:
-    """Who does it: the user of this machine."""
+def whoever(door: str = "cli") -> str:
+    """Who does it: the user of this machine, and through which door."""
     try:
-        return f"cli:{getpass.getuser()}"
+        return f"{door}:{getpass.getuser()}"
     except (KeyError, OSError):  # in a container a user may have no name
-        return f"cli:{os.getuid()}"
+        return f"{door}:{os.getuid()}"
 
 
 actor = click.option(
