@@ -28,12 +28,12 @@ def rules(app: Treadle) -> list[Rule]:
             job = job_id(asked.request.path_params["id"])
             priority = _priority(asked, action)
             done = await operating.change(app, asked.visitor, action, job, asked.field("reason"), priority)
-            own = asked.url(f"/jobs/{job}")
-            back = own_path(asked.request, asked.field("back")) or own
+            own = f"/jobs/{job}"
+            back = own_path(asked.field("back")) or own
             gone = done.outcome == "missing" or (action is Action.DELETE and done.outcome == "done")
             if gone and back.partition("?")[0] == own:
-                back = asked.url("/jobs")
-            return RedirectResponse(with_words(back, **{done.outcome: action.value}), 303)
+                back = "/jobs"
+            return RedirectResponse(asked.url(with_words(back, **{done.outcome: action.value})), 303)
 
         return change
 
@@ -76,8 +76,8 @@ def rules(app: Treadle) -> list[Rule]:
 
 
 def _back(asked: Asked, otherwise: str, **words: str) -> Response:
-    back = own_path(asked.request, asked.field("back")) or asked.url(otherwise)
-    return RedirectResponse(with_words(back, **words), 303)
+    back = own_path(asked.field("back")) or otherwise
+    return RedirectResponse(asked.url(with_words(back, **words)), 303)
 
 
 def _action(asked: Asked) -> Action:

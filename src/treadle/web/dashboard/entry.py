@@ -31,7 +31,7 @@ def rules(access: Access) -> list[Rule]:
             return form(asked, 403, "That secret is not known here.")
         name = cleaned(asked.field("name") or "", role)
         log.info("%s signed in to the dashboard as %s from %s", name, role.name.lower(), _address(asked))
-        answer = RedirectResponse(_back(asked) or asked.url("/"), 303)
+        answer = RedirectResponse(asked.url(_back(asked) or "/"), 303)
         keep(asked.request, answer, SESSION, access.sign(role, name), SESSION_SECONDS)
         return answer
 
@@ -49,7 +49,7 @@ def rules(access: Access) -> list[Rule]:
 
 
 def _back(asked: Asked) -> str | None:
-    return own_path(asked.request, asked.field("back"))
+    return own_path(asked.field("back"))
 
 
 def _address(asked: Asked) -> str:

@@ -114,7 +114,7 @@ class Guarded:
         if not self._has_login:
             raise HTTPException(401, f"this needs the role {needed}")
         if self.rule.method in SAFE and "text/html" in request.headers.get("accept", ""):
-            asked_for = root(request) + _own(request) + (f"?{request.url.query}" if request.url.query else "")
+            asked_for = _own(request) + (f"?{request.url.query}" if request.url.query else "")
             return RedirectResponse(f"{asked.url('/login')}?back={quote(asked_for, safe='/')}", 303)
         raise HTTPException(401, "who are you? Sign in, or send a bearer token", {"www-authenticate": "Bearer"})
 

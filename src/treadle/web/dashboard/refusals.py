@@ -15,6 +15,13 @@ from treadle.web.dashboard.gate import ASKED, Asked
 from treadle.web.dashboard.render import HEADERS, page
 from treadle.words.errors import InvalidArgument, InvalidPayload, JobNotFound, TooSlow, TreadleError, WrongStatus
 
+_TITLES = {
+    401: "Who are you?",
+    403: "You may not do this",
+    404: "There is no such thing here",
+    503: "The queue cannot be reached",
+}
+
 log = logging.getLogger("treadle")
 
 
@@ -22,7 +29,9 @@ def refused(request: Request, status: int, said: str, headers: Mapping[str, str]
     """A page for who wants one, JSON for everybody else."""
     if "text/html" in request.headers.get("accept", "") and not _is_api(request):
         asked = request.scope.get(ASKED) or Asked(request, NOBODY, "", {})
-        answer: Response = page(asked, "error.html", status, said=said, code=status)
+        answer: Response = page(
+            asked, "error.html", status, title=_TITLES.get(status, "This cannot be done"), message=said
+        )
         answer.headers.update(headers or {})
         return answer
     return JSONResponse({"error": said}, status, headers)

@@ -13,14 +13,11 @@ def root(connection: HTTPConnection) -> str:
     return quote(str(connection.scope.get("root_path", "")).rstrip("/"), safe="/~")
 
 
-def own_path(connection: HTTPConnection, given: str | None) -> str | None:
-    """A path (with its query) that leads back to a page of ours, as the browser has it; None for anything else."""
+def own_path(given: str | None) -> str | None:
+    """A path (with its query) that leads to a page of ours, wherever we are mounted; None for anything else."""
     if not given or len(given) > LONGEST or not given.isascii() or not given.isprintable() or "\\" in given:
         return None
-    if not given.startswith(f"{root(connection)}/") or given.startswith("//"):
-        return None
-    split = urlsplit(given)
-    if split.scheme or split.netloc or ".." in split.path.split("/"):
+    if not given.startswith("/") or given.startswith("//") or ".." in given.partition("?")[0].split("/"):
         return None
     return given
 
