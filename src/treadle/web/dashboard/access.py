@@ -134,19 +134,26 @@ class Access:
         return URLSafeTimedSerializer(key, salt="treadle.session")
 
 
-def only_here(connection: HTTPConnection) -> Visitor | None:
+def only_here(connection: HTTPConnection) -> Visitor:
     """Whoever sits at this machine may do everything. For a server that listens on a loopback address alone.
 
     A page of somebody else's whose name was pointed here says another host. A proxy that was put before it would let
     everybody in: what one has passed on is refused.
     """
     host = _HOST.fullmatch(connection.headers.get("host", "").lower())
-    if host is None or not _is_here(host["name"]):
-        return None
-    if any(name in connection.headers for name in _FORWARDED) or connection.scope.get("http_version") == "1.0":
-        return None  # nginx, as it comes, sends none of these headers, and speaks HTTP/1.0
-    if connection.client is not None and not _is_here(connection.client.host):
-        return None
+    if (
+        host is None
+        or not _is_here(host["name"])
+        or (connection.client is not None and not _is_here(connection.client.host))
+        or any(name in connection.headers for name in _FORWARDED)
+        # nginx, as it comes, sends none of these headers, and speaks this.
+        or connection.scope.get("http_version") == "1.0"
+    ):
+        raise HTTPException(
+            403,
+            "without secrets the dashboard is only for this machine: under the name localhost or 127.0.0.1, and not "
+            f"through a proxy; for others, set {_VARIABLES['OPERATOR']} and {_VARIABLES['VIEWER']}",
+        )
     return Visitor(Role.OPERATOR, "this machine")
 
 

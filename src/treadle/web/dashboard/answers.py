@@ -149,7 +149,7 @@ class EventAnswer(Answer):
     attempt: int
     number: int | None
     """Null: told by the queue itself."""
-    data: dict[str, Any]
+    data: Any
 
 
 class LogAnswer(Answer):

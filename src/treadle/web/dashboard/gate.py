@@ -22,10 +22,13 @@ from treadle.web.dashboard.access import NOBODY, Authorize, Role, Visitor, clean
 from treadle.web.dashboard.body import Form, read_body
 from treadle.web.dashboard.cookies import BROWSER, SESSION, keep, kept
 from treadle.web.dashboard.roots import root
+from treadle.web.stream import EventStream
 
 Endpoint: TypeAlias = Callable[["Asked"], Awaitable[Response]]
 
 SAFE = {"GET", "HEAD"}
+# A stream ends then, and the browser comes back to the gate: who has no right any more is not told for ever.
+STREAM_SECONDS = 600.0
 # Where an error finds who asked, to answer with a page.
 ASKED = "treadle.asked"
 
@@ -96,6 +99,8 @@ class Guarded:
                 if new or not hmac.compare_digest(given.encode(), proof.encode()):
                     raise HTTPException(403, "this form is too old; load the page again")
         response = await self.rule.endpoint(asked)
+        if isinstance(response, EventStream):
+            response.seconds = STREAM_SECONDS
         if new and not visitor.by_token:
             keep(request, response, BROWSER, browser)
         return response
@@ -113,7 +118,7 @@ class Guarded:
             raise HTTPException(403, f"this needs the role {needed}")
         if not self._has_login:
             raise HTTPException(401, f"this needs the role {needed}")
-        if self.rule.method in SAFE and "text/html" in request.headers.get("accept", ""):
+        if self.rule.method in SAFE and self.rule.gives is None and "text/html" in request.headers.get("accept", ""):
             asked_for = _own(request) + (f"?{request.url.query}" if request.url.query else "")
             return RedirectResponse(f"{asked.url('/login')}?back={quote(asked_for, safe='/')}", 303)
         raise HTTPException(401, "who are you? Sign in, or send a bearer token", {"www-authenticate": "Bearer"})

@@ -68,7 +68,8 @@ class BulkOrder(Order):
     action: Action
     ids: Annotated[list[UUID], Field(min_length=1, max_length=CHUNK)] | None = None
     filter: Filter | None = None
-    """An empty one is all jobs."""
+    all: bool = False
+    """True, with an empty filter: every job there is."""
     after: Annotated[str, StringConstraints(max_length=200)] | None = None
     """`next` of the chunk before."""
     priority: Priority | None = None
@@ -77,6 +78,8 @@ class BulkOrder(Order):
     def _one_of_two(self) -> Self:
         if (self.ids is None) == (self.filter is None):
             raise ValueError("give either ids or a filter")
+        if self.filter is not None and any(self.filter.wanted) == self.all:
+            raise ValueError("a filter says something; to change all jobs, leave it empty and say so: all")
         if self.after is not None and self.filter is None:
             raise ValueError("after goes with a filter")
         if (self.priority is not None) != (self.action is Action.PRIORITY):
