@@ -6,8 +6,13 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlencode
 
+from starlette.applications import Starlette
 from starlette.datastructures import Headers
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message
+
+from treadle.web.dashboard.access import Role
+from treadle.web.dashboard.gate import Guarded, Rule
 
 
 class Answered(NamedTuple):
@@ -18,6 +23,22 @@ class Answered(NamedTuple):
     @property
     def text(self) -> str:
         return self.body.decode()
+
+
+def guarded(asgi: ASGIApp) -> list[Rule]:
+    """Of every route that is served; one that the gate did not make is none of ours."""
+    assert isinstance(asgi, Starlette)
+    found = []
+    for route in asgi.routes:
+        assert isinstance(route, Route), f"{route} is not made by the gate"
+        guard = getattr(route.endpoint, "__self__", None)
+        assert isinstance(guard, Guarded), f"{route.path} is not made by the gate"
+        assert route.methods == {guard.rule.method}
+        assert route.path == guard.rule.path
+        assert isinstance(guard.rule.role, Role)
+        assert guard.rule.summary
+        found.append(guard.rule)
+    return found
 
 
 async def ask(
