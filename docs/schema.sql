@@ -4,9 +4,9 @@ CREATE SCHEMA treadle;
 
 COMMENT ON FUNCTION treadle.announce(p_ids uuid[], p_kind text) IS 'Part of ending jobs and of recording what they tell: sends their ids to whoever waits for them.';
 
-COMMENT ON FUNCTION treadle.await_ends(p_for interval) IS 'Somebody listens to channel(''ends'') for this long: the ids of jobs that end are sent there.';
+COMMENT ON FUNCTION treadle.await_ends(p_for interval) IS 'Somebody listens to channel(''ends'') for this long: the ids of jobs that end are sent there. At most five minutes; ask again.';
 
-COMMENT ON FUNCTION treadle.await_news(p_for interval) IS 'Somebody listens to channel(''news'') for this long: the ids of jobs with new events or progress are sent there.';
+COMMENT ON FUNCTION treadle.await_news(p_for interval) IS 'Somebody listens to channel(''news'') for this long: the ids of jobs with new events or progress are sent there. At most five minutes; ask again.';
 
 COMMENT ON FUNCTION treadle.cancel_job(p_id uuid, p_reason text, p_lease bigint, p_worker_id character varying) IS 'Ends a job that has not ended yet; its holder, if it has one, loses the lease. False: it has ended already.';
 
@@ -105,9 +105,9 @@ COMMENT ON FUNCTION treadle.fail_job(p_id uuid, p_error text, p_delay interval, 
 
 COMMENT ON FUNCTION treadle.find_ended(p_ids uuid[]) IS 'Those of the jobs that have ended, or are not there any more.';
 
-COMMENT ON FUNCTION treadle.find_jobs(p_status character varying, p_job_type character varying, p_queue character varying, p_worker_id character varying, p_key character varying, p_search text, p_exact uuid, p_rank integer, p_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer, p_bytes bigint) IS 'A page of a list of jobs: those that fit, and with "last" where the look stopped. Its cost does not grow with the table.';
+COMMENT ON FUNCTION treadle.find_jobs(p_status character varying, p_job_type character varying, p_queue character varying, p_worker_id character varying, p_key character varying, p_search text, p_exact uuid, p_rank integer, p_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer, p_patience interval) IS 'A page of a list of jobs: those that fit, and with "last" where the look stopped. Its cost does not grow with the table.';
 
-COMMENT ON FUNCTION treadle.find_pending(p_job_type character varying, p_queue character varying, p_worker_id character varying, p_search text, p_priority integer, p_run_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer, p_bytes bigint) IS 'Part of find_jobs(): jobs that can be claimed, in the order in which they will be.';
+COMMENT ON FUNCTION treadle.find_pending(p_job_type character varying, p_queue character varying, p_worker_id character varying, p_search text, p_from timestamp with time zone, p_priority integer, p_run_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer, p_end timestamp with time zone) IS 'Part of find_jobs(): jobs that can be claimed, in the order in which they will be.';
 
 COMMENT ON FUNCTION treadle.finish_step(p_id uuid, p_position integer, p_name character varying, p_result jsonb, p_lease bigint, p_worker_id character varying) IS 'Remembers that a step of a job is done, and its result. False: the lease is lost.';
 
@@ -120,6 +120,8 @@ COMMENT ON FUNCTION treadle.held_jobs(p_worker_id character varying) IS 'What a 
 COMMENT ON FUNCTION treadle.is_head(p_key character varying, p_id uuid) IS 'Whether a job is the next of its key.';
 
 COMMENT ON FUNCTION treadle.job_events(p_id uuid, p_number integer, p_lease bigint, p_phase integer, p_limit integer) IS 'The events of a job after a number, with its transitions among them, in order.';
+
+COMMENT ON FUNCTION treadle.jobs_ahead(p_id uuid, p_limit integer) IS 'How many jobs the live workers that serve this one would take before it: in its lane, in others of its priority, in those of higher; each at most p_limit + 1.';
 
 COMMENT ON FUNCTION treadle.keep_key() IS 'Trigger: refuses to change the key of a job that has not ended.';
 
@@ -151,7 +153,7 @@ COMMENT ON FUNCTION treadle.recover_worker(p_worker_id character varying, p_reas
 
 COMMENT ON FUNCTION treadle.register_lanes() IS 'Trigger: sees that the lanes of inserted jobs exist.';
 
-COMMENT ON FUNCTION treadle.register_worker(p_worker_id character varying, p_lease interval, p_job_types character varying[], p_queues character varying[], p_concurrency integer, p_host text, p_pid integer, p_version text) IS 'A worker begins: if it is silent for longer than p_lease, its jobs are given to others.';
+COMMENT ON FUNCTION treadle.register_worker(p_worker_id character varying, p_lease interval, p_job_types character varying[], p_queues character varying[], p_concurrency integer, p_host text, p_pid integer, p_version text, p_process_types character varying[], p_children integer) IS 'A worker begins: if it is silent for longer than p_lease, its jobs are given to others.';
 
 COMMENT ON FUNCTION treadle.release_job(p_id uuid, p_delay interval, p_lease bigint, p_worker_id character varying) IS 'A holder gives a job back without using an attempt: to its old place, or snoozed for p_delay. False: the lease is lost.';
 
@@ -174,6 +176,8 @@ COMMENT ON FUNCTION treadle.sample_jobs(p_pages integer) IS 'About how many jobs
 COMMENT ON FUNCTION treadle.save_checkpoint(p_id uuid, p_checkpoint jsonb, p_lease bigint, p_worker_id character varying) IS 'What the next attempt of a job shall find. False: the lease is lost.';
 
 COMMENT ON FUNCTION treadle.see_lanes(p_budget integer) IS 'The lanes, deepest first: how many jobs wait in each (counted up to counted_to), since when the first is due, and whether it is paused.';
+
+COMMENT ON FUNCTION treadle.serving_workers(p_queue character varying, p_job_type character varying, p_now timestamp with time zone) IS 'The live workers that claim jobs of this type in this queue, the types that share a place there, and how many places there are.';
 
 COMMENT ON FUNCTION treadle.settle_jobs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_outcomes character varying[], p_errors text[], p_tracebacks text[], p_delays double precision[], p_seconds double precision[], p_crash_limit integer) IS 'How attempts ended that did not complete (retry, failed, cancelled, released, crashed), each fenced by its lease and worker; returns those that were accepted, with their new status.';
 
@@ -199,6 +203,7 @@ CREATE TABLE treadle.audit (
     id bigint NOT NULL,
     at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     actor text NOT NULL,
+    db_user text DEFAULT SESSION_USER NOT NULL,
     action character varying(50) NOT NULL,
     job_id uuid,
     job_type character varying(50),
@@ -208,6 +213,10 @@ CREATE TABLE treadle.audit (
 );
 
 COMMENT ON TABLE treadle.audit IS 'What operators changed, written in the transaction of the change. One row a job.';
+
+COMMENT ON COLUMN treadle.audit.actor IS 'Who, as the program that asked for it says.';
+
+COMMENT ON COLUMN treadle.audit.db_user IS 'The database user of that program, as PostgreSQL knows it.';
 
 COMMENT ON COLUMN treadle.audit.details IS 'What it was before, and what was asked.';
 
@@ -469,7 +478,9 @@ CREATE TABLE treadle.workers (
     concurrency integer,
     host text,
     pid integer,
-    version text
+    version text,
+    process_types character varying(50)[],
+    children integer
 )
 WITH (fillfactor='50');
 
@@ -480,6 +491,10 @@ COMMENT ON COLUMN treadle.workers.lease IS 'How long it may be silent before its
 COMMENT ON COLUMN treadle.workers.lost_at IS 'When it was given up. It keeps its row for a day, so that a claim of it that arrives late is found.';
 
 COMMENT ON COLUMN treadle.workers.version IS 'Of Treadle, as the worker has it.';
+
+COMMENT ON COLUMN treadle.workers.process_types IS 'Those of its job types that run in child processes: they have places of their own.';
+
+COMMENT ON COLUMN treadle.workers.children IS 'How many of those run at once; concurrency is for the others.';
 
 ALTER TABLE ONLY treadle.audit
     ADD CONSTRAINT audit_pkey PRIMARY KEY (id);

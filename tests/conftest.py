@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
@@ -23,7 +23,7 @@ from tests.embedded_server import QUICK, clean_up
 from tests.stores import Album, Resize
 from tests.waiting import Gate
 from tests.workers import Ledger, Parked
-from treadle import JobQueue, JobRow, Stored, Treadle, migrate
+from treadle import JobQueue, JobRow, Reason, Stored, Treadle, migrate
 from treadle.db.embedded import embedded_url, leave
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tests.web import Server
 
 Connect = Callable[..., Connection[Any]]
+Why = Callable[[UUID], Reason]
 
 # Set by the process that the user started, read by the processes that it starts (xdist).
 SERVER = "TREADLE_TEST_SERVER"
@@ -82,6 +83,12 @@ def empty_url(server_url: str) -> Iterator[str]:
     yield from _database(server_url, "template0")
 
 
+@pytest.fixture(scope="module")
+def module_url() -> Iterator[str]:
+    """A database for the tests of a module that leave it as it was."""
+    yield from _database(os.environ[SERVER], os.environ[TEMPLATE])
+
+
 @pytest.fixture(scope="session")
 def process_url() -> Iterator[str]:
     yield from _database(os.environ[SERVER], os.environ[TEMPLATE])
@@ -111,6 +118,12 @@ def url(request: pytest.FixtureRequest, server_url: str) -> Iterator[str]:
         for clock in ("tick_clock", "bell", "awaited", "watched"):
             connection.execute(f"select setval('treadle.{clock}', 0)")
     yield process_url  # noqa: PT022 - the other way has one
+
+
+@pytest.fixture
+def own_url(server_url: str) -> Iterator[str]:
+    """A database of the test's own, with the schema in it: for who takes the schema apart."""
+    yield from _database(server_url, os.environ[TEMPLATE])
 
 
 @pytest.fixture
@@ -165,6 +178,11 @@ def app(url: str) -> Iterator[Treadle]:
     app = Treadle(url)
     yield app
     app.close()
+
+
+@pytest.fixture
+def why(app: Treadle) -> Why:
+    return lambda job_id: app.handle(job_id).why()
 
 
 @pytest.fixture
@@ -305,6 +323,23 @@ def folder(fresh: Path, used_before: Path) -> Path:
     """The server's folder with its data made: initdb takes ten times as long as a start."""
     subprocess.run(["cp", "-a", used_before, fresh], check=True)
     return fresh
+
+
+# The doctor
+
+
+@pytest.fixture(scope="session")
+def ward() -> Iterator[str]:
+    """A server whose settings may be spoilt, with little room in every respect."""
+    from tests.ward import SETTINGS
+
+    with tempfile.TemporaryDirectory(prefix="treadle-test-") as name:
+        Path(name).chmod(0o711)
+        folder = Path(name, ".treadle")
+        url = embedded_url(folder, SETTINGS)
+        migrate(url)
+        yield url
+        leave(folder)
 
 
 def _database(server_url: str, template: str) -> Iterator[str]:

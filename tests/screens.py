@@ -62,6 +62,9 @@ class Terminal:
         until(lambda: all(each in self.text() for each in texts), lambda: f"{texts} in:\n{self.text()}", seconds)
         return self.text()
 
+    def press(self, keys: str) -> None:
+        os.write(self._ours, keys.encode())
+
     def press_ctrl_c(self) -> None:
         os.write(self._ours, b"\x03")
 

@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from tests.commands import in_a_process as treadle
+from tests.commands import in_a_process
+
+treadle = in_a_process
 
 
 def test_migrate(empty_url: str) -> None:

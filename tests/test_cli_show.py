@@ -31,6 +31,7 @@ def lived(app: Treadle) -> UUID:
         job.event("read", rows=rows, token="abc")  # noqa: S106
         logging.getLogger("shop").warning("slow disk")
         job.step("charge", lambda: {"paid": 7})
+        job.step("fetch_token", lambda: "hunter2")
         job.save({"done": 3})
         return {"rows": rows, "session_id": "xyz"}
 
@@ -88,7 +89,10 @@ def test_json(lived: UUID) -> None:
     ]
     assert [each["error"] for each in life["errors"]] == ["ValueError: the file is torn"]
     assert [each["message"] for each in life["logs"]] == ["slow disk"]
-    assert life["steps"] == [{"name": "charge", "result": {"paid": 7}}]
+    assert life["steps"] == [
+        {"name": "charge", "result": {"paid": 7}},
+        {"name": "fetch_token", "result": "********"},
+    ]
 
 
 def test_the_last_hundred_unless_all_are_asked_for(queue: JobQueue) -> None:

@@ -242,7 +242,7 @@ def test_two_claimers_that_see_different_heads_do_not_both_get_one(
             claimed = claim.result()
     finally:
         second.rollback()
-        connection.execute("drop trigger pause on jobs; drop function pause")
+        connection.execute("drop trigger pause on jobs; drop function pause()")
     assert claimed == [(None,)]
 
 

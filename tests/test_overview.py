@@ -129,6 +129,7 @@ def test_a_large_table_is_estimated_at_a_bounded_cost(app: Treadle, connection: 
     assert one(connection, "select pg_relation_size('jobs') / 8192") > 1500, "large enough for a sample"
     assert buffers("select * from sample_jobs()") < 700
     assert buffers("select * from see_lanes(2000)") < 700
+    assert one(connection, "select depth from see_lanes(2000)") == 2000, "counted up to the budget"
     seen = overview(app)
     assert not seen.totals[Status.COMPLETED].exact
     assert 45_000 < seen.totals[Status.COMPLETED].jobs < 135_000

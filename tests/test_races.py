@@ -106,7 +106,7 @@ def test_claimers_that_take_two_keys_crosswise_do_not_wait_for_each_other(connec
         assert row[0] == row[1] >= 1
         assert connection.execute("show lock_timeout").fetchone() == ("0",)
     finally:
-        connection.execute("drop trigger pause on jobs; drop function pause")
+        connection.execute("drop trigger pause on jobs; drop function pause()")
 
 
 # Floors

@@ -17,6 +17,7 @@ from treadle.words.errors import (
     JobInterrupted,
     JobNotFound,
     LeaseLost,
+    NotAllowed,
     SchemaError,
     StepsChanged,
     StoredDamaged,
@@ -31,6 +32,7 @@ from treadle.words.job import JobError, JobPage, JobRow
 from treadle.words.operator import Pause
 from treadle.words.priority import Priority
 from treadle.words.progress import Progress
+from treadle.words.reason import Reason
 from treadle.words.record import LogLine, RecordedEvent
 from treadle.words.status import Status
 from treadle.words.stored import Stored
@@ -57,9 +59,11 @@ __all__ = [
     "JobRow",
     "LeaseLost",
     "LogLine",
+    "NotAllowed",
     "Pause",
     "Priority",
     "Progress",
+    "Reason",
     "RecordedEvent",
     "Retry",
     "SchemaError",

@@ -11,18 +11,29 @@ from treadle.words.phrases import printable
 
 # Each has a module of its name, which is imported when the command is asked for: nobody waits for what the others need.
 COMMANDS = [
+    "demo",
+    "dev",
     "migrate",
+    "roles",
     "worker",
     "enqueue",
+    "jobs",
     "show",
+    "why",
     "watch",
+    "stats",
+    "retry",
+    "cancel",
+    "delete",
+    "run-now",
+    "priority",
     "pause",
     "resume",
     "pauses",
     "dashboard",
-    "completion",
-    "demo",
+    "doctor",
     "bench",
+    "completion",
 ]
 # As a shell says it of a program that Ctrl-C has ended.
 INTERRUPTED = 130
@@ -48,15 +59,17 @@ class Commands(click.Group):
             click.echo(err=True)  # the line with the ^C is over
             context.exit(INTERRUPTED)
         except Exception as error:
-            raise explained(error) from error
+            if (said := explained(error)) is None:
+                raise
+            raise said from error
 
 
-def explained(error: Exception) -> Exception:
-    """An error of the database in a sentence; any other as it is: that one is ours, and wants its traceback."""
+def explained(error: Exception) -> click.ClickException | None:
+    """An error of the database in a sentence. Any other is ours, and wants its traceback."""
     from treadle.db.database import DatabaseError
 
     if not isinstance(error, DatabaseError):
-        return error
+        return None
     said = printable(str(error).split("\n", 1)[0]) or type(error).__name__
     return click.ClickException(f"the database has refused, or is away: {said}")
 

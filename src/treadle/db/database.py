@@ -21,10 +21,10 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 from treadle.db import work
 from treadle.db.borrowed import AsyncBorrowed, Borrowable, Borrowed, borrow
 from treadle.db.line import AWAY, REFUSED, pause
-from treadle.db.migrations import check_schema, connect, migrate
+from treadle.db.migrations import check_schema, connect, migrate, not_allowed
 from treadle.db.query import Query, Result
 from treadle.db.runner import arun, run
-from treadle.db.url import described, resolve
+from treadle.db.url import Target, described, resolve
 from treadle.words.errors import DatabaseUnreachable, InvalidArgument, SchemaError, TooSlow
 from treadle.words.naming import schema_name
 
@@ -166,6 +166,24 @@ class Database:
             raise InvalidArgument("this needs a database URL: a connection or pool of yours cannot be opened again")
         return self._checked_url()
 
+    @property
+    def target(self) -> str:
+        """The URL before any look at the schema, for those who look for themselves. (The embedded one is migrated.)"""
+        if not self.owned:
+            return self.url
+        if self._url is None:
+            target = resolve(self._given)
+            return self._checked_url() if target.embedded else target.url
+        return self._url
+
+    def migrate(self) -> Target:
+        """Bring its schema up to date. Which database that is."""
+        if not self.owned:
+            raise InvalidArgument("this needs a database URL: a connection or pool of yours cannot be opened again")
+        target = resolve(self._given)
+        migrate(target.url, self.schema)
+        return target
+
     def use(self, url: str) -> None:
         """The database is this one, which somebody else has reached and checked."""
         if self.owned and self._url is None:
@@ -286,6 +304,8 @@ class Database:
         except PoolTimeout as error:
             where = described(self._url) if self._url else "the database"
             raise DatabaseUnreachable(f"no connection to {where} could be had: {error}") from error
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise not_allowed(error, self.schema) from error
         except (
             psycopg.errors.InvalidSchemaName,
             psycopg.errors.UndefinedTable,

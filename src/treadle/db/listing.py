@@ -1,27 +1,38 @@
 """Lists of jobs, page by page, at a cost that does not grow with the table: see sql/functions/find_jobs.sql."""
 
 import re
+from datetime import timedelta
 from typing import NamedTuple
 from uuid import UUID
 
 from treadle.db.query import Query, Rows, statement
 from treadle.words.errors import InvalidArgument, shown
-from treadle.words.listing import HELD, Listed, Listing, Wanted
+from treadle.words.listing import HELD, LATER, Listed, Listing, Wanted
 from treadle.words.naming import text_within
 from treadle.words.status import Status
 
-# As many jobs are looked at for a page, and as many bytes of payload searched, before whoever asks is asked to go on.
+# As many jobs are looked at for a page, and for about as long, before whoever asks is asked to go on.
 LOOK = 20_000
-BYTES = 8_000_000
+PATIENCE: timedelta | None = timedelta(milliseconds=100)
 LIMIT = 1000
 
-_STATUSES = (*(status.value for status in Status), HELD)
+_STATUSES = (*(status.value for status in Status), LATER, HELD)
 # Those whose jobs idx_jobs_key knows.
-_LIVE = (Status.PENDING, Status.CLAIMED, Status.RUNNING, HELD)
+_LIVE = (Status.PENDING, Status.CLAIMED, Status.RUNNING, LATER, HELD)
 _CURSOR = re.compile(r"([a-z-]+)/(-?\d{1,10})?/(-?\d{1,19}|-?infinity)?/([0-9a-f-]{36})", re.ASCII)
+# After every job of the same moment.
+_END = UUID(int=2**128 - 1)
 _DAY = 86_400_000_000
 # From when to when PostgreSQL knows time, in microseconds.
 _FIRST, _LAST = -210_866_803_200_000_000, 9_224_318_015_999_999_999
+
+
+class Tallied(NamedTuple):
+    """How many of the jobs that were looked at are wanted, and where the look stopped; None: all were."""
+
+    found: int
+    looked: int
+    next: str | None
 
 
 class Place(NamedTuple):
@@ -77,35 +88,59 @@ class Place(NamedTuple):
 def find_jobs(schema: str, wanted: Wanted, after: str | None = None, limit: int = 50) -> Query[Listing]:
     """The page after a cursor. Its order follows the status: what ended last, what was claimed last, what is claimed
     next; without one, what was enqueued last."""
-    if not isinstance(limit, int) or not 1 <= limit <= LIMIT:
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= LIMIT:
         raise InvalidArgument(f"limit must be 1 to {LIMIT}, got {shown(limit)}")
-    asked = _checked(wanted)
-    order = asked.status or "all"
-    if asked.key is not None and asked.status in _LIVE:
-        order += "-key"
-    place = None if after is None else Place.read(after, order)
-    params = {
-        **asked._asdict(),
-        "exact": _as_id(asked.search) if place is None else None,
-        "rank": place and place.rank,
-        "at": place and place.moment,
-        "id": place and place.id,
-        "limit": limit,
-        "look": LOOK,
-        "bytes": BYTES,
-    }
+    order, params = _asked(wanted, after)
 
     def read(rows: Rows) -> Listing:
         found = [row for row in rows if row[3]]
         jobs = [_listed(row) for row in found[:limit]]
         if len(found) > limit:
-            return Listing(jobs, str(_place(order, found[limit - 1])))
+            return Listing(jobs, _cursor(order, found[limit - 1]))
         stopped = next((row for row in rows if row[4]), None)
         if stopped is None:
             return Listing(jobs, None)
-        return Listing(jobs, str(_place(order, stopped)), stopped[5] if len(jobs) < limit else None)
+        return Listing(jobs, _cursor(order, stopped), stopped[5] if len(jobs) < limit else None)
 
-    return Query(statement("find_jobs", schema), params, read)
+    return Query(statement("find_jobs", schema), {**params, "limit": limit}, read)
+
+
+def tally_jobs(schema: str, wanted: Wanted, after: str | None = None) -> Query[Tallied]:
+    """How many of the next LOOK jobs are wanted."""
+    order, params = _asked(wanted, after)
+
+    def read(rows: Rows) -> Tallied:
+        ((count, looked, stopped, *place),) = rows
+        return Tallied(count, looked or 0, _cursor(order, tuple(place)) if stopped else None)
+
+    return Query(statement("tally_jobs", schema), params, read)
+
+
+def ended_by(status: Status, moment: int) -> str:
+    """The cursor of the page that begins with what ended at this time, in microseconds since 1970, or before."""
+    return str(Place(status.value, None, str(moment), _END))
+
+
+def clock(schema: str) -> Query[int]:
+    """The database's, in microseconds since 1970."""
+    return Query(statement("read_clock", schema), {}, lambda rows: int(rows[0][0]))
+
+
+def _asked(wanted: Wanted, after: str | None) -> tuple[str, dict[str, object]]:
+    asked = _checked(wanted)
+    order = asked.status or "all"
+    if asked.key is not None and asked.status in _LIVE:
+        order += "-key"
+    place = None if after is None else Place.read(after, order)
+    return order, {
+        **asked._asdict(),
+        "exact": _as_id(asked.search) if place is None or place.id == _END else None,
+        "rank": place and place.rank,
+        "at": place and place.moment,
+        "id": place and place.id,
+        "look": LOOK,
+        "patience": PATIENCE,
+    }
 
 
 def _checked(wanted: Wanted) -> Wanted:
@@ -126,7 +161,7 @@ def _checked(wanted: Wanted) -> Wanted:
 def _columns(order: str) -> tuple[bool, bool]:
     """Whether its places have a rank, and a time."""
     by_key = order.endswith("-key")
-    return by_key or order == Status.PENDING, not by_key and order not in ("all", HELD)
+    return by_key or order in (Status.PENDING, LATER), not by_key and order not in ("all", HELD)
 
 
 def _as_id(search: str | None) -> UUID | None:
@@ -136,9 +171,9 @@ def _as_id(search: str | None) -> UUID | None:
         return None
 
 
-def _place(order: str, row: tuple[object, ...]) -> Place:
+def _cursor(order: str, row: tuple[object, ...]) -> str:
     job_id, rank, at = row[:3]
-    return Place._make((order, rank, at, job_id))
+    return str(Place._make((order, rank, at, job_id)))
 
 
 def _listed(row: tuple[object, ...]) -> Listed:

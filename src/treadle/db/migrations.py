@@ -19,7 +19,7 @@ from psycopg.rows import tuple_row
 
 from treadle.db.query import in_schema, sql_text
 from treadle.db.url import described
-from treadle.words.errors import DatabaseUnreachable, SchemaError
+from treadle.words.errors import DatabaseUnreachable, NotAllowed, SchemaError
 from treadle.words.naming import SCHEMA, schema_name
 
 LOCK_TIMEOUT = "2s"
@@ -94,7 +94,10 @@ def migration_sql(url: str, schema: str = SCHEMA) -> str:
 
 def check_schema(connection: Connection[Any], schema: str) -> None:
     """Raise SchemaError, with what to do, unless the schema fits this version of Treadle."""
-    state = _state(connection, schema)
+    try:
+        state = _state(connection, schema)
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise not_allowed(error, schema) from None
     needed = max(number for number, _ in migration_files())
     if state is None:
         raise SchemaError(f"there is no schema {schema} in this database; run: treadle migrate")
@@ -105,15 +108,27 @@ def check_schema(connection: Connection[Any], schema: str) -> None:
         raise SchemaError(f"schema {schema} {at}; run: treadle migrate")
 
 
+def not_allowed(error: psycopg.errors.InsufficientPrivilege, schema: str) -> NotAllowed:
+    return NotAllowed(
+        f"the database role may not do this in schema {schema} ({error.diag.message_primary}); "
+        "grant it one of the groups of: treadle roles"
+    )
+
+
 def connect(url: str) -> Connection[tuple[Any, ...]]:
     """A connection for set-up and checks, or DatabaseUnreachable without the password."""
     try:
         connection = psycopg.connect(url, autocommit=True, connect_timeout=10, row_factory=tuple_row)
     except psycopg.OperationalError as error:
-        raise DatabaseUnreachable(f"cannot reach PostgreSQL at {described(url)}: {_reason(error, url)}") from None
+        raise unreachable(error, url) from None
     # Whatever the server's default: what was awaited at a lock has to be seen after it.
     connection.isolation_level = IsolationLevel.READ_COMMITTED
     return connection
+
+
+def unreachable(error: psycopg.Error, url: str) -> DatabaseUnreachable:
+    """The error in a sentence, without the password."""
+    return DatabaseUnreachable(f"cannot reach PostgreSQL at {described(url)}: {_reason(error, url)}")
 
 
 @cache
@@ -208,7 +223,7 @@ def _books(schema: str) -> str:
     return in_schema(BOOKS.format(schema=f'"{schema}"'), schema)
 
 
-def _reason(error: psycopg.OperationalError, url: str) -> str:
+def _reason(error: psycopg.Error, url: str) -> str:
     password = psycopg.conninfo.conninfo_to_dict(url).get("password")
     text = " ".join(str(error).split()).removeprefix("connection failed: ").removeprefix("connection is bad: ")
     return text.replace(str(password), "********") if password else text

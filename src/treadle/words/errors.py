@@ -130,6 +130,10 @@ class SchemaError(TreadleError):
     """The database's schema does not fit this version of Treadle."""
 
 
+class NotAllowed(TreadleError):
+    """The database role lacks a right."""
+
+
 class DatabaseUnreachable(TreadleError):
     """No connection to PostgreSQL could be had."""
 

@@ -6,15 +6,17 @@ from uuid import UUID
 
 from treadle.words.status import Status
 
+LATER = "later"
+"""Beside the statuses, in lists: pending, but not due yet."""
 HELD = "held"
-"""Beside the statuses, in lists: pending, but it must wait, such as for an earlier job with its key."""
+"""And this: pending, but it must wait, such as for an earlier job with its key."""
 
 
 class Wanted(NamedTuple):
     """Which jobs are listed; None does not matter."""
 
     status: str | None = None
-    """A status, or `held`. Pending are then those that can be claimed, now or later."""
+    """A status, or `later` or `held`. Pending are those that can be claimed, now or later."""
     job_type: str | None = None
     queue: str | None = None
     worker_id: str | None = None

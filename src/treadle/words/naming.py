@@ -9,6 +9,8 @@ from treadle.words.errors import InvalidArgument, shown
 
 SCHEMA = "treadle"
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}", re.ASCII)
+# With the longest of the endings, "_operator", it is a name that PostgreSQL does not cut off.
+_PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,53}", re.ASCII)
 
 
 def schema_name(name: str) -> str:
@@ -19,6 +21,16 @@ def schema_name(name: str) -> str:
             f"at most 63 characters), got {name!r}"
         )
     return name
+
+
+def role_prefix(prefix: str) -> str:
+    """What the names of the database roles begin with, if they need no quotes with it."""
+    if not _PREFIX.fullmatch(prefix) or prefix.startswith("pg_"):
+        raise InvalidArgument(
+            f"prefix must be lower-case letters, digits and _ (not starting with a digit or pg_, "
+            f"at most 54 characters), got {shown(prefix)}"
+        )
+    return prefix
 
 
 def text_within(value: str, limit: int, name: str) -> str:

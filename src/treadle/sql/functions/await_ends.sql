@@ -1,10 +1,16 @@
 create or replace function treadle.await_ends(p_for interval default '30 seconds') returns void
 language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform setval('treadle.awaited', (extract(epoch from clock_timestamp() + p_for) * 1000000)::bigint);
+    -- Not for ever: while somebody listens, each batch of jobs is followed by a NOTIFY, and whoever looks may ask.
+    perform setval('treadle.awaited', (extract(epoch from clock_timestamp() + least(p_for, '5 minutes')) * 1000000)::bigint);
 end
 $$;
 
 comment on function treadle.await_ends(interval)
-    is 'Somebody listens to channel(''ends'') for this long: the ids of jobs that end are sent there.';
+    is 'Somebody listens to channel(''ends'') for this long: the ids of jobs that end are sent there. At most five minutes; ask again.';
+
+-- Run as its owner: who only looks cannot set the clock itself.
+revoke all on function treadle.await_ends(interval) from public;

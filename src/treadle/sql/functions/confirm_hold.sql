@@ -4,8 +4,12 @@
 -- have ended since, in a transaction that could not see this one. So take a share lock on any that is live and not
 -- held: its end then waits for this commit, and sees it. A lock that cannot be had at once may be that end; then do
 -- not wait, but go unheld: the claim passes over a job whose turn it is not.
+--
+-- Run as its owner: who may only enqueue cannot lock or change jobs.
 create or replace function treadle.confirm_hold() returns trigger
 language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 begin

@@ -1,5 +1,7 @@
 -- One job, unless one of its type with the same unique key has not ended yet: then that one's id. If another transaction
 -- is just adding it, this one waits for its end.
+--
+-- Run as its owner: who may only enqueue cannot look for the other one, since unique keys are data of the user's.
 create or replace function treadle.enqueue_unique(
     p_job_type varchar,
     p_unique varchar,
@@ -12,6 +14,8 @@ create or replace function treadle.enqueue_unique(
     p_max_attempts int default 3
 ) returns uuid
 language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 declare
@@ -57,3 +61,5 @@ $$;
 
 comment on function treadle.enqueue_unique(varchar, varchar, jsonb, int, varchar, timestamptz, interval, varchar, int)
     is 'Enqueues one job, unless one of its type with the same p_unique has not ended: then returns the id of that one.';
+
+revoke all on function treadle.enqueue_unique(varchar, varchar, jsonb, int, varchar, timestamptz, interval, varchar, int) from public;

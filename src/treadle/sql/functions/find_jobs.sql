@@ -3,12 +3,13 @@
 --   completed, failed, cancelled   idx_jobs_finished, the newest end first
 --   claimed, running               idx_jobs_worker, the newest claim first
 --   pending                        by lanes, in the order in which they are claimed: find_pending()
+--   later (pending, not due yet)   "
 --   held (pending, but must wait)  idx_jobs_held, newest first
---   any of the last four of a key  idx_jobs_key: who runs, whose turn it is, who is held; each oldest first
+--   any of the last five of a key  idx_jobs_key: who runs, whose turn it is, who is held; each oldest first
 --   none                           the primary key, newest first: ids are ordered by time
 --
 -- p_rank, p_at and p_id are the place in that order after which the page begins. Whatever else is asked for is looked for
--- in the next p_look jobs, or in fewer if p_bytes of payload were searched. Nothing is read beyond a full page.
+-- in the next p_look jobs, or in fewer if they take longer than p_patience. Nothing is read beyond a full page.
 --
 -- Returns the jobs that fit, one more than p_limit if there are more; and, with `last`, the job at which the look
 -- stopped, which need not fit.
@@ -27,7 +28,7 @@ create or replace function treadle.find_jobs(
     p_id uuid default null,
     p_limit int default 100,
     p_look int default 20000,
-    p_bytes bigint default 8000000
+    p_patience interval default '100 milliseconds'
 ) returns table (id uuid, rank int, at timestamptz, fits boolean, last boolean, looked bigint)
 language plpgsql stable
 rows 100
@@ -42,80 +43,54 @@ set jit = off
 set plan_cache_mode = force_custom_plan
 as $$
 declare
-    v_search constant text := lower(p_search);
-begin
-    if p_exact is not null then
-        return query
-        select job.id, null::int, null::timestamptz, true, false, 1::bigint
-        from treadle.jobs as job
-        where job.id = p_exact
-          and case p_status
-                when 'held' then job.status = 'pending' and job.holds <> 0
-                when 'pending' then job.status = 'pending' and job.holds = 0
-                else job.status = coalesce(p_status, job.status)
-              end
-          and (p_job_type is null or job.job_type = p_job_type)
-          and (p_queue is null or job.queue = p_queue)
-          and (p_worker_id is null or job.worker_id = p_worker_id)
-          and (p_key is null or job.key = p_key);
-        if found then
-            return;
-        end if;
-    end if;
-
-    if p_status = 'pending' and p_key is null then
-        return query
-        select *
-        from treadle.find_pending(p_job_type, p_queue, p_worker_id, v_search, p_rank, p_at, p_id, p_limit, p_look, p_bytes);
-        return;
-    end if;
-
-    return query
-    select step.id, step.rank, step.at, step.fits, step.last, step.nth
-    from (
+    -- How many jobs are looked at between two looks at the clock; fewer if their payloads are so large.
+    c_stride constant int := 50;
+    c_large constant int := 2000;
+    v_end constant timestamptz := clock_timestamp() + p_patience;
+    v_found int := 0;
+    v_job record;
+    -- One row is fetched at a time, so that nothing is done ahead of the look at the clock.
+    v_walk no scroll cursor for
         select
             walk.id,
             walk.rank,
             walk.at,
-            walk.nth,
-            coalesce(
-                walk.spent - walk.bytes < p_bytes
-                    and case p_status
-                        when 'held' then walk.status = 'pending' and walk.holds <> 0
-                        when 'pending' then walk.status = 'pending' and walk.holds = 0
-                        else walk.status = coalesce(p_status, walk.status)
-                    end
-                    and (p_job_type is null or walk.job_type = p_job_type)
-                    and (p_queue is null or walk.queue = p_queue)
-                    and (p_worker_id is null or walk.worker_id = p_worker_id)
-                    and (p_key is null or walk.key = p_key)
-                    and (
-                        v_search is null
-                        or strpos(lower(walk.data::text), v_search) > 0
-                        or strpos(lower(walk.last_error), v_search) > 0
-                    ),
-                false
-            ) as fits,
-            walk.nth = p_look
-                or walk.spent >= p_bytes and walk.spent - walk.bytes < p_bytes as last
+            walk.fits,
+            walk.large,
+            walk.nth
         from (
             select
-                seen.*,
-                row_number() over so_far as nth,
-                sum(seen.bytes) over so_far as spent
+                seen.id,
+                seen.rank,
+                seen.at,
+                seen.large,
+                seen.nth,
+                case p_status
+                    when 'held' then seen.status = 'pending' and seen.holds <> 0
+                    when 'pending' then seen.status = 'pending' and seen.holds = 0
+                    when 'later' then seen.status = 'pending' and seen.holds = 0 and seen.run_at > now()
+                    else seen.status = coalesce(p_status, seen.status)
+                end
+                    and (p_job_type is null or seen.job_type = p_job_type)
+                    and (p_queue is null or seen.queue = p_queue)
+                    and (p_worker_id is null or seen.worker_id = p_worker_id)
+                    and (p_key is null or seen.key = p_key)
+                    and (
+                        p_search is null
+                        or strpos(lower(seen.data::text), lower(p_search)) > 0
+                        or strpos(lower(seen.last_error), lower(p_search)) > 0
+                    ) as fits
             from (
                 select
                     job.*,
                     -- As stored: what is out of line is not fetched to be measured.
-                    case
-                        when v_search is null then 0
-                        else pg_column_size(job.data) + coalesce(pg_column_size(job.last_error), 0)
-                    end as bytes
+                    p_search is not null and pg_column_size(job.data) > c_large as large,
+                    row_number() over () as nth
                 from (
                     -- Of these only the one that is asked for is planned.
                     (
                         select
-                            job.id, null::int as rank, job.finished_at as at, job.status, job.holds, job.job_type,
+                            job.id, null::int as rank, job.finished_at as at, job.status, job.holds, job.run_at, job.job_type,
                             job.queue, job.worker_id, job.key, job.data, job.last_error
                         from treadle.jobs as job
                         where p_status in ('completed', 'failed', 'cancelled')
@@ -130,7 +105,7 @@ begin
                     union all
                     (
                         select
-                            job.id, null, coalesce(job.claimed_at, '-infinity') as at, job.status, job.holds, job.job_type,
+                            job.id, null, coalesce(job.claimed_at, '-infinity') as at, job.status, job.holds, job.run_at, job.job_type,
                             job.queue, job.worker_id, job.key, job.data, job.last_error
                         from treadle.jobs as job
                         where p_status in ('claimed', 'running')
@@ -145,7 +120,7 @@ begin
                     union all
                     (
                         select
-                            job.id, null, null, job.status, job.holds, job.job_type,
+                            job.id, null, null, job.status, job.holds, job.run_at, job.job_type,
                             job.queue, job.worker_id, job.key, job.data, job.last_error
                         from treadle.jobs as job
                         where p_status = 'held'
@@ -160,15 +135,16 @@ begin
                     (
                         select
                             job.id, case job.status when 'pending' then 1 + (job.holds & 1) else 0 end, null, job.status,
-                            job.holds, job.job_type, job.queue, job.worker_id, job.key, job.data, job.last_error
+                            job.holds, job.run_at, job.job_type, job.queue, job.worker_id, job.key, job.data,
+                            job.last_error
                         from treadle.jobs as job
-                        where p_status in ('pending', 'held', 'claimed', 'running')
+                        where p_status in ('pending', 'later', 'held', 'claimed', 'running')
                           and job.key = p_key
                           and job.status in ('pending', 'claimed', 'running')
                           and case job.status when 'pending' then 1 + (job.holds & 1) else 0 end
-                                >= case p_status when 'pending' then 1 when 'held' then 1 else 0 end
+                                >= case when p_status in ('claimed', 'running') then 0 else 1 end
                           and case job.status when 'pending' then 1 + (job.holds & 1) else 0 end
-                                <= case p_status when 'pending' then 1 when 'held' then 2 else 0 end
+                                <= case when p_status in ('claimed', 'running') then 0 when p_status = 'held' then 2 else 1 end
                           and (
                                 p_id is null
                                 or (case job.status when 'pending' then 1 + (job.holds & 1) else 0 end, job.id)
@@ -180,7 +156,7 @@ begin
                     union all
                     (
                         select
-                            job.id, null, null, job.status, job.holds, job.job_type,
+                            job.id, null, null, job.status, job.holds, job.run_at, job.job_type,
                             job.queue, job.worker_id, job.key, job.data, job.last_error
                         from treadle.jobs as job
                         where p_status is null
@@ -190,13 +166,60 @@ begin
                     )
                 ) as job
             ) as seen
-            window so_far as (rows between unbounded preceding and current row)
         ) as walk
-    ) as step
-    where step.fits or step.last
-    limit p_limit + 1;
+        where walk.fits
+           or walk.nth = p_look
+           or walk.nth % c_stride = 0
+           or walk.large;
+begin
+    if p_exact is not null then
+        return query
+        select job.id, null::int, null::timestamptz, true, false, 1::bigint
+        from treadle.jobs as job
+        where job.id = p_exact
+          and case p_status
+                when 'held' then job.status = 'pending' and job.holds <> 0
+                when 'pending' then job.status = 'pending' and job.holds = 0
+                when 'later' then job.status = 'pending' and job.holds = 0 and job.run_at > now()
+                else job.status = coalesce(p_status, job.status)
+              end
+          and (p_job_type is null or job.job_type = p_job_type)
+          and (p_queue is null or job.queue = p_queue)
+          and (p_worker_id is null or job.worker_id = p_worker_id)
+          and (p_key is null or job.key = p_key);
+        if found then
+            return;
+        end if;
+    end if;
+
+    if p_status in ('pending', 'later') and p_key is null then
+        return query
+        select *
+        from treadle.find_pending(
+            p_job_type, p_queue, p_worker_id, lower(p_search), case p_status when 'later' then now() else '-infinity' end,
+            p_rank, p_at, p_id, p_limit, p_look, v_end
+        );
+        return;
+    end if;
+
+    for v_job in v_walk loop
+        id := v_job.id;
+        rank := v_job.rank;
+        at := v_job.at;
+        fits := coalesce(v_job.fits, false);
+        -- A page that fills is not cut short, whatever it costs: that is bounded by its limit.
+        last := v_job.nth = p_look or (v_job.large or not fits) and coalesce(clock_timestamp() > v_end, false);
+        looked := v_job.nth;
+        if fits or last then
+            return next;
+        end if;
+        if fits then
+            v_found := v_found + 1;
+        end if;
+        exit when last or v_found > p_limit;
+    end loop;
 end
 $$;
 
-comment on function treadle.find_jobs(varchar, varchar, varchar, varchar, varchar, text, uuid, int, timestamptz, uuid, int, int, bigint)
+comment on function treadle.find_jobs(varchar, varchar, varchar, varchar, varchar, text, uuid, int, timestamptz, uuid, int, int, interval)
     is 'A page of a list of jobs: those that fit, and with "last" where the look stopped. Its cost does not grow with the table.';

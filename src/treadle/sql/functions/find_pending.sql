@@ -1,4 +1,5 @@
 -- Part of find_jobs(): jobs that can be claimed, now or later, in the order in which they will be; also from paused lanes.
+-- Of those, only what is due at p_from or later.
 --
 -- Of each priority in turn, as many jobs of each lane as may be needed are read, and merged. What lies behind the last
 -- one read of any lane is not known to be next, and is left to another round. A look begins at what is settled, because of
@@ -8,12 +9,13 @@ create or replace function treadle.find_pending(
     p_queue varchar,
     p_worker_id varchar,
     p_search text,
+    p_from timestamptz,
     p_priority int,
     p_run_at timestamptz,
     p_id uuid,
     p_limit int,
     p_look int,
-    p_bytes bigint
+    p_end timestamptz
 ) returns table (id uuid, rank int, at timestamptz, fits boolean, last boolean, looked bigint)
 language plpgsql stable
 rows 100
@@ -28,13 +30,15 @@ set jit = off
 set plan_cache_mode = force_custom_plan
 as $$
 declare
+    -- What a round reads at most, of all lanes: the clock is looked at between rounds.
+    c_jobs constant int := 1000;
+    c_bytes constant int := 500000;
     c_end constant uuid := 'ffffffff-ffff-ffff-ffff-ffffffffffff';
     v_level record;
     v_round record;
     v_take int;
     v_share bigint;
     v_read bigint := 0;
-    v_spent bigint := 0;
     v_found int := 0;
 begin
     -- Where the look has come to; the columns of the sentinel are its place.
@@ -49,7 +53,7 @@ begin
             array_agg(lane.start) as starts,
             count(*)::int as lanes
         from (
-            select known.queue, known.job_type, known.priority, max(known.settled) as start
+            select known.queue, known.job_type, known.priority, greatest(max(known.settled), p_from) as start
             from treadle.lanes as known
             where (p_job_type is null or known.job_type = p_job_type)
               and (p_queue is null or known.queue = p_queue)
@@ -60,7 +64,7 @@ begin
         order by lane.priority desc
     loop
         -- The level before was the end of what may be looked at.
-        if v_read >= p_look or v_spent >= p_bytes then
+        if rank is not null and (v_read >= p_look or coalesce(clock_timestamp() > p_end, false)) then
             fits := false;
             last := true;
             return next;
@@ -73,13 +77,12 @@ begin
         v_take := p_limit + 1;
         loop
             v_take := greatest(1, least(v_take, (p_look - v_read) / v_level.lanes));
-            v_share := greatest(1, (p_bytes - v_spent) / v_level.lanes);
+            v_share := greatest(1, c_bytes / v_level.lanes);
 
             with seen as materialized (
                 select
                     step.id,
                     step.run_at,
-                    step.bytes,
                     step.nth = v_take or step.spent >= v_share as cut,
                     (p_worker_id is null or step.worker_id = p_worker_id)
                         and (
@@ -129,7 +132,6 @@ begin
                 array_agg(seen.run_at order by seen.run_at, seen.id) filter (where seen.fits) as times,
                 count(*) as known,
                 (select count(*) from seen) as read,
-                (select sum(seen.bytes) from seen) as bytes,
                 (select horizon.run_at from horizon) as run_at,
                 (select horizon.id from horizon) as id
             into v_round
@@ -139,7 +141,6 @@ begin
 
             looked := looked + v_round.known;
             v_read := v_read + v_round.read;
-            v_spent := v_spent + coalesce(v_round.bytes, 0);
 
             return query
             select found.id, v_level.priority, found.run_at, true, false, find_pending.looked
@@ -159,17 +160,17 @@ begin
             end if;
             at := v_round.run_at;
             id := v_round.id;
-            if v_read + v_level.lanes > p_look or v_spent >= p_bytes then
+            if v_read + v_level.lanes > p_look or coalesce(clock_timestamp() > p_end, false) then
                 fits := false;
                 last := true;
                 return next;
                 return;
             end if;
-            v_take := v_take * 4;
+            v_take := greatest(p_limit + 1, least(v_take * 4, c_jobs / v_level.lanes));
         end loop;
     end loop;
 end
 $$;
 
-comment on function treadle.find_pending(varchar, varchar, varchar, text, int, timestamptz, uuid, int, int, bigint)
+comment on function treadle.find_pending(varchar, varchar, varchar, text, timestamptz, int, timestamptz, uuid, int, int, timestamptz)
     is 'Part of find_jobs(): jobs that can be claimed, in the order in which they will be.';

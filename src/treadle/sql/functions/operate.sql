@@ -5,6 +5,8 @@
 --   unfit     its status does not allow it, or nothing would change
 --   busy      somebody holds its row; of several, none is waited for
 --   missing   there is no such job
+--
+-- Run as its owner: this is all that the operator's role can do to a job, so that there is no way around the audit.
 create or replace function treadle.operate(
     p_action varchar,
     p_ids uuid[],
@@ -13,6 +15,8 @@ create or replace function treadle.operate(
     p_priority int default null
 ) returns table (id uuid, outcome varchar, status varchar)
 language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set lock_timeout = '2s'
 as $$
@@ -105,3 +109,5 @@ $$;
 
 comment on function treadle.operate(varchar, uuid[], text, text, int)
     is 'What an operator does to jobs (retry, cancel, delete, run_now, priority), with a line in the audit for each; returns what came of each (done, unfit, busy, missing) and the status it had.';
+
+revoke all on function treadle.operate(varchar, uuid[], text, text, int) from public;

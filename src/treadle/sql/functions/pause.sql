@@ -5,6 +5,8 @@ create or replace function treadle.pause(
     p_reason text default null
 ) returns boolean
 language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_actor constant text := coalesce(p_actor, session_user);
@@ -24,3 +26,5 @@ $$;
 
 comment on function treadle.pause(varchar, varchar, text, text)
     is 'No more jobs of this type, in this queue (null: any), are claimed; those that are held go on. False: it was paused already.';
+
+revoke all on function treadle.pause(varchar, varchar, text, text) from public;

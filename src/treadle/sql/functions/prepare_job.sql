@@ -1,6 +1,9 @@
 -- Before a job is inserted by hand, or with a key: give it its place in the lane, and hold it behind its key.
+-- Run as its owner: who may only enqueue cannot look at other jobs.
 create or replace function treadle.prepare_job() returns trigger
 language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 begin

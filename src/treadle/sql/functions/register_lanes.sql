@@ -1,6 +1,9 @@
 -- After jobs were inserted: see that their lanes exist, and that none lies where no claim would look.
+-- Run as its owner: who may only enqueue cannot see lanes, nor change when a job is due.
 create or replace function treadle.register_lanes() returns trigger
 language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_fresh constant boolean := treadle.reads_fresh();

@@ -5,6 +5,8 @@ create or replace function treadle.resume(
     p_reason text default null
 ) returns boolean
 language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
 as $$
 begin
     delete from treadle.pauses
@@ -23,3 +25,5 @@ $$;
 
 comment on function treadle.resume(varchar, varchar, text, text)
     is 'Ends the pause of this type, in this queue (null: any), as it was made. False: there is none.';
+
+revoke all on function treadle.resume(varchar, varchar, text, text) from public;

@@ -17,6 +17,7 @@ create table treadle.audit (
     id       bigint generated always as identity primary key,
     at       timestamptz not null default clock_timestamp(),
     actor    text not null,
+    db_user  text not null default session_user,
     action   varchar(50) not null,
     job_id   uuid,
     job_type varchar(50),
@@ -26,6 +27,8 @@ create table treadle.audit (
 );
 
 comment on table treadle.audit is 'What operators changed, written in the transaction of the change. One row a job.';
+comment on column treadle.audit.actor is 'Who, as the program that asked for it says.';
+comment on column treadle.audit.db_user is 'The database user of that program, as PostgreSQL knows it.';
 comment on column treadle.audit.details is 'What it was before, and what was asked.';
 
 -- Serves "who did what to this job".
@@ -68,9 +71,13 @@ create index idx_errors_failed_at on treadle.errors (failed_at);
 
 
 alter table treadle.workers
-    add column version text;
+    add column version       text,
+    add column process_types varchar(50)[],
+    add column children      int;
 
 comment on column treadle.workers.version is 'Of Treadle, as the worker has it.';
+comment on column treadle.workers.process_types is 'Those of its job types that run in child processes: they have places of their own.';
+comment on column treadle.workers.children is 'How many of those run at once; concurrency is for the others.';
 
 -- Comes back with one argument more.
 drop function if exists treadle.register_worker(varchar, interval, varchar[], varchar[], int, text, int);

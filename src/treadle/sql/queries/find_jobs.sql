@@ -38,7 +38,14 @@ from treadle.find_jobs(
     %(id)s,
     %(limit)s,
     %(look)s,
-    %(bytes)s
+    %(patience)s
 ) with ordinality as found (id, rank, at, fits, last, looked, nth)
-left join treadle.jobs as job on job.id = found.id and found.fits
+-- One by one, by their ids: not joined as the planner thinks best.
+left join lateral (
+    select *
+    from treadle.jobs as known
+    where known.id = found.id
+      and found.fits
+    offset 0
+) as job on true
 order by found.nth

@@ -1,17 +1,21 @@
 -- The jobs that are asked for, and with %(running)s whatever else runs. Narrow: this is read a few times a second, and
--- payloads may be large.
+-- payloads may be large. Each column by its name: a viewer may not see all of them.
 select
     id, job_type, status, progress, current_stage, pace::text, attempts, max_attempts, left(last_error, 500),
     holds <> 0 or key is not null, events_count, run_at, started_at, finished_at, clock_timestamp()
 from (
-    select *
+    select
+        id, job_type, status, progress, current_stage, pace, attempts, max_attempts, last_error, holds, key, events_count,
+        run_at, started_at, finished_at
     from treadle.jobs
     where id = any (%(ids)s::uuid[])
     union all
     (
         -- The first condition is that of idx_jobs_worker, and its order is for the planner: with statistics from when most
         -- jobs were running, it would go through the whole table for them.
-        select *
+        select
+            id, job_type, status, progress, current_stage, pace, attempts, max_attempts, last_error, holds, key, events_count,
+            run_at, started_at, finished_at
         from treadle.jobs
         where %(running)s
           and status in ('claimed', 'running')

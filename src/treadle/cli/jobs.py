@@ -1,0 +1,99 @@
+"""treadle jobs."""
+
+import shlex
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+from rich.text import Text
+
+from treadle.app import Treadle
+from treadle.cli.filters import as_typed, filters, wanted_from
+from treadle.cli.options import as_json, database_url, opened, schema
+from treadle.cli.output import Column, print_json, say, screen, show_table, status_text
+from treadle.db.listing import find_jobs
+from treadle.words.listing import Listed, Listing, Wanted
+from treadle.words.phrases import age, countdown, printable, span
+from treadle.words.status import Status
+
+COLUMNS = [Column("ID"), Column("STATUS"), Column("TYPE", 8), Column("AGE", right=True), Column("NOTE", 8)]
+# A search looks at so many jobs at once; after so many looks it says how to go on.
+LOOKS = 10
+
+
+@click.command()
+@filters
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1000), help="So many at most.")
+@click.option("--after", metavar="CURSOR", help="The next page: as the page before says it.")
+@as_json
+@database_url
+@schema
+def jobs(limit: int, after: str | None, as_json: bool, database_url: str | None, schema: str, **asked: Any) -> None:
+    """List jobs: the newest first, what ended last first, or, if pending, what is claimed next first.
+
+    \b
+    treadle jobs --status failed --type import_rows
+    treadle jobs --search books.csv
+    treadle jobs --status running --json | jq -r .worker_id | sort | uniq -c
+    """
+    wanted = wanted_from(asked)
+    with opened(database_url, schema) as app:
+        page = find(app, wanted, after, limit)
+    console = screen()
+    if as_json:
+        for each in page.jobs:
+            print_json(each)
+    elif page.jobs:
+        now = datetime.now(UTC)
+        show_table(console, COLUMNS, [row(each, now) for each in page.jobs])
+    elif page.next is None:
+        say("there are no more such jobs" if after else "there are no such jobs", stderr=True)
+    if page.next is not None:
+        again = [f"--limit {limit}"] if limit != 50 else []
+        command = " ".join(filter(None, ["treadle jobs", as_typed(wanted), *again, "--after", shlex.quote(page.next)]))
+        looked = f"{page.looked:,} jobs were looked at; " if page.looked else ""
+        say(f"{looked}more: {printable(command)}", stderr=as_json or not console.is_terminal)
+
+
+def find(app: Treadle, wanted: Wanted, after: str | None, limit: int) -> Listing:
+    """A page, as full as some looks can make it."""
+    found: list[Listed] = []
+    looked = 0
+    for _ in range(LOOKS):
+        page = app.database.look(find_jobs(app.schema, wanted, after, limit - len(found)))
+        found += page.jobs
+        looked += page.looked or 0
+        after = page.next
+        if after is None or len(found) >= limit:
+            return Listing(found, after)
+    return Listing(found, after, looked)
+
+
+def row(job: Listed, now: datetime) -> list[str | Text]:
+    return [
+        str(job.id),
+        Text("held", style="yellow") if job.held and job.status == Status.PENDING else status_text(job.status),
+        printable(job.job_type),
+        age((now - job.created_at).total_seconds()),
+        note(job, now),
+    ]
+
+
+def note(job: Listed, now: datetime) -> str:
+    """What there is to say of it, in a few words."""
+    error = printable(job.error) if job.error else ""
+    match job.status:
+        case Status.RUNNING:
+            return f"{job.progress}%" + (f" {printable(job.stage)}" if job.stage else "")
+        case Status.COMPLETED if job.started_at and job.finished_at:
+            return f"took {span(max(0.0, (job.finished_at - job.started_at).total_seconds()))}"
+        case Status.FAILED:
+            return f"{job.attempts}/{job.max_attempts}: {error}"
+        case Status.CANCELLED:
+            return error
+        case Status.PENDING:
+            due = (job.run_at - now).total_seconds()
+            when = f"due in {countdown(due)}" if due > 0 else ""
+            # Why it is tried again.
+            return ", ".join(filter(None, [when, f"{job.attempts}/{job.max_attempts}: {error}" if error else ""]))
+    return ""

@@ -1,0 +1,172 @@
+"""treadle stats."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from treadle.app.overview import overview
+from treadle.cli.options import as_json, database_url, opened, schema
+from treadle.cli.output import COLOURS, Column, heading, plain, print_json, screen, show_table, write
+from treadle.words.overview import Lane, Overview, Span, Total, WorkerRow
+from treadle.words.phrases import age, countdown, printable, rate, span
+
+MINUTES = (1, 15, 60)
+LANES = [
+    Column("TYPE", 8),
+    Column("QUEUE", 6),
+    Column("PRIORITY", right=True),
+    Column("WAITING", right=True),
+    Column("OLDEST", right=True),
+    Column("NOTE", 8),
+]
+WORKERS = [
+    Column("WORKER", 12),
+    Column("JOBS", right=True),
+    Column("UP", right=True),
+    Column("SEEN", right=True),
+    Column("TYPES", 8),
+]
+# As many lanes as fit a screen; --json has all.
+SHOWN = 20
+
+
+class Last(NamedTuple):
+    """What ended in the last minutes."""
+
+    minutes: int
+    completed: int
+    failed: int
+    cancelled: int
+    errors: int
+    waited: float | None
+    waited_most: float | None
+    ran: float | None
+    ran_most: float | None
+
+
+@click.command()
+@as_json
+@database_url
+@schema
+def stats(as_json: bool, database_url: str | None, schema: str) -> None:
+    """Show numbers: jobs by status, what ended lately, what waits where, who works.
+
+    ≈ is an estimate: large tables are not counted.
+
+    \b
+    treadle stats
+    treadle stats --json | jq .totals.failed.jobs
+    """
+    with opened(database_url, schema) as app:
+        seen = overview(app)
+    lasts = [last(seen.spans, minutes) for minutes in MINUTES]
+    if as_json:
+        made = plain(seen._asdict())
+        del made["spans"], made["step"]
+        print_json(made | {"last": [each._asdict() for each in lasts]})
+        return
+    show_stats(screen(), seen, lasts)
+
+
+def last(spans: Sequence[Span], minutes: int) -> Last:
+    """Of so many full minutes, and of the one that is not over."""
+    some = spans[-minutes - 1 :]
+
+    def mean(sums: Sequence[tuple[float | None, int]]) -> float | None:
+        jobs = sum(number for value, number in sums if value is not None)
+        return sum(value * number for value, number in sums if value is not None) / jobs if jobs else None
+
+    return Last(
+        minutes,
+        sum(each.completed for each in some),
+        sum(each.failed for each in some),
+        sum(each.cancelled for each in some),
+        sum(each.errors for each in some),
+        mean([(each.waited, each.completed) for each in some]),
+        max((each.waited_most for each in some if each.waited_most is not None), default=None),
+        mean([(each.ran, each.completed) for each in some]),
+        max((each.ran_most for each in some if each.ran_most is not None), default=None),
+    )
+
+
+def show_stats(console: Console, seen: Overview, lasts: Sequence[Last]) -> None:
+    totals = Text("  ").join(
+        Text.assemble((status.value, COLOURS[status]), " ", number(total)) for status, total in seen.totals.items()
+    )
+    write(console, totals)
+    heading(console, f"ended lately ({rate(seen.rate)} now)")
+    table = [Column("")] + [Column(f"{minutes} min", right=True) for minutes in MINUTES]
+    rows: list[list[str]] = [
+        [name, *(f"{getattr(each, field):,}" for each in lasts)]
+        for name, field in (
+            ("completed", "completed"),
+            ("failed", "failed"),
+            ("cancelled", "cancelled"),
+            ("failed attempts", "errors"),
+        )
+    ]
+    rows += [
+        [name, *(_seconds(getattr(each, field)) for each in lasts)]
+        for name, field in (
+            ("waited, mean", "waited"),
+            ("waited, most", "waited_most"),
+            ("ran, mean", "ran"),
+            ("ran, most", "ran_most"),
+        )
+    ]
+    show_table(console, table, rows)
+    heading(console, "lanes")
+    if lanes := [each for each in seen.lanes if each.depth]:
+        show_table(console, LANES, [lane_row(each, seen.at) for each in lanes[:SHOWN]])
+        if len(lanes) > SHOWN:
+            write(console, Text(f"and {len(lanes) - SHOWN:,} more", style="dim"))
+    else:
+        write(console, "nothing waits")
+    heading(console, "workers")
+    if seen.workers:
+        show_table(console, WORKERS, [worker_row(each, seen.at) for each in seen.workers])
+    else:
+        write(console, "no worker is there")
+
+
+def number(total: Total) -> str:
+    return f"{'' if total.exact else '≈'}{total.jobs:,}"
+
+
+def lane_row(lane: Lane, now: datetime) -> list[str | Text]:
+    oldest = "" if lane.due_since is None else age((now - lane.due_since).total_seconds())
+    notes = []
+    if lane.paused:
+        notes.append("paused")
+    if not lane.served:
+        notes.append("no worker serves it")
+    if lane.due_next is not None:
+        notes.append(f"due in {countdown((lane.due_next - now).total_seconds())}")
+    return [
+        printable(lane.job_type),
+        printable(lane.queue),
+        str(lane.priority),
+        number(Total(lane.depth, lane.exact)),
+        oldest,
+        Text(", ".join(notes), style="yellow" if lane.paused or not lane.served else ""),
+    ]
+
+
+def worker_row(worker: WorkerRow, now: datetime) -> list[str | Text]:
+    room = "" if worker.concurrency is None else f"/{worker.concurrency}"
+    seen = age((now - worker.seen_at).total_seconds())
+    return [
+        printable(worker.worker_id),
+        f"{worker.holds}{room}",
+        age((now - worker.started_at).total_seconds()),
+        Text(seen, style="" if worker.alive else "red"),
+        Text("lost", style="red") if not worker.alive else ", ".join(map(printable, worker.job_types or ["by hand"])),
+    ]
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else span(value)
