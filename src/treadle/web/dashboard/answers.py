@@ -6,6 +6,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict
 
+from treadle.words.health import Level
 from treadle.words.status import Status
 
 
@@ -219,6 +220,42 @@ class JobAnswer(Answer):
     logs: list[LogAnswer]
     earlier_logs: int
     audit: list[AuditedAnswer]
+
+
+class OtherAnswer(Answer):
+    name: str
+    short: str
+
+
+class WhyAnswer(Answer):
+    """Why a job does not run."""
+
+    name: str
+    """The same in every version, for programs: due_later, paused, …"""
+    sentence: str
+    remedy: str
+    """What to do."""
+    data: dict[str, Any]
+    """What the sentence is made of."""
+    also: list[OtherAnswer]
+    """What would be left if this were lifted."""
+
+
+class FindingAnswer(Answer):
+    """What a check has to say."""
+
+    name: str
+    level: Level
+    title: str
+    detail: str
+    remedy: str
+
+
+class HealthAnswer(Answer):
+    level: Level
+    """Of the worst finding."""
+    findings: list[FindingAnswer]
+    """The worst first."""
 
 
 class WorkersAnswer(Answer):

@@ -10,14 +10,17 @@ from starlette.responses import JSONResponse, Response
 from treadle.app import Treadle
 from treadle.app.life import Life, alife
 from treadle.app.overview import aoverview
+from treadle.app.why import awhy
 from treadle.db import listing, operate
 from treadle.db import overview as looks
 from treadle.db.jobs import job_id
 from treadle.web.dashboard import answers, openapi, operating, questions
 from treadle.web.dashboard.access import Role
 from treadle.web.dashboard.gate import Asked, Endpoint, Rule
+from treadle.web.dashboard.pages_more import Health
 from treadle.web.dashboard.veil import may_look_inside, veiled
 from treadle.words.errors import InvalidArgument, JobNotFound, shown
+from treadle.words.health import worst
 from treadle.words.operator import Action
 from treadle.words.secrets import masked
 
@@ -26,6 +29,8 @@ Reply: TypeAlias = Callable[[Asked, Any], Awaitable[Any]]
 
 
 def rules(app: Treadle) -> list[Rule]:
+    doctor = Health(app)
+
     async def overview(asked: Asked, given: questions.OverviewQuestion) -> Any:
         return await aoverview(app, int(given.window))
 
@@ -36,6 +41,13 @@ def rules(app: Treadle) -> list[Rule]:
 
     async def job(asked: Asked, given: None) -> Any:
         return _job(veiled(asked.visitor.role, await alife(app, job_id(asked.request.path_params["id"]))))
+
+    async def why(asked: Asked, given: None) -> Any:
+        return await awhy(app.database, job_id(asked.request.path_params["id"]))
+
+    async def health(asked: Asked, given: None) -> Any:
+        findings = await doctor.findings()
+        return {"level": worst(findings), "findings": findings}
 
     async def workers(asked: Asked, given: None) -> Any:
         return {"workers": await app.database.alook(looks.see_workers(app.schema))}
@@ -95,6 +107,8 @@ def rules(app: Treadle) -> list[Rule]:
         get("/api/overview", overview, answers.OverviewAnswer, "The queue at a glance", questions.OverviewQuestion),
         get("/api/jobs", jobs, answers.ListAnswer, "Jobs, page by page", questions.JobsQuestion),
         get("/api/jobs/{id}", job, answers.JobAnswer, "A job's whole life"),
+        get("/api/jobs/{id}/why", why, answers.WhyAnswer, "Why a job does not run"),
+        get("/api/health", health, answers.HealthAnswer, "What makes the queue ill"),
         get("/api/workers", workers, answers.WorkersAnswer, "Workers"),
         get("/api/pauses", pauses, answers.PausesAnswer, "What is paused"),
         get("/api/audit", audit, answers.AuditAnswer, "What operators changed", questions.AuditQuestion),

@@ -1,12 +1,12 @@
 """What operators do here, by a form or by the API: each change with its line in the audit, in one transaction."""
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
 from treadle.app import Treadle
-from treadle.db import listing, operate
+from treadle.app.bulk import Tally, achange_some
+from treadle.db import operate
 from treadle.web.dashboard.access import Visitor
 from treadle.words.errors import InvalidArgument
 from treadle.words.listing import Wanted
@@ -51,7 +51,8 @@ async def change_these(
         raise InvalidArgument("no job was meant: give ids, or a filter")
     query = operate.operate(app.schema, action, ids, actor(visitor), reason, priority)
     done = await app.database.arun(query)
-    return counted(done)
+    outcomes = [each.outcome for each in done]
+    return Chunk(*Tally._make(map(outcomes.count, Tally._fields)))
 
 
 async def change_matching(
@@ -64,16 +65,8 @@ async def change_matching(
     priority: int | None,
 ) -> Chunk:
     """One chunk of those that a filter finds."""
-    found = await app.database.alook(listing.find_jobs(app.schema, wanted, after, operate.CHUNK))
-    ids = [each.id for each in found.jobs]
-    query = operate.operate(app.schema, action, ids, actor(visitor), reason, priority)
-    done = await app.database.arun(query)
-    return counted(done, found.next)
-
-
-def counted(done: Sequence[Operated], cursor: str | None = None) -> Chunk:
-    counts = Counter(each.outcome for each in done)
-    return Chunk(counts["done"], counts["unfit"], counts["busy"], counts["missing"], cursor)
+    tally, following = await achange_some(app, wanted, action, actor(visitor), reason, priority, after)
+    return Chunk(*tally, following)
 
 
 async def pause(

@@ -27,7 +27,7 @@ class OverviewQuestion(Question):
 class Filter(Question):
     """Which jobs; what is left out does not matter."""
 
-    status: Literal["pending", "held", "claimed", "running", "completed", "failed", "cancelled"] | None = None
+    status: Literal["pending", "held", "later", "claimed", "running", "completed", "failed", "cancelled"] | None = None
     type: Name | None = None
     queue: Name | None = None
     worker: Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=_LINE)] | None = None
