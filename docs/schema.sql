@@ -105,6 +105,10 @@ COMMENT ON FUNCTION treadle.fail_job(p_id uuid, p_error text, p_delay interval, 
 
 COMMENT ON FUNCTION treadle.find_ended(p_ids uuid[]) IS 'Those of the jobs that have ended, or are not there any more.';
 
+COMMENT ON FUNCTION treadle.find_jobs(p_status character varying, p_job_type character varying, p_queue character varying, p_worker_id character varying, p_key character varying, p_search text, p_exact uuid, p_rank integer, p_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer, p_bytes bigint) IS 'A page of a list of jobs: those that fit, and with "last" where the look stopped. Its cost does not grow with the table.';
+
+COMMENT ON FUNCTION treadle.find_pending(p_job_type character varying, p_queue character varying, p_worker_id character varying, p_search text, p_priority integer, p_run_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer, p_bytes bigint) IS 'Part of find_jobs(): jobs that can be claimed, in the order in which they will be.';
+
 COMMENT ON FUNCTION treadle.finish_step(p_id uuid, p_position integer, p_name character varying, p_result jsonb, p_lease bigint, p_worker_id character varying) IS 'Remembers that a step of a job is done, and its result. False: the lease is lost.';
 
 COMMENT ON FUNCTION treadle.free_next() IS 'Trigger: when a job with a key ends, lets the next of its key go.';
@@ -536,6 +540,8 @@ CREATE INDEX idx_events_transaction ON treadle.events USING btree (transaction, 
 CREATE INDEX idx_jobs_claimable ON treadle.jobs USING btree (queue, job_type, priority DESC, run_at) WHERE (((status)::text = 'pending'::text) AND (holds = 0) AND (attempts < max_attempts));
 
 CREATE INDEX idx_jobs_finished ON treadle.jobs USING btree (status, finished_at) WHERE ((status)::text = ANY ((ARRAY['completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[]));
+
+CREATE INDEX idx_jobs_held ON treadle.jobs USING btree (id) WHERE (((status)::text = 'pending'::text) AND (holds <> 0));
 
 CREATE INDEX idx_jobs_key ON treadle.jobs USING btree (key, (
 CASE status

@@ -93,6 +93,7 @@ def test_every_function_for_users_is_in_the_sql_page() -> None:
         "wanted_lanes",
         "tick_is_fresh",
         "lock_held",
+        "find_pending",
     }
     for path in (ROOT / "src" / "treadle" / "sql" / "functions").glob("*.sql"):
         name = path.name.split(".")[0]

@@ -6,18 +6,21 @@ from uuid import UUID
 
 from treadle.words.status import Status
 
+HELD = "held"
+"""Beside the statuses, in lists: pending, but it must wait, such as for an earlier job with its key."""
+
 
 class Wanted(NamedTuple):
     """Which jobs are listed; None does not matter."""
 
     status: str | None = None
-    """A status; or `held`: pending, behind an earlier job with its key."""
+    """A status, or `held`. Pending are then those that can be claimed, now or later."""
     job_type: str | None = None
     queue: str | None = None
     worker_id: str | None = None
     key: str | None = None
     search: str | None = None
-    """A text in the payload or the error."""
+    """A text in the payload (as JSON) or the error, in upper or lower case; or a job's id."""
 
 
 class Listed(NamedTuple):

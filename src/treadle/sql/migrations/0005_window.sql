@@ -60,6 +60,9 @@ comment on table treadle.meter is 'Up to when ends were counted in minutes.';
 
 insert into treadle.meter default values;
 
+-- Serves find_jobs: the list of those that must wait, whatever for.
+create index idx_jobs_held on treadle.jobs (id) where status = 'pending' and holds <> 0;
+
 -- Serves count_minutes.
 create index idx_errors_failed_at on treadle.errors (failed_at);
 

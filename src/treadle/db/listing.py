@@ -1,0 +1,146 @@
+"""Lists of jobs, page by page, at a cost that does not grow with the table: see sql/functions/find_jobs.sql."""
+
+import re
+from typing import NamedTuple
+from uuid import UUID
+
+from treadle.db.query import Query, Rows, statement
+from treadle.words.errors import InvalidArgument, shown
+from treadle.words.listing import HELD, Listed, Listing, Wanted
+from treadle.words.naming import text_within
+from treadle.words.status import Status
+
+# As many jobs are looked at for a page, and as many bytes of payload searched, before whoever asks is asked to go on.
+LOOK = 20_000
+BYTES = 8_000_000
+LIMIT = 1000
+
+_STATUSES = (*(status.value for status in Status), HELD)
+# Those whose jobs idx_jobs_key knows.
+_LIVE = (Status.PENDING, Status.CLAIMED, Status.RUNNING, HELD)
+_CURSOR = re.compile(r"([a-z-]+)/(-?\d{1,10})?/(-?\d{1,19}|-?infinity)?/([0-9a-f-]{36})", re.ASCII)
+_DAY = 86_400_000_000
+# From when to when PostgreSQL knows time, in microseconds.
+_FIRST, _LAST = -210_866_803_200_000_000, 9_224_318_015_999_999_999
+
+
+class Place(NamedTuple):
+    """Where in which order a page ends."""
+
+    order: str
+    rank: int | None
+    at: str | None
+    """Microseconds since 1970; or infinity, which may stand there, too."""
+    id: UUID
+
+    @classmethod
+    def read(cls, after: str, order: str) -> "Place":
+        parts = _CURSOR.fullmatch(after) if isinstance(after, str) else None
+        if parts is None:
+            raise InvalidArgument(f"after must be the cursor of a page, got {shown(after)}")
+        if parts[1] != order:
+            raise InvalidArgument(
+                f"after must be a cursor of this list ({order}), got one of another ({parts[1]}); "
+                "begin at the first page"
+            )
+        try:
+            place = cls(order, int(parts[2]) if parts[2] else None, parts[3], UUID(parts[4]))
+        except ValueError:
+            raise InvalidArgument(f"after must be the cursor of a page, got {shown(after)}") from None
+        # As each order has them; and what the server cannot read would be an error there.
+        needs_rank, needs_at = _columns(order)
+        if (
+            (place.rank is not None) != needs_rank
+            or (place.at is not None) != needs_at
+            or abs(place.rank or 0) >= 2**31
+            or (place.finite and not _FIRST <= int(place.at or 0) <= _LAST)
+        ):
+            raise InvalidArgument(f"after must be the cursor of a page, got {shown(after)}")
+        return place
+
+    @property
+    def finite(self) -> bool:
+        return self.at is not None and not self.at.endswith("infinity")
+
+    @property
+    def moment(self) -> str | None:
+        """As an interval since 1970, to the microsecond."""
+        if not self.finite:
+            return self.at
+        days, rest = divmod(int(self.at or 0), _DAY)
+        return f"{days} days {rest} microseconds"
+
+    def __str__(self) -> str:
+        return f"{self.order}/{'' if self.rank is None else self.rank}/{self.at or ''}/{self.id}"
+
+
+def find_jobs(schema: str, wanted: Wanted, after: str | None = None, limit: int = 50) -> Query[Listing]:
+    """The page after a cursor. Its order follows the status: what ended last, what was claimed last, what is claimed
+    next; without one, what was enqueued last."""
+    if not isinstance(limit, int) or not 1 <= limit <= LIMIT:
+        raise InvalidArgument(f"limit must be 1 to {LIMIT}, got {shown(limit)}")
+    asked = _checked(wanted)
+    order = asked.status or "all"
+    if asked.key is not None and asked.status in _LIVE:
+        order += "-key"
+    place = None if after is None else Place.read(after, order)
+    params = {
+        **asked._asdict(),
+        "exact": _as_id(asked.search) if place is None else None,
+        "rank": place and place.rank,
+        "at": place and place.moment,
+        "id": place and place.id,
+        "limit": limit,
+        "look": LOOK,
+        "bytes": BYTES,
+    }
+
+    def read(rows: Rows) -> Listing:
+        found = [row for row in rows if row[3]]
+        jobs = [_listed(row) for row in found[:limit]]
+        if len(found) > limit:
+            return Listing(jobs, str(_place(order, found[limit - 1])))
+        stopped = next((row for row in rows if row[4]), None)
+        if stopped is None:
+            return Listing(jobs, None)
+        return Listing(jobs, str(_place(order, stopped)), stopped[5] if len(jobs) < limit else None)
+
+    return Query(statement("find_jobs", schema), params, read)
+
+
+def _checked(wanted: Wanted) -> Wanted:
+    if wanted.status is not None and wanted.status not in _STATUSES:
+        raise InvalidArgument(f"status must be one of {', '.join(_STATUSES)}, got {shown(wanted.status)}")
+    for value, limit, name in (
+        (wanted.job_type, 50, "job type"),
+        (wanted.queue, 50, "queue"),
+        (wanted.worker_id, 100, "worker"),
+        (wanted.key, 200, "key"),
+        (wanted.search, 200, "search"),
+    ):
+        if value is not None:
+            text_within(value, limit, name)
+    return wanted if wanted.status is None else wanted._replace(status=str(wanted.status))
+
+
+def _columns(order: str) -> tuple[bool, bool]:
+    """Whether its places have a rank, and a time."""
+    by_key = order.endswith("-key")
+    return by_key or order == Status.PENDING, not by_key and order not in ("all", HELD)
+
+
+def _as_id(search: str | None) -> UUID | None:
+    try:
+        return UUID(search)
+    except (TypeError, ValueError):
+        return None
+
+
+def _place(order: str, row: tuple[object, ...]) -> Place:
+    job_id, rank, at = row[:3]
+    return Place._make((order, rank, at, job_id))
+
+
+def _listed(row: tuple[object, ...]) -> Listed:
+    job_type, queue, priority, status, *rest = row[6:]
+    return Listed._make((row[0], job_type, queue, priority, Status(str(status)), *rest))
