@@ -1,21 +1,10 @@
 """The command line as a person uses it: as a process, with its exit code, and a sentence instead of a traceback."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-from treadle.cli.commands import main
-
-
-def treadle(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [str(Path(sys.executable).parent / "treadle"), *arguments]
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=120, check=False, env=os.environ | environment
-    )
+from tests.commands import in_a_process as treadle
 
 
 def test_migrate(empty_url: str) -> None:
@@ -88,12 +77,3 @@ def test_bench_prints_its_figures(url: str) -> None:
         assert cost["transactions"] < 5 / cost["batch"]
     shown = treadle("bench", "--jobs", "1000", "--rounds", "1", "--database-url", url)
     assert "claim + complete in batches of 1,000" in shown.stdout
-
-
-def test_every_command_has_help_and_is_documented() -> None:
-    documented = (Path(__file__).parent.parent / "docs" / "command-line.md").read_text()
-    for name, command in main.commands.items():
-        assert command.help
-        assert f"treadle {name}" in documented
-        for option in command.params:
-            assert option.opts[0] in documented

@@ -3,12 +3,13 @@
 import inspect
 import sys
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from functools import cached_property
 from types import NoneType, UnionType
 from typing import Annotated, Any, NotRequired, Union, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError
+from pydantic_core import PydanticSerializationError, from_json
 from typing_extensions import TypeAliasType, TypedDict  # pydantic needs these before Python 3.12
 
 from treadle.app.job import Job
@@ -69,7 +70,7 @@ class Arguments:
                 others = self._others.validate_python(self._unnamed(given))
                 dumped.update(self._others.dump_python(others, mode="json"))
         except ValidationError as error:
-            raise _explained(error, _name(self._function)) from None
+            raise self._explained(error) from None
         except (PydanticSerializationError, UnicodeDecodeError) as error:
             raise InvalidPayload(
                 _name(self._function), f"a value that is not JSON: {error}", "annotate it, or convert it first"
@@ -83,10 +84,26 @@ class Arguments:
             if self._others is not None:
                 loaded.update(self._others.validate_python(self._unnamed(loaded)))
         except ValidationError as error:
-            raise _explained(error, _name(self._function)) from None
+            raise self._explained(error) from None
         if self.job_parameter is not None:
             loaded[self.job_parameter] = job
         return loaded
+
+    def value_of(self, name: str, text: str) -> Json:
+        """What somebody means who types this text: a number, true, false, null, a list or an object where that is what
+        the parameter takes, else the text."""
+        try:
+            value = from_json(text, allow_inf_nan=False)
+        except ValueError:
+            return text
+        if isinstance(value, str):
+            return text
+        try:
+            taken = self._adapted(self._takes(name)).validate_python(value)
+        except ValidationError:
+            return text
+        # A float has lost digits that a Decimal would keep.
+        return text if isinstance(value, float) and isinstance(taken, Decimal) else value
 
     def check_annotations(self) -> None:
         """Raise InvalidJob if they cannot be read: before the first job is enqueued or claimed, not when it is run."""
@@ -133,6 +150,21 @@ class Arguments:
         hint = self._hints.get(self._open_ended, Any) if self._open_ended else Any
         return None if hint is Any else self._adapted(dict[str, hint])  # type: ignore[valid-type]
 
+    def _takes(self, name: str) -> Any:
+        """The annotation of a parameter, by its name."""
+        known = name if name in self._caller.parameters else self._open_ended
+        return self._hints.get(known, Any) if known else Any
+
+    def _explained(self, error: ValidationError) -> InvalidPayload:
+        """The first thing that is wrong, in a sentence; the others by number."""
+        first, *others = error.errors(include_url=False)
+        where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"])
+        came = "" if first["type"] == "missing" else f", got {shown(first['input'])}"
+        more = f" (and {len(others)} more)" if others else ""
+        return InvalidPayload(
+            f"{_name(self._function)}{where}", f"{first['msg']}{came}{more}", f"it takes {self._caller}"
+        )
+
     def _unnamed(self, given: Mapping[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in given.items() if name not in self._caller.parameters}
 
@@ -161,12 +193,3 @@ def _is_job(hint: object) -> bool:
 
 def _name(function: Callable[..., Any]) -> str:
     return str(getattr(function, "__qualname__", repr(function))).rsplit("<locals>.", 1)[-1]
-
-
-def _explained(error: ValidationError, name: str) -> InvalidPayload:
-    """The first thing that is wrong, in a sentence; the others by number."""
-    first, *others = error.errors(include_url=False)
-    where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"])
-    came = "" if first["type"] == "missing" else f", got {shown(first['input'])}"
-    more = f" (and {len(others)} more)" if others else ""
-    return InvalidPayload(f"{name}{where}", f"{first['msg']}{came}{more}", "see the function's signature")

@@ -24,6 +24,9 @@ def bench(jobs: int, rounds: int, as_json: bool, database_url: str | None) -> No
     """How fast is the queue here, next to bare SQL on the same server.
 
     In a schema of its own, which is dropped in the end.
+
+    \b
+    treadle bench --jobs 50000 --database-url postgresql://localhost/app
     """
     show_bench(Console(), resolve(database_url).url, jobs, rounds, as_json)
 

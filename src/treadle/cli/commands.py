@@ -7,16 +7,25 @@ from typing import Any
 import click
 
 from treadle.words.errors import TreadleError
+from treadle.words.phrases import printable
 
 # Each has a module of its name, which is imported when the command is asked for: nobody waits for what the others need.
 COMMANDS = [
     "migrate",
     "worker",
+    "enqueue",
+    "show",
     "watch",
+    "pause",
+    "resume",
+    "pauses",
     "dashboard",
+    "completion",
     "demo",
     "bench",
 ]
+# As a shell says it of a program that Ctrl-C has ended.
+INTERRUPTED = 130
 
 
 class Commands(click.Group):
@@ -26,7 +35,8 @@ class Commands(click.Group):
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        command: click.Command = getattr(importlib.import_module(f"treadle.cli.{name}"), name)
+        module = name.replace("-", "_")
+        command: click.Command = getattr(importlib.import_module(f"treadle.cli.{module}"), module)
         return command
 
     def invoke(self, context: click.Context) -> Any:
@@ -34,6 +44,21 @@ class Commands(click.Group):
             return super().invoke(context)
         except TreadleError as error:
             raise click.ClickException(str(error)) from error
+        except (KeyboardInterrupt, click.Abort):
+            click.echo(err=True)  # the line with the ^C is over
+            context.exit(INTERRUPTED)
+        except Exception as error:
+            raise explained(error) from error
+
+
+def explained(error: Exception) -> Exception:
+    """An error of the database in a sentence; any other as it is: that one is ours, and wants its traceback."""
+    from treadle.db.database import DatabaseError
+
+    if not isinstance(error, DatabaseError):
+        return error
+    said = printable(str(error).split("\n", 1)[0]) or type(error).__name__
+    return click.ClickException(f"the database has refused, or is away: {said}")
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

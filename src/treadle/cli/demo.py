@@ -51,6 +51,9 @@ def demo(database_url: str | None) -> None:
 
     Without a terminal it is one round, and ends with 1 if something did not go as it should. In a schema of its own,
     treadle_demo, which is made anew each time.
+
+    \b
+    treadle demo
     """
     sys.exit(run_demo(Console(), database_url))
 

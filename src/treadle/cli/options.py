@@ -1,7 +1,17 @@
 """Options that several commands have."""
 
+import getpass
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from uuid import UUID
+
 import click
 
+from treadle.app import Treadle
+from treadle.app.load import load_app
+from treadle.db.jobs import job_id
+from treadle.words.errors import InvalidArgument
 from treadle.words.naming import SCHEMA
 
 database_url = click.option(
@@ -12,3 +22,48 @@ database_url = click.option(
 schema = click.option(
     "--schema", envvar="TREADLE_SCHEMA", default=SCHEMA, show_default=True, help="The schema of the queue."
 )
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
+reason = click.option("--reason", metavar="TEXT", help="Why, for the audit.")
+
+
+def whoever() -> str:
+    """Who does it: the user of this machine."""
+    try:
+        return f"cli:{getpass.getuser()}"
+    except (KeyError, OSError):  # in a container a user may have no name
+        return f"cli:{os.getuid()}"
+
+
+actor = click.option(
+    "--actor",
+    metavar="NAME",
+    default=whoever,
+    help="Who does it, for the audit. [default: cli: and your user name]",
+)
+
+
+@contextmanager
+def opened(url: str | None, schema: str) -> Iterator[Treadle]:
+    """The queue, without anybody's job functions."""
+    app = Treadle(url, schema=schema)
+    try:
+        yield app
+    finally:
+        app.close()
+
+
+def job_ids(ids: Sequence[str]) -> list[UUID]:
+    """The ids that were typed, each once."""
+    try:
+        return list(dict.fromkeys(map(job_id, ids)))
+    except InvalidArgument as error:
+        raise click.BadParameter(str(error), param_hint="ID") from None
+
+
+def known_types(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """For the shell: the job types of the application, if one is named."""
+    spec = context.params.get("app") or os.environ.get("TREADLE_APP")
+    try:
+        return [name for name in load_app(spec).job_types if name.startswith(incomplete)] if spec else []
+    except Exception:  # a broken application must not break the line that is being typed
+        return []

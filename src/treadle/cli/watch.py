@@ -1,6 +1,5 @@
 """treadle watch."""
 
-import io
 import sys
 from collections.abc import Sequence
 from uuid import UUID
@@ -10,13 +9,10 @@ from rich.console import Console
 
 from treadle.app import Treadle
 from treadle.app.viewer import Viewer
-from treadle.cli.options import database_url, schema
-from treadle.db.jobs import job_id
-from treadle.words.errors import InvalidArgument
+from treadle.cli.commands import INTERRUPTED
+from treadle.cli.options import database_url, job_ids, opened, schema
+from treadle.cli.output import screen
 from treadle.words.status import Status
-
-# As a shell says it of a program that Ctrl-C has ended: not that the jobs are fine.
-STOPPED = 130
 
 
 @click.command()
@@ -33,25 +29,16 @@ def watch(ids: tuple[str, ...], database_url: str | None, schema: str) -> None:
     treadle watch 0199b1c2-7a3e-7c51-9d4b-2f6a8e0c1d35
     treadle watch | tee jobs.log
     """
-    try:
-        wanted = [job_id(each) for each in ids] or None
-    except InvalidArgument as error:
-        raise click.BadParameter(str(error), param_hint="ID") from None
-    sys.exit(watch_jobs(Console(), database_url, schema, wanted))
+    wanted = job_ids(ids) or None
+    with opened(database_url, schema) as app:
+        sys.exit(watch_jobs(screen(), app, wanted))
 
 
-def watch_jobs(console: Console, url: str | None, schema: str, ids: Sequence[UUID] | None) -> int:
+def watch_jobs(console: Console, app: Treadle, ids: Sequence[UUID] | None) -> int:
     """Until they have ended. Returns the exit code."""
-    if isinstance(console.file, io.TextIOWrapper):
-        # An event may hold a letter that this terminal has not.
-        console.file.reconfigure(errors="replace")
-    app = Treadle(url, schema=schema)
-    try:
-        statuses = Viewer(app, ids, console).run().values()
-    finally:
-        app.close()
+    statuses = Viewer(app, ids, console).run().values()
     if not statuses:
         console.print("nothing is running")
     if not all(status.finished for status in statuses):
-        return STOPPED
+        return INTERRUPTED  # not that the jobs are fine
     return int(Status.FAILED in statuses or Status.CANCELLED in statuses)

@@ -24,6 +24,20 @@ def printable(text: str) -> str:
     return " ".join(safe.split())
 
 
+def printable_lines(text: str) -> list[str]:
+    """A text of several lines, as safe as that; each line keeps its indentation."""
+    lines = text.replace("\r\n", "\n").expandtabs(4).split("\n")
+    return [" " * (len(line) - len(line.lstrip(" "))) + printable(line.lstrip(" ")) for line in lines]
+
+
+def age(seconds: float) -> str:
+    """In as few letters as can be: 4s, 12m, 3h, 9d."""
+    for size, letter in ((86_400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{int(seconds // size)}{letter}"
+    return f"{max(0, int(seconds))}s"
+
+
 def span(seconds: float) -> str:
     """4.2s, 42s, 3m 20s, 2h 05m, 3d 4h."""
     if seconds < 9.95:

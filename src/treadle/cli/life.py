@@ -1,0 +1,160 @@
+"""Draws the life of a job."""
+
+import json
+from datetime import datetime
+
+from rich.console import Console
+from rich.text import Text
+
+from treadle.app.life import Life
+from treadle.cli.output import COLOURS, heading, status_text, write
+from treadle.words.payload import Json
+from treadle.words.phrases import facts, pace, printable, printable_lines, span, standing
+from treadle.words.progress import Progress
+from treadle.words.record import RecordedEvent
+from treadle.words.status import Status
+
+# The transitions that have a colour.
+_MARKED = {"retried": "red"} | {status.value: colour for status, colour in COLOURS.items()}
+_LEVELS = {"WARNING": "yellow", "ERROR": "red", "CRITICAL": "red"}
+
+
+def show_life(console: Console, life: Life, *, full: bool = False) -> None:
+    """In sections; one that would be empty is left out."""
+    job = life.job
+    write(console, Text.assemble((printable(job.job_type), "bold"), "  ").append_text(status_text(job.status)))
+    _facts(console, life)
+    heading(console, "timeline")
+    _left_out(console, life.earlier_events, "event")
+    for event in life.events:
+        _cut(console, _event(event, job.created_at), full)
+    if life.errors:
+        heading(console, "failed attempts")
+        for error in life.errors:
+            ran = (
+                ""
+                if error.started_at is None
+                else f" after {span((error.failed_at - error.started_at).total_seconds())}"
+            )
+            by = f" on {printable(error.worker_id)}" if error.worker_id else ""
+            write(console, f"  attempt {error.attempt}, {_when(error.failed_at, life.at)}{ran}{by}")
+            # A traceback ends with the error.
+            _block(console, (error.traceback or "").rstrip().removesuffix(error.error), "dim")
+            _block(console, error.error, "red")
+    if life.logs:
+        heading(console, "log")
+        _left_out(console, life.earlier_logs, "line")
+        for line in life.logs:
+            said = Text.assemble(
+                f"  {_after(line.at, job.created_at)}  ",
+                (f"{line.level:<8}", _LEVELS.get(line.level, "")),
+                (f"{printable(line.logger)}: ", "dim"),
+            )
+            first, *rest = printable_lines(line.message) or [""]
+            _cut(console, said.append(first), full)
+            for more in rest:
+                _cut(console, Text(f"{' ' * 21}{more}"), full)
+    if life.steps:
+        heading(console, "steps")
+        for step in life.steps:
+            _cut(
+                console,
+                Text(f"  {printable(step.name)}  {printable(json.dumps(step.result, ensure_ascii=False))}"),
+                full,
+            )
+    for name, value in (("checkpoint", job.checkpoint), ("payload", job.data), ("result", job.result)):
+        if value is not None:
+            heading(console, name)
+            _json(console, value)
+    if life.audit:
+        heading(console, "operators")
+        for audited in life.audit:
+            because = f": {printable(audited.reason)}" if audited.reason else ""
+            done = f"{printable(audited.action)} by {printable(audited.actor)}{because}"
+            _cut(console, Text(f"  {_after(audited.at, job.created_at)}  {done}  {facts(audited.details)}"), full)
+
+
+def _facts(console: Console, life: Life) -> None:
+    job, now = life.job, life.at
+    lines: list[tuple[str, str]] = [
+        ("id", str(job.id)),
+        ("queue", f"{printable(job.queue)}, priority {job.priority}"),
+        ("attempts", f"{job.attempts} of {job.max_attempts}" + (f", {job.crashes} crashes" if job.crashes else "")),
+        ("enqueued", _when(job.created_at, now)),
+    ]
+    if job.key is not None:
+        lines.insert(2, ("key", printable(job.key) + (", behind an earlier job with its key" if job.holds & 1 else "")))
+    if job.unique_key is not None:
+        lines.insert(2, ("unique", printable(job.unique_key)))
+    if job.status == Status.PENDING and job.run_at != job.created_at:
+        lines.append(("due", _when(job.run_at, now)))
+    if job.started_at is not None:
+        lines.append(("started", _when(job.started_at, now)))
+    if job.finished_at is not None:
+        took = f", ran for {span(life.seen.seconds)}" if life.seen.seconds is not None else ""
+        lines.append(("ended", _when(job.finished_at, now) + took))
+    if job.worker_id is not None:
+        lines.append(("worker", printable(job.worker_id)))
+    progress = Progress(job.progress, job.current_stage, **(job.pace or {}))
+    if job.progress or job.current_stage:
+        stage = [printable(progress.stage)] if progress.stage else []
+        lines.append(("progress", ", ".join([f"{progress.percent}%", *stage, *pace(progress)])))
+    if job.status not in (Status.RUNNING, Status.COMPLETED):
+        lines.append(("now", standing(life.seen)))
+    for name, said in lines:
+        write(console, Text.assemble((f"  {name:<9} ", "dim"), said))
+
+
+def _event(event: RecordedEvent, since: datetime) -> Text:
+    data = dict(event.data)
+    told = event.number is not None
+    said = Text.assemble(
+        f"  {_after(event.at, since)}  ",
+        (printable(event.name), "" if told else _MARKED.get(event.name, "cyan")),
+    )
+    if not told and (error := data.pop("error", None)) is not None:
+        said.append(f": {printable(str(error))}")
+    if not told and event.attempt and event.name != "enqueued":
+        said.append(f"  attempt {event.attempt}", style="dim")
+    return said.append(f"  {facts(data)}", style="dim") if data else said
+
+
+def _after(moment: datetime, since: datetime) -> str:
+    """How long after the job was enqueued."""
+    seconds = (moment - since).total_seconds()
+    return f"{'+' if seconds >= 0 else '-'}{span(abs(seconds))}".rjust(9)
+
+
+def _when(moment: datetime, now: datetime) -> str:
+    """2030-01-31 08:00:00 (3m 20s ago)."""
+    passed = (now - moment).total_seconds()
+    relative = f"{span(passed)} ago" if passed >= 0 else f"in {span(-passed)}"
+    try:
+        local = f"{moment.astimezone():%Y-%m-%d %H:%M:%S}"
+    except OverflowError:  # the end of time has no time zone
+        local = str(moment)
+    return f"{local} ({relative})"
+
+
+def _block(console: Console, text: str, style: str) -> None:
+    for line in printable_lines(text.rstrip()) if text else ():
+        write(console, Text(f"    {line}", style=style))
+
+
+def _json(console: Console, value: Json) -> None:
+    for line in json.dumps(value, ensure_ascii=False, indent=2).split("\n"):
+        # A string of JSON has no line breaks: whatever is a control in it is escaped, or made a space here.
+        for each in printable_lines(line):
+            write(console, f"  {each}")
+
+
+def _left_out(console: Console, number: int, noun: str) -> None:
+    if number:
+        said = f"  … {number:,} earlier {noun}{'s' * (number > 1)}; --full shows all"
+        write(console, Text(said, style="dim"))
+
+
+def _cut(console: Console, line: Text, full: bool) -> None:
+    if console.is_terminal and not full:
+        line.truncate(console.width, overflow="ellipsis")
+    write(console, line)

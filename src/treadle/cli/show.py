@@ -1,0 +1,49 @@
+"""treadle show."""
+
+import click
+
+from treadle.app.life import LINES, Life, Step, life
+from treadle.cli.life import show_life
+from treadle.cli.options import as_json, database_url, job_ids, opened, schema
+from treadle.cli.output import print_json, screen
+from treadle.words.payload import Json
+from treadle.words.secrets import masked
+
+
+@click.command()
+@click.argument("job_id", metavar="ID")
+@click.option("--full", is_flag=True, help=f"All events and log lines, and whole lines. [default: the last {LINES}]")
+@click.option("--show-secrets", is_flag=True, help="Also what looks like a secret, by the name of its key.")
+@as_json
+@database_url
+@schema
+def show(job_id: str, full: bool, show_secrets: bool, as_json: bool, database_url: str | None, schema: str) -> None:
+    """Show the whole life of a job: timeline, attempts with tracebacks, events, logs, checkpoint, payload, result.
+
+    \b
+    treadle show 0199b1c2-7a3e-7c51-9d4b-2f6a8e0c1d35
+    treadle show 0199b1c2-7a3e-7c51-9d4b-2f6a8e0c1d35 --json | jq .job.data
+    """
+    (wanted,) = job_ids([job_id])
+    with opened(database_url, schema) as app:
+        found = life(app, wanted, full=full)
+    if not show_secrets:
+        found = without_secrets(found)
+    if as_json:
+        print_json(as_object(found))
+    else:
+        show_life(screen(), found, full=full)
+
+
+def without_secrets(found: Life) -> Life:
+    job = found.job
+    return found._replace(
+        job=job._replace(data=masked(job.data), result=masked(job.result), checkpoint=masked(job.checkpoint)),
+        events=[each._replace(data=masked(each.data)) for each in found.events],
+        # A step has a name, as a value has a key.
+        steps=[Step(name, masked({name: result})[name]) for name, result in found.steps],
+    )
+
+
+def as_object(found: Life) -> Json:
+    return {"at": found.at, **{name: value for name, value in found._asdict().items() if name != "seen"}}
