@@ -1,0 +1,65 @@
+"""What operators do here, by a form or by the API: each change with its line in the audit, in one transaction."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from treadle.app import Treadle
+from treadle.db import operate
+from treadle.web.dashboard.access import Visitor
+from treadle.words.errors import InvalidArgument
+from treadle.words.operator import Action, Operated
+
+
+class Chunk(NamedTuple):
+    """What came of some of the jobs that were meant."""
+
+    done: int
+    unfit: int
+    busy: int
+    missing: int
+    next: str | None = None
+    """To go on with the next ones; None: these were all."""
+
+
+def actor(visitor: Visitor) -> str:
+    return f"dashboard:{visitor.name}"
+
+
+async def change(
+    app: Treadle, visitor: Visitor, action: Action, job_id: UUID, reason: str | None, priority: int | None
+) -> Operated:
+    query = operate.operate(app.schema, action, [job_id], actor(visitor), reason, priority)
+    (done,) = await app.database.arun(query)
+    return done
+
+
+async def change_these(
+    app: Treadle, visitor: Visitor, action: Action, ids: Sequence[UUID], reason: str | None, priority: int | None
+) -> Chunk:
+    if not ids:
+        raise InvalidArgument("no job was meant: give ids, or a filter")
+    query = operate.operate(app.schema, action, ids, actor(visitor), reason, priority)
+    done = await app.database.arun(query)
+    return counted(done)
+
+
+def counted(done: Sequence[Operated], cursor: str | None = None) -> Chunk:
+    counts = Counter(each.outcome for each in done)
+    return Chunk(counts["done"], counts["unfit"], counts["busy"], counts["missing"], cursor)
+
+
+async def pause(
+    app: Treadle, visitor: Visitor, job_type: str | None, queue: str | None, everything: bool, reason: str | None
+) -> bool:
+    """False: it was paused already."""
+    if (job_type is None and queue is None) != everything:
+        # An empty form must not stop the whole queue.
+        raise InvalidArgument("a pause is of a job type, of a queue, or of both; to pause all, say so: everything")
+    return await app.database.arun(operate.pause(app.schema, job_type, queue, actor(visitor), reason))
+
+
+async def resume(app: Treadle, visitor: Visitor, job_type: str | None, queue: str | None, reason: str | None) -> bool:
+    """False: there is no such pause."""
+    return await app.database.arun(operate.resume(app.schema, job_type, queue, actor(visitor), reason))
