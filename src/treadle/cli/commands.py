@@ -14,6 +14,7 @@ COMMANDS = [
     "worker",
     "watch",
     "demo",
+    "doctor",
     "bench",
 ]
 
