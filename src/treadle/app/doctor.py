@@ -6,9 +6,10 @@ alone.
 
 import time
 from collections.abc import Callable, Generator, Mapping
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from treadle.db import health
+from treadle.db import health, operate
 from treadle.db.blueprint import blueprint
 from treadle.db.examination import ahears, alooking, hears, looking
 from treadle.db.query import Query
@@ -16,6 +17,7 @@ from treadle.words.health import Finding, Level, Limits, by_urgency
 from treadle.words.health.facts import Clocks, Refused, Server
 from treadle.words.health.finding import Case
 from treadle.words.health.holders import judge_holders, judge_slots
+from treadle.words.health.lanes import judge_lanes, judge_pauses
 from treadle.words.health.refusals import refused
 from treadle.words.health.schema import (
     judge_functions,
@@ -29,7 +31,6 @@ from treadle.words.health.storage import judge_autovacuum, judge_bloat, judge_ta
 from treadle.words.health.work import (
     judge_crashes,
     judge_keys,
-    judge_lanes,
     judge_strays,
     judge_ticks,
     judge_workers,
@@ -72,7 +73,8 @@ SCHEMA = (
     Check(("index_bloat",), ("indexes",), judge_bloat),
     Check(("silent_workers", "old_workers", "worker_clocks"), ("workers",), judge_workers),
     Check(("held_by_hand",), ("strays",), judge_strays),
-    Check(("unserved_lanes",), ("workers", "lanes"), judge_lanes),
+    Check(("unserved_lanes",), ("workers", "lanes", "pauses"), judge_lanes),
+    Check(("paused_lanes",), ("server", "lanes", "pauses"), judge_pauses),
     Check(("ticks",), ("workers", "tick"), judge_ticks),
     Check(("crashing_jobs",), ("crashing",), judge_crashes),
     Check(("failing_keys",), ("heads",), judge_keys),
@@ -112,7 +114,7 @@ async def aexamine(app: "Treadle", limits: Limits | None = None) -> list[Finding
 
 
 def _examination(schema: str, limits: Limits) -> Examination:
-    case = Case(schema, limits)
+    case = Case(schema, limits, version("treadle"))
     facts: Facts = {}
     for name, query in _server_queries(schema).items():
         facts[name] = yield query
@@ -152,6 +154,7 @@ def _schema_queries(schema: str, limits: Limits) -> Mapping[str, Query[Any]]:
         "cleaning": health.cleaning(schema),
         "workers": health.workers(schema),
         "lanes": health.due_lanes(schema),
+        "pauses": operate.pauses(schema),
         "tick": health.last_tick(schema),
         "strays": health.strays(schema, limits.hand_silence),
         "crashing": health.crashing(schema, limits.crashes),

@@ -9,15 +9,15 @@ from functools import cache
 
 from treadle.db.migrations import function_files, migration_files
 from treadle.db.query import in_schema, sql_text
-from treadle.words.health.facts import Blueprint
+from treadle.words.health.facts import Blueprint, Planned
 
 _COMMENT = re.compile(r"--.*")
 _TABLE = re.compile(r"create table treadle\.(\w+) \((.*?)\n\)(?: with \((.*?)\))?;", re.DOTALL)
 _OPTIONS = re.compile(r"alter table treadle\.(\w+) set \(([^)]*)\)")
 _RESET = re.compile(r"alter table treadle\.(\w+) reset \(([^)]*)\)")
 _OPTION = re.compile(r"(\w+) = ([^,\s]+)")
-_PRIMARY = re.compile(r"\bprimary key\b")
-_INDEX = re.compile(r"create (?:unique )?index (\w+) on treadle\.(\w+)")
+_PRIMARY = re.compile(r"\bprimary key \(([^)]*)\)|^ +(\w+) .*\bprimary key\b", re.MULTILINE)
+_INDEX = re.compile(r"(create (?:unique )?index) (\w+) (on treadle\.(\w+).*?;)", re.DOTALL)
 _DROPPED = re.compile(r"drop (?:index(?: if exists)? treadle\.(\w+)|table(?: if exists)? treadle\.(\w+))")
 _TRIGGER = re.compile(
     r"create (?:or replace )?(?:constraint )?trigger (\w+)\s+(?:before|after)\b.*?\bon treadle\.(\w+)", re.DOTALL
@@ -27,23 +27,26 @@ _BODY = re.compile(r"\$\$(.*?)\$\$", re.DOTALL)
 
 @cache
 def blueprint(server_version: int, schema: str) -> Blueprint:
-    indexes: dict[str, str] = {}
+    indexes: dict[str, Planned] = {}
     triggers: dict[str, str] = {}
     options: dict[str, dict[str, str]] = {}
     for _, file_name in migration_files():
         text = _COMMENT.sub("", sql_text("migrations", file_name))
         for table, columns, chosen in _TABLE.findall(text):
             options[table] = dict(_OPTION.findall(chosen))
-            if _PRIMARY.search(columns):
-                indexes[f"{table}_pkey"] = table
+            if primary := _PRIMARY.search(columns):
+                statement = f"alter table treadle.{table} add primary key ({primary[1] or primary[2]});"
+                indexes[f"{table}_pkey"] = Planned(table, in_schema(statement, schema))
         for table, chosen in _OPTIONS.findall(text):
             options[table] |= dict(_OPTION.findall(chosen))
         for table, chosen in _RESET.findall(text):
             options[table] = {name: value for name, value in options[table].items() if name not in chosen}
-        indexes |= dict(_INDEX.findall(text))
+        for create, name, rest, table in _INDEX.findall(text):
+            statement = " ".join(f"{create} concurrently {name} {rest}".split())
+            indexes[name] = Planned(table, in_schema(statement, schema))
         for index, table in _DROPPED.findall(text):
             options.pop(table, None)
-            indexes = {name: on for name, on in indexes.items() if name != index and on != table}
+            indexes = {name: plan for name, plan in indexes.items() if name != index and plan.table != table}
     functions: dict[str, str] = {}
     bodies: dict[str, frozenset[str]] = {}
     for name, file_name in function_files(server_version):

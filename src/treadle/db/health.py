@@ -6,11 +6,11 @@ from treadle.words.health.facts import (
     Books,
     Cleaning,
     Crashing,
+    DueLane,
     Function,
     Head,
     Holder,
     Index,
-    Lane,
     Room,
     Server,
     Slot,
@@ -108,8 +108,8 @@ def workers(schema: str) -> Query[list[Worker]]:
     return Query(statement("look_at_workers", schema), {}, lambda rows: [Worker._make(row) for row in rows])
 
 
-def due_lanes(schema: str) -> Query[list[Lane]]:
-    return Query(statement("find_due_lanes", schema), {}, lambda rows: [Lane._make(row) for row in rows])
+def due_lanes(schema: str) -> Query[list[DueLane]]:
+    return Query(statement("find_due_lanes", schema), {}, lambda rows: [DueLane._make(row) for row in rows])
 
 
 def last_tick(schema: str) -> Query[float | None]:

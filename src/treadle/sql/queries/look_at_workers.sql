@@ -8,6 +8,7 @@ select
     extract(epoch from clock_timestamp() - worker.lost_at)::double precision,
     worker.job_types::text[],
     worker.queues::text[],
+    worker.version,
     exists (
         select
         from treadle.jobs as job

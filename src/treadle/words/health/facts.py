@@ -113,6 +113,14 @@ class Books(NamedTuple):
     """Name and digest of each as it was last applied."""
 
 
+class Planned(NamedTuple):
+    """An index as it should be."""
+
+    table: str
+    statement: str
+    """What makes it."""
+
+
 class Blueprint(NamedTuple):
     """What this version's migrations and functions make."""
 
@@ -120,9 +128,9 @@ class Blueprint(NamedTuple):
     functions: Mapping[str, str]
     bodies: Mapping[str, frozenset[str]]
     """MD5 of the bodies that are in the file of each function."""
-    indexes: Mapping[str, str]
-    """Name and table."""
+    indexes: Mapping[str, Planned]
     triggers: Mapping[str, str]
+    """Name and table."""
     options: Mapping[str, Mapping[str, str]]
     """By table."""
 
@@ -146,6 +154,8 @@ class Worker(NamedTuple):
     lost: float | None
     job_types: list[str] | None
     queues: list[str] | None
+    version: str | None
+    """Of Treadle; None for who sends heartbeats by hand."""
     holds: bool
     """It has jobs."""
     outdated: bool
@@ -156,7 +166,7 @@ class Worker(NamedTuple):
         return self.lost is None and self.seen <= (600 if self.lease is None else self.lease)
 
 
-class Lane(NamedTuple):
+class DueLane(NamedTuple):
     queue: str
     job_type: str
     priority: int
@@ -194,14 +204,6 @@ class Head(NamedTuple):
     waiting: int
     """Behind it, counted up to a thousand."""
     error: str | None
-
-
-class Paused(NamedTuple):
-    job_type: str | None
-    queue: str | None
-    by: str | None
-    reason: str | None
-    seconds: float
 
 
 class Clocks(NamedTuple):

@@ -63,3 +63,5 @@ class Case(NamedTuple):
 
     schema: str
     limits: Limits
+    version: str
+    """Of this Treadle."""

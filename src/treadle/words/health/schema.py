@@ -75,10 +75,10 @@ def judge_indexes(case: Case, blueprint: Blueprint, indexes: Sequence[Index]) ->
     others = [each.name for each in indexes if each.name not in blueprint.indexes and not each.usable]
     if not missing and not broken and not others:
         return [ok("indexes", "All indexes are there and usable.")]
-    detail = [f"{name} on {blueprint.indexes[name]} is missing" for name in missing]
-    detail += [f"{name} on {blueprint.indexes[name]} is invalid" for name in broken]
+    detail = [f"{name} on {blueprint.indexes[name].table} is missing" for name in missing]
+    detail += [f"{name} on {blueprint.indexes[name].table} is invalid" for name in broken]
     detail += [f"{name} is invalid, and not one of Treadle's" for name in others]
-    remedy = [f"{name}: make it anew, as docs/schema.sql has it (create index concurrently)" for name in missing]
+    remedy = [blueprint.indexes[name].statement for name in missing]
     remedy += [f"reindex index concurrently {identifier(case.schema)}.{name};" for name in broken]
     remedy += [f"drop index concurrently {identifier(case.schema)}.{identifier(name)};" for name in others]
     return [
@@ -116,13 +116,21 @@ def judge_triggers(case: Case, blueprint: Blueprint, triggers: Sequence[Trigger]
 
 def judge_options(case: Case, blueprint: Blueprint, tables: Sequence[Table]) -> list[Finding]:
     there = {each.name: each.options for each in tables}
+    missing = [table for table in blueprint.options if table not in there]
+    if missing:
+        return [
+            Finding(
+                "table_settings",
+                Level.CRITICAL,
+                "Tables of the queue are missing.",
+                ", ".join(missing),
+                "Take them from a backup, or make them anew as docs/schema.sql has them.",
+            )
+        ]
     lost: list[str] = []
     other: list[str] = []
     remedy: list[str] = []
     for table, wanted in blueprint.options.items():
-        if table not in there:
-            lost.append(f"the table {table} itself is missing")
-            continue
         gone = {name: value for name, value in wanted.items() if name not in there[table]}
         lost += [f"{table}: {name} = {value} is gone" for name, value in gone.items()]
         other += [

@@ -1,8 +1,8 @@
-"""The work itself: who does it, and what is not done."""
+"""The work itself: who does it, and what goes wrong with it."""
 
 from collections.abc import Sequence
 
-from treadle.words.health.facts import Crashing, Head, Lane, Stray, Worker
+from treadle.words.health.facts import Crashing, Head, Stray, Worker
 from treadle.words.health.finding import Case, Finding, Level, level_of, most, ok
 from treadle.words.health.telling import lines, several
 from treadle.words.phrases import span
@@ -12,7 +12,7 @@ JITTER = 1.0
 
 
 def judge_workers(case: Case, workers: Sequence[Worker]) -> list[Finding]:
-    return [_silent(case, workers), _old(workers), _clocks(case, workers)]
+    return [_silent(case, workers), _old(case, workers), _clocks(case, workers)]
 
 
 def _silent(case: Case, workers: Sequence[Worker]) -> Finding:
@@ -39,15 +39,19 @@ def _silent(case: Case, workers: Sequence[Worker]) -> Finding:
     )
 
 
-def _old(workers: Sequence[Worker]) -> Finding:
-    old = [each for each in workers if each.live and each.outdated]
-    if not old:
-        return ok("old_workers", "No worker is older than the schema.")
+def _old(case: Case, workers: Sequence[Worker]) -> Finding:
+    live = [each for each in workers if each.live]
+    other = [each for each in live if each.version not in (None, case.version)]
+    before = [each for each in live if each.outdated and each not in other]
+    if not other and not before:
+        return ok("old_workers", "All workers are of this version.")
+    detail = [f"{_who(each)}: version {each.version}, here it is {case.version}" for each in other]
+    detail += [f"{_who(each)}: began {span(each.started)} ago, before the schema was last changed" for each in before]
     return Finding(
         "old_workers",
         Level.NOTE,
-        "Workers began before the schema was last changed: they may run an older version of Treadle.",
-        lines([f"{_who(each)}: began {span(each.started)} ago" for each in old]),
+        "Workers run another version of Treadle, or may do so.",
+        lines(detail),
         "Restart them; running jobs may finish (SIGTERM).",
     )
 
@@ -90,41 +94,6 @@ def judge_strays(case: Case, strays: Sequence[Stray]) -> list[Finding]:
             f"select {case.schema}.recover_stale_jobs('2 hours');",
         )
     ]
-
-
-def judge_lanes(case: Case, workers: Sequence[Worker], lanes: Sequence[Lane]) -> list[Finding]:
-    live = [each for each in workers if each.live]
-    # Who sends heartbeats by hand does not say which types it takes.
-    by_hand = any(each.job_types is None for each in live)
-    unserved = [
-        each for each in lanes if each.due >= case.limits.unserved[0] and not any(serves(one, each) for one in live)
-    ]
-    if not unserved:
-        return [ok("unserved_lanes", "Every lane with due jobs has a worker.")]
-    types = sorted({each.job_type for each in unserved})
-    known = sorted({name for each in live for name in each.job_types or ()})
-    level = most(*(level_of(each.due, *case.limits.unserved) for each in unserved))
-    return [
-        Finding(
-            "unserved_lanes",
-            Level.NOTE if by_hand else level,
-            "Jobs are due, and no worker that lives takes them." if live else "Jobs are due, and no worker lives.",
-            lines([_lane(each) for each in unserved])
-            + (f"\nknown to workers: {', '.join(known[:20])}" if known else "")
-            + ("\nsomebody claims by hand, of types that are not known" if by_hand else ""),
-            f"Start a worker whose application knows {', '.join(types[:5])}: treadle worker module:app\n"
-            "If a type was renamed: @app.job(aliases=[…]). If nobody wants these jobs: cancel them.",
-        )
-    ]
-
-
-def serves(worker: Worker, lane: Lane) -> bool:
-    return lane.job_type in (worker.job_types or ()) and (worker.queues is None or lane.queue in worker.queues)
-
-
-def _lane(lane: Lane) -> str:
-    queue = "" if lane.queue == "default" else f" in queue {lane.queue}"
-    return f"{lane.job_type}{queue}, priority {lane.priority}: due for {span(lane.due)}"
 
 
 def judge_ticks(case: Case, workers: Sequence[Worker], tick: float | None) -> list[Finding]:
