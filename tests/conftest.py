@@ -112,6 +112,12 @@ def url(request: pytest.FixtureRequest, server_url: str) -> Iterator[str]:
 
 
 @pytest.fixture
+def own_url(server_url: str) -> Iterator[str]:
+    """A database of the test's own, with the schema in it: for who takes the schema apart."""
+    yield from _database(server_url, os.environ[TEMPLATE])
+
+
+@pytest.fixture
 def connect(url: str) -> Iterator[Connect]:
     """Opens connections to the test's database, with the queue's schema on the search path."""
     opened: list[Connection[Any]] = []
@@ -279,6 +285,23 @@ def folder(fresh: Path, used_before: Path) -> Path:
     """The server's folder with its data made: initdb takes ten times as long as a start."""
     subprocess.run(["cp", "-a", used_before, fresh], check=True)
     return fresh
+
+
+# The doctor
+
+
+@pytest.fixture(scope="session")
+def ward() -> Iterator[str]:
+    """A server whose settings may be spoilt, with little room in every respect."""
+    from tests.ward import SETTINGS
+
+    with tempfile.TemporaryDirectory(prefix="treadle-test-") as name:
+        Path(name).chmod(0o711)
+        folder = Path(name, ".treadle")
+        url = embedded_url(folder, SETTINGS)
+        migrate(url)
+        yield url
+        leave(folder)
 
 
 def _database(server_url: str, template: str) -> Iterator[str]:

@@ -22,6 +22,7 @@ COMMANDS = [
     "dashboard",
     "completion",
     "demo",
+    "doctor",
     "bench",
 ]
 # As a shell says it of a program that Ctrl-C has ended.

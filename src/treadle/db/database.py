@@ -166,6 +166,16 @@ class Database:
             raise InvalidArgument("this needs a database URL: a connection or pool of yours cannot be opened again")
         return self._checked_url()
 
+    @property
+    def target(self) -> str:
+        """The URL before any look at the schema, for those who look for themselves. (The embedded one is migrated.)"""
+        if not self.owned:
+            return self.url
+        if self._url is None:
+            target = resolve(self._given)
+            return self._checked_url() if target.embedded else target.url
+        return self._url
+
     def use(self, url: str) -> None:
         """The database is this one, which somebody else has reached and checked."""
         if self.owned and self._url is None:

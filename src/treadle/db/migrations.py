@@ -110,10 +110,15 @@ def connect(url: str) -> Connection[tuple[Any, ...]]:
     try:
         connection = psycopg.connect(url, autocommit=True, connect_timeout=10, row_factory=tuple_row)
     except psycopg.OperationalError as error:
-        raise DatabaseUnreachable(f"cannot reach PostgreSQL at {described(url)}: {_reason(error, url)}") from None
+        raise unreachable(error, url) from None
     # Whatever the server's default: what was awaited at a lock has to be seen after it.
     connection.isolation_level = IsolationLevel.READ_COMMITTED
     return connection
+
+
+def unreachable(error: psycopg.Error, url: str) -> DatabaseUnreachable:
+    """The error in a sentence, without the password."""
+    return DatabaseUnreachable(f"cannot reach PostgreSQL at {described(url)}: {_reason(error, url)}")
 
 
 @cache
@@ -208,7 +213,7 @@ def _books(schema: str) -> str:
     return in_schema(BOOKS.format(schema=f'"{schema}"'), schema)
 
 
-def _reason(error: psycopg.OperationalError, url: str) -> str:
+def _reason(error: psycopg.Error, url: str) -> str:
     password = psycopg.conninfo.conninfo_to_dict(url).get("password")
     text = " ".join(str(error).split()).removeprefix("connection failed: ").removeprefix("connection is bad: ")
     return text.replace(str(password), "********") if password else text

@@ -1,0 +1,87 @@
+"""treadle doctor."""
+
+import json
+import sys
+from collections.abc import Sequence
+
+import click
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from treadle.app import Treadle
+from treadle.app.doctor import examine
+from treadle.cli.options import database_url, schema
+from treadle.words.errors import TreadleError
+from treadle.words.health import Finding, Level, worst
+from treadle.words.phrases import printable
+
+# 2 stands for wrong arguments, as everywhere.
+EXIT = {Level.OK: 0, Level.NOTE: 0, Level.WARNING: 1, Level.CRITICAL: 3}
+STYLES = {Level.OK: "dim", Level.NOTE: "cyan", Level.WARNING: "yellow", Level.CRITICAL: "bold red"}
+
+
+class NotExamined(click.ClickException):
+    """For who monitors, a server that cannot be examined is as bad as one that is ill."""
+
+    exit_code = EXIT[Level.CRITICAL]
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print all findings as JSON.")
+@click.option("--verbose", "-v", is_flag=True, help="Also what is well.")
+@database_url
+@schema
+def doctor(as_json: bool, verbose: bool, database_url: str | None, schema: str) -> None:
+    """Examine the database under the queue: what makes it ill, and what to do.
+
+    It only reads. Ends with 0 if all is well (notes do not count), with 1 if there is a warning, and with 3 if
+    something is critical or the server cannot be examined.
+
+    \b
+    treadle doctor
+    treadle doctor --json | jq '.findings[] | select(.level != "ok")'
+    """
+    app = Treadle(database_url, schema=schema)
+    try:
+        findings = examine(app)
+    except TreadleError as error:
+        raise NotExamined(str(error)) from error
+    finally:
+        app.close()
+    if as_json:
+        click.echo(json.dumps(as_dict(findings), indent=2))
+    else:
+        show(Console(highlight=False, soft_wrap=not sys.stdout.isatty()), findings, verbose)
+    sys.exit(EXIT[worst(findings)])
+
+
+def as_dict(findings: Sequence[Finding]) -> dict[str, object]:
+    return {"level": worst(findings), "findings": [each._asdict() for each in findings]}
+
+
+def show(console: Console, findings: Sequence[Finding], verbose: bool) -> None:
+    """The worst first, each with what to do."""
+    well = [each for each in findings if each.level is Level.OK]
+    for each in findings:
+        if each.level is not Level.OK:
+            _show(console, each)
+    if verbose:
+        for each in well:
+            console.print(Text(f"ok        {each.name}: {printable(each.title)}", style="dim"))
+    elif len(well) == len(findings):
+        console.print(Text(f"All is well: {len(well)} checks.", style="green"))
+    else:
+        console.print(Text(f"{len(well)} other checks are ok; --verbose shows them.", style="dim"))
+
+
+def _show(console: Console, finding: Finding) -> None:
+    heading = Text(f"{finding.level:<9} ", style=STYLES[finding.level])
+    heading.append(printable(finding.title), style="bold")
+    heading.append(f"  {finding.name}", style="dim")
+    console.print(heading)
+    for text in finding.detail.splitlines():
+        console.print(Padding(Text(printable(text)), (0, 0, 0, 10)))
+    for number, text in enumerate(finding.remedy.splitlines()):
+        console.print(Padding(Text(f"{'→' if number == 0 else ' '} {printable(text)}", style="green"), (0, 0, 0, 10)))
+    console.print()

@@ -1,0 +1,58 @@
+with holder as (
+    select
+        case activity.backend_type when 'walsender' then 'standby' else 'session' end as kind,
+        activity.pid::text as name,
+        activity.usename::text as username,
+        activity.application_name as application,
+        coalesce(activity.client_addr::text, 'local') as client,
+        activity.state,
+        left(activity.query, 1000) as query,
+        extract(epoch from clock_timestamp() - coalesce(activity.xact_start, activity.backend_start))
+            ::double precision as seconds,
+        greatest(age(activity.backend_xid), age(activity.backend_xmin)) as transactions,
+        activity.backend_type = 'walsender' or activity.datname = current_database() as here
+    from pg_stat_activity as activity
+    where activity.pid <> pg_backend_pid()
+      and (activity.backend_xid is not null or activity.backend_xmin is not null)
+      and (
+            activity.backend_type = 'walsender'
+            or activity.datname = current_database()
+            -- Rows of another database are its own business, but a number that is taken counts everywhere.
+            or activity.backend_xid is not null
+      )
+      -- A vacuum has a snapshot that holds nothing back.
+      and activity.backend_type <> 'autovacuum worker'
+      and activity.query !~* '^\s*vacuum'
+    union all
+    select
+        'slot',
+        slot.slot_name::text,
+        null,
+        coalesce(slot.plugin::text, slot.slot_type),
+        null,
+        case when slot.active then format('used by process %%s', slot.active_pid) else 'used by nobody' end,
+        null,
+        -- PostgreSQL 17 and newer know since when nobody uses it.
+        extract(epoch from clock_timestamp() - (to_jsonb(slot) ->> 'inactive_since')::timestamptz)::double precision,
+        age(slot.xmin),
+        true
+    from pg_replication_slots as slot
+    where slot.xmin is not null
+    union all
+    select
+        'prepared',
+        prepared.gid,
+        prepared.owner::text,
+        null,
+        null,
+        null,
+        null,
+        extract(epoch from clock_timestamp() - prepared.prepared)::double precision,
+        age(prepared.transaction),
+        prepared.database = current_database()
+    from pg_prepared_xacts as prepared
+)
+select kind, name, username, application, client, state, query, seconds, transactions, here
+from holder
+order by transactions desc, seconds desc
+limit 50

@@ -1,0 +1,5 @@
+select function.proname::text, md5(function.prosrc)
+from pg_proc as function
+join pg_namespace as namespace on namespace.oid = function.pronamespace
+where namespace.nspname = %(schema)s
+order by function.proname

@@ -1,0 +1,25 @@
+select
+    class.relname::text,
+    class.relpersistence = 'u',
+    coalesce(
+        (
+            select jsonb_object_agg(option.option_name, option.option_value)
+            from pg_options_to_table(class.reloptions) as option
+        ),
+        '{}'
+    ),
+    class.reltuples::double precision,
+    pg_total_relation_size(class.oid),
+    coalesce(counted.n_live_tup, 0),
+    coalesce(counted.n_dead_tup, 0),
+    extract(epoch from clock_timestamp() - greatest(counted.last_vacuum, counted.last_autovacuum))::double precision,
+    (
+        select extract(epoch from clock_timestamp() - min(migration.applied_at))::double precision
+        from treadle.migrations as migration
+    )
+from pg_class as class
+join pg_namespace as namespace on namespace.oid = class.relnamespace
+left join pg_stat_user_tables as counted on counted.relid = class.oid
+where namespace.nspname = %(schema)s
+  and class.relkind = 'r'
+order by class.relname

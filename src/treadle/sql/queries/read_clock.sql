@@ -1,0 +1,1 @@
+select extract(epoch from clock_timestamp())::double precision
