@@ -13,6 +13,7 @@ COMMANDS = [
     "migrate",
     "worker",
     "watch",
+    "why",
     "demo",
     "bench",
 ]
