@@ -121,6 +121,8 @@ COMMENT ON FUNCTION treadle.is_head(p_key character varying, p_id uuid) IS 'Whet
 
 COMMENT ON FUNCTION treadle.job_events(p_id uuid, p_number integer, p_lease bigint, p_phase integer, p_limit integer) IS 'The events of a job after a number, with its transitions among them, in order.';
 
+COMMENT ON FUNCTION treadle.jobs_ahead(p_id uuid, p_limit integer) IS 'How many jobs the live workers that serve this one would take before it: in its lane, in others of its priority, in those of higher; each at most p_limit + 1.';
+
 COMMENT ON FUNCTION treadle.keep_key() IS 'Trigger: refuses to change the key of a job that has not ended.';
 
 COMMENT ON FUNCTION treadle.keep_logs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_owners integer[], p_sequences integer[], p_levels integer[], p_loggers text[], p_messages text[], p_ages double precision[], p_head integer, p_tail integer) IS 'Writes the log lines of a worker''s jobs, fenced by their leases; keeps the first and the last of each; returns the jobs that were accepted.';
@@ -151,7 +153,7 @@ COMMENT ON FUNCTION treadle.recover_worker(p_worker_id character varying, p_reas
 
 COMMENT ON FUNCTION treadle.register_lanes() IS 'Trigger: sees that the lanes of inserted jobs exist.';
 
-COMMENT ON FUNCTION treadle.register_worker(p_worker_id character varying, p_lease interval, p_job_types character varying[], p_queues character varying[], p_concurrency integer, p_host text, p_pid integer, p_version text) IS 'A worker begins: if it is silent for longer than p_lease, its jobs are given to others.';
+COMMENT ON FUNCTION treadle.register_worker(p_worker_id character varying, p_lease interval, p_job_types character varying[], p_queues character varying[], p_concurrency integer, p_host text, p_pid integer, p_version text, p_process_types character varying[], p_children integer) IS 'A worker begins: if it is silent for longer than p_lease, its jobs are given to others.';
 
 COMMENT ON FUNCTION treadle.release_job(p_id uuid, p_delay interval, p_lease bigint, p_worker_id character varying) IS 'A holder gives a job back without using an attempt: to its old place, or snoozed for p_delay. False: the lease is lost.';
 
@@ -174,6 +176,8 @@ COMMENT ON FUNCTION treadle.sample_jobs(p_pages integer) IS 'About how many jobs
 COMMENT ON FUNCTION treadle.save_checkpoint(p_id uuid, p_checkpoint jsonb, p_lease bigint, p_worker_id character varying) IS 'What the next attempt of a job shall find. False: the lease is lost.';
 
 COMMENT ON FUNCTION treadle.see_lanes(p_budget integer) IS 'The lanes, deepest first: how many jobs wait in each (counted up to counted_to), since when the first is due, and whether it is paused.';
+
+COMMENT ON FUNCTION treadle.serving_workers(p_queue character varying, p_job_type character varying, p_now timestamp with time zone) IS 'The live workers that claim jobs of this type in this queue, the types that share a place there, and how many places there are.';
 
 COMMENT ON FUNCTION treadle.settle_jobs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_outcomes character varying[], p_errors text[], p_tracebacks text[], p_delays double precision[], p_seconds double precision[], p_crash_limit integer) IS 'How attempts ended that did not complete (retry, failed, cancelled, released, crashed), each fenced by its lease and worker; returns those that were accepted, with their new status.';
 
@@ -469,7 +473,9 @@ CREATE TABLE treadle.workers (
     concurrency integer,
     host text,
     pid integer,
-    version text
+    version text,
+    process_types character varying(50)[],
+    children integer
 )
 WITH (fillfactor='50');
 
@@ -480,6 +486,10 @@ COMMENT ON COLUMN treadle.workers.lease IS 'How long it may be silent before its
 COMMENT ON COLUMN treadle.workers.lost_at IS 'When it was given up. It keeps its row for a day, so that a claim of it that arrives late is found.';
 
 COMMENT ON COLUMN treadle.workers.version IS 'Of Treadle, as the worker has it.';
+
+COMMENT ON COLUMN treadle.workers.process_types IS 'Those of its job types that run in child processes: they have places of their own.';
+
+COMMENT ON COLUMN treadle.workers.children IS 'How many of those run at once; concurrency is for the others.';
 
 ALTER TABLE ONLY treadle.audit
     ADD CONSTRAINT audit_pkey PRIMARY KEY (id);

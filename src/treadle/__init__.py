@@ -31,6 +31,7 @@ from treadle.words.job import JobError, JobPage, JobRow
 from treadle.words.operator import Pause
 from treadle.words.priority import Priority
 from treadle.words.progress import Progress
+from treadle.words.reason import Reason
 from treadle.words.record import LogLine, RecordedEvent
 from treadle.words.status import Status
 from treadle.words.stored import Stored
@@ -60,6 +61,7 @@ __all__ = [
     "Pause",
     "Priority",
     "Progress",
+    "Reason",
     "RecordedEvent",
     "Retry",
     "SchemaError",

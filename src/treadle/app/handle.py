@@ -10,11 +10,13 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from treadle.app.streams import Stream, job_events
+from treadle.app.why import awhy, why
 from treadle.db import jobs, telling
 from treadle.words.duration import Duration, duration
 from treadle.words.errors import JobCancelled, JobFailed, UndecodableJob
 from treadle.words.job import JobError, JobRow
 from treadle.words.progress import Progress
+from treadle.words.reason import Reason
 from treadle.words.record import LogLine, RecordedEvent
 from treadle.words.status import Status
 
@@ -72,6 +74,13 @@ class Handle(Generic[Result]):
 
     async def alogs(self, after: int = 0) -> list[LogLine]:
         return await self._app.database.arun(telling.logs(self._app.schema, self.id, after))
+
+    def why(self) -> Reason:
+        """Why it does not run: the one reason, in a sentence, with what to do."""
+        return why(self._app.database, self.id)
+
+    async def awhy(self) -> Reason:
+        return await awhy(self._app.database, self.id)
 
     def watch(self) -> Status:
         """Show a live bar of it, and what it tells, until it has ended; without a terminal, lines. Says how it ended.

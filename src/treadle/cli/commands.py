@@ -21,6 +21,7 @@ COMMANDS = [
     "pauses",
     "dashboard",
     "completion",
+    "why",
     "demo",
     "doctor",
     "bench",

@@ -43,6 +43,9 @@ class Worker(NamedTuple):
     host: str
     pid: int
     version: str
+    process_types: list[str]
+    """Those that run in child processes, `children` at once."""
+    children: int
 
 
 def claim(

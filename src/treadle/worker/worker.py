@@ -16,7 +16,6 @@ from typing import Any, Self, Unpack
 from uuid import UUID
 
 from treadle.app import Treadle
-from treadle.app.function import JobFunction
 from treadle.db import work
 from treadle.db.line import DatabaseAway, Line, Silence
 from treadle.db.listener import Listener
@@ -108,7 +107,7 @@ class Worker:
             self._listeners,
         )
         self._listener = Listener(url, schema, "work", self._heard, name)
-        self._intakes = list(self._make_intakes(functions))
+        self._intakes = list(self._make_intakes())
         self._capture.start(prints=any(each.policy.prints for each in functions.values()))
         began = now()
         await self._upkeep.persist(work.register(schema, self._introduction()), self.away)
@@ -344,13 +343,16 @@ class Worker:
 
     # The rest
 
-    def _make_intakes(self, functions: dict[str, JobFunction[..., Any, ..., Any]]) -> Iterator[Intake]:
-        chosen = self.settings
-        apart = {name for name, function in functions.items() if function.policy.process}
+    def _make_intakes(self) -> Iterator[Intake]:
+        chosen, apart = self.settings, self._apart()
         together = [name for name in chosen.types if name not in apart]
-        for types, limit in ((together, chosen.concurrency), (sorted(apart), chosen.children)):
+        for types, limit in ((together, chosen.concurrency), (apart, chosen.children)):
             if types:
                 yield Intake(self, self._claims, types, limit)
+
+    def _apart(self) -> list[str]:
+        """The types that run in child processes."""
+        return sorted(name for name in self.settings.types if self._app.function(name).policy.process)
 
     def _introduction(self) -> work.Worker:
         chosen = self.settings
@@ -363,6 +365,8 @@ class Worker:
             socket.gethostname(),
             os.getpid(),
             version("treadle"),
+            self._apart(),
+            chosen.children,
         )
 
     def _release_ready(self) -> None:

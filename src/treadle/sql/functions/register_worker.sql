@@ -6,13 +6,19 @@ create or replace function treadle.register_worker(
     p_concurrency int default null,
     p_host text default null,
     p_pid int default null,
-    p_version text default null
+    p_version text default null,
+    p_process_types varchar[] default null,
+    p_children int default null
 ) returns void
 language plpgsql
 as $$
 begin
-    insert into treadle.workers (worker_id, lease, job_types, queues, concurrency, host, pid, version)
-    values (p_worker_id, p_lease, p_job_types, p_queues, p_concurrency, p_host, p_pid, p_version)
+    insert into treadle.workers (
+        worker_id, lease, job_types, queues, concurrency, host, pid, version, process_types, children
+    )
+    values (
+        p_worker_id, p_lease, p_job_types, p_queues, p_concurrency, p_host, p_pid, p_version, p_process_types, p_children
+    )
     on conflict (worker_id) do update
     set seen_at = clock_timestamp(),
         lost_at = null,
@@ -22,9 +28,11 @@ begin
         concurrency = excluded.concurrency,
         host = excluded.host,
         pid = excluded.pid,
-        version = excluded.version;
+        version = excluded.version,
+        process_types = excluded.process_types,
+        children = excluded.children;
 end
 $$;
 
-comment on function treadle.register_worker(varchar, interval, varchar[], varchar[], int, text, int, text)
+comment on function treadle.register_worker(varchar, interval, varchar[], varchar[], int, text, int, text, varchar[], int)
     is 'A worker begins: if it is silent for longer than p_lease, its jobs are given to others.';

@@ -6,5 +6,7 @@ select treadle.register_worker(
     %(concurrency)s,
     %(host)s,
     %(pid)s,
-    %(version)s
+    %(version)s,
+    %(process_types)s::varchar[],
+    %(children)s
 )

@@ -1,0 +1,195 @@
+-- What there is to know about why a job does not run, in one look. Every part is a few rows or a bounded index range;
+-- nothing here depends on how many jobs there are.
+with job as materialized (
+    select
+        job.id, job.job_type, job.queue, job.priority, job.status, job.attempts, job.max_attempts, job.lease, job.holds,
+        job.key, job.run_at, job.worker_id, job.claimed_at, job.created_at, job.started_at, job.seen_at, job.finished_at,
+        job.progress, job.current_stage, left(job.last_error, 500) as last_error, job.xmax as locker,
+        clock_timestamp() as at
+    from treadle.jobs as job
+    where job.id = %(id)s
+),
+serving as materialized (
+    select worker.worker_id, worker.queues, worker.together, worker.places, busy.jobs as busy
+    from job
+    cross join lateral treadle.serving_workers(job.queue, job.job_type, job.at) as worker
+    cross join lateral (
+        select count(*) as jobs
+        from (
+            select
+            from treadle.jobs as held
+            where held.worker_id = worker.worker_id
+              and held.status in ('claimed', 'running')
+              and held.job_type = any (worker.together)
+            limit worker.places
+        ) as held
+    ) as busy
+    where job.status = 'pending'
+),
+known as materialized (
+    select
+        worker.worker_id,
+        worker.lease is null as by_hand,
+        worker.job_types,
+        worker.queues,
+        serving.worker_id is not null as serves,
+        serving.places,
+        serving.busy,
+        worker.seen_at
+    from job
+    cross join treadle.workers as worker
+    left join serving on serving.worker_id = worker.worker_id
+    where worker.lost_at is null
+      -- Who sends heartbeats by hand has not said how often.
+      and worker.seen_at >= job.at - coalesce(worker.lease, interval '1 minute')
+    order by serving.worker_id is null, worker.worker_id
+    limit 1000
+),
+ended as materialized (
+    -- Attempts that ended: what was cancelled while it waited made no room.
+    select
+        sum(minutes.completed + greatest(minutes.failed, minutes.errors)) as jobs,
+        extract(epoch from max(meter.reached) - min(minutes.minute)) as seconds
+    from treadle.meter as meter
+    join treadle.minutes as minutes
+      on minutes.minute >= date_trunc('minute', meter.reached) - interval '5 minutes'
+     and minutes.completed + minutes.failed + minutes.errors > 0
+    where meter.reached > (select job.at from job) - interval '1 minute'
+      and exists (
+            select
+            from serving
+            where minutes.job_type = any (serving.together)
+              and (serving.queues is null or minutes.queue = any (serving.queues))
+      )
+)
+select
+    job.at, job.id, job.job_type, job.queue, job.priority, job.status, job.attempts, job.max_attempts, job.lease, job.key,
+    job.holds & 1 = 1, job.run_at, job.worker_id, coalesce(job.claimed_at, job.started_at, job.created_at),
+    job.started_at, job.finished_at, greatest(job.seen_at, holder.seen_at), job.progress, job.current_stage, job.last_error,
+    extract(epoch from holder.lease)::float8, holder.lost_at, beside.jobs,
+    error.attempt, error.failed_at, error.error, error.lease is not distinct from job.lease,
+    cancelled.actor, cancelled.reason,
+    (
+        select
+            json_agg(
+                json_build_array(
+                    nullif(pause.job_type, ''), nullif(pause.queue, ''), extract(epoch from pause.paused_at),
+                    pause.paused_by, left(pause.reason, 500)
+                )
+                -- The widest first.
+                order by pause.job_type, pause.queue
+            )::text
+        from treadle.pauses as pause
+        where job.status = 'pending'
+          and pause.job_type in (job.job_type, '')
+          and pause.queue in (job.queue, '')
+    ),
+    blocking.id, earlier.jobs,
+    case
+        when job.status = 'pending' and job.locker::text <> '0' then (
+            select
+                json_build_array(activity.pid, activity.application_name, extract(epoch from activity.xact_start))::text
+            from pg_locks as lock
+            join pg_stat_activity as activity on activity.pid = lock.pid
+            where lock.locktype = 'transactionid'
+              and lock.transactionid = job.locker
+              and lock.granted
+            limit 1
+        )
+    end,
+    (
+        select
+            json_agg(
+                json_build_array(
+                    known.worker_id, known.by_hand, known.job_types, known.queues, known.serves, known.places, known.busy,
+                    extract(epoch from known.seen_at)
+                )
+            )::text
+        from known
+    ),
+    gone.worker_id, gone.seen_at,
+    ahead.own, ahead.level, ahead.above,
+    ended.jobs, ended.seconds::float8,
+    extract(epoch from job.at)::float8 - clock.last_value / 1000000.0::float8
+from job
+cross join ended
+cross join treadle.tick_clock as clock
+left join treadle.workers as holder
+    on holder.worker_id = job.worker_id
+   and job.status in ('claimed', 'running')
+left join lateral (
+    -- What else its holder runs.
+    select count(*) as jobs
+    from (
+        select
+        from treadle.jobs as held
+        where held.worker_id = job.worker_id
+          and held.status in ('claimed', 'running')
+          and held.status = 'running'
+          and held.id <> job.id
+        limit 10000
+    ) as held
+) as beside on job.status in ('claimed', 'running')
+left join lateral (
+    select error.attempt, error.failed_at, left(error.error, 500) as error, error.lease
+    from treadle.errors as error
+    where error.job_id = job.id
+    order by error.failed_at desc
+    limit 1
+) as error on true
+left join lateral (
+    -- By its time: in the order of its number, the planner could go through everybody's.
+    select audit.actor, left(audit.reason, 500) as reason
+    from treadle.audit as audit
+    where audit.job_id = job.id
+      and audit.action = 'cancel'
+      and audit.at >= job.finished_at
+    order by audit.at desc
+    limit 1
+) as cancelled on job.status = 'cancelled'
+left join lateral (
+    -- Whoever of its key runs, else the oldest that may: see is_head and free_next.
+    select coalesce(
+        (
+            select other.id
+            from treadle.jobs as other
+            where other.key = job.key
+              and other.status in ('pending', 'claimed', 'running')
+              and case other.status when 'pending' then 1 + (other.holds & 1) else 0 end = 0
+            order by other.id
+            limit 1
+        ),
+        (
+            select other.id
+            from treadle.jobs as other
+            where other.key = job.key
+              and other.status in ('pending', 'claimed', 'running')
+              and case other.status when 'pending' then 1 + (other.holds & 1) else 0 end = 1
+              and (job.holds & 1 = 1 or other.id < job.id)
+            order by other.id
+            limit 1
+        )
+    ) as id
+) as blocking on job.status = 'pending' and job.key is not null
+left join lateral (
+    -- Of its key, those that go before it; the one that blocks it is among them.
+    select count(*) as jobs
+    from (
+        select
+        from treadle.jobs as other
+        where other.key = job.key
+          and other.status in ('pending', 'claimed', 'running')
+          and case other.status when 'pending' then 1 + (other.holds & 1) else 0 end
+                <= case when other.id < job.id then 2 else job.holds & 1 end
+          and other.id <> job.id
+        limit 10001
+    ) as other
+) as earlier on blocking.id is not null
+left join lateral (
+    select worker.worker_id, worker.seen_at
+    from treadle.workers as worker
+    where worker.lease is not null
+    order by worker.seen_at desc
+    limit 1
+) as gone on job.status = 'pending' and not exists (select from known where not known.by_hand)
+left join lateral treadle.jobs_ahead(case when exists (select from serving) then job.id end) as ahead on true
