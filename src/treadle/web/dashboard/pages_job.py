@@ -85,7 +85,7 @@ def state(seen: Seen) -> str:
 def possible(job: JobRow, seen: Seen) -> list[Action]:
     actions = {
         Action.RUN_NOW: job.status is Status.PENDING and job.run_at > seen.at,
-        Action.RETRY: job.status in (Status.FAILED, Status.CANCELLED),
+        Action.RETRY: job.status in FINISHED,
         Action.CANCEL: job.status not in FINISHED,
         Action.PRIORITY: job.status not in FINISHED,
         Action.DELETE: job.status not in (Status.CLAIMED, Status.RUNNING),

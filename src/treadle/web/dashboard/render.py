@@ -11,6 +11,7 @@ from treadle.web.dashboard.access import Role
 from treadle.web.dashboard.charts import brief
 from treadle.web.dashboard.gate import Asked
 from treadle.words.phrases import count, facts, pace, printable, rate, span, standing
+from treadle.words.secrets import masked
 
 _templates = Environment(
     loader=PackageLoader("treadle.web.dashboard"),
@@ -25,6 +26,7 @@ _templates.filters |= {
     "facts": facts,
     "line": printable,
     "lines": wording.lines,
+    "masked": masked,
     "pace": pace,
     "pretty": wording.pretty,
     "rate": rate,
