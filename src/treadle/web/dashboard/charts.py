@@ -81,7 +81,9 @@ def _failures(spans: Sequence[Span]) -> Chart:
     stacks = [[("failed", each.failed), ("again", max(0, each.errors - each.failed))] for each in spans]
     top = max(2.0, ceiling(max(sum(value for _, value in stack) for stack in stacks)))
     failed, errors = sum(each.failed for each in spans), sum(each.errors for each in spans)
-    said = f"{count(failed)} jobs failed for good; {count(max(0, errors - failed))} attempts failed and were tried again."
+    said = (
+        f"{count(failed)} jobs failed for good; {count(max(0, errors - failed))} attempts failed and were tried again."
+    )
     kinds = (("failed", "failed"), ("again", "tried again"))
     return Chart("failures", "Failures", "attempts", kinds, *_axis(top, _number), _bars(stacks, top), [], said)
 
@@ -100,7 +102,9 @@ def _bars(stacks: Sequence[Sequence[tuple[str, float]]], top: float) -> list[Bar
                 # However few they are among many, they are seen.
                 height = max(1.5, value / top * HEIGHT)
                 foot -= height
-                bars.append(Bar(_round(nth * width + width * 0.1), _round(foot), _round(width * 0.8), _round(height), kind))
+                bars.append(
+                    Bar(_round(nth * width + width * 0.1), _round(foot), _round(width * 0.8), _round(height), kind)
+                )
     return bars
 
 

@@ -1,19 +1,22 @@
 """One job: how it stands, what became of it, and what can be done about it."""
 
+from contextlib import suppress
 from typing import NamedTuple
 from uuid import UUID
 
 from starlette.responses import Response
 
 from treadle.app import Treadle
+from treadle.app.why import awhy
 from treadle.db import jobs, operate, telling, work
 from treadle.web.dashboard.access import Role
 from treadle.web.dashboard.gate import Asked, Rule
 from treadle.web.dashboard.render import fragment, page
-from treadle.words.errors import JobNotFound
+from treadle.words.errors import JobNotFound, TooSlow
 from treadle.words.job import JobError, JobRow
 from treadle.words.operator import Action, Audited
 from treadle.words.payload import Json, decode
+from treadle.words.reason import Reason
 from treadle.words.record import LogLine, RecordedEvent
 from treadle.words.sight import Seen
 from treadle.words.status import FINISHED, Status
@@ -94,11 +97,18 @@ def possible(job: JobRow, seen: Seen) -> list[Action]:
 
 
 def rules(app: Treadle) -> list[Rule]:
+    async def _why(seen: Seen) -> Reason | None:
+        if seen.status not in (Status.PENDING, Status.CLAIMED):
+            return None
+        with suppress(JobNotFound, TooSlow):
+            return await awhy(app.database, seen.id)
+        return None
+
     async def job(asked: Asked) -> Response:
         life = await alife(app, id_of(asked))
         return page(
             asked, "job.html", life=life, job=life.job, seen=life.seen, state=state(life.seen),
-            possible=[each.value for each in possible(life.job, life.seen)],
+            possible=[each.value for each in possible(life.job, life.seen)], why=await _why(life.seen),
         )  # fmt: skip
 
     return [Rule("GET", "/jobs/{id}", job, Role.VIEWER, "A job")]

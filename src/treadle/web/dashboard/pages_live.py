@@ -3,7 +3,6 @@
 import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from uuid import UUID
 
 from starlette.responses import Response
 
@@ -67,12 +66,12 @@ def rules(app: Treadle, live: Live) -> list[Rule]:
                         yield frame("regions", {"at": news.seen.at, "html": {}})
                         continue
                     sent = job
-                    yield frame("job", _told(root, role, page.job_id, news), _reached(news, page))
+                    yield frame("job", _told(root, role, news), _reached(news, page))
                 else:
                     yield frame("gone" if isinstance(news, Gone) else "away", {})
         yield frame("end", {})
 
-    def _told(root: str, role: Role, job_id: UUID, news: JobNews) -> dict[str, object]:
+    def _told(root: str, role: Role, news: JobNews) -> dict[str, object]:
         return {
             "at": news.seen.at,
             "state": state(news.seen),

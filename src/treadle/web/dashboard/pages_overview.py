@@ -29,12 +29,14 @@ def window_of(asked: Asked) -> int:
 
 def regions(root: str, role: Role, glance: Glance) -> dict[str, str]:
     """The parts of the page that change, by their ids."""
-    values = shown(glance)
+    # Without a proof, which is a browser's own: its script puts it in.
+    values = shown(glance, proof="")
     return {name: fragment(root, role, template, **values) for name, template in REGIONS.items()}
 
 
-def shown(glance: Glance) -> dict[str, object]:
+def shown(glance: Glance, proof: str) -> dict[str, object]:
     return {
+        "proof": proof,
         "seen": glance.seen,
         "running": glance.running,
         "more": glance.more,
@@ -46,7 +48,7 @@ def rules(app: Treadle, live: Live) -> list[Rule]:
     async def overview(asked: Asked) -> Response:
         window = window_of(asked)
         glance = await live.glance(window)
-        return page(asked, "overview.html", window=window, windows=WINDOWS, **shown(glance))
+        return page(asked, "overview.html", window=window, windows=WINDOWS, **shown(glance, asked.proof))
 
     async def pause(asked: Asked) -> Response:
         return page(asked, "pause.html", job_type=asked.field("job_type"), queue=asked.field("queue"))

@@ -54,7 +54,7 @@ THEMES = ("light", "dark")
 
 def page(asked: Asked, template: str, status: int = 200, **values: Any) -> HTMLResponse:
     theme = asked.request.cookies.get("treadle_theme")
-    said = {name: wording.sentence(name, asked.field(name)) for name in wording.OUTCOMES if asked.field(name)}
+    said = wording.said(asked.request.query_params)
     return HTMLResponse(
         text(asked, template, theme=theme if theme in THEMES else None, said=said, **values),
         status,

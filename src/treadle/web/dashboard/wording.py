@@ -1,7 +1,9 @@
 """How values look on a page."""
 
 import json
+import re
 import unicodedata
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -23,14 +25,28 @@ _ACTIONS = {
     "priority": "change of priority",
     "pause": "pause",
     "resume": "resume",
-    "bulk": "change of many",
 }
+_MANY = {
+    "done": "changed",
+    "unfit": "left as they are",
+    "busy": "held by somebody else",
+    "missing": "not there any more",
+}
+_COUNT = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
-def sentence(outcome: str, action: str | None) -> str:
-    """What came of a change, which the address only names."""
-    what = _ACTIONS.get(action or "")
-    return f"{OUTCOMES[outcome]}{f' ({what})' if what else ''}."
+def said(query: Mapping[str, str]) -> dict[str, str]:
+    """What came of a change, which the address only names: by outcome, a sentence of ours."""
+    if query.get("bulk") in _ACTIONS:
+        counts = {name: int(query[name]) for name in OUTCOMES if _COUNT.fullmatch(query.get(name, ""))}
+        words = [f"{counts[name]:,} {_MANY[name]}" for name in counts if counts[name] or name == "done"]
+        more = " There are more: choose them again to go on." if query.get("next") else ""
+        return {"done": f"{', '.join(words)} ({_ACTIONS[query['bulk']]}).{more}"} if words else {}
+    return {
+        name: f"{sentence} ({_ACTIONS[query[name]]})."
+        for name, sentence in OUTCOMES.items()
+        if query.get(name) in _ACTIONS
+    }
 
 
 def lines(value: str) -> str:

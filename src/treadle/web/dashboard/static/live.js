@@ -102,6 +102,8 @@ function replace(regions) {
     const region = document.getElementById(id);
     if (!region) continue;
     children(region, parsed(html));
+    // What is the same for everybody comes without the proof of this browser.
+    for (const field of all('input[name="proof"]', region)) field.value = main().dataset.proof;
     tellTimes(region);
   }
 }
@@ -266,14 +268,14 @@ async function bulk(event) {
   if (!form.dataset.number) bar.removeAttribute("value");
   try {
     for (let cursor = ""; cursor !== null;) {
-      if (cursor) fields.set("cursor", cursor);
+      if (cursor) fields.set("next", cursor);
       const answer = await fetch(form.action, { method: "POST", body: fields, headers: { accept: "application/json" } });
       const news = await answer.json();
       if (!answer.ok) throw new Error(news.error || answer.statusText);
       for (const name of Object.keys(total)) total[name] += news[name] || 0;
       const seen = Object.values(total).reduce((sum, each) => sum + each, 0);
       if (form.dataset.number) bar.value = seen;
-      cursor = news.cursor ?? null;
+      cursor = news.next ?? null;
       said.textContent = `${cursor ? "So far" : "Done"}: ${total.done.toLocaleString("en")} changed` +
         (total.unfit ? `, ${total.unfit.toLocaleString("en")} left as they are` : "") +
         (total.busy ? `, ${total.busy.toLocaleString("en")} held by somebody else` : "") +
