@@ -7,7 +7,7 @@ the whole queue.
 import asyncio
 import logging
 from collections.abc import AsyncGenerator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from treadle.app import Treadle
@@ -137,8 +137,10 @@ class Live:
                 if not away:
                     log.warning("the dashboard cannot look: %s", error)
                 away = True
-                for page in (*self._jobs, *self._overviews):
+                for page in self._jobs:
                     _put(page.inbox, Away())
+                for each in self._overviews:
+                    _put(each.inbox, Away())
                 await asyncio.sleep(AWAY_SECONDS)
             else:
                 away = False
@@ -165,8 +167,9 @@ class Live:
                 if page.event < seen[page.job_id].events_count:
                     told[page.job_id] = min(page.event, told.get(page.job_id, page.event))
         events: dict[UUID, list[RecordedEvent]] = {}
-        for event in await alook(telling.newest_events(schema, told, NEWEST)) if told else ():
-            events.setdefault(event.job_id, []).append(event)
+        if told:
+            for event in await alook(telling.newest_events(schema, told, NEWEST)):
+                events.setdefault(event.job_id, []).append(event)
         logs = await alook(telling.newest_logs(schema, read, NEWEST)) if read else {}
         for page in pages:
             job = seen.get(page.job_id)
@@ -193,7 +196,8 @@ class Live:
         return found[:RUNNING], len(found) > RUNNING
 
 
-def _put(inbox: asyncio.Queue, news: object) -> None:  # type: ignore[type-arg]
+def _put(inbox: asyncio.Queue[Any], news: object) -> None:
+    """A page that does not keep up is let go."""
     if inbox.full():
         while not inbox.empty():
             inbox.get_nowait()

@@ -1,5 +1,7 @@
 """The whole queue on one page, and the question before a pause."""
 
+from typing import Any
+
 from starlette.responses import Response
 
 from treadle.app import Treadle
@@ -34,7 +36,7 @@ def regions(root: str, role: Role, glance: Glance) -> dict[str, str]:
     return {name: fragment(root, role, template, **values) for name, template in REGIONS.items()}
 
 
-def shown(glance: Glance, proof: str) -> dict[str, object]:
+def shown(glance: Glance, proof: str) -> dict[str, Any]:
     return {
         "proof": proof,
         "seen": glance.seen,
