@@ -29,6 +29,7 @@ from treadle.db.embedded import embedded_url, leave
 if TYPE_CHECKING:
     # Django, SQLAlchemy and a web server take half a second to import: only for the tests that need them.
     from tests.callers import Caller
+    from tests.dashboards import Browser, Site
     from tests.web import Server
 
 Connect = Callable[..., Connection[Any]]
@@ -65,7 +66,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.fixture(autouse=True)
 def no_database_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("TREADLE_DATABASE_URL", "DATABASE_URL", "TREADLE_SCHEMA"):
+    names = ("TREADLE_DATABASE_URL", "DATABASE_URL", "TREADLE_SCHEMA")
+    for name in (*names, "TREADLE_DASHBOARD_VIEWER", "TREADLE_DASHBOARD_OPERATOR"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -248,6 +250,30 @@ def job(queue: JobQueue) -> JobRow:
     queue.enqueue("films", {})
     (job,) = queue.claim(["films"])
     return job
+
+
+# The dashboard
+
+
+@pytest.fixture
+def site(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> Iterator["Site"]:
+    """A dashboard with a secret for each role."""
+    from tests.dashboards import SECRETS, Site
+    from treadle.web import dashboard_app
+
+    for name, value in SECRETS.items():
+        monkeypatch.setenv(name, value)
+    site = Site(dashboard_app(app), app)
+    yield site
+    site.close()
+
+
+@pytest.fixture
+def operator(site: "Site") -> "Browser":
+    """One who is signed in."""
+    from tests.dashboards import OPERATOR
+
+    return site.signed_in(OPERATOR)
 
 
 # The embedded server

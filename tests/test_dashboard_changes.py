@@ -8,26 +8,10 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 from psycopg import Connection
-from starlette.applications import Starlette
 
 from tests.conftest import Connect
-from tests.dashboards import OPERATOR, SECRETS, Browser, token
-from treadle import JobQueue, Status, Treadle
-from treadle.web import dashboard_app
-
-
-@pytest.fixture
-def asgi(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> Starlette:
-    for name, value in SECRETS.items():
-        monkeypatch.setenv(name, value)
-    return dashboard_app(app)
-
-
-@pytest.fixture
-def operator(asgi: Starlette, app: Treadle) -> Browser:
-    browser = Browser(asgi, app)
-    assert browser.sign_in(OPERATOR, "Ada").status_code == 303
-    return browser
+from tests.dashboards import OPERATOR, Browser, Site
+from treadle import JobQueue, Status
 
 
 def said(answer: httpx.Response) -> tuple[str, dict[str, str]]:
@@ -123,7 +107,31 @@ def test_several_jobs_at_once(operator: Browser, queue: JobQueue, connection: Co
     path, words = said(operator.post("/bulk", form | {"back": "/jobs?status=failed&done=retry"}))
     assert (path, words) == (
         "/jobs",
-        {"status": "failed", "bulk": "retry", "done": "0", "unfit": "3", "busy": "0", "missing": "1"},
+        {"status": "failed", "bulk": "retry", "unfit": "3", "missing": "1"},
+    )
+
+
+def test_all_that_a_filter_finds(operator: Browser, queue: JobQueue, connection: Connection[Any]) -> None:
+    connection.execute(
+        """insert into jobs (id, job_type, status, finished_at)
+        select new_id(), case when n > 600 then 'other' else 'films' end, 'failed', now()
+        from generate_series(1, 610) as n"""
+    )
+    form = {"action": "retry", "status": "failed", "type": "films"}
+    first = operator.post("/bulk", form, accept="application/json").json()
+    assert (first["done"], first["unfit"]) == (500, 0)
+    assert queue.counts()[Status.PENDING] == 500
+    second = operator.post("/bulk", form | {"after": first["next"]}, accept="application/json").json()
+    assert second == {"done": 100, "unfit": 0, "busy": 0, "missing": 0, "next": None}
+    assert {job.job_type for job in queue.list(status="failed").jobs} == {"other"}
+    assert len(audited(connection)) == 600
+    assert said(operator.post("/bulk", {"action": "delete", "all": "yes", "status": ""}))[1]["done"] == "500"
+
+
+def test_a_filter_that_finds_nothing(operator: Browser) -> None:
+    assert said(operator.post("/bulk", {"action": "retry", "type": "films"})) == (
+        "/jobs",
+        {"bulk": "retry", "done": "0"},
     )
 
 
@@ -131,6 +139,9 @@ def test_several_jobs_at_once(operator: Browser, queue: JobQueue, connection: Co
     ("form", "sentence"),
     [
         ({"action": "retry"}, "no job was meant"),
+        ({"action": "retry", "status": "", "type": ""}, "no job was meant"),
+        ({"action": "retry", "status": "broken"}, "status must be one of"),
+        ({"action": "retry", "status": "failed", "after": "x"}, "after must be"),
         ({"ids": [str(uuid.uuid4())]}, "action must be one of"),
         ({"action": "explode", "ids": [str(uuid.uuid4())]}, "action must be one of"),
         ({"action": "retry", "ids": ["1; drop table jobs"]}, "a job is meant by its id"),
@@ -227,9 +238,9 @@ def test_no_pause_without_its_line_in_the_audit(
     assert len(queue.pauses()) == 1
 
 
-def test_a_program_needs_no_proof(asgi: Starlette, app: Treadle, queue: JobQueue, connection: Connection[Any]) -> None:
+def test_a_program_needs_no_proof(site: Site, queue: JobQueue, connection: Connection[Any]) -> None:
     job = failed(queue)
-    program = token(asgi, app, OPERATOR)
+    program = site.program(OPERATOR)
     assert said(program.send("POST", f"/jobs/{job}/retry"))[1] == {"done": "retry"}
     assert audited(connection)[0][0] == "dashboard:token (operator)"
     assert "set-cookie" not in program.send("GET", "/login").headers

@@ -11,15 +11,8 @@ from treadle.web.dashboard.access import Role
 from treadle.web.dashboard.gate import Asked, Endpoint, Rule
 from treadle.web.dashboard.roots import own_path, with_words
 from treadle.words.errors import InvalidArgument, shown
+from treadle.words.listing import Wanted
 from treadle.words.operator import Action
-
-_SAID = {
-    Action.RETRY: "Try a job again",
-    Action.CANCEL: "Cancel a job",
-    Action.DELETE: "Delete a job",
-    Action.RUN_NOW: "Run a job now that is due later",
-    Action.PRIORITY: "Change a job's priority",
-}
 
 
 def rules(app: Treadle) -> list[Rule]:
@@ -40,12 +33,16 @@ def rules(app: Treadle) -> list[Rule]:
     async def bulk(asked: Asked) -> Response:
         action = _action(asked)
         ids = [job_id(each) for each in asked.form.get("ids", [])]
-        priority = _priority(asked, action)
-        chunk = await operating.change_these(app, asked.visitor, action, ids, asked.field("reason"), priority)
+        reason, priority = asked.field("reason"), _priority(asked, action)
+        if ids:
+            chunk = await operating.change_these(app, asked.visitor, action, ids, reason, priority)
+        else:
+            wanted, after = _wanted(asked), asked.field("after")
+            chunk = await operating.change_matching(app, asked.visitor, action, wanted, after, reason, priority)
         if "application/json" in asked.request.headers.get("accept", ""):
             return JSONResponse(chunk._asdict())
-        words = {name: str(value) for name, value in chunk._asdict().items() if value is not None}
-        return _back(asked, "/jobs", bulk=action.value, **words)
+        words = {name: str(value) for name, value in chunk._asdict().items() if value}
+        return _back(asked, "/jobs", bulk=action.value, **(words or {"done": "0"}))
 
     async def pause(asked: Asked) -> Response:
         done = await operating.pause(
@@ -67,7 +64,7 @@ def rules(app: Treadle) -> list[Rule]:
     return [
         *(
             Rule("POST", f"/jobs/{{id}}/{action.value}", changing(action), Role.OPERATOR, said)
-            for action, said in _SAID.items()
+            for action, said in operating.SAID.items()
         ),
         Rule("POST", "/bulk", bulk, Role.OPERATOR, "Change several jobs"),
         Rule("POST", "/pauses", pause, Role.OPERATOR, "Pause a job type or a queue"),
@@ -86,6 +83,14 @@ def _action(asked: Asked) -> Action:
         return Action(given or "")
     except ValueError:
         raise InvalidArgument(f"action must be one of {', '.join(Action)}, got {shown(given)}") from None
+
+
+def _wanted(asked: Asked) -> Wanted:
+    wanted = Wanted(*map(asked.field, ("status", "type", "queue", "worker", "key", "search")))
+    if not any(wanted) and not asked.field("all"):
+        # An empty form must not mean every job there is.
+        raise InvalidArgument("no job was meant: give ids or a filter; to change all, say so: all")
+    return wanted
 
 
 def _priority(asked: Asked, action: Action) -> int | None:

@@ -4,7 +4,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
 from treadle.app import Treadle
-from treadle.web.dashboard import assets, changes, entry, pages
+from treadle.web.dashboard import api, assets, changes, entry, pages
 from treadle.web.dashboard.access import Access, Authorize
 from treadle.web.dashboard.gate import Rule, route
 from treadle.web.dashboard.refusals import HANDLERS, Shield
@@ -13,7 +13,7 @@ from treadle.web.dashboard.refusals import HANDLERS, Shield
 def rules(app: Treadle, access: Access | None = None) -> list[Rule]:
     """All that there is, each with the role that it asks for. The way in is only for who has secrets of ours."""
     way_in = [] if access is None else entry.rules(access)
-    return [*assets.rules(), *way_in, *pages.rules(app), *changes.rules(app)]
+    return [*assets.rules(), *way_in, *pages.rules(app), *changes.rules(app), *api.rules(app)]
 
 
 def dashboard_app(app: Treadle, *, authorize: Authorize | None = None) -> Starlette:

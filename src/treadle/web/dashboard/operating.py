@@ -6,10 +6,19 @@ from typing import NamedTuple
 from uuid import UUID
 
 from treadle.app import Treadle
-from treadle.db import operate
+from treadle.db import listing, operate
 from treadle.web.dashboard.access import Visitor
 from treadle.words.errors import InvalidArgument
+from treadle.words.listing import Wanted
 from treadle.words.operator import Action, Operated
+
+SAID = {
+    Action.RETRY: "Try a job again",
+    Action.CANCEL: "Cancel a job",
+    Action.DELETE: "Delete a job",
+    Action.RUN_NOW: "Run a job now that is due later",
+    Action.PRIORITY: "Change a job's priority",
+}
 
 
 class Chunk(NamedTuple):
@@ -43,6 +52,23 @@ async def change_these(
     query = operate.operate(app.schema, action, ids, actor(visitor), reason, priority)
     done = await app.database.arun(query)
     return counted(done)
+
+
+async def change_matching(
+    app: Treadle,
+    visitor: Visitor,
+    action: Action,
+    wanted: Wanted,
+    after: str | None,
+    reason: str | None,
+    priority: int | None,
+) -> Chunk:
+    """One chunk of those that a filter finds."""
+    found = await app.database.alook(listing.find_jobs(app.schema, wanted, after, operate.CHUNK))
+    ids = [each.id for each in found.jobs]
+    query = operate.operate(app.schema, action, ids, actor(visitor), reason, priority)
+    done = await app.database.arun(query)
+    return counted(done, found.next)
 
 
 def counted(done: Sequence[Operated], cursor: str | None = None) -> Chunk:

@@ -5,6 +5,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 from starlette.requests import HTTPConnection
 
 LONGEST = 2000
+_WORDS = ("bulk", "done", "unfit", "busy", "missing", "next")
 
 
 def root(connection: HTTPConnection) -> str:
@@ -25,5 +26,5 @@ def own_path(given: str | None) -> str | None:
 def with_words(path: str, **words: str) -> str:
     """The path, with these words in its query instead of those of the time before."""
     split = urlsplit(path)
-    rest = [pair for pair in parse_qsl(split.query) if pair[0] not in ("done", "unfit", "busy", "missing")]
+    rest = [pair for pair in parse_qsl(split.query) if pair[0] not in _WORDS]
     return split._replace(query=urlencode([*rest, *words.items()]), fragment="").geturl()
