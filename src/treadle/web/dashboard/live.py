@@ -38,6 +38,8 @@ class JobNews(NamedTuple):
     seen: Seen
     events: list[RecordedEvent]
     logs: list[LogLine]
+    cursor: str = ""
+    """Of the page that hears it: to go on from there."""
 
 
 class Glance(NamedTuple):
@@ -67,18 +69,12 @@ class JobPage:
 
     def tell(self, news: JobNews | Away | Gone) -> None:
         if isinstance(news, JobNews):
-            news = JobNews(
-                news.seen,
-                [each for each in news.events if (each.number or 0) > self.event],
-                [each for each in news.logs if each.number > self.line],
-            )
-            self.event = max([self.event, *(each.number or 0 for each in news.events)])
-            self.line = max([self.line, *(each.number for each in news.logs)])
+            events = [each for each in news.events if (each.number or 0) > self.event]
+            logs = [each for each in news.logs if each.number > self.line]
+            self.event = max([self.event, *(each.number or 0 for each in events)])
+            self.line = max([self.line, *(each.number for each in logs)])
+            news = JobNews(news.seen, events, logs, f"{self.event}.{self.line}")
         _put(self.inbox, news)
-
-    @property
-    def cursor(self) -> str:
-        return f"{self.event}.{self.line}"
 
 
 class OverviewPage:

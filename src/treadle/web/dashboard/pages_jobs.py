@@ -10,6 +10,7 @@ from treadle.db.listing import find_jobs
 from treadle.web.dashboard.access import Role
 from treadle.web.dashboard.gate import Asked, Rule
 from treadle.web.dashboard.render import page
+from treadle.web.dashboard.veil import may_look_inside
 from treadle.words.listing import HELD, Wanted
 from treadle.words.operator import Action
 from treadle.words.status import Status
@@ -30,7 +31,7 @@ def wanted(asked: Asked) -> Wanted:
         asked.field("worker"),
         asked.field("key"),
         # It would tell what is in the payloads, which only operators see.
-        asked.field("search") if asked.visitor.role >= Role.OPERATOR else None,
+        asked.field("search") if may_look_inside(asked.visitor.role) else None,
     )
 
 
@@ -44,9 +45,14 @@ def rules(app: Treadle) -> list[Rule]:
     async def listed(asked: Asked) -> Response:
         found = await app.database.alook(find_jobs(app.schema, wanted(asked), asked.field("after"), PAGE))
         return page(
-            asked, "jobs.html", found=found, filter=address(asked), statuses=STATUSES, after=asked.field("after"),
+            asked,
+            "jobs.html",
+            found=found,
+            filter=address(asked),
+            statuses=STATUSES,
+            after=asked.field("after"),
             bulk=[(action.value, name) for action, name in BULK.items()],
-        )  # fmt: skip
+        )
 
     async def preview(asked: Asked) -> Response:
         action = asked.field("action") or ""
@@ -59,9 +65,16 @@ def rules(app: Treadle) -> list[Rule]:
         else:
             some, more, filters = [], False, {}
         return page(
-            asked, "bulk.html", action=action, name=BULK[Action(action)], ids=ids, some=some[:10], more=more,
-            number=len(some) if ids is None else len(ids), filter=filters,
-        )  # fmt: skip
+            asked,
+            "bulk.html",
+            action=action,
+            name=BULK[Action(action)],
+            ids=ids,
+            some=some[:10],
+            more=more,
+            number=len(some) if ids is None else len(ids),
+            filter=filters,
+        )
 
     return [
         Rule("GET", "/jobs", listed, Role.VIEWER, "Jobs"),

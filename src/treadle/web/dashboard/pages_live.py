@@ -15,6 +15,7 @@ from treadle.web.dashboard.pages_overview import regions, window_of
 from treadle.web.dashboard.render import fragment
 from treadle.web.frames import frame
 from treadle.web.stream import EventStream
+from treadle.words.secrets import masked
 
 _CURSOR = re.compile(r"(\d{1,9})\.(\d{1,9})")
 
@@ -30,6 +31,15 @@ class Painted:
         if painted is None or painted[0] is not glance:
             painted = self._painted[window, role, root] = (glance, regions(root, role, glance))
         return painted[1]
+
+
+def veiled_news(news: JobNews) -> JobNews:
+    return JobNews(
+        news.seen._replace(error=masked(news.seen.error)),
+        [each._replace(data=masked(each.data)) for each in news.events],
+        [each._replace(message=masked(each.message)) for each in news.logs],
+        news.cursor,
+    )
 
 
 def rules(app: Treadle, live: Live) -> list[Rule]:
@@ -66,12 +76,13 @@ def rules(app: Treadle, live: Live) -> list[Rule]:
                         yield frame("regions", {"at": news.seen.at, "html": {}})
                         continue
                     sent = job
-                    yield frame("job", _told(root, role, news), _reached(news, page))
+                    yield frame("job", _told(root, role, news), news.cursor)
                 else:
                     yield frame("gone" if isinstance(news, Gone) else "away", {})
         yield frame("end", {})
 
-    def _told(root: str, role: Role, news: JobNews) -> dict[str, object]:
+    def _told(root: str, role: Role, given: JobNews) -> dict[str, object]:
+        news = veiled_news(given)
         return {
             "at": news.seen.at,
             "state": state(news.seen),
@@ -81,9 +92,6 @@ def rules(app: Treadle, live: Live) -> list[Rule]:
                 "logs": fragment(root, role, "parts/logs.html", logs=news.logs),
             },
         }
-
-    def _reached(news: JobNews, page: JobPage) -> str:
-        return page.cursor
 
     return [
         Rule("GET", "/live/overview", overview, Role.VIEWER, "What changes on the overview, as server-sent events"),

@@ -268,7 +268,7 @@ async function bulk(event) {
   if (!form.dataset.number) bar.removeAttribute("value");
   try {
     for (let cursor = ""; cursor !== null;) {
-      if (cursor) fields.set("next", cursor);
+      if (cursor) fields.set("after", cursor);
       const answer = await fetch(form.action, { method: "POST", body: fields, headers: { accept: "application/json" } });
       const news = await answer.json();
       if (!answer.ok) throw new Error(news.error || answer.statusText);
