@@ -269,7 +269,7 @@ async function bulk(event) {
   try {
     for (let cursor = ""; cursor !== null;) {
       if (cursor) fields.set("after", cursor);
-      const answer = await fetch(form.action, { method: "POST", body: fields, headers: { accept: "application/json" } });
+      const answer = await fetch(form.getAttribute("action"), { method: "POST", body: fields, headers: { accept: "application/json" } });
       const news = await answer.json();
       if (!answer.ok) throw new Error(news.error || answer.statusText);
       for (const name of Object.keys(total)) total[name] += news[name] || 0;
