@@ -39,9 +39,7 @@ if TYPE_CHECKING:
 Connect = Callable[..., Connection[Any]]
 Theme = Literal["light", "dark"]
 
-NO_CHROMIUM = (
-    "there is no Chromium here: the dashboard was not tried in a browser (on Debian: apt-get install chromium)"
-)
+NO_CHROMIUM = "the dashboard in a browser, for want of one (on Debian: apt-get install chromium)"
 
 # Set by the process that the user started, read by the processes that it starts (xdist).
 SERVER = "TREADLE_TEST_SERVER"

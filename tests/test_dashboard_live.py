@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, aclosing
 from typing import Any, TypeVar
 from uuid import UUID
@@ -29,7 +29,7 @@ class Counted:
         self.texts: list[bytes] = []
         self.away: Exception | None = None
         self._look = app.database.alook
-        app.database.alook = self.alook  # type: ignore[method-assign, assignment]
+        app.database.alook = self.alook  # type: ignore[method-assign]
 
     async def alook(self, query: Query[Any], seconds: float = 3.0) -> Any:
         self.texts.append(query.text)
@@ -39,10 +39,10 @@ class Counted:
 
 
 @pytest.fixture
-def counted(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counted]:
+def counted(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> Counted:
     monkeypatch.setattr(module, "JOB_SECONDS", 0.05)
     monkeypatch.setattr(module, "AWAY_SECONDS", 0.05)
-    yield Counted(app)
+    return Counted(app)
 
 
 def run(app: Treadle, body: Callable[[Live], Any]) -> None:
@@ -128,9 +128,7 @@ def test_each_page_hears_what_it_has_not_heard(
     (job,) = held(queue, 1)
     for number in range(1, 4):
         queue.event(job, "reel", number=number)
-        connection.execute(
-            "insert into logs values (%s, %s, 1, 1, %s, now(), 20, 'films', 'cut')", (job, *[number] * 2)
-        )
+        connection.execute("insert into logs values (%s, %s, 1, 1, 1, now(), 20, 'films', 'cut')", (job, number))
 
     async def body(live: Live) -> None:
         async with AsyncExitStack() as stack:
@@ -214,7 +212,7 @@ def test_the_stream_of_the_overview_says_only_what_has_changed(dashboard: Server
 def test_the_stream_of_a_job_goes_on_where_a_lost_one_ended(dashboard: Server, queue: JobQueue) -> None:
     (job,) = held(queue, 1)
     queue.event(job, "first")
-    queue.event(job, "second", password="xyzzy")
+    queue.event(job, "second", password="xyzzy")  # noqa: S106
     (told,) = take(dashboard, f"/live/jobs/{job}?after=0.0", 1, **{"last-event-id": "1.0"})
     assert told.id == "2.0"
     assert "second" in told.data["append"]["events"]

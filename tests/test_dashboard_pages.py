@@ -123,7 +123,7 @@ def test_a_viewer_cannot_find_out_what_is_in_payloads_by_searching(viewer: Brows
     ],
 )
 def test_a_job_has_the_buttons_that_fit(operator: Browser, queue: JobQueue, status: str, shown: set[str]) -> None:
-    job_id = queue.enqueue("films", {}, delay="1h" if status == "later" else None)
+    job_id = queue.enqueue("films", {}, delay="1h" if status == "later" else 0)
     if status in ("running", "completed"):
         (job,) = queue.claim(["films"])
         queue.start(job)
@@ -202,7 +202,8 @@ def test_text_of_many_lines_turns_nothing_around() -> None:
 
 def _looks(connection: Connection[Any]) -> int:
     found = connection.execute(
-        "select pg_stat_clear_snapshot(), xact_commit + xact_rollback from pg_stat_database where datname = current_database()"
+        """select pg_stat_clear_snapshot(), xact_commit + xact_rollback
+        from pg_stat_database where datname = current_database()"""
     ).fetchone()
     assert found
     return int(found[1])
