@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID, uuid4
 
 import psycopg
@@ -28,11 +28,19 @@ from treadle.db.embedded import embedded_url, leave
 
 if TYPE_CHECKING:
     # Django, SQLAlchemy and a web server take half a second to import: only for the tests that need them.
+    from playwright.sync_api import Browser
+
+    from tests.browsing import Visit
     from tests.callers import Caller
+    from tests.dashboards import Browser as Visitor
+    from tests.dashboards import Site
     from tests.web import Server
 
 Connect = Callable[..., Connection[Any]]
 Why = Callable[[UUID], Reason]
+Theme = Literal["light", "dark"]
+
+NO_CHROMIUM = "the dashboard in a browser, for want of one (on Debian: apt-get install chromium)"
 
 # Set by the process that the user started, read by the processes that it starts (xdist).
 SERVER = "TREADLE_TEST_SERVER"
@@ -54,6 +62,11 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ[SERVER], os.environ[TEMPLATE] = url, template
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if any(NO_CHROMIUM in str(report.longrepr) for report in terminalreporter.stats.get("skipped", [])):
+        terminalreporter.write_line(f"left out: {NO_CHROMIUM}")
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput") or SERVER not in os.environ:
         return
@@ -66,7 +79,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.fixture(autouse=True)
 def no_database_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("TREADLE_DATABASE_URL", "DATABASE_URL", "TREADLE_SCHEMA"):
+    names = ("TREADLE_DATABASE_URL", "DATABASE_URL", "TREADLE_SCHEMA")
+    for name in (*names, "TREADLE_DASHBOARD_VIEWER", "TREADLE_DASHBOARD_OPERATOR"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -260,6 +274,68 @@ def job(queue: JobQueue) -> JobRow:
     queue.enqueue("films", {})
     (job,) = queue.claim(["films"])
     return job
+
+
+# The dashboard
+
+
+@pytest.fixture
+def site(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> Iterator["Site"]:
+    """A dashboard with a secret for each role."""
+    from tests.dashboards import SECRETS, Site
+    from treadle.web import dashboard_app
+
+    for name, value in SECRETS.items():
+        monkeypatch.setenv(name, value)
+    site = Site(dashboard_app(app), app)
+    yield site
+    site.close()
+
+
+@pytest.fixture
+def operator(site: "Site") -> "Visitor":
+    """One who is signed in."""
+    from tests.dashboards import OPERATOR
+
+    return site.signed_in(OPERATOR)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator["Browser"]:
+    """Not for the session: as long as it is there, this thread has an event loop, and other tests want their own."""
+    from tests import browsing
+
+    if browsing.found() is None:
+        pytest.skip(NO_CHROMIUM)
+    with browsing.chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def dashboard(app: Treadle) -> Iterator["Server"]:
+    """For whoever sits at this machine."""
+    from tests.web import serving
+    from treadle.web.dashboard import dashboard_app
+    from treadle.web.dashboard.access import only_here
+
+    with serving(dashboard_app(app, authorize=only_here)) as server:
+        yield server
+
+
+@pytest.fixture
+def theme() -> Theme:
+    return "light"
+
+
+@pytest.fixture
+def visit(chromium: "Browser", dashboard: "Server", theme: Theme) -> Iterator["Visit"]:
+    from tests.browsing import Visit
+
+    context = chromium.new_context(viewport={"width": 1280, "height": 900}, color_scheme=theme, locale="en-GB")
+    visit = Visit(context.new_page(), dashboard)
+    yield visit
+    context.close()
+    assert visit.complaints == []
 
 
 # The embedded server

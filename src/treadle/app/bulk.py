@@ -5,12 +5,13 @@ that was changed stays changed, however the rest ends.
 """
 
 from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
+from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from treadle.db import listing
 from treadle.db.operate import CHUNK, operate
 from treadle.db.query import Query
-from treadle.words.errors import InvalidArgument
+from treadle.words.errors import InvalidArgument, shown
 from treadle.words.listing import HELD, LATER, Listed, Listing, Wanted
 from treadle.words.operator import Action, Operated
 from treadle.words.overview import Total
@@ -58,6 +59,28 @@ class Tally(NamedTuple):
         return sum(self)
 
 
+class Place(NamedTuple):
+    """How far it has come: in which list, and since when."""
+
+    began: int
+    status: str
+    after: str | None = None
+    looked: int | None = None
+    """The look stopped before the page was full."""
+
+    @classmethod
+    def read(cls, text: str, chosen: Sequence[str]) -> "Place":
+        began, _, rest = text.partition("~")
+        status, _, after = rest.partition("~")
+        if not (began.isascii() and began.isdigit() and len(began) <= 17) or status not in chosen:
+            raise InvalidArgument(f"after must be what the chunk before gave, got {shown(text)}")
+        return cls(int(began), status, after or None)
+
+    def __str__(self) -> str:
+        return f"{self.began}~{self.status}~{self.after or ''}"
+
+
+Order: TypeAlias = tuple[Action, str, str | None, int | None]
 Script: TypeAlias = Generator[Query[Any] | Tally, Any, None]
 
 
@@ -107,26 +130,62 @@ class Change:
                 answer = await self._database.arun(asked)
 
     def _script(self) -> Script:
-        action, actor, reason, priority = self._order
         began: int = yield listing.clock(self._schema)
         tally = Tally()
-        for status in self._lists:
-            wanted = self._wanted._replace(status=status)
-            # What ended since is not meant: it may be one that was changed here, and ended again.
-            after = listing.ended_by(Status(status), began) if status in FINISHED else None
+        place: Place | None = Place(began, self._lists[0])
+        while place is not None:
+            some, place = yield from _chunk(self._schema, self._wanted, self._lists, self._order, place)
+            tally = Tally._make(map(add, tally, some))
+            yield tally
+
+
+async def achange_some(
+    app: "Treadle",
+    wanted: Wanted,
+    action: Action,
+    actor: str,
+    reason: str | None = None,
+    priority: int | None = None,
+    after: str | None = None,
+) -> tuple[Tally, str | None]:
+    """One chunk, for who asks again for the next one with the text that this gives; None: it was the last."""
+    chosen, order = lists(action, wanted), (action, actor, reason, priority)
+    operate(app.schema, action, (), actor, reason, priority)
+    if after is None:
+        place: Place | None = Place(await app.database.arun(listing.clock(app.schema)), chosen[0])
+    else:
+        place = Place.read(after, chosen)
+    tally = Tally()
+    # Lists may be empty, and nobody wants to be asked to go on for that; a look that stopped halfway is long enough.
+    while place is not None and not tally.met and place.looked is None:
+        script, answer = _chunk(app.schema, wanted, chosen, order, place), None
+        try:
             while True:
-                page: Listing = yield listing.find_jobs(self._schema, wanted, after, CHUNK)
-                ids = [job.id for job in page.jobs if job.priority != priority and not _came_after(job, began)]
-                if ids:
-                    done: list[Operated] = yield operate(self._schema, action, ids, actor, reason, priority)
-                    outcomes = [each.outcome for each in done]
-                    tally = Tally._make(
-                        count + outcomes.count(name) for name, count in zip(Tally._fields, tally, strict=True)
-                    )
-                yield tally
-                if page.next is None:
-                    break
-                after = page.next
+                answer = await app.database.arun(script.send(answer))
+        except StopIteration as end:
+            tally, place = end.value
+    return tally, None if place is None else str(place)
+
+
+def _chunk(
+    schema: str, wanted: Wanted, chosen: Sequence[str], order: Order, place: Place
+) -> Generator[Query[Any], Any, tuple[Tally, Place | None]]:
+    action, actor, reason, priority = order
+    after = place.after
+    if after is None and place.status in FINISHED:
+        # What ended since is not meant: it may be one that was changed here, and ended again.
+        after = listing.ended_by(Status(place.status), place.began)
+    page: Listing = yield listing.find_jobs(schema, wanted._replace(status=place.status), after, CHUNK)
+    ids = [job.id for job in page.jobs if job.priority != priority and not _came_after(job, place.began)]
+    tally = Tally()
+    if ids:
+        done: list[Operated] = yield operate(schema, action, ids, actor, reason, priority)
+        outcomes = [each.outcome for each in done]
+        tally = Tally._make(map(outcomes.count, Tally._fields))
+    if page.next is not None:
+        return tally, Place(place.began, place.status, page.next, page.looked)
+    following = chosen.index(place.status) + 1
+    return tally, Place(place.began, chosen[following]) if following < len(chosen) else None
 
 
 def count(app: "Treadle", wanted: Wanted, action: Action | None = None) -> Total:

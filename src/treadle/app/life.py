@@ -1,11 +1,13 @@
 """The whole life of a job, as an operator looks at it."""
 
+from collections.abc import Generator
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from treadle.app.handle import Handle
 from treadle.db import jobs, operate, telling, work
+from treadle.db.query import Query
 from treadle.words.errors import JobNotFound
 from treadle.words.job import JobError, JobRow
 from treadle.words.operator import Audited
@@ -50,31 +52,50 @@ class Life(NamedTuple):
 
 def life(app: "Treadle", job_id: UUID, *, full: bool = False) -> Life:
     """Of the events and log lines the last hundred, unless it is to be `full`."""
-    look, schema = app.database.look, app.schema
-    job = look(jobs.get(schema, job_id))
-    seen = look(telling.see_jobs(schema, [job_id]))
+    script, answer = _script(app.schema, job_id, full), None
+    while True:
+        try:
+            answer = app.database.look(script.send(answer))
+        except StopIteration as end:
+            seen: Life = end.value
+            break
+    if full:
+        return seen._replace(events=list(Handle[object](app, job_id).events(follow=False)), earlier_events=0)
+    return seen
+
+
+async def alife(app: "Treadle", job_id: UUID) -> Life:
+    script, answer = _script(app.schema, job_id, full=False), None
+    while True:
+        try:
+            asked = script.send(answer)
+        except StopIteration as end:
+            seen: Life = end.value
+            return seen
+        answer = await app.database.alook(asked)
+
+
+def _script(schema: str, job_id: UUID, full: bool) -> Generator[Query[Any], Any, Life]:
+    job: JobRow = yield jobs.get(schema, job_id)
+    seen: list[Seen] = yield telling.see_jobs(schema, [job_id])
     if not seen:
         raise JobNotFound(job_id)
-    earlier = 0 if full else max(0, job.events_count - LINES)
-    if full:
-        events = list(Handle[object](app, job_id).events(follow=False))
-    else:
-        # After that event, but from the first transition on.
-        position = telling.Position(earlier, -1, 0)
-        events = look(telling.job_events(schema, job_id, position, LINES + _TRANSITIONS))
-    logs = look(telling.logs(schema, job_id))
+    earlier = max(0, job.events_count - LINES)
+    # After that event, but from the first transition on.
+    events = yield telling.job_events(schema, job_id, telling.Position(earlier, -1, 0), LINES + _TRANSITIONS)
+    logs: list[LogLine] = yield telling.logs(schema, job_id)
     kept = logs if full else logs[-LINES:]
+    errors = yield work.errors(schema, job_id)
+    steps = yield telling.steps(schema, job_id)
+    audit = yield operate.audit(schema, job_id)
     return Life(
         job=job,
         seen=seen[0],
         events=events,
         earlier_events=earlier,
-        errors=look(work.errors(schema, job_id)),
+        errors=errors,
         logs=kept,
         earlier_logs=len(logs) - len(kept),
-        steps=[
-            Step(name, None if result is None else decode(result))
-            for name, result in look(telling.steps(schema, job_id)).values()
-        ],
-        audit=look(operate.audit(schema, job_id))[::-1],
+        steps=[Step(name, None if result is None else decode(result)) for name, result in steps.values()],
+        audit=audit[::-1],
     )

@@ -2,8 +2,6 @@
 
 import importlib
 import importlib.util
-import ipaddress
-import socket
 import sys
 from typing import Any
 
@@ -32,21 +30,12 @@ def dashboard(host: str, port: int, database_url: str | None, schema: str) -> No
     if importlib.util.find_spec("uvicorn") is None or importlib.util.find_spec("starlette") is None:
         raise TreadleError('the dashboard needs a web server; run: pip install "treadle[web]"')
     web: Any = importlib.import_module("treadle.web.dashboard.serving")
-    secured = web.secured()
-    if not secured and not _is_loopback(host):
+    secured, addresses = web.secured(), web.addresses(host)
+    if not secured and not all(map(web.is_loopback, addresses)):
         raise TreadleError(
             f"{host} can be reached from elsewhere, so the dashboard wants to know who is there: set "
             "TREADLE_DASHBOARD_OPERATOR (who may change something) and TREADLE_DASHBOARD_VIEWER (who may look) to "
             "secrets of at least 12 characters, or listen on 127.0.0.1"
         )
     app = Treadle(database_url, schema=schema)
-    sys.exit(web.serve(app, host, port, secured))
-
-
-def _is_loopback(host: str) -> bool:
-    """Every address that the name stands for."""
-    try:
-        found = socket.getaddrinfo(host, None)
-    except OSError as error:
-        raise TreadleError(f"{host!r} is no address of this machine: {error.strerror or error}") from None
-    return all(ipaddress.ip_address(each[4][0]).is_loopback for each in found)
+    sys.exit(web.serve(app, addresses[0], port, secured))

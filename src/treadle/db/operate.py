@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from treadle.db.query import Query, Rows, statement
-from treadle.words.errors import InvalidArgument
+from treadle.words.errors import InvalidArgument, shown
 from treadle.words.naming import text_within
 from treadle.words.operator import Action, Audited, Operated, Pause
 from treadle.words.payload import clean_error, decode
@@ -26,6 +26,8 @@ def operate(
         raise InvalidArgument(f"at most {CHUNK} jobs are changed in one transaction, got {len(ids)}")
     if (action is Action.PRIORITY) != (priority is not None):
         raise InvalidArgument(f"a priority goes with the action priority, got {priority!r} for {action}")
+    if priority is not None and not -(2**31) < priority < 2**31:
+        raise InvalidArgument(f"priority must be from {-(2**31) + 1:,} to {2**31 - 1:,}, got {shown(priority)}")
     params = {
         "action": action.value,
         "ids": list(ids),

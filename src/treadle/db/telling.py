@@ -249,6 +249,19 @@ def newest_events(schema: str, after: Mapping[UUID, int], limit: int) -> Query[l
     return Query(statement("newest_events", schema), params, read)
 
 
+def newest_logs(schema: str, after: Mapping[UUID, int], limit: int) -> Query[dict[UUID, list[LogLine]]]:
+    """The newest log lines of each job after a number, oldest first."""
+    params = {"ids": list(after), "after": list(after.values()), "limit": limit}
+
+    def read(rows: Rows) -> dict[UUID, list[LogLine]]:
+        found: dict[UUID, list[LogLine]] = {}
+        for row in rows:
+            found.setdefault(row[0], []).extend(_log_lines([row[1:]]))
+        return found
+
+    return Query(statement("newest_logs", schema), params, read)
+
+
 def await_news(schema: str, span: timedelta) -> Query[None]:
     return Query(statement("await_news", schema), {"span": span}, lambda _: None)
 

@@ -1,6 +1,7 @@
 """A response that goes on: frames as they come, a sign of life between them, and an end when the client is gone."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 
@@ -28,6 +29,8 @@ class EventStream(Response):
         super().__init__(headers=HEADERS)
         del self.headers["content-length"]
         self._frames = frames
+        self.seconds: float | None = None
+        """When it has gone on for so long, it ends with the next frame; a browser comes back by itself."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # Whether the client is gone can be read, or is found out when sending: which of them depends on the server.
@@ -44,12 +47,15 @@ class EventStream(Response):
             raise sent
 
     async def _send(self, send: Send) -> None:
+        began = time.monotonic()
         try:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             await _send_some(send, BEGINNING)
             async with aclosing(_kept_alive(self._frames)) as frames:
                 async for some in frames:
                     await _send_some(send, some)
+                    if self.seconds is not None and time.monotonic() - began > self.seconds:
+                        break
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
             await self._frames.aclose()

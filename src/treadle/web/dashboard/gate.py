@@ -1,6 +1,6 @@
 """The one way in: every route is made here, with the role that it asks for. What is not made here is not served.
 
-A change also has to come from a page of ours: its Origin is this host, and its form proves to know a cookie that no
+A change also has to come from a page of ours: its Origin is this host, and its form proves to know cookies that no
 stranger's page can read or send. Nothing changes by GET.
 """
 
@@ -9,22 +9,28 @@ import hmac
 import inspect
 import secrets
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple, TypeAlias
-from urllib.parse import parse_qs, urlsplit
+from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import quote, urlsplit
 
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from treadle.web.dashboard.access import NOBODY, Authorize, Role, Visitor
+from treadle.web.dashboard.access import NOBODY, Authorize, Role, Visitor, cleaned
+from treadle.web.dashboard.body import Form, read_body
+from treadle.web.dashboard.cookies import BROWSER, SESSION, keep, kept
+from treadle.web.dashboard.roots import root
+from treadle.web.stream import EventStream
 
 Endpoint: TypeAlias = Callable[["Asked"], Awaitable[Response]]
 
-BROWSER = "treadle_browser"
-# Of a form: ids and filters.
-BODY_LIMIT = 200_000
 SAFE = {"GET", "HEAD"}
+# A stream ends then, and the browser comes back to the gate: who has no right any more is not told for ever.
+STREAM_SECONDS = 600.0
+# Where an error finds who asked, to answer with a page.
+ASKED = "treadle.asked"
 
 
 class Rule(NamedTuple):
@@ -36,6 +42,12 @@ class Rule(NamedTuple):
     role: Role
     """NOBODY: everybody."""
     summary: str = ""
+    gives: Any = None
+    """What an answer of the API is, as pydantic has it."""
+    takes: type[BaseModel] | None = None
+    """What is sent to it."""
+    asks: type[BaseModel] | None = None
+    """What its address may say after the question mark."""
 
 
 class Asked(NamedTuple):
@@ -45,90 +57,108 @@ class Asked(NamedTuple):
     visitor: Visitor
     proof: str
     """For the forms of the page that is answered with."""
-    form: dict[str, list[str]]
+    form: Form
     """What was sent; empty for GET."""
+    sent: Any = None
+    """What was sent as JSON."""
 
     def field(self, name: str) -> str | None:
-        """The value of a field of the form or the address, None if it is empty or not there."""
-        given = self.form.get(name) or self.request.query_params.getlist(name)
+        """The value of a field of the form, for GET of the address; None if it is empty or not there."""
+        given = self.request.query_params.getlist(name) if self.request.method in SAFE else self.form.get(name)
         return given[0] if given and given[0] else None
 
     def url(self, path: str) -> str:
         """Where this is mounted, and the path."""
-        return f"{self.request.scope.get('root_path', '')}{path}"
+        return f"{root(self.request)}{path}"
 
 
 class Guarded:
     """An endpoint behind its rule."""
 
-    def __init__(self, rule: Rule, authorize: Authorize) -> None:
+    def __init__(self, rule: Rule, authorize: Authorize, has_login: bool = True) -> None:
         self.rule = rule
         self._authorize = authorize
+        self._has_login = has_login
 
     async def answer(self, request: Request) -> Response:
-        asked_by = self._authorize(request)
-        visitor = (await asked_by if inspect.isawaitable(asked_by) else asked_by) or NOBODY
-        if visitor.role < self.rule.role:
-            return self._turned_away(request, visitor)
-        browser = request.cookies.get(BROWSER, "")
-        form: dict[str, list[str]] = {}
-        if self.rule.method not in SAFE:
-            form = await _form(request)
-            _check_origin(request)
-            if not visitor.by_token:
-                given = request.headers.get("x-treadle-proof") or form.get("proof", [""])[0]
-                if not browser or not hmac.compare_digest(given.encode(), _proof(browser).encode()):
-                    raise HTTPException(403, "this form is too old; load the page again")
+        visitor = await self._visitor(request)
+        browser = kept(request, BROWSER)
         new = not browser
         browser = browser or secrets.token_urlsafe(24)
-        response = await self.rule.endpoint(Asked(request, visitor, _proof(browser), form))
+        # Bound to the session: who could plant one cookie still does not know the other.
+        proof = _proof(browser, kept(request, SESSION))
+        asked = request.scope[ASKED] = Asked(request, visitor, proof, {})
+        if visitor.role < self.rule.role:
+            return self._turned_away(asked)
+        if self.rule.method not in SAFE:
+            _check_origin(request, visitor)
+            form, sent = await read_body(request)
+            asked = asked._replace(form=form, sent=sent)
+            if not visitor.by_token:
+                given = request.headers.get("x-treadle-proof") or form.get("proof", [""])[0]
+                if new or not hmac.compare_digest(given.encode(), proof.encode()):
+                    raise HTTPException(403, "this form is too old; load the page again")
+        response = await self.rule.endpoint(asked)
+        if isinstance(response, EventStream):
+            response.seconds = STREAM_SECONDS
         if new and not visitor.by_token:
-            response.set_cookie(
-                BROWSER,
-                browser,
-                httponly=True,
-                samesite="strict",
-                secure=request.url.scheme == "https",
-                path=request.scope.get("root_path", "") or "/",
-            )
+            keep(request, response, BROWSER, browser)
         return response
 
-    def _turned_away(self, request: Request, visitor: Visitor) -> Response:
-        root = request.scope.get("root_path", "")
-        if visitor.role is not Role.NOBODY:
-            raise HTTPException(403, f"this needs the role {self.rule.role.name.lower()}")
-        if self.rule.method in SAFE and "text/html" in request.headers.get("accept", ""):
-            return RedirectResponse(f"{root}/login", 303)
+    async def _visitor(self, request: Request) -> Visitor:
+        said = self._authorize(request)
+        visitor = (await said if inspect.isawaitable(said) else said) or NOBODY
+        if not isinstance(visitor, Visitor):
+            raise TypeError(f"authorize must return a Visitor, or None for nobody, got {type(visitor).__name__}")
+        return visitor._replace(role=Role(visitor.role), name=cleaned(visitor.name, Role(visitor.role)))
+
+    def _turned_away(self, asked: Asked) -> Response:
+        request, needed = asked.request, self.rule.role.name.lower()
+        if asked.visitor.role is not Role.NOBODY:
+            raise HTTPException(403, f"this needs the role {needed}")
+        if not self._has_login:
+            raise HTTPException(401, f"this needs the role {needed}")
+        if self.rule.method in SAFE and self.rule.gives is None and "text/html" in request.headers.get("accept", ""):
+            asked_for = _own(request) + (f"?{request.url.query}" if request.url.query else "")
+            return RedirectResponse(f"{asked.url('/login')}?back={quote(asked_for, safe='/')}", 303)
         raise HTTPException(401, "who are you? Sign in, or send a bearer token", {"www-authenticate": "Bearer"})
 
 
-def route(rule: Rule, authorize: Authorize) -> Route:
-    made = Route(rule.path, Guarded(rule, authorize).answer, methods=[rule.method], name=f"{rule.method} {rule.path}")
+def route(rule: Rule, authorize: Authorize, has_login: bool = True) -> Route:
+    guarded = Guarded(rule, authorize, has_login)
+    made = Route(rule.path, guarded.answer, methods=[rule.method], name=f"{rule.method} {rule.path}")
     made.methods = {rule.method}  # Starlette adds HEAD to GET, and an endless stream has no HEAD
     return made
 
 
-def _proof(browser: str) -> str:
-    return hashlib.sha256(f"treadle proof {browser}".encode()).hexdigest()
+def _own(request: Request) -> str:
+    """The path without where we are mounted."""
+    return quote(request.scope["path"].removeprefix(request.scope.get("root_path", "")), safe="/")
 
 
-def _check_origin(request: Request) -> None:
-    origin = request.headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc.lower() != request.headers.get("host", "").lower():
+def _proof(browser: str, session: str) -> str:
+    return hashlib.sha256(f"treadle proof {browser} {session}".encode()).hexdigest()
+
+
+def _check_origin(request: Request, visitor: Visitor) -> None:
+    origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
+    if origin is None and site is None and not visitor.by_token:
+        raise HTTPException(403, "a change needs the header Origin, which every browser sends")
+    host = request.headers.get("host", "").lower()
+    if origin is not None and _netloc(origin) != host:
+        raise HTTPException(
+            403,
+            f"this change was asked for by a page of {origin[:100]}, and this is {host[:100]}; a proxy has to pass the "
+            "header Host on",
+        )
+    if site not in (None, "same-origin", "none"):
         raise HTTPException(403, "this change was asked for by a page of another site")
-    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-        raise HTTPException(403, "this change was asked for by a page of another site")
 
 
-async def _form(request: Request) -> dict[str, list[str]]:
-    if request.headers.get("content-type", "").partition(";")[0] != "application/x-www-form-urlencoded":
-        return {}
-    body = b""
-    async for piece in request.stream():
-        body += piece
-        if len(body) > BODY_LIMIT:
-            raise HTTPException(413, f"a form has at most {BODY_LIMIT:,} bytes")
+def _netloc(origin: str) -> str | None:
+    """Of an origin with its scheme; None for `null` and for what cannot be read."""
     try:
-        return parse_qs(body.decode(), max_num_fields=2000)
+        split = urlsplit(origin)
     except ValueError:
-        raise HTTPException(400, "this form cannot be read") from None
+        return None
+    return split.netloc.lower() if split.scheme in ("http", "https") else None

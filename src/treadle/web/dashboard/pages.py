@@ -1,16 +1,17 @@
-"""The pages."""
-
-from starlette.responses import Response
+"""The pages: each module has some of them."""
 
 from treadle.app import Treadle
-from treadle.app.overview import aoverview
-from treadle.web.dashboard.access import Role
-from treadle.web.dashboard.gate import Asked, Rule
-from treadle.web.dashboard.render import page
+from treadle.web.dashboard import pages_job, pages_jobs, pages_live, pages_more, pages_overview
+from treadle.web.dashboard.gate import Rule
+from treadle.web.dashboard.live import Live
 
 
 def rules(app: Treadle) -> list[Rule]:
-    async def overview(asked: Asked) -> Response:
-        return page(asked, "overview.html", seen=await aoverview(app))
-
-    return [Rule("GET", "/", overview, Role.VIEWER, "Overview")]
+    live = Live(app)
+    return [
+        *pages_overview.rules(app, live),
+        *pages_jobs.rules(app),
+        *pages_job.rules(app),
+        *pages_more.rules(app),
+        *pages_live.rules(app, live),
+    ]

@@ -1,0 +1,83 @@
+"""One job: how it stands, what became of it, and what can be done about it."""
+
+from contextlib import suppress
+from uuid import UUID
+
+from starlette.responses import Response
+
+from treadle.app import Treadle
+from treadle.app.life import alife
+from treadle.app.why import awhy
+from treadle.web.dashboard.access import Role
+from treadle.web.dashboard.gate import Asked, Rule
+from treadle.web.dashboard.render import fragment, page
+from treadle.web.dashboard.veil import veiled
+from treadle.words.errors import JobNotFound, TooSlow
+from treadle.words.job import JobRow
+from treadle.words.operator import Action
+from treadle.words.reason import Reason
+from treadle.words.record import LogLine, RecordedEvent
+from treadle.words.sight import Seen
+from treadle.words.status import FINISHED, Status
+
+
+def id_of(asked: Asked) -> UUID:
+    given = asked.request.path_params["id"]
+    try:
+        return UUID(given)
+    except ValueError:
+        raise JobNotFound(given) from None
+
+
+def now(root: str, role: Role, seen: Seen) -> str:
+    """What changes while it runs."""
+    return fragment(root, role, "parts/now.html", seen=seen)
+
+
+def state(seen: Seen) -> str:
+    """When this changes, more of the page has changed than how far the job is."""
+    return f"{seen.status}.{seen.attempts}.{seen.max_attempts}.{seen.run_at.timestamp()}.{seen.held}"
+
+
+def possible(job: JobRow, seen: Seen) -> list[Action]:
+    actions = {
+        Action.RUN_NOW: job.status is Status.PENDING and job.run_at > seen.at,
+        Action.RETRY: job.status in FINISHED,
+        Action.CANCEL: job.status not in FINISHED,
+        Action.PRIORITY: job.status not in FINISHED,
+        Action.DELETE: job.status not in (Status.CLAIMED, Status.RUNNING),
+    }
+    return [action for action, fits in actions.items() if fits]
+
+
+def rules(app: Treadle) -> list[Rule]:
+    async def _why(seen: Seen) -> Reason | None:
+        if seen.status not in (Status.PENDING, Status.CLAIMED):
+            return None
+        with suppress(JobNotFound, TooSlow):
+            return await awhy(app.database, seen.id)
+        return None
+
+    async def job(asked: Asked) -> Response:
+        life = veiled(asked.visitor.role, await alife(app, id_of(asked)))
+        told = [each for each in life.events if each.number is not None]
+        return page(
+            asked,
+            "job.html",
+            life=life,
+            job=life.job,
+            seen=life.seen,
+            told=told,
+            transitions=[each for each in life.events if each.number is None],
+            cursor=_cursor(told, life.logs),
+            state=state(life.seen),
+            possible=[each.value for each in possible(life.job, life.seen)],
+            why=await _why(life.seen),
+        )
+
+    return [Rule("GET", "/jobs/{id}", job, Role.VIEWER, "A job")]
+
+
+def _cursor(told: list[RecordedEvent], logs: list[LogLine]) -> str:
+    """How far the page goes in events and log lines."""
+    return f"{told[-1].number if told else 0}.{logs[-1].number if logs else 0}"

@@ -1,0 +1,37 @@
+"""What a visitor sees of the values that jobs carry: the one place that decides it, for the pages and for the API.
+
+Operators see payloads, results, checkpoints and the results of steps, with a mask over what looks like a secret; others
+see none of it. What handlers tell and log is for everybody, under the same mask.
+"""
+
+from treadle.app.life import Life
+from treadle.web.dashboard.access import Role
+from treadle.words.payload import Json
+from treadle.words.secrets import masked
+
+
+def may_look_inside(role: Role) -> bool:
+    """Also whoever searches in payloads learns what is in them."""
+    return role >= Role.OPERATOR
+
+
+def carried(role: Role, value: Json) -> Json:
+    """A payload, a result, a checkpoint or the result of a step, as this role sees it."""
+    return masked(value) if may_look_inside(role) else None
+
+
+def veiled(role: Role, life: Life) -> Life:
+    job = life.job._replace(
+        data=carried(role, life.job.data),
+        result=carried(role, life.job.result),
+        checkpoint=carried(role, life.job.checkpoint),
+        last_error=masked(life.job.last_error),
+    )
+    return life._replace(
+        job=job,
+        seen=life.seen._replace(error=masked(life.seen.error)),
+        events=[each._replace(data=masked(each.data)) for each in life.events],
+        errors=[each._replace(error=masked(each.error), traceback=masked(each.traceback)) for each in life.errors],
+        logs=[each._replace(message=masked(each.message)) for each in life.logs],
+        steps=[each._replace(result=carried(role, each.result)) for each in life.steps],
+    )

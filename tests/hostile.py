@@ -1,0 +1,126 @@
+"""Texts that try to be more than text, in every column that holds one.
+
+Whoever enqueues a job, whatever a handler tells, logs or raises, and what a worker is called ends up on a page. None of
+these may become an element, an attribute, a line of a header or a command there. `MARK` is in each of them.
+"""
+
+from typing import Any
+from uuid import UUID
+
+from psycopg import Connection
+from psycopg.types.json import Jsonb
+
+MARK = "mark"
+
+TEXTS = [
+    "<script>window.mark=1</script>",
+    "<img src=x onerror=mark=1>",
+    "'\"><svg/onload=mark=1>",
+    '" autofocus onfocus="mark=1',
+    "</title></textarea></pre><h1 id=mark>",
+    "]]></script><!--mark",
+    "{{7*7}}{% mark %}${7*7}#{7}",
+    "javascript:window.mark=1//",
+    "&lt;mark&gt;&#60;b&#62;&amp;",
+    "\u202emark\u2066txt.exe\u200b",
+    "\x1b[2J\x07\x01\x7f\x85mark\u2028\u2029",
+    "mark\r\nset-cookie: a=b\r\n\r\n<b>",
+    "data: mark\n\nevent: end\ndata: {}",
+    "../../mark?a=1&b=2#c%00%0d%0a%",
+    "mark\ud7ff\ufffe\U0001f9e8\u0301\u0301\u0301",
+]
+# As large as it may be, and without a place to break it.
+HUGE = "<mark>" + "x" * 200_000
+
+STATUSES = ["pending", "claimed", "running", "completed", "failed", "cancelled"]
+
+
+def fill(connection: Connection[Any], texts: list[str] | None = None) -> list[UUID]:
+    """Jobs, workers, pauses, audit and charts with such texts; gives the ids of the jobs."""
+    ids = []
+    for nth, text in enumerate(TEXTS if texts is None else texts):
+        job = _job(connection, text, STATUSES[nth % len(STATUSES)])
+        _about(connection, job, text)
+        _around(connection, job, text, nth)
+        ids.append(job)
+    return ids
+
+
+def _job(connection: Connection[Any], text: str, status: str) -> UUID:
+    held = status in ("claimed", "running")
+    row = connection.execute(
+        """
+        insert into treadle.jobs (
+            job_type, queue, status, key, unique_key, worker_id, current_stage, last_error, data, result, checkpoint,
+            pace, keeps, attempts, lease, events_count, claimed_at, started_at, finished_at)
+        values (
+            left(%(text)s, 50), left(%(text)s, 50), %(status)s, left(%(text)s, 200), left(%(text)s, 200),
+            case when %(held)s then left(%(text)s, 100) end, left(%(text)s, 100), %(text)s, %(json)s, %(json)s,
+            %(json)s, %(pace)s, 7, 1, 1, 1, now(), now(), case when %(ended)s then now() end)
+        returning id
+        """,
+        {
+            "text": text,
+            "status": status,
+            "held": held,
+            "ended": status in ("completed", "failed", "cancelled"),
+            "json": Jsonb(_nested(text)),
+            "pace": Jsonb({"done": 1, "total": 2, "rate": 1.5, "left": 3.0}),
+        },
+    ).fetchone()
+    assert row is not None
+    job: UUID = row[0]
+    return job
+
+
+def _about(connection: Connection[Any], job: UUID, text: str) -> None:
+    values = {"id": job, "text": text, "json": Jsonb(_nested(text))}
+    connection.execute(
+        """insert into treadle.errors (job_id, attempt, worker_id, error, traceback, lease, started_at)
+        values (%(id)s, 1, left(%(text)s, 100), %(text)s, %(text)s, 1, now())""",
+        values,
+    )
+    connection.execute(
+        """insert into treadle.events (job_id, number, job_type, attempt, lease, sequence, happened_at, name, data)
+        values (%(id)s, 1, left(%(text)s, 50), 1, 1, 1, now(), left(%(text)s, 100), %(json)s)""",
+        values,
+    )
+    connection.execute(
+        """insert into treadle.logs (job_id, number, attempt, lease, sequence, logged_at, level, logger, message)
+        values (%(id)s, 1, 1, 1, 1, now(), 13, %(text)s, %(text)s)""",
+        values,
+    )
+    connection.execute(
+        """insert into treadle.steps (job_id, position, name, result, lease)
+        values (%(id)s, 1, left(%(text)s, 200), %(json)s, 1)""",
+        values,
+    )
+
+
+def _around(connection: Connection[Any], job: UUID, text: str, nth: int) -> None:
+    values = {"id": job, "text": text, "json": Jsonb(_nested(text)), "nth": nth}
+    connection.execute(
+        """insert into treadle.workers (worker_id, lease, job_types, queues, concurrency, host, pid, version)
+        values (left(%(text)s, 100), '1 hour', array[left(%(text)s, 50)], array[left(%(text)s, 50)], 1, %(text)s, 1,
+            %(text)s)""",
+        values,
+    )
+    connection.execute(
+        """insert into treadle.pauses (job_type, queue, paused_by, reason)
+        values (left(%(text)s, 50), left(%(text)s, 50), %(text)s, %(text)s)""",
+        values,
+    )
+    connection.execute(
+        """insert into treadle.audit (actor, action, job_id, job_type, queue, reason, details)
+        values (%(text)s, left(%(text)s, 50), %(id)s, left(%(text)s, 50), left(%(text)s, 50), %(text)s, %(json)s)""",
+        values,
+    )
+    connection.execute(
+        """insert into treadle.minutes (minute, queue, job_type, completed, waited, ran)
+        values (date_trunc('minute', now()), left(%(text)s, 50), left(%(text)s, 50), 1, 1, 1)""",
+        values,
+    )
+
+
+def _nested(text: str) -> dict[str, Any]:
+    return {text: text, "list": [text, {text: [text]}], "number": 1e300, "none": None}
