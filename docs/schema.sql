@@ -107,7 +107,7 @@ COMMENT ON FUNCTION treadle.find_ended(p_ids uuid[]) IS 'Those of the jobs that 
 
 COMMENT ON FUNCTION treadle.find_jobs(p_status character varying, p_job_type character varying, p_queue character varying, p_worker_id character varying, p_key character varying, p_search text, p_exact uuid, p_rank integer, p_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer, p_patience interval) IS 'A page of a list of jobs: those that fit, and with "last" where the look stopped. Its cost does not grow with the table.';
 
-COMMENT ON FUNCTION treadle.find_pending(p_job_type character varying, p_queue character varying, p_worker_id character varying, p_search text, p_from timestamp with time zone, p_priority integer, p_run_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer, p_end timestamp with time zone) IS 'Part of find_jobs(): jobs that can be claimed, in the order in which they will be.';
+COMMENT ON FUNCTION treadle.find_pending(p_job_type character varying, p_queue character varying, p_worker_id character varying, p_search text, p_payloads boolean, p_from timestamp with time zone, p_priority integer, p_run_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer, p_end timestamp with time zone) IS 'Part of find_jobs(): jobs that can be claimed, in the order in which they will be.';
 
 COMMENT ON FUNCTION treadle.finish_step(p_id uuid, p_position integer, p_name character varying, p_result jsonb, p_lease bigint, p_worker_id character varying) IS 'Remembers that a step of a job is done, and its result. False: the lease is lost.';
 
