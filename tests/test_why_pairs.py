@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 from psycopg import Connection
 
+from tests.apps import heavy
 from tests.conftest import Connect, Why
 from tests.why import live
 from tests.workers import auntil
@@ -155,3 +156,19 @@ def test_after_each_lifted_cause_the_next_is_told_until_it_runs(
 
 async def _running(handle: Handle[Any]) -> bool:
     return (await handle.awhy()).name == "running"
+
+
+def test_a_worker_says_what_it_runs_in_child_processes(app: Treadle, connection: Connection[Any]) -> None:
+    @app.job
+    def film() -> None: ...
+
+    app.job(name="book", process=True)(heavy)
+
+    async def ask() -> Any:
+        try:
+            async with app.worker(children=3):
+                return connection.execute("select job_types, process_types, children from workers").fetchone()
+        finally:
+            await app.aclose()
+
+    assert asyncio.run(ask()) == (["book", "film"], ["book"], 3)
