@@ -15,6 +15,7 @@ from tests.conftest import Connect, Why
 from tests.why import live
 from tests.workers import auntil
 from treadle import Handle, JobQueue, Treadle
+from treadle.db import work
 
 # In the order in which they are told.
 ORDER = [
@@ -137,7 +138,7 @@ def test_after_each_lifted_cause_the_next_is_told_until_it_runs(
     async def mail() -> None:
         await go.wait()
 
-    async def work() -> list[str]:
+    async def run() -> list[str]:
         names = []
         handle = app.handle(obstacles.job)
         try:
@@ -151,7 +152,7 @@ def test_after_each_lifted_cause_the_next_is_told_until_it_runs(
             await app.aclose()
         return names
 
-    assert asyncio.run(work()) == ["running", "completed"]
+    assert asyncio.run(run()) == ["running", "completed"]
 
 
 async def _running(handle: Handle[Any]) -> bool:
@@ -164,11 +165,6 @@ def test_a_worker_says_what_it_runs_in_child_processes(app: Treadle, connection:
 
     app.job(name="book", process=True)(heavy)
 
-    async def ask() -> Any:
-        try:
-            async with app.worker(children=3):
-                return connection.execute("select job_types, process_types, children from workers").fetchone()
-        finally:
-            await app.aclose()
-
-    assert asyncio.run(ask()) == (["book", "film"], ["book"], 3)
+    app.database.run(work.register("treadle", app.worker(children=3)._introduction()))
+    told = connection.execute("select job_types, process_types, children from workers").fetchone()
+    assert told == (["book", "film"], ["book"], 3)
