@@ -11,6 +11,7 @@ from psycopg.conninfo import make_conninfo
 from tests.commands import TREADLE, typed
 from tests.conftest import Connect
 from tests.waiting import until_blocked
+from treadle import TreadleError
 
 ID = "01a1df1a-9662-7b8e-8b29-d2293fbf8aaf"
 COMMANDS = [
@@ -68,6 +69,14 @@ def test_a_role_that_may_not(url: str, connection: psycopg.Connection[Any]) -> N
             assert "secret" not in said
     finally:
         connection.execute("drop owned by nobody_much; drop role nobody_much")
+
+
+def test_an_error_that_quotes_what_is_stored(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise TreadleError("stored: \x1b[2J\x9b31m\u202e")
+
+    monkeypatch.setattr("treadle.cli.show.life", refuse)
+    assert sentence(["show", ID], url) == "Error: stored: [2J 31m\n"
 
 
 def test_ctrl_c_is_130_and_no_traceback(url: str, connect: Connect) -> None:

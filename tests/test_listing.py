@@ -257,6 +257,7 @@ def test_a_look_stops_when_it_takes_too_long_but_gets_ahead(
     assert got.looked is not None
     assert 0 < got.looked < 200
     assert everything(database, 10, status=status, search="nothing") == []
+    assert 0 < (page(database, None, 10, status=status, worker_id="nobody").looked or 0) < 200
     assert len(everything(database, 10, status=status, search='"n": 9')) == 22, "9, and 90 to 99"
     assert len(page(database, None, 100, status=status).jobs) == 100, "a page that fills is not cut short"
 
