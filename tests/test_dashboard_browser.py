@@ -214,5 +214,5 @@ def test_the_theme_is_remembered(visit: Visit) -> None:
 def test_times_are_the_readers_own(visit: Visit, queue: JobQueue) -> None:
     job = queue.enqueue("films", {}, delay="2h")
     page = visit.go(f"/jobs/{job}")
-    expect(page.locator("#now time")).to_have_text("in 1 hr")
+    expect(page.locator("#now time")).to_have_text("in 2 hr")
     assert page.locator("#now time").get_attribute("title")
