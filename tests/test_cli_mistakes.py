@@ -2,6 +2,8 @@
 
 import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -79,7 +81,9 @@ def test_an_error_that_quotes_what_is_stored(url: str, monkeypatch: pytest.Monke
     assert sentence(["show", ID], url) == "Error: stored: [2J 31m\n"
 
 
-def test_ctrl_c_is_130_and_no_traceback(url: str, connect: Connect) -> None:
+@contextmanager
+def blocked(url: str, connect: Connect) -> Iterator[subprocess.Popen[str]]:
+    """A command in the middle of a statement."""
     with connect(autocommit=False) as other:
         other.execute("lock table pauses in exclusive mode")
         with subprocess.Popen(
@@ -89,6 +93,20 @@ def test_ctrl_c_is_130_and_no_traceback(url: str, connect: Connect) -> None:
             text=True,
         ) as process:
             until_blocked(connect(), 60)
-            process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=60)
+            yield process
+
+
+def test_a_connection_that_is_lost(url: str, connect: Connect) -> None:
+    with blocked(url, connect) as process:
+        connect().execute("select pg_terminate_backend(pid) from pg_stat_activity where wait_event_type = 'Lock'")
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (1, "")
+    assert err.startswith("Error: the database has refused, or is away: ")
+    assert err.count("\n") == 1
+
+
+def test_ctrl_c_is_130_and_no_traceback(url: str, connect: Connect) -> None:
+    with blocked(url, connect) as process:
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err.strip()) == (130, "", "")

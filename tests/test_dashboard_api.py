@@ -153,7 +153,10 @@ def test_many_jobs(program: Browser, queue: JobQueue) -> None:
     counts = {"unfit": 0, "busy": 0, "missing": 0, "next": None}
     assert sent(program, "/bulk", {"action": "priority", "ids": jobs, "priority": 5}) == (200, counts | {"done": 3})
     order = {"action": "cancel", "filter": {"type": "films"}, "reason": "no"}
-    assert sent(program, "/bulk", order) == (200, counts | {"done": 3})
+    code, first = sent(program, "/bulk", order)
+    assert (code, first["done"]) == (200, 3)
+    assert sent(program, "/bulk", order | {"after": first["next"]}) == (200, counts | {"done": 0})
+    assert sent(program, "/bulk", order | {"after": "1~completed~"})[0] == 400
     assert {job.status for job in queue.list().jobs} == {Status.CANCELLED}
 
 
@@ -231,6 +234,14 @@ def test_errors_are_sentences(site: Site, viewer: Browser) -> None:
         answer = browser.send("GET", path, headers={"accept": "text/html"})
         assert answer.status_code == status
         assert list(answer.json()) == ["error"]
+
+
+def test_why_and_health(viewer: Browser, queue: JobQueue) -> None:
+    job = queue.enqueue("films", delay="1h")
+    assert got(viewer, f"/jobs/{job}/why")["name"] == "due_later"
+    seen = got(viewer, "/health")
+    assert seen["level"] == seen["findings"][0]["level"]
+    assert {"name", "level", "title", "detail", "remedy"} == set(seen["findings"][0])
 
 
 def test_every_route_of_the_api_is_described(viewer: Browser, app: Treadle) -> None:

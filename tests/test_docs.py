@@ -26,6 +26,7 @@ EXPECTED: dict[str, str | re.Pattern[str]] = {
     "[('INFO', '3 apples'), ('INFO', 'and a pear')]\n[('INFO', '3 plums'), ('INFO', 'and a pear')]\n",
     "11_checkpoints.py": ("100 rows, the last attempt began at 50\nuploading a.pdf\nhttps://example.org/a.pdf\n"),
     "12_exactly_once.py": "paid\nbalance: 70\n",
+    "13_dashboard.py": ("mallory 401\ngrace 403\nada 200\ncancelled {'to': 'bob'} [('dashboard:ada', 'cancel')]\n"),
     "09_store.py": "report.txt: 3,000,000 bytes\ncounted.txt: b'300000 lines'\n",
     # How often there is a line between depends on the machine.
     "07_watching.py": re.compile(

@@ -233,6 +233,16 @@ def test_a_look_that_finds_little_stops_and_says_where(
     assert len(everything(database, 10, status="failed", job_type="rare")) == 5
 
 
+def test_a_look_is_bounded_over_many_priorities(
+    queue: JobQueue, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for priority in range(30):
+        queue.enqueue("a", priority=priority)
+    monkeypatch.setattr(listing, "LOOK", 10)
+    assert page(database, None, 50, status="pending", worker_id="nobody").looked == 10
+    assert len(everything(database, 50, status="pending")) == 30
+
+
 def test_a_full_page_says_nothing_of_the_look(queue: JobQueue, database: Database) -> None:
     queue.enqueue_many("a", [{}] * 3)
     for status in ("pending", None):

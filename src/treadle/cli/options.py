@@ -1,6 +1,7 @@
 """Options that several commands have."""
 
 import getpass
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -44,6 +45,8 @@ actor = click.option(
 @contextmanager
 def opened(url: str | None, schema: str) -> Iterator[Treadle]:
     """The queue, without anybody's job functions."""
+    # A connection that is lost is told once, by the command.
+    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
     app = Treadle(url, schema=schema)
     try:
         yield app

@@ -80,7 +80,8 @@ grant select, update on
     treadle.meter
     to treadle_worker;
 grant select on
-    treadle.pauses
+    treadle.pauses,
+    treadle.audit
     to treadle_worker;
 grant select, update on sequence
     treadle.tick_clock,

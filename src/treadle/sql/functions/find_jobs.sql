@@ -14,7 +14,7 @@
 -- Returns the jobs that fit, one more than p_limit if there are more; and, with `last`, the job at which the look
 -- stopped, which need not fit.
 --
--- The planner may not choose: from statistics of yesterday it would sort a million jobs that have failed since.
+-- The planner may not choose: from statistics of yesterday, PostgreSQL 15 would sort a million jobs that failed since.
 create or replace function treadle.find_jobs(
     p_status varchar default null,
     p_job_type varchar default null,

@@ -72,7 +72,7 @@ begin
         rank := v_level.priority;
         at := case when rank = p_priority then p_run_at else '-infinity' end;
         id := case when rank = p_priority then p_id else '00000000-0000-0000-0000-000000000000' end;
-        v_take := least(p_limit, c_jobs) + 1;
+        v_take := case when p_limit < c_jobs then p_limit + 1 else c_jobs / v_level.lanes end;
         loop
             v_take := greatest(1, least(v_take, (p_look - v_read) / v_level.lanes));
 
@@ -161,7 +161,7 @@ begin
                 return next;
                 return;
             end if;
-            v_take := greatest(least(p_limit, c_jobs) + 1, c_jobs / v_level.lanes);
+            v_take := greatest(v_take, c_jobs / v_level.lanes);
         end loop;
     end loop;
 end

@@ -38,7 +38,7 @@ from treadle.find_jobs(
     %(id)s,
     %(limit)s,
     %(look)s,
-    %(patience)s
+    %(patience)s::interval
 ) with ordinality as found (id, rank, at, fits, last, looked, nth)
 -- One by one, by their ids: not joined as the planner thinks best.
 left join lateral (

@@ -13,7 +13,15 @@ from treadle.db.database import DatabaseError
 from treadle.web.dashboard.access import NOBODY
 from treadle.web.dashboard.gate import ASKED, Asked
 from treadle.web.dashboard.render import HEADERS, page
-from treadle.words.errors import InvalidArgument, InvalidPayload, JobNotFound, TooSlow, TreadleError, WrongStatus
+from treadle.words.errors import (
+    InvalidArgument,
+    InvalidPayload,
+    JobNotFound,
+    NotAllowed,
+    TooSlow,
+    TreadleError,
+    WrongStatus,
+)
 
 _TITLES = {
     401: "Who are you?",
@@ -95,6 +103,7 @@ HANDLERS: Mapping[Any, Callable[[Request, Exception], Response]] = {
     JobNotFound: _said(404),
     WrongStatus: _said(409),
     TooSlow: _said(503),
+    NotAllowed: _said(503, "the dashboard's database user lacks a right; the log of the server says which"),
     TreadleError: _said(503, "the queue cannot be reached"),
     DatabaseError: _said(503, "the queue cannot be reached"),
 }
