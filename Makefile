@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test check bench storm kills schema clean
+.PHONY: help demo test check bench storm kills schema pictures chromium clean
 
 help:               ## what there is to make
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/'
@@ -12,7 +12,7 @@ help:               ## what there is to make
 demo: $(READY)      ## watch the queue work, on a PostgreSQL of its own
 	@$(BIN)/treadle demo
 
-test: $(READY) check ## everything CI runs
+test: $(READY) check chromium ## everything CI runs
 	$(BIN)/pytest -n 2 --dist worksteal -q
 
 check: $(READY)     ## style, types and import layers
@@ -29,6 +29,15 @@ storm: $(READY)     ## a minute of random concurrency against every promise; SEC
 
 kills: $(READY)     ## processes killed at random points, and a look whether every effect is there once; KILLS=200
 	@$(BIN)/python -m tests.kills --kills $(or $(KILLS),200)
+
+pictures: $(READY)  ## take the pictures of the dashboard in docs/ anew
+	@$(BIN)/python docs/make_dashboard_pictures.py
+
+# For the tests in a browser. Where it may be installed it is, once; where not, they are left out, and pytest says so.
+chromium:
+	@command -v chromium >/dev/null || [ -n "$$TREADLE_TEST_CHROMIUM" ] || \
+	{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && echo "installing Chromium (once)" && \
+	DEBIAN_FRONTEND=noninteractive timeout 600 sh -c 'apt-get -qq update && apt-get -qq install --yes --no-install-recommends chromium fonts-dejavu-core' >/dev/null 2>&1; } || true
 
 schema: $(READY)    ## write schema.sql anew after a migration or function changed
 	@$(BIN)/python -m tests.dump_schema

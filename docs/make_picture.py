@@ -1,53 +1,118 @@
-"""Makes docs/demo.svg, the picture in the README, from the demo itself: python docs/make_picture.py"""
+"""Makes docs/demo.svg and docs/top.svg from real runs of the demo's jobs: python docs/make_picture.py [demo|top]"""
 
+import asyncio
 import os
 import re
+import sys
 import tempfile
+from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
 
+import psycopg
 from rich.console import Console, RenderableType
 
 from treadle import Status, migrate
 from treadle.app.bars import Bars
 from treadle.app.sight import sights
 from treadle.cli import demo, demo_cast, demo_jobs
+from treadle.cli.top.board import Board
+from treadle.cli.top.looks import Looks
+from treadle.cli.top.screen import Top
 from treadle.db.embedded import embedded_url, leave
-from treadle.words.sight import Sight
+from treadle.words.sight import Seen
 
 # As wide as rich draws one.
 CHARACTER = 12.2
 
+# An hour of work that was never done, so that there is a curve.
+HISTORY = """
+insert into jobs (job_type, status, attempts, created_at, run_at, claimed_at, started_at, finished_at)
+select 'thumbnail', case when random() < 0.0005 then 'failed' else 'completed' end, 1, at, at, at, at, at
+from (
+    select now() - minute * interval '1 minute' + random() * interval '1 minute' as at
+    from generate_series(1, 59) as minute
+    cross join lateral generate_series(1, (180 + 140 * sin(minute / 6.0) + 60 * random())::int)
+) as ended
+"""
+
 
 def main() -> None:
+    makers = {"demo": make_demo, "top": make_top}
+    for name in sys.argv[1:] or makers:
+        with tempfile.TemporaryDirectory(prefix="treadle-picture-", dir="/tmp") as folder:
+            Path(folder).chmod(0o711)
+            url = os.environ["TREADLE_DATABASE_URL"] = embedded_url(Path(folder))
+            migrate(url, demo_jobs.app.schema)
+            try:
+                picture = makers[name](url)
+            finally:
+                demo_jobs.app.close()
+                leave(Path(folder))
+        (Path(__file__).parent / f"{name}.svg").write_text(cleaned(picture))
+
+
+def make_demo(url: str) -> str:
     console = Console(record=True, width=84, height=30, file=StringIO(), force_terminal=True)
-    with tempfile.TemporaryDirectory(prefix="treadle-picture-", dir="/tmp") as name:
-        folder = Path(name)
-        folder.chmod(0o711)
-        url = os.environ["TREADLE_DATABASE_URL"] = embedded_url(folder)
-        migrate(url, demo_jobs.app.schema)
-        with demo.running_worker(url) as worker:
-            worker.started()
-            parts = demo_cast.enqueue().parts
-            bars = Bars(console, {part.handle.id: part.label for part in parts})
-            frames: list[tuple[int, RenderableType]] = []
-            for sight in sights(demo_jobs.app, [part.handle.id for part in parts]):
-                seen = {each.id: each for each in sight.jobs}
-                bars.show(sight._replace(jobs=[seen[part.handle.id] for part in parts]))
-                frames.append((telling(sight), bars.draw()))
-                if seen[parts[3].handle.id].status.finished:
-                    break
-            _, best = max(frames, key=lambda frame: frame[0])
-            console.print("$ treadle demo\n")
-            console.print(best)
-        demo_jobs.app.close()
-        leave(folder)
-    picture = console.export_svg(title="treadle demo")
+    with demo.running_worker(url) as worker:
+        worker.started()
+        parts = demo_cast.enqueue().parts
+        bars = Bars(console, {part.handle.id: part.label for part in parts})
+        frames: list[tuple[int, RenderableType]] = []
+        for sight in sights(demo_jobs.app, [part.handle.id for part in parts]):
+            seen = {each.id: each for each in sight.jobs}
+            bars.show(sight._replace(jobs=[seen[part.handle.id] for part in parts]))
+            frames.append((telling(sight.jobs), bars.draw()))
+            if seen[parts[3].handle.id].status.finished:
+                break
+        _, best = max(frames, key=lambda frame: frame[0])
+        console.print("$ treadle demo\n")
+        console.print(best)
+    return console.export_svg(title="treadle demo")
+
+
+def make_top(url: str) -> str:
+    jobs = demo_jobs.app.queue
+    with psycopg.connect(url, autocommit=True, options=f"-c search_path={demo_jobs.app.schema}") as connection:
+        connection.execute(HISTORY)
+        connection.execute("update meter set reached = now() - interval '1 hour'")
+        connection.execute("select count_minutes('0', 100000)")
+    with demo.running_worker(url) as worker, demo.running_worker(url) as other:
+        worker.started()
+        other.started()
+        jobs.enqueue_many("report", [{}] * 1204, queue="nightly", priority=30)
+        jobs.enqueue_many("invoice", [{}] * 37, delay="2h")
+        jobs.pause("report", reason="the printer is out of paper")
+        jobs.enqueue("fax", {"to": "ada"})
+        for _ in range(2):
+            demo_cast.enqueue()
+        return asyncio.run(photograph())
+
+
+async def photograph() -> str:
+    """The most telling of some seconds."""
+    looks = Looks(demo_jobs.app)
+    top = Top(demo_jobs.app, looks, "db.example.org/shop", await looks.first())
+    frames: list[tuple[int, str]] = []
+    async with top.run_test(size=(100, 30)) as pilot:
+        for _ in range(40):
+            await pilot.pause(0.25)
+            running = top.screen.query_one("#jobs", Board).items
+            frames.append(
+                (
+                    len({job.progress.percent // 4 for job in running if job.progress.percent > 20}),
+                    top.export_screenshot(title="treadle top"),
+                )
+            )
+    await demo_jobs.app.aclose()
+    return max(frames, key=lambda frame: frame[0])[1]
+
+
+def cleaned(picture: str) -> str:
     # Rich names fonts on somebody's server; the picture should ask nobody for anything.
     picture = re.sub(r"@font-face \{.*?\}\s*", "", picture, flags=re.DOTALL)
     # Some renderers drop spaces at the beginning of a text: it begins where its first letter is.
-    picture = re.sub(r'x="([\d.]+)" y="([\d.]+)" textLength="([\d.]+)"([^>]*)>((?:&#160;)+)(?=[^&<])', moved, picture)
-    (Path(__file__).parent / "demo.svg").write_text(picture)
+    return re.sub(r'x="([\d.]+)" y="([\d.]+)" textLength="([\d.]+)"([^>]*)>((?:&#160;)+)(?=[^&<])', moved, picture)
 
 
 def moved(text: re.Match[str]) -> str:
@@ -56,11 +121,11 @@ def moved(text: re.Match[str]) -> str:
     return f'x="{float(x) + width:g}" y="{y}" textLength="{float(length) - width:g}"{rest}>'
 
 
-def telling(sight: Sight) -> int:
-    """How much a picture of it would show: jobs on their way, and some that have ended or are tried again."""
-    ended = sum(each.status == Status.COMPLETED for each in sight.jobs)
-    again = any(each.status == Status.PENDING and each.error for each in sight.jobs)
-    under_way = sum(each.status == Status.RUNNING and 5 < each.progress.percent < 95 for each in sight.jobs)
+def telling(jobs: Sequence[Seen]) -> int:
+    """How much a picture of them would show: jobs on their way, and some that have ended or are tried again."""
+    ended = sum(each.status == Status.COMPLETED for each in jobs)
+    again = any(each.status == Status.PENDING and each.error for each in jobs)
+    under_way = sum(each.status == Status.RUNNING and 5 < each.progress.percent < 95 for each in jobs)
     return under_way + min(ended, 3) + 3 * again
 
 

@@ -107,7 +107,7 @@ COMMENT ON FUNCTION treadle.find_ended(p_ids uuid[]) IS 'Those of the jobs that 
 
 COMMENT ON FUNCTION treadle.find_jobs(p_status character varying, p_job_type character varying, p_queue character varying, p_worker_id character varying, p_key character varying, p_search text, p_exact uuid, p_rank integer, p_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer, p_patience interval) IS 'A page of a list of jobs: those that fit, and with "last" where the look stopped. Its cost does not grow with the table.';
 
-COMMENT ON FUNCTION treadle.find_pending(p_job_type character varying, p_queue character varying, p_worker_id character varying, p_search text, p_from timestamp with time zone, p_priority integer, p_run_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer, p_end timestamp with time zone) IS 'Part of find_jobs(): jobs that can be claimed, in the order in which they will be.';
+COMMENT ON FUNCTION treadle.find_pending(p_job_type character varying, p_queue character varying, p_worker_id character varying, p_search text, p_payloads boolean, p_from timestamp with time zone, p_priority integer, p_run_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer, p_end timestamp with time zone) IS 'Part of find_jobs(): jobs that can be claimed, in the order in which they will be.';
 
 COMMENT ON FUNCTION treadle.finish_step(p_id uuid, p_position integer, p_name character varying, p_result jsonb, p_lease bigint, p_worker_id character varying) IS 'Remembers that a step of a job is done, and its result. False: the lease is lost.';
 
@@ -121,7 +121,7 @@ COMMENT ON FUNCTION treadle.is_head(p_key character varying, p_id uuid) IS 'Whet
 
 COMMENT ON FUNCTION treadle.job_events(p_id uuid, p_number integer, p_lease bigint, p_phase integer, p_limit integer) IS 'The events of a job after a number, with its transitions among them, in order.';
 
-COMMENT ON FUNCTION treadle.jobs_ahead(p_id uuid, p_limit integer) IS 'How many jobs the live workers that serve this one would take before it: in its lane, in others of its priority, in those of higher; each at most p_limit + 1.';
+COMMENT ON FUNCTION treadle.jobs_ahead(p_id uuid, p_limit integer) IS 'How many jobs the live workers that serve this one would take before it: in its lane, in others of its priority, in those of higher; p_limit + 1 at most in all.';
 
 COMMENT ON FUNCTION treadle.keep_key() IS 'Trigger: refuses to change the key of a job that has not ended.';
 

@@ -66,7 +66,21 @@ class Terminal:
         os.write(self._ours, keys.encode())
 
     def press_ctrl_c(self) -> None:
-        os.write(self._ours, b"\x03")
+        self.press("\x03")
+
+    def resize(self, columns: int, rows: int) -> None:
+        with self._lock:
+            self._screen.resize(rows, columns)
+            fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def hang_up(self) -> None:
+        """As when a window is closed."""
+        os.close(self._ours)
+        self._reading.join(30)
+
+    def echoes(self) -> bool:
+        """As a terminal does for a shell: what is typed is seen."""
+        return bool(termios.tcgetattr(self._ours)[3] & termios.ECHO)
 
     def ended(self, seconds: float = 30) -> int:
         """Its exit code, once everything it wrote is on the screen."""
@@ -79,7 +93,8 @@ class Terminal:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         self._reading.join(10)
-        os.close(self._ours)
+        with suppress(OSError):
+            os.close(self._ours)
 
     def _read(self) -> None:
         while True:

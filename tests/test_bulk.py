@@ -3,6 +3,7 @@
 import asyncio
 import uuid
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -233,7 +234,11 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
 
 @pytest.mark.parametrize("status", ["failed", "pending", None])
 def test_a_count_stops_where_it_would_take_long(
-    app: Treadle, queue: JobQueue, looks: Callable[[int, int], None], status: str | None
+    app: Treadle,
+    queue: JobQueue,
+    looks: Callable[[int, int], None],
+    monkeypatch: pytest.MonkeyPatch,
+    status: str | None,
 ) -> None:
     for name in ("a", "b"):
         if status == "failed":
@@ -244,5 +249,10 @@ def test_a_count_stops_where_it_would_take_long(
     assert count(app, Wanted(status=status)) == (40, False)
     looks(10, 1000)
     assert count(app, Wanted(status=status)) == (100, True)
+    monkeypatch.setattr(listing, "PATIENCE", timedelta(0))
+    looks(1000, 1000)
+    assert app.database.run(listing.tally_jobs("treadle", Wanted(status=status))).looked < 100, "nor for long at once"
+    assert count(app, Wanted(status=status)) == (100, True)
+    monkeypatch.setattr(listing, "PATIENCE", None)
     assert count(app, Wanted(status=status, search="nothing")) == (0, True)
     assert count(app, Wanted(status=status, job_type="b")) == (50, True)

@@ -69,11 +69,18 @@ def test_what_cannot_be_done_is_a_sentence(queue: JobQueue, command: list[str], 
 
 def test_of_several_it_is_enough_that_one_was_done(queue: JobQueue) -> None:
     (job,) = failed(queue)
-    result = typed("retry", UNKNOWN, job, job)
+    result = typed("retry", UNKNOWN, job, job.hex)
     assert result.exit_code == 0
     assert result.stdout == f"retried: films {job} (was failed, is pending now)\n"
     assert result.stderr == f"there is no job {UNKNOWN}; it may have been pruned\n"
     assert typed("retry", UNKNOWN).exit_code == 1
+
+
+def test_an_id_may_be_shortened(queue: JobQueue) -> None:
+    (job,) = failed(queue)
+    assert told("retry", str(job)[:13]) == f"retried: films {job} (was failed, is pending now)\n"
+    assert told("show", job.hex[:10]).startswith("films  pending\n")
+    assert "there is no job whose id begins with 00000000" in typed("retry", "00000000").stderr
 
 
 def test_one_that_somebody_holds(queue: JobQueue, connect: Any) -> None:
@@ -83,6 +90,14 @@ def test_one_that_somebody_holds(queue: JobQueue, connect: Any) -> None:
         result = typed("retry", *ids)
     assert (result.exit_code, queue.get(ids[1]).status) == (0, Status.PENDING)
     assert "somebody holds its row just now; try again" in result.stderr
+
+
+def test_all_that_are_meant_are_held_by_somebody(queue: JobQueue, connect: Any) -> None:
+    failed(queue, 2)
+    with connect(autocommit=False) as other:
+        other.execute("select from jobs for update")
+        result = typed("retry", "--status", "failed", "--yes")
+    assert (result.exit_code, result.stdout) == (1, "0 jobs retried; 2 held by somebody just then; try again\n")
 
 
 def test_who_did_it_and_why_is_kept(queue: JobQueue, connection: Connection[Any]) -> None:

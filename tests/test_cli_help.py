@@ -58,6 +58,7 @@ def test_the_line_for_the_shell(shell: str) -> None:
         ("treadle pau", 1, "pause"),
         ("treadle enqueue wel", 2, "welcome"),
         ("treadle pause --type wel", 3, "welcome"),
+        ("treadle jobs --status fai", 3, "failed"),
     ],
 )
 def test_what_the_shell_offers(line: str, position: int, offered: str) -> None:

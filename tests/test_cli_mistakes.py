@@ -2,6 +2,8 @@
 
 import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -11,6 +13,7 @@ from psycopg.conninfo import make_conninfo
 from tests.commands import TREADLE, typed
 from tests.conftest import Connect
 from tests.waiting import until_blocked
+from treadle import TreadleError
 
 ID = "01a1df1a-9662-7b8e-8b29-d2293fbf8aaf"
 COMMANDS = [
@@ -70,7 +73,17 @@ def test_a_role_that_may_not(url: str, connection: psycopg.Connection[Any]) -> N
         connection.execute("drop owned by nobody_much; drop role nobody_much")
 
 
-def test_ctrl_c_is_130_and_no_traceback(url: str, connect: Connect) -> None:
+def test_an_error_that_quotes_what_is_stored(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise TreadleError("stored: \x1b[2J\x9b31m\u202e")
+
+    monkeypatch.setattr("treadle.cli.show.life", refuse)
+    assert sentence(["show", ID], url) == "Error: stored: [2J 31m\n"
+
+
+@contextmanager
+def blocked(url: str, connect: Connect) -> Iterator[subprocess.Popen[str]]:
+    """A command in the middle of a statement."""
     with connect(autocommit=False) as other:
         other.execute("lock table pauses in exclusive mode")
         with subprocess.Popen(
@@ -80,6 +93,20 @@ def test_ctrl_c_is_130_and_no_traceback(url: str, connect: Connect) -> None:
             text=True,
         ) as process:
             until_blocked(connect(), 60)
-            process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=60)
+            yield process
+
+
+def test_a_connection_that_is_lost(url: str, connect: Connect) -> None:
+    with blocked(url, connect) as process:
+        connect().execute("select pg_terminate_backend(pid) from pg_stat_activity where wait_event_type = 'Lock'")
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (1, "")
+    assert err.startswith("Error: the database has refused, or is away: ")
+    assert err.count("\n") == 1
+
+
+def test_ctrl_c_is_130_and_no_traceback(url: str, connect: Connect) -> None:
+    with blocked(url, connect) as process:
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err.strip()) == (130, "", "")

@@ -160,7 +160,10 @@ def test_a_standby_is_examined(folder: Path) -> None:
     migrate(embedded_url(folder, settings, quiet=True))
     leave(folder)
     shutil.copyfile(folder / "data" / "PG_VERSION", folder / "data" / "standby.signal")
-    found = findings(embedded_url(folder, settings, quiet=True))
+    url = embedded_url(folder, settings, quiet=True)
+    with connected(url) as connection:
+        connection.execute("select pg_create_physical_replication_slot('reports', true)")
+    found = findings(url)
     assert found["writable"].level is Level.CRITICAL
     assert "standby" in found["writable"].title
     assert "LISTEN" in found["listen"].detail

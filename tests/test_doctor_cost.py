@@ -71,7 +71,7 @@ def test_no_look_reads_the_table_of_jobs(crowd: Connection[Any], analyzed: bool)
         for node in nodes(plan):
             if node.get("Relation Name") == "jobs":
                 assert node["Node Type"] in ("Index Scan", "Index Only Scan"), (name, node)
-                # A thousand of what is held, some hundreds of what failed, twenty of a lane.
+                # A thousand of what is held, some hundreds of what failed, ten of a lane.
                 assert node["Actual Rows"] <= 1000, (name, node)
         cost = plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
-        assert cost < 15_000, (name, cost)
+        assert cost < 10_000, (name, cost)

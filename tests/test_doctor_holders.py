@@ -80,6 +80,7 @@ def test_a_transaction_of_another_database(ward: str) -> None:
             well(ward, "held_snapshot", AT_ONCE)
         # Its snapshot alone is its own business.
         with psycopg.connect(other) as reader:
+            reader.execute("set transaction isolation level repeatable read")
             reader.execute("select from pg_class")
             well(ward, "open_elsewhere", AT_ONCE)
     finally:

@@ -140,18 +140,29 @@ def test_an_index_that_was_left_half_done(own_url: str, own: Connection[Any]) ->
     well(own_url, "indexes")
 
 
-def test_an_index_of_ours_that_is_invalid(own_url: str, own: Connection[Any]) -> None:
-    # A build that waits for a transaction and is cancelled leaves one behind.
+@pytest.mark.parametrize(
+    ("isolation", "statement", "ready"),
+    [
+        ("read committed", "insert into jobs (job_type) values ('a')", False),
+        ("repeatable read", "select from pg_class", True),
+    ],
+)
+def test_an_index_of_ours_that_is_invalid(
+    own_url: str, own: Connection[Any], isolation: str, statement: str, ready: bool
+) -> None:
+    # A build that waits for a transaction, at its beginning or near its end, and is cancelled leaves one behind.
     own.execute("drop index idx_jobs_worker")
     with connected(own_url) as holder, connected(own_url) as builder, ThreadPoolExecutor(1) as thread:
-        holder.execute("begin")
-        holder.execute("insert into jobs (job_type) values ('a')")
+        holder.execute(f"begin isolation level {isolation}")
+        holder.execute(statement.encode())
         made = thread.submit(builder.execute, "create index concurrently idx_jobs_worker on jobs (worker_id)")
         until_blocked(own)
         own.execute("select pg_cancel_backend(%s)", [builder.info.backend_pid])
         with pytest.raises(psycopg.errors.QueryCanceled):
             made.result()
         holder.execute("rollback")
+    left = "select indisready, indisvalid from pg_index where indexrelid = 'idx_jobs_worker'::regclass"
+    assert own.execute(left).fetchone() == (ready, False)
     found = look(own_url, "indexes")
     assert (found.level, found.detail) == (Level.CRITICAL, "idx_jobs_worker on jobs is invalid")
     mend(own, found.remedy)

@@ -15,7 +15,7 @@ from treadle.words.health import Finding, Level, Limits
 from treadle.words.health.facts import Crashing, DueLane, Head, Server, Worker
 from treadle.words.health.finding import Case
 from treadle.words.health.lanes import judge_lanes, judge_pauses
-from treadle.words.health.work import judge_crashes, judge_keys, judge_ticks, judge_workers
+from treadle.words.health.work import judge_crashes, judge_keys, judge_workers
 from treadle.words.operator import Pause
 
 CASE = Case("treadle", Limits(), "0.1.0")
@@ -44,7 +44,7 @@ def test_a_worker_that_went_silent(url: str, connection: Connection[Any], queue:
 
 
 def test_a_worker_that_was_given_up_and_still_has_jobs(url: str, connection: Connection[Any], queue: JobQueue) -> None:
-    queue.enqueue("a", {})
+    queue.enqueue_many("a", [{}, {}])
     queue.claim(["a"])
     connection.execute("select register_worker('worker-1', '1 second', '{a}')")
     connection.execute("update workers set lost_at = clock_timestamp() - interval '1 hour'")
@@ -144,20 +144,42 @@ def test_what_a_worker_holds_is_not_held_by_hand(url: str, queue: JobQueue, conn
     well(url, "held_by_hand", AT_ONCE)
 
 
-def test_ticks_that_are_not_made(url: str, connection: Connection[Any], live: str) -> None:
-    connection.execute("update workers set started_at = clock_timestamp() - interval '1 hour'")
-    found = look(url, "ticks")
-    assert (found.level, found.detail) == (Level.WARNING, "There was none yet.")
-    connection.execute("select tick()")
-    well(url, "ticks")
-    connection.execute("select setval('tick_clock', last_value - 3600000000) from tick_clock")
-    assert look(url, "ticks").detail.startswith("The last one was 1h 00m ago")
-    connection.execute("select setval('tick_clock', last_value + 7200000000) from tick_clock")
-    assert look(url, "ticks").level is Level.NOTE
-    # Nobody is there who should make them.
+@pytest.mark.parametrize("ended", [False, True])
+def test_ticks_that_are_not_made(url: str, queue: JobQueue, connection: Connection[Any], ended: bool) -> None:
+    connection.execute("select register_worker('worker-1', '1 hour', '{a}')")
+    queue.enqueue("a", {})
+    (job,) = queue.claim(["a"])
     connection.execute("select setval('tick_clock', 0)")
-    connection.execute("delete from workers")
+    if ended:
+        queue.complete(job)
     well(url, "ticks")
+    connection.execute(
+        """update jobs set claimed_at = claimed_at - interval '10 minutes',
+            finished_at = finished_at - interval '5 minutes'"""
+    )
+    found = look(url, "ticks")
+    assert found.level is Level.WARNING
+    assert found.detail.startswith("A worker claimed 10m ")
+    assert found.detail.endswith(" ago; there was none yet.")
+    made_ago(connection, minutes=20)
+    assert "the last one was made 20m " in look(url, "ticks").detail
+    # A tick since then; nothing was claimed since, and an idle worker makes none.
+    made_ago(connection, minutes=9)
+    well(url, "ticks")
+    made_ago(connection, minutes=-60)
+    assert look(url, "ticks").level is Level.NOTE
+    # Who claims by hand need not make any.
+    connection.execute("select setval('tick_clock', 0)")
+    connection.execute("update workers set lease = null")
+    well(url, "ticks")
+
+
+def made_ago(connection: Connection[Any], minutes: int) -> None:
+    """The last tick."""
+    connection.execute(
+        "select setval('tick_clock', (extract(epoch from now() - %s * interval '1 minute') * 1000000)::bigint)",
+        [minutes],
+    )
 
 
 @pytest.mark.parametrize(
@@ -189,7 +211,8 @@ def test_a_key_whose_head_fails(url: str, queue: JobQueue, connection: Connectio
     for n in range(4):
         queue.enqueue("book", {"n": n}, key="account:7", max_attempts=5)
     (head,) = queue.claim(["book"])
-    queue.fail(head, "the bank is closed")
+    queue.fail(head, "the bank is closed", delay="1h")
+    queue.enqueue_many("book", [{}] * 15)  # due before it
     well(url, "failing_keys")
     for _ in range(2):  # as it waits, and as it runs
         found = look(url, "failing_keys", AT_ONCE)
@@ -197,7 +220,7 @@ def test_a_key_whose_head_fails(url: str, queue: JobQueue, connection: Connectio
         assert found.detail.startswith(f"key account:7: {head.id} (book), failing for ")
         assert "3 wait: the bank is closed" in found.detail
         connection.execute("update jobs set run_at = clock_timestamp() where id = %s", [head.id])
-        queue.claim(["book"])
+        queue.claim(["book"], 50)
     assert f"select treadle.cancel_job('{head.id}');" in found.remedy
     queue.cancel(head.id)
     well(url, "failing_keys", AT_ONCE)
@@ -266,12 +289,6 @@ def test_a_name_in_a_remedy_is_quoted() -> None:
     pause = Pause("o'clock", None, NOW, None, None)
     (found,) = judge_pauses(CASE, SERVER, [DueLane("default", "o'clock", 1, 9e9)], [pause])
     assert "resume(p_job_type => 'o''clock')" in found.remedy
-
-
-def test_a_worker_that_just_began_need_not_have_ticked() -> None:
-    assert level(judge_ticks(CASE, [WORKER._replace(started=10.0)], None)) is Level.OK
-    assert level(judge_ticks(CASE, [WORKER], 59.0)) is Level.OK
-    assert level(judge_ticks(CASE, [WORKER], 60.0)) is Level.WARNING
 
 
 def test_crashes_and_failing_heads_in_values() -> None:

@@ -233,6 +233,16 @@ def test_a_look_that_finds_little_stops_and_says_where(
     assert len(everything(database, 10, status="failed", job_type="rare")) == 5
 
 
+def test_a_look_is_bounded_over_many_priorities(
+    queue: JobQueue, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for priority in range(30):
+        queue.enqueue("a", priority=priority)
+    monkeypatch.setattr(listing, "LOOK", 10)
+    assert page(database, None, 50, status="pending", worker_id="nobody").looked == 10
+    assert len(everything(database, 50, status="pending")) == 30
+
+
 def test_a_full_page_says_nothing_of_the_look(queue: JobQueue, database: Database) -> None:
     queue.enqueue_many("a", [{}] * 3)
     for status in ("pending", None):
@@ -257,6 +267,7 @@ def test_a_look_stops_when_it_takes_too_long_but_gets_ahead(
     assert got.looked is not None
     assert 0 < got.looked < 200
     assert everything(database, 10, status=status, search="nothing") == []
+    assert 0 < (page(database, None, 10, status=status, worker_id="nobody").looked or 0) < 200
     assert len(everything(database, 10, status=status, search='"n": 9')) == 22, "9, and 90 to 99"
     assert len(page(database, None, 100, status=status).jobs) == 100, "a page that fills is not cut short"
 

@@ -54,12 +54,10 @@ def fill(connection: Connection[Any], status: str | None, count: int, job_type: 
     )
 
 
-def others(status: str | None) -> list[str | None]:
-    """Lists that the jobs of this list are not in."""
-    alike = {"pending": {"later"}, None: set(LISTS)}.get(status, set())
-    # Few are held by workers at any time, and their two lists are one index.
-    few = {"claimed", "running"}
-    return [other for other in LISTS if other not in {status, None, *alike, *few}]
+def others(status: str) -> list[str]:
+    """Lists that the jobs of this list are not in. Few are held by workers at any time; their lists are one index."""
+    alike = {"pending", "later"} if status in ("pending", "later") else {status}
+    return [other for other in LISTS if other and other not in {*alike, "claimed", "running"}]
 
 
 @pytest.mark.parametrize("status", [each for each in LISTS if each])

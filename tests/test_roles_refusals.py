@@ -41,11 +41,11 @@ LOOKING = {
     "asking for news": "select await_news()",
     "the clock of ticks": "select last_value from tick_clock",
     "pauses": "select * from pauses",
+    "the audit": "select * from audit",
     "charts": "select * from minutes, meter",
 }
 # For people, not for programs that work.
 GLANCING = {
-    "the audit": "select * from audit",
     "lanes at a glance": "select * from see_lanes()",
     "a sample": "select * from sample_jobs()",
 }

@@ -1,22 +1,26 @@
 """Each role does all that it is for, through the library and by hand, as a user that is a member of nothing else."""
 
 import asyncio
+import json
 import logging
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from psycopg import Connection
 
 from tests.roles import Roles, granted, owned
 from tests.test_cli import treadle
+from tests.why import live
 from tests.workers import count, one, run, working
 from treadle import Backoff, Handle, Job, JobQueue, NotAllowed, Status, Stored, Treadle, migrate
 from treadle.app.overview import overview
-from treadle.db import operate
+from treadle.db import listing, operate
 from treadle.db.database import Database
+from treadle.words.listing import Wanted
 from treadle.words.operator import Action
 from treadle.worker import Worker
 
@@ -175,6 +179,7 @@ def test_a_worker_of_this_role_does_all_that_workers_do(roles: Roles, owner: Con
         names = [event.name async for event in handle.events(follow=False)]
         assert names.count("counted") == 20
         waiting = await debit.using(delay="1h").aenqueue()
+        assert await waiting.awhy()
         await waiting.acancel()
         assert await waiting.astatus() is Status.CANCELLED
 
@@ -274,6 +279,21 @@ def test_a_viewer_watches(roles: Roles, queue: JobQueue) -> None:
 
 
 @pytest.mark.parametrize("group", ["viewer", "operator"])
+def test_why_a_job_does_not_run(roles: Roles, queue: JobQueue, owner: Connection[Any], group: str) -> None:
+    live(owner)
+    queue.enqueue("mail", key="k")
+    made = queue.enqueue("mail", key="k")
+    app = Treadle(roles.url_of(group))
+    assert app.handle(made).why().name == "key_blocked"
+    owner.execute("begin")
+    owner.execute("select from jobs where id = %s for update", [made])
+    told = [each.name for each in app.handle(made).why().also]
+    assert told[0] == "busy"  # and locked, where this role may not see since when
+    owner.execute("rollback")
+    app.close()
+
+
+@pytest.mark.parametrize("group", ["viewer", "operator"])
 def test_the_queue_at_a_glance(roles: Roles, queue: JobQueue, group: str) -> None:
     queue.enqueue("films", {})
     queue.pause("films")
@@ -283,6 +303,30 @@ def test_the_queue_at_a_glance(roles: Roles, queue: JobQueue, group: str) -> Non
     (audited,) = app.database.look(operate.audit("treadle"))
     assert audited.action == "pause"
     app.close()
+
+
+@pytest.mark.parametrize("status", [None, "pending"])
+def test_a_viewer_lists_jobs_but_does_not_search_payloads(roles: Roles, queue: JobQueue, status: str | None) -> None:
+    """Else it could find out what is in them, letter by letter."""
+    queue.enqueue("films", {"title": "Alien"})
+    failed = queue.enqueue("films", {})
+    queue.fail(next(job for job in queue.claim(["films"], 2) if job.id == failed), "no alien here", delay="1h")
+    queue.release(queue.list(status="claimed").jobs[0])
+
+    def found(group: str, search: str) -> int:
+        with psycopg.connect(roles.url_of(group)) as connection:
+            text = "select count(*) filter (where fits) from treadle.find_jobs(%s, p_search => %s, p_patience => null)"
+            return int(one(connection, text, status, search))
+
+    assert (found("viewer", "ALIEN"), found("operator", "ALIEN")) == (1, 2)
+    for group in ("viewer", "operator"):
+        app = Treadle(roles.url_of(group))
+        assert len(app.database.look(listing.find_jobs("treadle", Wanted())).jobs) == 2
+        app.close()
+        for arguments in (["why", str(failed)], ["doctor"]):
+            shown = treadle(*arguments, "--json", "--database-url", roles.url_of(group))
+            assert "permission denied" not in shown.stdout + shown.stderr
+            assert json.loads(shown.stdout), shown.stderr
 
 
 def test_a_viewer_is_woken(roles: Roles, queue: JobQueue) -> None:

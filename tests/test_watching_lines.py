@@ -73,7 +73,11 @@ def test_nothing_runs(url: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["7"], 2, "Invalid value for ID: a job is meant by its id (a uuid) or its row, got '7'"),
+        (
+            ["7"],
+            2,
+            "Invalid value for ID: a job is meant by its id (a uuid) or at least the first 8 digits of it, got '7'",
+        ),
         (["00000000-0000-0000-0000-000000000007"], 1, "there is no job 00000000-0000-0000-0000-000000000007; it may"),
         (["--database-url", "postgresql://ada:secret@127.0.0.1:1/app"], 1, "cannot reach PostgreSQL at 127.0.0.1:1"),
         (["--schema", "nobody"], 1, "treadle migrate"),

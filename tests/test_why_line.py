@@ -71,8 +71,10 @@ def test_a_job_that_is_not_the_head_of_its_key_is_not_in_the_way(
     connection.execute("update jobs set holds = 0")  # as after transactions that overlapped
     made = queue.enqueue("mail")
     assert why(made).data["ahead"] == 1
-    assert len(queue.claim(["mail"], batch_size=1)) == 1
-    assert why(made).name == "ready"
+    connection.execute(
+        "update jobs set status = 'running' where id = (select max(id::text) from jobs where key = 'k')::uuid"
+    )
+    assert why(made).name == "ready", "a younger one of the key runs"
 
 
 def test_only_what_the_same_workers_take_is_in_the_way(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
@@ -84,6 +86,11 @@ def test_only_what_the_same_workers_take_is_in_the_way(queue: JobQueue, connecti
             queue.enqueue(name, queue=where, priority=150)
     made = queue.enqueue("mail", queue="a")
     assert why(made).data["ahead_in_higher"] == 3, "film in a and b, book in a"
+    connection.execute("update workers set lost_at = now() where worker_id = 'w1'")
+    assert why(made).data["ahead_in_higher"] == 1, "who was given up takes nothing"
+    connection.execute("update workers set seen_at = now() - interval '2 hours' where worker_id = 'w2'")
+    live(connection, "{mail}", "w4")
+    assert why(made).name == "ready"
 
 
 def test_what_was_committed_late_is_counted(
@@ -164,6 +171,7 @@ def test_figures_that_are_old_are_none(queue: JobQueue, connection: Connection[A
     counted(connection, "mail", 1, completed=60)
     assert why(made).data["rate"] is not None
     connection.execute("update meter set reached = reached - interval '2 minutes'")
+    connection.execute("update minutes set minute = minute - interval '2 minutes'")
     assert why(made).data["rate"] is None
 
 
@@ -172,9 +180,10 @@ def test_more_than_can_be_counted(queue: JobQueue, connection: Connection[Any], 
     queue.enqueue_many("mail", [{}] * 10_000)
     made = queue.enqueue("mail")
     assert (why(made).data["ahead"], why(made).data["exact"]) == (10_000, True)
-    queue.enqueue("mail", priority=150)
+    queue.enqueue_many("mail", [{}] * 2, priority=150)
     reason = why(made)
     assert (reason.data["ahead"], reason.data["exact"]) == (10_000, False)
+    assert (reason.data["ahead_in_lane"], reason.data["ahead_in_higher"]) == (10_000, 1), "it stopped counting"
     assert "more than 10,000 jobs go" in reason.sentence
 
 
@@ -231,6 +240,16 @@ def test_a_job_that_is_not_held_may_wait_for_its_key(queue: JobQueue, connection
     connection.execute("update jobs set status = 'running' where id = %s", [second])
     reason = why(first)
     assert (reason.name, [each.name for each in reason.also]) == ("due_later", ["key_blocked"])
+
+
+def test_a_job_may_be_held_behind_a_younger_one(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
+    live(connection)
+    first, second = (queue.enqueue("mail", key="k") for _ in range(2))
+    # As after transactions that overlapped.
+    connection.execute("update jobs set holds = case when id = %s then 1 else 0 end", [first])
+    assert (why(first).name, why(first).data["blocking_job"], why(first).data["before"]) == ("key_blocked", second, 1)
+    assert why(second).name == "ready"
+    assert [job.id for job in queue.claim(["mail"])] == [second]
 
 
 def test_a_job_that_nobody_will_let_go(queue: JobQueue, connection: Connection[Any], why: Why) -> None:

@@ -10,10 +10,12 @@ from uuid import UUID
 import pytest
 from psycopg import Connection
 
+from tests.apps import heavy
 from tests.conftest import Connect, Why
 from tests.why import live
 from tests.workers import auntil
 from treadle import Handle, JobQueue, Treadle
+from treadle.db import work
 
 # In the order in which they are told.
 ORDER = [
@@ -136,7 +138,7 @@ def test_after_each_lifted_cause_the_next_is_told_until_it_runs(
     async def mail() -> None:
         await go.wait()
 
-    async def work() -> list[str]:
+    async def run() -> list[str]:
         names = []
         handle = app.handle(obstacles.job)
         try:
@@ -150,8 +152,19 @@ def test_after_each_lifted_cause_the_next_is_told_until_it_runs(
             await app.aclose()
         return names
 
-    assert asyncio.run(work()) == ["running", "completed"]
+    assert asyncio.run(run()) == ["running", "completed"]
 
 
 async def _running(handle: Handle[Any]) -> bool:
     return (await handle.awhy()).name == "running"
+
+
+def test_a_worker_says_what_it_runs_in_child_processes(app: Treadle, connection: Connection[Any]) -> None:
+    @app.job
+    def film() -> None: ...
+
+    app.job(name="book", process=True)(heavy)
+
+    app.database.run(work.register("treadle", app.worker(children=3)._introduction()))
+    told = connection.execute("select job_types, process_types, children from workers").fetchone()
+    assert told == (["book", "film"], ["book"], 3)

@@ -75,7 +75,7 @@ SCHEMA = (
     Check(("held_by_hand",), ("strays",), judge_strays),
     Check(("unserved_lanes",), ("workers", "lanes", "pauses"), judge_lanes),
     Check(("paused_lanes",), ("server", "lanes", "pauses"), judge_pauses),
-    Check(("ticks",), ("workers", "tick"), judge_ticks),
+    Check(("ticks",), ("tick",), judge_ticks),
     Check(("crashing_jobs",), ("crashing",), judge_crashes),
     Check(("failing_keys",), ("heads",), judge_keys),
 )
@@ -155,7 +155,7 @@ def _schema_queries(schema: str, limits: Limits) -> Mapping[str, Query[Any]]:
         "workers": health.workers(schema),
         "lanes": health.due_lanes(schema),
         "pauses": operate.pauses(schema),
-        "tick": health.last_tick(schema),
+        "tick": health.tick(schema, limits.tick),
         "strays": health.strays(schema, limits.hand_silence),
         "crashing": health.crashing(schema, limits.crashes),
         "heads": health.failing_heads(schema, limits.failing_head[0]),

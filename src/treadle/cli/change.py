@@ -44,14 +44,15 @@ def change_options(function: Function) -> Function:
 
 def change(action: Action, asked: dict[str, Any], priority: int | None = None) -> None:
     """What the command does with its options."""
-    wanted, ids = wanted_from(asked), job_ids(asked["ids"])
-    if not ids and wanted == Wanted():
+    wanted, typed = wanted_from(asked), asked["ids"]
+    if not typed and wanted == Wanted():
         raise click.UsageError("which jobs? name their ids, or filters such as --status failed --type mail")
-    if ids and wanted != Wanted():
+    if typed and wanted != Wanted():
         raise click.UsageError("jobs are meant by their ids or by filters, not by both")
     meant = Change(action, asked["actor"], asked["reason"], priority)
     with opened(asked["database_url"], asked["schema"]) as app:
-        if ids:
+        if typed:
+            ids = job_ids(app, typed)
             change_by_id(app, meant, ids, as_json=asked["as_json"], dry_run=asked["dry_run"])
         else:
             change_by_filter(app, meant, wanted, yes=asked["yes"], as_json=asked["as_json"], dry_run=asked["dry_run"])

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from treadle.words.errors import TreadleError
-from treadle.words.phrases import printable
+from treadle.words.phrases import printable, printable_lines
 
 # Each has a module of its name, which is imported when the command is asked for: nobody waits for what the others need.
 COMMANDS = [
@@ -30,6 +30,7 @@ COMMANDS = [
     "pause",
     "resume",
     "pauses",
+    "top",
     "dashboard",
     "doctor",
     "bench",
@@ -54,7 +55,8 @@ class Commands(click.Group):
         try:
             return super().invoke(context)
         except TreadleError as error:
-            raise click.ClickException(str(error)) from error
+            # It may quote what is stored.
+            raise click.ClickException("\n".join(printable_lines(str(error)))) from error
         except (KeyboardInterrupt, click.Abort):
             click.echo(err=True)  # the line with the ^C is over
             context.exit(INTERRUPTED)

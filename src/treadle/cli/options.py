@@ -1,6 +1,7 @@
 """Options that several commands have."""
 
 import getpass
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,8 +11,7 @@ import click
 
 from treadle.app import Treadle
 from treadle.app.load import load_app
-from treadle.db.jobs import job_id
-from treadle.words.errors import InvalidArgument
+from treadle.cli.ids import meant
 from treadle.words.naming import SCHEMA
 
 database_url = click.option(
@@ -26,12 +26,12 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, one 
 reason = click.option("--reason", metavar="TEXT", help="Why, for the audit.")
 
 
-def whoever() -> str:
-    """Who does it: the user of this machine."""
+def whoever(door: str = "cli") -> str:
+    """Who does it: the user of this machine, and through which door."""
     try:
-        return f"cli:{getpass.getuser()}"
+        return f"{door}:{getpass.getuser()}"
     except (KeyError, OSError):  # in a container a user may have no name
-        return f"cli:{os.getuid()}"
+        return f"{door}:{os.getuid()}"
 
 
 actor = click.option(
@@ -45,6 +45,8 @@ actor = click.option(
 @contextmanager
 def opened(url: str | None, schema: str) -> Iterator[Treadle]:
     """The queue, without anybody's job functions."""
+    # A connection that is lost is told once, by the command.
+    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
     app = Treadle(url, schema=schema)
     try:
         yield app
@@ -52,12 +54,9 @@ def opened(url: str | None, schema: str) -> Iterator[Treadle]:
         app.close()
 
 
-def job_ids(ids: Sequence[str]) -> list[UUID]:
-    """The ids that were typed, each once."""
-    try:
-        return list(dict.fromkeys(map(job_id, ids)))
-    except InvalidArgument as error:
-        raise click.BadParameter(str(error), param_hint="ID") from None
+def job_ids(app: Treadle, ids: Sequence[str]) -> list[UUID]:
+    """The jobs whose ids were typed, or the beginnings of them; each once."""
+    return list(dict.fromkeys(meant(app.database, each) for each in ids))
 
 
 def known_types(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:

@@ -24,8 +24,8 @@ def show(job_id: str, full: bool, show_secrets: bool, as_json: bool, database_ur
     treadle show 0199b1c2-7a3e-7c51-9d4b-2f6a8e0c1d35
     treadle show 0199b1c2-7a3e-7c51-9d4b-2f6a8e0c1d35 --json | jq .job.data
     """
-    (wanted,) = job_ids([job_id])
     with opened(database_url, schema) as app:
+        (wanted,) = job_ids(app, [job_id])
         found = life(app, wanted, full=full)
     if not show_secrets:
         found = without_secrets(found)

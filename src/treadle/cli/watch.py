@@ -29,9 +29,8 @@ def watch(ids: tuple[str, ...], database_url: str | None, schema: str) -> None:
     treadle watch 0199b1c2-7a3e-7c51-9d4b-2f6a8e0c1d35
     treadle watch | tee jobs.log
     """
-    wanted = job_ids(ids) or None
     with opened(database_url, schema) as app:
-        sys.exit(watch_jobs(screen(), app, wanted))
+        sys.exit(watch_jobs(screen(), app, job_ids(app, ids) or None))
 
 
 def watch_jobs(console: Console, app: Treadle, ids: Sequence[UUID] | None) -> int:

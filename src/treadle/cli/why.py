@@ -1,25 +1,21 @@
 """treadle why."""
 
-import json
-import sys
 from datetime import datetime
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.text import Text
 
-from treadle.app import Treadle
 from treadle.app.why import why as reason_of
-from treadle.cli.ids import meant
-from treadle.cli.options import database_url, schema
+from treadle.cli.options import as_json, database_url, job_ids, opened, schema
+from treadle.cli.output import print_json, screen, write
 from treadle.words.phrases import printable
 from treadle.words.reason import Reason, clock
 
 
 @click.command()
 @click.argument("job", metavar="ID")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@as_json
 @database_url
 @schema
 def why(job: str, as_json: bool, database_url: str | None, schema: str) -> None:
@@ -31,19 +27,15 @@ def why(job: str, as_json: bool, database_url: str | None, schema: str) -> None:
     treadle why 0199b1c2-7a3e-7c51-9d4b-2f6a8e0c1d35
     treadle why 0199b1c27a3e --json | jq -r .name
     """
-    app = Treadle(database_url, schema=schema)
-    try:
-        job_id = meant(app.database, job)
+    with opened(database_url, schema) as app:
+        (job_id,) = job_ids(app, [job])
         reason = reason_of(app.database, job_id)
-    finally:
-        app.close()
     if as_json:
-        # In ASCII: every terminal can show it, and none obeys it.
-        print(json.dumps({"id": str(job_id), **_plain(reason)}, default=str))
+        print_json({"id": job_id, **reason._asdict()})
         return
-    console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
+    console = screen()
     for line in _lines(reason):
-        console.print(line, soft_wrap=True)
+        write(console, line)
 
 
 def _lines(reason: Reason) -> list[Text]:
@@ -66,8 +58,3 @@ def _shown(value: Any) -> str:
     if isinstance(value, list):
         value = ", ".join(map(str, value))
     return printable(str(value))
-
-
-def _plain(reason: Reason) -> dict[str, Any]:
-    data = {name: value.isoformat() if isinstance(value, datetime) else value for name, value in reason.data.items()}
-    return reason._asdict() | {"data": data, "also": [each._asdict() for each in reason.also]}

@@ -1,6 +1,6 @@
 """The queries of the doctor: each reads as facts (words/health/facts.py), and is quick however many jobs there are."""
 
-from treadle.db.query import Query, Rows, statement
+from treadle.db.query import Query, statement
 from treadle.words.health.facts import (
     Age,
     Books,
@@ -16,6 +16,7 @@ from treadle.words.health.facts import (
     Slot,
     Stray,
     Table,
+    Tick,
     Trigger,
     Worker,
 )
@@ -112,9 +113,8 @@ def due_lanes(schema: str) -> Query[list[DueLane]]:
     return Query(statement("find_due_lanes", schema), {}, lambda rows: [DueLane._make(row) for row in rows])
 
 
-def last_tick(schema: str) -> Query[float | None]:
-    """Seconds since the last tick; None if there was none."""
-    return Query(statement("read_tick", schema), {}, _number)
+def tick(schema: str, seconds: float) -> Query[Tick]:
+    return Query(statement("read_tick", schema), {"seconds": seconds}, lambda rows: Tick._make(rows[0]))
 
 
 def strays(schema: str, seconds: float) -> Query[list[Stray]]:
@@ -133,7 +133,3 @@ def failing_heads(schema: str, seconds: float) -> Query[list[Head]]:
     return Query(
         statement("find_failing_heads", schema), {"seconds": seconds}, lambda rows: [Head._make(row) for row in rows]
     )
-
-
-def _number(rows: Rows) -> float | None:
-    return None if rows[0][0] is None else float(rows[0][0])

@@ -227,14 +227,13 @@ def look_at_jobs(schema: str, ids: Sequence[UUID]) -> Query[dict[UUID, Look]]:
 
 def see_jobs(schema: str, ids: Sequence[UUID], running: int = 0) -> Query[list[Seen]]:
     """These jobs as they are drawn, and up to so many others that run."""
+    params = {"ids": list(ids), "running": running > 0, "limit": running}
+    return Query(statement("see_jobs", schema), params, _seen)
 
-    def read(rows: Rows) -> list[Seen]:
-        return [
-            Seen(job_id, job_type, Status(status), Progress(percent, stage, **decode(pace or "{}")), *rest)
-            for job_id, job_type, status, percent, stage, pace, *rest in rows
-        ]
 
-    return Query(statement("see_jobs", schema), {"ids": list(ids), "running": running > 0, "limit": running}, read)
+def see_failed(schema: str, seconds: float, limit: int) -> Query[list[Seen]]:
+    """Those that failed within so many seconds, the newest first."""
+    return Query(statement("see_failed", schema), {"seconds": seconds, "limit": limit}, _seen)
 
 
 def newest_events(schema: str, after: Mapping[UUID, int], limit: int) -> Query[list[RecordedEvent]]:
@@ -291,6 +290,13 @@ def _ids(rows: Rows) -> set[UUID]:
 
 def _yes(rows: Rows) -> bool:
     return bool(rows[0][0])
+
+
+def _seen(rows: Rows) -> list[Seen]:
+    return [
+        Seen(job_id, job_type, Status(status), Progress(percent, stage, **decode(pace or "{}")), *rest)
+        for job_id, job_type, status, percent, stage, pace, *rest in rows
+    ]
 
 
 def _log_lines(rows: Rows) -> list[LogLine]:

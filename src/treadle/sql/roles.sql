@@ -80,7 +80,8 @@ grant select, update on
     treadle.meter
     to treadle_worker;
 grant select on
-    treadle.pauses
+    treadle.pauses,
+    treadle.audit
     to treadle_worker;
 grant select, update on sequence
     treadle.tick_clock,
@@ -125,6 +126,8 @@ grant execute on function
     treadle.retry_job,
     treadle.find_ended,
     treadle.job_events,
+    treadle.jobs_ahead,
+    treadle.serving_workers,
     treadle.pause, -- (owner)
     treadle.resume, -- (owner)
     -- workers, and upkeep
@@ -155,7 +158,8 @@ grant execute on function
 grant select (
     id, job_type, priority, status, progress, current_stage, events_count, worker_id, claimed_at, created_at, started_at,
     completed_at, attempts, max_attempts, last_error, queue, run_at, lease, holds, crashes, key, seen_at, finished_at,
-    unique_key, pace, keeps
+    unique_key, pace, keeps,
+    xmax -- who locks it: treadle why
 )
     on treadle.jobs
     to treadle_viewer;
@@ -187,6 +191,10 @@ grant select on sequence
 grant execute on function
     treadle.see_lanes,
     treadle.sample_jobs,
+    treadle.find_jobs,
+    treadle.find_pending,
+    treadle.jobs_ahead,
+    treadle.serving_workers,
     treadle.job_events,
     treadle.find_ended,
     treadle.is_head,
@@ -211,6 +219,7 @@ grant select on
     to treadle_operator;
 grant execute on function
     treadle.held_jobs,
+    treadle.find_pending,
     treadle.operate, -- (owner)
     treadle.pause, -- (owner)
     treadle.resume -- (owner)

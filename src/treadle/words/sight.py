@@ -28,6 +28,9 @@ class Seen(NamedTuple):
     finished_at: datetime | None
     at: datetime
     """When it was seen, by the database's clock."""
+    worker_id: str | None = None
+    queue: str = "default"
+    priority: int = 100
 
     @property
     def seconds(self) -> float | None:

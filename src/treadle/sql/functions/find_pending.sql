@@ -9,6 +9,7 @@ create or replace function treadle.find_pending(
     p_queue varchar,
     p_worker_id varchar,
     p_search text,
+    p_payloads boolean,
     p_from timestamptz,
     p_priority int,
     p_run_at timestamptz,
@@ -27,23 +28,20 @@ set enable_incremental_sort = on
 set enable_nestloop = on
 set max_parallel_workers_per_gather = 0
 set jit = off
-set plan_cache_mode = force_custom_plan
+set plan_cache_mode = force_generic_plan
 as $$
 declare
-    -- What a round reads at most, of all lanes: the clock is looked at between rounds.
+    -- What a round reads at most, of all lanes, unless it is for a full page: the clock is looked at between rounds.
     c_jobs constant int := 1000;
-    c_bytes constant int := 500000;
     c_end constant uuid := 'ffffffff-ffff-ffff-ffff-ffffffffffff';
     v_level record;
     v_round record;
     v_take int;
-    v_share bigint;
+    v_nth int;
     v_read bigint := 0;
     v_found int := 0;
 begin
-    -- Where the look has come to; the columns of the sentinel are its place.
     looked := 0;
-    last := false;
 
     for v_level in
         select
@@ -74,36 +72,22 @@ begin
         rank := v_level.priority;
         at := case when rank = p_priority then p_run_at else '-infinity' end;
         id := case when rank = p_priority then p_id else '00000000-0000-0000-0000-000000000000' end;
-        v_take := p_limit + 1;
+        v_take := case when p_limit < c_jobs then p_limit + 1 else c_jobs / v_level.lanes end;
         loop
             v_take := greatest(1, least(v_take, (p_look - v_read) / v_level.lanes));
-            v_share := greatest(1, c_bytes / v_level.lanes);
 
             with seen as materialized (
                 select
                     step.id,
                     step.run_at,
-                    step.nth = v_take or step.spent >= v_share as cut,
-                    (p_worker_id is null or step.worker_id = p_worker_id)
-                        and (
-                            p_search is null
-                            or strpos(lower(step.data::text), p_search) > 0
-                            or strpos(lower(step.last_error), p_search) > 0
-                        ) as fits
+                    step.nth = v_take as cut,
+                    p_worker_id is null or coalesce(step.worker_id = p_worker_id, false) as fits,
+                    p_search is null or coalesce(strpos(lower(step.last_error), p_search) > 0, false) as told
                 from unnest(v_level.queues, v_level.job_types, v_level.starts) as lane (queue, job_type, start)
                 cross join lateral (
-                    select next.*, row_number() over so_far as nth, sum(next.bytes) over so_far as spent
+                    select next.*, row_number() over () as nth
                     from (
-                        select
-                            job.id,
-                            job.run_at,
-                            job.worker_id,
-                            job.data,
-                            job.last_error,
-                            case
-                                when p_search is null then 0
-                                else pg_column_size(job.data) + coalesce(pg_column_size(job.last_error), 0)
-                            end as bytes
+                        select job.id, job.run_at, job.worker_id, job.last_error
                         from treadle.jobs as job
                         where job.queue = lane.queue
                           and job.job_type = lane.job_type
@@ -116,9 +100,7 @@ begin
                         order by job.run_at, job.id
                         limit v_take
                     ) as next
-                    window so_far as (rows between unbounded preceding and current row)
                 ) as step
-                where step.spent - step.bytes < v_share
             ),
             horizon as materialized (
                 select seen.run_at, seen.id
@@ -128,9 +110,10 @@ begin
                 limit 1
             )
             select
-                array_agg(seen.id order by seen.run_at, seen.id) filter (where seen.fits) as ids,
-                array_agg(seen.run_at order by seen.run_at, seen.id) filter (where seen.fits) as times,
-                count(*) as known,
+                array_agg(seen.id order by seen.run_at, seen.id) as ids,
+                array_agg(seen.run_at order by seen.run_at, seen.id) as times,
+                array_agg(seen.fits order by seen.run_at, seen.id) as fit,
+                array_agg(seen.told order by seen.run_at, seen.id) as told,
                 (select count(*) from seen) as read,
                 (select horizon.run_at from horizon) as run_at,
                 (select horizon.id from horizon) as id
@@ -139,19 +122,31 @@ begin
             where not exists (select from horizon)
                or (seen.run_at, seen.id) <= (select horizon.run_at, horizon.id from horizon);
 
-            looked := looked + v_round.known;
             v_read := v_read + v_round.read;
-
-            return query
-            select found.id, v_level.priority, found.run_at, true, false, find_pending.looked
-            from unnest(v_round.ids, v_round.times) with ordinality as found (id, run_at, nth)
-            order by found.nth
-            limit p_limit + 1 - v_found;
-
-            v_found := v_found + coalesce(cardinality(v_round.ids), 0);
-            if v_found > p_limit then
-                return;
-            end if;
+            for v_nth in 1 .. coalesce(cardinality(v_round.ids), 0) loop
+                looked := looked + 1;
+                id := v_round.ids[v_nth];
+                at := v_round.times[v_nth];
+                fits := v_round.fit[v_nth] and (v_round.told[v_nth] or p_payloads);
+                if fits and not v_round.told[v_nth] then
+                    fits := exists (
+                        select
+                        from treadle.jobs as job
+                        where job.id = find_pending.id
+                          and strpos(lower(job.data::text), p_search) > 0
+                    );
+                end if;
+                last := (p_search is not null or p_limit >= p_look) and coalesce(clock_timestamp() > p_end, false);
+                if fits or last then
+                    return next;
+                end if;
+                if fits then
+                    v_found := v_found + 1;
+                end if;
+                if last or v_found > p_limit then
+                    return;
+                end if;
+            end loop;
 
             if v_round.id is null then
                 at := 'infinity';
@@ -166,11 +161,11 @@ begin
                 return next;
                 return;
             end if;
-            v_take := greatest(p_limit + 1, least(v_take * 4, c_jobs / v_level.lanes));
+            v_take := greatest(v_take, c_jobs / v_level.lanes);
         end loop;
     end loop;
 end
 $$;
 
-comment on function treadle.find_pending(varchar, varchar, varchar, text, timestamptz, int, timestamptz, uuid, int, int, timestamptz)
+comment on function treadle.find_pending(varchar, varchar, varchar, text, boolean, timestamptz, int, timestamptz, uuid, int, int, timestamptz)
     is 'Part of find_jobs(): jobs that can be claimed, in the order in which they will be.';

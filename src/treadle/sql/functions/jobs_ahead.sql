@@ -1,5 +1,5 @@
 -- How many jobs go before this one on the live workers that serve it, if it were free to go now: in its own lane, in the
--- other lanes of its priority, and in those of higher priority; each counted no further than one past p_limit.
+-- other lanes of its priority, and in those of higher priority; counted no further than one past p_limit in all.
 --
 -- They are looked for as a claim looks (see claim_jobs): one bounded range of idx_jobs_claimable per lane. What waits for
 -- its key, is due later or paused is not in the way. Job types that a worker runs in child processes have places of their
@@ -25,6 +25,8 @@ declare
     v_starts timestamptz[];
     v_kinds int[];
     v_kind int;
+    v_room bigint := p_limit + 1;
+    v_count bigint;
     v_counts bigint[] := '{}';
 begin
     select job.id, job.queue, job.job_type, job.priority, job.run_at
@@ -78,7 +80,7 @@ begin
     from wanted;
 
     for v_kind in 0..2 loop
-        v_counts := v_counts || (
+        v_count := (
             select count(*)
             from (
                 select
@@ -97,34 +99,26 @@ begin
                       and job.status = 'pending'
                       and job.holds = 0
                       and job.attempts < job.max_attempts
-                      -- is_head, written out: a call for each of ten thousand takes too long. Not with "exists", of which
-                      -- the planner might make a table of all keys first.
+                      -- is_head, in one step: a call for each of ten thousand takes too long.
                       and (
                             job.key is null
-                            or (
-                                select true
+                            or job.id = (
+                                select other.id
                                 from treadle.jobs as other
                                 where other.key = job.key
                                   and other.status in ('pending', 'claimed', 'running')
-                                  and case other.status when 'pending' then 1 + (other.holds & 1) else 0 end = 0
+                                order by case other.status when 'pending' then 1 + (other.holds & 1) else 0 end, other.id
                                 limit 1
-                            ) is null
-                            and (
-                                select true
-                                from treadle.jobs as other
-                                where other.key = job.key
-                                  and other.status in ('pending', 'claimed', 'running')
-                                  and case other.status when 'pending' then 1 + (other.holds & 1) else 0 end = 1
-                                  and other.id < job.id
-                                limit 1
-                            ) is null
+                            )
                           )
-                    limit p_limit + 1
+                    limit v_room
                 ) as found
                 where lane.kind = v_kind
-                limit p_limit + 1
+                limit v_room
             ) as counted
         );
+        v_counts := v_counts || v_count;
+        v_room := v_room - v_count;
     end loop;
 
     return query select v_counts[1], v_counts[2], v_counts[3];
@@ -132,4 +126,4 @@ end
 $$;
 
 comment on function treadle.jobs_ahead(uuid, int)
-    is 'How many jobs the live workers that serve this one would take before it: in its lane, in others of its priority, in those of higher; each at most p_limit + 1.';
+    is 'How many jobs the live workers that serve this one would take before it: in its lane, in others of its priority, in those of higher; p_limit + 1 at most in all.';

@@ -8,12 +8,14 @@ as $$
     select
         worker.worker_id,
         worker.queues,
-        array(
-            select known.job_type
-            from unnest(worker.job_types) as known (job_type)
-            where (known.job_type = any (coalesce(worker.process_types, '{}')))
-                = (p_job_type = any (coalesce(worker.process_types, '{}')))
-        ),
+        case
+            when cardinality(worker.process_types) > 0 then array(
+                select known.job_type
+                from unnest(worker.job_types) as known (job_type)
+                where (known.job_type = any (worker.process_types)) = (p_job_type = any (worker.process_types))
+            )
+            else worker.job_types
+        end,
         case when p_job_type = any (worker.process_types) then worker.children else worker.concurrency end
     from treadle.workers as worker
     where worker.lost_at is null

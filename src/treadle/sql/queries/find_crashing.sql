@@ -12,7 +12,7 @@ lane as materialized (
     from treadle.lanes as lane
     cross join tick
     group by lane.queue, lane.job_type, lane.priority
-    limit 300
+    limit 200
 ),
 waiting as materialized (
     select job.*
@@ -28,7 +28,7 @@ waiting as materialized (
           and job.holds = 0
           and job.attempts < job.max_attempts
         order by job.run_at
-        limit 20
+        limit 10
     ) as job
 ),
 held as materialized (

@@ -11,7 +11,7 @@ lane as materialized (
     from treadle.lanes as lane
     cross join tick
     group by lane.queue, lane.job_type, lane.priority
-    limit 300
+    limit 200
 ),
 sample as materialized (
     select job.*
@@ -29,7 +29,7 @@ sample as materialized (
           and job.holds = 0
           and job.attempts < job.max_attempts
         order by job.run_at
-        limit 20
+        limit 10
     ) as job
     union all
     (

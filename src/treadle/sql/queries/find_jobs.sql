@@ -38,11 +38,14 @@ from treadle.find_jobs(
     %(id)s,
     %(limit)s,
     %(look)s,
-    %(patience)s
+    %(patience)s::interval
 ) with ordinality as found (id, rank, at, fits, last, looked, nth)
 -- One by one, by their ids: not joined as the planner thinks best.
 left join lateral (
-    select *
+    select
+        known.job_type, known.queue, known.priority, known.status, known.progress, known.current_stage, known.attempts,
+        known.max_attempts, known.worker_id, known.key, known.holds, known.created_at, known.run_at, known.started_at,
+        known.finished_at, known.last_error
     from treadle.jobs as known
     where known.id = found.id
       and found.fits

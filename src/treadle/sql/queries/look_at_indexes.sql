@@ -1,3 +1,9 @@
+-- Once for all: the view reads all of pg_class.
+with statistics as materialized (
+    select statistics.tablename, statistics.attname, statistics.avg_width
+    from pg_stats as statistics
+    where statistics.schemaname = %(schema)s
+)
 select
     class.relname::text,
     owner.relname::text,
@@ -11,9 +17,8 @@ select
             on of_table.attrelid = index.indrelid and of_table.attnum = part.number and part.number <> 0
         left join pg_attribute as of_index
             on of_index.attrelid = index.indexrelid and of_index.attnum = part.place
-        left join pg_stats as statistics
-            on statistics.schemaname = namespace.nspname
-            and statistics.tablename = case part.number when 0 then class.relname else owner.relname end
+        left join statistics
+            on statistics.tablename = case part.number when 0 then class.relname else owner.relname end
             and statistics.attname = case part.number when 0 then of_index.attname else of_table.attname end
     ),
     pg_relation_size(class.oid)

@@ -2,11 +2,12 @@
 -- payloads may be large. Each column by its name: a viewer may not see all of them.
 select
     id, job_type, status, progress, current_stage, pace::text, attempts, max_attempts, left(last_error, 500),
-    holds <> 0 or key is not null, events_count, run_at, started_at, finished_at, clock_timestamp()
+    holds <> 0 or key is not null, events_count, run_at, started_at, finished_at, clock_timestamp(),
+    worker_id, queue, priority
 from (
     select
         id, job_type, status, progress, current_stage, pace, attempts, max_attempts, last_error, holds, key, events_count,
-        run_at, started_at, finished_at
+        run_at, started_at, finished_at, worker_id, queue, priority
     from treadle.jobs
     where id = any (%(ids)s::uuid[])
     union all
@@ -15,7 +16,7 @@ from (
         -- jobs were running, it would go through the whole table for them.
         select
             id, job_type, status, progress, current_stage, pace, attempts, max_attempts, last_error, holds, key, events_count,
-            run_at, started_at, finished_at
+            run_at, started_at, finished_at, worker_id, queue, priority
         from treadle.jobs
         where %(running)s
           and status in ('claimed', 'running')

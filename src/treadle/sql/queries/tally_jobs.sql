@@ -30,5 +30,5 @@ from treadle.find_jobs(
     %(id)s,
     1000000000,
     %(look)s,
-    %(patience)s
+    %(patience)s::interval
 ) with ordinality as found (id, rank, at, fits, last, looked, nth)

@@ -174,6 +174,13 @@ class DueLane(NamedTuple):
     """Seconds that its oldest due job has waited."""
 
 
+class Tick(NamedTuple):
+    seconds: float | None
+    """Since the last one; None: there was none yet."""
+    neglected: float | None
+    """Seconds since a claim that should have been followed by a tick, and was not."""
+
+
 class Stray(NamedTuple):
     """A job that is held by hand."""
 

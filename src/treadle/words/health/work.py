@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from treadle.words.health.facts import Crashing, Head, Stray, Worker
+from treadle.words.health.facts import Crashing, Head, Stray, Tick, Worker
 from treadle.words.health.finding import Case, Finding, Level, level_of, most, ok
 from treadle.words.health.telling import lines, several
 from treadle.words.phrases import span
@@ -96,26 +96,26 @@ def judge_strays(case: Case, strays: Sequence[Stray]) -> list[Finding]:
     ]
 
 
-def judge_ticks(case: Case, workers: Sequence[Worker], tick: float | None) -> list[Finding]:
-    long = [each for each in workers if each.live and each.lease is not None and each.started > case.limits.tick]
-    if tick is not None and tick < -JITTER:
+def judge_ticks(case: Case, tick: Tick) -> list[Finding]:
+    if tick.seconds is not None and tick.seconds < -JITTER:
         return [
             Finding(
                 "ticks",
                 Level.NOTE,
-                f"The last tick comes from the future, by {span(-tick)}: the server's clock was set back.",
+                f"The last tick comes from the future, by {span(-tick.seconds)}: the server's clock was set back.",
                 "Claims go on, from where they are sure.",
                 "Nothing: the next tick mends it.",
             )
         ]
-    if not long or (tick is not None and tick < case.limits.tick):
+    if tick.neglected is None:
         return [ok("ticks", "The floors of the lanes are kept up.")]
+    last = "there was none yet" if tick.seconds is None else f"the last one was made {span(tick.seconds)} ago"
     return [
         Finding(
             "ticks",
             Level.WARNING,
-            "No tick has been made for long, though workers live: claims get slower with every job.",
-            "There was none yet." if tick is None else f"The last one was {span(tick)} ago.",
+            "Workers claim jobs, and no tick is made: claims get slower with every job.",
+            f"A worker claimed {span(tick.neglected)} ago; {last}.",
             f"select {case.schema}.tick(); -- an error says why; 0 while another transaction holds its lock",
         )
     ]

@@ -1,0 +1,189 @@
+"""What operators look at, with ten million finished and a million pending jobs: python -m benchmarks.dashboard [URL]
+
+For each look the slowest statement from pg_stat_statements: at first, on a new connection, and of five more times.
+The server needs shared_preload_libraries = pg_stat_statements; without a URL the embedded one is started with it. A
+database without jobs is filled first (many_jobs.py): a quarter of an hour and 5 GB. --finished and --pending for fewer.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import psycopg
+from psycopg import Connection
+
+from benchmarks import many_jobs
+from treadle import Treadle
+from treadle.app.bulk import count
+from treadle.app.overview import STEPS, overview
+from treadle.db import listing
+from treadle.db.embedded import embedded_url, leave
+from treadle.db.migrations import migrate
+from treadle.words.listing import Listing, Wanted
+from treadle.words.operator import Action
+
+HERE = Path(__file__).parent
+LIMIT_MS = 200
+LISTS = ["completed", "failed", "cancelled", "claimed", "running", "pending", "later", "held", None]
+FILTERS: dict[str, dict[str, str]] = {
+    "": {},
+    "a type": {"job_type": "resize_image"},
+    "a rare type": {"job_type": "yearly_report"},
+    "a queue": {"queue": "slow"},
+    "a worker": {"worker_id": "host-3"},
+    "a key": {"key": "account:50"},
+    "a search": {"search": "customer 99"},
+    "a search for nothing": {"search": "nowhere at all"},
+}
+PAGES = ["/"]
+Look = Callable[[Treadle], object]
+
+
+class Figure(NamedTuple):
+    look: str
+    cold_ms: float
+    warm_ms: float
+    statement: str
+    said: object
+
+
+def looks() -> Iterator[tuple[str, Look]]:
+    """Whatever is shown: to be extended."""
+    for status in LISTS:
+        for name, filters in FILTERS.items():
+            wanted = Wanted(status=status, **filters)
+            yield f"{status or 'all'}{name and ', '}{name}", partial(page, wanted)
+        yield f"{status or 'all'}, page 100", far_page(Wanted(status=status))
+    yield "an id", partial(page, Wanted(search="00000000-0000-7000-8000-000000000000"))
+    for action in (Action.RETRY, Action.CANCEL, Action.DELETE):
+        yield f"count before {action.value}", partial(counted, action)
+    for window in STEPS:
+        yield f"overview of {window // 3600} h", partial(glance, window)
+    for path in PAGES:
+        yield f"page {path}", partial(get, path)
+
+
+def page(wanted: Wanted, app: Treadle, after: str | None = None) -> str:
+    found: Listing = app.database.look(listing.find_jobs(app.schema, wanted, after, 50), 30)
+    return f"{len(found.jobs)} jobs" + (f", looked at {found.looked:,}" if found.looked else "")
+
+
+def far_page(wanted: Wanted) -> Look:
+    after: list[str | None] = []
+
+    def look(app: Treadle) -> str:
+        if not after:  # only the page itself counts
+            at = None
+            for _ in range(99):
+                found: Listing = app.database.look(listing.find_jobs(app.schema, wanted, at, 50), 30)
+                at = found.next or at
+            after.append(at)
+            with psycopg.connect(app.database.url, autocommit=True) as connection:
+                connection.execute("select pg_stat_statements_reset()")
+        return page(wanted, app, after[0])
+
+    return look
+
+
+def counted(action: Action, app: Treadle) -> str:
+    total = count(app, Wanted(), action)
+    return f"{'' if total.exact else 'at least '}{total.jobs:,}"
+
+
+def glance(window: int, app: Treadle) -> str:
+    return f"{len(overview(app, window).lanes)} lanes"
+
+
+def get(path: str, app: Treadle) -> int:
+    from treadle.web.dashboard import Role, Visitor, dashboard_app
+
+    async def ask() -> int:
+        transport = httpx.ASGITransport(dashboard_app(app, authorize=lambda _: Visitor(Role.OPERATOR, "bench")))
+        async with httpx.AsyncClient(transport=transport, base_url="http://bench") as client:
+            answer = await client.get(path)
+        await app.aclose()
+        return answer.raise_for_status().status_code
+
+    return asyncio.run(ask())
+
+
+def slowest(watcher: Connection[Any]) -> tuple[float, str]:
+    row = watcher.execute(
+        """select max_exec_time, query from pg_stat_statements
+        where toplevel and dbid = (select oid from pg_database where datname = current_database())
+          and query not like '%pg_stat_statements%' and query not like '%select max_exec_time%'
+        order by max_exec_time desc limit 1"""
+    ).fetchone()
+    return (float(row[0]), " ".join(str(row[1]).split())[:80]) if row else (0.0, "")
+
+
+def measure(url: str) -> list[Figure]:
+    figures = []
+    with psycopg.connect(url, autocommit=True) as watcher:
+        watcher.execute("create extension if not exists pg_stat_statements")
+        for name, look in looks():
+            app = Treadle(url)
+            app.database.use(url)
+            watcher.execute("select pg_stat_statements_reset()")
+            said = look(app)
+            cold, _ = slowest(watcher)
+            watcher.execute("select pg_stat_statements_reset()")
+            for _ in range(5):
+                look(app)
+            warm, statement = slowest(watcher)
+            app.close()
+            figures.append(Figure(name, round(cold, 1), round(warm, 1), statement, said))
+            print(f"{name:34} {cold:8.1f} {warm:8.1f} ms  {said}{'' if warm < LIMIT_MS else '   SLOW'}", flush=True)
+    return figures
+
+
+def filled(url: str, finished: int, pending: int) -> None:
+    migrate(url)
+    with psycopg.connect(url, autocommit=True) as connection:
+        if connection.execute("select from treadle.jobs limit 1").fetchone() is None:
+            many_jobs.make(url, finished, pending)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("url", nargs="?")
+    parser.add_argument("--finished", type=int, default=many_jobs.FINISHED)
+    parser.add_argument("--pending", type=int, default=many_jobs.PENDING)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="treadle-bench-") as name:
+        folder = Path(name)
+        folder.chmod(0o711)
+        settings = {"shared_preload_libraries": "pg_stat_statements", "max_wal_size": "8GB"}
+        url = asked.url or embedded_url(folder / "server", settings, quiet=True)
+        try:
+            filled(url, asked.finished, asked.pending)
+            figures = measure(url)
+            with psycopg.connect(url) as connection:
+                version = connection.execute("show server_version").fetchone()
+        finally:
+            if not asked.url:
+                leave(folder / "server")
+    report = {
+        "at": datetime.now(UTC).isoformat(timespec="minutes"),
+        "postgresql": version[0] if version else None,
+        "finished": asked.finished,
+        "pending": asked.pending,
+        "load average": os.getloadavg()[0],
+        "slowest ms": max(max(each.cold_ms, each.warm_ms) for each in figures),
+        "looks": [each._asdict() for each in figures],
+    }
+    print(f"slowest of all: {report['slowest ms']} ms; load average {report['load average']:.1f}")
+    if asked.finished == many_jobs.FINISHED:
+        (HERE / "dashboard.json").write_text(json.dumps(report, indent=2, default=str) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,164 @@
+"""What stands in the tables. All of it comes from the database, so all of it is made printable."""
+
+from datetime import datetime
+from typing import NamedTuple
+
+from rich.text import Text
+
+from treadle.app.bars import bar
+from treadle.cli.top.board import Column, Plan
+from treadle.words.overview import Lane, WorkerRow
+from treadle.words.phrases import count, countdown, printable, rate, span
+from treadle.words.sight import Seen
+
+BAR, LONG_BAR = 10, 24
+
+
+class LaneNow(NamedTuple):
+    lane: Lane
+    at: datetime
+
+    @property
+    def waited(self) -> float:
+        """Seconds that the first one has waited; below 0: none is due yet."""
+        lane = self.lane
+        if lane.due_since:
+            return max(0.0, (self.at - lane.due_since).total_seconds())
+        return (self.at - lane.due_next).total_seconds() if lane.due_next else 0.0
+
+
+class WorkerNow(NamedTuple):
+    worker: WorkerRow
+    at: datetime
+
+
+def _waiting(now: LaneNow, _: int) -> str:
+    if now.lane.due_since:
+        return span(now.waited) if now.waited >= 1 else "now"
+    return f"in {countdown(-now.waited)}" if now.lane.due_next else ""
+
+
+def _marks(now: LaneNow, _: int) -> Text:
+    if now.lane.paused:
+        return Text("paused", style="yellow")
+    return Text("") if now.lane.served or not now.lane.depth else Text("no worker", style="red")
+
+
+LANES = Plan[LaneNow](
+    name="lanes",
+    columns=[
+        Column("type", lambda now, _: printable(now.lane.job_type), 2, grows=True, order=lambda now: now.lane.job_type),
+        Column("queue", lambda now, _: printable(now.lane.queue), 1, grows=True),
+        Column("priority", lambda now, _: str(now.lane.priority), 9, right=True, order=lambda now: -now.lane.priority),
+        Column(
+            "waiting",
+            lambda now, _: ("" if now.lane.exact else "~") + count(now.lane.depth),
+            9,
+            right=True,
+            # By size, not by number: who is a little deeper than another does not change places with it all the time.
+            order=lambda now: -now.lane.depth.bit_length(),
+        ),
+        Column("since", _waiting, 10, right=True, order=lambda now: -now.waited),
+        Column("", _marks, 9),
+    ],
+    key=lambda now: (now.lane.job_type, now.lane.queue, -now.lane.priority),
+    by="waiting",
+    empty="nothing waits",
+    faint=lambda now: not now.lane.depth,
+)
+
+
+def _types(now: WorkerNow, _: int) -> str:
+    types = now.worker.job_types
+    return "by hand" if types is None else printable(", ".join(sorted(types)))
+
+
+def _busy(now: WorkerNow, _: int) -> str:
+    room = "" if now.worker.concurrency is None else f"/{now.worker.concurrency}"
+    return f"{now.worker.holds}{room}"
+
+
+def _seen(now: WorkerNow, _: int) -> Text | str:
+    silent = max(0.0, (now.at - now.worker.seen_at).total_seconds())
+    if now.worker.alive:
+        return f"{silent:.0f}s" if silent < 60 else span(silent)
+    return Text(f"lost {span(silent)}", style="red")
+
+
+WORKERS = Plan[WorkerNow](
+    name="workers",
+    columns=[
+        Column(
+            "worker",
+            lambda now, _: printable(now.worker.worker_id),
+            2,
+            grows=True,
+            order=lambda now: not now.worker.alive,
+        ),
+        Column("host", lambda now, _: printable(now.worker.host or ""), 1, grows=True, needs=76),
+        Column("types", _types, 2, grows=True),
+        Column("busy", _busy, 8, right=True, order=lambda now: -now.worker.holds),
+        Column("seen", _seen, 11, right=True, order=lambda now: now.worker.seen_at),
+    ],
+    key=lambda now: now.worker.worker_id,
+    by="worker",
+    empty="no worker is alive; start one: treadle worker",
+    faint=lambda now: not now.worker.alive,
+)
+
+
+def _bar(job: Seen, width: int) -> Text:
+    percent = job.progress.percent
+    return bar(percent, max(1, width - 5), "blue").append(f" {percent:3}%")
+
+
+def _done(job: Seen, _: int) -> str:
+    done, total = job.progress.done, job.progress.total
+    return "" if done is None else count(done) + ("" if total is None else f"/{count(total)}")
+
+
+_TYPE = Column[Seen]("type", lambda job, _: printable(job.job_type), 3, grows=True, order=lambda job: job.job_type)
+_ID = Column[Seen]("", lambda job, _: job.id.hex[-4:], 4)
+
+JOBS = Plan[Seen](
+    name="running",
+    columns=[
+        _TYPE,
+        _ID,
+        Column("progress", _bar, BAR + 5, order=lambda job: -job.progress.percent),
+        Column("stage", lambda job, _: printable(job.progress.stage or ""), 3, grows=True),
+        Column("done", _done, 13, right=True, needs=110),
+        Column("rate", lambda job, _: rate(job.progress.rate) if job.progress.rate else "", 7, right=True),
+        Column(
+            "left",
+            lambda job, _: countdown(job.progress.left) if job.progress.left else "",
+            7,
+            right=True,
+            order=lambda job: job.progress.left or float("inf"),
+        ),
+        Column("worker", lambda job, _: printable(job.worker_id or ""), 3, grows=True, needs=100),
+        Column("for", lambda job, _: span(job.seconds or 0), 7, right=True, order=lambda job: job.started_at or job.at),
+    ],
+    key=lambda job: job.id,
+    by="for",
+    empty="nothing runs",
+)
+
+
+def _ago(job: Seen, _: int) -> str:
+    return span((job.at - (job.finished_at or job.at)).total_seconds())
+
+
+FAILED = Plan[Seen](
+    name="failed",
+    columns=[
+        _TYPE,
+        _ID,
+        Column("error", lambda job, _: printable(job.error or ""), 8, grows=True),
+        Column("tries", lambda job, _: f"{job.attempts}/{job.max_attempts}", 6, right=True),
+        Column("ago", _ago, 8, right=True, order=lambda job: job.at - (job.finished_at or job.at)),
+    ],
+    key=lambda job: job.id,
+    by="ago",
+    empty="nothing failed within the last hour",
+)

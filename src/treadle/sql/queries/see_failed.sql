@@ -1,0 +1,12 @@
+-- The newest of the jobs that failed within the last %(seconds)s seconds, as see_jobs shows them. The first condition is
+-- that of idx_jobs_finished.
+select
+    id, job_type, status, progress, current_stage, pace::text, attempts, max_attempts, left(last_error, 500),
+    holds <> 0 or key is not null, events_count, run_at, started_at, finished_at, clock_timestamp(),
+    worker_id, queue, priority
+from treadle.jobs
+where status in ('completed', 'failed', 'cancelled')
+  and status = 'failed'
+  and finished_at > clock_timestamp() - %(seconds)s * interval '1 second'
+order by finished_at desc
+limit %(limit)s
