@@ -148,12 +148,13 @@ def test_the_application_decides_when_it_mounts_it(app: Treadle, queue: JobQueue
 
 
 @pytest.mark.parametrize("said", [True, "operator", Role.OPERATOR, ("operator", "Ada")])
-def test_an_answer_that_is_no_visitor_lets_nobody_in(app: Treadle, said: Any) -> None:
+def test_an_answer_that_is_no_visitor_lets_nobody_in(app: Treadle, caplog: pytest.LogCaptureFixture, said: Any) -> None:
     site = Site(dashboard_app(app, authorize=lambda _: said), app)
     try:
         answer = site.run(ask(site.asgi, "GET", "/api/jobs"))
         assert answer.status == 500
         assert b"Visitor" not in answer.body
+        assert "authorize must return a Visitor" in caplog.text
     finally:
         site.close()
 

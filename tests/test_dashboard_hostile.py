@@ -139,6 +139,8 @@ def test_what_is_asked_for_is_text_too(site: Site, pages: list[Rule], text: str)
     names = ("back", "done", "unfit", "status", "type", "queue", "worker", "key", "search", "after", "window", "before")
     query = "?" + "&".join(f"{name}={quote(text)}" for name in names)
     for rule in pages:
+        if rule.path.endswith("/health"):
+            continue  # takes its time, and nothing from the address
         for asked in (seen(site, rule, quote(text, safe=""), query=query), seen(site, rule, "7", query=query)):
             assert asked.status < 500, (rule.path, asked)
             assert "set-cookie" not in asked.headers or "a=b" not in asked.headers["set-cookie"]

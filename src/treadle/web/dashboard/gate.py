@@ -96,7 +96,7 @@ class Guarded:
             asked = asked._replace(form=form, sent=sent)
             if not visitor.by_token:
                 given = request.headers.get("x-treadle-proof") or form.get("proof", [""])[0]
-                if new or not hmac.compare_digest(given.encode(), proof.encode()):
+                if not hmac.compare_digest(given.encode(), proof.encode()):
                     raise HTTPException(403, "this form is too old; load the page again")
         response = await self.rule.endpoint(asked)
         if isinstance(response, EventStream):
