@@ -10,7 +10,7 @@ from treadle.app.why import why as reason_of
 from treadle.cli.options import as_json, database_url, job_ids, opened, schema
 from treadle.cli.output import print_json, screen, write
 from treadle.words.phrases import printable
-from treadle.words.reason import Reason, clock
+from treadle.words.why.reason import Reason, clock
 
 
 @click.command()
