@@ -30,7 +30,8 @@ storm: $(READY)     ## a minute of random concurrency against every promise; SEC
 kills: $(READY)     ## processes killed at random points, and a look whether every effect is there once; KILLS=200
 	@$(BIN)/python -m tests.kills --kills $(or $(KILLS),200)
 
-pictures: $(READY)  ## take the pictures of the dashboard in docs/ anew
+pictures: $(READY)  ## take the pictures in docs/ anew: the demo, treadle top and the dashboard
+	@$(BIN)/python docs/make_picture.py
 	@$(BIN)/python docs/make_dashboard_pictures.py
 
 # For the tests in a browser. Where it may be installed it is, once; where not, they are left out, and pytest says so.

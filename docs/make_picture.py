@@ -54,8 +54,8 @@ def main() -> None:
 
 def make_demo(url: str) -> str:
     console = Console(record=True, width=84, height=30, file=StringIO(), force_terminal=True)
-    with demo.running_worker(url) as worker:
-        worker.started()
+    with demo.running(url, with_page=False) as (worker, _):
+        worker.said("worker started")
         parts = demo_cast.enqueue().parts
         bars = Bars(console, {part.handle.id: part.label for part in parts})
         frames: list[tuple[int, RenderableType]] = []
@@ -77,9 +77,9 @@ def make_top(url: str) -> str:
         connection.execute(HISTORY)
         connection.execute("update meter set reached = now() - interval '1 hour'")
         connection.execute("select count_minutes('0', 100000)")
-    with demo.running_worker(url) as worker, demo.running_worker(url) as other:
-        worker.started()
-        other.started()
+    with demo.running(url, with_page=False) as (worker, _), demo.running(url, with_page=False) as (other, _):
+        worker.said("worker started")
+        other.said("worker started")
         jobs.enqueue_many("report", [{}] * 1204, queue="nightly", priority=30)
         jobs.enqueue_many("invoice", [{}] * 37, delay="2h")
         jobs.pause("report", reason="the printer is out of paper")

@@ -137,7 +137,7 @@ def run_demo(console: Console, url: str | None) -> int:
     screen = Bars(console, labels, transient=True) if live else Lines(console, labels)
     casts: list[Cast] = []
     console.print("A dozen jobs, and a worker that runs them" + (". Ctrl-C ends it.\n" if live else ":\n"))
-    with _running(url, live and _has_page()) as (worker, page):
+    with running(url, live and _has_page()) as (worker, page):
         try:
             with _signals(), screen:
                 worker.said("worker started")
@@ -193,7 +193,7 @@ def _tell(console: Console, casts: list[Cast]) -> int:
 
 
 @contextmanager
-def _running(url: str, with_page: bool) -> Iterator[tuple[Program, Program | None]]:
+def running(url: str, with_page: bool) -> Iterator[tuple[Program, Program | None]]:
     """A worker, and if somebody may look at it, the page."""
     with tempfile.TemporaryDirectory(prefix="treadle-demo-") as folder, ExitStack() as programs:
 
