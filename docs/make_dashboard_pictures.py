@@ -1,4 +1,4 @@
-"""Makes the pictures of the dashboard, docs/dashboard-*.png, from a queue at work: python docs/make_dashboard_pictures.py
+"""Makes the pictures of the dashboard, docs/dashboard-*.png, from a queue at work: make pictures
 
 The jobs run while the pictures are taken. The hour before is made up: nobody wants to wait for it.
 """
@@ -72,8 +72,8 @@ def make_up_an_hour(url: str) -> None:
             failed = chance.choice([0, 0, 0, 0, 1, 2]) + (4 if slow else 0)
             connection.execute(
                 f"""insert into {SCHEMA}.minutes
-                values (date_trunc('minute', now()) - %s * interval '1 minute', 'default', 'send_mail', %s, %s, 0, %s, %s,
-                %s, %s, %s)""",
+                values (date_trunc('minute', now()) - %s * interval '1 minute', 'default', 'send_mail', %s, %s, 0, %s,
+                %s, %s, %s, %s)""",
                 (ago, jobs_done, failed, failed + chance.choice([0, 1, 1, 3, 6]), waited * jobs_done,
                  waited * chance.uniform(2, 4), 0.05 * jobs_done, 0.4),
             )  # fmt: skip

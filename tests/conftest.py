@@ -6,6 +6,7 @@ TREADLE_TEST_URL names an external server (a role that may create databases); wi
 import asyncio
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -49,6 +50,9 @@ _folder = Path(tempfile.gettempdir()) / f"treadle-tests-{os.getpid()}"
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # As a shell's background has it, and every process that is started here would.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(config, "workerinput"):
         return
     url = os.environ.get("TREADLE_TEST_URL")

@@ -186,6 +186,17 @@ def test_an_open_page_comes_back_after_the_server_was_away(visit: Visit, dashboa
     visit.complaints.clear()
 
 
+def test_an_open_page_comes_back_after_it_was_refused(visit: Visit, queue: JobQueue) -> None:
+    """To a browser that is the end; the script asks again."""
+    job = running(queue)
+    visit.page.route("**/live/jobs/**", lambda route: route.fulfill(status=503))
+    page = visit.go(f"/jobs/{job.id}")
+    expect(page.locator("#connection")).to_have_text("connection lost; trying again")
+    visit.page.unroute("**/live/jobs/**")
+    expect(page.locator("#connection")).to_have_text("live")
+    visit.complaints.clear()
+
+
 def test_what_somebody_does_meanwhile_stays(visit: Visit, queue: JobQueue) -> None:
     """Focus, what is open, what is typed: the news come around it."""
     job = running(queue)
@@ -214,5 +225,5 @@ def test_the_theme_is_remembered(visit: Visit) -> None:
 def test_times_are_the_readers_own(visit: Visit, queue: JobQueue) -> None:
     job = queue.enqueue("films", {}, delay="2h")
     page = visit.go(f"/jobs/{job}")
-    expect(page.locator("#now time")).to_have_text("in 1 hr")
+    expect(page.locator("#now time")).to_have_text("in 2 hr")
     assert page.locator("#now time").get_attribute("title")

@@ -240,7 +240,9 @@ def test_a_look_is_bounded_over_many_priorities(
         queue.enqueue("a", priority=priority)
     monkeypatch.setattr(listing, "LOOK", 10)
     assert page(database, None, 50, status="pending", worker_id="nobody").looked == 10
-    assert len(everything(database, 50, status="pending")) == 30
+    monkeypatch.setattr(listing, "PATIENCE", timedelta(0))
+    assert page(database, None, 5, status="pending", worker_id="nobody").looked == 1
+    assert len(everything(database, 5, status="pending")) == 30
 
 
 def test_a_full_page_says_nothing_of_the_look(queue: JobQueue, database: Database) -> None:

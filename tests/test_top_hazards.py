@@ -1,6 +1,8 @@
 """What treadle top lives through: a database that goes away, hostile text, terminals of all sorts, and none."""
 
+import asyncio
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -19,7 +21,8 @@ from tests.roles import granted
 from tests.screens import terminal
 from tests.test_top import ENTER, ESCAPE, TAB, register, row_of
 from tests.workers import one, until
-from treadle import JobQueue, migrate
+from treadle import JobQueue, Treadle, migrate
+from treadle.cli.top.looks import Looks
 from treadle.db.embedded import leave
 
 TREADLE = str(Path(sys.executable).parent / "treadle")
@@ -83,9 +86,28 @@ def test_a_network_that_falls_silent_is_said_and_waited_for(url: str, queue: Job
             screen.shows("the database is away for")
             screen.press("q")
             assert screen.ended() == 0
-            assert "cancel" not in screen.text(), "the driver's warnings are not for people"
+            assert re.fullmatch(rb"(\x1b\[[^a-zA-Z]*[a-zA-Z]|\s)*", screen.raw.split(b"\x1b[?1049l")[1]), "no warnings"
     finally:
         proxy.close()
+
+
+def test_a_pool_that_fails_again_is_left(url: str, queue: JobQueue) -> None:
+    """It would wait longer and longer between its attempts."""
+    proxy = Proxy(url)
+    app = Treadle(proxy.url)
+
+    async def look() -> None:
+        looks = Looks(app)
+        await looks.first()
+        assert looks.away is None
+        proxy.close()
+        pool = app.database._async
+        while app.database._async is pool:
+            assert await looks.glance() is None
+        assert looks.away is not None
+        await app.aclose()
+
+    asyncio.run(look())
 
 
 def test_what_is_stored_cannot_touch_the_terminal(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
@@ -146,12 +168,20 @@ def test_a_terminal_that_is_closed_ends_it(url: str, queue: JobQueue) -> None:
         screen.process.wait(30)
 
 
-def test_without_colour(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
+def test_without_colour(url: str, queue: JobQueue) -> None:
     queue.progress(held(queue), 50)
     with terminal("top", "--database-url", url, NO_COLOR="1") as screen:
         screen.shows("━━━━━─────  50%")
-        assert b"\x1b[34m" not in screen.raw
-        assert b"34m" not in screen.raw
+        assert b"34;49m" not in screen.raw
+
+
+def test_colours_and_mouse_stay_the_terminals_own(url: str, queue: JobQueue) -> None:
+    queue.progress(held(queue), 50)
+    with terminal("top", "--database-url", url, COLORTERM="truecolor") as screen:
+        screen.shows("━━━━━─────  50%")
+        assert b"34;49m" in screen.raw, "blue"
+        assert b"8;2;" not in screen.raw, "no colour but those that somebody has chosen"
+        assert b"\x1b[?1000h" not in screen.raw, "text can be marked and copied"
 
 
 @pytest.mark.parametrize("kind", ["screen", "linux"])

@@ -29,7 +29,7 @@ def test_the_sentence_then_what_to_do_then_the_details(queue: JobQueue, connecti
     assert lines[0].endswith("ago: the bank [2J is closed.")
     assert lines[1] == "To go on: treadle resume --type mail"
     assert "  no_worker_for_type   it is of a type that no live worker knows (mail)" in lines
-    assert "reason            paused" in lines
+    assert "name              paused" in lines
     assert "job_type          mail" in lines
     assert "\x1b" not in shown.stdout
 

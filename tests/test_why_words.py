@@ -7,11 +7,11 @@ from uuid import UUID
 
 import pytest
 
-from treadle.words.facts import Ahead, Facts, Failure, Holder, LiveWorker, Locker
 from treadle.words.operator import Pause
-from treadle.words.reason import Reason
 from treadle.words.status import Status
-from treadle.words.why import decide
+from treadle.words.why.decide import decide
+from treadle.words.why.facts import Ahead, Facts, Failure, Holder, LiveWorker, Locker
+from treadle.words.why.reason import Reason
 
 NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
 ID = UUID("0199b1c2-7a3e-7c51-9d4b-2f6a8e0c1d35")

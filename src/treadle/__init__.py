@@ -32,11 +32,11 @@ from treadle.words.job import JobError, JobPage, JobRow
 from treadle.words.operator import Pause
 from treadle.words.priority import Priority
 from treadle.words.progress import Progress
-from treadle.words.reason import Reason
 from treadle.words.record import LogLine, RecordedEvent
 from treadle.words.status import Status
 from treadle.words.stored import Stored
 from treadle.words.verdicts import Cancel, Retry, Snooze
+from treadle.words.why.reason import Reason
 
 __all__ = [
     "Backoff",

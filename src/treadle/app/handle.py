@@ -16,9 +16,9 @@ from treadle.words.duration import Duration, duration
 from treadle.words.errors import JobCancelled, JobFailed, UndecodableJob
 from treadle.words.job import JobError, JobRow
 from treadle.words.progress import Progress
-from treadle.words.reason import Reason
 from treadle.words.record import LogLine, RecordedEvent
 from treadle.words.status import Status
+from treadle.words.why.reason import Reason
 
 if TYPE_CHECKING:
     from treadle.app.treadle import Treadle

@@ -6,8 +6,8 @@ from uuid import UUID
 from treadle.db import why as queries
 from treadle.db.database import Database
 from treadle.words.errors import JobNotFound
-from treadle.words.reason import Reason
-from treadle.words.why import decide
+from treadle.words.why.decide import decide
+from treadle.words.why.reason import Reason
 
 
 def why(database: Database, job_id: UUID) -> Reason:

@@ -10,7 +10,7 @@ from treadle.app.why import why as reason_of
 from treadle.cli.options import as_json, database_url, job_ids, opened, schema
 from treadle.cli.output import print_json, screen, write
 from treadle.words.phrases import printable
-from treadle.words.reason import Reason, clock
+from treadle.words.why.reason import Reason, clock
 
 
 @click.command()
@@ -43,7 +43,7 @@ def _lines(reason: Reason) -> list[Text]:
     if reason.also:
         lines += [Text(), Text("Also in the way, after that:")]
         lines += [Text(f"  {each.name:<20} it {each.short}") for each in reason.also]
-    lines += [Text(), Text(f"{'reason':<17} {reason.name}", style="dim")]
+    lines += [Text(), Text(f"{'name':<17} {reason.name}", style="dim")]
     for name, value in reason.data.items():
         if value not in (None, []):
             lines.append(Text(f"{name:<17} {_shown(value)}", style="dim"))

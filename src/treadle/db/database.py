@@ -137,15 +137,24 @@ class Database:
 
     def look(self, query: Query[Result], seconds: float = LOOK_SECONDS) -> Result:
         """For who shows something: it cannot write, and it does not go on for longer than that."""
-        with _in_time(), self._connection() as connection, connection.transaction():
-            connection.execute(_looking(seconds))
-            return run(connection, query)
+        (result,) = self.look_together((query,), seconds)
+        return result
 
     async def alook(self, query: Query[Result], seconds: float = LOOK_SECONDS) -> Result:
+        (result,) = await self.alook_together((query,), seconds)
+        return result
+
+    def look_together(self, queries: Sequence[Query[Result]], seconds: float = LOOK_SECONDS) -> list[Result]:
+        """Several looks in one transaction: who is far away waits for each round trip."""
+        with _in_time(), self._connection() as connection, connection.transaction():
+            connection.execute(_looking(seconds))
+            return [run(connection, query) for query in queries]
+
+    async def alook_together(self, queries: Sequence[Query[Result]], seconds: float = LOOK_SECONDS) -> list[Result]:
         with _in_time():
             async with self._aconnection() as connection, connection.transaction():
                 await connection.execute(_looking(seconds))
-                return await arun(connection, query)
+                return [await arun(connection, query) for query in queries]
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:

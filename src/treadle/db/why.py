@@ -8,9 +8,9 @@ from uuid import UUID
 
 from treadle.db.query import Query, Rows, statement
 from treadle.words.errors import InvalidArgument, JobNotFound
-from treadle.words.facts import Ahead, Facts, Failure, Holder, LiveWorker, Locker
 from treadle.words.operator import Pause
 from treadle.words.status import Status
+from treadle.words.why.facts import Ahead, Facts, Failure, Holder, LiveWorker, Locker
 
 # The first eight digits of an id are a time, to a minute.
 SHORTEST = 8

@@ -27,6 +27,8 @@ log = logging.getLogger("treadle")
 
 # How often what is left of a worker is looked for; after that any other worker finds it by and by.
 BURIALS = 10
+# On a busy machine a keeper of a short-lived worker may still be starting when it is told to end.
+STOP_SECONDS = 15.0
 
 
 class Keeper:
@@ -121,7 +123,7 @@ class KeeperProcess:
             self._say({"bye": True})
         self._pipe.close()
         try:
-            await asyncio.wait_for(self._process.wait(), 5)
+            await asyncio.wait_for(self._process.wait(), STOP_SECONDS)
         except TimeoutError:
             log.warning("the keeper of the worker's lease does not end; it is left alone")
 

@@ -55,7 +55,7 @@ async def _show(app: Treadle) -> None:
     if isinstance(sys.__stderr__, io.TextIOWrapper):
         # A stage may hold a letter that this terminal has not.
         sys.__stderr__.reconfigure(errors="replace")
-    # The driver warns of what the first line of the screen says.
+    # The driver warns of what the first line of the screen says, also after the end.
     logging.getLogger("psycopg").setLevel(logging.CRITICAL)
     looks = Looks(app)
     try:

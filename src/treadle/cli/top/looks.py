@@ -23,8 +23,9 @@ PATIENCE = 5.0
 # Without an answer for so long, it is said.
 SILENCE = 3.0
 
+# A TimeoutError is an OSError.
 LOST = (DatabaseError, OSError, DatabaseUnreachable)
-AWAY = (*LOST, NotAllowed, SchemaError, TooSlow, TimeoutError)
+AWAY = (*LOST, NotAllowed, SchemaError, TooSlow)
 
 Found = TypeVar("Found")
 

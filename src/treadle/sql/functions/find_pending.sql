@@ -55,14 +55,15 @@ begin
             from treadle.lanes as known
             where (p_job_type is null or known.job_type = p_job_type)
               and (p_queue is null or known.queue = p_queue)
-              and (p_priority is null or known.priority <= p_priority)
+              -- Behind the last job of a priority there is only the next one: a look has to get ahead.
+              and (p_priority is null or known.priority < p_priority or known.priority = p_priority and p_id <> c_end)
             group by known.queue, known.job_type, known.priority
         ) as lane
         group by lane.priority
         order by lane.priority desc
     loop
-        -- The level before was the end of what may be looked at.
-        if rank is not null and (v_read >= p_look or coalesce(clock_timestamp() > p_end, false)) then
+        -- The priority before was the end of what there is time for.
+        if rank is not null and coalesce(clock_timestamp() > p_end, false) then
             fits := false;
             last := true;
             return next;

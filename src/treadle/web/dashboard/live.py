@@ -170,8 +170,6 @@ class Live:
         for page in pages:
             job = seen.get(page.job_id)
             page.tell(Gone() if job is None else JobNews(job, events.get(job.id, []), logs.get(job.id, [])))
-            if job is None or job.status.finished:
-                self._jobs.discard(page)
 
     async def _look_at_all(self, pages: list[OverviewPage]) -> None:
         windows = {page.window for page in pages}

@@ -15,10 +15,10 @@ from treadle.web.dashboard.veil import veiled
 from treadle.words.errors import JobNotFound, TooSlow
 from treadle.words.job import JobRow
 from treadle.words.operator import Action
-from treadle.words.reason import Reason
 from treadle.words.record import LogLine, RecordedEvent
 from treadle.words.sight import Seen
 from treadle.words.status import FINISHED, Status
+from treadle.words.why.reason import Reason
 
 
 def id_of(asked: Asked) -> UUID:

@@ -19,7 +19,7 @@ const format = (moment, options) => new Intl.DateTimeFormat("en", options).forma
 function ago(seconds) {
   if (Math.abs(seconds) < 1) return "now";
   const [unit, size] = UNITS.find(([, size]) => Math.abs(seconds) >= size) || UNITS[3];
-  return RELATIVE.format(Math.trunc(seconds / size), unit);
+  return RELATIVE.format(Math.round(seconds / size), unit).replace(".", "");
 }
 
 function lasted(seconds) {

@@ -1,10 +1,10 @@
 """Why a job does not run: from facts to the one reason."""
 
-from treadle.words.causes import due_later, key_blocked, locked, out_of_attempts, paused, unserved
-from treadle.words.facts import Facts
-from treadle.words.reason import Other, Reason
-from treadle.words.standing import busy, ended, held, ready
 from treadle.words.status import Status
+from treadle.words.why.causes import due_later, key_blocked, locked, out_of_attempts, paused, unserved
+from treadle.words.why.facts import Facts
+from treadle.words.why.reason import Other, Reason
+from treadle.words.why.standing import busy, ended, held, ready
 
 
 def decide(facts: Facts, blocker: Reason | None = None) -> Reason:

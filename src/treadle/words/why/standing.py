@@ -3,10 +3,10 @@
 from datetime import timedelta
 from typing import Any
 
-from treadle.words.facts import COUNTED, Facts
 from treadle.words.phrases import span
-from treadle.words.reason import Reason, because, clipped, clock, counted, plural, since
 from treadle.words.status import Status
+from treadle.words.why.facts import COUNTED, Facts
+from treadle.words.why.reason import Reason, because, clipped, clock, counted, plural, since
 
 # A client by hand has not said how often it gives a sign of life.
 PATIENCE = timedelta(minutes=5)

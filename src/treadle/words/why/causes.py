@@ -3,10 +3,10 @@
 import shlex
 from typing import Any
 
-from treadle.words.facts import COUNTED, Facts, LiveWorker
 from treadle.words.operator import Pause
 from treadle.words.phrases import printable, span
-from treadle.words.reason import Reason, because, clipped, clock, counted, listed, plural, since
+from treadle.words.why.facts import COUNTED, Facts, LiveWorker
+from treadle.words.why.reason import Reason, because, clipped, clock, counted, listed, plural, since
 
 # A claim holds the row, too, for milliseconds.
 LOCKED_SECONDS = 1.0
