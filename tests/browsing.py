@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_play
 
 from tests.web import Server
 
-expect.set_options(timeout=30_000)  # for a machine that is busy with other things
+expect.set_options(timeout=60_000)  # for a machine that is busy with other things
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
@@ -39,7 +39,7 @@ class Visit:
         page.on("console", self._hear)
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.on("dialog", lambda dialog: self.complaints.append(f"a dialog: {dialog.message}"))
-        page.set_default_timeout(30_000)
+        page.set_default_timeout(60_000)
 
     def go(self, path: str) -> Page:
         self.page.goto(self._server.url + path)

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing
 from typing import Any, TypeVar
 from uuid import UUID
@@ -28,14 +28,14 @@ class Counted:
     def __init__(self, app: Treadle) -> None:
         self.texts: list[bytes] = []
         self.away: Exception | None = None
-        self._look = app.database.alook
-        app.database.alook = self.alook  # type: ignore[method-assign]
+        self._look = app.database.alook_together
+        app.database.alook_together = self.alook_together  # type: ignore[method-assign]
 
-    async def alook(self, query: Query[Any], seconds: float = 3.0) -> Any:
-        self.texts.append(query.text)
+    async def alook_together(self, queries: Sequence[Query[Any]], seconds: float = 3.0) -> Any:
+        self.texts += [query.text for query in queries]
         if self.away is not None:
             raise self.away
-        return await self._look(query, seconds)
+        return await self._look(queries, seconds)
 
 
 @pytest.fixture

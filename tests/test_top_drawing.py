@@ -267,13 +267,13 @@ def test_a_look_is_seven_statements_that_cannot_write(
     asked: list[str] = []
 
     async def look() -> None:
-        original = app.database.alook
+        original = app.database.alook_together
 
-        async def alook(query: Any, *rest: Any) -> Any:
-            asked.append(query.text.decode())
-            return await original(query, *rest)
+        async def alook_together(queries: Any, *rest: Any) -> Any:
+            asked.extend(query.text.decode() for query in queries)
+            return await original(queries, *rest)
 
-        monkeypatch.setattr(app.database, "alook", alook)
+        monkeypatch.setattr(app.database, "alook_together", alook_together)
         monkeypatch.setattr(app.database, "arun_together", None)
         try:
             await looks.Looks(app).first()
