@@ -166,6 +166,8 @@ def test_headers_are_on_every_answer(
         assert "evil.example" not in answer.headers.get("location", "")
         answers.append((path, answer))
     assert site.run(ask(site.asgi, "OPTIONS", "/api/jobs")).headers.get("access-control-allow-origin") is None
+    # Nobody is sent to where the header Host says.
+    assert site.run(ask(site.asgi, "GET", "/login/", {"host": "evil.example"})).status == 404
     monkeypatch.setattr(refusals, "page", _broken)
     answers.append(("500", site.run(ask(site.asgi, "GET", "/nothing", {"accept": "text/html"}))))
     assert answers[-1][1].status == 500
