@@ -10,7 +10,7 @@ from psycopg import Connection
 from tests.dashboards import OPERATOR, VIEWER, Browser, Site
 from treadle import JobQueue, Treadle
 from treadle.app.doctor import aexamine
-from treadle.web.dashboard import pages_more
+from treadle.web.dashboard import health as health_module
 from treadle.web.dashboard.dashboard import rules
 from treadle.web.dashboard.wording import lines
 from treadle.words.health.finding import Finding
@@ -184,11 +184,11 @@ def test_health_is_not_looked_up_for_every_reload(operator: Browser, monkeypatch
         examined.append(await aexamine(app))
         return examined[-1]
 
-    monkeypatch.setattr(pages_more, "aexamine", examining)
+    monkeypatch.setattr(health_module, "aexamine", examining)
     for _ in range(3):
         assert "checks" in get(operator, "/health")
     assert len(examined) == 1
-    monkeypatch.setattr(pages_more, "HEALTH_SECONDS", 0.0)
+    monkeypatch.setattr(health_module, "HEALTH_SECONDS", 0.0)
     get(operator, "/health")
     assert len(examined) == 2
 

@@ -17,7 +17,7 @@ from treadle.db.jobs import job_id
 from treadle.web.dashboard import answers, openapi, operating, questions
 from treadle.web.dashboard.access import Role
 from treadle.web.dashboard.gate import Asked, Endpoint, Rule
-from treadle.web.dashboard.pages_more import Health
+from treadle.web.dashboard.health import Health
 from treadle.web.dashboard.veil import may_look_inside, veiled
 from treadle.words.errors import InvalidArgument, JobNotFound, shown
 from treadle.words.health import worst
@@ -28,9 +28,7 @@ Value = TypeVar("Value", bound=BaseModel)
 Reply: TypeAlias = Callable[[Asked, Any], Awaitable[Any]]
 
 
-def rules(app: Treadle) -> list[Rule]:
-    doctor = Health(app)
-
+def rules(app: Treadle, doctor: Health) -> list[Rule]:
     async def overview(asked: Asked, given: questions.OverviewQuestion) -> Any:
         return await aoverview(app, int(given.window))
 

@@ -7,13 +7,15 @@ from treadle.app import Treadle
 from treadle.web.dashboard import api, assets, changes, entry, pages
 from treadle.web.dashboard.access import Access, Authorize
 from treadle.web.dashboard.gate import Rule, route
+from treadle.web.dashboard.health import Health
 from treadle.web.dashboard.refusals import HANDLERS, Shield
 
 
 def rules(app: Treadle, access: Access | None = None) -> list[Rule]:
     """All that there is, each with the role that it asks for. The way in is only for who has secrets of ours."""
     way_in = [] if access is None else entry.rules(access)
-    return [*assets.rules(), *way_in, *pages.rules(app), *changes.rules(app), *api.rules(app)]
+    doctor = Health(app)
+    return [*assets.rules(), *way_in, *pages.rules(app, doctor), *changes.rules(app), *api.rules(app, doctor)]
 
 
 def dashboard_app(app: Treadle, *, authorize: Authorize | None = None) -> Starlette:

@@ -1,46 +1,20 @@
 """Workers, audit, health."""
 
-import asyncio
-import time
-
 from starlette.responses import Response
 
 from treadle.app import Treadle
-from treadle.app.doctor import aexamine
 from treadle.db import operate
 from treadle.db import overview as looks
 from treadle.web.dashboard.access import Role
 from treadle.web.dashboard.gate import Asked, Rule
+from treadle.web.dashboard.health import Health
 from treadle.web.dashboard.render import page
-from treadle.words.health.finding import Finding, worst
+from treadle.words.health import worst
 
 AUDIT_PAGE = 100
-# An examination asks for a lot: reloads do not pile it up.
-HEALTH_SECONDS = 10.0
 
 
-class Health:
-    """What the doctor found some seconds ago at most."""
-
-    def __init__(self, app: Treadle) -> None:
-        self._app = app
-        self._found: list[Finding] = []
-        self._at = -HEALTH_SECONDS
-        self._asking: asyncio.Lock | None = None
-
-    async def findings(self) -> list[Finding]:
-        # Made here: a lock belongs to the event loop that first waits for it.
-        self._asking = self._asking or asyncio.Lock()
-        async with self._asking:
-            if time.monotonic() - self._at >= HEALTH_SECONDS:
-                self._found = await aexamine(self._app)
-                self._at = time.monotonic()
-            return self._found
-
-
-def rules(app: Treadle) -> list[Rule]:
-    doctor = Health(app)
-
+def rules(app: Treadle, doctor: Health) -> list[Rule]:
     async def workers(asked: Asked) -> Response:
         found = await app.database.alook(looks.see_workers(app.schema))
         return page(asked, "workers.html", workers=found)
