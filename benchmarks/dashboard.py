@@ -43,8 +43,15 @@ FILTERS: dict[str, dict[str, str]] = {
     "a search": {"search": "customer 99"},
     "a search for nothing": {"search": "nowhere at all"},
 }
-PAGES = ["/"]
+PAGES = [
+    *("/", "/?window=604800", "/workers", "/audit", "/health"),
+    *(f"/jobs?status={status}" for status in ("completed", "failed", "pending", "held", "running")),
+    *("/jobs", "/jobs?type=yearly_report", "/jobs?search=nowhere+at+all"),
+    # Some job of this status.
+    *(f"/jobs/{{{status}}}" for status in ("completed", "failed", "pending", "held", "running")),
+]
 Look = Callable[[Treadle], object]
+_paths: dict[str, str] = {}
 
 
 class Figure(NamedTuple):
@@ -103,6 +110,9 @@ def glance(window: int, app: Treadle) -> str:
 
 
 def get(path: str, app: Treadle) -> int:
+    """The status of the answer. A job is looked up once, which does not count."""
+    if "{" in path:
+        path = _paths.get(path) or _paths.setdefault(path, some_job(path, app))
     from treadle.web.dashboard import Role, Visitor, dashboard_app
 
     async def ask() -> int:
@@ -113,6 +123,14 @@ def get(path: str, app: Treadle) -> int:
         return answer.raise_for_status().status_code
 
     return asyncio.run(ask())
+
+
+def some_job(path: str, app: Treadle) -> str:
+    before, status = path.rstrip("}").split("{")
+    found: Listing = app.database.look(listing.find_jobs(app.schema, Wanted(status=status), None, 50), 30)
+    with psycopg.connect(app.database.url, autocommit=True) as connection:
+        connection.execute("select pg_stat_statements_reset()")
+    return f"{before}{found.jobs[-1].id}"
 
 
 def slowest(watcher: Connection[Any]) -> tuple[float, str]:
