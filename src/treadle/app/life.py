@@ -75,8 +75,19 @@ async def alife(app: "Treadle", job_id: UUID) -> Life:
         answer = await app.database.alook(asked)
 
 
+def _whole(job: JobRow) -> JobRow:
+    """The contract lets these be null for who writes the row by hand."""
+    return job._replace(
+        progress=job.progress or 0,
+        attempts=job.attempts or 0,
+        max_attempts=job.max_attempts or 0,
+        events_count=job.events_count or 0,
+        created_at=job.run_at if job.created_at is None else job.created_at,
+    )
+
+
 def _script(schema: str, job_id: UUID, full: bool) -> Generator[Query[Any], Any, Life]:
-    job: JobRow = yield jobs.get(schema, job_id)
+    job: JobRow = _whole((yield jobs.get(schema, job_id)))
     seen: list[Seen] = yield telling.see_jobs(schema, [job_id])
     if not seen:
         raise JobNotFound(job_id)

@@ -23,7 +23,7 @@ from treadle.db.borrowed import AsyncBorrowed, Borrowable, Borrowed, borrow
 from treadle.db.line import AWAY, REFUSED, pause
 from treadle.db.migrations import check_schema, connect, migrate, not_allowed
 from treadle.db.query import Query, Result
-from treadle.db.runner import arun, run
+from treadle.db.runner import apeek, arun, peek, run
 from treadle.db.url import Target, described, resolve
 from treadle.words.errors import DatabaseUnreachable, InvalidArgument, SchemaError, TooSlow
 from treadle.words.naming import schema_name
@@ -146,15 +146,20 @@ class Database:
 
     def look_together(self, queries: Sequence[Query[Result]], seconds: float = LOOK_SECONDS) -> list[Result]:
         """Several looks in one transaction: who is far away waits for each round trip."""
-        with _in_time(), self._connection() as connection, connection.transaction():
+        if self._borrowed:
+            return self._borrowed.run_together(queries)
+        # Rolled back: in a caller's transaction nothing of the settings is left.
+        with _in_time(), self._connection() as connection, connection.transaction(force_rollback=True):
             connection.execute(_looking(seconds))
-            return [run(connection, query) for query in queries]
+            return [peek(connection, query) for query in queries]
 
     async def alook_together(self, queries: Sequence[Query[Result]], seconds: float = LOOK_SECONDS) -> list[Result]:
+        if self._aborrowed:
+            return await self._aborrowed.arun_together(queries)
         with _in_time():
-            async with self._aconnection() as connection, connection.transaction():
+            async with self._aconnection() as connection, connection.transaction(force_rollback=True):
                 await connection.execute(_looking(seconds))
-                return [await arun(connection, query) for query in queries]
+                return [await apeek(connection, query) for query in queries]
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:

@@ -17,7 +17,7 @@ from psycopg.pq import TransactionStatus
 from treadle.db.database import Database
 from treadle.db.migrations import unreachable
 from treadle.db.query import Query, Result
-from treadle.db.runner import arun, run
+from treadle.db.runner import apeek, peek
 from treadle.words.errors import DatabaseUnreachable
 from treadle.words.health.facts import Refused
 
@@ -61,7 +61,7 @@ def looking(database: Database, seconds: float = SECONDS) -> Iterator[Look]:
                 # Inside a transaction of the caller's: what was set must not outlive the look.
                 with connection.transaction(force_rollback=_is_inside(connection)):
                     connection.execute(_settings(seconds))
-                    return run(connection, query)
+                    return peek(connection, query)
             except psycopg.Error as error:
                 if connection.closed:
                     raise _lost(error, database) from None
@@ -78,7 +78,7 @@ async def alooking(database: Database, seconds: float = SECONDS) -> AsyncIterato
             try:
                 async with connection.transaction(force_rollback=_is_inside(connection)):
                     await connection.execute(_settings(seconds))
-                    return await arun(connection, query)
+                    return await apeek(connection, query)
             except psycopg.Error as error:
                 if connection.closed:
                     raise _lost(error, database) from None

@@ -4,12 +4,45 @@ Nothing is committed or rolled back here: on an autocommit connection each state
 other the query is part of whatever transaction the caller has open.
 """
 
+from datetime import UTC, datetime
 from typing import Any
 
-from psycopg import AsyncConnection, Connection
+from psycopg import AsyncConnection, Connection, DataError
+from psycopg.abc import Buffer
 from psycopg.rows import tuple_row
+from psycopg.types.datetime import TimestamptzLoader
 
 from treadle.db.query import Query, Result
+
+# The years that Python knows, with room for time zones.
+EARLIEST = datetime(1, 1, 2, tzinfo=UTC)
+LATEST = datetime(9999, 12, 30, tzinfo=UTC)
+
+
+class Clamped(TimestamptzLoader):
+    """PostgreSQL knows times that Python does not, infinity among them; one such job must not hide all others."""
+
+    def load(self, data: Buffer) -> datetime:
+        try:
+            return super().load(data)
+        except DataError:
+            text = bytes(data)
+            return EARLIEST if text.startswith(b"-") or text.endswith(b"BC") else LATEST
+
+
+def peek(connection: Connection[Any], query: Query[Result]) -> Result:
+    """As run(), for who only shows it: times that Python does not know are the first or the last that it does."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        cursor.adapters.register_loader("timestamptz", Clamped)
+        cursor.execute(query.text, query.params)
+        return query.read(cursor.fetchall() if cursor.description else ())
+
+
+async def apeek(connection: AsyncConnection[Any], query: Query[Result]) -> Result:
+    async with connection.cursor(row_factory=tuple_row) as cursor:
+        cursor.adapters.register_loader("timestamptz", Clamped)
+        await cursor.execute(query.text, query.params)
+        return query.read(await cursor.fetchall() if cursor.description else ())
 
 
 def run(connection: Connection[Any], query: Query[Result]) -> Result:

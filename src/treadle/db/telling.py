@@ -294,9 +294,16 @@ def _yes(rows: Rows) -> bool:
 
 def _seen(rows: Rows) -> list[Seen]:
     return [
-        Seen(job_id, job_type, Status(status), Progress(percent, stage, **decode(pace or "{}")), *rest)
+        Seen(job_id, job_type, Status(status), _progress(percent, stage, pace), *rest)
         for job_id, job_type, status, percent, stage, pace, *rest in rows
     ]
+
+
+def _progress(percent: int, stage: str | None, pace: str | None) -> Progress:
+    """Whoever writes to the table by hand may have counted something else."""
+    counted = decode(pace) if pace else None
+    known = {key: value for key, value in counted.items() if key in _PACE} if isinstance(counted, dict) else {}
+    return Progress(percent, stage, **known)
 
 
 def _log_lines(rows: Rows) -> list[LogLine]:
@@ -306,4 +313,5 @@ def _log_lines(rows: Rows) -> list[LogLine]:
     ]
 
 
+_PACE = ("done", "total", "rate", "left")
 _LEVELS = {10: "DEBUG", 20: "INFO", 30: "WARNING", 40: "ERROR", 50: "CRITICAL"}

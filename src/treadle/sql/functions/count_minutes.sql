@@ -64,8 +64,15 @@ begin
             (job.status = 'failed')::int as failed,
             (job.status = 'cancelled')::int as cancelled,
             0 as errors,
-            case when job.status = 'completed' then greatest(0, extract(epoch from job.claimed_at - job.run_at)) end as waited,
-            case when job.status = 'completed' then greatest(0, extract(epoch from job.finished_at - job.started_at)) end as ran
+            -- By hand anything can be written: what is not a time cannot be subtracted.
+            case
+                when job.status = 'completed' and isfinite(job.claimed_at) and isfinite(job.run_at)
+                    then greatest(0, extract(epoch from job.claimed_at - job.run_at))
+            end as waited,
+            case
+                when job.status = 'completed' and isfinite(job.started_at)
+                    then greatest(0, extract(epoch from job.finished_at - job.started_at))
+            end as ran
         from unnest(array['completed', 'failed', 'cancelled']) as kind (status)
         cross join lateral (
             select job.finished_at, job.queue, job.job_type, job.status, job.claimed_at, job.run_at, job.started_at

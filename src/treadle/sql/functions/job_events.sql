@@ -37,7 +37,8 @@ begin
     return query
     with job as materialized (
         select
-            job.id, job.job_type, job.status, job.lease, job.attempts, job.worker_id, job.created_at, job.claimed_at,
+            job.id, job.job_type, job.status, job.lease, coalesce(job.attempts, 0) as attempts, job.worker_id,
+            coalesce(job.created_at, job.run_at) as created_at, job.claimed_at,
             job.started_at, job.finished_at, job.last_error, job.keeps
         from treadle.jobs as job
         where job.id = p_id

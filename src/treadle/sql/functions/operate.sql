@@ -38,24 +38,26 @@ begin
 
     -- In the order of ids, as whoever locks several jobs.
     for v_id in select distinct asked.id from unnest(p_ids) as asked (id) order by asked.id loop
-        begin
-            if v_wait then
+        if v_wait then
+            begin
                 select job.status, job.job_type, job.queue, job.priority, job.run_at
                 into v_job
                 from treadle.jobs as job
                 where job.id = v_id
                 for update;
-            else
-                select job.status, job.job_type, job.queue, job.priority, job.run_at
-                into v_job
-                from treadle.jobs as job
-                where job.id = v_id
-                for update skip locked;
-            end if;
+                v_done := found;
+            exception when lock_not_available then
+                v_done := false;
+            end;
+        else
+            -- Without a block of its own: each would take a transaction number, and there may be millions.
+            select job.status, job.job_type, job.queue, job.priority, job.run_at
+            into v_job
+            from treadle.jobs as job
+            where job.id = v_id
+            for update skip locked;
             v_done := found;
-        exception when lock_not_available then
-            v_done := false;
-        end;
+        end if;
         if not v_done then
             id := v_id;
             select job.status into status from treadle.jobs as job where job.id = v_id;

@@ -17,7 +17,8 @@ select
     lane.queue,
     lane.job_type,
     lane.priority,
-    extract(epoch from clock_timestamp() - head.run_at)::double precision as due
+    -- By hand a job can be due since ever.
+    extract(epoch from clock_timestamp() - greatest(head.run_at, '0001-01-02'))::double precision as due
 from lane
 cross join lateral (
     select job.run_at

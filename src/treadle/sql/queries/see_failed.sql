@@ -1,8 +1,8 @@
 -- The newest of the jobs that failed within the last %(seconds)s seconds, as see_jobs shows them. The first condition is
 -- that of idx_jobs_finished.
 select
-    id, job_type, status, progress, current_stage, pace::text, attempts, max_attempts, left(last_error, 500),
-    holds <> 0 or key is not null, events_count, run_at, started_at, finished_at, clock_timestamp(),
+    id, job_type, status, coalesce(progress, 0), current_stage, pace::text, coalesce(attempts, 0),
+    coalesce(max_attempts, 0), left(last_error, 500), holds <> 0 or key is not null, coalesce(events_count, 0), run_at, started_at, finished_at, clock_timestamp(),
     worker_id, queue, priority
 from treadle.jobs
 where status in ('completed', 'failed', 'cancelled')

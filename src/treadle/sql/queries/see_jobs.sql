@@ -1,8 +1,8 @@
 -- The jobs that are asked for, and with %(running)s whatever else runs. Narrow: this is read a few times a second, and
 -- payloads may be large. Each column by its name: a viewer may not see all of them.
 select
-    id, job_type, status, progress, current_stage, pace::text, attempts, max_attempts, left(last_error, 500),
-    holds <> 0 or key is not null, events_count, run_at, started_at, finished_at, clock_timestamp(),
+    id, job_type, status, coalesce(progress, 0), current_stage, pace::text, coalesce(attempts, 0),
+    coalesce(max_attempts, 0), left(last_error, 500), holds <> 0 or key is not null, coalesce(events_count, 0), run_at, started_at, finished_at, clock_timestamp(),
     worker_id, queue, priority
 from (
     select

@@ -2,7 +2,8 @@
 -- nothing here depends on how many jobs there are.
 with job as materialized (
     select
-        job.id, job.job_type, job.queue, job.priority, job.status, job.attempts, job.max_attempts, job.lease, job.holds,
+        job.id, job.job_type, job.queue, job.priority, job.status, coalesce(job.attempts, 0) as attempts,
+        coalesce(job.max_attempts, 0) as max_attempts, job.lease, job.holds,
         job.key, job.run_at, job.worker_id, job.claimed_at, job.created_at, job.started_at, job.seen_at, job.finished_at,
         job.progress, job.current_stage, left(job.last_error, 500) as last_error, job.xmax as locker,
         clock_timestamp() as at
@@ -71,7 +72,7 @@ ended as materialized (
 )
 select
     job.at, job.id, job.job_type, job.queue, job.priority, job.status, job.attempts, job.max_attempts, job.lease, job.key,
-    job.holds & 1 = 1, job.run_at, job.worker_id, coalesce(job.claimed_at, job.started_at, job.created_at),
+    job.holds & 1 = 1, job.run_at, job.worker_id, coalesce(job.claimed_at, job.started_at, job.created_at, job.run_at),
     job.started_at, job.finished_at, greatest(job.seen_at, holder.seen_at), job.progress, job.current_stage, job.last_error,
     extract(epoch from holder.lease)::float8, holder.lost_at, beside.jobs,
     error.attempt, error.failed_at, error.error, error.lease is not distinct from job.lease,

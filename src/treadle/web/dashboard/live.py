@@ -129,9 +129,10 @@ class Live:
         while self._jobs or self._overviews:
             try:
                 await self._look()
-            except (TreadleError, DatabaseError, OSError) as error:
+            except Exception as error:  # whatever it is: other pages must not wait for ever because of one
                 if not away:
-                    log.warning("the dashboard cannot look: %s", error)
+                    known = isinstance(error, TreadleError | DatabaseError | OSError)
+                    log.warning("the dashboard cannot look: %s", error, exc_info=not known)
                 away = True
                 for page in self._jobs:
                     _put(page.inbox, Away())
