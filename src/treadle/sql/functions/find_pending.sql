@@ -32,7 +32,7 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
     -- What a round reads at most, of all lanes, unless it is for a full page: the clock is looked at between rounds.
-    c_jobs constant int := 1000;
+    c_jobs constant int := 200;
     c_end constant uuid := 'ffffffff-ffff-ffff-ffff-ffffffffffff';
     v_level record;
     v_round record;
