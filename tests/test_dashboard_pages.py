@@ -199,6 +199,15 @@ def test_a_status_that_does_not_fit_is_the_same_sentence_before_and_after(operat
     assert asked.json() == done.json()
 
 
+def test_a_form_offers_no_priority_that_is_refused(operator: Browser, queue: JobQueue) -> None:
+    job = queue.enqueue("films")
+    for path in (f"/bulk?action=priority&ids={job}", f"/jobs/{job}"):
+        least, most = re.search(r'min="(-\d+)" max="(\d+)"', get(operator, path)).groups()  # type: ignore[union-attr]
+        for given in (least, most):
+            operator.post(f"/jobs/{job}/priority", {"priority": given})
+            assert queue.get(job).priority == int(given)
+
+
 def test_the_audit_has_pages(operator: Browser, connection: Connection[Any]) -> None:
     connection.execute("insert into audit (actor, action) select 'Ada ' || n, 'pause' from generate_series(1, 130) n")
     first = get(operator, "/audit")
