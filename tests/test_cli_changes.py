@@ -118,6 +118,24 @@ def test_json_by_id(queue: JobQueue) -> None:
     assert objects("retry", UNKNOWN)[0]["outcome"] == "missing"
 
 
+def test_a_dry_run_by_id_is_json_for_programs(queue: JobQueue) -> None:
+    (job,) = failed(queue)
+    assert objects("retry", job, UNKNOWN, "--dry-run") == [
+        {"id": str(job), "action": "retry", "outcome": None, "was": "failed", "is": "failed"},
+        {"id": UNKNOWN, "action": "retry", "outcome": "missing", "was": None, "is": None},
+    ]
+    assert queue.get(job).status == "failed"
+
+
+def test_a_dry_run_ends_with_1_if_no_such_job_is_there(queue: JobQueue) -> None:
+    (job,) = failed(queue)
+    for more in ([], ["--json"]):
+        assert typed("cancel", UNKNOWN, "--dry-run", *more).exit_code == 1
+        assert typed("retry", UNKNOWN, job, "--dry-run", *more).exit_code == 0
+    result = typed("cancel", UNKNOWN, "--dry-run")
+    assert (result.stdout, result.stderr) == ("", f"there is no job {UNKNOWN}; it may have been pruned\n")
+
+
 def test_by_filter_there_is_a_preview_and_then_all_are_done(queue: JobQueue) -> None:
     failed(queue, 700)
     failed(queue, 3, "mail")
@@ -179,6 +197,7 @@ def told_by_filter(*command: str) -> str:
         (["retry", "--status", "running"], "their status must be one of"),
         (["priority", "high", UNKNOWN], "'high' is not a valid integer"),
         (["priority", "9999999999", UNKNOWN], "is not in the range"),
+        (["priority", "--", "-2147483648", UNKNOWN], "is not in the range -2147483647<=x<=2147483647"),
     ],
 )
 def test_a_mistake_is_a_sentence(queue: JobQueue, command: list[str], said: str) -> None:

@@ -3,11 +3,13 @@
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from tests import cli_app
 from tests.commands import TREADLE, in_a_process, objects, told, typed
 from tests.screens import terminal
 from treadle import JobQueue, JobRow
+from treadle.cli import main
 
 APP = ("--app", "tests.cli_app:app")
 
@@ -100,6 +102,15 @@ def test_a_mistake_is_a_sentence(queue: JobQueue, arguments: list[str], code: in
     result = typed("enqueue", *arguments)
     assert (result.exit_code, result.stdout) == (code, "")
     assert said in result.stderr
+    assert queue.list().jobs == []
+
+
+def test_what_is_no_text_is_a_sentence(queue: JobQueue) -> None:
+    for given in (b"\xff{", b'{"a": "\xff"}'):
+        result = CliRunner().invoke(main, ["enqueue", "x", "-", "--raw"], input=given)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "standard input is not JSON: " in result.stderr
+        assert "\\xff" in result.stderr
     assert queue.list().jobs == []
 
 

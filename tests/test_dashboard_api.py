@@ -255,3 +255,46 @@ def test_every_route_of_the_api_is_described(viewer: Browser, app: Treadle) -> N
         assert described["responses"]["200"]["content"]["application/json"]["schema"]
         assert (rule.takes is not None) == (rule.method == "POST") == ("requestBody" in described)
     assert sum(len(each) for each in description["paths"].values()) == len(served)
+
+
+HUSH = "cannot reach postgresql://ada:hush-hush-hush-hush@db/films"
+
+
+def test_why_quotes_no_secret(viewer: Browser, site: Site, queue: JobQueue) -> None:
+    job = queue.enqueue("films")
+    for error in (HUSH, "x" * 160 + HUSH):  # the second is cut off before its @
+        queue.fail(queue.claim(["films"])[0], error, delay="1h")
+        why = got(viewer, f"/jobs/{job}/why")
+        assert (why["name"], "://ada:****" in why["sentence"]) == ("due_later", True)
+        assert "hush" not in json.dumps(why)
+        page = site.signed_in(VIEWER).get(f"/jobs/{job}").text
+        assert "://ada:****" in page.partition("Why it does not run")[2].partition("</p>")[0]
+        assert "hush" not in page
+        assert sent(site.program(OPERATOR), f"/jobs/{job}/run_now")[0] == 200
+
+
+def test_the_result_of_a_step_is_masked_by_the_name_of_the_step(
+    program: Browser, queue: JobQueue, connection: Connection[Any]
+) -> None:
+    job = queue.enqueue("films")
+    connection.execute(
+        """insert into steps (job_id, position, name, result, lease) values
+        (%(job)s, 1, 'fetch_token', '"hush"', 1), (%(job)s, 2, 'cut', '"reel"', 1)""",
+        {"job": job},
+    )
+    assert got(program, f"/jobs/{job}")["steps"] == [
+        {"name": "fetch_token", "result": "********"},
+        {"name": "cut", "result": "reel"},
+    ]
+
+
+def test_health_quotes_no_secret(viewer: Browser, site: Site, queue: JobQueue, connection: Connection[Any]) -> None:
+    for error in (HUSH, "x" * 160 + HUSH):
+        connection.execute(
+            "update jobs set crashes = 9, last_error = %s where id = %s", [error, queue.enqueue("films")]
+        )
+    findings = got(viewer, "/health")["findings"]
+    (crashing,) = [each for each in findings if each["name"] == "crashing_jobs"]
+    assert crashing["detail"].count("://ada:****") == 2
+    assert "hush" not in json.dumps(findings)
+    assert "hush" not in site.signed_in(VIEWER).get("/health").text

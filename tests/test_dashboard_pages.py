@@ -167,6 +167,47 @@ def test_a_preview_says_how_many_and_changes_nothing(operator: Browser, queue: J
     assert {queue.get(each).status for each in ids} == {"pending"}
 
 
+def test_a_preview_counts_what_the_action_fits(operator: Browser, queue: JobQueue) -> None:
+    queue.enqueue_many("films", [{}] * 32)
+    queue.complete_many(queue.claim(["films"], 30))
+    cancel = get(operator, "/bulk?action=cancel&all=1&type=films")
+    assert "Cancel: 2 jobs" in cancel
+    assert 'data-number="2"' in cancel
+    assert cancel.count("</a></li>") == 2
+    assert "Delete: 32 jobs" in get(operator, "/bulk?action=delete&all=1&type=films")
+    assert "Try again: 0 jobs" in get(operator, "/bulk?action=retry&all=1&type=films")
+    assert "Try again: 30 jobs" in get(operator, "/bulk?action=retry&all=1&status=completed")
+
+
+def test_a_preview_says_so_if_there_are_too_many_to_count(
+    operator: Browser, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("treadle.app.bulk.COUNT_LOOK", 0)
+    queue.enqueue("films")
+    page = get(operator, "/bulk?action=cancel&all=1&type=films")
+    assert "Cancel: at least 0 jobs" in page
+    assert 'data-number=""' in page
+    assert page.count("</a></li>") == 1
+
+
+def test_a_status_that_does_not_fit_is_the_same_sentence_before_and_after(operator: Browser) -> None:
+    meant = {"action": "cancel", "all": "1", "status": "completed"}
+    asked = operator.send("GET", "/bulk", params=meant)
+    done = operator.post("/bulk", meant, accept="application/json")
+    assert asked.status_code == done.status_code == 400
+    assert "to cancel jobs, their status must be one of" in asked.json()["error"]
+    assert asked.json() == done.json()
+
+
+def test_a_form_offers_no_priority_that_is_refused(operator: Browser, queue: JobQueue) -> None:
+    job = queue.enqueue("films")
+    for path in (f"/bulk?action=priority&ids={job}", f"/jobs/{job}"):
+        least, most = re.search(r'min="(-\d+)" max="(\d+)"', get(operator, path)).groups()  # type: ignore[union-attr]
+        for given in (least, most):
+            operator.post(f"/jobs/{job}/priority", {"priority": given})
+            assert queue.get(job).priority == int(given)
+
+
 def test_the_audit_has_pages(operator: Browser, connection: Connection[Any]) -> None:
     connection.execute("insert into audit (actor, action) select 'Ada ' || n, 'pause' from generate_series(1, 130) n")
     first = get(operator, "/audit")

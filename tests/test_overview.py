@@ -10,6 +10,7 @@ from psycopg import Connection
 from tests.workers import one
 from treadle import JobQueue, Priority, Status, Treadle
 from treadle.app.overview import STEPS, aoverview, overview
+from treadle.db.overview import see_minutes
 from treadle.words.overview import Total
 
 
@@ -93,6 +94,19 @@ def test_no_span_of_a_chart_is_left_out(app: Treadle, connection: Connection[Any
     assert busy[1:] == (6, 2, 0, 4, 2.0, 4.0, 10.0, 20.0)
 
 
+def test_a_chart_of_an_hour_reads_only_that_hour(app: Treadle, connection: Connection[Any]) -> None:
+    connection.execute("""
+        insert into minutes (minute, queue, job_type)
+        select date_trunc('minute', clock_timestamp()) - n * interval '1 minute', 'default', 'a'
+        from generate_series(0, 10000) as n""")
+    connection.execute("vacuum analyze minutes")
+    query = see_minutes(app.schema, 3600, 60)
+    rows = connection.execute(b"explain " + query.text, query.params).fetchall()
+    plan = "\n".join(line for (line,) in rows)
+    assert "minutes_pkey" in plan
+    assert "Seq Scan on minutes" not in plan
+
+
 def test_the_rate_is_of_the_last_span_that_was_counted(app: Treadle, connection: Connection[Any]) -> None:
     minute = one(connection, "select date_trunc('minute', clock_timestamp())")
     connection.execute(
@@ -106,6 +120,17 @@ def test_the_rate_is_of_the_last_span_that_was_counted(app: Treadle, connection:
     # Too little of it: the one before.
     connection.execute("update meter set reached = %s", [minute - timedelta(seconds=119)])
     assert overview(app).rate == pytest.approx(3 * 600 / 60)
+
+
+def test_of_too_many_lanes_those_where_something_happened_last_are_shown(connection: Connection[Any]) -> None:
+    connection.execute("""
+        insert into lanes (queue, job_type, priority, opened_at)
+        select 'default', 'a' || n, 100, clock_timestamp() - n * interval '1 hour'
+        from generate_series(1, 1100) as n""")
+    # Opened long ago, and claimed from just now.
+    connection.execute("update lanes set floor = clock_timestamp() where job_type in ('a1050', 'a1100')")
+    shown = {row[0] for row in connection.execute("select job_type from see_lanes()")}
+    assert shown == {f"a{n}" for n in (*range(1, 999), 1050, 1100)}
 
 
 def test_a_large_table_is_estimated_at_a_bounded_cost(app: Treadle, connection: Connection[Any]) -> None:

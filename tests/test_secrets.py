@@ -46,3 +46,20 @@ def test_what_is_given_is_left_as_it_is() -> None:
     value = {"a": [{"token": "x"}]}
     masked(value)
     assert value == {"a": [{"token": "x"}]}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("see postgresql://ada:hus", "see postgresql://ada:********"),
+        ("see postgresql://ada:hus…), again", "see postgresql://ada:********…), again"),
+        ("a://ada:hus\nb", "a://ada:********\nb"),
+        ("see http://host:8080", "see http://host:8080"),
+        ("(see http://host:8080).", "(see http://host:8080)."),
+        ("http://host:8080…", "http://host:8080…"),
+        ("http://[::1]:8080", "http://[::1]:8080"),
+        ("http://host:8080/path, and more", "http://host:8080/path, and more"),
+    ],
+)
+def test_a_password_that_was_cut_off_with_its_url(text: str, shown: str) -> None:
+    assert masked(text) == shown

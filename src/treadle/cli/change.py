@@ -59,11 +59,19 @@ def change(action: Action, asked: dict[str, Any], priority: int | None = None) -
 
 
 def change_by_id(app: Treadle, change: Change, ids: Sequence[UUID], *, as_json: bool, dry_run: bool) -> None:
-    """At once. Ends with 1 if nothing was done."""
+    """At once. Ends with 1 if nothing was done; in a dry run, if there is none of them."""
     before = _seen(app, ids)
     if dry_run:
         for job_id in ids:
-            say(_would(change, job_id, before.get(job_id)))
+            job = before.get(job_id)
+            if as_json:
+                status = None if job is None else job.status
+                outcome = "missing" if job is None else None
+                print_json({"id": job_id, "action": change.action, "outcome": outcome, "was": status, "is": status})
+            else:
+                say(_would(change, job_id, job), stderr=job is None)
+        if not before:
+            sys.exit(1)
         return
     changed: list[Operated] = []
     for start in range(0, len(ids), operate.CHUNK):

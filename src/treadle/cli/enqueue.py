@@ -119,14 +119,15 @@ def _object(data: str | None, *, from_input: bool) -> dict[str, Json]:
     if data is not None and from_input:
         raise click.UsageError("the arguments come from --data or from standard input, not from both")
     where = "standard input" if from_input or data == "-" else "--data"
-    text = data if data is not None and data != "-" else sys.stdin.read()
+    # As bytes: what is no text at all is as wrong as what is no JSON, and is told in the same way.
+    text = data if data is not None and data != "-" else sys.stdin.buffer.read()
     value = _json(text, where)
     if not isinstance(value, dict):
         raise click.UsageError(f'{where} must be a JSON object such as {{"user_id": 7}}, got {shown(value)}')
     return value
 
 
-def _json(text: str, where: str) -> Json:
+def _json(text: str | bytes, where: str) -> Json:
     try:
         return from_json(text, allow_inf_nan=False)
     except ValueError as error:

@@ -9,7 +9,7 @@ from treadle.words.operator import Action
 
 
 @click.command()
-@click.argument("priority", metavar="N", type=click.IntRange(-(2**31), 2**31 - 1))
+@click.argument("priority", metavar="N", type=click.IntRange(-(2**31) + 1, 2**31 - 1))
 @change_options
 def priority(priority: int, **asked: Any) -> None:
     """Give jobs that have not ended another priority: higher runs first.

@@ -28,6 +28,8 @@ _PARTS = (
 _WORDS = {"auth", "card", "cards", "cvc", "cvv", "iban", "ibans", "jwt", "otp", "pin", "pwd", "ssn"}
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _IN_URL = re.compile(r"(://[^/\s:@]*:)[^/\s@]+@")
+# The text was cut within a password; a port is none.
+_CUT_URL = re.compile(r"(://[^/\s:@\[]*:)(?!\d{1,5}[^\w@]*(?:…|$))[^/\s@]+?(?=…|$)", re.MULTILINE)
 
 
 def is_secret(key: str) -> bool:
@@ -43,7 +45,11 @@ def masked(value: Json) -> Json:
         return {key: _hidden(item) if is_secret(key) else masked(item) for key, item in value.items()}
     if isinstance(value, list):
         return [masked(item) for item in value]
-    return _IN_URL.sub(rf"\1{MASK}@", value) if isinstance(value, str) else value
+    return _without_passwords(value) if isinstance(value, str) else value
+
+
+def _without_passwords(text: str) -> str:
+    return _CUT_URL.sub(rf"\1{MASK}", _IN_URL.sub(rf"\1{MASK}@", text)) if "://" in text else text
 
 
 def _hidden(value: Json) -> Json:

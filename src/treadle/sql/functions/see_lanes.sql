@@ -41,6 +41,12 @@ begin
         select lane.queue, lane.job_type, lane.priority, max(lane.settled) as start
         from treadle.lanes as lane
         group by lane.queue, lane.job_type, lane.priority
+        -- Beyond that, those where something happened last; where most waits would have to be counted first.
+        order by
+            greatest(max(lane.opened_at), max(lane.floor)) desc nulls last,
+            lane.queue,
+            lane.job_type,
+            lane.priority
         limit c_lanes
     ) as lane
     cross join lateral (

@@ -18,7 +18,7 @@ from treadle.web.dashboard import answers, openapi, operating, questions
 from treadle.web.dashboard.access import Role
 from treadle.web.dashboard.gate import Asked, Endpoint, Rule
 from treadle.web.dashboard.health import Health
-from treadle.web.dashboard.veil import may_look_inside, veiled
+from treadle.web.dashboard.veil import may_look_inside, reason_veiled, veiled
 from treadle.words.errors import InvalidArgument, JobNotFound, shown
 from treadle.words.health import worst
 from treadle.words.operator import Action
@@ -41,7 +41,7 @@ def rules(app: Treadle, doctor: Health) -> list[Rule]:
         return _job(veiled(asked.visitor.role, await alife(app, job_id(asked.request.path_params["id"]))))
 
     async def why(asked: Asked, given: None) -> Any:
-        return await awhy(app.database, job_id(asked.request.path_params["id"]))
+        return reason_veiled(await awhy(app.database, job_id(asked.request.path_params["id"])))
 
     async def health(asked: Asked, given: None) -> Any:
         findings = await doctor.findings()

@@ -5,6 +5,7 @@ import time
 
 from treadle.app import Treadle
 from treadle.app.doctor import aexamine
+from treadle.web.dashboard.veil import finding_veiled
 from treadle.words.health import Finding
 
 # An examination asks for a lot: reloads do not pile it up.
@@ -25,6 +26,6 @@ class Health:
         self._asking = self._asking or asyncio.Lock()
         async with self._asking:
             if time.monotonic() - self._at >= HEALTH_SECONDS:
-                self._found = await aexamine(self._app)
+                self._found = [finding_veiled(each) for each in await aexamine(self._app)]
                 self._at = time.monotonic()
             return self._found

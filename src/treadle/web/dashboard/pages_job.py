@@ -11,7 +11,7 @@ from treadle.app.why import awhy
 from treadle.web.dashboard.access import Role
 from treadle.web.dashboard.gate import Asked, Rule
 from treadle.web.dashboard.render import fragment, page
-from treadle.web.dashboard.veil import veiled
+from treadle.web.dashboard.veil import reason_veiled, veiled
 from treadle.words.errors import JobNotFound, TooSlow
 from treadle.words.job import JobRow
 from treadle.words.operator import Action
@@ -55,7 +55,7 @@ def rules(app: Treadle) -> list[Rule]:
         if seen.status not in (Status.PENDING, Status.CLAIMED):
             return None
         with suppress(JobNotFound, TooSlow):
-            return await awhy(app.database, seen.id)
+            return reason_veiled(await awhy(app.database, seen.id))
         return None
 
     async def job(asked: Asked) -> Response:

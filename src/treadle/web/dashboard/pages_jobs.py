@@ -6,18 +6,20 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from treadle.app import Treadle
+from treadle.app.bulk import acount, lists
 from treadle.db.listing import find_jobs
 from treadle.web.dashboard.access import Role
 from treadle.web.dashboard.gate import Asked, Rule
 from treadle.web.dashboard.render import page
 from treadle.web.dashboard.veil import may_look_inside
-from treadle.words.listing import HELD, Wanted
+from treadle.words.listing import HELD, Listed, Wanted
 from treadle.words.operator import Action
+from treadle.words.overview import Total
 from treadle.words.status import Status
 
 PAGE = 50
-# The preview of a change counts so many, and not on.
-COUNT = 1000
+# Shown in the preview of a change.
+FIRST = 10
 STATUSES = [Status.PENDING.value, HELD, *(each.value for each in Status if each is not Status.PENDING)]
 BULK = {Action.RETRY: "Try again", Action.CANCEL: "Cancel", Action.PRIORITY: "Change priority", Action.DELETE: "Delete"}
 
@@ -60,21 +62,30 @@ def rules(app: Treadle) -> list[Rule]:
             raise HTTPException(400, f"action must be one of {', '.join(BULK)}, got {action[:50]!r}")
         ids = _ids(asked)
         if ids is None:
-            found = await app.database.alook(find_jobs(app.schema, wanted(asked), None, COUNT))
-            some, more, filters = found.jobs, found.next is not None, address(asked)
+            total = await acount(app, wanted(asked), Action(action))
+            some, filters = await first(Action(action), wanted(asked)), address(asked)
         else:
-            some, more, filters = [], False, {}
+            total, some, filters = Total(len(ids), exact=True), [], {}
         return page(
             asked,
             "bulk.html",
             action=action,
             name=BULK[Action(action)],
             ids=ids,
-            some=some[:10],
-            more=more,
-            number=len(some) if ids is None else len(ids),
+            some=some,
+            exact=total.exact,
+            number=total.jobs,
             filter=filters,
         )
+
+    async def first(action: Action, meant: Wanted) -> list[Listed]:
+        """Some of those that are meant, in the order in which they will be changed."""
+        some: list[Listed] = []
+        for status in lists(action, meant):
+            if len(some) < FIRST:
+                query = find_jobs(app.schema, meant._replace(status=status), None, FIRST - len(some))
+                some += (await app.database.alook(query)).jobs
+        return some
 
     return [
         Rule("GET", "/jobs", listed, Role.VIEWER, "Jobs"),

@@ -4,10 +4,12 @@ Operators see payloads, results, checkpoints and the results of steps, with a ma
 see none of it. What handlers tell and log is for everybody, under the same mask.
 """
 
-from treadle.app.life import Life
+from treadle.app.life import Life, Step
 from treadle.web.dashboard.access import Role
+from treadle.words.health.finding import Finding
 from treadle.words.payload import Json
 from treadle.words.secrets import masked
+from treadle.words.why.reason import Reason
 
 
 def may_look_inside(role: Role) -> bool:
@@ -33,5 +35,27 @@ def veiled(role: Role, life: Life) -> Life:
         events=[each._replace(data=masked(each.data)) for each in life.events],
         errors=[each._replace(error=masked(each.error), traceback=masked(each.traceback)) for each in life.errors],
         logs=[each._replace(message=masked(each.message)) for each in life.logs],
-        steps=[each._replace(result=carried(role, each.result)) for each in life.steps],
+        # A step has a name, as a value has a key.
+        steps=[each._replace(result=_of_step(role, each)) for each in life.steps],
     )
+
+
+def _of_step(role: Role, step: Step) -> Json:
+    seen = carried(role, {step.name: step.result})
+    return seen[step.name] if seen else None
+
+
+def reason_veiled(reason: Reason) -> Reason:
+    """Errors of attempts are quoted in it."""
+    return reason._replace(
+        sentence=masked(reason.sentence),
+        remedy=masked(reason.remedy),
+        short=masked(reason.short),
+        data=masked(reason.data),
+        also=tuple(each._replace(short=masked(each.short)) for each in reason.also),
+    )
+
+
+def finding_veiled(finding: Finding) -> Finding:
+    """So are they here."""
+    return finding._replace(title=masked(finding.title), detail=masked(finding.detail), remedy=masked(finding.remedy))
