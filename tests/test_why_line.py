@@ -177,14 +177,14 @@ def test_figures_that_are_old_are_none(queue: JobQueue, connection: Connection[A
 
 def test_more_than_can_be_counted(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
     live(connection)
-    queue.enqueue_many("mail", [{}] * 10_000)
+    queue.enqueue_many("mail", [{}] * 1_000)
     made = queue.enqueue("mail")
-    assert (why(made).data["ahead"], why(made).data["exact"]) == (10_000, True)
+    assert (why(made).data["ahead"], why(made).data["exact"]) == (1_000, True)
     queue.enqueue_many("mail", [{}] * 2, priority=150)
     reason = why(made)
-    assert (reason.data["ahead"], reason.data["exact"]) == (10_000, False)
-    assert (reason.data["ahead_in_lane"], reason.data["ahead_in_higher"]) == (10_000, 1), "it stopped counting"
-    assert "more than 10,000 jobs go" in reason.sentence
+    assert (reason.data["ahead"], reason.data["exact"]) == (1_000, False)
+    assert (reason.data["ahead_in_lane"], reason.data["ahead_in_higher"]) == (1_000, 1), "it stopped counting"
+    assert "more than 1,000 jobs go" in reason.sentence
 
 
 # Its key

@@ -4,7 +4,7 @@
 -- They are looked for as a claim looks (see claim_jobs): one bounded range of idx_jobs_claimable per lane. What waits for
 -- its key, is due later or paused is not in the way. Job types that a worker runs in child processes have places of their
 -- own, so the one kind does not wait for the other.
-create or replace function treadle.jobs_ahead(p_id uuid, p_limit int default 10000)
+create or replace function treadle.jobs_ahead(p_id uuid, p_limit int default 1000)
 returns table (own bigint, level bigint, above bigint)
 language plpgsql
 set enable_seqscan = off
@@ -99,7 +99,7 @@ begin
                       and job.status = 'pending'
                       and job.holds = 0
                       and job.attempts < job.max_attempts
-                      -- is_head, in one step: a call for each of ten thousand takes too long.
+                      -- is_head, in one step: a call for each of them takes too long.
                       and (
                             job.key is null
                             or job.id = (

@@ -1,6 +1,6 @@
 -- About how many jobs there are, by status, and of the pending ones by lane: from a sample of the table's pages, so that
 -- it costs the same whatever the table holds. A small table is counted.
-create or replace function treadle.sample_jobs(p_pages int default 300)
+create or replace function treadle.sample_jobs(p_pages int default 150)
 returns table (status varchar, queue varchar, job_type varchar, priority int, jobs bigint, exact boolean)
 language plpgsql volatile -- a stable function's answer could be kept
 set jit = off

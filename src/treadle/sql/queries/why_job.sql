@@ -138,7 +138,7 @@ left join lateral (
           and held.status in ('claimed', 'running')
           and held.status = 'running'
           and held.id <> job.id
-        limit 10000
+        limit 1000
     ) as held
 ) as beside on job.status in ('claimed', 'running')
 left join lateral (

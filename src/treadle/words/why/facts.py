@@ -9,7 +9,7 @@ from treadle.words.operator import Pause
 from treadle.words.status import Status
 
 # Counts go no further than one past this.
-COUNTED = 10_000
+COUNTED = 1000
 
 
 class Holder(NamedTuple):
