@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner, Result
 
 from tests.commands import in_a_process, told
 from treadle.cli.commands import COMMANDS, main
@@ -47,7 +48,11 @@ def test_help_lists_the_commands() -> None:
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_line_for_the_shell(shell: str) -> None:
     assert f"_TREADLE_COMPLETE={shell}_source treadle" in told("completion", shell)
-    script = in_a_process(_TREADLE_COMPLETE=f"{shell}_source")
+    assert f"_TREADLE_COMPLETE={shell}_complete" in completed(_TREADLE_COMPLETE=f"{shell}_source").stdout
+
+
+def test_the_program_itself_answers_the_shell() -> None:
+    script = in_a_process(_TREADLE_COMPLETE="bash_source")
     assert script.returncode == 0
     assert "_TREADLE_COMPLETE=" in script.stdout
 
@@ -63,6 +68,12 @@ def test_the_line_for_the_shell(shell: str) -> None:
 )
 def test_what_the_shell_offers(line: str, position: int, offered: str) -> None:
     asked = {"_TREADLE_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(position)}
-    said = in_a_process(TREADLE_APP="tests.cli_app:app", **asked)
-    assert f"plain,{offered}\n" in said.stdout
-    assert in_a_process(TREADLE_APP="tests.broken_app", **asked).stderr == ""
+    assert f"plain,{offered}\n" in completed(TREADLE_APP="tests.cli_app:app", **asked).stdout
+    assert completed(TREADLE_APP="tests.broken_app", **asked).stderr == ""
+
+
+def completed(**environment: str) -> Result:
+    """Asked as a shell does, in this process."""
+    result = CliRunner().invoke(main, env=environment, prog_name="treadle")
+    assert isinstance(result.exception, SystemExit | None)
+    return result

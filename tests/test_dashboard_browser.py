@@ -3,7 +3,6 @@
 from typing import Any
 from uuid import UUID
 
-import pytest
 from playwright.sync_api import Page, expect
 from psycopg import Connection
 
@@ -12,7 +11,7 @@ from tests.conftest import Theme
 from tests.web import Server
 from treadle import JobQueue, JobRow, Status
 
-both_themes = pytest.mark.parametrize("theme", ["light", "dark"])
+THEMES: list[Theme] = ["light", "dark"]
 
 
 def running(queue: JobQueue, **data: Any) -> JobRow:
@@ -34,17 +33,18 @@ def percent(page: Page) -> Any:
     return expect(page.locator("#now .percent"))
 
 
-@both_themes
-def test_a_jobs_bar_moves_to_its_end(visit: Visit, queue: JobQueue, theme: Theme) -> None:
+def test_a_jobs_bar_moves_to_its_end(visit: Visit, queue: JobQueue) -> None:
     job = running(queue)
     page = visit.live(f"/jobs/{job.id}")
-    dark = page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
-    assert dark == (theme == "dark")
-    for done, stage in ((10, "loading"), (60, "cutting")):
+    grounds = set()
+    for theme, done, stage in zip(THEMES, (10, 60), ("loading", "cutting"), strict=True):
+        page.emulate_media(color_scheme=theme)
+        grounds.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
         queue.progress(job, done, stage=stage)
         percent(page).to_have_text(f"{done}%")
         expect(page.locator("#now")).to_contain_text(stage)
         assert page.locator("#now progress").evaluate("bar => bar.value") == done
+    assert len(grounds) == 2
     queue.event(job, "reel", number=3, api_key="abc")
     expect(page.locator("#events li")).to_have_count(1)
     expect(page.locator("#events")).to_contain_text("number=3 api_key=********")
@@ -71,15 +71,16 @@ def test_log_lines_come_by_themselves(visit: Visit, queue: JobQueue, connection:
     expect(page.get_by_text("It has logged nothing yet.")).to_be_hidden()
 
 
-@both_themes
 def test_a_failed_jobs_traceback_is_seen_and_it_is_tried_again(
-    visit: Visit, queue: JobQueue, connection: Connection[Any], theme: Theme
+    visit: Visit, queue: JobQueue, connection: Connection[Any]
 ) -> None:
     job = failed(queue, connection)
-    page = visit.go("/")
-    page.get_by_role("link", name="Failed").click()
-    page.get_by_role("link", name="films").click()
-    expect(page.get_by_text("Traceback (most recent call last)")).to_be_visible()
+    for theme in THEMES:
+        visit.page.emulate_media(color_scheme=theme)
+        page = visit.go("/")
+        page.get_by_role("link", name="Failed").click()
+        page.get_by_role("link", name="films").click()
+        expect(page.get_by_text("Traceback (most recent call last)")).to_be_visible()
     page.get_by_role("button", name="Try again").click()
     expect(page.locator(".notice")).to_have_text("Done (try again).")
     expect(page.locator("#now .status")).to_have_text("○ pending")

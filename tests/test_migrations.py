@@ -94,6 +94,22 @@ def test_a_table_that_stays_busy_is_said_and_nothing_is_changed(
         assert everything(empty_url) == before
 
 
+def test_a_deadlock_is_tried_again(empty_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each waits for the other: the run for the table, the transaction for a row of the books. The run gives way."""
+    migrate(empty_url)
+    monkeypatch.setattr(migrations, "LOCK_TIMEOUT", "60s")
+    with psycopg.connect(empty_url) as other, psycopg.connect(empty_url, autocommit=True) as monitor:
+        monitor.execute("delete from treadle.functions where name in ('claim_jobs', 'confirm_hold')")
+        other.execute("set local deadlock_timeout = '1min'")
+        other.execute("select from treadle.jobs")
+        with ThreadPoolExecutor() as pool:
+            run = pool.submit(migrate, empty_url)
+            until_blocked(monitor)
+            other.execute("insert into treadle.functions (name, digest) values ('claim_jobs', '')")
+            other.rollback()
+            assert run.result() == ["claim_jobs()", "confirm_hold()"]
+
+
 def test_a_changed_function_is_applied_again(empty_url: str) -> None:
     migrate(empty_url)
     with psycopg.connect(empty_url) as connection:

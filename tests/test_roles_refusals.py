@@ -144,22 +144,18 @@ ENQUEUED = {
     "upserting": "insert into jobs (job_type) values ('a') on conflict (id) do update set data = '{}'",
 }
 
-REFUSED = [
-    *(
-        (ENQUEUE, what, text)
-        for what, text in (READING | LOOKING | GLANCING | WORKING | CHARTING | ENQUEUED | OPERATING | PAUSING).items()
-    ),
-    *((WORKER, what, text) for what, text in (GLANCING | OPERATING).items()),
-    *((VIEWER, what, text) for what, text in (READING | ENQUEUEING | WORKING | CHARTING | OPERATING | PAUSING).items()),
-    *((OPERATOR, what, text) for what, text in (ENQUEUEING | WORKING | CHARTING).items()),
-    *((group, what, text) for group in GROUPS for what, text in OWNING.items()),
-]
-ALLOWED = [
-    *((ENQUEUE, what, text) for what, text in ENQUEUEING.items()),
-    *((WORKER, what, text) for what, text in (READING | LOOKING | ENQUEUEING | WORKING | CHARTING | PAUSING).items()),
-    *((VIEWER, what, text) for what, text in (LOOKING | GLANCING).items()),
-    *((OPERATOR, what, text) for what, text in (READING | LOOKING | GLANCING | OPERATING | PAUSING).items()),
-]
+REFUSED = {
+    ENQUEUE: READING | LOOKING | GLANCING | WORKING | CHARTING | ENQUEUED | OPERATING | PAUSING | OWNING,
+    WORKER: GLANCING | OPERATING | OWNING,
+    VIEWER: READING | ENQUEUEING | WORKING | CHARTING | OPERATING | PAUSING | OWNING,
+    OPERATOR: ENQUEUEING | WORKING | CHARTING | OWNING,
+}
+ALLOWED = {
+    ENQUEUE: ENQUEUEING,
+    WORKER: READING | LOOKING | ENQUEUEING | WORKING | CHARTING | PAUSING,
+    VIEWER: LOOKING | GLANCING,
+    OPERATOR: READING | LOOKING | GLANCING | OPERATING | PAUSING,
+}
 
 
 @pytest.fixture(scope="module")
@@ -180,20 +176,28 @@ def connections(roles: Roles) -> dict[str, Connection[Any]]:
     return {group: roles.connect(group, autocommit=False) for group in GROUPS}
 
 
-def attempt(connection: Connection[Any], text: str) -> None:
+def error_of(connection: Connection[Any], text: str) -> psycopg.Error | None:
     try:
         connection.execute(text.encode())
+    except psycopg.Error as error:
+        return error
     finally:
         connection.rollback()
+    return None
 
 
-@pytest.mark.parametrize(("group", "what", "text"), REFUSED, ids=lambda value: str(value)[:40])
-def test_refused(connections: dict[str, Connection[Any]], group: str, what: str, text: str) -> None:
-    with pytest.raises(psycopg.errors.InsufficientPrivilege):
-        attempt(connections[group], text)
+# One test for all statements of a role: four hundred of their own took longer to set up than to run.
 
 
-@pytest.mark.parametrize(("group", "what", "text"), ALLOWED, ids=lambda value: str(value)[:40])
-def test_allowed(connections: dict[str, Connection[Any]], group: str, what: str, text: str) -> None:
+@pytest.mark.parametrize("group", GROUPS)
+def test_refused(connections: dict[str, Connection[Any]], group: str) -> None:
+    errors = {what: error_of(connections[group], text) for what, text in REFUSED[group].items()}
+    refusal = psycopg.errors.InsufficientPrivilege
+    assert {what: error for what, error in errors.items() if not isinstance(error, refusal)} == {}
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_allowed(connections: dict[str, Connection[Any]], group: str) -> None:
     """The same statements, where a role may: a refusal above is one of rights, not of a mistake in the statement."""
-    attempt(connections[group], text)
+    errors = {what: error_of(connections[group], text) for what, text in ALLOWED[group].items()}
+    assert {what: error for what, error in errors.items() if error} == {}

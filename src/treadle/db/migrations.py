@@ -1,7 +1,8 @@
 """Brings a schema up to date: numbered migrations once, functions whenever their text has changed.
 
 All of it is one transaction. An advisory lock lets one run at a time, and the others find nothing left to do. A short
-lock timeout with retries keeps a migration that waits for a busy table from stalling everybody queued up behind it.
+lock timeout with retries keeps a migration that waits for a busy table from stalling everybody queued up behind it; one
+that gets into a deadlock tries again as well.
 """
 
 import hashlib
@@ -68,7 +69,7 @@ def migrate(url: str, schema: str = SCHEMA) -> list[str]:
         for tries_left in reversed(range(TRIES)):
             try:
                 return _apply(connection, schema)
-            except psycopg.errors.LockNotAvailable:
+            except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
                 if not tries_left:
                     raise SchemaError(
                         f"the tables of schema {schema} stayed busy for {TRIES} tries of {LOCK_TIMEOUT}; nothing was "

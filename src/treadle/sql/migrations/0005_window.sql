@@ -79,5 +79,5 @@ comment on column treadle.workers.version is 'Of Treadle, as the worker has it.'
 comment on column treadle.workers.process_types is 'Those of its job types that run in child processes: they have places of their own.';
 comment on column treadle.workers.children is 'How many of those run at once; concurrency is for the others.';
 
--- Comes back with one argument more.
+-- Comes back with more arguments.
 drop function if exists treadle.register_worker(varchar, interval, varchar[], varchar[], int, text, int);
