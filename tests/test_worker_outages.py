@@ -2,7 +2,10 @@
 
 import os
 import shutil
+import sys
+import threading
 import time
+import traceback
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +17,7 @@ from psycopg import Connection
 from tests.outages import Proxy, Server
 from tests.workers import Ledger, auntil, completed, count, run, until, until_completed, working
 from treadle import Job, Treadle, events
+from treadle.app.watch import LOOK_SECONDS
 from treadle.db import line as lines
 from treadle.db.embedded import leave
 from treadle.db.line import DatabaseAway, Line
@@ -173,3 +177,35 @@ def test_connections_that_fall_silent_are_replaced(url: str, monkeypatch: pytest
         run(app, body, lease="30s")
     finally:
         proxy.close()
+
+
+def test_a_watch_on_a_silent_connection_keeps_nobody(url: str) -> None:
+    proxy = Proxy(url)
+    app = Treadle(proxy.url)
+    try:
+        job_id = app.queue.enqueue("a")
+        woken = app.watch.end(job_id)
+        until(lambda: _watches_in("_listen"))
+        proxy.go_silent()
+        until(lambda: _watches_in("_look"))
+        app.watch.forget(job_id, woken)
+        app.watch.close()  # or the test does not end
+    finally:
+        proxy.close()
+        app.close()
+
+
+def _watches_in(function: str) -> bool:
+    """For longer than it does between two looks."""
+    watching = [each.ident for each in threading.enumerate() if each.name == "treadle-watch"]
+
+    def now() -> bool:
+        frame = sys._current_frames().get(watching[-1] or 0)
+        return frame is not None and function in [each.name for each in traceback.extract_stack(frame)]
+
+    began = time.monotonic()
+    while time.monotonic() - began < 2 * LOOK_SECONDS:
+        if not now():
+            return False
+        time.sleep(0.01)
+    return True

@@ -20,6 +20,7 @@ log = logging.getLogger("treadle")
 
 LOOK_SECONDS = 0.5
 LINGER_SECONDS = 5.0
+CLOSE_SECONDS = 3.0
 _SPAN = timedelta(seconds=30)
 # Something new of whatever job.
 ANY = UUID(int=0)
@@ -81,7 +82,8 @@ class Watch:
         self._closed = True
         thread = self._thread
         if thread is not None and not self.ends.futures and not self.news.futures:
-            thread.join()
+            # It may hang on a connection that has fallen silent. It ends with the program.
+            thread.join(CLOSE_SECONDS)
 
     def _wait(self, kind: str, *job_ids: UUID) -> "Future[None]":
         future: Future[None] = Future()
