@@ -37,7 +37,7 @@ CHECKS = [
     unsupported_method,
 ]
 # Of each operation, of what fits its description and of what does not.
-EXAMPLES = 6
+EXAMPLES = 4
 
 
 def test_the_api_is_as_it_is_described(
