@@ -13,7 +13,7 @@ demo: $(READY)      ## watch the queue work, on a PostgreSQL of its own
 	@$(BIN)/treadle demo
 
 test: $(READY) check chromium ## everything CI runs
-	$(BIN)/pytest -n 2 --dist worksteal -q
+	$(BIN)/pytest -n 3 --dist worksteal -q  # on two cores: many of them wait
 
 check: $(READY)     ## style, types and import layers
 	$(BIN)/ruff check .

@@ -200,11 +200,11 @@ def test_a_reason_is_its_sentence() -> None:
             ),
         ),
         (
-            {"workers": SERVED, "ahead": Ahead(9000, 2000, 0), "ended": 60, "ended_in": 60.0},
+            {"workers": SERVED, "ahead": Ahead(900, 200, 0), "ended": 60, "ended_in": 60.0},
             (
-                "The only worker that takes it is busy: more than 10,000 jobs go before it (2,000 of its priority in "
-                "other lanes, 9,000 in its own lane); 60 attempts of theirs ended in the last 1m 00s, so it may start "
-                "not before 2h 46m, at 2026-11-15 14:46:41 UTC."
+                "The only worker that takes it is busy: more than 1,000 jobs go before it (200 of its priority in "
+                "other lanes, 900 in its own lane); 60 attempts of theirs ended in the last 1m 00s, so it may start "
+                "not before 16m 41s, at 2026-11-15 12:16:41 UTC."
             ),
         ),
         ({"workers": SERVED}, "Nothing is in the way: it should start any moment; it was due 1.0s ago."),
