@@ -16,7 +16,7 @@ import picture_jobs as jobs
 from playwright.sync_api import Browser, sync_playwright
 
 from treadle import migrate
-from treadle.cli.demo import Program
+from treadle.cli.demo import Actor
 from treadle.db.embedded import embedded_url, leave
 from treadle.db.migrations import connect
 
@@ -40,8 +40,8 @@ def main() -> None:
         os.environ["PYTHONPATH"] = str(shop)
         migrate(url, SCHEMA)
         make_up_an_hour(url)
-        worker = Program(["worker", "orders:app", "--grace", "1s"], url, folder / "worker.log")
-        page = Program(["dashboard", "--schema", SCHEMA, "--port", "0"], url, folder / "dashboard.log")
+        worker = Actor(["worker", "orders:app", "--grace", "1s"], url, folder / "worker.log")
+        page = Actor(["dashboard", "--schema", SCHEMA, "--port", "0"], url, folder / "dashboard.log")
         over = threading.Event()
         busy = threading.Thread(target=keep_busy, args=(over,))
         try:

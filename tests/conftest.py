@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
 import psycopg
@@ -20,6 +20,7 @@ import pytest
 from psycopg import Connection
 from psycopg.conninfo import make_conninfo
 
+from tests.dashboard_fixtures import NO_CHROMIUM, chromium, dashboard, operator, site, theme, visit  # noqa: F401
 from tests.embedded_server import QUICK, clean_up
 from tests.stores import Album, Resize
 from tests.waiting import Gate
@@ -29,19 +30,11 @@ from treadle.db.embedded import embedded_url, leave
 
 if TYPE_CHECKING:
     # Django, SQLAlchemy and a web server take half a second to import: only for the tests that need them.
-    from playwright.sync_api import Browser
-
-    from tests.browsing import Visit
     from tests.callers import Caller
-    from tests.dashboards import Browser as Visitor
-    from tests.dashboards import Site
     from tests.web import Server
 
 Connect = Callable[..., Connection[Any]]
 Why = Callable[[UUID], Reason]
-Theme = Literal["light", "dark"]
-
-NO_CHROMIUM = "the dashboard in a browser, for want of one (on Debian: apt-get install chromium)"
 
 # Set by the process that the user started, read by the processes that it starts (xdist).
 SERVER = "TREADLE_TEST_SERVER"
@@ -281,65 +274,6 @@ def job(queue: JobQueue) -> JobRow:
 
 
 # The dashboard
-
-
-@pytest.fixture
-def site(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> Iterator["Site"]:
-    """A dashboard with a secret for each role."""
-    from tests.dashboards import SECRETS, Site
-    from treadle.web import dashboard_app
-
-    for name, value in SECRETS.items():
-        monkeypatch.setenv(name, value)
-    site = Site(dashboard_app(app), app)
-    yield site
-    site.close()
-
-
-@pytest.fixture
-def operator(site: "Site") -> "Visitor":
-    """One who is signed in."""
-    from tests.dashboards import OPERATOR
-
-    return site.signed_in(OPERATOR)
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator["Browser"]:
-    """Not for the session: as long as it is there, this thread has an event loop, and other tests want their own."""
-    from tests import browsing
-
-    if browsing.found() is None:
-        pytest.skip(NO_CHROMIUM)
-    with browsing.chromium() as browser:
-        yield browser
-
-
-@pytest.fixture
-def dashboard(app: Treadle) -> Iterator["Server"]:
-    """For whoever sits at this machine."""
-    from tests.web import serving
-    from treadle.web.dashboard import dashboard_app
-    from treadle.web.dashboard.access import only_here
-
-    with serving(dashboard_app(app, authorize=only_here)) as server:
-        yield server
-
-
-@pytest.fixture
-def theme() -> Theme:
-    return "light"
-
-
-@pytest.fixture
-def visit(chromium: "Browser", dashboard: "Server", theme: Theme) -> Iterator["Visit"]:
-    from tests.browsing import Visit
-
-    context = chromium.new_context(viewport={"width": 1280, "height": 900}, color_scheme=theme, locale="en-GB")
-    visit = Visit(context.new_page(), dashboard)
-    yield visit
-    context.close()
-    assert visit.complaints == []
 
 
 # The embedded server

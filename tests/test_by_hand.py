@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 from uuid import UUID
 
+import httpx
 import pytest
 from psycopg import Connection
 
@@ -32,8 +33,6 @@ def seen_everywhere(app: Treadle, job: UUID) -> None:
 
 
 def pages(app: Treadle, job: UUID) -> list[int]:
-    httpx = pytest.importorskip("httpx")
-
     async def ask() -> list[int]:
         served = dashboard_app(app, authorize=lambda _: Visitor(Role.OPERATOR, "ada"))
         async with httpx.AsyncClient(transport=httpx.ASGITransport(served), base_url="http://here") as client:

@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 from psycopg import Connection
 
 from tests.browsing import Visit
-from tests.conftest import Theme
+from tests.dashboard_fixtures import Theme
 from tests.web import Server
 from treadle import JobQueue, JobRow, Status
 

@@ -100,7 +100,7 @@ def test_no_worker_stays_behind(url: str, number: signal.Signals) -> None:
 
 def test_a_worker_that_cannot_start_is_a_sentence(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", shutil.which("false"))
-    worker = demo.Program(["worker", "treadle.cli.demo_jobs:app", "--grace", "1s"], url, Path(os.devnull))
+    worker = demo.Actor(["worker", "treadle.cli.demo_jobs:app", "--grace", "1s"], url, Path(os.devnull))
     with pytest.raises(TreadleError, match="the worker ended"):
         worker.said("worker started")
 

@@ -9,6 +9,7 @@ import click
 
 from treadle.app import Treadle
 from treadle.cli.options import database_url, schema
+from treadle.cli.programs import has_dashboard
 from treadle.words.errors import TreadleError
 
 
@@ -27,7 +28,7 @@ def dashboard(host: str, port: int, database_url: str | None, schema: str) -> No
     treadle dashboard --port 8080
     TREADLE_DASHBOARD_OPERATOR=… treadle dashboard --host 0.0.0.0
     """
-    if importlib.util.find_spec("uvicorn") is None or importlib.util.find_spec("starlette") is None:
+    if not has_dashboard():
         raise TreadleError('the dashboard needs a web server; run: pip install "treadle[web]"')
     web: Any = importlib.import_module("treadle.web.dashboard.serving")
     secured, addresses = web.secured(), web.addresses(host)

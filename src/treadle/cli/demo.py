@@ -4,11 +4,9 @@ With a terminal it goes on, round after round, until Ctrl-C. Without, it is one 
 everything ended as it should.
 """
 
-import importlib.util
 import os
 import re
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -28,6 +26,7 @@ from treadle.app.lines import Lines
 from treadle.app.sight import sights
 from treadle.cli import demo_jobs as jobs
 from treadle.cli.demo_cast import Cast, enqueue, summary
+from treadle.cli.programs import Program, has_dashboard
 from treadle.db.embedded import embedded_url
 from treadle.db.migrations import connect, migrate
 from treadle.words.errors import TreadleError
@@ -58,53 +57,39 @@ def demo(database_url: str | None) -> None:
     sys.exit(run_demo(Console(), database_url))
 
 
-class Program:
-    """One of our own commands, as a process."""
+class Actor(Program):
+    """A program of the demo: what it says can be waited for."""
 
     def __init__(self, arguments: list[str], url: str, log: Path) -> None:
+        super().__init__(arguments, {"TREADLE_DATABASE_URL": url}, log)
         self._name = arguments[0]
-        self._log = log
-        with log.open("w") as output:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "treadle", *arguments],
-                stderr=output,
-                # Ctrl-C is for the demo, which then tells the others.
-                start_new_session=True,
-                env=os.environ | {"TREADLE_DATABASE_URL": url},
-            )
+        self._said = log
+        self.start()
 
     def said(self, pattern: str) -> str:
         """Wait until it says this: a second or two, which are not the jobs' time."""
-        while not (found := re.search(pattern, self._log.read_text())):
+        while not (found := re.search(pattern, self._said.read_text())):
             self.check()
             time.sleep(0.02)
         return found.group()
 
     def check(self) -> None:
         """Raise if it has ended."""
-        if self._process.poll() is not None:
-            raise TreadleError(f"the {self._name} ended: {self._log.read_text()[-2000:]}")
+        if self.ended:
+            raise TreadleError(f"the {self._name} ended: {self._said.read_text()[-2000:]}")
 
     def kill_process(self) -> int | None:
         """As if it ran out of memory: not the supervisor, the process that runs the jobs. Which one it was."""
-        for each in psutil.Process(self._process.pid).children():
+        for each in psutil.Process(self.pid).children():
             each.kill()
             return int(each.pid)
         return None
-
-    def stop(self) -> None:
-        self._process.terminate()
-        try:
-            self._process.wait(3)
-        except subprocess.TimeoutExpired:
-            self._process.terminate()  # the second time it does not wait
-            self._process.wait()
 
 
 class Director:
     """Cancels and kills when it is time."""
 
-    def __init__(self, cast: Cast, worker: Program) -> None:
+    def __init__(self, cast: Cast, worker: Actor) -> None:
         self._cast = cast
         self._worker = worker
         self._cancelled = self._killed = False
@@ -137,7 +122,7 @@ def run_demo(console: Console, url: str | None) -> int:
     screen = Bars(console, labels, transient=True) if live else Lines(console, labels)
     casts: list[Cast] = []
     console.print("A dozen jobs, and a worker that runs them" + (". Ctrl-C ends it.\n" if live else ":\n"))
-    with running(url, live and _has_page()) as (worker, page):
+    with running(url, live and has_dashboard()) as (worker, page):
         try:
             with _signals(), screen:
                 worker.said("worker started")
@@ -157,12 +142,7 @@ def run_demo(console: Console, url: str | None) -> int:
         jobs.app.close()
 
 
-def _has_page() -> bool:
-    """The extra treadle[web] is installed."""
-    return all(importlib.util.find_spec(name) for name in ("uvicorn", "starlette", "jinja2", "itsdangerous"))
-
-
-def _play(screen: Bars | Lines, cast: Cast, worker: Program, end: float | None) -> None:
+def _play(screen: Bars | Lines, cast: Cast, worker: Actor, end: float | None) -> None:
     """Show a round until all of its jobs have ended."""
     director = Director(cast, worker)
     for sight in sights(jobs.app, [part.handle.id for part in cast.parts], screen.away):
@@ -193,12 +173,12 @@ def _tell(console: Console, casts: list[Cast]) -> int:
 
 
 @contextmanager
-def running(url: str, with_page: bool) -> Iterator[tuple[Program, Program | None]]:
+def running(url: str, with_page: bool) -> Iterator[tuple[Actor, Actor | None]]:
     """A worker, and if somebody may look at it, the page."""
     with tempfile.TemporaryDirectory(prefix="treadle-demo-") as folder, ExitStack() as programs:
 
-        def start(*arguments: str) -> Program:
-            program = Program(list(arguments), url, Path(folder) / arguments[0])
+        def start(*arguments: str) -> Actor:
+            program = Actor(list(arguments), url, Path(folder) / arguments[0])
             programs.callback(program.stop)
             return program
 

@@ -11,7 +11,7 @@ from types import FrameType
 import click
 
 from treadle.cli.output import counted, say
-from treadle.cli.programs import Program, Stopped, prepared
+from treadle.cli.programs import Program, Stopped, has_dashboard, prepared
 from treadle.words.errors import TreadleError
 from treadle.words.phrases import printable
 
@@ -61,7 +61,7 @@ def dev(
     if database_url:
         os.environ["TREADLE_DATABASE_URL"] = database_url
     worker = ["worker", app, "--concurrency", str(concurrency), "--grace", grace, "--log-level", log_level]
-    shown = None if no_dashboard or not _has_dashboard() else port
+    shown = None if no_dashboard or not has_dashboard() else port
     if shown is None and not no_dashboard:
         say('no dashboard: run pip install "treadle[web]" to have one', stderr=True)
     signal.signal(signal.SIGTERM, _stop)
@@ -146,10 +146,6 @@ def _named(path: str) -> str:
         return str(Path(path).relative_to(Path.cwd()))
     except ValueError:
         return path
-
-
-def _has_dashboard() -> bool:
-    return all(importlib.util.find_spec(name) for name in ("uvicorn", "starlette", "jinja2", "itsdangerous"))
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

@@ -1,5 +1,6 @@
-"""Our own commands as processes, for treadle dev; and, run as a module, the first of them."""
+"""Our own commands as processes, for treadle dev and demo; and, run as a module, the first of them."""
 
+import importlib.util
 import json
 import logging
 import os
@@ -7,6 +8,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
+from pathlib import Path
 from typing import NamedTuple
 
 from treadle.app.load import load_app
@@ -25,7 +28,11 @@ class Stopped(BaseException):
 class Program:
     """One of our commands. In a session of its own, so that Ctrl-C reaches it by us alone, and once."""
 
-    def __init__(self, arguments: list[str], environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, arguments: list[str], environment: Mapping[str, str] | None = None, log: Path | None = None
+    ) -> None:
+        """What it logs goes to where ours does, or to a file."""
+        self._log = log
         self._command = [sys.executable, "-m", "treadle", *arguments]
         self._environment = dict(environment or {})
         self._process: subprocess.Popen[bytes] | None = None
@@ -33,9 +40,18 @@ class Program:
 
     def start(self) -> None:
         self._asked = False
-        self._process = subprocess.Popen(
-            self._command, env=os.environ | self._environment, start_new_session=True, stdin=subprocess.DEVNULL
-        )
+        with nullcontext() if self._log is None else self._log.open("w") as output:
+            self._process = subprocess.Popen(
+                self._command,
+                env=os.environ | self._environment,
+                start_new_session=True,
+                stdin=subprocess.DEVNULL,
+                stderr=output,
+            )
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
 
     @property
     def code(self) -> int | None:
@@ -65,6 +81,11 @@ class Program:
                 self._process.kill()
             else:
                 return
+
+
+def has_dashboard() -> bool:
+    """The extra treadle[web] is installed."""
+    return all(importlib.util.find_spec(name) for name in ("uvicorn", "starlette", "jinja2", "itsdangerous"))
 
 
 class Prepared(NamedTuple):
