@@ -56,23 +56,34 @@ class Proxy:
         self.url = make_conninfo(url, host="127.0.0.1", port=self._listening.getsockname()[1])
         self._silent: set[socket.socket] = set()
         self._open: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        self._closed = False
         threading.Thread(target=self._accept, daemon=True).start()
 
     def go_silent(self) -> None:
         """For all connections there are; new ones are fine."""
-        self._silent |= self._open
+        with self._lock:
+            self._silent |= self._open
 
     def close(self) -> None:
-        self._listening.close()
-        for each in list(self._open):
-            each.close()
+        with self._lock:
+            self._closed = True
+            self._listening.close()
+            for each in self._open:
+                each.close()
 
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
                 client, _ = self._listening.accept()
-                server = self._connect()
-                self._open |= {client, server}
+                with self._lock:
+                    self._open.add(client)
+                    server = self._connect()
+                    self._open.add(server)
+                    if self._closed:  # while it was accepted
+                        client.close()
+                        server.close()
+                        return
                 for source, sink in ((client, server), (server, client)):
                     threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
 
@@ -80,7 +91,11 @@ class Proxy:
         if not self._host.startswith("/"):
             return socket.create_connection((self._host, self._port))
         server = socket.socket(socket.AF_UNIX)
-        server.connect(f"{self._host}/.s.PGSQL.{self._port}")
+        try:
+            server.connect(f"{self._host}/.s.PGSQL.{self._port}")
+        except OSError:
+            server.close()
+            raise
         return server
 
     def _pump(self, source: socket.socket, sink: socket.socket) -> None:

@@ -8,6 +8,7 @@ from psycopg import Connection
 
 from tests.why import live
 from treadle import JobQueue
+from treadle.db.database import look_settings
 from treadle.db.query import statement
 
 MANY = 50_000
@@ -31,10 +32,12 @@ IN_THE_WAY = {
 
 def cost(connection: Connection[Any], job_id: UUID) -> int:
     text = statement("why_job", "treadle").decode()
-    for _ in range(2):  # the first use of a function in a session reads the catalog
-        row = connection.execute(f"explain (analyze, buffers, format json) {text}", {"id": job_id}).fetchone()
-        assert row
-        plan = row[0][0]["Plan"]
+    with connection.transaction(force_rollback=True):
+        connection.execute(look_settings(60))
+        for _ in range(2):  # the first use of a function in a session reads the catalog
+            row = connection.execute(f"explain (analyze, buffers, format json) {text}", {"id": job_id}).fetchone()
+            assert row
+            plan = row[0][0]["Plan"]
     return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
 
 
@@ -49,12 +52,12 @@ def test_it_costs_the_same(queue: JobQueue, connection: Connection[Any], what: s
     queue.cancel(ended)
     before = [cost(connection, each) for each in (pending, ended)]
     connection.execute(IN_THE_WAY[what], [MANY])
-    if what in ("errors of others", "audit of others", "minutes that are over"):
-        # Of jobs nobody has to keep statistics; what grows beside them has those that autovacuum makes.
-        connection.execute("analyze errors, audit, minutes")
-    after = [cost(connection, each) for each in (pending, ended)]
-    for few, many in zip(before, after, strict=True):
-        assert many < few * 1.5 + 50, (what, before, after)
+    # Autovacuum comes when it likes: what grows beside the jobs has statistics, the jobs may have them or not.
+    for statistics in ("errors, audit, minutes", "jobs"):
+        connection.execute(f"analyze {statistics}")
+        after = [cost(connection, each) for each in (pending, ended)]
+        for few, many in zip(before, after, strict=True):
+            assert many < few * 1.5 + 50, (what, statistics, before, after)
 
 
 def test_what_cannot_be_counted_is_not_gone_through(queue: JobQueue, connection: Connection[Any]) -> None:

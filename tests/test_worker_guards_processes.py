@@ -202,6 +202,21 @@ def test_a_child_that_died_between_two_jobs_harms_nobody(
         assert state(queue, second) == ("completed", 1, 0)
 
 
+def test_a_child_that_dies_before_it_began_the_next_job_harms_nobody(
+    url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
+) -> None:
+    with working(url, tmp_path, *QUICK, "--children", "1"):
+        first = queue.enqueue("apart", {"seconds": 0}, max_attempts=1)
+        until(lambda: queue.get(first).status == "completed")
+        child = ledger.starts()[0]["pid"]
+        os.kill(child, signal.SIGSTOP)  # it gets the next job and cannot begin it
+        second = queue.enqueue("apart", {"seconds": 0}, max_attempts=1)
+        until(lambda: queue.get(second).status == "running")
+        os.kill(child, signal.SIGKILL)
+        until(lambda: queue.get(second).status.finished)
+        assert state(queue, second) == ("completed", 1, 0)
+
+
 def test_an_interrupt_from_a_terminal_does_not_reach_a_child(
     url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
 ) -> None:

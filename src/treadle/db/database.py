@@ -150,7 +150,7 @@ class Database:
             return self._borrowed.run_together(queries)
         # Rolled back: in a caller's transaction nothing of the settings is left.
         with _in_time(), self._connection() as connection, connection.transaction(force_rollback=True):
-            connection.execute(_looking(seconds))
+            connection.execute(look_settings(seconds))
             return [peek(connection, query) for query in queries]
 
     async def alook_together(self, queries: Sequence[Query[Result]], seconds: float = LOOK_SECONDS) -> list[Result]:
@@ -158,7 +158,7 @@ class Database:
             return await self._aborrowed.arun_together(queries)
         with _in_time():
             async with self._aconnection() as connection, connection.transaction(force_rollback=True):
-                await connection.execute(_looking(seconds))
+                await connection.execute(look_settings(seconds))
                 return [await apeek(connection, query) for query in queries]
 
     @contextmanager
@@ -343,10 +343,14 @@ def _in_time() -> Iterator[None]:
         raise TooSlow("the database took too long to answer; treadle doctor may say why") from error
 
 
-def _looking(seconds: float) -> bytes:
-    # Without jit: for a large table the planner would compile for half a second what runs for two milliseconds.
-    timeout = round(seconds * 1000)
-    return f"set transaction read only; set local statement_timeout = {timeout}; set local jit = off".encode()
+def look_settings(seconds: float) -> bytes:
+    """For the length of a look: nothing is written, nothing takes long, and the planner does not read a whole table
+    because of what it takes for typical, nor compile for half a second what runs for two milliseconds."""
+    return f"""\
+set transaction read only;
+set local statement_timeout = {round(seconds * 1000)};
+set local enable_seqscan = off;
+set local jit = off""".encode()
 
 
 def _reading_committed(url: str) -> str:

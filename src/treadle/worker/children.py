@@ -44,6 +44,7 @@ class Child:
         self.process: BaseProcess = context.Process(target=work, args=(theirs,), name="treadle-child")
         self.process.start()
         theirs.close()
+        self.has_worked = False
 
     @property
     def pid(self) -> int:
@@ -78,24 +79,28 @@ class Children:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _run(self, running: Running, stop: threading.Event, began: Callable[[int], None]) -> Outcome:
-        if running.job.interrupted_by is not None:  # while it waited for a child
-            return stopped(running.function, running.job)
-        try:
-            child = self._take()
-        except OSError as error:  # out of processes or memory: not the job's fault
-            return Outcome(Ending.RELEASED, delay=1.0, error=str(error))
-        told, started = False, math.inf
+        started = math.inf
 
         def begins(process: int) -> None:
             nonlocal started
             started = time.monotonic()
             began(process)
 
-        try:
-            outcome, told = self._converse(child, running, stop, begins)
-            return outcome or self._death(child, running, time.monotonic() - started)
-        finally:
-            self._give_back(child, keep=told)
+        while True:
+            if running.job.interrupted_by is not None:  # while it waited for a child
+                return stopped(running.function, running.job)
+            try:
+                child = self._take()
+            except OSError as error:  # out of processes or memory: not the job's fault
+                return Outcome(Ending.RELEASED, delay=1.0, error=str(error))
+            told = False
+            try:
+                outcome, told = self._converse(child, running, stop, begins)
+                if outcome is None and child.has_worked and started == math.inf:
+                    continue  # it died between two jobs
+                return outcome or self._death(child, running, time.monotonic() - started)
+            finally:
+                self._give_back(child, keep=told)
 
     def _converse(
         self, child: Child, running: Running, stop: threading.Event, began: Callable[[int], None]
@@ -186,6 +191,7 @@ class Children:
         with self._lock:
             self._working.discard(child)
             if keep and not self._closed:
+                child.has_worked = True
                 self._idle.append(child)
                 return
         child.kill()
