@@ -93,6 +93,7 @@ def drain_bare(connection: Any, jobs: int, batch: int) -> float:
     ticked = time.monotonic()
     while rows := connection.execute(claim.text, claim.params).fetchall():
         params = {
+            "number": len(rows),
             "ids": ",".join([row[0].hex for row in rows]),
             "leases": ",".join([str(row[1]) for row in rows]),
             "worker_ids": "\n".join(["bare"] * len(rows)),

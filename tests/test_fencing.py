@@ -88,7 +88,7 @@ def test_what_another_s_handler_tells_under_the_same_number_is_refused(
 
 
 def claim_of(job: JobRow) -> Claim:
-    return Claim(job.id, job.lease, job.job_type, "{}", 1, 3, 0, "default", 100, None, None, job.created_at)
+    return Claim(job.id, job.lease, job.job_type, "{}", 1, 3, 0, "default", 100, None, None, 0.0)
 
 
 @pytest.mark.parametrize("write", WRITES)

@@ -56,7 +56,7 @@ def test_rows_that_are_not_wanted_are_passed_only_once(app: Treadle, queue: JobQ
     """A page full of others does not stop the reader."""
     job_id = queue.enqueue("a")
     (job,) = queue.claim(["a"])
-    claim = Claim(job.id, job.lease, "a", "{}", 1, 3, 0, "default", 100, None, None, job.created_at)
+    claim = Claim(job.id, job.lease, "a", "{}", 1, 3, 0, "default", 100, None, None, 0.0)
     lines = [Told(n, 0.0, "noise", "{}") for n in range(1, 2501)]
     app.database.run(telling.record_events("treadle", queue.worker_id, [(claim, lines)], 0.0))
     queue.event(job_id, "signal")

@@ -107,7 +107,7 @@ def test_a_last_attempt_has_failed_and_is_not_retried(app: Treadle, queue: JobQu
 def test_who_tells_something_has_begun(app: Treadle, queue: JobQueue) -> None:
     job_id = queue.enqueue("a")
     (job,) = queue.claim(["a"])
-    claim = Claim(job.id, job.lease, "a", "{}", 1, 3, 0, "default", 100, None, None, job.created_at)
+    claim = Claim(job.id, job.lease, "a", "{}", 1, 3, 0, "default", 100, None, None, 0.0)
     app.database.run(telling.record_events("treadle", queue.worker_id, [(claim, [Told(1, 0.0, "one", "{}")])], 0.0))
     assert queue.get(job_id).status == "running"
     assert queue.get(job_id).started_at is not None
@@ -262,7 +262,7 @@ def test_an_event_is_not_written_twice_when_its_answer_was_lost(
     """The first write is still under way, on a connection that nobody waits for any more, when it is sent again."""
     queue.enqueue("a")
     (job,) = queue.claim(["a"])
-    claim = Claim(job.id, job.lease, "a", "{}", 1, 3, 0, "default", 100, None, None, job.created_at)
+    claim = Claim(job.id, job.lease, "a", "{}", 1, 3, 0, "default", 100, None, None, 0.0)
     query = telling.record_events("treadle", queue.worker_id, [(claim, [Told(1, 0.0, "one", "{}")])], 0.0)
     first, second = connect(autocommit=False), connect()
     first.execute(query.text, query.params)

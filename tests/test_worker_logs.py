@@ -244,7 +244,7 @@ def test_lines_of_a_job_that_was_taken_away_are_refused(app: Treadle, connection
 def test_a_line_whose_answer_was_lost_is_not_written_twice(app: Treadle, queue: JobQueue) -> None:
     job_id = queue.enqueue("a")
     (job,) = queue.claim(["a"])
-    claim = Claim(job.id, job.lease, "a", "{}", 1, 3, 0, "default", 100, None, None, job.created_at)
+    claim = Claim(job.id, job.lease, "a", "{}", 1, 3, 0, "default", 100, None, None, 0.0)
     lines = [Logged(n, 0.0, 20, "shop", str(n)) for n in (1, 2, 3)]
     for some in (lines[:2], lines[1:], lines):
         assert app.database.run(telling.keep_logs("treadle", queue.worker_id, [(claim, some)], 0.0, 9, 9))

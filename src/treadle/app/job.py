@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from contextvars import ContextVar
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 from uuid import UUID
@@ -117,7 +117,7 @@ class Job:
 
     @property
     def created_at(self) -> datetime:
-        return self._claim.created_at
+        return datetime.fromtimestamp(self._claim.created, UTC)
 
     @property
     def fence(self) -> int:

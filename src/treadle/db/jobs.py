@@ -156,14 +156,15 @@ def complete_many(
         )
 
     def lost(rows: Rows) -> list[JobRow]:
-        if len(rows) == len(jobs):
+        if rows[0][0] is None:
             return []
         # If the same job was given twice, only the newer claim of it can have been accepted.
         newest = {job.id: job.lease for job in sorted(jobs, key=lambda job: job.lease)}
-        accepted = {(row[0], newest[row[0]]) for row in rows}
+        accepted = {(job_id, newest[job_id]) for job_id in rows[0][0]}
         return [job for job in jobs if (job.id, job.lease) not in accepted]
 
     params = {
+        "number": len(jobs),
         "ids": ",".join([job.id.hex for job in jobs]),
         "leases": ",".join([str(job.lease) for job in jobs]),
         "worker_ids": "\n".join([job.worker_id or "" for job in jobs]),

@@ -10,6 +10,12 @@ from treadle.words.payload import decode
 from treadle.words.status import Status
 
 _JSON = ("data", "result", "checkpoint", "pace")
+_READ = {
+    # As text: it is decoded row by row, so that a bad one fails alone.
+    **{each: f"{each}::text" for each in _JSON},
+    # Who inserts by hand may leave it out.
+    "created": "date_part('epoch', coalesce(created_at, run_at))",
+}
 
 
 class Claimed(NamedTuple):
@@ -22,8 +28,7 @@ class Claimed(NamedTuple):
 @cache
 def row_statement(name: str, schema: str, shape: type[NamedTuple] = JobRow) -> bytes:
     """A statement whose columns are the fields of a JobRow or a Claim."""
-    # JSON as text: it is decoded row by row, so that a bad one fails alone.
-    columns = ", ".join(f"{each}::text" if each in _JSON else each for each in shape._fields)
+    columns = ", ".join(_READ.get(each, each) for each in shape._fields)
     return statement(name, schema).replace(b"/* columns */", columns.encode())
 
 

@@ -1,8 +1,9 @@
 """The queries of a worker, as values: claims and outcomes in batches, liveness, recovery, bells."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from treadle.db.query import Query, Rows, statement
@@ -63,15 +64,21 @@ def held(schema: str, worker_id: str) -> Query[list[Claim]]:
 def complete(
     schema: str, worker_id: str, done: Sequence[tuple[Claim, Outcome, float]], results: bool
 ) -> Query[set[UUID]]:
-    """Reads as the ids that were accepted. The seconds say how long ago each began."""
+    """Reads as the ids that were refused: mostly none. The seconds say how long ago each began."""
     params = {
+        "number": len(done),
         "ids": ",".join([claim.id.hex for claim, _, _ in done]),
         "leases": ",".join([str(claim.lease) for claim, _, _ in done]),
         "worker_ids": "\n".join([worker_id] * len(done)),
         "results": "\n".join([outcome.result or "" for _, outcome, _ in done]) if results else None,
         "seconds": ",".join([f"{seconds:.6f}" for _, _, seconds in done]),
     }
-    return Query(statement("complete_jobs", schema), params, lambda rows: {row[0] for row in rows})
+
+    def refused(rows: Rows) -> set[UUID]:
+        accepted = rows[0][0]
+        return set() if accepted is None else {claim.id for claim, _, _ in done}.difference(accepted)
+
+    return Query(statement("complete_jobs", schema), params, refused)
 
 
 def settle(
@@ -181,8 +188,12 @@ def notify_workers(schema: str, message: str) -> Query[None]:
     return Query(statement("notify_workers", schema), {"message": message}, _nothing)
 
 
+# Claim._make without its look at the length: this is done for every job.
+_claim: Callable[[tuple[Any, ...]], Claim] = partial(tuple.__new__, Claim)
+
+
 def _claims(rows: Rows) -> list[Claim]:
-    return [Claim._make(row) for row in rows]
+    return list(map(_claim, rows))
 
 
 def _nothing(_: Rows) -> None:

@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextvars import copy_context
-from datetime import datetime
 from multiprocessing.connection import Connection
 from types import ModuleType
 from typing import Any
@@ -100,8 +99,8 @@ def work(pipe: "Connection[Any, Any]") -> None:
 def _run(order: dict[str, Any], current: Current, runner: asyncio.Runner) -> Outcome:
     # As in the worker; what the function's module sets up when it is imported comes after that.
     logging.getLogger().setLevel(order["log_level"])
-    values = order["claim"]
-    claim = Claim._make([UUID(values[0]), *values[1:-1], datetime.fromisoformat(values[-1])])
+    job_id, *values = order["claim"]
+    claim = Claim(UUID(job_id), *values)
     try:
         function = _find(importlib.import_module(order["module"]), order["name"])
     except Exception as error:

@@ -112,7 +112,7 @@ class Children:
         order = {
             "module": running.function.function.__module__,
             "name": running.function.function.__qualname__,
-            "claim": [*map(str, running.claim[:1]), *running.claim[1:-1], running.claim.created_at.isoformat()],
+            "claim": [str(running.claim.id), *running.claim[1:]],
             "worker_id": running.job.worker_id,
             "url": running.function.app.database.url,
             "log_level": logging.getLogger().level,

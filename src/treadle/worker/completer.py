@@ -149,19 +149,19 @@ class Completer:
         # First what the results refer to: should this be cut short, the jobs need it a little too early, not too late.
         if results and (uses := [(claim.id, each) for claim, outcome, _ in batch for each in outcome.stored]):
             await self._line.run(stored.use(self._schema, uses))
-        accepted = await self._line.run(work.complete(self._schema, self._worker_id, aged, results))
-        if len(accepted) < len(batch):
-            lost = [claim for claim, _, _ in batch if claim.id not in accepted]
+        refused = await self._line.run(work.complete(self._schema, self._worker_id, aged, results))
+        if refused:
+            lost = [claim for claim, _, _ in batch if claim.id in refused]
             if again:
                 # The write before may have been carried out although no answer came.
                 found = await self._line.run(work.lost_leases(self._schema, lost))
-                accepted |= {job_id for job_id, completed in found.items() if completed}
+                refused -= {job_id for job_id, completed in found.items() if completed}
             for claim in lost:
-                if claim.id not in accepted:
+                if claim.id in refused:
                     self._listeners.emit(events.about(claim, self._worker_id, events.LeaseWasLost))
         if self._listeners.wants(events.JobCompleted):
             for claim, _, seconds in aged:
-                if claim.id in accepted:
+                if claim.id not in refused:
                     self._listeners.emit(events.about(claim, self._worker_id, events.JobCompleted, seconds=seconds))
 
     async def _settle(self, batch: list[Ended], again: bool) -> None:

@@ -42,12 +42,14 @@ class Executor:
             if running.apart:
                 return await self._in_child(running)
             arguments = function.arguments.load(running.claim.data, job)
-            call: Callable[[], Awaitable[Any]]
-            if function.is_async:
-                call = partial(function.function, **arguments)
-            else:
+            if not function.is_async:
                 call = partial(self._on_thread, partial(function.function, **arguments))
-            return returned(function, job, await self._around(running, call))
+                result = await self._around(running, call)
+            elif self._middlewares:
+                result = await self._around(running, partial(function.function, **arguments))
+            else:  # the quickest case by itself: at tens of thousands of jobs a second it shows
+                result = await function.function(**arguments)
+            return returned(function, job, result)
         except BaseException as error:  # whatever a handler raises, SystemExit too, is its own affair
             return raised(function, job, error)
 

@@ -42,6 +42,7 @@ class Intake:
         self._ended = 0
         self._speed = 0.0  # jobs per second
         self._measured = time.monotonic()
+        self._enough = -1  # with no more ready than these, it is time to claim; less than none: nobody waits for that
         self._room = asyncio.Event()
         self.bell = asyncio.Event()
 
@@ -53,7 +54,7 @@ class Intake:
         self._ended += 1
         if self.ready:
             self.fill()
-        if self._wanted() > 0:
+        if len(self.ready) <= self._enough and self._wanted() > 0:
             self._room.set()
 
     def fill(self) -> None:
@@ -99,7 +100,9 @@ class Intake:
             wanted = self._wanted()
             if wanted < 1:
                 self._room.clear()
+                self._enough = self._ahead() // 2
                 await self._room.wait()
+                self._enough = -1
                 continue
             self.bell.clear()
             try:

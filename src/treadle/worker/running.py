@@ -35,14 +35,13 @@ class Running:
         claim: Claim,
         function: JobFunction[..., Any, ..., Any],
         worker_id: str,
-        slot: int,
         apart: bool,
         scribe: Scribe,
     ) -> None:
         self.claim = claim
         self.function = function
         self.job = Job(claim, worker_id, function, scribe)
-        self.slot = slot
+        self.slot = 0  # on the board
         self.apart = apart  # in a child process
         self.started = self.job.started
         self.task: asyncio.Task[None] | None = None

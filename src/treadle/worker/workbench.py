@@ -68,20 +68,21 @@ class Workbench:
 
     def start(self, claim: Claim, ended: Callable[[], None]) -> bool:
         """False if an earlier attempt of it still runs here: in a thread that does not stop."""
-        if claim.id in self._running:
-            return False
         function = self._functions[claim.job_type]
         policy = function.policy
         # A suspect, that was running when its process died, may be what killed it: it runs in a child, if it can.
         apart = policy.process or (claim.crashes > 0 and function.importable)
-        slot = self._board.enter(claim.id, claim.lease, 0 if apart else deadline_of(policy), SOON if apart else 0)
-        running = Running(claim, function, self._worker_id, slot, apart, self._recorder)
+        running = Running(claim, function, self._worker_id, apart, self._recorder)
+        if self._running.setdefault(claim.id, running) is not running:
+            return False
+        running.slot = self._board.enter(
+            claim.id, claim.lease, 0 if apart else deadline_of(policy), SOON if apart else 0
+        )
         loop = asyncio.get_running_loop()
         if policy.timeout is not None and not apart:
             running.timers.append(loop.call_later(policy.timeout, running.interrupt, Interrupt.TIMEOUT))
         if policy.deadline is not None and not apart:
             running.timers.append(loop.call_later(policy.deadline, self._overdue, running))
-        self._running[claim.id] = running
         if self._listeners.wants(events.JobStarted):
             self._listeners.emit(events.about(claim, self._worker_id, events.JobStarted))
         # In a context of its own: this one may be that of the job that has just ended.
@@ -160,8 +161,7 @@ class Workbench:
                 self._say_last(running)
             self._completer.add(running.claim, outcome, running.started)
         ended()
-        if all(each.ended for each in self._running.values()):
-            self._changed.set()
+        self._changed.set()
 
     def _say_last(self, running: Running) -> None:
         try:
