@@ -64,8 +64,8 @@ async def _serve(order: dict[str, Any]) -> End:
 
 
 def _collect_seldom() -> None:
-    """What was imported is never garbage, and thousands of claimed jobs are not either. Looking for cycles among them as
-    often as Python does by default takes a fourteenth of the time of quick jobs. Who chose otherwise keeps that."""
+    """What was imported is never garbage, and thousands of claimed jobs are not either; looking for cycles among them
+    as often as Python does by default takes a fourteenth of the time of quick jobs. Who chose otherwise keeps that."""
     gc.collect()
     gc.freeze()
     if gc.get_threshold() == _DEFAULT_THRESHOLD:
