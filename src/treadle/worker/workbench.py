@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
+import sys
 import time
-from collections.abc import Callable
-from contextvars import copy_context
+from collections.abc import Callable, Coroutine
+from contextvars import Context, copy_context
 from typing import Any
 from uuid import UUID
 
@@ -86,7 +87,7 @@ class Workbench:
         if self._listeners.wants(events.JobStarted):
             self._listeners.emit(events.about(claim, self._worker_id, events.JobStarted))
         # In a context of its own: this one may be that of the job that has just ended.
-        running.task = loop.create_task(self._run(running, ended), context=self._context.copy())
+        running.task = _begin(self._run(running, ended), loop, self._context.copy())
         return True
 
     def interrupt(self, job_id: UUID, reason: Interrupt) -> None:
@@ -195,6 +196,13 @@ class Workbench:
         self._board.name_process(running.slot, 0, 0.0)
         self._completer.add(running.claim, overdue(running.function, running.job), running.started)
         self.overdue.set()
+
+
+def _begin(run: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop, context: Context) -> asyncio.Task[None]:
+    if sys.version_info >= (3, 12):
+        # Its first step at once: a quick job is done then, and the event loop never hears of it.
+        return asyncio.Task(run, loop=loop, context=context, eager_start=True)
+    return loop.create_task(run, context=context)
 
 
 def _report(running: Running, news: Said | None, moment: float) -> work.Report:
