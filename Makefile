@@ -21,7 +21,7 @@ check: $(READY)     ## style, types and import layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-bench: $(READY)     ## how fast is it here, as ratios to bare SQL
+bench: $(READY)     ## how fast is it here: figures, bars and advice, in a minute
 	@$(BIN)/treadle bench
 
 storm: $(READY)     ## a minute of random concurrency against every promise; SECONDS=600 for longer

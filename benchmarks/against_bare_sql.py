@@ -9,8 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from treadle.cli.bench import as_dict, show
-from treadle.cli.measure import measure
+from treadle.cli.bench import as_dict, measure, show
 from treadle.db.url import resolve
 
 

@@ -21,6 +21,7 @@ from psycopg import Connection
 from psycopg.conninfo import make_conninfo
 
 from tests.dashboard_fixtures import NO_CHROMIUM, chromium, dashboard, operator, site, theme, visit  # noqa: F401
+from tests.databases import empty, made
 from tests.embedded_server import QUICK, clean_up
 from tests.stores import Album, Resize
 from tests.waiting import Gate
@@ -48,10 +49,12 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(config, "workerinput"):
         return
+    # Where it is set, every process that is started here would compile Treadle anew: a fifth of its start.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     url = os.environ.get("TREADLE_TEST_URL")
     if not url:
         _folder.mkdir(mode=0o711)
-        url = embedded_url(_folder, settings={"fsync": "off", "max_connections": "200"})
+        url = embedded_url(_folder, settings={"fsync": "off", "full_page_writes": "off", "max_connections": "200"})
     template = f"treadle_template_{uuid4().hex[:8]}"
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"create database {template}")
@@ -89,18 +92,18 @@ def server_url() -> str:
 @pytest.fixture
 def empty_url(server_url: str) -> Iterator[str]:
     """A database with nothing in it."""
-    yield from _database(server_url, "template0")
+    yield from made(server_url, "template0")
 
 
 @pytest.fixture(scope="module")
 def module_url() -> Iterator[str]:
     """A database for the tests of a module that leave it as it was."""
-    yield from _database(os.environ[SERVER], os.environ[TEMPLATE])
+    yield from made(os.environ[SERVER], os.environ[TEMPLATE])
 
 
 @pytest.fixture(scope="session")
 def process_url() -> Iterator[str]:
-    yield from _database(os.environ[SERVER], os.environ[TEMPLATE])
+    yield from made(os.environ[SERVER], os.environ[TEMPLATE])
 
 
 @pytest.fixture
@@ -108,31 +111,17 @@ def url(request: pytest.FixtureRequest, server_url: str) -> Iterator[str]:
     """A database with the schema in it, and no jobs."""
     if request.module.__name__.rpartition(".")[2].startswith("test_worker"):
         # One of its own: a worker process that outlived its test must not take part in the next.
-        yield from _database(server_url, os.environ[TEMPLATE])
+        yield from made(server_url, os.environ[TEMPLATE])
         return
     process_url: str = request.getfixturevalue("process_url")
-    with psycopg.connect(process_url, autocommit=True) as connection:
-        # What a failed test left open would hold locks.
-        connection.execute(
-            """select pg_terminate_backend(pid) from pg_stat_activity
-            where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'"""
-        )
-        connection.execute(
-            """truncate treadle.jobs, treadle.errors, treadle.events, treadle.logs, treadle.steps, treadle.lanes,
-            treadle.workers restart identity"""
-        )
-        connection.execute("truncate treadle.stored, treadle.stored_parts, treadle.stored_uses")
-        connection.execute("truncate treadle.pauses, treadle.audit, treadle.minutes restart identity")
-        connection.execute("update treadle.meter set reached = clock_timestamp()")
-        for clock in ("tick_clock", "bell", "awaited", "watched"):
-            connection.execute(f"select setval('treadle.{clock}', 0)")
+    empty(process_url)
     yield process_url  # noqa: PT022 - the other way has one
 
 
 @pytest.fixture
 def own_url(server_url: str) -> Iterator[str]:
     """A database of the test's own, with the schema in it: for who takes the schema apart."""
-    yield from _database(server_url, os.environ[TEMPLATE])
+    yield from made(server_url, os.environ[TEMPLATE])
 
 
 @pytest.fixture
@@ -328,12 +317,3 @@ def ward() -> Iterator[str]:
         migrate(url)
         yield url
         leave(folder)
-
-
-def _database(server_url: str, template: str) -> Iterator[str]:
-    name = f"treadle_test_{uuid4().hex[:12]}"
-    with psycopg.connect(server_url, autocommit=True) as connection:
-        connection.execute(f"create database {name} template {template}")
-    yield make_conninfo(server_url, dbname=name)
-    with psycopg.connect(server_url, autocommit=True) as connection:
-        connection.execute(f"drop database {name} with (force)")

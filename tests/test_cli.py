@@ -1,7 +1,5 @@
 """The command line as a person uses it: as a process, with its exit code, and a sentence instead of a traceback."""
 
-import json
-
 import pytest
 
 from tests.commands import in_a_process
@@ -65,17 +63,3 @@ def test_a_mistake_is_a_sentence(arguments: list[str], code: int, message: str) 
     assert message in result.stderr
     assert "Traceback" not in result.stderr
     assert "secret" not in result.stderr
-
-
-def test_bench_prints_its_figures(url: str) -> None:
-    result = treadle("bench", "--jobs", "1000", "--rounds", "1", "--json", "--database-url", url)
-    assert (result.returncode, result.stderr) == (0, "")
-    report = json.loads(result.stdout)
-    assert len(report["measures"]) == 3
-    # Counted, not timed: a job is written three times, and shares its statements with its batch.
-    for cost in report["costs"]:
-        assert cost["tuple_versions"] == 3
-        assert cost["statements"] == pytest.approx(3 / cost["batch"])
-        assert cost["transactions"] < 5 / cost["batch"]
-    shown = treadle("bench", "--jobs", "1000", "--rounds", "1", "--database-url", url)
-    assert "claim + complete in batches of 1,000" in shown.stdout

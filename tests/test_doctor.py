@@ -14,7 +14,7 @@ from psycopg import AsyncConnection, Connection
 from psycopg.conninfo import make_conninfo
 from psycopg_pool import ConnectionPool
 
-from tests.test_cli import treadle
+from tests.commands import typed as treadle
 from tests.ward import connected, findings
 from tests.workers import one, until_completed, working
 from treadle import DatabaseUnreachable, Treadle, migrate
@@ -215,7 +215,7 @@ def test_exit_codes_and_json(own_url: str) -> None:
     def asked(*options: str) -> tuple[int, Any]:
         result = treadle("doctor", "--json", "--database-url", own_url, *options)
         assert result.stderr == ""
-        return result.returncode, json.loads(result.stdout)
+        return result.exit_code, json.loads(result.stdout)
 
     code, found = asked()
     assert code == 0
@@ -234,7 +234,7 @@ def test_exit_codes_and_json(own_url: str) -> None:
 
 def test_a_server_that_cannot_be_examined_is_a_sentence() -> None:
     result = treadle("doctor", "--database-url", "postgresql://ada:secret@127.0.0.1:1/app")
-    assert (result.returncode, result.stdout) == (3, "")
+    assert (result.exit_code, result.stdout) == (3, "")
     assert result.stderr.startswith("Error: cannot reach PostgreSQL at 127.0.0.1:1/app")
     assert "secret" not in result.stderr
 
@@ -245,7 +245,7 @@ def test_in_a_pipe_it_is_plain_text(own_url: str) -> None:
         connection.execute("select register_worker(E'evil\\x1b[2J', '1 second', '{a}')")
         connection.execute("update workers set seen_at = clock_timestamp() - interval '1 hour'")
     result = treadle("doctor", "--database-url", own_url)
-    assert result.returncode == 1
+    assert result.exit_code == 1
     assert "\x1b" not in result.stdout
     lines = result.stdout.splitlines()
     assert lines[0].startswith("warning   Tables of the queue are unlogged: a crash of the server empties them")

@@ -9,7 +9,7 @@ from psycopg import Connection
 
 from tests.buffers import claim_buffers
 from tests.conftest import Connect
-from tests.waiting import until_settled
+from tests.waiting import tick_is_due, until_settled
 from tests.workers import until
 from treadle import JobQueue, JobRow, LeaseLost, Status
 
@@ -216,6 +216,7 @@ def test_a_late_commit_of_a_new_lane_blocks_nobody(queue: JobQueue, connect: Con
     thread.join()
     assert len(queue.claim(["brand-new"])) == 1
     late.commit()
+    tick_is_due(late)
     assert len(queue.claim(["brand-new"])) == 1
 
 

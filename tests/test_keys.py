@@ -10,7 +10,7 @@ import pytest
 from psycopg import Connection, errors
 
 from tests.conftest import Connect
-from tests.waiting import Gate, until_blocked
+from tests.waiting import Gate, tick_is_due, until_blocked
 from treadle import JobQueue, JobRow, Status
 
 
@@ -174,6 +174,7 @@ def test_two_heads_from_two_open_transactions_do_not_run_at_once(queue: JobQueue
     one.commit()
     assert queue.claim(["a"]) == []
     queue.complete(running)
+    tick_is_due(two)
     assert len(queue.claim(["a"])) == 1
 
 

@@ -10,13 +10,13 @@ from psycopg import Connection, errors
 
 from tests.conftest import Connect
 from tests.ledger import LOST
-from tests.waiting import Gate, let_the_margin_pass, until_blocked
+from tests.waiting import Gate, let_the_margin_pass, tick_is_due, until_blocked
 from treadle import JobQueue
 
 
 def assert_found(connection: Connection[Any], count: int = 1) -> None:
     assert connection.execute(LOST).fetchall() == []
-    connection.execute("select setval('tick_clock', 0)")  # as if nobody had ticked for a while
+    tick_is_due(connection)
     assert len(connection.execute("select from claim_job_batch('w', '{a}')").fetchall()) == count
 
 

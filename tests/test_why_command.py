@@ -7,8 +7,8 @@ from uuid import UUID, uuid4
 import pytest
 from psycopg import Connection
 
+from tests.commands import typed as treadle
 from tests.screens import terminal
-from tests.test_cli import treadle
 from tests.why import live
 from treadle import JobQueue
 
@@ -23,7 +23,7 @@ def test_the_sentence_then_what_to_do_then_the_details(queue: JobQueue, connecti
     made = queue.enqueue("mail")
     queue.pause("mail", reason="the bank\x1b[2J is closed")
     shown = treadle("why", str(made), "--database-url", url)
-    assert (shown.returncode, shown.stderr) == (0, "")
+    assert (shown.exit_code, shown.stderr) == (0, "")
     lines = shown.stdout.splitlines()
     assert lines[0].startswith("The job is paused: ")
     assert lines[0].endswith("ago: the bank [2J is closed.")
@@ -37,7 +37,7 @@ def test_the_sentence_then_what_to_do_then_the_details(queue: JobQueue, connecti
 def test_json_for_programs(queue: JobQueue, url: str) -> None:
     made = queue.enqueue("mail", delay="1h")
     shown = treadle("why", str(made), "--json", "--database-url", url)
-    assert (shown.returncode, shown.stderr) == (0, "")
+    assert (shown.exit_code, shown.stderr) == (0, "")
     told = json.loads(shown.stdout)
     assert (told["id"], told["name"]) == (str(made), "due_later")
     assert told["data"]["due_at"] == queue.get(made).run_at.isoformat()
@@ -54,7 +54,7 @@ def test_on_a_terminal(queue: JobQueue, url: str) -> None:
 def test_an_unknown_id_is_a_sentence(url: str) -> None:
     unknown = str(uuid4())
     shown = treadle("why", unknown, "--database-url", url)
-    assert (shown.returncode, shown.stdout) == (1, "")
+    assert (shown.exit_code, shown.stdout) == (1, "")
     assert shown.stderr == f"Error: there is no job {unknown}; it may have been pruned\n"
 
 
@@ -73,12 +73,12 @@ def test_an_id_that_is_shortened_too_much(connection: Connection[Any], url: str)
     first = made_as(connection, "0199b1c2-7a3e-7c51-9d4b-2f6a8e0c1d35")
     second = made_as(connection, "0199b1c2-7a3f-7c51-9d4b-2f6a8e0c1d35")
     shown = treadle("why", "0199b1c2", "--database-url", url)
-    assert shown.returncode == 1
+    assert shown.exit_code == 1
     assert f"several jobs have an id that begins with 0199b1c2, such as {first}, {second}; type more" in shown.stderr
-    assert treadle("why", "0199b1c2-7a3f", "--database-url", url).returncode == 0
+    assert treadle("why", "0199b1c2-7a3f", "--database-url", url).exit_code == 0
     shown = treadle("why", "0199b1c4", "--database-url", url)
-    assert (shown.returncode, "there is no job whose id begins with 0199b1c4" in shown.stderr) == (1, True)
+    assert (shown.exit_code, "there is no job whose id begins with 0199b1c4" in shown.stderr) == (1, True)
     for typed in ("0199b1c", "nonsense", "0199b1c2%%%%", "0" * 33):
         shown = treadle("why", typed, "--database-url", url)
-        assert shown.returncode == 2, typed
+        assert shown.exit_code == 2, typed
         assert "at least the first 8 digits of it, got" in shown.stderr

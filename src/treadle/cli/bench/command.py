@@ -1,0 +1,54 @@
+"""The command."""
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from treadle.cli.bench.all import measure_all
+from treadle.cli.bench.drawing import all_as_dict, show_all
+from treadle.cli.options import database_url
+from treadle.cli.output import screen
+from treadle.db.url import resolve
+
+
+@click.command()
+@click.option("--jobs", default=20_000, show_default=True, type=click.IntRange(1000, 1_000_000), help="Jobs a round.")
+@click.option(
+    "--rounds", default=3, show_default=True, type=click.IntRange(1, 100), help="Rounds, after one to warm up."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the raw figures as JSON.")
+@database_url
+def bench(jobs: int, rounds: int, as_json: bool, database_url: str | None) -> None:
+    """How fast the queue is on this database, and what would make it faster: about a minute.
+
+    The server's round trip and commit, single enqueues, a worker, its pick-up latency, and the queue next to bare SQL.
+    In a schema of its own, which is dropped in the end, also after Ctrl-C.
+
+    \b
+    treadle bench --jobs 50000 --database-url postgresql://localhost/app
+    """
+    url = resolve(database_url).url
+    with _quiet():
+        if as_json:
+            click.echo(json.dumps(all_as_dict(measure_all(url, jobs, rounds)), indent=2))
+            return
+        with screen(stderr=True).status("measuring") as status:
+            figures = measure_all(url, jobs, rounds, lambda text: status.update(f"measuring: {text}"))
+    show_all(screen(), figures)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """What its worker says of itself, and what its pools say of Ctrl-C, is not for people."""
+    loggers = {logging.getLogger("treadle"): logging.WARNING, logging.getLogger("psycopg.pool"): logging.ERROR}
+    before = {each: each.level for each in loggers}
+    for each, level in loggers.items():
+        each.setLevel(level)
+    try:
+        yield
+    finally:
+        for each, level in before.items():
+            each.setLevel(level)
