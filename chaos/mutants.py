@@ -50,7 +50,7 @@ MUTANTS = [
         f"{FUNCTIONS}/complete_jobs.sql",
         "      and job.worker_id is not distinct from done.worker_id\n",
         "",
-        test("fencing", "test_another_worker_with_the_same_number_changes_nothing"),
+        test("worker_guards", "test_what_is_not_held_any_more_is_not_written"),
     ),
     Mutant(
         "the lease fences a completion",
@@ -244,8 +244,8 @@ MUTANTS = [
     Mutant(
         "an outcome waits while the database is away (as a storm sees it)",
         f"{WORKER}/completer.py",
-        "                failures += 1\n                await asyncio.sleep(pause(failures))\n            except Exception",
-        "                return\n            except Exception",
+        "failures += 1\n                await asyncio.sleep(pause(failures))\n            except Exception",
+        "return\n            except Exception",
         "storm restarts terminations",
     ),
     Mutant(

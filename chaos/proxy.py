@@ -49,6 +49,13 @@ class Proxy:
         if deaf:
             self.go_silent()
 
+    def give_up_the_silent(self) -> None:
+        """As a server does, whose keepalives get no answer: else each would take one of its connections for ever."""
+        with self._lock:
+            for each in self._silent:
+                if each.family == socket.AF_UNIX:
+                    _hang_up(each)
+
     def cut(self) -> None:
         """All connections, at once and without a word."""
         with self._lock:

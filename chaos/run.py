@@ -13,8 +13,18 @@ from chaos.storms.storm import Storm
 GUARD_SECONDS = 0.3
 
 
-def run(storms: Sequence[Storm], seconds: float, seed: int, folder: Path, **options: float) -> Verdict:
-    scene = Scene(folder, seed, **options)  # type: ignore[arg-type]
+def run(
+    storms: Sequence[Storm],
+    seconds: float,
+    seed: int,
+    folder: Path,
+    *,
+    pause: float = 0.15,
+    lease: float = 5.0,
+    fsync: bool = True,
+) -> Verdict:
+    """`pause` is how long each caller of the load rests between two calls; `fsync`, as PostgreSQL has it."""
+    scene = Scene(folder, seed, pause=pause, lease=lease, fsync=fsync)
     broken: list[Violation] = []
     calm = threading.Event()
     try:

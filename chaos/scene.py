@@ -19,7 +19,7 @@ from chaos.checker import Row, Tables, Verdict, check
 from chaos.ledger import FOLDER, Ledger, read
 from chaos.processes import ROOT, WorkerProcess
 from chaos.proxy import Proxy
-from chaos.servers import Server
+from chaos.servers import QUICK, Server
 
 CRASH_LIMIT = 5
 DRAIN_SECONDS = 120.0
@@ -38,13 +38,13 @@ ROWS = """
 class Scene:
     """Made, then disturbed, then calmed, then judged."""
 
-    def __init__(self, folder: Path, seed: int, *, workers: int = 2, pause: float = 0.15, lease: float = 5.0) -> None:
+    def __init__(self, folder: Path, seed: int, *, pause: float = 0.15, lease: float = 5.0, fsync: bool = True) -> None:
         self.folder = folder
         self.seed = seed
         self.lease = lease
         self.ledger = Ledger(folder / "ledger")
         self.ledger.folder.mkdir(parents=True)
-        self.settings = dict(SETTINGS)
+        self.settings = SETTINGS | ({} if fsync else QUICK)
         self.empty = False
         """Whether the server begins without a schema."""
         self.server_folder: Path | None = None
@@ -53,7 +53,7 @@ class Scene:
         self.through: Callable[[str], str] = lambda url: url
         """What stands between the proxy and its clients."""
         self.stack = ExitStack()
-        self.workers: list[WorkerProcess | None] = [None] * workers
+        self.workers: list[WorkerProcess | None] = [None, None]
         self.producers: list[subprocess.Popen[bytes] | None] = [None, None]
         self.workers_may_start = True
         self._pause = pause

@@ -38,6 +38,7 @@ class Silence(Storm):
     every = (2.0, 5.0)
 
     def strike(self, scene: Scene, chance: Chance) -> None:
+        scene.proxy.give_up_the_silent()
         if chance.random() < 0.5:
             scene.ledger.note("fault", did="connections fallen silent")
             scene.proxy.go_silent()
@@ -49,6 +50,7 @@ class Silence(Storm):
 
     def cease(self, scene: Scene) -> None:
         scene.proxy.swallow_everything(False)
+        scene.proxy.give_up_the_silent()
 
 
 class Slow(Storm):
