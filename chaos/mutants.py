@@ -92,7 +92,7 @@ MUTANTS = [
         f"{FUNCTIONS}/lock_held.sql",
         "            where job.lease = told.lease\n",
         "            where true\n",
-        test("worker_transactions", "test_whoever_lost_the_job_commits_nothing"),
+        test("fencing", "test_what_a_stale_handler_tells_is_refused"),
     ),
     Mutant(
         "an outcome is accepted once",
