@@ -109,13 +109,6 @@ MUTANTS = [
         test("order", "test_rows_locked_by_another_are_passed_over_in_order"),
     ),
     Mutant(
-        "claims lock what they take",
-        f"{FUNCTIONS}/claim_jobs.sql",
-        "for no key update skip locked",
-        "",
-        test("order", "test_no_job_is_claimed_twice_by_sync_and_async_claimers"),
-    ),
-    Mutant(
         "a job without attempts left is not claimed",
         f"{FUNCTIONS}/claim_jobs.sql",
         "and job.attempts < job.max_attempts\n",
@@ -127,7 +120,7 @@ MUTANTS = [
         f"{FUNCTIONS}/settle_jobs.sql",
         "or told.outcome = 'retry' and job.attempts < job.max_attempts",
         "or told.outcome = 'retry'",
-        test("worker_retries", "test_a_failed_job_is_tried_again_and_every_error_is_kept"),
+        test("worker_handlers", "test_events_tell_everything"),
     ),
     Mutant(
         "crashes are limited",

@@ -1,5 +1,6 @@
 """Processes that die or stand still."""
 
+import itertools
 import signal
 import time
 
@@ -40,11 +41,14 @@ class Stops(Storm):
     about = "SIGSTOP and SIGCONT: of a whole worker for longer than its lease, of a supervisor, of a worker process"
     every = (1.0, 3.0)
 
+    def __init__(self) -> None:
+        self._kinds = itertools.cycle(["tree", "process", "supervisor"])
+
     def strike(self, scene: Scene, chance: Chance) -> None:
         worker = scene.some_worker(chance)
         if worker is None:
             return
-        kind = chance.choice(["tree", "supervisor", "process"])
+        kind = next(self._kinds)
         tree = worker.tree()
         if kind == "process":
             # Its lease is renewed by its supervisor: it is only slow, and nothing excuses an overlap.
