@@ -9,6 +9,7 @@ from chaos.proxy import Proxy
 from psycopg import Connection
 
 from tests.workers import count
+from treadle import DatabaseUnreachable, JobQueue
 
 
 @pytest.fixture
@@ -82,3 +83,11 @@ def test_a_server_that_is_away_for_a_while_does_not_end_it(proxy: Proxy, monkeyp
         with pytest.raises(psycopg.OperationalError):
             psycopg.connect(proxy.url, connect_timeout=5)
     psycopg.connect(proxy.url).close()
+
+
+def test_a_connection_that_breaks_while_the_schema_is_checked_is_told_in_a_sentence(proxy: Proxy) -> None:
+    proxy.lose_answers(1)
+    with JobQueue(proxy.url) as queue:
+        with pytest.raises(DatabaseUnreachable, match=r"^cannot reach PostgreSQL at 127\.0\.0\.1:"):
+            queue.enqueue("a")
+        queue.enqueue("a")

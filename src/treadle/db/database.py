@@ -21,7 +21,7 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 from treadle.db import work
 from treadle.db.borrowed import AsyncBorrowed, Borrowable, Borrowed, borrow
 from treadle.db.line import AWAY, REFUSED, pause
-from treadle.db.migrations import check_schema, connect, migrate, not_allowed
+from treadle.db.migrations import check_schema, connect, migrate, not_allowed, unreachable
 from treadle.db.query import Query, Result
 from treadle.db.runner import apeek, arun, peek, run
 from treadle.db.url import Target, described, resolve
@@ -302,9 +302,12 @@ class Database:
                 self.embedded = True
                 migrate(target.url, self.schema)
             else:
-                with connect(target.url) as connection:
-                    check_schema(connection, self.schema)
-                    default = connection.execute("show default_transaction_isolation").fetchone()
+                try:
+                    with connect(target.url) as connection:
+                        check_schema(connection, self.schema)
+                        default = connection.execute("show default_transaction_isolation").fetchone()
+                except psycopg.OperationalError as error:  # gone since it was reached
+                    raise unreachable(error, target.url) from None
                 if default != ("read committed",):
                     # The queue's functions count on seeing what others have just committed.
                     target = target._replace(url=_reading_committed(target.url))
