@@ -57,7 +57,9 @@ def _round(names: list[str], seconds: float, seed: int, folder: Path) -> bool:
 
 def _show(title: str, verdict: Verdict, seconds: float) -> None:
     counts = verdict.counts
-    faults = {name: number for name, number in counts.items() if name not in SHOWN and name != "jobs"}
+    # Who was stopped and went on is for the checker.
+    unshown = (*SHOWN, "jobs", "pending", "claimed", "running", "stopped", "continued")
+    faults = {name: number for name, number in counts.items() if name not in unshown}
     told = ", ".join(f"{counts[name]} {name}" for name in SHOWN)
     done = ", ".join(f"{number} {name}" for name, number in sorted(faults.items())) or "none"
     print(f"{title:14} {'ok' if verdict.holds else 'BROKEN'}, {seconds:.0f} s: {told}; faults: {done}", flush=True)
