@@ -1,6 +1,8 @@
 """Guards that matter, each removed in turn in a copy of the tree: a named test or storm has to turn red.
 
-python -m chaos.mutants [--only WORD …] [--list]
+python -m chaos.mutants [--only WORD …] [--list] [--untouched]
+
+Before that, what has to turn red is run once without any change, and has to be green: else its red says nothing.
 """
 
 import argparse
@@ -11,6 +13,7 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from chaos.processes import ROOT
@@ -268,27 +271,40 @@ MUTANTS = [
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m chaos.mutants", description="Guards removed, one by one.")
     parser.add_argument("--only", nargs="+", metavar="WORD", help="guards or files with one of these words")
-    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--list", action="store_true", help="which guards there are, and what must turn red")
+    parser.add_argument("--untouched", action="store_true", help="only see that all is green with every guard in place")
     asked = parser.parse_args()
     chosen = [
         each for each in MUTANTS if not asked.only or any(word in f"{each.guard} {each.file}" for word in asked.only)
     ]
-    survivors = 0
-    for mutant in chosen:
-        if asked.list:
+    if asked.list:
+        for mutant in chosen:
             print(f"{mutant.guard:75} {mutant.red}")
-            continue
+        return 0
+    wanted, good = ("green", 0) if asked.untouched else ("red", 0)
+    for mutant in chosen:
         began = time.monotonic()
-        answer = verdict(mutant)
-        survivors += answer != "red"
+        answer = ("green" if green(mutant.red) else "NOT GREEN") if asked.untouched else verdict(mutant)
+        good += answer == wanted
         print(f"{answer:9} {time.monotonic() - began:4.0f} s  {mutant.guard}  ({mutant.red})", flush=True)
-    if not asked.list:
-        print(f"{len(chosen) - survivors} of {len(chosen)} guards are seen to matter")
-    return 1 if survivors else 0
+    print(f"{good} of {len(chosen)} are {wanted}, as they should be")
+    return 0 if good == len(chosen) else 1
+
+
+@cache
+def green(red: str) -> bool:
+    """Whether it is, with every guard in place."""
+    with tempfile.TemporaryDirectory(prefix="treadle-mutant-") as name:
+        folder = Path(name)
+        folder.chmod(0o711)
+        _copy(folder)
+        return _run(red, folder) == "SURVIVED"
 
 
 def verdict(mutant: Mutant) -> str:
     """`red` is what it should be."""
+    if not green(mutant.red):
+        return "NOT GREEN"  # before anything was changed
     with tempfile.TemporaryDirectory(prefix="treadle-mutant-") as name:
         folder = Path(name)
         folder.chmod(0o711)
