@@ -48,6 +48,20 @@ DatabaseError = psycopg.Error
 _SETTINGS: dict[str, Any] = {"autocommit": True, "prepare_threshold": None, "application_name": "treadle"}
 
 
+def hung_up(connection: Connection[Any] | AsyncConnection[Any]) -> bool:
+    """Whether the server is gone since the connection was last used, as after a restart: each that a pool holds would
+    fail its next caller. Reads what has arrived, and asks nothing; a pool's own check is a round trip for every call,
+    and pauses between two that are gone."""
+    try:
+        # Once for what the server may have said at the end, and once for the end.
+        connection.pgconn.consume_input()
+        connection.pgconn.consume_input()
+    except psycopg.OperationalError:
+        connection.pgconn.finish()
+        return True
+    return False
+
+
 class Database:
     """Runs queries, sync and async, on whatever it was given. Nothing connects before the first query."""
 
@@ -241,8 +255,19 @@ class Database:
     @contextmanager
     def _taken(self) -> Iterator[Connection[Any]]:
         source = self._sync or self._open_pool()
-        with nullcontext(source) if isinstance(source, Connection) else source.connection() as connection:
-            yield connection
+        if isinstance(source, Connection):
+            yield source
+            return
+        if self.owned:
+            while hung_up(connection := source.getconn()):
+                source.putconn(connection)
+        else:
+            connection = source.getconn()
+        try:
+            with connection:
+                yield connection
+        finally:
+            source.putconn(connection)
 
     @asynccontextmanager
     async def _aconnection(self) -> AsyncIterator[AsyncConnection[Any]]:
@@ -259,8 +284,19 @@ class Database:
             if self._async is None:
                 self._async = await self._aopen_pool()
         source = self._async
-        async with nullcontext(source) if isinstance(source, AsyncConnection) else source.connection() as connection:
-            yield connection
+        if isinstance(source, AsyncConnection):
+            yield source
+            return
+        if self.owned:
+            while hung_up(connection := await source.getconn()):
+                await source.putconn(connection)
+        else:
+            connection = await source.getconn()
+        try:
+            async with connection:
+                yield connection
+        finally:
+            await source.putconn(connection)
 
     def _open_pool(self) -> ConnectionPool[Any]:
         if not self.owned:
