@@ -218,6 +218,9 @@ def _outcomes(books: Books, rows: dict[str, Row], tables: Tables) -> Iterator[Vi
 
 
 def _overlaps(books: Books) -> Iterator[Violation]:
+    for (job_id, lease), number in Counter((start["id"], start["lease"]) for start in books.starts).items():
+        if number > 1:
+            yield Violation("overlap", f"job {job_id}: run {number} times under lease {lease}")
     for start in books.starts:
         for other in start["beside"]:
             if not _was_stopped(books, other.get("pid"), start["at"]):

@@ -136,6 +136,10 @@ def test_two_at_once() -> None:
     assert judged([*runs[:3], start(2, 6, beside=[{"seat": "job a"}]), *runs[4:]], row) == ["overlap"]
 
 
+def test_two_runs_under_one_claim() -> None:
+    assert judged([*GOOD, start(at=6)], DONE) == ["overlap"]
+
+
 def test_more_attempts_or_crashes_than_allowed() -> None:
     assert judged(GOOD, DONE._replace(attempts=4)) == ["caps"]
     assert judged(GOOD, DONE._replace(crashes=4)) == ["caps"]
