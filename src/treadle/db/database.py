@@ -20,7 +20,7 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
 from treadle.db import work
 from treadle.db.borrowed import AsyncBorrowed, Borrowable, Borrowed, borrow
-from treadle.db.line import AWAY, REFUSED, pause
+from treadle.db.line import AWAY, REFUSED, hung_up, pause
 from treadle.db.migrations import check_schema, connect, migrate, not_allowed, unreachable
 from treadle.db.query import Query, Result
 from treadle.db.runner import apeek, arun, peek, run
@@ -46,20 +46,6 @@ DatabaseError = psycopg.Error
 
 # Statements are function calls, cheap to plan: nothing is prepared, so that a pooler may stand between.
 _SETTINGS: dict[str, Any] = {"autocommit": True, "prepare_threshold": None, "application_name": "treadle"}
-
-
-def hung_up(connection: Connection[Any] | AsyncConnection[Any]) -> bool:
-    """Whether the server is gone since the connection was last used, as after a restart: each that a pool holds would
-    fail its next caller. Reads what has arrived, and asks nothing; a pool's own check is a round trip for every call,
-    and pauses between two that are gone."""
-    try:
-        # Once for what the server may have said at the end, and once for the end.
-        connection.pgconn.consume_input()
-        connection.pgconn.consume_input()
-    except psycopg.OperationalError:
-        connection.pgconn.finish()
-        return True
-    return False
 
 
 class Database:
