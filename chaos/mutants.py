@@ -179,7 +179,13 @@ MUTANTS = [
         f"{FUNCTIONS}/claim_jobs.sql",
         "and (job.key is null or treadle.is_head(job.key, job.id))",
         "",
-        test("keys"),
+        test(
+            "keys",
+            "test_a_delayed_head_holds_its_key_back",
+            "test_a_head_that_waits",
+            "test_a_job_retried_by_an_operator",
+            "test_two_heads_from_two_open",
+        ),
     ),
     Mutant(
         "two of a key never run at once: the index",
