@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test check bench storm kills schema pictures chromium clean
+.PHONY: help demo test check bench chaos mutants storm kills schema pictures chromium clean
 
 help:               ## what there is to make
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/'
@@ -24,11 +24,17 @@ check: $(READY)     ## style, types and import layers
 bench: $(READY)     ## how fast is it here: figures, bars and advice, in a minute
 	@$(BIN)/treadle bench
 
+chaos: $(READY)     ## faults of every kind under load, and whether a promise was broken; MINUTES=60, SEED=7, STORM="kills slow"
+	@$(BIN)/python -m chaos --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(if $(STORM),--storm $(STORM))
+
+mutants: $(READY)   ## remove each guard in turn, and see a named test or storm turn red
+	@$(BIN)/python -m chaos.mutants
+
 storm: $(READY)     ## a minute of random concurrency against every promise; SECONDS=600 for longer
-	@$(BIN)/python -m tests.storm --seconds $(or $(SECONDS),60)
+	@$(BIN)/python -m chaos.threads --seconds $(or $(SECONDS),60)
 
 kills: $(READY)     ## processes killed at random points, and a look whether every effect is there once; KILLS=200
-	@$(BIN)/python -m tests.kills --kills $(or $(KILLS),200)
+	@$(BIN)/python -m chaos.kills --kills $(or $(KILLS),200)
 
 pictures: $(READY)  ## take the pictures in docs/ anew: the demo, treadle top and the dashboard
 	@$(BIN)/python docs/make_picture.py

@@ -17,6 +17,7 @@ from uuid import UUID, uuid4
 
 import psycopg
 import pytest
+from chaos.ledger import FOLDER
 from psycopg import Connection
 from psycopg.conninfo import make_conninfo
 
@@ -167,7 +168,7 @@ def other(url: str) -> Iterator[JobQueue]:
 @pytest.fixture
 def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ledger:
     """Where the handlers of tests.handlers write down what they do."""
-    monkeypatch.setenv("TREADLE_TEST_LEDGER", str(tmp_path / "ledger"))
+    monkeypatch.setenv(FOLDER, str(tmp_path / "ledger"))
     return Ledger(tmp_path / "ledger")
 
 

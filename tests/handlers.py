@@ -1,32 +1,29 @@
 """The application that the tests' worker processes run. What its handlers do is written to a ledger outside the
-database: one line per start and end, appended in one write, so that it is whole however the process ends."""
+database (chaos/ledger.py)."""
 
 import asyncio
 import ctypes
-import json
 import logging
 import os
 import time
+from pathlib import Path
 from typing import Any
 
 import psycopg
+from chaos.ledger import FOLDER, Ledger
 from pydantic_core import core_schema
 
 from treadle import Job, Treadle
-from treadle.words.clock import now
 
 app = Treadle(schema=os.environ.get("TREADLE_TEST_SCHEMA", "treadle"))
+_ledgers: dict[str, Ledger] = {}
 
 
 def note(what: str, job: Job) -> None:
-    path = os.environ.get("TREADLE_TEST_LEDGER")
-    if path:
-        entry = {"what": what, "id": str(job.id), "fence": job.fence, "pid": os.getpid(), "at": now()}
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        try:
-            os.write(descriptor, json.dumps(entry).encode() + b"\n")
-        finally:
-            os.close(descriptor)
+    folder = os.environ.get(FOLDER)
+    if folder:
+        ledger = _ledgers.setdefault(folder, Ledger(Path(folder)))
+        ledger.note(what, id=str(job.id), lease=job.fence)
 
 
 @app.job

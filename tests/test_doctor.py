@@ -10,6 +10,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from chaos.ledger import FOLDER
 from psycopg import AsyncConnection, Connection
 from psycopg.conninfo import make_conninfo
 from psycopg_pool import ConnectionPool
@@ -31,7 +32,7 @@ from treadle.words.health.facts import Refused
 def test_a_fresh_server_with_a_worker_and_some_thousand_jobs_is_well(
     fresh: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TREADLE_TEST_LEDGER", str(tmp_path / "ledger"))
+    monkeypatch.setenv(FOLDER, str(tmp_path))
     url = embedded_url(fresh, quiet=True)
     migrate(url)
     with connected(url) as connection, working(url, tmp_path):

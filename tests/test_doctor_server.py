@@ -1,18 +1,13 @@
 """The server: its settings, its room, its clock, and what stands between it and us."""
 
-import os
-import pwd
-import socket
-import subprocess
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from shutil import which
 
 import psycopg
 import pytest
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from chaos.servers import bouncer
 
 from tests.ward import connected, findings, look, spoilt, well
 from tests.workers import one, until
@@ -126,50 +121,6 @@ def test_the_clock_and_notifications_of_a_server_nearby(url: str) -> None:
     found = findings(url)
     assert found["clock"].level is Level.OK
     assert found["listen"] == Finding("listen", Level.OK, "Notifications arrive.")
-
-
-@contextmanager
-def bouncer(url: str, folder: Path, mode: str) -> Iterator[str]:
-    """PgBouncer before the server; the URL through it."""
-    parts = conninfo_to_dict(url)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    # It refuses to be root, and has to reach the server's socket: it becomes whom the server belongs to.
-    owner = pwd.getpwuid(Path(str(parts["host"])).stat().st_uid) if os.getuid() == 0 else None
-    settings = folder / "pgbouncer.ini"
-    settings.write_text(
-        f"""[databases]
-* = host={parts["host"]} port={parts["port"]} user={parts["user"]}
-[pgbouncer]
-listen_addr = 127.0.0.1
-listen_port = {port}
-unix_socket_dir =
-auth_type = any
-pool_mode = {mode}
-"""
-    )
-    with subprocess.Popen(
-        ["pgbouncer", settings],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        user=owner.pw_uid if owner else None,
-        group=owner.pw_gid if owner else None,
-    ) as process:
-        through = make_conninfo(host="127.0.0.1", port=port, user=str(parts["user"]), dbname=str(parts["dbname"]))
-        try:
-            until(lambda: process.poll() is None and _answers(through), lambda: "pgbouncer does not answer")
-            yield through
-        finally:
-            process.kill()
-
-
-def _answers(url: str) -> bool:
-    try:
-        psycopg.connect(url, connect_timeout=5).close()
-    except psycopg.OperationalError:
-        return False
-    return True
 
 
 @pytest.mark.skipif(which("pgbouncer") is None, reason="pgbouncer is not installed (Debian: apt-get install pgbouncer)")

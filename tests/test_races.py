@@ -6,10 +6,10 @@ from typing import Any
 
 import psycopg
 import pytest
+from chaos.invariants import LOST
 from psycopg import Connection, errors
 
 from tests.conftest import Connect
-from tests.ledger import LOST
 from tests.waiting import Gate, let_the_margin_pass, tick_is_due, until_blocked
 from treadle import JobQueue
 

@@ -1,8 +1,7 @@
-"""A short storm; for a long one: python -m tests.storm --seconds 600."""
+"""A short storm; for a long one: python -m chaos.threads --seconds 600."""
 
 import pytest
-
-from tests.storm import Storm
+from chaos.threads import Storm
 
 
 @pytest.mark.parametrize("seed", [7])

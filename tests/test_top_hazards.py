@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from chaos.proxy import Proxy
+from chaos.servers import Server
 from psycopg import Connection
 from psycopg.conninfo import make_conninfo
 
 from tests.apps import held
-from tests.outages import Proxy, Server
 from tests.roles import granted
 from tests.screens import terminal
 from tests.test_top import ENTER, ESCAPE, TAB, register, row_of

@@ -6,10 +6,10 @@ from typing import Any
 
 import psutil
 import pytest
+from chaos.proxy import Proxy
 from psycopg import Connection
 
 from tests.conftest import Connect
-from tests.outages import Proxy
 from tests.waiting import until_blocked
 from tests.workers import auntil, run
 from treadle import Treadle, events

@@ -1,11 +1,10 @@
-"""The short form of tests/kills.py (`make kills`): effects happen once, however often the processes are killed."""
+"""The short form of chaos/kills.py (`make kills`): effects happen once, however often the processes are killed."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from tests.kills import Killer
+from chaos.kills import Killer
 
 
 @pytest.fixture

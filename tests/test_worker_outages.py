@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from chaos.proxy import Proxy
+from chaos.servers import Server
 from psycopg import Connection
 
-from tests.outages import Proxy, Server
 from tests.workers import Ledger, auntil, completed, count, run, until, until_completed, working
 from treadle import Job, Treadle, events
 from treadle.app.watch import LOOK_SECONDS

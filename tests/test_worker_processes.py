@@ -27,7 +27,6 @@ from tests.handlers import (
 )
 from tests.workers import QUICK, Ledger, completed, count, until, until_completed, working
 from treadle import JobFailed, Status
-from treadle.words.clock import now
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -46,10 +45,10 @@ def test_all_jobs_are_done_although_workers_are_killed(
             # Suspects run in its children, which are killed with it: if one went on, its end would be in the ledger.
             family = [victim, *victim.children(recursive=True)]
             victim.kill()
-            ledger.killed.update({each.pid: now() for each in family})
+            ledger.killed.update({each.pid: time.monotonic() for each in family})
         everybody = [each.pid for each in two.tree()]
         two.kill_all()
-        ledger.killed.update(dict.fromkeys(everybody, now()))
+        ledger.killed.update(dict.fromkeys(everybody, time.monotonic()))
         until_completed(connection, 2000)
         one.terminate()
         assert one.ended() == 0

@@ -3,25 +3,25 @@
 import asyncio
 import inspect
 import itertools
-import json
-import os
 import signal
-import subprocess
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import psutil
+from chaos.ledger import read
+from chaos.processes import ROOT, WorkerProcess
+from chaos.waiting import until
 from psycopg import Connection
 
 from treadle import Treadle
 from treadle.worker import Worker
 
-ROOT = Path(__file__).parent.parent
+__all__ = ["ROOT", "WorkerProcess", "until"]
+
+HANDLERS = "tests.handlers:app"
 QUICK = ("--lease", "2s")
 
 # A job that runs until it is let go; which of them began; and what lets them go.
@@ -41,78 +41,17 @@ def run(app: Treadle, body: Callable[[Worker], Coroutine[Any, Any, Any]], **opti
     return asyncio.run(both())
 
 
-class WorkerProcess:
-    """`treadle worker tests.handlers:app …`, with its children."""
-
-    def __init__(self, url: str, log: Path, *options: str, app: str = "tests.handlers:app", **environment: str) -> None:
-        self.log = log
-        command = [str(Path(sys.executable).parent / "treadle"), "worker", app, *options]
-        with log.open("w") as output:
-            self.process = subprocess.Popen(
-                command,
-                stdout=output,
-                stderr=output,
-                cwd=ROOT,
-                env=os.environ | {"TREADLE_DATABASE_URL": url} | environment,
-            )
-
-    def tree(self) -> list[psutil.Process]:
-        """The supervisor first."""
-        try:
-            supervisor = psutil.Process(self.process.pid)
-            return [supervisor, *supervisor.children(recursive=True)]
-        except psutil.NoSuchProcess:
-            return []
-
-    def worker_process(self) -> psutil.Process | None:
-        """One that imports the user's code, if there is one now."""
-        for each in self.tree()[1:]:
-            with suppress(psutil.NoSuchProcess):
-                if "treadle.worker.process" in " ".join(each.cmdline()):
-                    return each
-        return None
-
-    def signal_all(self, number: int) -> None:
-        for each in self.tree():
-            with suppress(psutil.NoSuchProcess):
-                each.send_signal(number)
-
-    def kill_all(self) -> None:
-        """As if the machine had lost its power."""
-        self.signal_all(signal.SIGSTOP)
-        self.signal_all(signal.SIGKILL)
-        self.process.wait()
-
-    def terminate(self) -> None:
-        self.process.send_signal(signal.SIGTERM)
-
-    def ended(self, seconds: float = 30) -> int:
-        """Its exit code."""
-        return self.process.wait(seconds)
-
-    def started(self, times: int = 1) -> None:
-        until(lambda: self.log.read_text().count("worker started") >= times, self.log.read_text)
-
-
 @contextmanager
 def working(url: str, folder: Path, *options: str, **environment: str) -> Iterator[WorkerProcess]:
     """A worker process that has started, killed in the end if it is still there."""
-    worker = WorkerProcess(url, folder / f"worker-{time.monotonic_ns()}.log", *options, **environment)
+    log = folder / f"worker-{time.monotonic_ns()}.log"
+    worker = WorkerProcess(url, log, *options, **({"app": HANDLERS} | environment))
     try:
         worker.started()
         yield worker
     finally:
         worker.signal_all(signal.SIGCONT)
         worker.kill_all()
-
-
-def until(condition: Callable[[], Any], told: Callable[[], object] = lambda: "", seconds: float = 30) -> Any:
-    """Wait for something to come true, and return it."""
-    end = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < end, f"it did not come true in {seconds} seconds: {told()}"
-        time.sleep(0.02)
-    return found
 
 
 async def auntil(condition: Callable[[], Any], seconds: float = 20) -> None:
@@ -157,12 +96,13 @@ def lose_worker(connection: Connection[Any], worker_id: str = "gone") -> None:
 class Ledger:
     """What the handlers wrote down."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._folder.mkdir()
         self.killed: dict[int, float] = {}
 
     def entries(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.path.read_text().splitlines()] if self.path.exists() else []
+        return read(self._folder)
 
     def starts(self, job_id: object = None) -> list[dict[str, Any]]:
         return [each for each in self.entries() if each["what"] == "start" and job_id in (None, each["id"])]
@@ -171,7 +111,7 @@ class Ledger:
         """Against what the database says: the lease and the result of each completed job, by id."""
         runs: dict[str, dict[int, dict[str, Any]]] = defaultdict(dict)
         for entry in self.entries():
-            run = runs[entry["id"]].setdefault(entry["fence"], {"pid": entry["pid"]})
+            run = runs[entry["id"]].setdefault(entry["lease"], {"pid": entry["pid"]})
             assert entry["what"] not in run, f"run twice under one lease: {entry}"
             run[entry["what"]] = entry["at"]
         assert runs.keys() == jobs.keys(), "some jobs were run that do not exist, or not run at all"

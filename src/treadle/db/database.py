@@ -20,8 +20,8 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
 from treadle.db import work
 from treadle.db.borrowed import AsyncBorrowed, Borrowable, Borrowed, borrow
-from treadle.db.line import AWAY, REFUSED, pause
-from treadle.db.migrations import check_schema, connect, migrate, not_allowed
+from treadle.db.line import AWAY, REFUSED, hung_up, pause
+from treadle.db.migrations import check_schema, connect, migrate, not_allowed, unreachable
 from treadle.db.query import Query, Result
 from treadle.db.runner import apeek, arun, peek, run
 from treadle.db.url import Target, described, resolve
@@ -241,8 +241,19 @@ class Database:
     @contextmanager
     def _taken(self) -> Iterator[Connection[Any]]:
         source = self._sync or self._open_pool()
-        with nullcontext(source) if isinstance(source, Connection) else source.connection() as connection:
-            yield connection
+        if isinstance(source, Connection):
+            yield source
+            return
+        if self.owned:
+            while hung_up(connection := source.getconn()):
+                source.putconn(connection)
+        else:
+            connection = source.getconn()
+        try:
+            with connection:
+                yield connection
+        finally:
+            source.putconn(connection)
 
     @asynccontextmanager
     async def _aconnection(self) -> AsyncIterator[AsyncConnection[Any]]:
@@ -259,8 +270,19 @@ class Database:
             if self._async is None:
                 self._async = await self._aopen_pool()
         source = self._async
-        async with nullcontext(source) if isinstance(source, AsyncConnection) else source.connection() as connection:
-            yield connection
+        if isinstance(source, AsyncConnection):
+            yield source
+            return
+        if self.owned:
+            while hung_up(connection := await source.getconn()):
+                await source.putconn(connection)
+        else:
+            connection = await source.getconn()
+        try:
+            async with connection:
+                yield connection
+        finally:
+            await source.putconn(connection)
 
     def _open_pool(self) -> ConnectionPool[Any]:
         if not self.owned:
@@ -302,9 +324,12 @@ class Database:
                 self.embedded = True
                 migrate(target.url, self.schema)
             else:
-                with connect(target.url) as connection:
-                    check_schema(connection, self.schema)
-                    default = connection.execute("show default_transaction_isolation").fetchone()
+                try:
+                    with connect(target.url) as connection:
+                        check_schema(connection, self.schema)
+                        default = connection.execute("show default_transaction_isolation").fetchone()
+                except psycopg.OperationalError as error:  # gone since it was reached
+                    raise unreachable(error, target.url) from None
                 if default != ("read committed",):
                     # The queue's functions count on seeing what others have just committed.
                     target = target._replace(url=_reading_committed(target.url))

@@ -20,6 +20,8 @@ class JobEvent(Event):
     attempt: int
     data: str | None = field(default=None, repr=False)
     """The payload as JSON text. The log leaves it out."""
+    lease: int = 0
+    """The number of the claim, which the handler knows as `job.fence`."""
 
 
 AboutJob = TypeVar("AboutJob", bound=JobEvent)
@@ -27,7 +29,7 @@ AboutJob = TypeVar("AboutJob", bound=JobEvent)
 
 def about(claim: Claim, worker_id: str, kind: type[AboutJob], **more: Any) -> AboutJob:
     """An event of this kind about a claimed job."""
-    return kind(claim.id, claim.job_type, worker_id, claim.attempts, claim.data, **more)
+    return kind(claim.id, claim.job_type, worker_id, claim.attempts, claim.data, claim.lease, **more)
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ class Enqueued(NamedTuple):
     began: float
 
 
-class Ledger:
+class Memory:
     """What the threads know. Times are the caller's: a call took place between its begin and its return."""
 
     def __init__(self) -> None:

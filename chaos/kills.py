@@ -1,6 +1,6 @@
 """Kills workers at random points and looks whether every effect is there exactly once.
 
-    python -m tests.kills --kills 200
+    python -m chaos.kills --kills 200
 
 Child processes are killed alone; now and then the whole tree of a worker is, as by a power cut, and another is started.
 """
@@ -20,8 +20,9 @@ import psutil
 import psycopg
 from psycopg import Connection
 
-from tests.kill_app import STEPS, TABLES
-from tests.workers import WorkerProcess, until
+from chaos.kill_app import STEPS, TABLES
+from chaos.processes import WorkerProcess
+from chaos.waiting import until
 from treadle import JobQueue, migrate
 from treadle.db.embedded import embedded_url, leave
 
@@ -80,9 +81,9 @@ class Killer:
             time.sleep(every)
             saved = self._queue.get(job_id).checkpoint
             self._kill_a_child()
-        assert self._queue.get(job_id).result == rows
         (imported,) = self.connection.execute("select count(distinct n) from public.rows").fetchone() or (0,)
-        assert imported == rows
+        if (self._queue.get(job_id).result, imported) != (rows, rows):
+            raise AssertionError(f"{imported} of {rows} rows were imported")
         return tally.stat().st_size / rows, self._hits()
 
     def close(self) -> None:
@@ -92,7 +93,7 @@ class Killer:
 
     def _start(self) -> WorkerProcess:
         worker = WorkerProcess(
-            self._url, self._folder / f"worker-{self.power_cuts}.log", *OPTIONS, app="tests.kill_app:app"
+            self._url, self._folder / f"worker-{self.power_cuts}.log", *OPTIONS, app="chaos.kill_app:app"
         )
         worker.started()
         return worker

@@ -1,6 +1,6 @@
 """A storm over the queue: threads that do at random whatever is allowed, and a ledger of what came of it.
 
-    python -m tests.storm --seconds 60 --seed 7 [--url postgresql://…]
+    python -m chaos.threads --seconds 60 --seed 7 [--url postgresql://…]
 
 All jobs in the database are deleted first. The seed decides what each thread tries, the machine when. The promises:
 
@@ -31,7 +31,7 @@ from uuid import UUID, uuid4
 import psycopg
 from psycopg import Connection, errors
 
-from tests.ledger import BROKEN, LEFT, Enqueued, Ledger, Outcome
+from chaos.invariants import BROKEN, LEFT, Enqueued, Memory, Outcome
 from treadle import JobQueue, JobRow, LeaseLost, migrate
 from treadle.db.embedded import embedded_url, leave
 
@@ -77,7 +77,7 @@ class Storm:
         self.keyed = chance.choice([0.2, 0.5, 0.8])
         self.patience = chance.choice([0.3, 1.0, 2.0])  # how long transactions stay open, at most
         self.queues = chance.choice([0, 1, 2])
-        self.ledger = Ledger()
+        self.ledger = Memory()
         self.calm = threading.Event()  # no more jobs, no more mischief
         self.over = threading.Event()
         self.types = [f"type-{n}" for n in range(5)]
@@ -86,7 +86,7 @@ class Storm:
         self.deleted: deque[UUID] = deque()
         self.probes: set[UUID] = set()
 
-    def run(self, seconds: float) -> Ledger:
+    def run(self, seconds: float) -> Memory:
         with self.connect() as connection:
             connection.execute("truncate jobs, lanes, workers")
         actors: list[Actor] = [self.produce] * 8 + [self.probe] * 4 + [self.operate] * 2

@@ -1,4 +1,4 @@
-"""The application of the kills (tests/kills.py): jobs whose effects in the database have to happen exactly once."""
+"""The application of the kills (chaos/kills.py): jobs whose effects in the database have to happen exactly once."""
 
 import os
 import random

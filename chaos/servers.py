@@ -1,0 +1,125 @@
+"""A PostgreSQL that may be shot, and a pooler before one."""
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import Connection
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from chaos.waiting import until
+from treadle import migrate
+from treadle.db.embedded import embedded_url, leave
+
+QUICK = {"fsync": "off"}
+
+
+class Server:
+    """A server of one's own. Settings are PostgreSQL's."""
+
+    def __init__(self, folder: Path, settings: dict[str, str] = QUICK, *, empty: bool = False) -> None:
+        self.folder = folder
+        self._settings = settings
+        self.url = embedded_url(folder, settings=settings, quiet=True)
+        if not empty:
+            migrate(self.url)
+
+    def connect(self) -> Connection[Any]:
+        return psycopg.connect(self.url, autocommit=True, options="-c search_path=treadle,public")
+
+    def crash(self) -> None:
+        """Immediate shutdown: connections are cut, nothing is flushed."""
+        process = int((self.folder / "data" / "postmaster.pid").read_text().splitlines()[0])
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGQUIT)
+        until(lambda: not _alive(process))
+
+    def come_back(self) -> None:
+        leave(self.folder)
+        if embedded_url(self.folder, settings=self._settings, quiet=True) != self.url:
+            raise AssertionError("the server came back elsewhere")
+
+    def answers(self) -> bool:
+        return answers(self.url)
+
+    def close(self) -> None:
+        leave(self.folder)
+
+
+@contextmanager
+def serving(settings: dict[str, str] = QUICK, *, empty: bool = False) -> Iterator[Server]:
+    """A server in a folder of its own; sockets want a short path."""
+    folder = Path(tempfile.mkdtemp(prefix="treadle-chaos-"))
+    folder.chmod(0o711)
+    try:
+        yield Server(folder, settings, empty=empty)
+    finally:
+        leave(folder)
+        shutil.rmtree(folder)
+
+
+@contextmanager
+def bouncer(url: str, folder: Path, mode: str, port: int | None = None) -> Iterator[str]:
+    """PgBouncer before the server; the URL through it."""
+    parts = conninfo_to_dict(url)
+    port = port or _free_port()
+    # It refuses to be root, and has to reach the server's socket: it becomes whom the server belongs to.
+    owner = pwd.getpwuid(Path(str(parts["host"])).stat().st_uid) if os.getuid() == 0 else None
+    settings = folder / "pgbouncer.ini"
+    settings.write_text(
+        f"""[databases]
+* = host={parts["host"]} port={parts["port"]} user={parts["user"]}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {port}
+unix_socket_dir =
+auth_type = any
+pool_mode = {mode}
+max_client_conn = 500
+"""
+    )
+    settings.chmod(0o644)
+    with subprocess.Popen(
+        ["pgbouncer", settings],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        user=owner.pw_uid if owner else None,
+        group=owner.pw_gid if owner else None,
+    ) as process:
+        through = make_conninfo(host="127.0.0.1", port=port, user=str(parts["user"]), dbname=str(parts["dbname"]))
+        try:
+            until(lambda: process.poll() is None and answers(through), lambda: "pgbouncer does not answer")
+            yield through
+        finally:
+            process.kill()
+
+
+def answers(url: str) -> bool:
+    try:
+        psycopg.connect(url, connect_timeout=5).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+def _alive(process: int) -> bool:
+    with suppress(ProcessLookupError, FileNotFoundError):
+        os.kill(process, 0)
+        return "Z" not in Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    return False
