@@ -11,6 +11,9 @@ as its last line. What a function returns is printed as one line of JSON:
     work(kind, concurrency)               until SIGTERM; handlers call ran.one(), ran.stamp(at) and ran.held(n)
     left() -> int, finished(jobs), hold(jobs)
 
+`watch` is made of `left`: it looks whenever a line comes on its standard input, so that the look at the end of a drain does
+not wait for a Python to start.
+
 All times are CLOCK_MONOTONIC, which every process on the machine reads alike.
 """
 
@@ -47,38 +50,47 @@ class Ran:
         self.pid = 0
         self.total = 0
         self.at = 0.0
-        self.latencies: list[float] = []
         self._told = 0
+        self._latencies: list[float] = []
         self._turn = threading.Lock()
 
-    def one(self) -> None:
-        if self.pid != os.getpid():  # the first job, or the first of a forked child
-            self._begin()
-            self.pid = os.getpid()
-            threading.Thread(target=self._tell_on, daemon=True).start()
+    def one(self, waited: float | None = None) -> None:
+        if self.pid != os.getpid():
+            self._first()
         with self._turn:
             self.total += 1
             self.at = time.monotonic()
+            if waited is not None:
+                self._latencies.append(round(waited * 1000, 2))
 
     def stamp(self, at: float) -> None:
-        waited = time.monotonic() - at
-        self.one()
-        with self._turn:
-            self.latencies.append(round(waited * 1000, 3))
+        self.one(time.monotonic() - at)
 
     def held(self, n: int) -> None:
         say(held=n, at=time.monotonic(), pid=os.getpid())
 
     def end(self) -> None:
-        say(ran=self.total, at=self.at, pid=os.getpid(), latencies_ms=self.latencies)
+        self._tell()
+
+    def _first(self) -> None:
+        """At the first job of this process, which may be the forked child of one that ran others."""
+        self._begin()
+        self.pid = os.getpid()
+        say(ran=0, at=time.monotonic(), pid=self.pid)
+        threading.Thread(target=self._tell_on, daemon=True).start()
+
+    def _tell(self) -> None:
+        # Latencies are told as they come: some workers end without a last word.
+        with self._turn:
+            self._told, at = self.total, self.at
+            latencies, self._latencies = self._latencies, []
+        say(ran=self._told, at=at, pid=os.getpid(), latencies_ms=latencies)
 
     def _tell_on(self) -> None:
         while True:
-            if self.total != self._told:
-                with self._turn:
-                    self._told, at = self.total, self.at
-                say(ran=self._told, at=at, pid=self.pid)
             time.sleep(TELL)
+            if self.total != self._told:
+                self._tell()
 
 
 ran = Ran()
@@ -174,6 +186,14 @@ def _on_threads(client: Callable[[], int], clients: int) -> int:
     return sum(counts)
 
 
+async def _watch(adapter: Any) -> None:
+    loop = asyncio.get_running_loop()
+    say(ready=True)
+    while await loop.run_in_executor(None, sys.stdin.readline):
+        left = adapter.left()
+        say(left=await left if inspect.isawaitable(left) else left, at=time.monotonic())
+
+
 def main(adapter: Any) -> None:
     command, *words = sys.argv[1:] or ["about"]
     arguments: list[Any] = [float(word) if word.replace(".", "", 1).isdigit() else word for word in words]
@@ -183,7 +203,7 @@ def main(adapter: Any) -> None:
         arguments[1] = int(arguments[1])
     if command == "bulk" and len(arguments) < 2 or command == "single" and len(arguments) < 3:
         arguments.append("noop")
-    answer = getattr(adapter, command)(*arguments)
+    answer = _watch(adapter) if command == "watch" else getattr(adapter, command)(*arguments)
     if inspect.iscoroutine(answer):
         # An adapter that is to run on another loop, because its peer documents so, names it.
         with asyncio.Runner(loop_factory=getattr(adapter, "loop_factory", None)) as runner:

@@ -1,0 +1,5 @@
+from pathlib import Path
+
+
+def write(output: Path) -> None:
+    pass
