@@ -11,8 +11,8 @@ from typing import IO, Any
 
 import psutil
 
-READY = 30.0  # seconds
-STOP = 8.0
+READY = 60.0  # seconds
+STOP = 10.0
 
 
 class Workers:
