@@ -4,10 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test check bench storm kills schema pictures chromium clean
+.PHONY: help demo test check bench bench-peers storm kills schema pictures chromium clean
 
 help:               ## what there is to make
-	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/'
+	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/'
 
 demo: $(READY)      ## watch the queue work, on a PostgreSQL of its own
 	@$(BIN)/treadle demo
@@ -23,6 +23,10 @@ check: $(READY)     ## style, types and import layers
 
 bench: $(READY)     ## how fast is it here, as ratios to bare SQL
 	@$(BIN)/treadle bench
+
+bench-peers: $(READY) ## Treadle next to its peers, in forty minutes, into docs/benchmarks.md; OPTIONS="--quick" for a trial
+	@$(BIN)/pip install --quiet --disable-pip-version-check --group bench
+	@$(BIN)/python -m benchmarks.peers $(OPTIONS)
 
 storm: $(READY)     ## a minute of random concurrency against every promise; SECONDS=600 for longer
 	@$(BIN)/python -m tests.storm --seconds $(or $(SECONDS),60)

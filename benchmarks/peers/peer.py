@@ -5,7 +5,6 @@ import os
 import subprocess
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -99,13 +98,7 @@ class Peer:
 
 
 def last_words(text: str) -> str:
+    """The last error that it told, else its last line."""
     lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
-    return lines[-1][:300] if lines else "it said nothing"
-
-
-def until(seconds: float, what: str, check: Any, every: float = 0.02) -> None:
-    end = time.monotonic() + seconds
-    while not check():
-        if time.monotonic() > end:
-            raise TimeoutError(f"{what} not within {seconds:.0f} s")
-        time.sleep(every)
+    errors = [line for line in lines if "Error:" in line or "error:" in line]
+    return (errors or lines or ["it said nothing"])[-1][:300]

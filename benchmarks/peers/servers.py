@@ -88,7 +88,12 @@ def postgres() -> Iterator[Postgres]:
     try:
         embedded._initialize(server, lock)
         process = subprocess.Popen(
-            [server.binaries / "postgres", "-D", server.data, *(f"--{name}={value}" for name, value in options.items())],
+            [
+                server.binaries / "postgres",
+                "-D",
+                server.data,
+                *(f"--{name}={value}" for name, value in options.items()),
+            ],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             user=server.account.user if server.account else None,

@@ -93,6 +93,9 @@ class Workers:
             process.wait()
         for reader in self._readers:
             reader.join(5)
+        for process in self.processes:
+            if process.stdout:
+                process.stdout.close()
 
     def _read(self, nth: int, process: "subprocess.Popen[str]") -> None:
         assert process.stdout
@@ -151,4 +154,4 @@ class Watch:
             os.killpg(self._process.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
-        self._process.wait()
+        self._process.communicate()

@@ -201,9 +201,9 @@ def main(adapter: Any) -> None:
         arguments[0] = int(arguments[0])
     if command in {"single", "work"}:
         arguments[1] = int(arguments[1])
-    if command == "bulk" and len(arguments) < 2 or command == "single" and len(arguments) < 3:
+    if (command == "bulk" and len(arguments) < 2) or (command == "single" and len(arguments) < 3):
         arguments.append("noop")
-    answer = _watch(adapter) if command == "watch" else getattr(adapter, command)(*arguments)
+    answer: Any = _watch(adapter) if command == "watch" else getattr(adapter, command)(*arguments)
     if inspect.iscoroutine(answer):
         # An adapter that is to run on another loop, because its peer documents so, names it.
         with asyncio.Runner(loop_factory=getattr(adapter, "loop_factory", None)) as runner:

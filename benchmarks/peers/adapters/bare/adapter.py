@@ -108,6 +108,7 @@ async def run(name: str, data: dict) -> None:
 async def work(kind: str, concurrency: int) -> None:
     batch = BATCH if kind == "noop" else concurrency
     connection = await psycopg.AsyncConnection.connect(URL, autocommit=True)
+    holding: list[asyncio.Task] = []
     with peer.stopping() as stop:
         peer.ready()
         while not stop.is_set():
@@ -116,13 +117,11 @@ async def work(kind: str, concurrency: int) -> None:
             if not rows:
                 await asyncio.sleep(0.005)
                 continue
-            if kind in ("wait5", "hold"):
-                done = asyncio.gather(*(run(name, data) for _, name, data in rows))
-                await asyncio.wait([done, stopped := asyncio.ensure_future(stop.wait())], return_when="FIRST_COMPLETED")
-                stopped.cancel()
-                if not done.done():
-                    done.cancel()
-                    return
+            if kind == "hold":
+                holding += [asyncio.create_task(run(name, data)) for _, name, data in rows]
+                continue
+            if kind == "wait5":
+                await asyncio.gather(*(run(name, data) for _, name, data in rows))
             else:
                 for _, name, data in rows:
                     await run(name, data)
