@@ -56,14 +56,14 @@ def _install(name: str, results: Results, redis: bool, why: str) -> Peer | None:
     try:
         peer = Peer(name, install.environment(name))
         peer.about = found["about"] = peer.ask({}, "about")
-        if peer.store == "redis" and not redis:
-            raise Failed(why)
+        if peer.store == "postgresql" or redis:
+            return peer
+        found["failed"] = why
     except (install.CannotInstall, Failed, OSError) as error:
         found["failed"] = str(error)
-        print(f"{name}: cannot be measured: {error}", flush=True)
-        results.save()
-        return None
-    return peer
+    print(f"{name}: cannot be measured: {found['failed']}", flush=True)
+    results.save()
+    return None
 
 
 def _calibrate(bench: Bench, peer: Peer, results: Results) -> float:

@@ -1,4 +1,4 @@
-"""docs/benchmarks.md and its plots, wholly from docs/benchmarks.json: python -m benchmarks.peers.report [--output FOLDER]"""
+"""docs/benchmarks.md and its plots, wholly from docs/benchmarks.json: python -m benchmarks.peers.report"""
 
 import argparse
 import json
@@ -28,14 +28,14 @@ def page(summary: Summary, made: list[str]) -> str:
     idle, busy = ["idle_p50", "idle_p95", "idle_p99"], ["busy_p50", "busy_p95", "busy_p99"]
     return f"""# Benchmarks
 
-Treadle and its peers, each through its own public interface and with its own best documented settings: the same jobs, the same
-server, one run. Made by `make bench-peers` from a clone, in about forty minutes; this page and its plots are made of
-[benchmarks.json](benchmarks.json) and of nothing else. How and why so: [decision 20](decisions/0020-peers.md).
+Treadle and its peers, each through its own public interface and with its own best documented settings: the same jobs,
+the same server, one run. Made by `make bench-peers` from a clone, in about forty minutes; this page and its plots are
+made of [benchmarks.json](benchmarks.json) and of nothing else. How and why so: [decision 20](decisions/0020-peers.md).
 
 {_circumstances(summary)}
 
-Medians, with the least and the most of the interleaved rounds in brackets. *Bare SQL* is no queue: a psycopg loop that claims
-1,000 rows of a plain table and marks them done, as a measure of what the rest costs.
+Medians, with the least and the most of the interleaved rounds in brackets. *Bare SQL* is no queue: a psycopg loop that
+claims 1,000 rows of a plain table and marks them done, as a measure of what the rest costs.
 
 ## Throughput
 
@@ -46,8 +46,8 @@ Jobs per second. A drain counts from the first job until the peer's own tables s
     }
 ## Enqueueing
 
-Jobs per second. A single enqueue is one call for one job, durable when it returns (on Redis: in its append-only file, which it
-writes out once a second).
+Jobs per second. A single enqueue is one call for one job, durable when it returns (on Redis: in its append-only file,
+which it writes out once a second).
 
 {plot("enqueue", "Bulk enqueue, and single enqueue from 48 connections, jobs per second")}{
         tables.figures(summary, speed[3:], "bulk")
@@ -78,8 +78,8 @@ A worker that runs four jobs is killed with all that it started, as if its machi
 {tables.kill(summary)}
 ## What a job costs
 
-On the server, from enqueue to its end, by the server's own counters: bytes of WAL, transactions, versions of rows written,
-and versions that died. And the memory of a worker process after the drain.
+On the server, from enqueue to its end, by the server's own counters: bytes of WAL, transactions, versions of rows
+written, and versions that died. And the memory of a worker process after the drain.
 
 {plot("wal", "Bytes of WAL for each job, from enqueue to its end")}{
         tables.figures(summary, ["wal", "transactions", "versions", "dead"], "wal", on_postgres)
@@ -101,9 +101,9 @@ def _circumstances(summary: Summary) -> str:
     node = f", Node {machine['node']}" if machine.get("node") else ""
     return (
         f"{trial}{raw['date']}; {machine['cores']} cores ({machine['architecture']}, {machine['processor']}), "
-        f"{machine['memory_gb']} GB, {machine['system']}; PostgreSQL {postgres['version']}, its defaults but for max_connections "
-        f"{postgres['settings']['max_connections']}, fsync on; {other}; Python {machine['python']}{node}. Servers, producers and "
-        "workers share the cores."
+        f"{machine['memory_gb']} GB, {machine['system']}; PostgreSQL {postgres['version']}, its defaults but for "
+        f"max_connections {postgres['settings']['max_connections']}, fsync on; {other}; "
+        f"Python {machine['python']}{node}. Servers, producers and workers share the cores."
     )
 
 

@@ -1,5 +1,6 @@
 """Worker processes of a peer, and one that watches what is left."""
 
+import contextlib
 import json
 import os
 import signal
@@ -82,14 +83,10 @@ class Workers:
             process.terminate()
         end = time.monotonic() + STOP
         for process in self.processes:
-            try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(max(0.1, end - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                pass
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # whatever it left behind, too
-            except ProcessLookupError:
-                pass
             process.wait()
         for reader in self._readers:
             reader.join(5)
@@ -150,8 +147,6 @@ class Watch:
         return int(said["left"]), float(said["at"])
 
     def stop(self) -> None:
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self._process.communicate()

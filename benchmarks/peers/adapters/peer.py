@@ -1,7 +1,7 @@
 """What the adapters in Python share: the commands, the counting and the printing. It needs nothing but Python.
 
-An adapter is a module with a function for each command that it can do, plain or async, and `main(sys.modules[__name__])`
-as its last line. What a function returns is printed as one line of JSON:
+An adapter is a module with a function for each command that it can do, plain or async, and
+`main(sys.modules[__name__])` as its last line. What a function returns is printed as one line of JSON:
 
     about() -> dict                       who it is, and with which settings it runs
     setup()                               makes its tables
@@ -11,8 +11,8 @@ as its last line. What a function returns is printed as one line of JSON:
     work(kind, concurrency)               until SIGTERM; handlers call ran.one(), ran.stamp(at) and ran.held(n)
     left() -> int, finished(jobs), hold(jobs)
 
-`watch` is made of `left`: it looks whenever a line comes on its standard input, so that the look at the end of a drain does
-not wait for a Python to start.
+`watch` is made of `left`: it looks whenever a line comes on its standard input, so that the look at the end of a
+drain does not wait for a Python to start.
 
 All times are CLOCK_MONOTONIC, which every process on the machine reads alike.
 """

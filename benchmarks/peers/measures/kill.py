@@ -1,4 +1,6 @@
-"""kill -9 of a worker and all that it started, as when its machine is gone, until another worker runs its jobs again."""
+"""kill -9 of a worker and all that it started, as when its machine is gone, until another worker runs its jobs
+again.
+"""
 
 import time
 from typing import Any

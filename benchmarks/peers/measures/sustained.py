@@ -1,4 +1,6 @@
-"""Producer and workers together: from the first enqueue until the last job of a bulk has finished, workers waiting for it."""
+"""Producer and workers together: from the first enqueue until the last job of a bulk has finished, workers waiting
+for it.
+"""
 
 import time
 from typing import Any

@@ -1,5 +1,7 @@
-"""No queue at all, the reference: the table and the two indexes of the contract, and a psycopg loop that claims 1,000 rows,
-calls a function for each, and marks them completed in one statement. No retries, no leases, no notifications."""
+"""No queue at all, the reference: the table and the two indexes of the contract, and a psycopg loop that claims
+1,000 rows, calls a function for each, and marks them completed in one statement. No retries, no leases, no
+notifications.
+"""
 
 import asyncio
 import os
@@ -137,7 +139,8 @@ def finished(jobs: int) -> None:
     with connect() as connection:
         connection.execute(
             """insert into jobs (job_type, data, status, progress, attempts, claimed_at, completed_at)
-            select 'noop', jsonb_build_object('n', n), 'completed', 100, 1, now(), now() from generate_series(1, %s) n""",
+            select 'noop', jsonb_build_object('n', n), 'completed', 100, 1, now(), now()
+            from generate_series(1, %s) n""",
             [jobs],
         )
 

@@ -1,7 +1,9 @@
 """Chancy with its AsyncExecutor, "useful for running large numbers of IO-bound jobs", and `eager_polling`.
 
-Settings: a queue with concurrency 100 (of 1,000 for no-op jobs: it fetches as many as it has room for), its plugins as
-they come, psycopg's C build. `push_many` for many, `push` for one. Held jobs have three attempts, else none would run again."""
+Settings: a queue with concurrency 100 (of 1,000 for no-op jobs: it fetches as many as it has room for), its
+plugins as they come, psycopg's C build. `push_many` for many, `push` for one. Held jobs have three attempts,
+else none would run again.
+"""
 
 import asyncio
 import logging
@@ -118,7 +120,8 @@ def finished(jobs: int) -> None:
     with psycopg.connect(URL) as connection:
         connection.execute(
             """insert into chancy_jobs (id, queue, func, kwargs, state, attempts, started_at, completed_at)
-            select gen_random_uuid(), 'default', '__main__.noop', json_build_object('n', n), 'succeeded', 1, now(), now()
+            select gen_random_uuid(), 'default', '__main__.noop', json_build_object('n', n), 'succeeded', 1, now(),
+            now()
             from generate_series(1, %s) n""",
             [jobs],
         )

@@ -1,8 +1,10 @@
 """DBOS: durable workflows with a queue. A job is an async workflow without steps, enqueued by a DBOSClient.
 
-Settings: the queue is looked at every 10 ms (`polling_interval_sec`, 1 s by default), `worker_concurrency` 100 (none for
-no-op jobs), a pool of 20. There is no call for many workflows at once: they are enqueued from 16 threads. Its workflows of a
-lost process wait for one with the same executor id to start, or for its commercial Conductor."""
+Settings: the queue is looked at every 10 ms (`polling_interval_sec`, 1 s by default), `worker_concurrency` 100
+(none for no-op jobs), a pool of 20. There is no call for many workflows at once: they are enqueued from 16
+threads. Its workflows of a lost process wait for one with the same executor id to start, or for its commercial
+Conductor.
+"""
 
 import asyncio
 import os
@@ -128,6 +130,27 @@ def left() -> int:
         return connection.execute(
             "select count(*) from dbos.workflow_status where status in ('PENDING', 'ENQUEUED', 'DELAYED')"
         ).fetchone()[0]
+
+
+def finished(jobs: int) -> None:
+    with psycopg.connect(URL) as connection:
+        # A workflow of {"args": (0,), "kwargs": {}} that returned None, each value pickled as it does.
+        connection.execute(
+            """with done as (
+              insert into dbos.workflow_status (workflow_uuid, status, name, executor_id, application_version,
+                recovery_attempts, queue_name, started_at_epoch_ms, completed_at, serialization, application_name)
+              select gen_random_uuid()::text, 'SUCCESS', 'noop', 'bench', '1', 1, 'default',
+                extract(epoch from now()) * 1000, extract(epoch from now()) * 1000, 'py_pickle', 'bench'
+              from generate_series(1, %s)
+              returning workflow_uuid, created_at
+            ), given as (
+              insert into dbos.workflow_input (workflow_uuid, inputs, retention_timestamp)
+              select workflow_uuid, 'gASVGwAAAAAAAAB9lCiMBGFyZ3OUSwCFlIwGa3dhcmdzlH2UdS4=', created_at from done
+            )
+            insert into dbos.workflow_output (workflow_uuid, output, retention_timestamp)
+            select workflow_uuid, 'gAROLg==', created_at from done""",
+            [jobs],
+        )
 
 
 def hold(jobs: int) -> None:

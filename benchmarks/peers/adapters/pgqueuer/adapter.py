@@ -1,7 +1,8 @@
 """PGQueuer on asyncpg and uvloop, the fastest of its drivers by its own "Benchmark" page.
 
-Settings: `batch_size` 1,000 for no-op jobs and 50 (with `max_concurrent_tasks` 100) for others, lists to `enqueue`. Durability
-"durable", its default: a finished job leaves the queue, and its log rows stay."""
+Settings: `batch_size` 1,000 for no-op jobs and 50 (with `max_concurrent_tasks` 100) for others, lists to
+`enqueue`. Durability "durable", its default: a finished job leaves the queue, and its log rows stay.
+"""
 
 import asyncio
 import json

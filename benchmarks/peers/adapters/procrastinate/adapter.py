@@ -1,7 +1,9 @@
-"""procrastinate: async tasks, `run_worker_async(concurrency=100)`, `batch_defer_async` for many, `defer_async` for one.
+"""procrastinate: async tasks, `run_worker_async(concurrency=100)`, `batch_defer_async` for many, `defer_async` for
+one.
 
-Settings, from its documentation ("Launch many jobs in parallel", "PsycopgConnector"): concurrency 100, a pool of 20 in the
-worker, psycopg's C build. `delete_jobs` is left at "never", its default."""
+Settings, from its documentation ("Launch many jobs in parallel", "PsycopgConnector"): concurrency 100, a pool
+of 20 in the worker, psycopg's C build. `delete_jobs` is left at "never", its default.
+"""
 
 import asyncio
 import os

@@ -1,7 +1,10 @@
-"""SAQ on PostgreSQL: `Worker(concurrency=100)`, LISTEN (its default), a pool of up to 20 connections (its default).
+"""SAQ on PostgreSQL: `Worker(concurrency=100)`, LISTEN (its default), a pool of up to 20 connections (its
+default).
 
-It has no call for many jobs at once: `enqueue` is called on all connections of the pool together. A finished job stays for
-ten minutes (its `ttl`), then a sweep deletes it. A job runs again only if it says so (`retries`), so the held ones do."""
+It has no call for many jobs at once: `enqueue` is called on all connections of the pool together. A finished
+job stays for ten minutes (its `ttl`), then a sweep deletes it. A job runs again only if it says so (`retries`),
+so the held ones do.
+"""
 
 import asyncio
 import os
@@ -107,7 +110,8 @@ def finished(jobs: int) -> None:
         connection.execute(
             """insert into saq_jobs (key, job, queue, status, expire_at)
             select 'saq:job:default:' || n, convert_to(json_build_object('function', 'noop', 'kwargs',
-              json_build_object('n', n), 'queue', 'default', 'key', n::text, 'status', 'complete', 'attempts', 1)::text, 'UTF8'),
+              json_build_object('n', n), 'queue', 'default', 'key', n::text,
+              'status', 'complete', 'attempts', 1)::text, 'UTF8'),
               'default', 'complete', extract(epoch from now())::bigint + 86400
             from generate_series(1, %s) n""",
             [jobs],

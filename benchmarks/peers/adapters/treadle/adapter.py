@@ -113,9 +113,10 @@ def finished(jobs: int) -> None:
         # As benchmarks/many_jobs.py makes them; the triggers are for what people type.
         connection.execute("set session_replication_role = replica")
         connection.execute(
-            """insert into treadle.jobs (job_type, status, data, progress, attempts, lease, worker_id, claimed_at, started_at,
-            completed_at, finished_at) select 'noop', 'completed', jsonb_build_object('n', n), 100, 1, 1, 'bench', now(), now(),
-            now(), now() from generate_series(1, %s) n""",
+            """insert into treadle.jobs (job_type, status, data, progress, attempts, lease, worker_id, claimed_at,
+            started_at, completed_at, finished_at)
+            select 'noop', 'completed', jsonb_build_object('n', n), 100, 1, 1, 'bench', now(), now(), now(), now()
+            from generate_series(1, %s) n""",
             [jobs],
         )
 
