@@ -1,7 +1,7 @@
 """What every measure needs: a fresh place for a peer, and a drain."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.peers.peer import Failed, Peer, Place
@@ -27,14 +27,16 @@ class Bench:
     seconds: float  # about so long a drain should take
     most: int  # jobs a round, at most
     quick: bool = False
+    numbers: dict[str, int] = field(default_factory=dict)
 
     def fresh(self, peer: Peer, suffix: str = "") -> Place:
         """An empty place of its own, with its tables."""
         if peer.store == "redis":
             if self.redis is None:
                 raise Failed("there is no redis-server here")
-            self.redis.ask("flushall")
-            place = {"BENCH_REDIS": self.redis.url}
+            # One each: some measures are taken of several peers at a time.
+            number = self.numbers.setdefault(peer.name, len(self.numbers))
+            place = {"BENCH_REDIS": self.redis.make(number)}
             peer.ask(place, "setup")
             return place
         name = "bench_" + peer.name.replace("-", "_")

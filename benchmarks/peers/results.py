@@ -1,6 +1,7 @@
 """The raw figures, written after every measure, so that an interrupted run goes on where it was."""
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ Result = dict[str, Any]
 class Results:
     def __init__(self, path: Path, resume: bool) -> None:
         self.path = path
+        self._turn = threading.Lock()
         self.all: Result = {"peers": {}}
         if resume and path.exists():
             self.all = json.loads(path.read_text())
@@ -23,7 +25,8 @@ class Results:
         return found
 
     def save(self) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        draft = self.path.with_suffix(".draft")
-        draft.write_text(json.dumps(self.all, indent=1) + "\n")
-        draft.replace(self.path)
+        with self._turn:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            draft = self.path.with_suffix(".draft")
+            draft.write_text(json.dumps(self.all, indent=1) + "\n")
+            draft.replace(self.path)

@@ -56,9 +56,10 @@ class Redis:
     def __init__(self, port: int) -> None:
         self.port = port
 
-    @property
-    def url(self) -> str:
-        return f"redis://127.0.0.1:{self.port}/0"
+    def make(self, database: int) -> str:
+        """An empty database; there are sixteen, with numbers."""
+        self.ask("-n", str(database), "flushdb")
+        return f"redis://127.0.0.1:{self.port}/{database}"
 
     def ask(self, *words: str) -> str:
         command = ["redis-cli", "-p", str(self.port), *words]

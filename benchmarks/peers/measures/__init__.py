@@ -16,6 +16,7 @@ class Measure:
     rounds: bool  # several, interleaved with those of the others; else one, which is long
     postgres: bool = False  # only there
     history: bool = False  # only if finished jobs stay
+    together: bool = False  # of several peers at a time: it waits, and takes next to nothing
 
 
 MEASURES = [
@@ -25,7 +26,7 @@ MEASURES = [
     Measure("sustained", sustained.measure, rounds=True),
     Measure("idle", idle.measure, rounds=True),
     Measure("busy", busy.measure, rounds=True),
-    Measure("kill", kill.measure, rounds=False),
+    Measure("kill", kill.measure, rounds=False, together=True),
     Measure("history", history.measure, rounds=False, postgres=True, history=True),
     Measure("held", held.measure, rounds=False, postgres=True),
 ]

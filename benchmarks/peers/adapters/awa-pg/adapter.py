@@ -60,6 +60,8 @@ def about() -> dict:
 async def setup() -> None:
     async with awa.AsyncClient(URL) as client:
         await client.migrate()
+        # Else it starts with its older tables, and changes over when it has seen a worker.
+        await client.install_queue_storage()
 
 
 async def bulk(jobs: int, name: str) -> dict:
@@ -117,11 +119,13 @@ async def work(kind: str, concurrency: int) -> None:
 async def left() -> int:
     async with awa.AsyncClient(URL) as client:
         stats = await client.queue_stats()
-        return sum(each.total_queued + each.running for each in stats)
+        return sum(each.available + each.scheduled + each.retryable + each.running for each in stats)
 
 
 def finished(jobs: int) -> None:
-    raise NotImplementedError("it keeps finished jobs in segments that rotate, and no statement fills them from outside")
+    raise NotImplementedError(
+        "it keeps finished jobs in segments that rotate, and no statement fills them from outside"
+    )
 
 
 async def hold(jobs: int) -> None:
