@@ -3,6 +3,8 @@
 import argparse
 import contextlib
 import datetime
+import signal
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +21,7 @@ TRIAL = Path(__file__).parent / ".trial"
 
 
 def main() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that servers and workers are stopped, too
     options = _options()
     output: Path = options.output or (TRIAL if options.quick else ROOT / "docs")
     results = Results(output / "benchmarks.json", options.resume)
