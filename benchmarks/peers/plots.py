@@ -6,6 +6,7 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib import pyplot as plt
+from matplotlib.patches import Patch
 
 from benchmarks.peers.summary import BY_KEY, Summary, Value
 
@@ -29,7 +30,6 @@ mpl.rcParams.update(
         "ytick.color": INK,
         "axes.spines.top": False,
         "axes.spines.right": False,
-        "axes.grid.axis": "x",
         "axes.axisbelow": True,
         "grid.color": INK,
         "grid.alpha": 0.25,
@@ -66,7 +66,11 @@ def _bars(summary: Summary, keys: list[str], label: str, log: bool = False) -> A
     for place, (key, values) in zip(places[0], found, strict=True):
         _bar(place, summary, key, values, log)
         place.set_xlabel(label)
+    known = {"Treadle": OURS, "on PostgreSQL": STORES["postgresql"], "on Redis": STORES["redis"], "no queue": REFERENCE}
+    used = {_colour(summary, peer) for _, values in found for peer in values}
+    marks = [Patch(color=colour, label=text) for text, colour in known.items() if colour in used]
     figure.tight_layout()
+    figure.legend(handles=marks, loc="upper center", bbox_to_anchor=(0.5, 0), ncols=4, frameon=False, fontsize=9)
     return figure
 
 
@@ -89,12 +93,14 @@ def _bar(place: Any, summary: Summary, key: str, values: dict[str, Value], log: 
     )
     place.bar_label(bars, labels=[_short(middle) for middle in middles], padding=6, fontsize=8, color=INK)
     place.set_title(BY_KEY[key].title + (" (less is better)" if not better else ""), fontsize=10, loc="left")
-    place.grid(visible=True)
-    place.margins(x=0.14)
+    place.grid(visible=True, axis="x")
+    place.xaxis.set_major_formatter("{x:,.0f}")
+    place.margins(x=0.16)
     place.tick_params(length=0)
     if log:
         place.set_xscale("log")
-        place.margins(x=0.25)
+        place.set_xlim(min(middles) / 2, max(value.most for value in values.values()) * 3)
+        place.xaxis.set_major_formatter("{x:,g}")
 
 
 def _held(summary: Summary) -> Any:
@@ -114,7 +120,7 @@ def _held(summary: Summary) -> Any:
         ends.append((share[-1], summary.shown(peer), colour, len(share)))
     # Names at the ends of the lines, pushed apart where they would lie upon each other.
     lowest, highest = 0.0, max([1.2, *(end[0] for end in ends)])
-    at = lowest - 1
+    at = lowest - (highest - lowest) / 40
     for share, shown, colour, last in sorted(ends):
         at = max(share, at + (highest - lowest) / 22)
         place.annotate(
