@@ -40,6 +40,31 @@ def test_a_drain_ends_when_nothing_is_left(bare: Peer, empty_url: str) -> None:
     assert bare.ask(place, "left") == {"left": 0}
 
 
+class Trailing:
+    """A peer whose outcomes are written a while after the last of its jobs ran: worker and watch in one."""
+
+    first, last = 10.0, 12.0
+
+    def __init__(self) -> None:
+        self.looks = [(30, 12.1), (5, 12.4), (0, 13.0)]
+
+    def await_ran(self, jobs: int, seconds: float) -> None:
+        pass
+
+    def memory(self) -> float:
+        return 0.0
+
+    def look(self) -> tuple[int, float]:
+        return self.looks.pop(0)
+
+
+def test_outcomes_that_are_written_late_are_part_of_a_drain() -> None:
+    peer: Any = Trailing()
+    assert BENCH.finish(peer, peer, 300).seconds == pytest.approx(3.0)
+    peer.looks = [(0, 12.1)]  # nothing trailed: how long the look took is nobody's
+    assert BENCH.finish(peer, peer, 300).seconds == pytest.approx(2.0)
+
+
 def test_a_command_that_fails_is_a_sentence_with_its_last_words(bare: Peer) -> None:
     with pytest.raises(Failed, match=r"bulk 5 failed: .*OperationalError: "):
         bare.ask({"BENCH_URL": "postgresql://127.0.0.1:1/nowhere"}, "bulk", 5)

@@ -41,7 +41,9 @@ def main() -> None:
             "redis": {"version": redis.version(), "settings": {"appendonly": "yes"}} if redis else {"missing": why},
             "quick": options.quick,
         }
-        peers = [peer for name in options.only if (peer := _install(name, results, bool(redis), why))]
+        peers = [
+            peer for name in options.only if (peer := _install(name, results, bool(redis), why, options.processes))
+        ]
         rates = {peer.name: rate for peer in peers if (rate := _calibrate(bench, peer, results))}
         peers = [peer for peer in peers if peer.name in rates]
         for measure in options.measures:
@@ -56,12 +58,13 @@ def main() -> None:
     print(f"wrote {output / 'benchmarks.md'}")
 
 
-def _install(name: str, results: Results, redis: bool, why: str) -> Peer | None:
+def _install(name: str, results: Results, redis: bool, why: str, processes: int | None) -> Peer | None:
     found = results.peer(name)
     found.pop("failed", None)
     try:
         peer = Peer(name, install.environment(name))
         peer.about = found["about"] = peer.ask({}, "about")
+        peer.about["processes"] = processes or peer.processes
         if peer.store == "postgresql" or redis:
             return peer
         found["failed"] = why
@@ -109,6 +112,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", help="peers, with commas: " + ", ".join(every))
     parser.add_argument("--measures", help="with commas: " + ", ".join(measure.name for measure in MEASURES))
     parser.add_argument("--rounds", type=int, help="3, or 1 with --quick")
+    parser.add_argument("--processes", type=int, help="of workers for all, to see what is best; as each adapter says")
     parser.add_argument("--quick", action="store_true", help="a trial in minutes, into benchmarks/peers/.trial")
     parser.add_argument("--resume", action="store_true", help="go on with the run whose figures are there")
     parser.add_argument("--output", type=Path, help="where benchmarks.md and benchmarks.json go; docs/")

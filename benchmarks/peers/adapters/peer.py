@@ -109,7 +109,7 @@ def stopping() -> Iterator[asyncio.Event]:
 
 
 def timed(jobs: int, began: float) -> dict[str, float]:
-    return {"jobs": jobs, "seconds": time.monotonic() - began}
+    return {"jobs": jobs, "seconds": time.monotonic() - began, "began": began}
 
 
 async def repeat(seconds: float, clients: int, call: Callable[[int], Awaitable[Any]]) -> dict[str, float]:

@@ -15,8 +15,8 @@ def measure(bench: Bench, peer: Peer, rate: float) -> dict[str, Any]:
     with peer.watching(place) as watch, peer.working(place, "noop") as workers:
         with peer.asking(place, "bulk", jobs) as answers:
             pass
-        # It connects first and then enqueues: its own time says when that began.
-        began = time.monotonic() - answers[0]["seconds"]
+        # It connects first and then enqueues; it says when that began, or for how long it went on.
+        began = answers[0].get("began", time.monotonic() - answers[0]["seconds"])
         began = min(began, workers.first or began)
         drained = bench.finish(watch, workers, jobs, began)
     return {"jobs": jobs, "per_second": drained.rate}
