@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import tempfile
 import threading
@@ -100,5 +101,5 @@ class Peer:
 def last_words(text: str) -> str:
     """The last error that it told, else its last line."""
     lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
-    errors = [line for line in lines if "Error:" in line or "error:" in line]
+    errors = [line for line in lines if re.search(r"(Error|error|Exception|Violation)\w*: ", line)]
     return (errors or lines or ["it said nothing"])[-1][:300]
