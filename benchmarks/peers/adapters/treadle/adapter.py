@@ -115,8 +115,8 @@ def finished(jobs: int) -> None:
         connection.execute(
             """insert into treadle.jobs (job_type, status, data, progress, attempts, lease, worker_id, claimed_at,
             started_at, completed_at, finished_at, run_at)
-            select 'noop', 'completed', jsonb_build_object('n', n), 100, 1, 1, 'bench', now(), now(), now(), now(), now()
-            from generate_series(1, %s) n""",
+            select 'noop', 'completed', jsonb_build_object('n', n), 100, 1, 1, 'bench', now(), now(), now(), now(),
+            now() from generate_series(1, %s) n""",
             [jobs],
         )
 
