@@ -49,7 +49,11 @@ def kill(summary: Summary) -> str:
     rows = []
     for peer in summary.peers:
         for one in summary.rounds(peer, "kill"):
-            again = f" ({one['again']} of {one['jobs']} ran again)" if one["again"] else ""
+            again = (
+                f" ({one['again']} of {one['jobs']} ran again, the first after {one['first']:.1f} s)"
+                if one["again"]
+                else ""
+            )
             took = f"more than {one['waited']:.0f} s{again}" if one["seconds"] is None else f"{one['seconds']:.1f} s"
             order = one["seconds"] or float("inf")
             rows.append((order, [_name(summary, peer), took, summary.about(peer).get("recovery", "")]))

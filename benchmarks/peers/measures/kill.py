@@ -26,6 +26,10 @@ def measure(bench: Bench, peer: Peer, rate: float) -> dict[str, Any]:
         while len(again) < JOBS and time.monotonic() < end:
             again = [at for nth, at in list(workers.held) if nth == 2 and at > killed]
             time.sleep(0.05)
-    if len(again) < JOBS:
-        return {"jobs": JOBS, "again": len(again), "seconds": None, "waited": waits}
-    return {"jobs": JOBS, "again": JOBS, "seconds": max(again) - killed, "waited": waits}
+    return {
+        "jobs": JOBS,
+        "again": len(again),
+        "first": min(again) - killed if again else None,
+        "seconds": max(again) - killed if len(again) >= JOBS else None,
+        "waited": waits,
+    }
