@@ -4,10 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test check bench chaos mutants storm kills schema pictures chromium clean
+.PHONY: help demo test check bench bench-peers chaos mutants storm kills schema pictures chromium clean
 
 help:               ## what there is to make
-	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/'
+	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/'
 
 demo: $(READY)      ## watch the queue work, on a PostgreSQL of its own
 	@$(BIN)/treadle demo
@@ -29,6 +29,10 @@ chaos: $(READY)     ## faults of every kind under load, and whether a promise wa
 
 mutants: $(READY)   ## remove each guard in turn, and see a named test or storm turn red
 	@$(BIN)/python -m chaos.mutants
+
+bench-peers: $(READY) ## Treadle next to its peers, in forty minutes, into docs/benchmarks.md; OPTIONS="--quick" for a trial
+	@$(BIN)/pip install --quiet --disable-pip-version-check --group bench
+	@$(BIN)/python -m benchmarks.peers $(OPTIONS)
 
 storm: $(READY)     ## a minute of random concurrency against every promise; SECONDS=600 for longer
 	@$(BIN)/python -m chaos.threads --seconds $(or $(SECONDS),60)

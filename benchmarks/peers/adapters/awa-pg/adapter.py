@@ -1,0 +1,138 @@
+"""Awa: a Rust core with Python handlers. `enqueue_many_copy` for many, `insert` for one.
+
+Settings, from its README and the docstring of `start`: 100 workers (500 for no-op jobs), two claimers and
+claims of up to 500, on its default queue storage; a pool of 20 connections.
+"""
+
+import asyncio
+import os
+import sys
+import time
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import awa
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+import peer
+
+URL = os.environ.get("BENCH_URL", "")
+BATCH = 5000
+
+
+@dataclass
+class Noop:
+    n: int
+
+
+@dataclass
+class Wait5:
+    n: int
+
+
+@dataclass
+class Stamp:
+    at: float
+
+
+@dataclass
+class Hold:
+    n: int
+
+
+KINDS = {"noop": Noop, "wait5": Wait5}
+
+
+def about() -> dict:
+    return {
+        "name": "awa",
+        "version": version("awa-pg"),
+        "language": "Python on Rust",
+        "store": "postgresql",
+        "history": True,
+        "settings": ["100 workers, 500 for no-op jobs", "2 claimers", "claims of up to 500", "pool of 20"],
+        "processes": 1,
+        "recovery": "a heartbeat older than 90 s",
+    }
+
+
+async def setup() -> None:
+    async with awa.AsyncClient(URL) as client:
+        await client.migrate()
+        # Else it starts with its older tables, and changes over when it has seen a worker.
+        await client.install_queue_storage()
+
+
+async def bulk(jobs: int, name: str) -> dict:
+    async with awa.AsyncClient(URL) as client:
+        await client.queue_stats()
+        rows = [KINDS[name](n) for n in range(jobs)]
+        began = time.monotonic()
+        for first in range(0, jobs, BATCH):
+            await client.enqueue_many_copy(rows[first : first + BATCH])
+        return peer.timed(jobs, began)
+
+
+async def single(seconds: float, clients: int, name: str) -> dict:
+    async with awa.AsyncClient(URL, max_connections=clients) as client:
+        await client.queue_stats()
+        return await peer.repeat(seconds, clients, lambda n: client.insert(KINDS[name](n)))
+
+
+async def produce(rate: float, seconds: float) -> dict:
+    async with awa.AsyncClient(URL, max_connections=peer.PRODUCERS) as client:
+        await client.queue_stats()
+        return await peer.pace(rate, seconds, lambda at: client.insert(Stamp(at)))
+
+
+async def work(kind: str, concurrency: int) -> None:
+    client = awa.AsyncClient(URL, max_connections=20)
+
+    @client.task(Noop)
+    async def noop(job) -> None:
+        peer.ran.one()
+
+    @client.task(Wait5)
+    async def wait5(job) -> None:
+        await asyncio.sleep(0.005)
+        peer.ran.one()
+
+    @client.task(Stamp)
+    async def stamp(job) -> None:
+        peer.ran.stamp(job.args.at)
+
+    @client.task(Hold)
+    async def held(job) -> None:
+        peer.ran.held(job.args.n)
+        await asyncio.sleep(600)
+
+    workers = 500 if kind == "noop" else concurrency
+    with peer.stopping() as stop:
+        await client.start([{"name": "default", "max_workers": workers, "claimers": 2, "claim_batch_size": 500}])
+        peer.ready()
+        await stop.wait()
+        await client.shutdown(1000)
+        await client.close()
+
+
+async def left() -> int:
+    async with awa.AsyncClient(URL) as client:
+        stats = await client.queue_stats()
+        return sum(each.available + each.scheduled + each.retryable + each.running for each in stats)
+
+
+def finished(jobs: int) -> None:
+    raise NotImplementedError(
+        "it keeps finished jobs in segments that rotate, and no statement fills them from outside"
+    )
+
+
+async def hold(jobs: int) -> None:
+    async with awa.AsyncClient(URL) as client:
+        for n in range(jobs):
+            await client.insert(Hold(n))
+
+
+if __name__ == "__main__":
+    peer.main(sys.modules[__name__])

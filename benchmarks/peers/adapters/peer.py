@@ -1,0 +1,216 @@
+"""What the adapters in Python share: the commands, the counting and the printing. It needs nothing but Python.
+
+An adapter is a module with a function for each command that it can do, plain or async, and
+`main(sys.modules[__name__])` as its last line. What a function returns is printed as one line of JSON:
+
+    about() -> dict                       who it is, and with which settings it runs
+    setup()                               makes its tables
+    bulk(jobs, name) -> dict              many at once; timed(jobs, began) makes the answer
+    single(seconds, clients, name)        one call at a time: repeat(), or repeat_on_threads(), does the rest
+    produce(rate, seconds)                at a steady rate: pace(), or pace_on_threads()
+    work(kind, concurrency)               until SIGTERM; handlers call ran.one(), ran.stamp(at) and ran.held(n)
+    left() -> int, finished(jobs), hold(jobs)
+
+`watch` is made of `left`: it looks whenever a line comes on its standard input, so that the look at the end of a
+drain does not wait for a Python to start.
+
+All times are CLOCK_MONOTONIC, which every process on the machine reads alike.
+"""
+
+import asyncio
+import contextlib
+import inspect
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+TELL = 0.05  # seconds between two lines about jobs that ran
+PRODUCERS = 16  # calls under way at once, where one after the other would not reach the rate
+
+
+def say(**fields: Any) -> None:
+    # One write a line: several threads and forked children may share the pipe.
+    rest = (json.dumps(fields) + "\n").encode()
+    while rest:
+        rest = rest[os.write(1, rest) :]
+
+
+class Ran:
+    """Counts the jobs of this process and tells of them, also of the last ones, from a thread."""
+
+    def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        self.pid = 0
+        self.total = 0
+        self.at = 0.0
+        self._told = 0
+        self._latencies: list[float] = []
+        self._turn = threading.Lock()
+
+    def one(self, waited: float | None = None) -> None:
+        if self.pid != os.getpid():
+            self._first()
+        with self._turn:
+            self.total += 1
+            self.at = time.monotonic()
+            if waited is not None:
+                self._latencies.append(round(waited * 1000, 2))
+
+    def stamp(self, at: float) -> None:
+        self.one(time.monotonic() - at)
+
+    def held(self, n: int) -> None:
+        say(held=n, at=time.monotonic(), pid=os.getpid())
+
+    def end(self) -> None:
+        self._tell()
+
+    def _first(self) -> None:
+        """At the first job of this process, which may be the forked child of one that ran others."""
+        self._begin()
+        self.pid = os.getpid()
+        say(ran=0, at=time.monotonic(), pid=self.pid)
+        threading.Thread(target=self._tell_on, daemon=True).start()
+
+    def _tell(self) -> None:
+        # Latencies are told as they come: some workers end without a last word.
+        with self._turn:
+            self._told, at = self.total, self.at
+            latencies, self._latencies = self._latencies, []
+        say(ran=self._told, at=at, pid=os.getpid(), latencies_ms=latencies)
+
+    def _tell_on(self) -> None:
+        while True:
+            time.sleep(TELL)
+            if self.total != self._told:
+                self._tell()
+
+
+ran = Ran()
+
+
+def ready() -> None:
+    say(ready=True)
+
+
+@contextlib.contextmanager
+def stopping() -> Iterator[asyncio.Event]:
+    """An event that SIGTERM sets, for workers that want to be stopped by a call."""
+    event = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, event.set)
+    yield event
+
+
+def timed(jobs: int, began: float) -> dict[str, float]:
+    return {"jobs": jobs, "seconds": time.monotonic() - began, "began": began}
+
+
+async def repeat(seconds: float, clients: int, call: Callable[[int], Awaitable[Any]]) -> dict[str, float]:
+    """Call it again and again, on as many tasks as there are clients."""
+    began, done = time.monotonic(), 0
+
+    async def client() -> None:
+        nonlocal done
+        while time.monotonic() < began + seconds:
+            await call(done)
+            done += 1
+
+    await asyncio.gather(*(client() for _ in range(clients)))
+    return timed(done, began)
+
+
+async def pace(rate: float, seconds: float, call: Callable[[float], Awaitable[Any]]) -> dict[str, float]:
+    """Call it at a steady rate, with the time of the call. Late calls are made at once, and none is left out."""
+    began, turns = time.monotonic(), iter(range(round(rate * seconds)))
+
+    async def client() -> int:
+        done = 0
+        for turn in turns:
+            await asyncio.sleep(began + turn / rate - time.monotonic())
+            await call(time.monotonic())
+            done += 1
+        return done
+
+    return timed(sum(await asyncio.gather(*(client() for _ in range(PRODUCERS)))), began)
+
+
+def repeat_on_threads(seconds: float, clients: int, call: Callable[[int], Any]) -> dict[str, float]:
+    """The same for a call that blocks."""
+    end = 0.0
+
+    def client() -> int:
+        done = 0
+        while time.monotonic() < end:
+            call(done)
+            done += 1
+        return done
+
+    began = time.monotonic()
+    end = began + seconds
+    return timed(_on_threads(client, clients), began)
+
+
+def pace_on_threads(rate: float, seconds: float, call: Callable[[float], Any]) -> dict[str, float]:
+    began, turns, turn_lock = time.monotonic(), iter(range(round(rate * seconds))), threading.Lock()
+
+    def client() -> int:
+        done = 0
+        while True:
+            with turn_lock:
+                turn = next(turns, None)
+            if turn is None:
+                return done
+            time.sleep(max(0.0, began + turn / rate - time.monotonic()))
+            call(time.monotonic())
+            done += 1
+
+    return timed(_on_threads(client, PRODUCERS), began)
+
+
+def _on_threads(client: Callable[[], int], clients: int) -> int:
+    counts: list[int] = []
+    threads = [threading.Thread(target=lambda: counts.append(client())) for _ in range(clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if len(counts) != clients:
+        raise RuntimeError(f"{clients - len(counts)} of {clients} clients failed; what they say is above")
+    return sum(counts)
+
+
+async def _watch(adapter: Any) -> None:
+    loop = asyncio.get_running_loop()
+    say(ready=True)
+    while await loop.run_in_executor(None, sys.stdin.readline):
+        left = adapter.left()
+        say(left=await left if inspect.isawaitable(left) else left, at=time.monotonic())
+
+
+def main(adapter: Any) -> None:
+    command, *words = sys.argv[1:] or ["about"]
+    arguments: list[Any] = [float(word) if word.replace(".", "", 1).isdigit() else word for word in words]
+    if command in {"bulk", "finished", "hold"}:
+        arguments[0] = int(arguments[0])
+    if command in {"single", "work"}:
+        arguments[1] = int(arguments[1])
+    if (command == "bulk" and len(arguments) < 2) or (command == "single" and len(arguments) < 3):
+        arguments.append("noop")
+    answer: Any = _watch(adapter) if command == "watch" else getattr(adapter, command)(*arguments)
+    if inspect.iscoroutine(answer):
+        # An adapter that is to run on another loop, because its peer documents so, names it.
+        with asyncio.Runner(loop_factory=getattr(adapter, "loop_factory", None)) as runner:
+            answer = runner.run(answer)
+    if command == "work":
+        ran.end()
+    elif command == "left":
+        say(left=answer)
+    elif answer is not None:
+        say(**answer)

@@ -1,0 +1,127 @@
+"""PGQueuer on asyncpg and uvloop, the fastest of its drivers by its own "Benchmark" page.
+
+Settings: `batch_size` 1,000 for no-op jobs and 50 (with `max_concurrent_tasks` 100) for others, lists to
+`enqueue`. Durability "durable", its default: a finished job leaves the queue, and its log rows stay.
+"""
+
+import asyncio
+import json
+import os
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import asyncpg
+import uvloop
+from pgqueuer import PgQueuer, Queries
+from pgqueuer.db import AsyncpgDriver, AsyncpgPoolDriver
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+import peer
+
+URL = os.environ.get("BENCH_URL", "")
+BATCH = 1000
+loop_factory = uvloop.new_event_loop
+
+
+def about() -> dict:
+    return {
+        "name": "pgqueuer",
+        "version": version("pgqueuer"),
+        "language": "Python",
+        "store": "postgresql",
+        "history": True,
+        "settings": ["asyncpg", "uvloop", "batches of 1,000 for no-op jobs, of 50 for others"],
+        "processes": 2,
+        "recovery": "a heartbeat older than 30 s is picked again",
+    }
+
+
+async def setup() -> None:
+    await Queries(AsyncpgDriver(await asyncpg.connect(URL))).install()
+
+
+def payload(**fields: float) -> bytes:
+    return json.dumps(fields).encode()
+
+
+async def bulk(jobs: int, name: str) -> dict:
+    queries = Queries(AsyncpgDriver(await asyncpg.connect(URL)))
+    began = time.monotonic()
+    for first in range(0, jobs, BATCH):
+        rows = [payload(n=n) for n in range(first, min(jobs, first + BATCH))]
+        await queries.enqueue([name] * len(rows), rows, [0] * len(rows))
+    return peer.timed(jobs, began)
+
+
+async def pool(connections: int) -> Queries:
+    return Queries(AsyncpgPoolDriver(await asyncpg.create_pool(URL, min_size=connections, max_size=connections)))
+
+
+async def single(seconds: float, clients: int, name: str) -> dict:
+    queries = await pool(clients)
+    return await peer.repeat(seconds, clients, lambda n: queries.enqueue(name, payload(n=n)))
+
+
+async def produce(rate: float, seconds: float) -> dict:
+    queries = await pool(peer.PRODUCERS)
+    return await peer.pace(rate, seconds, lambda at: queries.enqueue("stamp", payload(at=at)))
+
+
+async def work(kind: str, concurrency: int) -> None:
+    pgq = PgQueuer.from_asyncpg_connection(await asyncpg.connect(URL))
+
+    @pgq.entrypoint("noop")
+    async def noop(job) -> None:
+        peer.ran.one()
+
+    @pgq.entrypoint("wait5")
+    async def wait5(job) -> None:
+        await asyncio.sleep(0.005)
+        peer.ran.one()
+
+    @pgq.entrypoint("stamp")
+    async def stamp(job) -> None:
+        peer.ran.stamp(json.loads(job.payload)["at"])
+
+    @pgq.entrypoint("hold")
+    async def held(job) -> None:
+        peer.ran.held(json.loads(job.payload)["n"])
+        await asyncio.sleep(600)
+
+    batch = {"batch_size": BATCH} if kind == "noop" else {"batch_size": 50, "max_concurrent_tasks": concurrency}
+    with peer.stopping() as stop:
+        working = asyncio.create_task(pgq.run(**batch))
+        await asyncio.sleep(0.2)
+        peer.ready()
+        await stop.wait()
+        pgq.shutdown.set()
+        await asyncio.wait([working], timeout=2)
+        working.cancel()
+
+
+async def left() -> int:
+    connection = await asyncpg.connect(URL)
+    found = await connection.fetchval("select count(*) from pgqueuer where status in ('queued', 'picked')")
+    await connection.close()
+    return found
+
+
+async def finished(jobs: int) -> None:
+    connection = await asyncpg.connect(URL)
+    await connection.execute(
+        f"""insert into pgqueuer_log (job_id, status, entrypoint, priority)
+        select n, kind::pgqueuer_status, 'noop', 0
+        from generate_series(1, {jobs}) n, unnest(array['queued', 'picked', 'successful']) kind"""
+    )
+    await connection.execute("select setval(pg_get_serial_sequence('pgqueuer', 'id'), $1)", jobs + 1)
+
+
+async def hold(jobs: int) -> None:
+    queries = Queries(AsyncpgDriver(await asyncpg.connect(URL)))
+    await queries.enqueue(["hold"] * jobs, [payload(n=n) for n in range(jobs)], [0] * jobs)
+
+
+if __name__ == "__main__":
+    peer.main(sys.modules[__name__])

@@ -1,0 +1,128 @@
+"""SAQ on PostgreSQL: `Worker(concurrency=100)`, LISTEN (its default), a pool of up to 20 connections (its
+default).
+
+It has no call for many jobs at once: `enqueue` is called on all connections of the pool together. A finished
+job stays for ten minutes (its `ttl`), then a sweep deletes it. A job runs again only if it says so (`retries`),
+so the held ones do.
+"""
+
+import asyncio
+import os
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import psycopg
+from saq import Worker
+from saq.queue.postgres import PostgresQueue
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+import peer
+
+URL = os.environ.get("BENCH_URL", "")
+
+
+async def noop(ctx, *, n: int) -> None:
+    peer.ran.one()
+
+
+async def wait5(ctx, *, n: int) -> None:
+    await asyncio.sleep(0.005)
+    peer.ran.one()
+
+
+async def stamp(ctx, *, at: float) -> None:
+    peer.ran.stamp(at)
+
+
+async def held(ctx, *, n: int) -> None:
+    peer.ran.held(n)
+    await asyncio.sleep(600)
+
+
+def about() -> dict:
+    return {
+        "name": "saq",
+        "version": version("saq"),
+        "language": "Python",
+        "store": "postgresql",
+        "history": True,
+        "settings": ["concurrency 100", "pool of 20", "psycopg's C build", "LISTEN"],
+        "processes": 2,
+        "recovery": "past its timeout of 10 s, looked for every 60 s, if the job has retries",
+    }
+
+
+async def queue(connections: int) -> PostgresQueue:
+    found = PostgresQueue.from_url(URL, min_size=connections, max_size=connections)
+    await found.connect()
+    await found.pool.wait()
+    return found
+
+
+async def setup() -> None:
+    await (await queue(1)).disconnect()
+
+
+async def bulk(jobs: int, name: str) -> dict:
+    to, rest = await queue(20), iter(range(jobs))
+    began = time.monotonic()
+
+    async def client() -> None:
+        for n in rest:
+            await to.enqueue(name, n=n)
+
+    await asyncio.gather(*(client() for _ in range(20)))
+    return peer.timed(jobs, began)
+
+
+async def single(seconds: float, clients: int, name: str) -> dict:
+    to = await queue(clients)
+    return await peer.repeat(seconds, clients, lambda n: to.enqueue(name, n=n))
+
+
+async def produce(rate: float, seconds: float) -> dict:
+    to = await queue(peer.PRODUCERS)
+    return await peer.pace(rate, seconds, lambda at: to.enqueue("stamp", at=at))
+
+
+async def work(kind: str, concurrency: int) -> None:
+    worker = Worker(
+        await queue(20),
+        functions=[noop, wait5, stamp, held],
+        concurrency=concurrency,
+        startup=lambda ctx: peer.ready(),
+        shutdown_grace_period_s=1,
+    )
+    await worker.start()
+
+
+def left() -> int:
+    with psycopg.connect(URL) as connection:
+        return connection.execute(
+            "select count(*) from saq_jobs where status in ('new', 'deferred', 'queued', 'active')"
+        ).fetchone()[0]
+
+
+def finished(jobs: int) -> None:
+    with psycopg.connect(URL) as connection:
+        connection.execute(
+            """insert into saq_jobs (key, job, queue, status, expire_at)
+            select 'saq:job:default:' || n, convert_to(json_build_object('function', 'noop', 'kwargs',
+              json_build_object('n', n), 'queue', 'default', 'key', n::text,
+              'status', 'complete', 'attempts', 1)::text, 'UTF8'),
+              'default', 'complete', extract(epoch from now())::bigint + 86400
+            from generate_series(1, %s) n""",
+            [jobs],
+        )
+
+
+async def hold(jobs: int) -> None:
+    to = await queue(1)
+    for n in range(jobs):
+        await to.enqueue("held", n=n, retries=10)
+
+
+if __name__ == "__main__":
+    peer.main(sys.modules[__name__])

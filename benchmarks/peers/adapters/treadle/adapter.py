@@ -1,0 +1,128 @@
+"""Treadle, from this clone: `treadle worker` as docs/worker.md has it, `enqueue_many` for many, `aenqueue` for one.
+
+Settings: concurrency 100, everything else as it comes (lease 10 s, LISTEN on, a poll a second)."""
+
+import asyncio
+import contextlib
+import os
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+import peer
+
+from treadle import JobNotFound, Treadle, events, migrate
+
+URL = os.environ.get("BENCH_URL", "")
+app = Treadle(URL or None, pool_size=48)
+
+
+@app.job
+async def noop(n: int) -> None:
+    peer.ran.one()
+
+
+@app.job
+async def wait5(n: int) -> None:
+    await asyncio.sleep(0.005)
+    peer.ran.one()
+
+
+@app.job
+async def stamp(at: float) -> None:
+    peer.ran.stamp(at)
+
+
+@app.job
+async def hold(n: int) -> None:
+    peer.ran.held(n)
+    await asyncio.sleep(600)
+
+
+JOBS = {"noop": noop, "wait5": wait5}
+
+
+def about() -> dict:
+    return {
+        "name": "treadle",
+        "version": version("treadle"),
+        "language": "Python",
+        "store": "postgresql",
+        "history": True,
+        "settings": ["treadle worker, concurrency 100"],
+        "processes": 1,
+        "recovery": "a lease of 10 s; 15 s at most",
+    }
+
+
+@app.on(events.WorkerStarted)
+def _(event: events.WorkerStarted) -> None:
+    peer.ready()
+
+
+def setup() -> None:
+    migrate(URL)
+
+
+async def connect(clients: int) -> None:
+    async def one() -> None:
+        with contextlib.suppress(JobNotFound):
+            await app.queue.aget(uuid4())
+
+    await asyncio.gather(*(one() for _ in range(clients)))
+
+
+def bulk(jobs: int, name: str) -> dict:
+    with contextlib.suppress(JobNotFound):
+        app.queue.get(uuid4())
+    began = time.monotonic()
+    JOBS[name].enqueue_many({"n": n} for n in range(jobs))
+    return peer.timed(jobs, began)
+
+
+async def single(seconds: float, clients: int, name: str) -> dict:
+    await connect(clients)
+    return await peer.repeat(seconds, clients, lambda n: JOBS[name].aenqueue(n=n))
+
+
+async def produce(rate: float, seconds: float) -> dict:
+    await connect(peer.PRODUCERS)
+    return await peer.pace(rate, seconds, lambda at: stamp.aenqueue(at=at))
+
+
+def work(kind: str, concurrency: int) -> None:
+    os.chdir(Path(__file__).parent)
+    command = [str(Path(sys.executable).with_name("treadle")), "worker", "adapter:app"]
+    os.execv(command[0], [*command, "--concurrency", str(concurrency), "--log-level", "warning"])
+
+
+def left() -> int:
+    with psycopg.connect(URL) as connection:
+        return connection.execute(
+            "select count(*) from treadle.jobs where status in ('pending', 'claimed', 'running')"
+        ).fetchone()[0]
+
+
+def finished(jobs: int) -> None:
+    with psycopg.connect(URL) as connection:
+        # As benchmarks/many_jobs.py makes them; the triggers are for what people type.
+        connection.execute("set session_replication_role = replica")
+        connection.execute(
+            """insert into treadle.jobs (job_type, status, data, progress, attempts, lease, worker_id, claimed_at,
+            started_at, completed_at, finished_at, run_at)
+            select 'noop', 'completed', jsonb_build_object('n', n), 100, 1, 1, 'bench', now(), now(), now(), now(),
+            now() from generate_series(1, %s) n""",
+            [jobs],
+        )
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["hold"]:
+        hold.enqueue_many({"n": n} for n in range(int(sys.argv[2])))
+    else:
+        peer.main(sys.modules[__name__])

@@ -1,0 +1,16 @@
+"""Medians, spreads and percentiles."""
+
+import statistics
+from collections.abc import Sequence
+
+
+def median(values: Sequence[float]) -> float:
+    return statistics.median(values)
+
+
+def quantiles(values: Sequence[float]) -> dict[str, float]:
+    """p50, p95 and p99: the value that so many of a hundred do not pass."""
+    if not values:
+        raise ValueError("there are no latencies to judge")
+    ordered = sorted(values)
+    return {f"p{q}": ordered[min(len(ordered) - 1, max(0, -(-len(ordered) * q // 100) - 1))] for q in (50, 95, 99)}

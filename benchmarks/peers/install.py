@@ -1,0 +1,103 @@
+"""An environment for each peer under .environments/, made once and again whenever its requirements change."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ADAPTERS = HERE / "adapters"
+ENVIRONMENTS = HERE / ".environments"
+# All Python peers run on the same one, the newest here: some need 3.12.
+PYTHONS = ["python3.13", "python3.12", "python3.11"]
+MINUTES = 10
+
+
+class CannotInstall(Exception):
+    pass
+
+
+def names() -> list[str]:
+    """Every folder under adapters/ that has an adapter; Treadle and the bare loop first."""
+    found = sorted(path.parent.name for path in ADAPTERS.glob("*/adapter.*"))
+    return sorted(found, key=lambda name: ["treadle", "bare"].index(name) if name in {"treadle", "bare"} else 2)
+
+
+def environment(name: str) -> list[str]:
+    """How to call the adapter, in an environment that has what it asks for."""
+    adapter = next(iter((ADAPTERS / name).glob("adapter.*")))
+    return _node(name, adapter) if adapter.suffix == ".mjs" else _python(name, adapter)
+
+
+def python() -> str:
+    for candidate in PYTHONS:
+        found = [shutil.which(candidate), *sorted(_pyenv(candidate), reverse=True)]
+        for path in found:
+            if path and _works(path):
+                return path
+    return sys.executable
+
+
+def _pyenv(candidate: str) -> list[str]:
+    # pyenv's own command says no to a version that is installed but not chosen.
+    root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    return [str(path) for path in root.glob(f"versions/*/bin/{candidate}")]
+
+
+def _works(path: str) -> bool:
+    return subprocess.run([path, "-c", "import ensurepip, ssl"], check=False, capture_output=True).returncode == 0
+
+
+def _python(name: str, adapter: Path) -> list[str]:
+    place, wanted = ENVIRONMENTS / name, adapter.parent / "requirements.txt"
+    interpreter = place / "bin" / "python"
+    base = python()
+    if not _is_ready(place, wanted, base):
+        _run([base, "-m", "venv", "--clear", str(place)], adapter.parent)
+        # From the adapter's folder, so that Treadle's own requirement can say where Treadle is.
+        pip = [str(interpreter), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        _run([*pip, "--requirement", str(wanted)], adapter.parent)
+        _note(place, wanted, base)
+    return [str(interpreter), str(adapter)]
+
+
+def _node(name: str, adapter: Path) -> list[str]:
+    place, wanted = ENVIRONMENTS / name, adapter.parent / "package.json"
+    node = shutil.which("node")
+    if not node or not shutil.which("npm"):
+        raise CannotInstall("there is no node with npm here")
+    if not _is_ready(place, wanted, node):
+        place.mkdir(parents=True, exist_ok=True)
+        shutil.copy(wanted, place)
+        _run(["npm", "install", "--no-audit", "--no-fund", "--silent"], place)
+        _note(place, wanted, node)
+    # Modules are looked for beside the program, following no NODE_PATH, so it runs from a copy.
+    shutil.copy(adapter, place)
+    shutil.copy(ADAPTERS / "peer.mjs", place.parent)
+    return [node, str(place / adapter.name)]
+
+
+def _mark(wanted: Path, base: str) -> str:
+    return hashlib.sha256(wanted.read_bytes() + base.encode()).hexdigest()
+
+
+def _is_ready(place: Path, wanted: Path, base: str) -> bool:
+    ready = place / ".ready"
+    return ready.exists() and ready.read_text() == _mark(wanted, base)
+
+
+def _note(place: Path, wanted: Path, base: str) -> None:
+    (place / ".ready").write_text(_mark(wanted, base))
+
+
+def _run(command: list[str], folder: Path) -> None:
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=MINUTES * 60, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise CannotInstall(f"{Path(command[0]).name} took more than {MINUTES} minutes") from error
+    if done.returncode:
+        said = [line for line in (done.stderr or done.stdout).strip().splitlines() if line.strip()]
+        told = [line for line in said if "ERROR" in line] or said or ["nothing was said"]
+        raise CannotInstall(told[0].replace(str(Path.home()), "~")[:300])

@@ -1,0 +1,22 @@
+"""Drain with a million finished jobs in the table."""
+
+from typing import Any
+
+from benchmarks.peers.bench import Bench
+from benchmarks.peers.peer import Peer
+
+FINISHED = 1_000_000
+
+
+def measure(bench: Bench, peer: Peer, rate: float) -> dict[str, Any]:
+    finished = 20_000 if bench.quick else FINISHED
+    jobs = bench.size(rate)
+    place = bench.fresh(peer)
+    peer.ask(place, "finished", finished)
+    with bench.postgres.connect(place["BENCH_URL"].rsplit("/", 1)[1]) as connection:
+        # As autovacuum leaves a table that has grown over time.
+        connection.execute("vacuum analyze")
+        connection.execute("checkpoint")
+    peer.ask(place, "bulk", jobs)
+    drained = bench.drain(peer, place, jobs)
+    return {"finished": finished, "jobs": jobs, "drained_per_second": drained.rate}

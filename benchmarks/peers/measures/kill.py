@@ -1,0 +1,35 @@
+"""kill -9 of a worker and all that it started, as when its machine is gone, until another worker runs its jobs
+again.
+"""
+
+import time
+from typing import Any
+
+from benchmarks.peers.bench import Bench
+from benchmarks.peers.peer import Peer
+
+JOBS = 4
+SECONDS = 60.0
+
+
+def measure(bench: Bench, peer: Peer, rate: float) -> dict[str, Any]:
+    place = bench.fresh(peer)
+    waits = 5.0 if bench.quick else SECONDS
+    with peer.working(place, "hold", 1) as workers:
+        peer.ask(place, "hold", JOBS)
+        workers.wait(lambda: len(workers.held) >= JOBS, 30, f"{JOBS} jobs are held")
+        workers.start(workers.processes[0].args, place)  # type: ignore[arg-type] # the list that it was started with
+        workers.await_ready()
+        killed = workers.kill(0)
+        end = time.monotonic() + waits
+        again: list[float] = []
+        while len(again) < JOBS and time.monotonic() < end:
+            again = [at for nth, at in list(workers.held) if nth == 2 and at > killed]
+            time.sleep(0.05)
+    return {
+        "jobs": JOBS,
+        "again": len(again),
+        "first": min(again) - killed if again else None,
+        "seconds": max(again) - killed if len(again) >= JOBS else None,
+        "waited": waits,
+    }

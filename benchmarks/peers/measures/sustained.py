@@ -1,0 +1,22 @@
+"""Producer and workers together: from the first enqueue until the last job of a bulk has finished, workers waiting
+for it.
+"""
+
+import time
+from typing import Any
+
+from benchmarks.peers.bench import Bench
+from benchmarks.peers.peer import Peer
+
+
+def measure(bench: Bench, peer: Peer, rate: float) -> dict[str, Any]:
+    jobs = bench.size(rate)
+    place = bench.fresh(peer)
+    with peer.watching(place) as watch, peer.working(place, "noop") as workers:
+        with peer.asking(place, "bulk", jobs) as answers:
+            pass
+        # It connects first and then enqueues; it says when that began, or for how long it went on.
+        began = answers[0].get("began", time.monotonic() - answers[0]["seconds"])
+        began = min(began, workers.first or began)
+        drained = bench.finish(watch, workers, jobs, began)
+    return {"jobs": jobs, "per_second": drained.rate}

@@ -1,0 +1,145 @@
+"""The two servers that everybody shares: PostgreSQL with its defaults, and Redis with its append-only file on."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from treadle.db import embedded
+
+CONNECTIONS = 200
+SECONDS = 60  # to start or to stop
+
+
+class ServerMissing(Exception):
+    pass
+
+
+class Postgres:
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    def url(self, database: str) -> str:
+        return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
+
+    def connect(self, database: str = "postgres") -> Any:
+        return psycopg.connect(self.url(database), autocommit=True)
+
+    def version(self) -> str:
+        with self.connect() as connection:
+            return str(connection.execute("show server_version").fetchone()[0])
+
+    def make(self, database: str, template: str = "template0") -> str:
+        """A database as the template has it, and a server that is not busy writing what others left."""
+        with self.connect() as connection:
+            connection.execute(f"drop database if exists {database} with (force)")
+            connection.execute(f"create database {database} template {template}")
+            connection.execute("checkpoint")
+        return self.url(database)
+
+    def has(self, database: str) -> bool:
+        with self.connect() as connection:
+            found = connection.execute("select from pg_database where datname = %s", [database]).fetchone()
+        return found is not None
+
+
+class Redis:
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    def make(self, database: int) -> str:
+        """An empty database; there are sixteen, with numbers."""
+        self.ask("-n", str(database), "flushdb")
+        return f"redis://127.0.0.1:{self.port}/{database}"
+
+    def ask(self, *words: str) -> str:
+        command = ["redis-cli", "-p", str(self.port), *words]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    def version(self) -> str:
+        lines = self.ask("info", "server").splitlines()
+        return next(line.split(":")[1] for line in lines if line.startswith("redis_version"))
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+@contextmanager
+def postgres() -> Iterator[Postgres]:
+    folder = Path(tempfile.mkdtemp(prefix="bench-"))
+    folder.chmod(0o711)
+    # The product's own embedded server, but over TCP: not every driver of every peer takes a path for a host.
+    server = embedded._find_server(folder)
+    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT)
+    port = free_port()
+    options = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": ""}
+    options |= {"max_connections": CONNECTIONS}
+    try:
+        embedded._initialize(server, lock)
+        process = subprocess.Popen(
+            [
+                server.binaries / "postgres",
+                "-D",
+                server.data,
+                *(f"--{name}={value}" for name, value in options.items()),
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            user=server.account.user if server.account else None,
+            group=server.account.group if server.account else None,
+            extra_groups=[] if server.account else None,
+            start_new_session=True,
+        )
+        try:
+            _await_answer(lambda: psycopg.connect(Postgres(port).url("postgres")).close(), psycopg.Error)
+            yield Postgres(port)
+        finally:
+            process.send_signal(signal.SIGINT)  # a fast shutdown
+            process.wait(SECONDS)
+    finally:
+        os.close(lock)
+        shutil.rmtree(folder, ignore_errors=True)
+        if server.home != folder:
+            shutil.rmtree(server.home, ignore_errors=True)
+
+
+@contextmanager
+def redis() -> Iterator[Redis]:
+    if not shutil.which("redis-server"):
+        raise ServerMissing("there is no redis-server here; on Debian and Ubuntu: apt-get install redis-server")
+    folder = tempfile.mkdtemp(prefix="bench-")
+    found = Redis(free_port())
+    options = ["--port", str(found.port), "--bind", "127.0.0.1", "--dir", folder, "--appendonly", "yes"]
+    process = subprocess.Popen(["redis-server", *options], stdout=subprocess.DEVNULL, start_new_session=True)
+    try:
+        _await_answer(lambda: found.ask("ping"), subprocess.CalledProcessError)
+        yield found
+    finally:
+        process.terminate()
+        process.wait(SECONDS)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _await_answer(call: Any, refused: type[Exception]) -> None:
+    end = time.monotonic() + SECONDS
+    while True:
+        try:
+            call()
+        except refused:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.05)
+        else:
+            return

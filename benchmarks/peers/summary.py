@@ -1,0 +1,115 @@
+"""What the raw figures say: for each peer and thing measured, a median and the spread of its rounds."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.peers.figures import median, quantiles
+
+Rounds = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Something that can be compared."""
+
+    key: str
+    title: str
+    measure: str
+    read: Callable[[Rounds], list[float]]  # a value a round
+    unit: str = ""
+    more_is_better: bool = True
+
+
+@dataclass(frozen=True)
+class Value:
+    middle: float
+    least: float
+    most: float
+
+    def text(self, digits: int = 0) -> str:
+        if self.least == self.most:
+            return f"{self.middle:,.{digits}f}"
+        return f"{self.middle:,.{digits}f} ({self.least:,.{digits}f} to {self.most:,.{digits}f})"
+
+
+def each(name: str) -> Callable[[Rounds], list[float]]:
+    return lambda rounds: [float(one[name]) for one in rounds if one.get(name) is not None]
+
+
+def per_job(name: str) -> Callable[[Rounds], list[float]]:
+    return lambda rounds: [float(one["per_job"][name]) for one in rounds if one["per_job"]]
+
+
+def waited(name: str) -> Callable[[Rounds], list[float]]:
+    """A percentile of all rounds together: a hundred jobs have no 99th of their own."""
+    return lambda rounds: (
+        [quantiles([every for one in rounds for every in one["latencies_ms"]])[name]] if rounds else []
+    )
+
+
+def tenth(rounds: Rounds) -> list[float]:
+    return [one["held"][-1] / median(one["free"]) for one in rounds]
+
+
+FIGURES = [
+    Figure("drain", "drain of no-op jobs", "drain", each("drained_per_second"), "/s"),
+    Figure("waiting", "drain of jobs that wait 5 ms", "waiting", each("drained_per_second"), "/s"),
+    Figure("sustained", "producer and workers together", "sustained", each("per_second"), "/s"),
+    Figure("bulk", "bulk enqueue", "drain", each("enqueued_per_second"), "/s"),
+    Figure("single_1", "single enqueue, 1 connection", "single", each("per_second_1"), "/s"),
+    Figure("single_48", "single enqueue, 48 connections", "single", each("per_second_48"), "/s"),
+    Figure("idle_p50", "pick-up, idle, p50", "idle", waited("p50"), " ms", False),
+    Figure("idle_p95", "pick-up, idle, p95", "idle", waited("p95"), " ms", False),
+    Figure("idle_p99", "pick-up, idle, p99", "idle", waited("p99"), " ms", False),
+    Figure("busy_p50", "pick-up at half load, p50", "busy", each("p50"), " ms", False),
+    Figure("busy_p95", "pick-up at half load, p95", "busy", each("p95"), " ms", False),
+    Figure("busy_p99", "pick-up at half load, p99", "busy", each("p99"), " ms", False),
+    Figure("kill", "after a kill -9, until its jobs run again", "kill", each("seconds"), " s", False),
+    Figure("history", "drain with many finished jobs", "history", each("drained_per_second"), "/s"),
+    Figure("held", "tenth drain under a held snapshot, of its own rate without", "held", tenth, ""),
+    Figure("wal", "WAL per job", "drain", per_job("wal_bytes"), " bytes", False),
+    Figure("transactions", "transactions per job", "drain", per_job("transactions"), "", False),
+    Figure("versions", "row versions written per job", "drain", per_job("versions"), "", False),
+    Figure("dead", "dead rows per job", "drain", per_job("dead"), "", False),
+    Figure("memory", "memory of a worker process", "drain", each("memory_mb"), " MB", False),
+]
+BY_KEY = {figure.key: figure for figure in FIGURES}
+
+
+@dataclass(frozen=True)
+class Summary:
+    raw: dict[str, Any]
+
+    @property
+    def peers(self) -> list[str]:
+        return list(self.raw["peers"])
+
+    def about(self, peer: str) -> dict[str, Any]:
+        return dict(self.raw["peers"][peer].get("about") or {"name": peer})
+
+    def shown(self, peer: str) -> str:
+        return str(self.about(peer).get("name", peer))
+
+    def rounds(self, peer: str, measure: str) -> Rounds:
+        return list(self.raw["peers"][peer]["measures"].get(measure, {}).get("rounds", []))
+
+    def value(self, peer: str, key: str) -> Value | None:
+        figure = BY_KEY[key]
+        found = figure.read(self.rounds(peer, figure.measure))
+        return Value(median(found), min(found), max(found)) if found else None
+
+    def values(self, key: str) -> dict[str, Value]:
+        return {peer: value for peer in self.peers if (value := self.value(peer, key))}
+
+    def on(self, peer: str, store: str) -> bool:
+        return self.about(peer).get("store") == store
+
+    def failures(self) -> list[tuple[str, str, str]]:
+        """Peer, what of it, why."""
+        found = []
+        for peer, raw in self.raw["peers"].items():
+            if "failed" in raw:
+                found.append((peer, "all", raw["failed"]))
+            found += [(peer, name, each["failed"]) for name, each in raw["measures"].items() if "failed" in each]
+        return found

@@ -1,0 +1,98 @@
+"""Tables in Markdown, from the summary."""
+
+from benchmarks.peers.figures import median
+from benchmarks.peers.summary import BY_KEY, Summary
+
+DIGITS = {"idle": 1, "busy": 1, "kill": 1, "transactions": 2, "versions": 2, "dead": 2, "held": 2}
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    lines = ["| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows]]
+    return "\n".join(lines) + "\n"
+
+
+def figures(summary: Summary, keys: list[str], by: str, peers: list[str] | None = None) -> str:
+    """A column a figure, a row a peer, the best first."""
+    values = {key: summary.values(key) for key in keys}
+    chosen = [peer for peer in peers or summary.peers if any(peer in values[key] for key in keys)]
+    sign = -1 if BY_KEY[by].more_is_better else 1
+    chosen.sort(key=lambda peer: sign * values[by][peer].middle if peer in values[by] else float("inf"))
+    rows = [[_name(summary, peer), *(_cell(summary, peer, key) for key in keys)] for peer in chosen]
+    return table(["", *(BY_KEY[key].title + (f",{_unit(key)}" if _unit(key) else "") for key in keys)], rows)
+
+
+def held(summary: Summary) -> str:
+    rows = []
+    for peer in summary.peers:
+        for one in summary.rounds(peer, "held"):
+            rates = one["held"]
+            middle = rates[len(rates) // 2 - 1] if len(rates) > 2 else rates[0]
+            free = median(one["free"])
+            cells = [f"{rate:,.0f}" for rate in (rates[0], middle, rates[-1], free)]
+            rows.append([_name(summary, peer), f"{one['jobs']:,}", *cells, f"{rates[-1] / free:.2f}"])
+    rows.sort(key=lambda row: -float(row[-1]))
+    return table(["", "jobs a round", "round 1", "round 5", "round 10", "nobody holds one", "tenth to that"], rows)
+
+
+def history(summary: Summary) -> str:
+    rows, finished = [], 0
+    for peer, value in summary.values("history").items():
+        finished = summary.rounds(peer, "history")[0]["finished"]
+        own = summary.value(peer, "drain")
+        ratio = f"{value.middle / own.middle:.2f}" if own else "-"
+        rows.append([_name(summary, peer), own.text() if own else "-", value.text(), ratio])
+    rows.sort(key=lambda row: -float(row[2].replace(",", "")))
+    return table(["", "empty table", f"with {finished:,} finished jobs", "ratio"], rows)
+
+
+def kill(summary: Summary) -> str:
+    rows = []
+    for peer in summary.peers:
+        for one in summary.rounds(peer, "kill"):
+            again = (
+                f" ({one['again']} of {one['jobs']} ran again, the first after {one['first']:.1f} s)"
+                if one["again"]
+                else ""
+            )
+            took = f"more than {one['waited']:.0f} s{again}" if one["seconds"] is None else f"{one['seconds']:.1f} s"
+            order = one["seconds"] or float("inf")
+            rows.append((order, [_name(summary, peer), took, summary.about(peer).get("recovery", "")]))
+    return table(
+        ["", "its jobs run again after", "documented"], [row for _, row in sorted(rows, key=lambda row: row[0])]
+    )
+
+
+def settings(summary: Summary) -> str:
+    rows = []
+    for peer in summary.peers:
+        about = summary.about(peer)
+        kept = {True: "stays", False: "is deleted", None: ""}[about.get("history")]
+        rows.append(
+            [
+                _name(summary, peer),
+                str(about.get("version", "")),
+                str(about.get("language", "")),
+                {"postgresql": "PostgreSQL", "redis": "Redis"}.get(about.get("store", ""), ""),
+                kept,
+                str(about.get("processes", "")),
+                "; ".join(about.get("settings", [])),
+            ]
+        )
+    return table(["", "version", "language", "on", "a finished job", "processes", "settings"], rows)
+
+
+def _name(summary: Summary, peer: str) -> str:
+    shown = summary.shown(peer)
+    return f"**{shown}**" if peer == "treadle" else shown
+
+
+def _unit(key: str) -> str:
+    return {"/s": "", " MB": " MB"}.get(BY_KEY[key].unit, BY_KEY[key].unit)
+
+
+def _cell(summary: Summary, peer: str, key: str) -> str:
+    value = summary.value(peer, key)
+    if value:
+        return value.text(DIGITS.get(key, DIGITS.get(key.split("_")[0], 0)))
+    found = summary.raw["peers"][peer]["measures"].get(BY_KEY[key].measure, {})
+    return "failed" if "failed" in found else "-"

@@ -1,0 +1,60 @@
+"""Where a peer wins, from the figures; why, from reasons.toml, which people write."""
+
+import tomllib
+from pathlib import Path
+
+from benchmarks.peers.summary import FIGURES, Figure, Summary
+
+REASONS = Path(__file__).parent / "reasons.toml"
+REFERENCE = "bare"  # no queue: it is what a queue costs, and wins nothing
+NEARLY = 1.03  # less than rounds differ among themselves
+
+
+def reasons() -> dict[str, dict[str, str]]:
+    return tomllib.loads(REASONS.read_text()) if REASONS.exists() else {}
+
+
+def wins(summary: Summary) -> str:
+    """A line for each figure in which somebody is ahead of Treadle, with all who are."""
+    if not any(summary.rounds("treadle", figure.measure) for figure in FIGURES if "treadle" in summary.peers):
+        return "Treadle is not in this run.\n"
+    known, lines = reasons(), []
+    for figure in FIGURES:
+        ahead = _ahead(summary, figure)
+        if not ahead:
+            continue
+        told = [
+            f"{summary.shown(peer)} {_text(value, figure)} ({ratio:.2f} times as good)" for peer, value, ratio in ahead
+        ]
+        own = summary.value("treadle", figure.key)
+        assert own
+        lines.append(f"- **{figure.title}**, Treadle {_text(own.middle, figure)}: {'; '.join(told)}.")
+        for peer, _, _ in ahead:
+            why = known.get(figure.key, {}).get(peer) or known.get("any", {}).get(peer)
+            if why:
+                lines.append(f"  - {summary.shown(peer)}: {why}")
+        if why := known.get(figure.key, {}).get("all"):
+            lines.append(f"  - {why}")
+    return "\n".join(lines) + "\n" if lines else "In no figure of this run is a peer ahead.\n"
+
+
+def _ahead(summary: Summary, figure: Figure) -> list[tuple[str, float, float]]:
+    values = summary.values(figure.key)
+    if "treadle" not in values:
+        return []
+    own = values["treadle"].middle
+    found = []
+    for peer, value in values.items():
+        if peer in ("treadle", REFERENCE):
+            continue
+        better, worse = (value.middle, own) if figure.more_is_better else (own, value.middle)
+        if worse > 0 and better / worse > NEARLY:
+            found.append((peer, value.middle, better / worse))
+        elif worse <= 0 < better:
+            found.append((peer, value.middle, float("inf")))
+    return sorted(found, key=lambda one: -one[2])
+
+
+def _text(value: float, figure: Figure) -> str:
+    digits = 0 if value >= 100 else 2 if value < 10 else 1
+    return f"{value:,.{digits}f}{figure.unit}"

@@ -1,0 +1,152 @@
+"""Worker processes of a peer, and one that watches what is left."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from typing import IO, Any
+
+import psutil
+
+READY = 60.0  # seconds
+STOP = 10.0
+
+
+class Workers:
+    """What several worker processes said, put together. Each is a process group of its own, to be killed as a whole."""
+
+    def __init__(self, said: IO[bytes]) -> None:
+        self.processes: list[subprocess.Popen[str]] = []
+        self.ready = 0
+        self.counts: dict[tuple[int, int], int] = {}
+        self.first = 0.0
+        self.last = 0.0
+        self.latencies: list[float] = []
+        self.held: list[tuple[int, float]] = []
+        self._said = said
+        self._turn = threading.Condition()
+        self._readers: list[threading.Thread] = []
+
+    @property
+    def ran(self) -> int:
+        return sum(self.counts.values())
+
+    def start(self, command: list[str], place: dict[str, str]) -> None:
+        process = subprocess.Popen(
+            command,
+            env=os.environ | place,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            text=True,
+            start_new_session=True,
+        )
+        self.processes.append(process)
+        reader = threading.Thread(target=self._read, args=(len(self.processes), process), daemon=True)
+        reader.start()
+        self._readers.append(reader)
+
+    def await_ready(self) -> None:
+        self.wait(lambda: self.ready >= len(self.processes), READY, "the workers are ready")
+
+    def await_ran(self, jobs: int, seconds: float) -> None:
+        self.wait(lambda: self.ran >= jobs, seconds, f"{jobs:,} jobs ran")
+
+    def wait(self, check: Callable[[], bool], seconds: float, what: str) -> None:
+        end = time.monotonic() + seconds
+        with self._turn:
+            while not check():
+                if all(process.poll() is not None for process in self.processes):
+                    raise TimeoutError(f"the workers ended before {what} ({self.ran:,} ran)")
+                if time.monotonic() > end:
+                    raise TimeoutError(f"waited {seconds:.0f} s until {what} ({self.ran:,} ran)")
+                self._turn.wait(0.2)
+
+    def memory(self) -> float:
+        """Megabytes of the largest process of the first worker: the one that runs the jobs."""
+        first = psutil.Process(self.processes[0].pid)
+        every = [first, *first.children(recursive=True)]
+        return max(float(process.memory_info().rss) for process in every) / 2**20
+
+    def kill(self, nth: int) -> float:
+        """kill -9 of a worker and of everything that it started, as if its machine were gone."""
+        os.killpg(self.processes[nth].pid, signal.SIGKILL)
+        self.processes[nth].wait()
+        return time.monotonic()
+
+    def stop(self) -> None:
+        for process in self.processes:
+            process.terminate()
+        end = time.monotonic() + STOP
+        for process in self.processes:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.1, end - time.monotonic()))
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # whatever it left behind, too
+            process.wait()
+        for reader in self._readers:
+            reader.join(5)
+        for process in self.processes:
+            if process.stdout:
+                process.stdout.close()
+
+    def _read(self, nth: int, process: "subprocess.Popen[str]") -> None:
+        assert process.stdout
+        for line in process.stdout:
+            if line.startswith("{"):
+                with self._turn:
+                    self._hear(nth, json.loads(line))
+                    self._turn.notify_all()
+
+    def _hear(self, nth: int, said: dict[str, Any]) -> None:
+        if "ready" in said:
+            self.ready += 1
+        if "held" in said:
+            self.held.append((nth, said["at"]))
+        if "ran" in said:
+            self.latencies += said.get("latencies_ms", [])
+            self.counts[nth, said.get("pid", 0)] = said["ran"]
+            if said["at"]:
+                self.first = min(self.first or said["at"], said["at"])
+                self.last = max(self.last, said["at"])
+
+
+class Watch:
+    """Looks what is left, in a process that has started long before. A peer without one is asked anew each time."""
+
+    def __init__(self, command: list[str], place: dict[str, str], ask: Callable[[], int]) -> None:
+        self._ask = ask
+        self._process = subprocess.Popen(
+            command,
+            env=os.environ | place,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        )
+        self._knows = self._process.stdout is not None and bool(self._process.stdout.readline())
+
+    def look(self) -> tuple[int, float]:
+        """How many are not finished, and when that was so."""
+        if not self._knows:
+            began = time.monotonic()  # in favour of the peer: its program has yet to start
+            return self._ask(), began
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise TimeoutError("the watch of what is left ended")
+        said = json.loads(line)
+        return int(said["left"]), float(said["at"])
+
+    def stop(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.communicate()
