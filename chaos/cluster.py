@@ -61,7 +61,7 @@ class Node:
         self._programs = programs
         self._account = account
         self._fsync = fsync
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[Any] | None = None
 
     @property
     def url(self) -> str:
@@ -77,16 +77,17 @@ class Node:
 
     def start(self) -> None:
         options = {**SETTINGS, "port": str(self.port), "fsync": "on" if self._fsync else "off"}
-        command = [self._programs / "postgres", "-D", self._data, *(f"--{key}={each}" for key, each in options.items())]
+        settings = [f"--{name}={value}" for name, value in options.items()]
+        command: list[str | Path] = [self._programs / "postgres", "-D", self._data, *settings]
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, **self._as())
+            self._process = process = subprocess.Popen(command, stdout=log, stderr=log, **self._as())
         end = time.monotonic() + START_SECONDS
         while True:
             try:
                 self.connect().close()
-                return
+                break
             except psycopg.OperationalError as error:
-                if time.monotonic() > end or self._process.poll() is not None:
+                if time.monotonic() > end or process.poll() is not None:
                     raise RuntimeError(
                         f"{self.name} did not start: {error}\n{self._log.read_text()[-2000:]}"
                     ) from error
@@ -112,6 +113,10 @@ class Node:
         """It is there and says nothing, as a machine whose disk does not answer."""
         self._signal(signal.SIGSTOP, self._everybody())
 
+    def fall_behind(self) -> None:
+        """Send no more to its standby."""
+        self._signal(signal.SIGSTOP, [each for each in self._everybody() if "walsender" in " ".join(each.cmdline())])
+
     def refuse_writes(self) -> None:
         """As some managers demote: it goes on, sessions stay connected, and nothing can be written."""
         self.execute("alter system set default_transaction_read_only = on", "select pg_reload_conf()")
@@ -132,10 +137,12 @@ class Node:
                 each.send_signal(number)
 
     def _run(self, program: str, *options: str) -> None:
-        command = [self._programs / program, *options, "-D", self._data]
-        done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **self._as())
+        command: list[str | Path] = [self._programs / program, *options, "-D", self._data]
+        done = subprocess.run(
+            command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **self._as()
+        )
         if done.returncode:
-            raise RuntimeError(f"{program} failed: {done.stdout.decode(errors='replace')[-2000:]}")
+            raise RuntimeError(f"{program} failed: {done.stdout[-2000:]}")
 
     def _as(self) -> dict[str, Any]:
         how: dict[str, Any] = {

@@ -9,10 +9,11 @@ Clients have one URL with both servers in it. What is asked, with a synchronous 
     work goes on within 15 seconds  of the promotion, for every worker, producer, waiting program and command
 
 With an asynchronous one the last moments before the kill may be missing; how much is counted, and is no fault.
-How: kill (SIGKILL), freeze (there, but silent, and killed only in the end), read-only (goes on, takes no writes).
+How: kill (SIGKILL), freeze (there, but silent, and killed before the promotion), read-only (goes on, takes no writes).
 """
 
 import argparse
+import itertools
 import json
 import logging
 import os
@@ -55,19 +56,22 @@ class Verdict:
     def __str__(self) -> str:
         kind = "synchronous" if self.synchronous else "asynchronous"
         times = ", ".join(f"{what} {seconds:.1f} s" for what, seconds in self.seconds.items())
-        return "\n".join(
-            (
-                f"seed {self.seed}, {kind} standby, {self.how}, promoted {self.away:.1f} s later: {self.jobs} jobs "
-                f"acknowledged, {self.unknown} unknown, {self.lost} lost, {self.undone} outcomes undone, "
-                f"{self.again} run again",
-                f"  after the promotion: {times}",
-                *(f"  WRONG: {problem}" for problem in self.problems),
-            )
-        )
+        counts = f"{self.jobs} jobs acknowledged, {self.unknown} unknown, {self.lost} lost"
+        lines = [
+            f"seed {self.seed}, {kind} standby, {self.how}, promoted {self.away:.1f} s later:",
+            f"  {counts}, {self.undone} outcomes undone, {self.again} run again",
+            f"  after the promotion: {times}",
+        ]
+        return "\n".join(lines + [f"  WRONG: {problem}" for problem in self.problems])
 
 
 def fail_over(
-    seed: int, synchronous: bool = True, how: str = "kill", seconds: float = 6.0, away: float | None = None
+    seed: int,
+    synchronous: bool = True,
+    how: str = "kill",
+    seconds: float = 6.0,
+    away: float | None = None,
+    lag: float = 0.0,
 ) -> Verdict:
     chance = random.Random(seed)
     verdict = Verdict(seed, how, synchronous, chance.uniform(0.5, 8) if away is None else away)
@@ -83,9 +87,14 @@ def fail_over(
             if not workers:
                 raise RuntimeError("the workers did not start")
             time.sleep(chance.uniform(0.3, 1) * seconds)
+            if lag:
+                cluster.primary.fall_behind()
+                time.sleep(lag)
             stopped = now()
             {"kill": cluster.primary.kill, "freeze": cluster.primary.freeze}.get(how, cluster.primary.refuse_writes)()
             time.sleep(verdict.away)
+            if how == "freeze":
+                cluster.primary.kill()  # as whoever promotes another has to see to
             cluster.standby.promote()
             promoted = now()
             code, took, said = load.command("stats")
@@ -94,8 +103,6 @@ def fail_over(
                 verdict.problems.append(f"treadle stats ended with {code}: {said[-300:]}")
             _until(lambda: len(_followers(ledger, promoted)) >= 3 + 4 + 1, 45)
             time.sleep(max(0.0, promoted + seconds - now()))
-            if how == "freeze":
-                cluster.primary.kill()  # by then a manager has; who hangs on it is let go
             load.stop_producing()
             _until(lambda: _all_done(cluster, ledger, synchronous), 60)
             verdict.seconds["all done"] = now() - promoted
@@ -164,7 +171,7 @@ def _overlaps(entries: Iterable[Entry], wrong: Callable[[str], object]) -> int:
     for job_id, by_lease in runs.items():
         in_order = [run for _, run in sorted(by_lease.items())]
         again += len(in_order) - 1
-        for first, second in zip(in_order, in_order[1:], strict=False):
+        for first, second in itertools.pairwise(in_order):
             over = first.get("end", first.get("stopped"))
             if over is None or over > second["start"]:
                 wrong(f"two runs of {job_id} at once: {dict(by_lease)}")
@@ -211,13 +218,18 @@ def main() -> int:
         "--away", type=float, help="seconds between kill and promotion; by chance, up to 8, if left out"
     )
     parser.add_argument("--asynchronous", action="store_true")
+    parser.add_argument("--lag", type=float, default=0.0, help="seconds that an asynchronous standby is behind")
     parser.add_argument("--seconds", type=float, default=6.0, help="of load before the kill, and after the promotion")
     parser.add_argument("--json", type=Path, help="where the figures are written to")
     asked = parser.parse_args()
     logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
+    if asked.lag and not asked.asynchronous:
+        parser.error("a synchronous standby is never behind: --lag needs --asynchronous")
     verdicts = []
     for round_number in range(asked.rounds):
-        verdict = fail_over(asked.seed + round_number, not asked.asynchronous, asked.how, asked.seconds, asked.away)
+        verdict = fail_over(
+            asked.seed + round_number, not asked.asynchronous, asked.how, asked.seconds, asked.away, asked.lag
+        )
         print(verdict, flush=True)
         verdicts.append(verdict)
     if asked.json:

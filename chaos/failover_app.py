@@ -1,4 +1,4 @@
-"""The application of the failover: its handlers, and the events of its workers, write to a file outside the database."""
+"""The application of the failover: its handlers, and events of its workers, write to a file outside the database."""
 
 import asyncio
 import json
