@@ -65,6 +65,25 @@ class Verdict:
         return "\n".join(lines + [f"  WRONG: {problem}" for problem in self.problems])
 
 
+class Ledger:
+    """What clients and handlers wrote down."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._read = 0
+        self._entries: dict[str, list[Entry]] = defaultdict(list)
+
+    def of(self, *what: str) -> list[Entry]:
+        if self.path.exists():
+            with self.path.open() as lines:
+                lines.seek(self._read)
+                for line in iter(lines.readline, ""):
+                    entry = json.loads(line)
+                    self._entries[entry["what"]].append(entry)
+                self._read = lines.tell()
+        return sorted((each for name in what for each in self._entries[name]), key=lambda each: each["at"])
+
+
 def fail_over(
     seed: int,
     synchronous: bool = True,
@@ -72,19 +91,20 @@ def fail_over(
     seconds: float = 6.0,
     away: float | None = None,
     lag: float = 0.0,
+    workers: int = 3,
+    producers: int = 4,
+    commands: bool = True,
 ) -> Verdict:
     chance = random.Random(seed)
     verdict = Verdict(seed, how, synchronous, chance.uniform(0.5, 8) if away is None else away)
     with tempfile.TemporaryDirectory(prefix="treadle-failover-") as name, Cluster(synchronous) as cluster:
-        ledger = Path(name, "ledger")
-        os.environ["TREADLE_FAILOVER_LEDGER"] = str(ledger)
+        ledger = Ledger(Path(name, "ledger"))
+        os.environ["TREADLE_FAILOVER_LEDGER"] = str(ledger.path)
         migrate(cluster.url)
         load = Load(cluster.url, Path(name), seed, RATE)
         try:
-            load.start(producers=4)
-            workers = _until(lambda: len({each["pid"] for each in _of(ledger, "worker")}) == 3, 60)
-            _until(lambda: len(_of(ledger, "accepted")) > 50, 60)
-            if not workers:
+            load.start(workers, producers)
+            if not _until(lambda: len(ledger.of("worker")) == workers and len(ledger.of("accepted")) > 50, 120):
                 raise RuntimeError("the workers did not start")
             time.sleep(chance.uniform(0.3, 1) * seconds)
             if lag:
@@ -97,16 +117,19 @@ def fail_over(
                 cluster.primary.kill()  # as whoever promotes another has to see to
             cluster.standby.promote()
             promoted = now()
-            code, took, said = load.command("stats")
-            verdict.seconds["treadle stats"] = took
-            if code:
-                verdict.problems.append(f"treadle stats ended with {code}: {said[-300:]}")
-            _until(lambda: len(_followers(ledger, promoted)) >= 3 + 4 + 1, 45)
+            if commands:
+                code, took, said = load.command("stats")
+                verdict.seconds["treadle stats"] = took
+                if code:
+                    verdict.problems.append(f"treadle stats ended with {code}: {said[-300:]}")
+            _until(lambda: len(_followers(ledger, promoted)) >= workers + producers + 1, 45)
             time.sleep(max(0.0, promoted + seconds - now()))
             load.stop_producing()
-            _until(lambda: _all_done(cluster, ledger, synchronous), 60)
+            _until(lambda: _all_done(cluster), 60)
             verdict.seconds["all done"] = now() - promoted
-            _judge(verdict, ledger, cluster, stopped, promoted)
+            clients = {"worker": workers, "sync": producers // 2, "async": producers - producers // 2, "waiting": 1}
+            _judge(verdict, ledger, cluster, promoted, clients)
+            verdict.seconds["without completions"] = verdict.seconds["first completion"] + promoted - stopped
             if verdict.problems:
                 for log in sorted(Path(name).glob("worker-*.log")):
                     print(f"--- {log.name}\n{log.read_text()[-3000:]}", file=sys.stderr)
@@ -115,14 +138,14 @@ def fail_over(
     return verdict
 
 
-def _judge(verdict: Verdict, ledger: Path, cluster: Cluster, stopped: float, promoted: float) -> None:
+def _judge(verdict: Verdict, ledger: Ledger, cluster: Cluster, promoted: float, clients: dict[str, int]) -> None:
     with cluster.standby.connect() as connection:
         rows = connection.execute("select id, data, status, lease, result, last_error from treadle.jobs").fetchall()
     known = {str(row[0]): row for row in rows}
     wrong = verdict.problems.append
-    enqueued = {each["id"] for each in _of(ledger, "enqueued")}
-    accepted = _of(ledger, "accepted")
-    verdict.jobs, verdict.unknown = len(enqueued), len(_of(ledger, "unknown"))
+    enqueued = {each["id"] for each in ledger.of("enqueued")}
+    accepted = ledger.of("accepted")
+    verdict.jobs, verdict.unknown = len(enqueued), len(ledger.of("unknown"))
     lost = enqueued - known.keys()
     verdict.lost = len(lost)
     undone = {each["id"] for each in accepted if each["at"] < promoted} - {
@@ -138,7 +161,7 @@ def _judge(verdict: Verdict, ledger: Path, cluster: Cluster, stopped: float, pro
         for job_id, count in counts.items():
             if count > 1:
                 wrong(f"{count} outcomes of {job_id} were accepted")
-    asked = {each["n"] for each in _of(ledger, "asked")}
+    asked = {each["n"] for each in ledger.of("asked")}
     seen: set[int] = set()
     for job_id, data, status, lease, result, error in rows:
         if data["n"] not in asked or data["n"] in seen:
@@ -146,11 +169,10 @@ def _judge(verdict: Verdict, ledger: Path, cluster: Cluster, stopped: float, pro
         seen.add(data["n"])
         if status != "completed" or result != lease:
             wrong(f"{job_id} is {status} under lease {lease} with result {result}: {error}")
-    verdict.again = _overlaps(_of(ledger, "start", "end", "stopped"), wrong)
+    verdict.again = _overlaps(ledger.of("start", "end", "stopped"), wrong)
     followers = _followers(ledger, promoted)
-    for kind in ("worker", "sync", "async", "waiting"):
+    for kind, wanted in clients.items():
         times = [at - promoted for who, at in followers.items() if who.startswith(kind)]
-        wanted = {"worker": 3, "sync": 2, "async": 2, "waiting": 1}[kind]
         verdict.seconds[kind] = max(times, default=0.0)
         if len(times) < wanted:
             wrong(f"of {wanted} {kind} clients {len(times)} followed")
@@ -159,7 +181,6 @@ def _judge(verdict: Verdict, ledger: Path, cluster: Cluster, stopped: float, pro
     verdict.seconds["first completion"] = min(
         (e["at"] - promoted for e in accepted if e["at"] > promoted), default=99.0
     )
-    verdict.seconds["without completions"] = verdict.seconds["first completion"] + promoted - stopped
 
 
 def _overlaps(entries: Iterable[Entry], wrong: Callable[[str], object]) -> int:
@@ -178,10 +199,10 @@ def _overlaps(entries: Iterable[Entry], wrong: Callable[[str], object]) -> int:
     return again
 
 
-def _followers(ledger: Path, promoted: float) -> dict[str, float]:
+def _followers(ledger: Ledger, promoted: float) -> dict[str, float]:
     """When each client had its first success after the promotion."""
     found: dict[str, float] = {}
-    for each in _of(ledger, "accepted", "enqueued", "result"):
+    for each in ledger.of("accepted", "enqueued", "result"):
         if each["at"] > promoted:
             who = f"worker {each['worker']}" if each["what"] == "accepted" else each["client"]
             if who != "waiting" or each["what"] == "result":
@@ -189,17 +210,12 @@ def _followers(ledger: Path, promoted: float) -> dict[str, float]:
     return found
 
 
-def _all_done(cluster: Cluster, ledger: Path, synchronous: bool) -> bool:
+def _all_done(cluster: Cluster) -> bool:
     with cluster.standby.connect() as connection:
         rows = connection.execute(
             "select count(*) from treadle.jobs where status in ('pending', 'claimed', 'running')"
         ).fetchone()
     return rows == (0,)
-
-
-def _of(ledger: Path, *what: str) -> list[Entry]:
-    entries = [json.loads(line) for line in ledger.read_text().splitlines()] if ledger.exists() else []
-    return [each for each in entries if each["what"] in what]
 
 
 def _until(condition: Callable[[], bool], seconds: float) -> bool:

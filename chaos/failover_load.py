@@ -39,9 +39,10 @@ class Load:
         self._processes: list[subprocess.Popen[bytes]] = []
         self._environment = os.environ | {"TREADLE_DATABASE_URL": url, "PYTHONPATH": str(ROOT)}
 
-    def start(self, producers: int) -> None:
+    def start(self, workers: int, producers: int) -> None:
+        """All workers but the first have a supervisor."""
         worker = [TREADLE, "worker", "chaos.failover_app:app", "--processes", "1"]
-        for number, command in enumerate([worker, worker, [sys.executable, "-m", "chaos.failover_app"]]):
+        for number, command in enumerate([[sys.executable, "-m", "chaos.failover_app"], *[worker] * (workers - 1)]):
             with (self._folder / f"worker-{number}.log").open("wb") as log:
                 self._processes.append(
                     subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, env=self._environment)

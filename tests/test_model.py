@@ -31,6 +31,8 @@ FACTS = """
 # Who waits for a row of another's open transaction would wait for ever here: both are this one thread.
 OPTIONS = "-c search_path=treadle,public -c lock_timeout=40ms"
 
+ENDS = ["complete", "fail", "release", "start", "cancel", "together"]
+
 who = st.integers(0, 2)
 which = st.integers(0, 30)
 
@@ -121,7 +123,7 @@ class Queue(RuleBasedStateMachine):
                 priority=priority,
                 key=key,
                 unique=unique,
-                **({"delay": "1h"} if later else {}),
+                delay="1h" if later else 0,
                 max_attempts=max_attempts,
             )
             if found:
@@ -157,10 +159,21 @@ class Queue(RuleBasedStateMachine):
         late=st.booleans(),
     )
     def finish(self, who: int, nth: int, how: str, fenced: bool, late: bool) -> None:
-        row = self._claim(who, nth, late)
-        if row is None:
-            return
-        fenced = fenced or how in ("release", "snooze", "start", "progress")
+        if row := self._claim(who, nth, late):
+            self._finish(who, row, how, fenced or how in ("release", "snooze", "start", "progress"))
+
+    @rule(who=who, nth=which, how=st.sampled_from(["fail", "release"]), then=st.sampled_from(ENDS))
+    def come_late(self, who: int, nth: int, how: str, then: str) -> None:
+        """A holder that lost its job, and has it again, still has the old claim in its hands."""
+        if row := self._claim(who, nth, late=False):
+            self._finish(who, row, how, fenced=True)
+            self.claim(who, str(row.worker_id), set(TYPES), nth)
+            if then == "together":
+                self.complete_many(who, [(nth, True)])
+            elif stale := self._claim(who, nth, late=True):
+                self._finish(who, stale, then, fenced=True)
+
+    def _finish(self, who: int, row: JobRow, how: str, fenced: bool) -> None:
         job = self.oracle.view(who).get(row.id)
         after = None
         if job:
