@@ -33,8 +33,8 @@ kills: $(READY)     ## processes killed at random points, and a look whether eve
 failover: $(READY)  ## a primary killed under load, and who follows to its standby; ROUNDS=5
 	@$(BIN)/python -m chaos.failover --rounds $(or $(ROUNDS),3)
 
-model: $(READY)     ## every transition of a job against an oracle, at random; EXAMPLES=2000
-	TREADLE_MODEL_EXAMPLES=$(or $(EXAMPLES),500) $(BIN)/pytest -q --timeout 0 tests/test_model.py
+model: $(READY)     ## every transition of a job against an oracle, at random; SECONDS=600
+	TREADLE_MODEL_SECONDS=$(or $(SECONDS),120) $(BIN)/pytest -q --timeout 0 tests/test_model.py
 
 soak: $(READY)      ## an hour at a steady rate, and a look whether anything grows; MINUTES=5
 	@$(BIN)/python -m chaos.soak --minutes $(or $(MINUTES),60)

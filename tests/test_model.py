@@ -1,11 +1,12 @@
 """Every transition of a job, by three connections in turn with transactions that stay open, against an oracle.
 
-    make model [EXAMPLES=2000]      for longer; the suite has a short form
+    make model [SECONDS=600]    for longer; the suite has a short form
 
 Hypothesis prints the steps of the shortest failure, and the line that repeats it.
 """
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
@@ -21,8 +22,8 @@ from tests.ledger import BROKEN
 from tests.model import Job, Oracle, Transaction
 from treadle import JobNotFound, JobQueue, JobRow, LeaseLost, WrongStatus
 
-EXAMPLES = int(os.environ.get("TREADLE_MODEL_EXAMPLES", "40"))
-STEPS = 40
+SECONDS = float(os.environ.get("TREADLE_MODEL_SECONDS", "15"))
+EXAMPLES, STEPS = 30, 60
 TYPES, WORKERS = ["a", "b"], ["by hand", "leased"]
 FACTS = """
     select id, status, job_type, priority, key, unique_key, worker_id,
@@ -31,6 +32,7 @@ FACTS = """
 # Who waits for a row of another's open transaction would wait for ever here: both are this one thread.
 OPTIONS = "-c search_path=treadle,public -c lock_timeout=40ms"
 
+SOME = [(None, None), (None, None), ("k", None), ("k", None), ("l", "u"), (None, "u")]
 ENDS = ["complete", "fail", "release", "start", "cancel", "together"]
 
 who = st.integers(0, 2)
@@ -49,10 +51,13 @@ class Queue(RuleBasedStateMachine):
         self.known: list[UUID] = []
         self.actor = 0
 
-    @initialize()
-    def begin_empty(self) -> None:
+    @initialize(worker=st.sampled_from(WORKERS), limit=which)
+    def begin_with_some(self, worker: str, limit: int) -> None:
         self.observer.execute("truncate jobs, errors, lanes, workers, pauses, audit, events, logs, steps")
         self.observer.execute("select register_worker('leased', '10 seconds', %s)", [TYPES])
+        for n, (key, unique) in enumerate(SOME):
+            self.enqueue(0, TYPES[n % 2], 100, key, unique, later=False, max_attempts=2)
+        self.claim(0, worker, set(TYPES), limit)
 
     def teardown(self) -> None:
         for each in (*self.connections, self.observer):
@@ -345,4 +350,8 @@ def test_every_transition_is_as_the_oracle_says(own_url: str) -> None:
         print_blob=True,
         suppress_health_check=list(HealthCheck),
     )
-    run_state_machine_as_test(machine, settings=how)
+    end = time.monotonic() + SECONDS
+    while True:
+        run_state_machine_as_test(machine, settings=how)
+        if time.monotonic() > end:
+            break
