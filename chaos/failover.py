@@ -50,6 +50,7 @@ class Verdict:
     lost: int = 0
     undone: int = 0
     again: int = 0
+    stopped: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
@@ -59,7 +60,7 @@ class Verdict:
         counts = f"{self.jobs} jobs acknowledged, {self.unknown} unknown, {self.lost} lost"
         lines = [
             f"seed {self.seed}, {kind} standby, {self.how}, promoted {self.away:.1f} s later:",
-            f"  {counts}, {self.undone} outcomes undone, {self.again} run again",
+            f"  {counts}, {self.undone} outcomes undone, {self.again} run again, {self.stopped} stopped for want of a lease",
             f"  after the promotion: {times}",
         ]
         return "\n".join(lines + [f"  WRONG: {problem}" for problem in self.problems])
@@ -163,6 +164,7 @@ def _judge(verdict: Verdict, ledger: Ledger, cluster: Cluster, promoted: float, 
         seen.add(data["n"])
         if status != "completed" or result != lease:
             wrong(f"{job_id} is {status} under lease {lease} with result {result}: {error}")
+    verdict.stopped = len(ledger.of("stopped"))
     verdict.again = _overlaps(ledger.of("start", "end", "stopped"), wrong)
     followers = _followers(ledger, promoted)
     for kind, wanted in clients.items():

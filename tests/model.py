@@ -101,6 +101,11 @@ class Oracle:
         """Whether others may have locked it, because of its key."""
         return job.key is not None and any(job.key in each.keys for each in self.others(who))
 
+    def hindered(self, who: int, job: Job) -> bool:
+        """Whether its end may have to wait: it lets the next of its key go, which others may have locked."""
+        kin = {each for each, other in self.committed.items() if job.key is not None and other.key == job.key}
+        return self.doubtful(who, job) or bool(kin & self.locked(who))
+
     def _touch(self, who: int, key: str) -> None:
         if any(key in each.keys for each in self.others(who)):
             self.unclear.add(key)

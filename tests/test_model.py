@@ -23,7 +23,7 @@ from tests.model import Job, Oracle, Transaction
 from treadle import JobNotFound, JobQueue, JobRow, LeaseLost, WrongStatus
 
 SECONDS = float(os.environ.get("TREADLE_MODEL_SECONDS", "15"))
-EXAMPLES, STEPS = 30, 60
+EXAMPLES, STEPS = 10, 60
 TYPES, WORKERS = ["a", "b"], ["by hand", "leased"]
 FACTS = """
     select id, status, job_type, priority, key, unique_key, worker_id,
@@ -184,7 +184,7 @@ class Queue(RuleBasedStateMachine):
         if job:
             after = self.oracle.ended(job, how, row.worker_id if fenced else None, row.lease if fenced else None)
         certain = after is not None and row.id in self.oracle.locked(who)
-        with self.acting(who, certain, job is not None and self.oracle.doubtful(who, job)) as connection:
+        with self.acting(who, certain, job is not None and self.oracle.hindered(who, job)) as connection:
             try:
                 self._says(JobQueue(connection), row if fenced else row.id, how)
             except (LeaseLost, WrongStatus, JobNotFound):
@@ -222,7 +222,7 @@ class Queue(RuleBasedStateMachine):
             if job and (after := self.oracle.ended(job, "complete", row.worker_id, row.lease)):
                 done[row.id] = job, after
         certain = any(job_id in locked for job_id in done)
-        doubtful = any(self.oracle.doubtful(who, job) for job, _ in done.values())
+        doubtful = any(self.oracle.hindered(who, job) for job, _ in done.values())
         with self.acting(who, certain, doubtful) as connection:
             lost = JobQueue(connection).complete_many(rows)
             assert {row.id for row in rows} - {row.id for row in lost} == done.keys()
@@ -240,7 +240,7 @@ class Queue(RuleBasedStateMachine):
         job = view.get(job_id)
         if job and action == "retry" and self._same_unique_elsewhere(who, job):
             return
-        doubtful = job is not None and self.oracle.doubtful(who, job)
+        doubtful = job is not None and self.oracle.hindered(who, job)
         with self.acting(who, False, doubtful) as connection:
             # Two at once are not waited for.
             told = connection.execute(
@@ -293,7 +293,7 @@ class Queue(RuleBasedStateMachine):
             self.oracle.write(-1, job_id, self.oracle.stale(job), job)
 
     def _recover_lost(self, silent: bool) -> None:
-        if silent and any(self.oracle.doubtful(-1, job) for job in self.oracle.committed.values()):
+        if silent and any(self.oracle.hindered(-1, job) for job in self.oracle.committed.values()):
             return
         query = "select id, status from recover_lost_workers(3, clock_timestamp() + %s::interval)"
         found = dict(self.observer.execute(query, ["1 hour" if silent else "0"]).fetchall())
