@@ -60,7 +60,7 @@ class Verdict:
         counts = f"{self.jobs} jobs acknowledged, {self.unknown} unknown, {self.lost} lost"
         lines = [
             f"seed {self.seed}, {kind} standby, {self.how}, promoted {self.away:.1f} s later:",
-            f"  {counts}, {self.undone} outcomes undone, {self.again} run again, {self.stopped} stopped for want of a lease",
+            f"  {counts}, {self.undone} outcomes undone, {self.again} run again ({self.stopped} for want of a lease)",
             f"  after the promotion: {times}",
         ]
         return "\n".join(lines + [f"  WRONG: {problem}" for problem in self.problems])

@@ -285,6 +285,8 @@ class Queue(RuleBasedStateMachine):
             self._recover_lost(nth % 3 > 0)
 
     def _recover_stale(self, silent: bool) -> None:
+        if silent and any(self.oracle.hindered(-1, job) for job in self.oracle.committed.values()):
+            return  # it would have to wait
         query = "select recover_stale_jobs('1 hour', clock_timestamp() + %s::interval)"
         (count,) = self.observer.execute(query, ["2 hours" if silent else "0"]).fetchone() or (None,)
         stale = self._free(lambda job: silent and job.held)
