@@ -128,17 +128,21 @@ class Oracle:
             due = job.status == "pending" and not job.later and job.attempts < job.max_attempts
             if not due or job.job_type not in wanted or job_id in locked:
                 continue
+            # What its own transaction brought back, ticks cannot see yet: it is found for certain after the commit.
+            own = who in self.open and (job_id in self.open[who].rows or job.key in self.open[who].keys)
             if job.key is None:
-                must[job_id] = may[job_id] = job
+                may[job_id] = job
+                if not own:
+                    must[job_id] = job
                 continue
             kin = [each for each in view.values() if each.key == job.key and each.live]
             if any(each.held for each in kin):
                 continue
             unclear = job.key in self.unclear or self.doubtful(who, job)
-            if unclear:
+            if unclear or job.born == min(each.born for each in kin):
                 may[job_id] = job
-            elif job.born == min(each.born for each in kin):
-                must[job_id] = may[job_id] = job
+                if not (unclear or own):
+                    must[job_id] = job
         assert len(taken) <= limit, f"{len(taken)} claimed, and {limit} asked for"
         assert set(taken) <= may.keys(), f"claimed, and not to be had: {[view.get(e) for e in set(taken) - may.keys()]}"
         keys = [view[each].key for each in taken if view[each].key]
