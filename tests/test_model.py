@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from psycopg import Connection
 
 from tests.ledger import BROKEN
-from tests.model import Job, Oracle, Transaction
+from tests.model import CRASH_LIMIT, Job, Oracle, Transaction
 from treadle import JobNotFound, JobQueue, JobRow, LeaseLost, WrongStatus
 
 SECONDS = float(os.environ.get("TREADLE_MODEL_SECONDS", "15"))
@@ -56,7 +56,7 @@ class Queue(RuleBasedStateMachine):
         self.observer.execute("truncate jobs, errors, lanes, workers, pauses, audit, events, logs, steps")
         self.observer.execute("select register_worker('leased', '10 seconds', %s)", [TYPES])
         for n, (key, unique) in enumerate(SOME):
-            self.enqueue(0, TYPES[n % 2], 100, key, unique, later=False, max_attempts=2)
+            self.enqueue(0, TYPES[n % 2], 100, key, unique, later=False, max_attempts=1 + n % 2)
         self.claim(0, worker, set(TYPES), limit)
 
     def teardown(self) -> None:
@@ -297,8 +297,8 @@ class Queue(RuleBasedStateMachine):
     def _recover_lost(self, silent: bool) -> None:
         if silent and any(self.oracle.hindered(-1, job) for job in self.oracle.committed.values()):
             return
-        query = "select id, status from recover_lost_workers(3, clock_timestamp() + %s::interval)"
-        found = dict(self.observer.execute(query, ["1 hour" if silent else "0"]).fetchall())
+        query = "select id, status from recover_lost_workers(%s, clock_timestamp() + %s::interval)"
+        found = dict(self.observer.execute(query, [CRASH_LIMIT, "1 hour" if silent else "0"]).fetchall())
         self.observer.execute("select register_worker('leased', '10 seconds', %s)", [TYPES])
         lost = self._free(lambda job: silent and job.held and job.worker == "leased")
         after = {job_id: self.oracle.lost(job) for job_id, job in lost.items()}
