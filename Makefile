@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test check bench bench-peers chaos mutants storm kills schema pictures chromium clean
+.PHONY: help demo test check bench bench-peers chaos mutants storm kills failover model soak schema pictures chromium clean
 
 help:               ## what there is to make
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/'
@@ -39,6 +39,15 @@ storm: $(READY)     ## a minute of random concurrency against every promise; SEC
 
 kills: $(READY)     ## processes killed at random points, and a look whether every effect is there once; KILLS=200
 	@$(BIN)/python -m chaos.kills --kills $(or $(KILLS),200)
+
+failover: $(READY)  ## a primary killed under load, and who follows to its standby; ROUNDS=5
+	@$(BIN)/python -m chaos.failover --rounds $(or $(ROUNDS),3)
+
+model: $(READY)     ## every transition of a job against an oracle, at random; SECONDS=600
+	TREADLE_MODEL_SECONDS=$(or $(SECONDS),120) $(BIN)/pytest -q --timeout 0 tests/test_model.py
+
+soak: $(READY)      ## an hour at a steady rate, and a look whether anything grows; MINUTES=5
+	@$(BIN)/python -m chaos.soak --minutes $(or $(MINUTES),60)
 
 pictures: $(READY)  ## take the pictures in docs/ anew: the demo, treadle top and the dashboard
 	@$(BIN)/python docs/make_picture.py

@@ -157,7 +157,7 @@ def test_an_outcome_whose_answer_is_lost_is_written_once(
 
 
 def test_connections_that_fall_silent_are_replaced(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines.Line.__init__, "__defaults__", (1.0,))
+    monkeypatch.setattr(lines.Line.__init__, "__defaults__", (1.0, 5))
     proxy = Proxy(url)
     app = Treadle(proxy.url)
     quiet = Treadle(url)

@@ -20,11 +20,12 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
 from treadle.db import work
 from treadle.db.borrowed import AsyncBorrowed, Borrowable, Borrowed, borrow
-from treadle.db.line import AWAY, REFUSED, hung_up, pause
+from treadle.db.line import AWAY, REFUSED, pause
 from treadle.db.migrations import check_schema, connect, migrate, not_allowed, unreachable
+from treadle.db.pools import AsyncPool, Pool, went_away
 from treadle.db.query import Query, Result
 from treadle.db.runner import apeek, arun, peek, run
-from treadle.db.url import Target, described, resolve
+from treadle.db.url import Target, described, patient, resolve
 from treadle.words.errors import DatabaseUnreachable, InvalidArgument, SchemaError, TooSlow
 from treadle.words.naming import schema_name
 
@@ -43,9 +44,6 @@ LOOK_SECONDS = 3.0
 
 # What can go wrong with a statement, for those who may not import the driver.
 DatabaseError = psycopg.Error
-
-# Statements are function calls, cheap to plan: nothing is prepared, so that a pooler may stand between.
-_SETTINGS: dict[str, Any] = {"autocommit": True, "prepare_threshold": None, "application_name": "treadle"}
 
 
 class Database:
@@ -210,7 +208,7 @@ class Database:
         if not self.owned:
             yield _hear_nothing
             return
-        with psycopg.connect(self.url, autocommit=True, prepare_threshold=None, connect_timeout=10) as connection:
+        with psycopg.connect(patient(self.url), autocommit=True, prepare_threshold=None) as connection:
             channels = {run(connection, work.channel(self.schema, kind)): kind for kind in kinds}
             for channel in channels:
                 connection.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
@@ -241,19 +239,13 @@ class Database:
     @contextmanager
     def _taken(self) -> Iterator[Connection[Any]]:
         source = self._sync or self._open_pool()
-        if isinstance(source, Connection):
-            yield source
-            return
-        if self.owned:
-            while hung_up(connection := source.getconn()):
-                source.putconn(connection)
-        else:
-            connection = source.getconn()
-        try:
-            with connection:
+        with nullcontext(source) if isinstance(source, Connection) else source.connection() as connection:
+            try:
                 yield connection
-        finally:
-            source.putconn(connection)
+            except psycopg.Error as error:
+                if isinstance(source, Pool) and went_away(error, connection):
+                    source.renew()
+                raise
 
     @asynccontextmanager
     async def _aconnection(self) -> AsyncIterator[AsyncConnection[Any]]:
@@ -270,19 +262,13 @@ class Database:
             if self._async is None:
                 self._async = await self._aopen_pool()
         source = self._async
-        if isinstance(source, AsyncConnection):
-            yield source
-            return
-        if self.owned:
-            while hung_up(connection := await source.getconn()):
-                await source.putconn(connection)
-        else:
-            connection = await source.getconn()
-        try:
-            async with connection:
+        async with nullcontext(source) if isinstance(source, AsyncConnection) else source.connection() as connection:
+            try:
                 yield connection
-        finally:
-            await source.putconn(connection)
+            except psycopg.Error as error:
+                if isinstance(source, AsyncPool) and went_away(error, connection):
+                    await source.renew()
+                raise
 
     def _open_pool(self) -> ConnectionPool[Any]:
         if not self.owned:
@@ -292,14 +278,7 @@ class Database:
         with self._lock:
             if isinstance(self._sync, ConnectionPool):
                 return self._sync
-            pool: ConnectionPool[Any] = ConnectionPool(
-                self._checked_url(),
-                kwargs=_SETTINGS,
-                min_size=1,
-                max_size=self._pool_size,
-                open=False,
-                name="treadle",
-            )
+            pool = Pool(self._checked_url(), self._pool_size)
             pool.open()
             # Also at exit: a pool that is left to the interpreter's end keeps it waiting for its threads.
             self._close_pool = weakref.finalize(self, pool.close)
@@ -310,9 +289,7 @@ class Database:
         if not self.owned:
             raise InvalidArgument("this queue stands on a sync connection: use the methods without an a, such as claim")
         url = await asyncio.to_thread(self._checked_url)
-        pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
-            url, kwargs=_SETTINGS, min_size=1, max_size=self._pool_size, open=False, name="treadle"
-        )
+        pool = AsyncPool(url, self._pool_size)
         await pool.open()
         return pool
 

@@ -2,6 +2,8 @@
 
 A statement that takes longer than its patience is given up, and so is its connection: a half-open one would keep its
 user waiting for a quarter of an hour. Whether it was carried out is then unknown; whoever uses a line has to cope.
+To connect may take its time at each host besides: the first of two may be silent, and who has no patience for that
+never gets to the second.
 """
 
 import asyncio
@@ -11,14 +13,13 @@ from collections.abc import Callable
 from typing import Any
 
 import psycopg
-from psycopg import AsyncConnection, Connection
-from psycopg.conninfo import make_conninfo
+from psycopg import AsyncConnection
 
 from treadle.db.query import Query, Result
 from treadle.db.runner import arun
+from treadle.db.url import CONNECT_SECONDS, hosts, patient
 from treadle.words.errors import TreadleError
 
-CONNECT_SECONDS = 5
 PATIENCE = 10.0
 
 # What the server refuses because of the values in it: trying again would not help. Everything else may pass: a lost
@@ -35,37 +36,12 @@ class RowLocked(TreadleError):
     """Nothing was carried out: somebody holds a row, and the statement does not wait for long."""
 
 
-def patient_url(url: str) -> str:
-    """The URL with settings that notice a dead peer within seconds."""
-    return make_conninfo(
-        url,
-        connect_timeout=CONNECT_SECONDS,
-        keepalives_idle=5,
-        keepalives_interval=2,
-        keepalives_count=3,
-        tcp_user_timeout=10_000,
-    )
-
-
-async def open_connection(url: str, name: str) -> AsyncConnection[Any]:
-    """An autocommit connection. Nothing is prepared, so that a pooler may stand between."""
+async def open_connection(url: str, name: str, seconds: int = CONNECT_SECONDS) -> AsyncConnection[Any]:
+    """An autocommit connection, tried for so many seconds at each host of the URL. Nothing is prepared, so that a
+    pooler may stand between."""
     return await AsyncConnection.connect(
-        patient_url(url), autocommit=True, prepare_threshold=None, application_name=name
+        patient(url, seconds), autocommit=True, prepare_threshold=None, application_name=name
     )
-
-
-def hung_up(connection: Connection[Any] | AsyncConnection[Any]) -> bool:
-    """Whether the server is gone since the connection was last used, as after a restart: each that a pool holds would
-    fail its next caller. Reads what has arrived, and asks nothing; a pool's own check is a round trip for every call,
-    and pauses between two that are gone."""
-    try:
-        # Once for what the server may have said at the end, and once for the end.
-        connection.pgconn.consume_input()
-        connection.pgconn.consume_input()
-    except psycopg.OperationalError:
-        connection.pgconn.finish()
-        return True
-    return False
 
 
 def pause(failures: int) -> float:
@@ -77,25 +53,30 @@ def pause(failures: int) -> float:
 class Line:
     """Runs one query at a time; connects when it has to. Raises DatabaseAway, and is as good as new after that."""
 
-    def __init__(self, url: str, name: str, patience: float = PATIENCE) -> None:
+    def __init__(self, url: str, name: str, patience: float = PATIENCE, connect_seconds: int = CONNECT_SECONDS) -> None:
         self._url = url
         self._name = name
         self._patience = patience
+        self._connect_seconds = connect_seconds
+        self._hosts = hosts(url)
         self._connection: AsyncConnection[Any] | None = None
         self._turn = asyncio.Lock()
         self._abandoned: set[asyncio.Task[Any]] = set()
 
     async def run(self, query: Query[Result]) -> Result:
         async with self._turn:
+            patience = self._patience
+            if self._connection is None or self._connection.closed:
+                patience += self._connect_seconds * self._hosts
             work = asyncio.ensure_future(self._run(query))
             try:
-                done, _ = await asyncio.wait({work}, timeout=self._patience)
+                done, _ = await asyncio.wait({work}, timeout=patience)
             except asyncio.CancelledError:
                 self._abandon(work)
                 raise
             if not done:
                 self._abandon(work)
-                raise DatabaseAway(f"no answer within {self._patience:g} seconds")
+                raise DatabaseAway(f"no answer within {patience:g} seconds")
             try:
                 return work.result()
             except REFUSED:
@@ -129,7 +110,7 @@ class Line:
 
     async def _run(self, query: Query[Result]) -> Result:
         if self._connection is None or self._connection.closed:
-            self._connection = await open_connection(self._url, self._name)
+            self._connection = await open_connection(self._url, self._name, self._connect_seconds)
         return await arun(self._connection, query)
 
     def _abandon(self, work: asyncio.Task[Any]) -> None:

@@ -14,6 +14,7 @@ from psycopg import AsyncConnection, sql
 from treadle.db import work
 from treadle.db.line import AWAY, open_connection, pause
 from treadle.db.runner import arun
+from treadle.db.url import CONNECT_SECONDS, hosts
 
 
 class Listener:
@@ -24,6 +25,7 @@ class Listener:
         self._heard = heard
         self._name = name
         self._connection: AsyncConnection[Any] | None = None
+        self._seconds = 5 + CONNECT_SECONDS * hosts(url)
         self._reset = False
         self.listening = asyncio.Event()
         self.hearing = False
@@ -33,7 +35,7 @@ class Listener:
         failures = 0
         while True:
             try:
-                self._connection = await asyncio.wait_for(open_connection(self._url, self._name), 10)
+                self._connection = await asyncio.wait_for(open_connection(self._url, self._name), self._seconds)
                 channel = await arun(self._connection, work.channel(self._schema, self._kind))
                 await self._connection.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
                 self.listening.set()

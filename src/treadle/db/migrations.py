@@ -19,7 +19,7 @@ from psycopg import Connection, IsolationLevel
 from psycopg.rows import tuple_row
 
 from treadle.db.query import in_schema, sql_text
-from treadle.db.url import described
+from treadle.db.url import described, patient
 from treadle.words.errors import DatabaseUnreachable, NotAllowed, SchemaError
 from treadle.words.naming import SCHEMA, schema_name
 
@@ -119,7 +119,7 @@ def not_allowed(error: psycopg.errors.InsufficientPrivilege, schema: str) -> Not
 def connect(url: str) -> Connection[tuple[Any, ...]]:
     """A connection for set-up and checks, or DatabaseUnreachable without the password."""
     try:
-        connection = psycopg.connect(url, autocommit=True, connect_timeout=10, row_factory=tuple_row)
+        connection = psycopg.connect(patient(url, 10), autocommit=True, row_factory=tuple_row)
     except psycopg.OperationalError as error:
         raise unreachable(error, url) from None
     # Whatever the server's default: what was awaited at a lock has to be seen after it.

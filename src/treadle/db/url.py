@@ -4,12 +4,13 @@ import os
 from typing import NamedTuple
 
 from psycopg import ProgrammingError
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from treadle.db.embedded import embedded_url
 from treadle.words.errors import InvalidArgument
 
 VARIABLES = ("TREADLE_DATABASE_URL", "DATABASE_URL")
+CONNECT_SECONDS = 5
 
 
 class Target(NamedTuple):
@@ -34,6 +35,29 @@ def described(url: str) -> str:
         raise InvalidArgument(
             "the database URL cannot be read; expected postgresql://user:password@host:5432/database"
         ) from None
-    host = parts.get("host") or parts.get("hostaddr") or "the local socket"
-    port = f":{parts['port']}" if parts.get("port") else ""
-    return f"{host}{port}/{parts.get('dbname') or ''}".rstrip("/")
+    hosts = str(parts.get("host") or parts.get("hostaddr") or "the local socket").split(",")
+    # One for all of them, or one for each.
+    ports = str(parts.get("port") or "").split(",")
+    ports = ports if len(ports) == len(hosts) else ports * len(hosts)
+    places = (f"{host}:{port}" if port else host for host, port in zip(hosts, ports, strict=False))
+    return f"{' or '.join(places)}/{parts.get('dbname') or ''}".rstrip("/")
+
+
+def patient(url: str, connect_seconds: int = CONNECT_SECONDS) -> str:
+    """The URL with settings that notice a dead server within ten seconds: left alone, the kernel takes a quarter of an
+    hour. What the URL says itself is left as it is."""
+    settings = {
+        "connect_timeout": connect_seconds,  # for each of its hosts
+        "keepalives_idle": 5,
+        "keepalives_interval": 2,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 10_000,
+    }
+    said = conninfo_to_dict(url)
+    return make_conninfo(url, **{name: value for name, value in settings.items() if name not in said})
+
+
+def hosts(url: str) -> int:
+    """How many servers a connection may be tried at, one after the other."""
+    parts = conninfo_to_dict(url)
+    return len(str(parts.get("host") or parts.get("hostaddr") or "").split(","))

@@ -25,6 +25,8 @@ from treadle.worker.options import Settings, renew_every
 
 log = logging.getLogger("treadle")
 
+# At each host of the URL: the least that libpq knows. Of two the first may be silent, and the lease is short.
+CONNECT_SECONDS = 2
 # How often what is left of a worker is looked for; after that any other worker finds it by and by.
 BURIALS = 10
 # On a busy machine a keeper of a short-lived worker may still be starting when it is told to end.
@@ -36,7 +38,7 @@ class Keeper:
 
     def __init__(self, url: str, schema: str, lease: timedelta, crash_limit: int) -> None:
         # Short, so that there is time to try again on another connection before the worker has to stop.
-        self._line = Line(url, "treadle keeper", patience=lease.total_seconds() / 5)
+        self._line = Line(url, "treadle keeper", lease.total_seconds() / 5, CONNECT_SECONDS)
         self._schema = schema
         self._lease = lease
         self._crash_limit = crash_limit
