@@ -5,6 +5,8 @@ that it prints are a first impression; the figures come from python -m benchmark
 """
 
 import argparse
+import signal
+import sys
 import time
 from contextlib import ExitStack
 from typing import Any
@@ -24,6 +26,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1000)
     parser.add_argument("--processes", type=int, default=None, help="of the drains; default: what the adapter says")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # the servers have to go, too
     peer = Peer(options.name, install.environment(options.name))
     peer.about = peer.ask({}, "about")
     equal("fields of about", set(peer.about), FIELDS)
