@@ -1,7 +1,7 @@
 """Put one adapter through the whole protocol with a few jobs: python -m benchmarks.peers.check NAME [--jobs 1000]
 
-What went in has to come out: as many as were enqueued are left, as many run, none is left then. With more --jobs the rates
-that it prints are a first impression; the figures come from python -m benchmarks.peers.
+What went in has to come out: as many as were enqueued are left, as many run, none is left then. With more --jobs the
+rates that it prints are a first impression; the figures come from python -m benchmarks.peers.
 """
 
 import argparse

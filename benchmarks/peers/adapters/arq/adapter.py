@@ -1,10 +1,11 @@
 """arq on Redis (arq-docs.helpmanual.io): one event loop, `max_jobs` at once, uvloop under it, results not kept.
 
-A worker looks for jobs every `poll_delay`, 0.5 s by default; here every millisecond, which costs an idle worker a thousand
-looks a second. There is no call that enqueues many: they are enqueued side by side, on 50 connections.
+A worker looks for jobs every `poll_delay`, 0.5 s by default; here every millisecond, which costs an idle worker a
+thousand looks a second. There is no call that enqueues many: they are enqueued side by side, on 50 connections.
 
-A job stays in the queue until it has run, under a key that says that it is in progress, so a crash loses none: others take it
-when that key has expired, `job_timeout` + 10 s after it began. The timeout has to be longer than the longest job.
+A job stays in the queue until it has run, under a key that says that it is in progress, so a crash loses none: others
+take it when that key has expired, `job_timeout` + 10 s after it began. The timeout has to be longer than the longest
+job.
 """
 
 import asyncio

@@ -1,12 +1,14 @@
-"""Celery on Redis (docs.celeryq.dev: "Optimizing", "Using Redis", "Workers Guide"): late acknowledgement, a large prefetch for
-short tasks, no results, no events, no rate limits, no gossip, no mingle. Which pool, by kind: solo for no-op jobs, so that no
-job goes through a pipe to a child; threads for jobs that wait. Many are enqueued by one producer in kombu's `batch()`, a
-pipeline of 1,000; a group would send them one by one.
+"""Celery on Redis (docs.celeryq.dev: "Optimizing", "Using Redis", "Workers Guide"): late acknowledgement, a large
+prefetch for short tasks, no results, no events, no rate limits, no gossip, no mingle. Which pool, by kind: solo for
+no-op jobs, so that no job goes through a pipe to a child; threads for jobs that wait. Many are enqueued by one
+producer in kombu's `batch()`, a pipeline of 1,000; a group would send them one by one.
 
-With early acknowledgement, the default, a crash loses the jobs that a worker has; with `task_acks_late` they are given back
-`visibility_timeout` after they were taken, 1 hour by default. It has to be longer than the longest job, else it runs twice.
+With early acknowledgement, the default, a crash loses the jobs that a worker has; with `task_acks_late` they are
+given back `visibility_timeout` after they were taken, 1 hour by default. It has to be longer than the longest job,
+else it runs twice.
 """
 
+import contextlib
 import logging
 import os
 import sys
@@ -126,10 +128,8 @@ def work(kind: str, concurrency: int) -> None:
         quiet=True,
         loglevel="CRITICAL",
     )
-    try:
+    with contextlib.suppress(SystemExit):
         worker.start()
-    except SystemExit:
-        pass
 
 
 def left() -> int:

@@ -1,11 +1,12 @@
-"""dramatiq on Redis (dramatiq.io): threads in each process, a large prefetch (`dramatiq_queue_prefetch`, in "Advanced Topics"),
-and of its middleware only Retries, which is what puts a failed job back.
+"""dramatiq on Redis (dramatiq.io): threads in each process, a large prefetch (`dramatiq_queue_prefetch`, in "Advanced
+Topics"), and of its middleware only Retries, which is what puts a failed job back.
 
-A worker that found nothing waits for up to `worker_timeout` before it looks again, 1 s by default; here 5 ms. There is no call
-that enqueues many: a group sends them one by one, too; here 4 threads do.
+A worker that found nothing waits for up to `worker_timeout` before it looks again, 1 s by default; here 5 ms. There
+is no call that enqueues many: a group sends them one by one, too; here 4 threads do.
 
-A message is acknowledged after its job ran, so a crash loses none: others take the messages of a process without a heartbeat
-(60 s by default, here 5 s) at the next maintenance, which comes with one command in a hundred here, in a thousand by default.
+A message is acknowledged after its job ran, so a crash loses none: others take the messages of a process without a
+heartbeat (60 s by default, here 5 s) at the next maintenance, which comes with one command in a hundred here, in a
+thousand by default.
 """
 
 import logging
@@ -17,7 +18,7 @@ import time
 from pathlib import Path
 
 KIND = sys.argv[2] if sys.argv[1:2] == ["work"] else ""
-os.environ["dramatiq_queue_prefetch"] = "16" if KIND == "hold" else "1000"
+os.environ["dramatiq_queue_prefetch"] = "16" if KIND == "hold" else "1000"  # noqa: SIM112 # so it is spelled
 
 import dramatiq
 from dramatiq.brokers.redis import RedisBroker

@@ -1,11 +1,12 @@
-"""RQ on Redis (python-rq.org/docs): SimpleWorker, which runs jobs in its own process ("Performance notes" of its page on
-workers), results not kept, `enqueue_many` for many.
+"""RQ on Redis (python-rq.org/docs): SimpleWorker, which runs jobs in its own process ("Performance notes" of its page
+on workers), results not kept, `enqueue_many` for many.
 
-A worker runs one job at a time. Jobs that wait want several: the command forks them as its worker-pool does.
+A worker runs one job at a time, with some 27 round trips to Redis, so several side by side are faster: the command
+forks them as rq's worker-pool does.
 
-A job is moved to a list and then to the registry of started jobs, so a crash loses none, and with `retry` it is run again: once
-its heartbeat has expired, which for SimpleWorker is the job's timeout + 60 s, and the registries are cleaned, here every 10 s
-instead of every 10 minutes.
+A job is moved to a list and then to the registry of started jobs, so a crash loses none, and with `retry` it is run
+again: once its heartbeat has expired, which for SimpleWorker is the job's timeout + 60 s, and the registries are
+cleaned, here every 10 s instead of every 10 minutes.
 """
 
 import logging
@@ -25,7 +26,7 @@ import peer
 
 URL = os.environ.get("BENCH_REDIS", "redis://")
 BATCH = 1000  # jobs a call of enqueue_many
-WORKERS = {"noop": 1, "stamp": 1, "wait5": 8, "hold": 8}
+WORKERS = {"noop": 2, "stamp": 2, "wait5": 8, "hold": 8}
 OPTIONS = {"result_ttl": 0, "retry": Retry(max=3), "description": ""}
 
 
@@ -38,7 +39,7 @@ def about() -> dict:
         "history": False,
         "settings": [
             "SimpleWorker, no fork for each job; result_ttl 0, retry 3",
-            "a worker runs one job at a time: 8 processes for each of the two for jobs that wait",
+            "a worker runs one job at a time: 4 of them for no-op jobs, 16 for those that wait",
             "enqueue_many with 1,000 a call; hiredis",
         ],
         "processes": 2,
