@@ -43,7 +43,8 @@ def about() -> dict:
             "hiredis and uvloop",
             "bulk: 50 calls at once, there is none for many",
         ],
-        "processes": 2,
+        # Two read the same head of the queue, and each job costs nearly twice as much.
+        "processes": 1,
         "recovery": "job_timeout (300 s by default, and longer than the longest job) + 10 s",
     }
 
