@@ -29,7 +29,7 @@ import peer
 
 URL = os.environ.get("BENCH_REDIS", "redis://")
 ENQUEUERS = 4
-THREADS = {"noop": 2, "stamp": 8, "wait5": 48, "hold": 16}
+THREADS = {"noop": 8, "stamp": 8, "wait5": 48, "hold": 16}
 
 broker = RedisBroker(url=URL, middleware=[Retries()], heartbeat_timeout=5000, maintenance_chance=10_000)
 dramatiq.set_broker(broker)
@@ -43,7 +43,7 @@ def about() -> dict:
         "store": "redis",
         "history": False,
         "settings": [
-            "threads per process: 2 for no-op jobs, 8 for timed ones, 48 for those that wait",
+            "threads per process: 8, the default, and 48 for jobs that wait",
             "queue prefetch 1,000, worker_timeout 5 ms, middleware Retries alone",
             "heartbeat_timeout 5 s, maintenance_chance 1%",
             "bulk: 4 threads, one message a call, there is none for many; hiredis",
