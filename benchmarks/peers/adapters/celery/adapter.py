@@ -99,12 +99,21 @@ def bulk(jobs: int, name: str) -> dict:
         return peer.timed(jobs, began)
 
 
+def warm(clients: int) -> None:
+    producers = [app.producer_pool.acquire(block=True) for _ in range(clients)]
+    for producer in producers:
+        producer.channel.client.ping()
+        producer.release()
+
+
 def single(seconds: float, clients: int, name: str) -> dict:
     task = TASKS[name]
+    warm(clients)
     return peer.repeat_on_threads(seconds, clients, lambda n: task.apply_async(kwargs={"n": n}))
 
 
 def produce(rate: float, seconds: float) -> dict:
+    warm(peer.PRODUCERS)
     return peer.pace_on_threads(rate, seconds, lambda at: stamp.apply_async(kwargs={"at": at}))
 
 
