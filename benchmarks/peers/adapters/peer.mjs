@@ -17,7 +17,7 @@ export const PRODUCERS = 16; // calls under way at once, where one after the oth
 
 export const now = () => Number(process.hrtime.bigint()) / 1e9;
 export const sleep = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
-export const timed = (jobs, began) => ({ jobs, seconds: now() - began });
+export const timed = (jobs, began) => ({ jobs, seconds: now() - began, began });
 
 const say = (fields) => process.stdout.write(JSON.stringify(fields) + "\n");
 
