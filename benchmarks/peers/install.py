@@ -76,7 +76,9 @@ def _node(name: str, adapter: Path) -> list[str]:
     # Modules are looked for beside the program, following no NODE_PATH, so it runs from a copy.
     shutil.copy(adapter, place)
     shutil.copy(ADAPTERS / "peer.mjs", place.parent)
-    return [node, str(place / adapter.name)]
+    # Some need a newer node than Debian's; npm has node itself, and they ask for one in their package.json.
+    own = place / "node_modules" / ".bin" / "node"
+    return [str(own) if own.exists() else node, str(place / adapter.name)]
 
 
 def _mark(wanted: Path, base: str) -> str:
