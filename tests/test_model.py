@@ -13,12 +13,12 @@ from typing import Any, ClassVar
 from uuid import UUID, uuid4
 
 import psycopg
+from chaos.invariants import BROKEN
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from psycopg import Connection
 
-from tests.ledger import BROKEN
 from tests.model import CRASH_LIMIT, Job, Oracle, Transaction
 from treadle import JobNotFound, JobQueue, JobRow, LeaseLost, WrongStatus
 
