@@ -25,7 +25,7 @@ log = logging.getLogger("treadle")
 # A claim, its outcome, and when it was started (time.monotonic), or how long ago.
 Ended: TypeAlias = tuple[Claim, Outcome, float]
 
-BATCH = 1000
+BATCH = 2000
 _NOT_SETTLED = (Ending.COMPLETED, Ending.DROPPED, Ending.WRITTEN)
 
 

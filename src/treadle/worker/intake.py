@@ -1,6 +1,6 @@
 """Claims jobs while there is room, and starts them: no cooldown, a freed slot is refilled at once.
 
-A few jobs are held ready beyond those that run, as many as were finished in the last tenth of a second: none for long
+A few jobs are held ready beyond those that run, as many as end in about a seventh of a second: none for long
 jobs, which another worker could begin meanwhile, and hundreds for quick ones, so that claims come in large batches.
 
 When nothing is left the intake goes to rest: until a notification, until the next job is due, or until it is time to
@@ -21,9 +21,9 @@ from treadle.words.claim import Claim
 if TYPE_CHECKING:
     from treadle.worker.worker import Worker
 
-BATCH = 1000
-AHEAD_SECONDS = 0.1
-MOST_AHEAD = 2000
+BATCH = 2000
+AHEAD_SECONDS = 0.15
+MOST_AHEAD = 4000
 # After so many that were begun, whatever else waits for the event loop gets its turn.
 TURN = 100
 # Who enqueues within 20 ms after the bell was rung does not ring again, and may commit a moment after it was answered.
@@ -195,7 +195,8 @@ class Intake:
         span = now - self._measured
         if span >= 0.02:
             # The newest hundredths of a second count most, so that it follows a change at once.
-            self._speed += (self._ended / span - self._speed) * min(1.0, span * 20)
+            speed = self._ended / span
+            self._speed = max(speed, self._speed + (speed - self._speed) * min(1.0, span * 20))
             self._ended = 0
             self._measured = now
         return min(int(self._speed * AHEAD_SECONDS), MOST_AHEAD)
