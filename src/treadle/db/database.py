@@ -239,13 +239,23 @@ class Database:
     @contextmanager
     def _taken(self) -> Iterator[Connection[Any]]:
         source = self._sync or self._open_pool()
-        with nullcontext(source) if isinstance(source, Connection) else source.connection() as connection:
-            try:
+        if isinstance(source, Connection):
+            yield source
+            return
+        if not isinstance(source, Pool):
+            with source.connection() as connection:
                 yield connection
-            except psycopg.Error as error:
-                if isinstance(source, Pool) and went_away(error, connection):
-                    source.renew()
-                raise
+            return
+        # Not by its context manager, which ends a transaction that these connections never have open.
+        connection = source.getconn()
+        try:
+            yield connection
+        except psycopg.Error as error:
+            if went_away(error, connection):
+                source.renew()
+            raise
+        finally:
+            source.putconn(connection)
 
     @asynccontextmanager
     async def _aconnection(self) -> AsyncIterator[AsyncConnection[Any]]:
@@ -258,17 +268,25 @@ class Database:
         if self.owned and self._loop is not asyncio.get_running_loop():
             # A pool lives and dies with its event loop; asyncio.run twice means two.
             self._async, self._loop, self._opening = None, asyncio.get_running_loop(), asyncio.Lock()
-        async with self._opening:
-            if self._async is None:
-                self._async = await self._aopen_pool()
+        if self._async is None:
+            async with self._opening:
+                self._async = self._async or await self._aopen_pool()
         source = self._async
-        async with nullcontext(source) if isinstance(source, AsyncConnection) else source.connection() as connection:
-            try:
+        if not isinstance(source, AsyncPool):
+            async with (
+                nullcontext(source) if isinstance(source, AsyncConnection) else source.connection() as connection
+            ):
                 yield connection
-            except psycopg.Error as error:
-                if isinstance(source, AsyncPool) and went_away(error, connection):
-                    await source.renew()
-                raise
+            return
+        connection = await source.getconn()
+        try:
+            yield connection
+        except psycopg.Error as error:
+            if went_away(error, connection):
+                await source.renew()
+            raise
+        finally:
+            await source.putconn(connection)
 
     def _open_pool(self) -> ConnectionPool[Any]:
         if not self.owned:
