@@ -15,7 +15,7 @@ from psycopg import Connection
 from tests.roles import Roles, granted, owned
 from tests.test_cli import treadle
 from tests.why import live
-from tests.workers import count, one, run, working
+from tests.workers import count, one, run, until, working
 from treadle import Backoff, Handle, Job, JobQueue, NotAllowed, Status, Stored, Treadle, migrate
 from treadle.app.overview import overview
 from treadle.db import listing, operate
@@ -193,11 +193,12 @@ def test_a_worker_process(roles: Roles, queue: JobQueue, owner: Connection[Any],
     queue.enqueue_many("noop", [{"n": n} for n in range(200)])
     queue.enqueue("apart", {"seconds": 0.1})
     queue.enqueue("tell", {"events": 5})
-    with working(roles.url_of("worker"), tmp_path, "--drain") as worker:
+    with working(roles.url_of("worker"), tmp_path) as worker:
+        until(lambda: count(owner, "status = 'completed'") == 202, worker.log.read_text)
+        until(lambda: one(owner, "select last_value from tick_clock") > 0, worker.log.read_text)
+        worker.terminate()
         assert worker.ended(60) == 0, worker.log.read_text()
     assert "permission denied" not in worker.log.read_text()
-    assert count(owner, "status = 'completed'") == 202
-    assert one(owner, "select last_value from tick_clock") > 0
 
 
 def test_the_queue_by_hand_and_its_upkeep(roles: Roles, owner: Connection[Any]) -> None:
