@@ -194,8 +194,7 @@ def test_a_worker_process(roles: Roles, queue: JobQueue, owner: Connection[Any],
     queue.enqueue("apart", {"seconds": 0.1})
     queue.enqueue("tell", {"events": 5})
     with working(roles.url_of("worker"), tmp_path) as worker:
-        until(lambda: count(owner, "status = 'completed'") == 202, worker.log.read_text)
-        until(lambda: one(owner, "select last_value from tick_clock") > 0, worker.log.read_text)
+        until(lambda: count(owner, "status = 'completed'") == 202 and one(owner, "select last_value from tick_clock"))
         worker.terminate()
         assert worker.ended(60) == 0, worker.log.read_text()
     assert "permission denied" not in worker.log.read_text()

@@ -21,6 +21,13 @@ SETTINGS: dict[str, Any] = {"autocommit": True, "prepare_threshold": None, "appl
 # A pool doubles its pause after each connection that failed: after an outage of a minute it waits for another one
 # (measured: 11 s after 20). So it is made to give up soon, and to begin anew if somebody waits.
 RECONNECT_SECONDS = 2.0
+_OPTIONS: dict[str, Any] = {
+    "kwargs": SETTINGS,
+    "min_size": 1,
+    "open": False,
+    "name": "treadle",
+    "reconnect_timeout": RECONNECT_SECONDS,
+}
 # Those that break together are thrown away together.
 RENEW_SECONDS = 1.0
 
@@ -33,17 +40,7 @@ def went_away(error: BaseException, connection: Connection[Any] | AsyncConnectio
 class Pool(ConnectionPool[Connection[Any]]):
     def __init__(self, url: str, size: int) -> None:
         self._renewed = float("-inf")
-        super().__init__(
-            patient(url),
-            kwargs=SETTINGS,
-            min_size=1,
-            max_size=size,
-            open=False,
-            name="treadle",
-            check=self._still_there,
-            reconnect_timeout=RECONNECT_SECONDS,
-            reconnect_failed=_try_on,
-        )
+        super().__init__(patient(url), max_size=size, check=self._still_there, reconnect_failed=_try_on, **_OPTIONS)
 
     def renew(self) -> None:
         """Throw away what is idle now, and what comes back."""
@@ -63,17 +60,7 @@ class Pool(ConnectionPool[Connection[Any]]):
 class AsyncPool(AsyncConnectionPool[AsyncConnection[Any]]):
     def __init__(self, url: str, size: int) -> None:
         self._renewed = float("-inf")
-        super().__init__(
-            patient(url),
-            kwargs=SETTINGS,
-            min_size=1,
-            max_size=size,
-            open=False,
-            name="treadle",
-            check=self._still_there,
-            reconnect_timeout=RECONNECT_SECONDS,
-            reconnect_failed=_atry_on,
-        )
+        super().__init__(patient(url), max_size=size, check=self._still_there, reconnect_failed=_atry_on, **_OPTIONS)
 
     async def renew(self) -> None:
         if time.monotonic() - self._renewed > RENEW_SECONDS:
