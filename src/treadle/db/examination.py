@@ -14,7 +14,7 @@ import psycopg
 from psycopg import AsyncConnection, Connection, sql
 from psycopg.pq import TransactionStatus
 
-from treadle.db.database import Database
+from treadle.db.database import Database, look_settings
 from treadle.db.migrations import unreachable
 from treadle.db.query import Query, Result
 from treadle.db.runner import apeek, peek
@@ -32,16 +32,12 @@ _CONNECTION: dict[str, Any] = {
     "prepare_threshold": None,
     "application_name": NAME,
 }
-# The planner may not choose to read the whole table of jobs; see claim_jobs.sql.
-_SETTINGS = """\
-set transaction read only;
-set local statement_timeout = {milliseconds};
+# Besides those of every look: nothing is waited for, and the planner has no choice at all; see claim_jobs.sql.
+_SETTINGS = b"""
 set local lock_timeout = 500;
-set local enable_seqscan = off;
 set local enable_bitmapscan = off;
 set local enable_hashjoin = off;
-set local enable_mergejoin = off;
-set local jit = off"""
+set local enable_mergejoin = off"""
 
 
 class Look(Protocol):
@@ -153,7 +149,7 @@ def _is_inside(connection: Connection[Any] | AsyncConnection[Any]) -> bool:
 
 
 def _settings(seconds: float) -> bytes:
-    return _SETTINGS.format(milliseconds=round(seconds * 1000)).encode()
+    return look_settings(seconds) + b";" + _SETTINGS
 
 
 def _refused(error: psycopg.Error) -> Refused:
