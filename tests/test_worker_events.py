@@ -25,9 +25,13 @@ def told(events: list[RecordedEvent]) -> list[tuple[str, int | None]]:
 
 
 def test_a_job_s_life_is_one_stream(app: Treadle) -> None:
+    """For who listens from the start: a claim of an earlier attempt is not stored, so the first one waits for us."""
+    heard = asyncio.Event()
+
     @app.job
     async def render(job: Job) -> None:
         if job.attempt == 1:
+            await heard.wait()
             job.event("rendered", bytes=1834)
             raise ValueError("no ink")
         job.event("rendered", bytes=1900)
@@ -35,7 +39,11 @@ def test_a_job_s_life_is_one_stream(app: Treadle) -> None:
 
     async def body(_: Worker) -> None:
         handle = await render.aenqueue()
-        events = [event async for event in handle.events()]
+        events = []
+        async for event in handle.events():
+            events.append(event)
+            if event.name == "claimed":
+                heard.set()
         assert told(events) == [
             ("enqueued", None),
             ("claimed", None),
