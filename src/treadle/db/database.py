@@ -26,7 +26,7 @@ from treadle.db.pools import AsyncPool, Pool, went_away
 from treadle.db.query import Query, Result
 from treadle.db.runner import apeek, arun, peek, run
 from treadle.db.url import Target, described, patient, resolve
-from treadle.words.errors import DatabaseUnreachable, InvalidArgument, SchemaError, TooSlow
+from treadle.words.errors import DatabaseUnreachable, InvalidArgument, SchemaError, TooSlow, TreadleError
 from treadle.words.naming import schema_name
 
 SyncSource: TypeAlias = Connection[Any] | ConnectionPool[Any]
@@ -41,6 +41,15 @@ AsyncTransaction: TypeAlias = AsyncConnection[Any]
 PATIENCE = 10.0
 # How long a look may take by default.
 LOOK_SECONDS = 3.0
+
+# What is said in other words.
+_EXPLAINED = (
+    PoolTimeout,
+    psycopg.errors.InsufficientPrivilege,
+    psycopg.errors.InvalidSchemaName,
+    psycopg.errors.UndefinedTable,
+    psycopg.errors.UndefinedFunction,
+)
 
 # What can go wrong with a statement, for those who may not import the driver.
 DatabaseError = psycopg.Error
@@ -233,8 +242,11 @@ class Database:
 
     @contextmanager
     def _connection(self) -> Iterator[Connection[Any]]:
-        with self._explained(), self._taken() as connection:
-            yield connection
+        try:
+            with self._taken() as connection:
+                yield connection
+        except _EXPLAINED as error:
+            raise self._explanation(error) from error
 
     @contextmanager
     def _taken(self) -> Iterator[Connection[Any]]:
@@ -259,9 +271,11 @@ class Database:
 
     @asynccontextmanager
     async def _aconnection(self) -> AsyncIterator[AsyncConnection[Any]]:
-        with self._explained():
+        try:
             async with self._ataken() as connection:
                 yield connection
+        except _EXPLAINED as error:
+            raise self._explanation(error) from error
 
     @asynccontextmanager
     async def _ataken(self) -> AsyncIterator[AsyncConnection[Any]]:
@@ -331,23 +345,13 @@ class Database:
             self._url = target.url
         return self._url
 
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except PoolTimeout as error:
+    def _explanation(self, error: Exception) -> TreadleError:
+        if isinstance(error, PoolTimeout):
             where = described(self._url) if self._url else "the database"
-            raise DatabaseUnreachable(f"no connection to {where} could be had: {error}") from error
-        except psycopg.errors.InsufficientPrivilege as error:
-            raise not_allowed(error, self.schema) from error
-        except (
-            psycopg.errors.InvalidSchemaName,
-            psycopg.errors.UndefinedTable,
-            psycopg.errors.UndefinedFunction,
-        ) as error:
-            raise SchemaError(
-                f"schema {self.schema} does not fit this version of Treadle; run: treadle migrate"
-            ) from error
+            return DatabaseUnreachable(f"no connection to {where} could be had: {error}")
+        if isinstance(error, psycopg.errors.InsufficientPrivilege):
+            return not_allowed(error, self.schema)
+        return SchemaError(f"schema {self.schema} does not fit this version of Treadle; run: treadle migrate")
 
 
 def _hear_nothing(seconds: float) -> Iterator[tuple[str, str]]:

@@ -11,6 +11,8 @@ SCHEMA = "treadle"
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}", re.ASCII)
 # With the longest of the endings, "_operator", it is a name that PostgreSQL does not cut off.
 _PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,53}", re.ASCII)
+# NUL, line breaks, and halves of surrogate pairs.
+_UNFIT = re.compile("[\x00\n\r\ud800-\udfff]")
 
 
 def schema_name(name: str) -> str:
@@ -37,7 +39,7 @@ def text_within(value: str, limit: int, name: str) -> str:
     """A text that fits its column."""
     if not isinstance(value, str) or not 1 <= len(value) <= limit:
         raise InvalidArgument(f"{name} must be a text of 1 to {limit} characters, got {shown(value)}")
-    if any(each in value for each in "\x00\n\r") or not _is_unicode(value):
+    if _UNFIT.search(value):
         raise InvalidArgument(
             f"{name} must not contain NUL characters, line breaks or half surrogate pairs, got {shown(value)}"
         )
@@ -48,11 +50,3 @@ def worker_name() -> str:
     """A name for a holder of jobs that nobody else has."""
     # With a random part: containers share process numbers, and two workers must never be taken for one another.
     return f"{socket.gethostname()[:60]}-{os.getpid()}-{uuid4().hex[:8]}"
-
-
-def _is_unicode(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
