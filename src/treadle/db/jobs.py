@@ -65,9 +65,9 @@ def enqueue(
     name = None if key is None else text_within(key, 200, "key")
     if unique is not None:
         params |= {"key": name, "unique": text_within(unique, 200, "unique")}
-        return Query(statement("enqueue_unique", schema), params, _first_column)
+        return Query(statement("enqueue_unique", schema), params, _first_column, often=True)
     params["keys"] = None if name is None else [name]
-    return Query(statement("enqueue_jobs", schema), params, _first_column)
+    return Query(statement("enqueue_jobs", schema), params, _first_column, often=True)
 
 
 def enqueue_many(

@@ -14,9 +14,10 @@ import psycopg
 from psycopg import AsyncConnection, Connection
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
+from treadle.db.runner import aallow_preparing, allow_preparing
 from treadle.db.url import patient
 
-# Statements are function calls, cheap to plan: nothing is prepared, so that a pooler may stand between.
+# Nothing is prepared before it is known that no pooler stands between.
 SETTINGS: dict[str, Any] = {"autocommit": True, "prepare_threshold": None, "application_name": "treadle"}
 # A pool doubles its pause after each connection that failed: after an outage of a minute it waits for another one
 # (measured: 11 s after 20). So it is made to give up soon, and to begin anew if somebody waits.
@@ -40,7 +41,14 @@ def went_away(error: BaseException, connection: Connection[Any] | AsyncConnectio
 class Pool(ConnectionPool[Connection[Any]]):
     def __init__(self, url: str, size: int) -> None:
         self._renewed = float("-inf")
-        super().__init__(patient(url), max_size=size, check=self._still_there, reconnect_failed=_try_on, **_OPTIONS)
+        super().__init__(
+            patient(url),
+            max_size=size,
+            configure=allow_preparing,
+            check=self._still_there,
+            reconnect_failed=_try_on,
+            **_OPTIONS,
+        )
 
     def renew(self) -> None:
         """Throw away what is idle now, and what comes back."""
@@ -60,7 +68,14 @@ class Pool(ConnectionPool[Connection[Any]]):
 class AsyncPool(AsyncConnectionPool[AsyncConnection[Any]]):
     def __init__(self, url: str, size: int) -> None:
         self._renewed = float("-inf")
-        super().__init__(patient(url), max_size=size, check=self._still_there, reconnect_failed=_atry_on, **_OPTIONS)
+        super().__init__(
+            patient(url),
+            max_size=size,
+            configure=aallow_preparing,
+            check=self._still_there,
+            reconnect_failed=_atry_on,
+            **_OPTIONS,
+        )
 
     async def renew(self) -> None:
         if time.monotonic() - self._renewed > RENEW_SECONDS:

@@ -22,6 +22,8 @@ class Query(Generic[Result]):
     text: bytes
     params: Mapping[str, Any]
     read: Callable[[Rows], Result]
+    often: bool = False
+    """Run so often that it is prepared, on a connection that allows it: see runner.py."""
 
 
 @cache

@@ -18,6 +18,9 @@ from treadle.db.query import Query, Result
 EARLIEST = datetime(1, 1, 2, tzinfo=UTC)
 LATEST = datetime(9999, 12, 30, tzinfo=UTC)
 
+PREPARED_AFTER = 5  # times
+_SERVER_PROCESS: Query[int] = Query(b"select pg_backend_pid()", {}, lambda rows: rows[0][0])
+
 
 class Clamped(TimestamptzLoader):
     """PostgreSQL knows times that Python does not, infinity among them; one such job must not hide all others."""
@@ -28,6 +31,18 @@ class Clamped(TimestamptzLoader):
         except DataError:
             text = bytes(data)
             return EARLIEST if text.startswith(b"-") or text.endswith(b"BC") else LATEST
+
+
+def allow_preparing(connection: Connection[Any]) -> None:
+    """A statement that is parsed once takes a third less time to claim with, a tenth less to enqueue. But a pooler may
+    run the next one in another session, which does not know it; it is found by the process that it claims to be."""
+    if run(connection, _SERVER_PROCESS) == connection.info.backend_pid:
+        connection.prepare_threshold = PREPARED_AFTER
+
+
+async def aallow_preparing(connection: AsyncConnection[Any]) -> None:
+    if await arun(connection, _SERVER_PROCESS) == connection.info.backend_pid:
+        connection.prepare_threshold = PREPARED_AFTER
 
 
 def peek(connection: Connection[Any], query: Query[Result]) -> Result:
@@ -47,14 +62,19 @@ async def apeek(connection: AsyncConnection[Any], query: Query[Result]) -> Resul
 
 def run(connection: Connection[Any], query: Query[Result]) -> Result:
     with connection.cursor(row_factory=tuple_row) as cursor:
-        cursor.execute(query.text, query.params)
+        cursor.execute(query.text, query.params, prepare=_may_be_prepared(query))
         return query.read(cursor.fetchall() if _has_rows(cursor) else ())
 
 
 async def arun(connection: AsyncConnection[Any], query: Query[Result]) -> Result:
     async with connection.cursor(row_factory=tuple_row) as cursor:
-        await cursor.execute(query.text, query.params)
+        await cursor.execute(query.text, query.params, prepare=_may_be_prepared(query))
         return query.read(await cursor.fetchall() if _has_rows(cursor) else ())
+
+
+def _may_be_prepared(query: Query[Any]) -> bool | None:
+    # The others are planned for their values: a search that leaves half of them out wants another plan than the rest.
+    return None if query.often else False
 
 
 def _has_rows(cursor: Cursor[Any] | AsyncCursor[Any]) -> bool:

@@ -53,7 +53,7 @@ def claim(
     schema: str, worker_id: str, job_types: Sequence[str], batch_size: int, queues: Sequence[str] | None
 ) -> Query[list[Claim]]:
     params = {"worker_id": worker_id, "job_types": job_types, "batch_size": batch_size, "queues": queues}
-    return Query(row_statement("claim_jobs", schema, Claim), params, _claims)
+    return Query(row_statement("claim_jobs", schema, Claim), params, _claims, often=True)
 
 
 def held(schema: str, worker_id: str) -> Query[list[Claim]]:
@@ -78,7 +78,7 @@ def complete(
         accepted = rows[0][0]
         return set() if accepted is None else {claim.id for claim, _, _ in done}.difference(accepted)
 
-    return Query(statement("complete_jobs", schema), params, refused)
+    return Query(statement("complete_jobs", schema), params, refused, often=True)
 
 
 def settle(
@@ -124,7 +124,7 @@ def lost_leases(schema: str, claims: Sequence[Claim]) -> Query[dict[UUID, bool]]
 def rest(schema: str, job_types: Sequence[str], queues: Sequence[str] | None, sure: bool) -> Query[float | None]:
     """Seconds until the next job is due, None if there is none; `sure` also finds what was committed late."""
     params = {"job_types": job_types, "queues": queues, "sure": sure}
-    return Query(statement("rest", schema), params, lambda rows: rows[0][0])
+    return Query(statement("rest", schema), params, lambda rows: rows[0][0], often=True)
 
 
 def register(schema: str, worker: Worker) -> Query[None]:
