@@ -211,7 +211,8 @@ def pay_apart(job: Job, url: str) -> str:
         transaction.execute("insert into public.effects values ('a')")
         job.event("paid")
         connection.execute(
-            "select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'treadle %'"
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where datname = current_database() and application_name like 'treadle %'"
         )
         job.complete("done")
     return "not this"

@@ -98,7 +98,10 @@ def blocked(url: str, connect: Connect) -> Iterator[subprocess.Popen[str]]:
 
 def test_a_connection_that_is_lost(url: str, connect: Connect) -> None:
     with blocked(url, connect) as process:
-        connect().execute("select pg_terminate_backend(pid) from pg_stat_activity where wait_event_type = 'Lock'")
+        connect().execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where datname = current_database() and wait_event_type = 'Lock'"
+        )
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (1, "")
     assert err.startswith("Error: the database has refused, or is away: ")

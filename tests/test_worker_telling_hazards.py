@@ -46,7 +46,8 @@ def test_an_event_is_not_lost_if_the_worker_s_backend_dies_before_the_job_comple
             transaction.execute("insert into public.effects values ('a')")
             job.event("paid")
             connection.execute(
-                "select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'treadle %'"
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where datname = current_database() and application_name like 'treadle %'"
             )
             job.complete("done")
         return "not this"
