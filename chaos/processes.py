@@ -67,7 +67,7 @@ class WorkerProcess:
     def terminate(self) -> None:
         self.process.send_signal(signal.SIGTERM)
 
-    def ended(self, seconds: float = 30) -> int:
+    def ended(self, seconds: float = 45) -> int:
         """Its exit code."""
         return self.process.wait(seconds)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-def until(condition: Callable[[], Any], told: Callable[[], object] = lambda: "", seconds: float = 30) -> Any:
+def until(condition: Callable[[], Any], told: Callable[[], object] = lambda: "", seconds: float = 45) -> Any:
     """Wait for something to come true, and return it."""
     end = time.monotonic() + seconds
     while not (found := condition()):

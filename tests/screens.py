@@ -57,7 +57,7 @@ class Terminal:
     def text(self) -> str:
         return "\n".join(self.lines()).strip()
 
-    def shows(self, *texts: str, seconds: float = 30) -> str:
+    def shows(self, *texts: str, seconds: float = 45) -> str:
         """Wait until all of these stand there at once."""
         until(lambda: all(each in self.text() for each in texts), lambda: f"{texts} in:\n{self.text()}", seconds)
         return self.text()
@@ -82,7 +82,7 @@ class Terminal:
         """As a terminal does for a shell: what is typed is seen."""
         return bool(termios.tcgetattr(self._ours)[3] & termios.ECHO)
 
-    def ended(self, seconds: float = 30) -> int:
+    def ended(self, seconds: float = 45) -> int:
         """Its exit code, once everything it wrote is on the screen."""
         code = self.process.wait(seconds)
         self._reading.join(seconds)

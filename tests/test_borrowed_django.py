@@ -45,7 +45,7 @@ def test_each_thread_has_its_own_connection_of_django(queue: JobQueue, caller: C
     caller.begin()
     mine.enqueue("a")
     with ThreadPoolExecutor(1) as thread:
-        thread.submit(enqueue).result(10)
+        thread.submit(enqueue).result(30)
     assert pending(queue) == 1, "that of the thread has committed, this one has not"
 
 

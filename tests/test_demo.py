@@ -74,7 +74,7 @@ def test_with_a_terminal_it_goes_on_until_ctrl_c(url: str) -> None:
         screen.press_ctrl_c()
         began = time.monotonic()
         assert screen.ended() == 0
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 30
         shown = screen.text()
     assert re.search(r"\b[2-9] rounds: ", shown)
     assert "Traceback" not in shown
@@ -93,7 +93,7 @@ def test_no_worker_stays_behind(url: str, number: signal.Signals) -> None:
     tree = [worker, *worker.children(recursive=True)]
     assert len(tree) > 1
     process.send_signal(number)
-    said, errors = process.communicate(timeout=30)
+    said, errors = process.communicate(timeout=60)
     assert (errors, process.returncode) == ("", 1)  # it did not come to its end
     assert "thumbnail cat" in said
     until(lambda: not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in tree))

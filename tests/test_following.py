@@ -142,7 +142,7 @@ def test_a_pool_that_somebody_waits_for_goes_on_trying_without_growing_pauses(ur
 
 def test_a_line_gets_to_the_second_server_though_the_first_is_silent(silent: socket.socket, url: str) -> None:
     async def run() -> None:
-        line = Line(after(silent, url), "test", patience=0.3, connect_seconds=2)
+        line = Line(after(silent, url), "test", patience=1.5, connect_seconds=2)
         assert await line.run(jobs.count("treadle"))
         await line.close()
 
@@ -151,7 +151,7 @@ def test_a_line_gets_to_the_second_server_though_the_first_is_silent(silent: soc
 
 def test_a_keeper_renews_a_short_lease_at_the_second_server(silent: socket.socket, url: str) -> None:
     async def run() -> None:
-        keeper = Keeper(after(silent, url), "treadle", timedelta(seconds=1), 3)
+        keeper = Keeper(after(silent, url), "treadle", timedelta(seconds=5), 3)
         began = time.monotonic()
         assert await keeper.bury("nobody", "gone") == []
         assert time.monotonic() - began < 4.5, "the least that libpq waits is 2 seconds"

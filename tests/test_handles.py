@@ -225,7 +225,7 @@ def test_a_result_is_woken_not_polled(
     timer = threading.Timer(0.3, end[ending])
     timer.start()
     try:
-        assert handle.result(timeout=10) == 7
+        assert handle.result(timeout=30) == 7
     except (JobFailed, JobCancelled):
         assert ending in ("fail", "cancel")
     timer.join()
@@ -248,9 +248,9 @@ def test_a_result_is_woken_by_a_worker_and_asynchronously(
     async def main() -> None:
         async with app.worker():
             good, bad = await count.aenqueue(fails=False), await count.aenqueue(fails=True)
-            assert await good.aresult(timeout=10) == 7
+            assert await good.aresult(timeout=30) == 7
             with pytest.raises(JobFailed, match="ValueError: unreadable"):
-                await bad.aresult(timeout=10)
+                await bad.aresult(timeout=30)
 
     run(app, main())
 
@@ -360,4 +360,4 @@ def test_closing_leaves_no_connection(empty_url: str, server_url: str) -> None:
     open_ones = "select from pg_stat_activity where datname = %s"
     with psycopg.connect(server_url, autocommit=True) as connection:
         app.close()
-        until(lambda: not connection.execute(open_ones, [name]).fetchall(), seconds=1.5)
+        until(lambda: not connection.execute(open_ones, [name]).fetchall(), seconds=20)

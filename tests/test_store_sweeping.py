@@ -122,9 +122,9 @@ def test_enqueues_sweeps_and_prunes_at_once_lose_nothing(
     app: Treadle, resize: Resize, url: str, connect: Connect
 ) -> None:
     """Whatever was enqueued can be read; nobody deadlocks."""
-    stop = time.monotonic() + 2
     shared = [app.store(b"%d" % n) for n in range(4)]
     resize.enqueue(shared[0], others=shared)
+    stop = time.monotonic() + 2
 
     def enqueue(seed: int) -> int:
         done = 0

@@ -85,7 +85,7 @@ def test_who_comes_second_waits_for_the_first_transaction(queue: JobQueue, conne
             second = thread.submit(queue.enqueue, "mail", unique="user:7")
             until_blocked(connect())
             first.commit() if commits else first.rollback()
-            assert (second.result(10) == row[0]) is commits
+            assert (second.result(30) == row[0]) is commits
             queue.cancel(second.result())
 
 
@@ -112,7 +112,7 @@ def test_one_that_ends_while_it_is_looked_up_is_not_the_answer(
         gate.until_reached()
         queue.cancel(first)
         gate.open()
-        added = queue.get(second.result(10))
+        added = queue.get(second.result(30))
     assert added.id != first
     ended = queue.get(first).finished_at
     assert ended is not None
@@ -181,6 +181,6 @@ def test_reviving_a_job_while_its_successor_is_being_added(queue: JobQueue, conn
         retry = thread.submit(queue.retry, first)
         until_blocked(connect())
         adding.commit()
-        retry.result(10)
+        retry.result(30)
     assert (queue.get(first).status, queue.get(first).unique_key) == ("pending", None)
     assert count(connect(), "unique_key = 'user:7'") == 1

@@ -41,7 +41,7 @@ def test_a_pipe_gets_lines_and_no_escape_codes(url: str, queue: JobQueue) -> Non
         queue.event(job, "drawn", frames=12)
         assert process.stdout.readline() == "films: drawn frames=12\n"
         queue.complete(job)
-        rest, errors = process.communicate(timeout=30)
+        rest, errors = process.communicate(timeout=60)
     assert rest.startswith("films: completed in ")
     assert (rest.count("\n"), errors, process.returncode) == (1, "", 0)
 
@@ -50,7 +50,7 @@ def test_a_failure_in_a_pipe_is_the_last_line(url: str, queue: JobQueue) -> None
     job = held(queue)
     queue.fail(job, "two\nlines", final=True)
     with piped("watch", str(job.id), "--database-url", url) as process:
-        said, errors = process.communicate(timeout=30)
+        said, errors = process.communicate(timeout=60)
     assert (said, errors, process.returncode) == ("films: failed at attempt 1 of 3: two lines\n", "", 1)
 
 
@@ -60,13 +60,13 @@ def test_ctrl_c_in_a_pipe(url: str, queue: JobQueue) -> None:
         assert process.stdout is not None
         process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        said, errors = process.communicate(timeout=30)
+        said, errors = process.communicate(timeout=60)
     assert (said, errors, process.returncode) == ("stopped watching; the job goes on\n", "", 130)
 
 
 def test_nothing_runs(url: str) -> None:
     with piped("watch", "--database-url", url) as process:
-        assert process.communicate(timeout=30) == ("nothing is running\n", "")
+        assert process.communicate(timeout=60) == ("nothing is running\n", "")
     assert process.returncode == 0
 
 
@@ -99,7 +99,7 @@ def test_a_job_that_is_pruned_meanwhile_is_said(url: str, queue: JobQueue, conne
         assert process.stdout is not None
         process.stdout.readline()
         connection.execute("delete from jobs")
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
     assert f"there is no job {job.id}; it may have been pruned" in errors
 
@@ -109,7 +109,7 @@ def test_a_flood_of_events_is_told_in_part(url: str, queue: JobQueue, connection
     connection.execute("select record_event(%s, 'drawn') from generate_series(1, 50)", [job.id])
     queue.complete(job)
     with piped("watch", str(job.id), "--database-url", url) as process:
-        said, _ = process.communicate(timeout=30)
+        said, _ = process.communicate(timeout=60)
     assert "films: … 30 earlier events\n" in said
     assert said.count("films: drawn\n") == sight.NEWEST
 

@@ -67,7 +67,7 @@ def test_who_asks_for_the_head_alone_gets_no_stream(server: Server, job: JobRow)
     with httpx.Client() as client:
         head = client.head(f"{server.url}/jobs/{job.id}/events")
         assert (head.status_code, head.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
-        until(lambda: server.tasks() == 0, seconds=5)
+        until(lambda: server.tasks() == 0)
 
 
 def test_a_database_that_is_away_is_not_described_to_strangers() -> None:

@@ -29,7 +29,7 @@ def test_job_types_that_are_not_known_here_are_left_alone(app: Treadle, queue: J
 
     async def body(worker: Worker) -> None:
         unknown, unchosen = queue.enqueue("unknown"), await not_chosen.aenqueue()
-        await (await known.aenqueue()).aresult(10)
+        await (await known.aenqueue()).aresult(30)
         for row in (queue.get(unknown), await unchosen.ajob()):
             assert (row.status, row.attempts) == ("pending", 0)
 
@@ -102,7 +102,7 @@ def test_an_idle_worker_is_quiet(app: Treadle, connection: Connection[Any], monk
     async def hello() -> None: ...
 
     async def body(worker: Worker) -> float:
-        await (await hello.aenqueue()).aresult(10)
+        await (await hello.aenqueue()).aresult(30)
         await auntil(lambda: worker.hears)
         await asyncio.sleep(2)  # for two seconds after a claim it ticks: that is not idle
         before, began, renewals = statements, time.monotonic(), set()
@@ -122,7 +122,7 @@ def test_nothing_is_left_behind(app: Treadle) -> None:
     def hello() -> None: ...
 
     async def body(worker: Worker) -> None:
-        await (await hello.aenqueue()).aresult(10)
+        await (await hello.aenqueue()).aresult(30)
 
     def descriptors() -> int:
         return len(list(Path("/proc/self/fd").iterdir()))

@@ -76,7 +76,7 @@ def test_the_past_is_told_from_what_is_stored(app: Treadle) -> None:
 
     async def body(_: Worker) -> None:
         handle = await render.aenqueue()
-        await handle.aresult(20)
+        await handle.aresult(30)
         names = [event.name for event in handle.events()]
         assert names == ["enqueued", "started", "rendered", "retried", "claimed", "started", "rendered", "completed"]
 
@@ -153,7 +153,7 @@ def test_a_listener_is_woken_rather_than_polling(app: Treadle, monkeypatch: pyte
     async def talk(job: Job) -> None:
         for n in range(20):
             job.event("said", n=n)
-            assert await asyncio.wait_for(heard.get(), 10) == n
+            assert await asyncio.wait_for(heard.get(), 30) == n
 
     async def body(_: Worker) -> None:
         handle = await talk.aenqueue()
@@ -200,7 +200,7 @@ def test_nothing_is_sent_while_nobody_listens(app: Treadle, connection: Connecti
 
     async def body(_: Worker) -> None:
         connection.execute("select await_ends('1 minute')")  # that is another matter
-        await (await talk.aenqueue()).aresult(10)
+        await (await talk.aenqueue()).aresult(30)
 
     run(app, body)
     assert list(connection.notifies(timeout=0.2)) == []
@@ -327,7 +327,7 @@ def test_an_event_that_cannot_be_stored_is_refused_at_once(app: Treadle) -> None
 
     async def body(_: Worker) -> list[tuple[str, int | None]]:
         handle = await talk.aenqueue()
-        await handle.aresult(10)
+        await handle.aresult(30)
         return told([event async for event in handle.events()])
 
     assert ("fine", 1) in run(app, body)
@@ -378,7 +378,7 @@ def test_what_cannot_be_written_does_not_keep_the_job_from_its_end(
     async def body(_: Worker) -> None:
         handles = [await good.aenqueue(), await bad.aenqueue(), await good.aenqueue()]
         for handle in handles:
-            await handle.aresult(10)
+            await handle.aresult(30)
         assert [(await handle.ajob()).events_count for handle in handles] == [1, 0, 1]
 
     run(app, body)

@@ -195,11 +195,11 @@ class Ear:
         """Since the last time. Notifications come in the order of commits, so nothing has to be waited for."""
         self._speaker.execute("select pg_notify(%s, 'that is all')", [self._channel])
         said: list[str] = []
-        for notification in self._connection.notifies(timeout=10):
+        for notification in self._connection.notifies(timeout=30):
             if notification.payload == "that is all":
                 return said
             said.append(notification.payload)
-        raise AssertionError("nothing was heard for 10 seconds")
+        raise AssertionError("nothing was heard for 30 seconds")
 
 
 @pytest.mark.parametrize(
@@ -321,7 +321,7 @@ def test_an_end_that_commits_as_somebody_comes_to_wait_is_found_soon(
         real(ids)
 
     monkeypatch.setattr(app.watch.ends, "wake", wake)
-    assert handle.result(10) == 7
+    assert handle.result(30) == 7
     app.close()
 
 
@@ -336,7 +336,7 @@ def test_who_waits_for_long_goes_on_being_told(
         seen.add(one(connection, "select last_value from awaited"))
     assert len(seen) == 4
     queue.complete(*queue.claim(["a"]))
-    waiting.result(10)
+    waiting.result(30)
     app.close()
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import sys
 import threading
+import time
 import traceback
 from typing import Any
 
@@ -35,7 +36,7 @@ def test_no_more_is_held_than_was_asked_for(
         assert one(connection, "select count(*) from jobs where worker_id is not null") == held
         assert len(began) == 2
         go.set()
-        assert [await handle.aresult(10) for handle in handles] == list(range(8))
+        assert [await handle.aresult(30) for handle in handles] == list(range(8))
 
     run(app, body, concurrency=2, prefetch=prefetch, grace=0)
 
@@ -54,7 +55,7 @@ def test_everything_is_stopped_and_given_back_at_the_fence(
         keeper.suspend()
         try:
             await auntil(lambda: fenced)
-            await auntil(lambda: len(worker.bench) == 0, 0.5)
+            await auntil(lambda: len(worker.bench) == 0)
             await auntil(
                 lambda: one(connection, "select count(*) from jobs where status = 'pending' and attempts = 0") == 3
             )
@@ -64,7 +65,7 @@ def test_everything_is_stopped_and_given_back_at_the_fence(
         finally:
             keeper.resume()
 
-    run(app, body, lease="1s", concurrency=1, prefetch=2, grace=0)
+    run(app, body, lease="3s", concurrency=1, prefetch=2, grace=0)
 
 
 def test_what_was_not_begun_is_given_back_at_the_end(app: Treadle, connection: Connection[Any], parked: Parked) -> None:
@@ -171,7 +172,7 @@ def test_a_suspect_that_no_other_process_can_find_runs_where_it_belongs(
     connection.execute("update jobs set crashes = 1")
 
     async def body(worker: Worker) -> None:
-        assert await handle.aresult(10) == 3
+        assert await handle.aresult(30) == 3
 
     run(app, body)
 
@@ -211,10 +212,10 @@ def test_an_outcome_that_cannot_be_stored_fails_its_job_alone(app: Treadle, conn
         handles = [await returns.aenqueue(n=n) for n in range(12, 15)]
         await auntil(lambda: len(began) == 3)
         go.set()  # they end together, and are written together
-        assert await handles[0].aresult(10) == 12
+        assert await handles[0].aresult(30) == 12
         with pytest.raises(JobFailed, match=r"the outcome \(completed\) could not be stored: CheckViolation"):
-            await handles[1].aresult(10)
-        assert await handles[2].aresult(10) == 14
+            await handles[1].aresult(30)
+        assert await handles[2].aresult(30) == 14
 
     connection.execute("alter table jobs add constraint no_luck check (result is distinct from '13')")
     try:
@@ -234,7 +235,7 @@ def test_a_thread_past_its_deadline_has_no_second_outcome(app: Treadle) -> None:
 
     async def body(worker: Worker) -> None:
         with pytest.raises(JobFailed, match="still ran at its deadline"):
-            await (await deaf.aenqueue()).aresult(10)
+            await (await deaf.aenqueue()).aresult(30)
         over.set()
         await auntil(lambda: len(worker.bench) == 0)
         await worker._completer.flushed()
@@ -253,12 +254,19 @@ def test_progress_that_could_not_be_told_is_told_again(app: Treadle, connection:
         await go.wait()
 
     async def body(worker: Worker) -> None:
+        async def refused() -> bool:
+            """Not if the worker's own report has just taken what there is to tell."""
+            try:
+                await worker.bench.report(worker._outcomes)
+            except DatabaseAway:
+                return True
+            return False
+
         connection.execute("alter function start_jobs rename to start_jobs_away")
         try:
             handle = await tells.aenqueue()
             await begun.wait()
-            with pytest.raises(DatabaseAway):
-                await worker.bench.report(worker._outcomes)
+            await auntil(refused)
         finally:
             connection.execute("alter function start_jobs_away rename to start_jobs")
         await auntil(lambda: one(connection, "select progress from jobs") == 40)
@@ -289,10 +297,11 @@ def test_a_job_that_somebody_else_has_locked_is_not_asked_for_all_the_time(
     holder.execute("select from jobs for update")
 
     async def body(worker: Worker) -> None:
+        before, began = statements, time.monotonic()
         await asyncio.sleep(0.5)  # without a pause between them there would be hundreds of statements
-        assert statements < 60
+        assert statements - before < 120 * (time.monotonic() - began)
         holder.rollback()
-        assert await handle.aresult(10) == "hello"
+        assert await handle.aresult(30) == "hello"
 
     run(app, body)
 

@@ -91,9 +91,9 @@ def test_a_keeper_that_dies_is_replaced(app: Treadle) -> None:
         await auntil(lambda: worker._board.renewed_at > killed)
         assert worker.keeper_pid != first
         assert not fenced
-        assert await (await hello.aenqueue()).aresult(10) == "hello"
+        assert await (await hello.aenqueue()).aresult(30) == "hello"
 
-    run(app, body, lease="5s")
+    run(app, body, lease="20s")
 
 
 def test_a_keeper_whose_connection_falls_silent_renews_the_lease_in_time(url: str) -> None:
@@ -114,6 +114,6 @@ def test_a_keeper_whose_connection_falls_silent_renews_the_lease_in_time(url: st
         assert not fenced
 
     try:
-        run(app, body, lease="5s", listen=False, poll="60s")
+        run(app, body, lease="10s", listen=False, poll="60s")
     finally:
         proxy.close()

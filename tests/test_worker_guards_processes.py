@@ -16,7 +16,7 @@ from psycopg import Connection
 
 from tests.handlers import apart, block_the_loop, chatter, note
 from tests.handlers import app as handlers
-from tests.workers import QUICK, ROOT, Ledger, run, until, working
+from tests.workers import ROOT, Ledger, run, until, working
 from treadle import Job, JobFailed, JobQueue, Treadle
 from treadle.worker import Worker, children, supervisor
 from treadle.worker.options import WorkerOptions
@@ -88,7 +88,7 @@ def test_a_job_in_a_child_of_a_killed_worker_process_is_not_suspected(
     url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
 ) -> None:
     job_id = queue.enqueue("apart", {"seconds": 60})
-    with working(url, tmp_path, *QUICK) as worker:
+    with working(url, tmp_path) as worker:
         until(ledger.starts)
         until(worker.worker_process).kill()
         until(lambda: len(ledger.starts()) == 2)
@@ -98,7 +98,7 @@ def test_a_job_in_a_child_of_a_killed_worker_process_is_not_suspected(
 
 def test_helpers_of_a_dead_worker_process_are_killed(url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue) -> None:
     queue.enqueue("leave_a_helper")
-    with working(url, tmp_path, *QUICK, app=MORE):
+    with working(url, tmp_path, app=MORE):
         (entry, *_) = until(ledger.entries)
         until(lambda: not alive(int(entry["what"].split()[1])))
 
@@ -107,7 +107,7 @@ def test_a_thread_of_a_worker_process_that_was_told_to_stop_is_not_suspected(
     url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
 ) -> None:
     job_id = queue.enqueue("doze", {"seconds": 60})
-    with working(url, tmp_path, *QUICK, "--grace", "0s") as worker:
+    with working(url, tmp_path, "--grace", "0s") as worker:
         until(ledger.starts)
         until(worker.worker_process).terminate()
         until(lambda: len(ledger.starts()) == 2)
@@ -121,7 +121,7 @@ def test_a_worker_process_whose_supervisor_is_gone_does_not_begin() -> None:
         env=os.environ | {"TREADLE_SUPERVISOR": "1"},
     ) as process:
         try:
-            assert process.wait(15) == 1
+            assert process.wait(60) == 1
         finally:
             process.kill()
 
@@ -139,7 +139,7 @@ def test_a_worker_process_that_hears_nothing_is_not_waited_for(
         running = asyncio.create_task(looks_after.run())
         await asyncio.to_thread(until, ledger.starts)
         looks_after._stop()
-        return await asyncio.wait_for(running, 10)
+        return await asyncio.wait_for(running, 40)
 
     assert asyncio.run(body()) == 0
     assert not alive(ledger.starts()[0]["pid"])
@@ -152,7 +152,7 @@ def test_a_child_that_ends_because_it_was_stopped_has_not_crashed(
     url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
 ) -> None:
     job_id = queue.enqueue("leave_when_stopped", max_attempts=1)
-    with working(url, tmp_path, *QUICK, "--grace", "0s", app=MORE) as worker:
+    with working(url, tmp_path, "--grace", "0s", app=MORE) as worker:
         until(ledger.starts)
         worker.terminate()
         assert worker.ended() == 0
@@ -163,11 +163,11 @@ def test_a_child_that_ends_because_it_was_stopped_has_not_crashed(
 def test_a_child_past_its_deadline_is_killed_although_its_worker_is_blocked(
     url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
 ) -> None:
-    with working(url, tmp_path, *QUICK, "--children", "1"):
+    with working(url, tmp_path, "--children", "1"):
         warm_up(queue, "apart", seconds=0)
         late = queue.enqueue("chatter", max_attempts=1)
         child = until(lambda: ledger.starts(str(late)))[0]["pid"]
-        blocker = queue.enqueue("block_the_interpreter", {"seconds": 6}, max_attempts=1)
+        blocker = queue.enqueue("block_the_interpreter", {"seconds": 9}, max_attempts=1)
         until(lambda: ledger.starts(str(blocker)))
         until(lambda: not alive(child))
         assert ledger.entries()[-1]["what"] == "start", "the worker was to be blocked"
@@ -177,7 +177,7 @@ def test_a_child_past_its_deadline_is_killed_although_its_worker_is_blocked(
 
 
 def test_a_child_past_its_deadline_is_gone(url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue) -> None:
-    with working(url, tmp_path, *QUICK, "--children", "1") as worker:
+    with working(url, tmp_path, "--children", "1") as worker:
         warm_up(queue, "apart", seconds=0)
         late = queue.enqueue("chatter", max_attempts=1)
         until(lambda: queue.get(late).status.finished)
@@ -191,7 +191,7 @@ def test_a_child_past_its_deadline_is_gone(url: str, tmp_path: Path, ledger: Led
 def test_a_child_that_died_between_two_jobs_harms_nobody(
     url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
 ) -> None:
-    with working(url, tmp_path, *QUICK, "--children", "1"):
+    with working(url, tmp_path, "--children", "1"):
         first = queue.enqueue("apart", {"seconds": 0}, max_attempts=1)
         until(lambda: queue.get(first).status == "completed")
         child = ledger.starts()[0]["pid"]
@@ -205,7 +205,7 @@ def test_a_child_that_died_between_two_jobs_harms_nobody(
 def test_a_child_that_dies_before_it_began_the_next_job_harms_nobody(
     url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
 ) -> None:
-    with working(url, tmp_path, *QUICK, "--children", "1"):
+    with working(url, tmp_path, "--children", "1"):
         first = queue.enqueue("apart", {"seconds": 0}, max_attempts=1)
         until(lambda: queue.get(first).status == "completed")
         child = ledger.starts()[0]["pid"]
@@ -220,7 +220,7 @@ def test_a_child_that_dies_before_it_began_the_next_job_harms_nobody(
 def test_an_interrupt_from_a_terminal_does_not_reach_a_child(
     url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
 ) -> None:
-    with working(url, tmp_path, *QUICK):
+    with working(url, tmp_path):
         job_id = queue.enqueue("apart", {"seconds": 0.5}, max_attempts=1)
         os.kill(until(ledger.starts)[0]["pid"], signal.SIGINT)
         until(lambda: queue.get(job_id).status.finished)
@@ -231,10 +231,10 @@ def test_a_job_that_is_cancelled_while_it_waits_for_a_child_does_not_begin(
     url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger, queue: JobQueue
 ) -> None:
     """A suspect occupies the only child."""
-    suspect = queue.enqueue("nap", {"seconds": 2}, priority=200)
+    suspect = queue.enqueue("nap", {"seconds": 5}, priority=200)
     connection.execute("update jobs set crashes = 1")
     waiting = queue.enqueue("apart", {"seconds": 0})
-    with working(url, tmp_path, *QUICK, "--children", "1"):
+    with working(url, tmp_path, "--children", "1"):
         until(lambda: queue.get(waiting).status == "running")
         queue.cancel(waiting)
         assert not queue.get(suspect).status.finished
@@ -251,7 +251,7 @@ def test_a_job_that_waits_for_a_child_is_not_running(
     queue.enqueue("suspect", {"seconds": seconds}, priority=200)
     connection.execute("update jobs set crashes = 1")
     waiting = queue.enqueue("swift", max_attempts=1)
-    with working(url, tmp_path, *QUICK, "--children", "1", app=MORE) as worker:
+    with working(url, tmp_path, "--children", "1", app=MORE) as worker:
         if seconds == 60:
             until(lambda: queue.get(waiting).status == "running")
             until(worker.worker_process).kill()
@@ -301,7 +301,7 @@ def test_a_job_for_which_there_is_no_process_comes_back_unharmed(
 
     async def body(worker: Worker) -> None:
         handle = await apart.aenqueue(seconds=0)
-        assert await handle.aresult(20) == 2
+        assert await handle.aresult(30) == 2
         row = await handle.ajob()
         assert (row.attempts, row.crashes) == (1, 0)
 
@@ -312,9 +312,9 @@ def test_a_child_in_a_program_is_killed_at_its_deadline(ledger: Ledger) -> None:
     """Where no supervisor does it."""
 
     async def body(worker: Worker) -> None:
-        await (await apart.aenqueue(seconds=0)).aresult(15)
+        await (await apart.aenqueue(seconds=0)).aresult(30)
         with pytest.raises(JobFailed, match="still ran at its deadline"):
-            await (await chatter.aenqueue()).aresult(15)
+            await (await chatter.aenqueue()).aresult(30)
 
     run(handlers, body, children=1)
     assert not alive(ledger.starts()[0]["pid"])
@@ -325,13 +325,13 @@ def test_a_child_that_does_not_stop_when_asked_is_killed(ledger: Ledger) -> None
         deaf = await apart.aenqueue(seconds=60)
         await asyncio.to_thread(until, ledger.starts)
         await deaf.acancel()
-        assert await (await apart.aenqueue(seconds=0)).aresult(15) == 1
+        assert await (await apart.aenqueue(seconds=0)).aresult(30) == 1
 
     run(handlers, body, children=1, grace=0)
 
 
 def test_a_child_that_is_out_of_time_may_tidy_up_until_its_deadline(url: str, tmp_path: Path, queue: JobQueue) -> None:
-    with working(url, tmp_path, *QUICK, "--children", "1", app=MORE):
+    with working(url, tmp_path, "--children", "1", app=MORE):
         warm_up(queue, "tidy_up", seconds=0)
         job_id = queue.enqueue("tidy_up", {"seconds": 1.5}, max_attempts=1)
         until(lambda: queue.get(job_id).status.finished)

@@ -27,7 +27,7 @@ def test_what_a_worker_holds_without_knowing_is_taken_up_by_and_by(
     async def body(worker: Worker) -> None:
         handle = await hello.aenqueue()
         await worker._claims.run(work.claim("treadle", worker.worker_id, ["hello"], 1, None))
-        assert await handle.aresult(10) == 3
+        assert await handle.aresult(30) == 3
 
     run(app, body, queues=["another"])
 
@@ -47,7 +47,7 @@ def test_what_a_worker_knows_is_not_taken_up_again(app: Treadle, parked: Parked)
             await auntil(lambda: len(worker._completer.unwritten()) == 3)
             await worker._adopt()
             assert len(worker._intakes[0].ready) == 0
-        assert [await handle.aresult(10) for handle in handles] == [0, 1, 2]
+        assert [await handle.aresult(30) for handle in handles] == [0, 1, 2]
 
     run(app, body, concurrency=1, prefetch=2, grace=0)
     assert began == [0, 1, 2]
@@ -134,7 +134,7 @@ def test_strangers_messages_break_no_listener(
 
     async def body(worker: Worker) -> None:
         await auntil(lambda: worker.hears)
-        assert await (await hello.aenqueue()).aresult(10) == "hello"
+        assert await (await hello.aenqueue()).aresult(30) == "hello"
         waiting = app.watch.end(app.queue.enqueue("never"))
         for kind in ("work", "ends"):
             for message in ("cancelled nonsense", "nonsense"):
@@ -168,7 +168,7 @@ def test_a_draining_worker_ends_only_when_it_was_not_busy_before_it_looked(
         assert not worker._drained.is_set(), "it has to look again"
         await auntil(lambda: not intake.bell.is_set())
         go.set()
-        await asyncio.wait_for(worker.drained(), 10)
+        await asyncio.wait_for(worker.drained(), 30)
 
     park.enqueue(n=1)
     run(app, body, drain=True, poll="60s", grace=0)
@@ -181,7 +181,7 @@ def test_a_draining_worker_does_not_wait_for_the_poll(app: Treadle, parked: Park
         await auntil(lambda: began)
         await auntil_resting(worker)
         go.set()
-        await asyncio.wait_for(worker.drained(), 10)
+        await asyncio.wait_for(worker.drained(), 30)
 
     park.enqueue(n=1)
     run(app, body, drain=True, listen=False, poll="60s", grace=0)
@@ -222,7 +222,7 @@ def test_floors_move_and_old_jobs_go_by_themselves(
 
     async def body(worker: Worker) -> None:
         handle = await hello.aenqueue()
-        await handle.aresult(10)
+        await handle.aresult(30)
         await auntil(lambda: one(connection, "select bool_or(floor > '-infinity') from lanes where job_type = 'hello'"))
         await auntil(lambda: one(connection, "select count(*) from jobs where job_type = 'old'") == 0)
 
@@ -242,6 +242,6 @@ def test_an_outcome_survives_a_failure_of_whoever_writes_it(app: Treadle, monkey
             raise RuntimeError("cannot be")
 
         monkeypatch.setattr(worker._completer, "_write", broken)
-        assert await (await hello.aenqueue()).aresult(10) == 3
+        assert await (await hello.aenqueue()).aresult(30) == 3
 
     run(app, body)

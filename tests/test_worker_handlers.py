@@ -34,8 +34,8 @@ def test_handlers_run_where_they_belong(app: Treadle) -> None:
         return threading.current_thread().name
 
     async def body(worker: Worker) -> None:
-        assert await (await on_the_loop.aenqueue()).aresult(10) == "MainThread"
-        assert (await (await on_a_thread.aenqueue()).aresult(10)).startswith("treadle-job")
+        assert await (await on_the_loop.aenqueue()).aresult(30) == "MainThread"
+        assert (await (await on_a_thread.aenqueue()).aresult(30)).startswith("treadle-job")
 
     run(app, body)
 
@@ -53,7 +53,7 @@ def test_what_one_job_leaves_in_the_context_is_not_seen_by_the_next(app: Treadle
 
     async def body(worker: Worker) -> None:
         for _ in range(3):
-            assert await (await paints.aenqueue()).aresult(10) == "none"
+            assert await (await paints.aenqueue()).aresult(30) == "none"
 
     run(app, body, concurrency=1)
 
@@ -90,8 +90,8 @@ def test_middleware_goes_around_every_handler(app: Treadle) -> None:
         return "2"
 
     async def body(worker: Worker) -> None:
-        assert await (await one.aenqueue()).aresult(10) == "<1>"
-        assert await (await two.aenqueue()).aresult(10) == "<2>"
+        assert await (await one.aenqueue()).aresult(30) == "<1>"
+        assert await (await two.aenqueue()).aresult(30) == "<2>"
 
     run(app, body)
     assert seen == ["before one", "inside", "after one", "before two", "inside", "after two"]
@@ -115,9 +115,9 @@ def test_events_tell_everything(app: Treadle, caplog: pytest.LogCaptureFixture) 
         raise OSError("never")
 
     async def body(worker: Worker) -> None:
-        await (await twice.aenqueue(secret="hunter2")).aresult(10)  # noqa: S106
+        await (await twice.aenqueue(secret="hunter2")).aresult(30)  # noqa: S106
         with pytest.raises(JobFailed):
-            await (await never.aenqueue()).aresult(10)
+            await (await never.aenqueue()).aresult(30)
         await auntil(lambda: any(isinstance(each, events.JobFailed) for each in told))
 
     with caplog.at_level(logging.DEBUG, "treadle"):

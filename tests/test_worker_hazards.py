@@ -5,6 +5,7 @@ import threading
 import time
 from collections import Counter
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 import psutil
@@ -31,7 +32,7 @@ def test_a_worker_goes_on_after_its_fence_lifts(app: Treadle) -> None:
         return n
 
     async def body(worker: Worker) -> None:
-        assert await (await hello.aenqueue(n=0)).aresult(10) == 0
+        assert await (await hello.aenqueue(n=0)).aresult(30) == 0
         keeper = psutil.Process(worker.keeper_pid)
         keeper.suspend()
         try:
@@ -44,7 +45,7 @@ def test_a_worker_goes_on_after_its_fence_lifts(app: Treadle) -> None:
             assert len(worker.bench) == 0
         finally:
             keeper.resume()
-        assert [await handle.aresult(15) for handle in handles] == list(range(5))
+        assert [await handle.aresult(30) for handle in handles] == list(range(5))
         assert {(await handle.ajob()).attempts for handle in handles} == {1}
 
     run(app, body, lease="2s", concurrency=3)
@@ -64,7 +65,7 @@ def test_a_deadline_without_a_timeout(app: Treadle) -> None:
     async def body(worker: Worker) -> None:
         for job in (sleepy, deaf):
             with pytest.raises(JobFailed, match=r"(timed out|still ran at its deadline,) after 0\.2 seconds"):
-                await (await job.aenqueue()).aresult(10)
+                await (await job.aenqueue()).aresult(30)
         over.set()
         await auntil(lambda: len(worker.bench) == 0)
 
@@ -89,7 +90,7 @@ def test_a_job_does_not_run_again_beside_a_thread_of_it_that_never_ended(app: Tr
 
     async def body(worker: Worker) -> None:
         handle = await deaf.aenqueue()
-        assert await handle.aresult(15) > 1
+        assert await handle.aresult(30) > 1
         await auntil(lambda: len(worker.bench) == 0)
         assert worker._intakes[0].running == 0
         assert worker._board.entries() == []
@@ -110,7 +111,7 @@ def test_a_full_worker_starts_each_job_in_a_context_of_its_own(app: Treadle) -> 
 
     async def body(worker: Worker) -> None:
         handles = await remembers.aenqueue_many({"n": n} for n in range(20))
-        assert [await handle.aresult(10) for handle in handles] == [None] * 20
+        assert [await handle.aresult(30) for handle in handles] == [None] * 20
 
     run(app, body, concurrency=1)
 
@@ -175,7 +176,7 @@ def test_strangers_messages_do_no_harm(app: Treadle, connection: Connection[Any]
             for message in ("cancelled nonsense", "cancelled", "probe", "nonsense", "\u2603"):
                 connection.execute("select pg_notify(channel(%s), %s)", [kind, message])
         for _ in range(3):
-            assert await (await hello.aenqueue()).aresult(10) == "hello"
+            assert await (await hello.aenqueue()).aresult(30) == "hello"
             connection.execute("select pg_notify(channel('ends'), 'nonsense')")
 
     run(app, body)
@@ -200,11 +201,14 @@ def test_a_function_that_is_missing_for_a_while_costs_nothing(
 
     monkeypatch.setattr(Line, "run", counted)
 
+    go = asyncio.Event()
+
     @app.job(max_attempts=3, backoff=Backoff(first=0))
     async def hello(job: Job, n: int) -> int:
         if n % 3 == 0 and job.attempt == 1:
             raise ValueError("the first time")
-        await asyncio.sleep(n % 2)  # long enough to be reported as running, twice
+        if function == "start_jobs" and n % 2:
+            await go.wait()  # until it was to be reported as running, twice
         return n
 
     async def body(worker: Worker) -> None:
@@ -220,7 +224,8 @@ def test_a_function_that_is_missing_for_a_while_costs_nothing(
             await auntil(missed)
         finally:
             connection.execute(f"alter function {function}_away rename to {function}")
-        assert [await handle.aresult(20) for handle in handles] == list(range(12))
+            go.set()
+        assert [await handle.aresult(30) for handle in handles] == list(range(12))
 
     run(app, body, lease="3s")
 
@@ -255,7 +260,7 @@ def test_what_ends_while_holdings_are_looked_at_is_not_run_again(app: Treadle, m
         for _ in range(3):
             await worker._adopt()
         for handle in handles:
-            await handle.aresult(10)
+            await handle.aresult(30)
 
     run(app, body, concurrency=2, prefetch=10)
     assert looked
@@ -273,7 +278,7 @@ def test_a_result_is_awaited_on_a_pool_of_the_callers(url: str, queue: JobQueue)
 
             handle = await hello.aenqueue()
             asked = pool.get_stats()["requests_num"]
-            waiting = asyncio.create_task(handle.aresult(10))
+            waiting = asyncio.create_task(handle.aresult(30))
             await auntil(lambda: pool.get_stats()["requests_num"] > asked)  # it has looked, in vain
             (row,) = await asyncio.to_thread(queue.claim, ["hello"])
             await asyncio.to_thread(queue.complete, row, 4)
@@ -294,16 +299,23 @@ def test_the_second_of_two_quick_jobs_does_not_wait_for_the_poll(app: Treadle, c
 
     async def body(worker: Worker) -> None:
         await auntil(lambda: worker.hears)
-        await auntil_resting(worker)
-        with psycopg.connect(app.database.url) as late:
-            await hello.aenqueue(n=1)
-            late.execute("select treadle.enqueue('hello', '{\"n\": 2}')")
-            await auntil(lambda: 1 in seen)
-            # It has gone to rest after that, and looks again after 25 and 100 ms: in time for a commit, not later.
-            await asyncio.sleep(0.01)
-            late.commit()
-            committed = time.monotonic()
-        await auntil(lambda: 2 in seen)
-        assert seen[2] - committed < 1
+        for first in range(0, 100, 2):
+            await auntil_resting(worker)
+            with psycopg.connect(app.database.url) as late:
+                await hello.aenqueue(n=first)
+                late.execute("select treadle.enqueue('hello', jsonb_build_object('n', %s::int))", [first + 1])
+                await auntil(partial(seen.__contains__, first))
+                # It has gone to rest after that, and looks again after 25 and 100 ms: in time for a commit, not later.
+                await asyncio.sleep(0.01)
+                late.commit()
+                committed = time.monotonic()
+            in_time = committed - seen[first] < 0.08
+            if not in_time:  # a busy machine; that one has to be fetched
+                worker._intakes[0].bell.set()
+            await auntil(partial(seen.__contains__, first + 1))
+            if in_time:
+                assert seen[first + 1] - committed < 5
+                return
+        pytest.fail("it was never quick enough to commit in time")
 
     run(app, body, poll="60s")

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 from psycopg import Connection
 
-from tests.workers import QUICK, Ledger, count, until, working
+from tests.workers import Ledger, count, until, working
 from treadle import JobQueue, Status, migrate
 from treadle.words.clock import now
 
@@ -29,7 +29,7 @@ PROGRAM = """
         await asyncio.sleep(600)
 
     async def main() -> None:
-        async with app.worker(lease="1s"):
+        async with app.worker():
             await long.aenqueue()
             if os.fork() == 0:  # a helper that inherits everything, and stays
                 time.sleep(600)
@@ -115,15 +115,15 @@ def test_an_exit_that_looks_clean_is_a_crash(
 ) -> None:
     pill = queue.enqueue(name, max_attempts=1)
     good = [queue.enqueue("nap", {"seconds": 0.3}, max_attempts=1) for _ in range(3)]
-    with working(url, tmp_path, *QUICK) as worker:
-        until(lambda: count(connection, "status in ('completed', 'failed')") == 4, worker.log.read_text)
+    with working(url, tmp_path) as worker:
+        until(lambda: count(connection, "status in ('completed', 'failed')") == 4, worker.log.read_text, 90)
         assert queue.get(pill).status == "failed"
         assert {queue.get(job_id).status for job_id in good} == {"completed"}
         assert worker.process.poll() is None
 
 
 def test_a_worker_process_that_is_told_to_stop_alone_is_replaced(url: str, tmp_path: Path) -> None:
-    with working(url, tmp_path, *QUICK) as worker:
+    with working(url, tmp_path) as worker:
         until(worker.worker_process).terminate()
         worker.started(2)
         worker.terminate()
@@ -137,11 +137,11 @@ def test_a_child_that_talks_all_the_time_is_killed_at_its_deadline(
     queue: JobQueue,
 ) -> None:
     job_id = queue.enqueue("chatter", max_attempts=1)
-    with working(url, tmp_path, *QUICK):
+    with working(url, tmp_path):
         until(ledger.starts)
         began = now()
         until(lambda: queue.get(job_id).status == "failed")
-        assert now() - began < 4
+        assert now() - began < 15
     assert "still ran at its deadline" in (queue.get(job_id).last_error or "")
 
 
@@ -155,8 +155,8 @@ def test_a_job_that_waited_for_a_child_has_all_of_its_time(
     """A suspect occupies the only child; what waits for it is neither late nor a crash."""
     suspect = queue.enqueue("nap", {"seconds": 5}, priority=200)
     connection.execute("update jobs set crashes = 1")
-    waiting = queue.enqueue("punctual", {"seconds": 3.5}, max_attempts=1)
-    with working(url, tmp_path, *QUICK, "--children", "1"):
+    waiting = queue.enqueue("punctual", {"seconds": 2}, max_attempts=1)
+    with working(url, tmp_path, "--children", "1"):
         until(lambda: queue.get(waiting).status.finished)
         row = queue.get(waiting)
         assert (row.status, row.crashes, row.last_error) == ("completed", 0, None)
@@ -169,7 +169,7 @@ def test_a_child_that_is_stopped_while_it_tells_its_result_takes_the_next_job(
     ledger: Ledger,
     queue: JobQueue,
 ) -> None:
-    with working(url, tmp_path, *QUICK, "--children", "1"):
+    with working(url, tmp_path, "--children", "1"):
         job_id = queue.enqueue("slow_to_tell", max_attempts=1)
         until(lambda: any(each["what"] == "tells" for each in ledger.entries()))
         queue.cancel(job_id)
@@ -179,7 +179,7 @@ def test_a_child_that_is_stopped_while_it_tells_its_result_takes_the_next_job(
 
 def test_a_worker_ends_while_the_database_is_away(tmp_path: Path, empty_url: str) -> None:
     migrate(empty_url)
-    with working(empty_url, tmp_path, *QUICK, "--grace", "1s") as worker:
+    with working(empty_url, tmp_path, "--grace", "1s") as worker:
         with JobQueue(empty_url) as queue:
             queue.enqueue("doze", {"seconds": 60})
             until(lambda: queue.counts()[Status.RUNNING] == 1)
@@ -218,7 +218,7 @@ def test_a_program_ends_at_a_signal_although_a_thread_of_its_handler_does_not(ur
         assert process.stdout.readline() == "stuck\n"
         process.send_signal(signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(15)
+            process.wait(60)
         code = process.poll()
         process.kill()
         assert code == 0

@@ -129,8 +129,9 @@ def test_every_listener_sees_every_event_once(
 
     async def body(_: Worker) -> int:
         over, stop = asyncio.Event(), threading.Event()
-        killing = asyncio.create_task(kill_them(over))
+        # Killed from the start, on a busy machine they would never come to listen.
         await auntil(lambda: any(listener.file.exists() for listener in listeners))
+        killing = asyncio.create_task(kill_them(over))
         late = asyncio.create_task(asyncio.to_thread(late_commits, connect, overtaken, stop, chance))
         handles = await talk.aenqueue_many({} for _ in range(JOBS))
         cuts = await asyncio.gather(*(resumed(handle.id) for handle in handles[:10]))

@@ -334,7 +334,7 @@ def test_a_strange_level_or_logger_does_not_cost_the_other_lines(app: Treadle, m
 
     async def body(_: Worker) -> None:
         handle = await logs.aenqueue()
-        await handle.aresult(20)
+        await handle.aresult(30)
         assert [line.message for line in await handle.alogs()] == ["one", "two", "three", "four"]
 
     run(app, body)

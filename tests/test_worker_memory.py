@@ -147,13 +147,13 @@ def test_a_failed_job_that_is_retried_by_hand_goes_on_where_it_was(app: Treadle,
     async def body(_: Worker) -> None:
         handle = await work.aenqueue()
         with pytest.raises(JobFailed):
-            await handle.aresult(10)
+            await handle.aresult(30)
         queue.retry(handle.id)
-        await handle.aresult(10)
+        await handle.aresult(30)
         # What was completed begins anew.
         queue.retry(handle.id)
         await auntil(lambda: len(found) == 3)
-        await handle.aresult(10)
+        await handle.aresult(30)
 
     run(app, body)
     assert found == [None, "half", None]
@@ -343,10 +343,10 @@ def test_a_completed_job_that_is_retried_by_hand_does_its_steps_again(app: Tread
 
     async def body(_: Worker) -> None:
         handle = await work.aenqueue()
-        await handle.aresult(10)
+        await handle.aresult(30)
         queue.retry(handle.id)
         await auntil(lambda: len(calls) == 2)
-        await handle.aresult(10)
+        await handle.aresult(30)
 
     run(app, body)
     assert calls == [1, 2]

@@ -53,7 +53,7 @@ def test_restarts_of_the_server_are_survived(server: Server, tmp_path: Path, led
             with server.connect() as connection:
                 back = time.monotonic()
                 until_completed(connection, count(connection, "status = 'completed'") + 50)
-                assert time.monotonic() - back < 5
+                assert time.monotonic() - back < 20
         with server.connect() as connection:
             until_completed(connection, 1500)
             ledger.check(completed(connection))
@@ -68,7 +68,7 @@ def test_a_worker_that_cannot_renew_its_lease_stops_its_handlers(
     with Treadle(server.url).queue as queue:
         for kind in ("nap", "attentive", "doze"):
             queue.enqueue(kind, {"seconds": 600}, max_attempts=1)
-        with working(server.url, tmp_path, "--lease", "2s") as worker:
+        with working(server.url, tmp_path, "--lease", "4s") as worker:
             until(lambda: len(ledger.starts()) == 3)
             with server.connect() as connection:
                 until(lambda: count(connection, "status = 'running'") == 3)
@@ -78,7 +78,7 @@ def test_a_worker_that_cannot_renew_its_lease_stops_its_handlers(
             until(lambda: "was killed because its lease could not be renewed" in worker.log.read_text())
             server.come_back()
             worker.started(2)
-            until(lambda: len(ledger.starts()) == 6)
+            until(lambda: len(ledger.starts()) >= 6)
             with server.connect() as connection:
                 assert count(connection, "attempts = 1 and crashes = 0") == 3, "the outage was not their fault"
 
@@ -124,7 +124,7 @@ def test_a_claim_whose_answer_is_lost_is_taken_up(app: Treadle, monkeypatch: pyt
 
     async def body(worker: Worker) -> None:
         handles = await hello.aenqueue_many({"n": n} for n in range(30))
-        assert [await handle.aresult(20) for handle in handles] == list(range(30))
+        assert [await handle.aresult(30) for handle in handles] == list(range(30))
         assert {(await handle.ajob()).attempts for handle in handles} == {1}
 
     run(app, body, concurrency=10)
@@ -148,7 +148,7 @@ def test_an_outcome_whose_answer_is_lost_is_written_once(
         handle = await hello.aenqueue(fail=statement == "settle_jobs")
         await auntil(lambda: len(lost) == 1)
         with suppress(Exception):
-            await handle.aresult(20)
+            await handle.aresult(30)
         assert len(await handle.aerrors()) == (statement == "settle_jobs")
         assert (await handle.ajob()).attempts == 1
 
@@ -167,12 +167,12 @@ def test_connections_that_fall_silent_are_replaced(url: str, monkeypatch: pytest
         return job.attempt
 
     async def body(worker: Worker) -> None:
-        assert await (await hello.aenqueue()).aresult(10) == 1
+        assert await (await hello.aenqueue()).aresult(30) == 1
         await auntil(lambda: worker.hears)
         proxy.go_silent()
         for _ in range(5):
             job_id = await quiet.queue.aenqueue("hello", {})
-            assert await quiet.handle(job_id).aresult(10) == 1
+            assert await quiet.handle(job_id).aresult(30) == 1
         await quiet.aclose()
 
     try:

@@ -33,7 +33,7 @@ def test_progress_stage_and_pace_can_be_watched(app: Treadle) -> None:
         assert (progress.stage, progress.done, progress.total) == ("loading", 4, 10)
         assert progress.rate is not None
         go.set()
-        await handle.aresult(10)
+        await handle.aresult(30)
         progress = await handle.aprogress()
         assert (progress.percent, progress.stage, progress.done) == (100, "loading", 10)
 
@@ -52,7 +52,7 @@ def test_the_last_value_before_the_end_is_not_lost(app: Treadle, ending: str) ->
     async def body(_: Worker) -> Any:
         handle = await work.aenqueue()
         with contextlib.suppress(JobFailed):
-            await handle.aresult(10)
+            await handle.aresult(30)
         return await handle.aprogress()
 
     assert run(app, body)[:2] == ((70 if ending == "fails" else 100), "last")
@@ -80,7 +80,7 @@ def test_a_retry_starts_anew(app: Treadle) -> None:
         await auntil(again)
         assert (await handle.aprogress())[:3] == (0, None, None)
         go.set()
-        await handle.aresult(10)
+        await handle.aresult(30)
 
     run(app, body)
 
@@ -134,22 +134,24 @@ def test_three_hundred_thousand_calls_cost_five_statements_a_second(app: Treadle
         return written, seconds
 
     written, seconds = run(app, body, concurrency=50)
-    assert written / seconds <= 5
+    assert written <= 5 * seconds + 1
 
 
 def test_progress_is_written_in_place(app: Treadle, connection: Connection[Any]) -> None:
     """HOT: no index gets an entry for it. Counted by PostgreSQL."""
 
+    sent: list[str] = []
+
     @app.job
     async def work(job: Job) -> None:
-        for n in range(40):
-            job.progress(2 * n, stage=f"stage {n}")
+        while len(sent) < 10:
+            job.progress(2 * len(sent), stage=f"stage {len(sent)}")
             await asyncio.sleep(0.05)
 
-    async def body(_: Worker) -> None:
-        handle = await work.aenqueue()
-        await auntil(lambda: one(connection, "select status = 'running' from jobs"))
-        await handle.aresult(20)
+    async def body(worker: Worker) -> None:
+        nonlocal sent
+        sent = _count_statements(worker)
+        await (await work.aenqueue()).aresult(60)
 
     run(app, body)
 

@@ -1,6 +1,7 @@
 """How an attempt may end, and which are tried again."""
 
 import asyncio
+import threading
 from datetime import timedelta
 from typing import Any
 
@@ -33,7 +34,7 @@ def test_a_failed_job_is_tried_again_and_every_error_is_kept(app: Treadle) -> No
 
     async def body(worker: Worker) -> None:
         handle = await fragile.aenqueue()
-        assert await handle.aresult(10) == "at last"
+        assert await handle.aresult(30) == "at last"
         row = await handle.ajob()
         assert (row.attempts, row.crashes, row.last_error) == (3, 0, "ValueError: not at attempt 2")
         one, two = await handle.aerrors()
@@ -48,15 +49,20 @@ def test_a_failed_job_is_tried_again_and_every_error_is_kept(app: Treadle) -> No
 
 
 def test_the_default_backoff_waits(app: Treadle, connection: Connection[Any]) -> None:
+    looked = threading.Event()
+
     @app.job
-    def broken() -> None:
-        raise OSError("disk full")
+    def broken(job: Job) -> None:
+        if job.attempt == 1:
+            raise OSError("disk full")
+        looked.wait(60)
 
     async def body(worker: Worker) -> None:
         handle = await broken.aenqueue()
         await auntil(handle.aerrors)
         (error,) = await handle.aerrors()
         wait = (await handle.ajob()).run_at - error.failed_at
+        looked.set()
         assert timedelta(seconds=0.45) < wait < timedelta(seconds=1.05)
 
     run(app, body)
@@ -76,7 +82,7 @@ def test_which_exceptions_are_tried_again(app: Treadle) -> None:
             for kind, attempts in (("OSError", 3), ("ValueError", 1)):
                 handle = await job.aenqueue(kind=kind)
                 with pytest.raises(JobFailed, match=kind):
-                    await handle.aresult(10)
+                    await handle.aresult(30)
                 assert (await handle.ajob()).attempts == attempts
                 assert len(await handle.aerrors()) == attempts
 
@@ -105,10 +111,10 @@ def test_a_handler_says_how_its_job_goes_on(app: Treadle) -> None:
     async def body(worker: Worker) -> None:
         retried, snoozed, cancelled = await again.aenqueue(), await snoozes.aenqueue(), await unwanted.aenqueue()
         with pytest.raises(JobFailed, match="failed: the shop is closed"):
-            await retried.aresult(10)
-        assert await snoozed.aresult(10) == 3
+            await retried.aresult(30)
+        assert await snoozed.aresult(30) == 3
         with pytest.raises(JobCancelled, match="the order was withdrawn"):
-            await cancelled.aresult(10)
+            await cancelled.aresult(30)
         assert sorted(seen) == [("again", 1), ("again", 2), ("snoozes", 1), ("snoozes", 1), ("snoozes", 1)]
         assert (await snoozed.ajob()).attempts == 1
         assert await snoozed.aerrors() == []
@@ -150,10 +156,10 @@ def test_whatever_is_raised_is_a_failed_attempt_and_the_worker_goes_on(app: Trea
     async def body(worker: Worker) -> None:
         for handle in (await on_the_loop.aenqueue(), await on_a_thread.aenqueue()):
             with pytest.raises(JobFailed):
-                await handle.aresult(10)
+                await handle.aresult(30)
             (kept,) = await handle.aerrors()
             assert kept.traceback
-        assert await (await fine.aenqueue()).aresult(10) == "fine"
+        assert await (await fine.aenqueue()).aresult(30) == "fine"
 
     run(app, body)
 
@@ -169,7 +175,7 @@ def test_a_result_that_cannot_be_stored_fails_the_job_at_once(app: Treadle, resu
     async def body(worker: Worker) -> None:
         handle = await returns.aenqueue()
         with pytest.raises(JobFailed, match="result"):
-            await handle.aresult(10)
+            await handle.aresult(30)
         assert (await handle.ajob()).attempts == 1
 
     run(app, body)
@@ -183,9 +189,9 @@ def test_a_payload_that_does_not_fit_fails_alone(app: Treadle, queue: JobQueue) 
     async def body(worker: Worker) -> None:
         bad = [queue.enqueue("takes", data, max_attempts=1) for data in ({"n": "x"}, {}, [1], {"n": 1, "m": 2}, None)]
         good = await takes.aenqueue(n=4)
-        assert await good.aresult(10) == 4
+        assert await good.aresult(30) == 4
         for job_id in bad:
             with pytest.raises(JobFailed, match=r"InvalidPayload: .*takes"):
-                await app.handle(job_id).aresult(10)
+                await app.handle(job_id).aresult(30)
 
     run(app, body)

@@ -56,7 +56,7 @@ def test_writes_children_and_the_end_are_committed_together(app: Treadle, connec
 
     async def body(worker: Worker) -> None:
         handle = await parent.aenqueue()
-        assert await handle.aresult(10) == "done"
+        assert await handle.aresult(30) == "done"
         await auntil(lambda: not len(worker.bench) and not worker._completer.unwritten())
         assert completed == [handle.id]
         row = await handle.ajob()
@@ -249,7 +249,7 @@ def test_a_handler_may_go_on_after_its_job_has_ended(app: Treadle) -> None:
 
     async def body(worker: Worker) -> None:
         handle = await work.aenqueue()
-        assert await handle.aresult(10) == "done"
+        assert await handle.aresult(30) == "done"
         await auntil(lambda: not len(worker.bench))
 
     run(app, body)

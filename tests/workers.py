@@ -22,7 +22,8 @@ from treadle.worker import Worker
 __all__ = ["ROOT", "WorkerProcess", "until"]
 
 HANDLERS = "tests.handlers:app"
-QUICK = ("--lease", "2s")
+# For who waits until a lease has run out. Others are better off with more: a busy machine may miss a short one.
+QUICK = ("--lease", "3s")
 
 # A job that runs until it is let go; which of them began; and what lets them go.
 Parked = tuple[Any, list[int], asyncio.Event]
@@ -54,7 +55,7 @@ def working(url: str, folder: Path, *options: str, **environment: str) -> Iterat
         worker.kill_all()
 
 
-async def auntil(condition: Callable[[], Any], seconds: float = 20) -> None:
+async def auntil(condition: Callable[[], Any], seconds: float = 45) -> None:
     """The same beside a worker, which goes on meanwhile; the condition may be async."""
     end = time.monotonic() + seconds
     while True:
