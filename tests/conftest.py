@@ -55,7 +55,10 @@ def pytest_configure(config: pytest.Config) -> None:
     url = os.environ.get("TREADLE_TEST_URL")
     if not url:
         _folder.mkdir(mode=0o711)
-        url = embedded_url(_folder, settings={"fsync": "off", "full_page_writes": "off", "max_connections": "200"})
+        settings = {"fsync": "off", "full_page_writes": "off", "max_connections": "200"}
+        # On, but not in our time: it would change plans in the middle of a test. Who wants statistics says analyze.
+        settings["autovacuum_naptime"] = "1d"
+        url = embedded_url(_folder, settings=settings)
     template = f"treadle_template_{uuid4().hex[:8]}"
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"create database {template}")

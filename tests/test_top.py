@@ -105,12 +105,12 @@ def test_filtering_by_type(url: str, queue: JobQueue) -> None:
         screen.shows("type: maiq", "nothing runs", "nothing waits", "job types with: maiq")
         screen.press("\x7f")
         screen.shows("running 1 ", "lanes 2 ")
-        assert "films" not in screen.text()
+        until(lambda: "films" not in screen.text(), screen.text)
         screen.press(ENTER)
         screen.shows("type: mai", "q quit")
         screen.press(ESCAPE)
         screen.shows("films", "running 2 ")
-        assert "type:" not in screen.text()
+        until(lambda: "type:" not in screen.text(), screen.text)
 
 
 def test_a_type_is_paused_after_a_yes(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
