@@ -21,7 +21,7 @@ from treadle.db.embedded import leave
 QUICK = {"fsync": "off"}
 
 
-SECONDS = 20.0
+SECONDS = 60.0
 
 
 class User:

@@ -237,7 +237,7 @@ def slow_changes(connection: Connection[Any]) -> Iterator[Callable[[], None]]:
     """A line of the audit takes a moment, so that there is a middle to stop in. Called, it is quick again."""
     connection.execute(
         """create function public.dawdle() returns trigger language plpgsql as $$ begin
-        perform pg_sleep(0.002); return new; end $$;
+        perform pg_sleep(0.005); return new; end $$;
         create trigger dawdle before insert on audit for each row execute function public.dawdle()"""
     )
 

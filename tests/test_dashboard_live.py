@@ -198,7 +198,7 @@ def test_a_page_that_does_not_keep_up_is_let_go(app: Treadle, queue: JobQueue, c
 
 
 def test_the_stream_of_the_overview_says_only_what_has_changed(dashboard: Server, queue: JobQueue) -> None:
-    with httpx.stream("GET", f"{dashboard.url}/live/overview", timeout=20) as response:
+    with httpx.stream("GET", f"{dashboard.url}/live/overview", timeout=60) as response:
         coming = messages(response)
         everything = next(coming)
         assert set(everything.data["html"]) == {"totals", "charts", "pauses", "running", "workers", "lanes"}

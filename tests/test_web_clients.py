@@ -22,7 +22,7 @@ def nobody_waits(app: Treadle, server: Server) -> None:
 
 def read_until(server: Server, job: JobRow, number: int) -> list[Message]:
     found: list[Message] = []
-    with httpx.stream("GET", f"{server.url}/jobs/{job.id}/events", timeout=20) as response:
+    with httpx.stream("GET", f"{server.url}/jobs/{job.id}/events", timeout=60) as response:
         for each in messages(response):
             found.append(each)
             if each.id and each.data["number"] == number:
@@ -34,7 +34,7 @@ def test_clients_that_go_leave_nothing_behind(app: Treadle, server: Server, queu
     for path in (f"/jobs/{job.id}/events", "/events"):
         queue.event(job, "one")
         take(server, path, 1)
-        with httpx.stream("GET", server.url + path, timeout=20) as response:
+        with httpx.stream("GET", server.url + path, timeout=60) as response:
             coming = messages(response)
             next(coming)
             until(lambda: app.watch.news.futures)

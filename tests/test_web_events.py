@@ -18,7 +18,7 @@ OWN = ("progress", "end")
 
 def test_the_past_comes_first_then_the_rest_and_then_the_end(server: Server, queue: JobQueue, job: JobRow) -> None:
     queue.event(job, "begun", frames=3)
-    with httpx.stream("GET", f"{server.url}/jobs/{job.id}/events", timeout=20) as response:
+    with httpx.stream("GET", f"{server.url}/jobs/{job.id}/events", timeout=60) as response:
         assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
         assert response.headers["cache-control"] == "no-store"
         coming = messages(response)
@@ -54,7 +54,7 @@ def test_who_comes_back_misses_nothing_and_sees_nothing_twice(server: Server, qu
         rounds += 1
         last = next((each.id for each in reversed(found) if each.id), None)
         headers = {"last-event-id": last} if last else {}
-        with httpx.stream("GET", f"{server.url}/jobs/{job.id}/events", headers=headers, timeout=20) as response:
+        with httpx.stream("GET", f"{server.url}/jobs/{job.id}/events", headers=headers, timeout=60) as response:
             taken = 0
             for each in messages(response):
                 found.append(each)
@@ -70,7 +70,7 @@ def test_who_comes_back_misses_nothing_and_sees_nothing_twice(server: Server, qu
 
 def test_the_web_server_may_be_restarted_in_the_middle(server: Server, queue: JobQueue, job: JobRow) -> None:
     queue.event(job, "one")
-    with httpx.stream("GET", f"{server.url}/jobs/{job.id}/events", timeout=20) as response:
+    with httpx.stream("GET", f"{server.url}/jobs/{job.id}/events", timeout=60) as response:
         coming = messages(response)
         first = [next(coming) for _ in range(3)]
         server.stop()
@@ -140,7 +140,7 @@ def test_a_silent_job_keeps_the_connection_alive(
         if len(comments) == 3:
             queue.complete(job)
 
-    with httpx.stream("GET", f"{server.url}/jobs/{job.id}/events", timeout=20) as response:
+    with httpx.stream("GET", f"{server.url}/jobs/{job.id}/events", timeout=60) as response:
         found = list(messages(response, heard))
     assert len(comments) >= 3
     assert found[-1].name == "end"
@@ -189,7 +189,7 @@ def test_the_events_of_all_jobs(server: Server, queue: JobQueue, job: JobRow) ->
 
 
 def test_the_events_of_all_jobs_are_live(server: Server, queue: JobQueue, job: JobRow) -> None:
-    with httpx.stream("GET", f"{server.url}/events?names=now", timeout=20) as response:
+    with httpx.stream("GET", f"{server.url}/events?names=now", timeout=60) as response:
         coming = messages(response)
         queue.event(job, "then")
         queue.event(job, "now")

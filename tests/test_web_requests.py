@@ -23,7 +23,7 @@ from treadle.web import events_app
 
 
 def get(server: Server, path: str, **headers: str) -> httpx.Response:
-    return httpx.get(server.url + path, headers=headers, timeout=20)
+    return httpx.get(server.url + path, headers=headers, timeout=60)
 
 
 def test_what_is_wrong_with_a_request_is_said_in_json(server: Server, job: JobRow) -> None:

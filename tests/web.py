@@ -111,14 +111,14 @@ def messages(response: httpx.Response, comment: Callable[[str], None] = lambda _
 
 def read(server: Server, path: str, **headers: str) -> list[Message]:
     """All there is, up to the end."""
-    with httpx.stream("GET", server.url + path, headers=headers, timeout=20) as response:
+    with httpx.stream("GET", server.url + path, headers=headers, timeout=60) as response:
         assert response.status_code == 200
         return list(messages(response))
 
 
 def take(server: Server, path: str, number: int, **headers: str) -> list[Message]:
     """The first of them, of a stream that may have no end."""
-    with httpx.stream("GET", server.url + path, headers=headers, timeout=20) as response:
+    with httpx.stream("GET", server.url + path, headers=headers, timeout=60) as response:
         coming = messages(response)
         return [next(coming) for _ in range(number)]
 
