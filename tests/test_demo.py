@@ -38,7 +38,7 @@ def supervisor(process: subprocess.Popen[str]) -> psutil.Process:
 
 def test_without_a_terminal_it_is_one_round_that_ends_as_it_should(url: str) -> None:
     process = start(url)
-    said, errors = process.communicate(timeout=120)
+    said, errors = process.communicate(timeout=240)
     assert (process.returncode, errors) == (0, "")
     assert "\x1b" not in said
     assert "11 completed, 1 cancelled." in said
@@ -66,11 +66,11 @@ def test_with_a_terminal_it_goes_on_until_ctrl_c(url: str) -> None:
             "▸ import books.csv",
             "importing",
             "waits for its turn",
-            seconds=60,
+            seconds=120,
         )
-        screen.shows("backup: goes on", "✓ backup", seconds=60)
+        screen.shows("backup: goes on", "✓ backup", seconds=120)
         assert max(map(len, screen.lines())) <= 80
-        screen.shows("▸ thumbnail cat", "· backup", seconds=60)  # the next round
+        screen.shows("▸ thumbnail cat", "· backup", seconds=120)  # the next round
         screen.press_ctrl_c()
         began = time.monotonic()
         assert screen.ended() == 0

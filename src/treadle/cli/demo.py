@@ -33,8 +33,8 @@ from treadle.words.errors import TreadleError
 from treadle.words.sight import Sight
 from treadle.words.status import Status
 
-# A round takes a quarter of it.
-SECONDS = 60
+# A round takes 15; on a busy machine it takes its time.
+SECONDS = 180
 # Between two rounds, to look at what came of it.
 LINGER_SECONDS = 4.0
 # How far the backup is when its worker process is killed, in percent.
