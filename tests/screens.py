@@ -57,7 +57,7 @@ class Terminal:
     def text(self) -> str:
         return "\n".join(self.lines()).strip()
 
-    def shows(self, *texts: str, seconds: float = 45) -> str:
+    def shows(self, *texts: str, seconds: float = 60) -> str:
         """Wait until all of these stand there at once."""
         until(lambda: all(each in self.text() for each in texts), lambda: f"{texts} in:\n{self.text()}", seconds)
         return self.text()

@@ -99,7 +99,8 @@ def test_a_pool_that_fails_again_is_left(url: str, queue: JobQueue) -> None:
 
     async def look() -> None:
         looks = Looks(app)
-        await looks.first()
+        while await looks.glance() is None:  # on a busy machine it may be slow at first
+            pass
         assert looks.away is None
         proxy.close()
         pool = app.database._async
