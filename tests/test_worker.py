@@ -113,7 +113,7 @@ def test_an_idle_worker_is_quiet(app: Treadle, connection: Connection[Any], monk
         assert len(renewals) < 3 + seconds / 3
         return (statements - before + len(renewals)) / seconds
 
-    assert run(app, body) <= 2
+    assert run(app, body, lease="10s") <= 2
 
 
 def test_nothing_is_left_behind(app: Treadle) -> None:

@@ -17,7 +17,7 @@ from chaos.waiting import until
 from psycopg import Connection
 
 from treadle import Treadle
-from treadle.worker import Worker
+from treadle.worker import Worker, keeper
 
 __all__ = ["ROOT", "WorkerProcess", "until"]
 
@@ -25,16 +25,19 @@ HANDLERS = "tests.handlers:app"
 # For who waits until a lease has run out. Others are better off with more: a busy machine may miss a short one.
 QUICK = ("--lease", "3s")
 
+# A keeper that is left alone, because it is still starting, would be warned of in another test.
+keeper.STOP_SECONDS = 60.0
+
 # A job that runs until it is let go; which of them began; and what lets them go.
 Parked = tuple[Any, list[int], asyncio.Event]
 
 
 def run(app: Treadle, body: Callable[[Worker], Coroutine[Any, Any, Any]], **options: Any) -> Any:
-    """The body beside a worker."""
+    """The body beside a worker. Its lease is long: on a busy machine a keeper is late to renew a short one."""
 
     async def both() -> Any:
         try:
-            async with app.worker(**options) as worker:
+            async with app.worker(**({"lease": "30s"} | options)) as worker:
                 return await body(worker)
         finally:
             await app.aclose()
