@@ -105,7 +105,8 @@ def test_an_idle_worker_is_quiet(app: Treadle, connection: Connection[Any], monk
         await (await hello.aenqueue()).aresult(30)
         await auntil(lambda: worker.hears)
         await asyncio.sleep(2)  # for two seconds after a claim it ticks: that is not idle
-        before, began, renewals = statements, time.monotonic(), set()
+        before, began = statements, time.monotonic()
+        renewals: set[Any] = set()
         while time.monotonic() < began + 6 or len(renewals) < 2:
             renewals |= set(connection.execute("select seen_at from workers").fetchall())
             await asyncio.sleep(0.1)  # far more often than a lease is renewed
