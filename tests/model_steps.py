@@ -246,6 +246,8 @@ class Queue(RuleBasedStateMachine):
             if job and (after := self.oracle.ended(job, how, worker, row.lease)):
                 done[row.id] = job, after
         certain = any(job_id in locked for job_id in done)
+        if certain and how == "start":
+            return  # it waits for a second, by its own setting
         doubtful = any(self.oracle.hindered(who, job) for job, _ in done.values())
         with self.acting(who, certain, doubtful) as connection:
             assert self._accepted(connection, rows, how) == done.keys()

@@ -8,6 +8,7 @@ Hypothesis prints the steps of the shortest failure, and the line that repeats i
 import os
 import time
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
@@ -19,6 +20,7 @@ SECONDS = float(os.environ.get("TREADLE_MODEL_SECONDS", "0"))
 EXAMPLES, STEPS = 20, 60
 
 
+@pytest.mark.timeout(600)  # many statements: eight seconds of a core, minutes of a starved one
 def test_every_transition_is_as_the_oracle_says(own_url: str) -> None:
     machine = type("Machine", (Queue,), {"url": own_url})
     how = settings(
