@@ -247,11 +247,11 @@ MUTANTS = [
         test("worker_processes", "test_the_processes_of_a_killed_supervisor_die_with_it"),
     ),
     Mutant(
-        "an outcome waits while the database is away (as a storm sees it)",
+        "an outcome waits while the database is away",
         f"{WORKER}/completer.py",
         "failures += 1\n                await asyncio.sleep(pause(failures))\n            except Exception",
         "return\n            except Exception",
-        "storm restarts terminations",
+        test("worker_outages", "test_an_outcome_waits_while_the_database_is_away"),
     ),
     Mutant(
         "an outcome that was written is not written twice",

@@ -8,13 +8,15 @@ of a test's time is its start, so these are run together, and all have one serve
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 from chaos.guards import MUTANTS, Mutant
@@ -75,32 +77,33 @@ def judge(chosen: list[Mutant], untouched: bool) -> int:
 
 
 def green(reds: Iterable[str]) -> set[str]:
-    """Those that are, with every guard in place."""
-    storms = {red for red in reds if red.startswith("storm ")}
-    tests = set(reds) - storms
+    """Those that are, with every guard in place; tests that are not, among the others, are tried again alone."""
+    tests = {red for red in reds if not red.startswith("storm ")}
+    sound = tests - _red_together(tests)
+    return sound | {red for red in reds if red not in sound and _unchanged(red)}
+
+
+def _red_together(tests: set[str]) -> set[str]:
     paths = sorted({red.partition(" -k ")[0] for red in tests})
     # One without names is all of its module, by the module's name.
-    names = sorted({red.partition(" -k ")[2] or Path(red).stem for red in tests})
-    together = f"{' '.join(paths)} -k {' or '.join(names)}"
-    if len(tests) > 1 and _unchanged(together, 3 * SECONDS):
-        return tests | {red for red in storms if _unchanged(red)}
-    return {red for red in reds if _unchanged(red)}
+    names = {red: red.partition(" -k ")[2] or Path(red).stem for red in tests}
+    with copied() as folder:
+        command = ["-m", "pytest", "-q", "-rfE", "-p", "no:cacheprovider", *paths, "-k", " or ".join(names.values())]
+        done = _python(command, folder, 3 * SECONDS)
+    if done is None or done.returncode not in (0, 1):
+        return tests
+    failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout.decode(), re.MULTILINE)
+    return {red for red in tests if any(name in each for name in names[red].split(" or ") for each in failed)}
 
 
-def _unchanged(red: str, seconds: int = SECONDS) -> bool:
-    with tempfile.TemporaryDirectory(prefix="treadle-mutant-") as name:
-        folder = Path(name)
-        folder.chmod(0o711)
-        _copy(folder)
-        return _run(red, folder, seconds) == "SURVIVED"
+def _unchanged(red: str) -> bool:
+    with copied() as folder:
+        return _run(red, folder) == "SURVIVED"
 
 
 def verdict(mutant: Mutant) -> str:
     """`red` is what it should be."""
-    with tempfile.TemporaryDirectory(prefix="treadle-mutant-") as name:
-        folder = Path(name)
-        folder.chmod(0o711)
-        _copy(folder)
+    with copied() as folder:
         path = folder / mutant.file
         whole = path.read_text()
         if mutant.text not in whole:
@@ -109,27 +112,27 @@ def verdict(mutant: Mutant) -> str:
         return _run(mutant.red, folder)
 
 
-def _copy(folder: Path) -> None:
-    for each in COPIED:
-        if (ROOT / each).is_dir():
-            shutil.copytree(ROOT / each, folder / each, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(ROOT / each, folder / each)
+@contextmanager
+def copied() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="treadle-mutant-") as name:
+        folder = Path(name)
+        folder.chmod(0o711)
+        for each in COPIED:
+            if (ROOT / each).is_dir():
+                shutil.copytree(ROOT / each, folder / each, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy(ROOT / each, folder / each)
+        yield folder
 
 
-def _run(red: str, folder: Path, seconds: int = SECONDS) -> str:
-    environment = os.environ | {"PYTHONPATH": str(folder / "src")}
+def _run(red: str, folder: Path) -> str:
     if red.startswith("storm "):
         command = ["-m", "chaos", "--seed", "7", "--minutes", "0.5", "--storm", *red.split()[1:]]
     else:
-        paths, _, names = red.partition(" -k ")
-        options = ["-q", "-x", "-p", "no:cacheprovider", *(["-k", names] if names else [])]
-        command = ["-m", "pytest", *options, *paths.split()]
-    try:
-        done = subprocess.run(
-            [sys.executable, *command], check=False, cwd=folder, env=environment, capture_output=True, timeout=seconds
-        )
-    except subprocess.TimeoutExpired:
+        path, _, names = red.partition(" -k ")
+        command = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", path, *(["-k", names] if names else [])]
+    done = _python(command, folder, SECONDS)
+    if done is None:
         return (
             "NO END"  # a test that hangs is ended by its own timeout, and a storm by its calm: this machine is too slow
         )
@@ -137,6 +140,17 @@ def _run(red: str, folder: Path, seconds: int = SECONDS) -> str:
         return "SURVIVED"
     # pytest says 1 where tests failed, and something else where none could be run.
     return "red" if done.returncode == 1 else f"exit {done.returncode}"
+
+
+def _python(command: list[str], folder: Path, seconds: int) -> "subprocess.CompletedProcess[bytes] | None":
+    """None: it did not end in time."""
+    environment = os.environ | {"PYTHONPATH": str(folder / "src")}
+    try:
+        return subprocess.run(
+            [sys.executable, *command], check=False, cwd=folder, env=environment, capture_output=True, timeout=seconds
+        )
+    except subprocess.TimeoutExpired:
+        return None
 
 
 if __name__ == "__main__":
