@@ -22,7 +22,7 @@ from chaos.proxy import Proxy
 from chaos.servers import QUICK, Server
 
 CRASH_LIMIT = 5
-STUCK_SECONDS = 60.0
+STUCK_SECONDS = 180.0  # a starved machine needs a minute to start a worker
 SETTINGS = {"max_connections": "60"}
 
 TABLES = """

@@ -55,6 +55,8 @@ class Transaction:
     locks: set[UUID] = field(default_factory=set)
     keys: set[str] = field(default_factory=set)
     """Of jobs that it brought, or ended: what waits behind them may be locked, too."""
+    uniques: set[tuple[str, str | None]] = field(default_factory=set)
+    """Type and unique key of all that it wrote: what it added and deleted again stands in the index until its end."""
 
 
 class Oracle:
@@ -79,6 +81,7 @@ class Oracle:
         if who in self.open:
             self.open[who].rows[job_id] = job
             self.open[who].locks.add(job_id)
+            self.open[who].uniques |= {(each.job_type, each.unique) for each in (job, before) if each and each.unique}
         elif job is None:
             self.committed.pop(job_id, None)
         else:
@@ -105,6 +108,10 @@ class Oracle:
         """Whether its end may have to wait: it lets the next of its key go, which others may have locked."""
         kin = {each for each, other in self.committed.items() if job.key is not None and other.key == job.key}
         return self.doubtful(who, job) or bool(kin & self.locked(who))
+
+    def in_doubt(self, who: int, job_type: str, unique: str | None) -> bool:
+        """Whether it depends on the end of another transaction if such a job is there."""
+        return any((job_type, unique) in each.uniques for each in self.others(who))
 
     def _touch(self, who: int, key: str) -> None:
         if any(key in each.keys for each in self.others(who)):
@@ -190,6 +197,10 @@ class Oracle:
                 return job
             case "cancel":
                 return replace(job, status="cancelled")
+            case "crash":
+                status = "pending" if job.crashes + 1 < CRASH_LIMIT else "failed"
+                back = replace(job, status=status, worker=None, attempts=job.attempts - 1, lifted=True)
+                return replace(back, crashes=job.crashes + 1)
         raise AssertionError(how)
 
     def operated(self, view: Rows, job: Job, action: str, priority: int) -> tuple[bool, Job | None]:
@@ -229,8 +240,6 @@ class Oracle:
 
     def lost(self, job: Job) -> Job:
         """Its worker, with a lease, went silent."""
-        back = replace(job, status="pending", worker=None, attempts=job.attempts - 1, lifted=True)
-        if job.status == "claimed":
-            return back
-        status = "pending" if job.crashes + 1 < CRASH_LIMIT else "failed"
-        return replace(back, status=status, crashes=job.crashes + 1)
+        after = self.ended(job, "crash" if job.status == "running" else "release", job.worker, job.lease)
+        assert after is not None
+        return after

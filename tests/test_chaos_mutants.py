@@ -1,10 +1,10 @@
-"""The list of guards that chaos/mutants.py removes: each is still there, and so is the test that must turn red."""
+"""The guards that chaos/mutants.py removes: each is still there, and so is the test that must turn red."""
 
 import re
 from pathlib import Path
 
 import pytest
-from chaos.mutants import MUTANTS, Mutant
+from chaos.guards import MUTANTS, Mutant
 from chaos.storms import STORMS
 
 ROOT = Path(__file__).parent.parent

@@ -17,7 +17,7 @@ from chaos.servers import Server
 from psycopg import Connection
 
 from tests.workers import Ledger, auntil, completed, count, run, until, until_completed, working
-from treadle import Job, Treadle, events
+from treadle import Job, JobFailed, Treadle, events
 from treadle.app.watch import LOOK_SECONDS
 from treadle.db import line as lines
 from treadle.db.embedded import leave
@@ -154,6 +154,37 @@ def test_an_outcome_whose_answer_is_lost_is_written_once(
 
     run(app, body)
     assert not any(isinstance(event, events.LeaseWasLost) for event in told)
+
+
+@pytest.mark.parametrize("statement", ["complete_jobs", "settle_jobs"])
+def test_an_outcome_waits_while_the_database_is_away(
+    app: Treadle, monkeypatch: pytest.MonkeyPatch, statement: str
+) -> None:
+    real = Line.run
+    tries: list[str] = []
+    runs: list[str] = []
+
+    async def away(line: Line, query: Query[Any]) -> Any:
+        if statement.encode() in query.text and len(tries) < 2:
+            tries.append(statement)
+            raise DatabaseAway("the server does not answer")
+        return await real(line, query)
+
+    monkeypatch.setattr(Line, "run", away)
+
+    @app.job(max_attempts=1)
+    async def hello(fail: bool) -> None:
+        runs.append(statement)
+        if fail:
+            raise ValueError("asked to")
+
+    async def body(worker: Worker) -> None:
+        handle = await hello.aenqueue(fail=statement == "settle_jobs")
+        with suppress(JobFailed):
+            await handle.aresult(60)
+
+    run(app, body)
+    assert (len(tries), len(runs)) == (2, 1), "it was given up, and the job run again"
 
 
 def test_connections_that_fall_silent_are_replaced(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,9 @@
 """PgBouncer in transaction mode between the workers and the server: no LISTEN, and sessions that are nobody's."""
 
 import shutil
+from contextlib import suppress
+
+import psycopg
 
 from chaos.scene import Scene
 from chaos.servers import bouncer
@@ -21,6 +24,6 @@ class Pooler(Storm):
 
     def strike(self, scene: Scene, chance: Chance) -> None:
         query = "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and random() < %s"
-        with scene.server.connect() as connection:
+        with suppress(psycopg.Error), scene.server.connect() as connection:
             number = len(connection.execute(query, [chance.choice([0.1, 0.5])]).fetchall())
-        scene.ledger.note("fault", did="terminated backends", number=number)
+            scene.ledger.note("fault", did="terminated backends", number=number)

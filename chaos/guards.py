@@ -1,0 +1,277 @@
+"""The guards that chaos/mutants.py removes, and what must turn red without each of them."""
+
+from dataclasses import dataclass
+
+FUNCTIONS = "src/treadle/sql/functions"
+WORKER = "src/treadle/worker"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    guard: str
+    """What is taken away."""
+    file: str
+    text: str
+    """As it stands there; all places where it does are changed."""
+    replacement: str
+    red: str
+    """The test that must fail, or `storm NAME …`."""
+
+
+def test(module: str, *names: str) -> str:
+    return f"tests/test_{module}.py" + (f" -k {' or '.join(names)}" if names else "")
+
+
+MUTANTS = [
+    Mutant(
+        "the lease fences completions in batches",
+        f"{FUNCTIONS}/complete_jobs.sql",
+        "      and job.lease = done.lease\n",
+        "",
+        test("fencing", "test_a_batch_refuses_what_the_same_worker_has_taken_again"),
+    ),
+    Mutant(
+        "the holder fences completions in batches",
+        f"{FUNCTIONS}/complete_jobs.sql",
+        "      and job.worker_id is not distinct from done.worker_id\n",
+        "",
+        test("worker_guards", "test_what_is_not_held_any_more_is_not_written"),
+    ),
+    Mutant(
+        "the lease fences a completion",
+        f"{FUNCTIONS}/complete_job.sql",
+        "      and (p_lease is null or job.lease = p_lease)\n",
+        "",
+        test("fencing", "test_a_stale_holder_changes_nothing"),
+    ),
+    Mutant(
+        "the lease fences a failure",
+        f"{FUNCTIONS}/fail_job.sql",
+        "      and (p_lease is null or job.lease = p_lease)\n",
+        "",
+        test("fencing", "test_a_stale_holder_changes_nothing"),
+    ),
+    Mutant(
+        "the lease fences a start",
+        f"{FUNCTIONS}/start_job.sql",
+        "job.lease = p_lease",
+        "true",
+        test("fencing", "test_a_stale_holder_changes_nothing"),
+    ),
+    Mutant(
+        "the lease fences other outcomes",
+        f"{FUNCTIONS}/settle_jobs.sql",
+        "          and job.lease = told.lease\n",
+        "",
+        test("worker_guards", "test_what_is_not_held_any_more_is_not_written"),
+    ),
+    Mutant(
+        "the lease fences other outcomes (as the model sees it)",
+        f"{FUNCTIONS}/settle_jobs.sql",
+        "          and job.lease = told.lease\n",
+        "",
+        test("model", "test_every_transition"),
+    ),
+    Mutant(
+        "the lease fences reports of running jobs",
+        f"{FUNCTIONS}/start_jobs.sql",
+        "      and job.lease = told.lease\n",
+        "",
+        test("worker_guards", "test_what_is_not_held_any_more_is_not_written"),
+    ),
+    Mutant(
+        "the lease fences a handler's transaction",
+        f"{FUNCTIONS}/lock_held.sql",
+        "            where job.lease = told.lease\n",
+        "            where true\n",
+        test("fencing", "test_what_a_stale_handler_tells_is_refused"),
+    ),
+    Mutant(
+        "an outcome is accepted once",
+        f"{FUNCTIONS}/settle_jobs.sql",
+        "          and job.finished_at is null\n",
+        "",
+        test("worker_guards", "test_what_is_not_held_any_more_is_not_written"),
+    ),
+    Mutant(
+        "claims pass over what is locked",
+        f"{FUNCTIONS}/claim_jobs.sql",
+        "for no key update skip locked",
+        "for no key update",
+        test("order", "test_rows_locked_by_another_are_passed_over_in_order"),
+    ),
+    Mutant(
+        "a job without attempts left is not claimed",
+        f"{FUNCTIONS}/claim_jobs.sql",
+        "and job.attempts < job.max_attempts\n",
+        "\n",
+        test("contract", "test_a_job_without_attempts_left_is_not_claimed"),
+    ),
+    Mutant(
+        "the last attempt is the last",
+        f"{FUNCTIONS}/settle_jobs.sql",
+        "or told.outcome = 'retry' and job.attempts < job.max_attempts",
+        "or told.outcome = 'retry'",
+        test("worker_handlers", "test_events_tell_everything"),
+    ),
+    Mutant(
+        "crashes are limited",
+        f"{FUNCTIONS}/settle_jobs.sql",
+        "or told.outcome = 'crashed' and job.crashes + 1 < p_crash_limit",
+        "or told.outcome = 'crashed'",
+        test("worker_processes", "test_a_job_that_kills_its_process_fails_alone"),
+    ),
+    Mutant(
+        "crashes are limited (as the model sees it)",
+        f"{FUNCTIONS}/settle_jobs.sql",
+        "or told.outcome = 'crashed' and job.crashes + 1 < p_crash_limit",
+        "or told.outcome = 'crashed'",
+        test("model", "test_every_transition"),
+    ),
+    Mutant(
+        "only what was silent for a lease is recovered (as a test sees it)",
+        f"{FUNCTIONS}/recover_lost_workers.sql",
+        "           or worker.seen_at < p_now - worker.lease\n",
+        "           or true\n",
+        test("worker_processes", "test_a_blocked_worker_keeps_its_jobs"),
+    ),
+    Mutant(
+        "only what was silent for a lease is recovered (as a storm sees it)",
+        f"{FUNCTIONS}/recover_lost_workers.sql",
+        "           or worker.seen_at < p_now - worker.lease\n",
+        "           or true\n",
+        "storm slow",
+    ),
+    Mutant(
+        "a stale job without attempts left fails",
+        f"{FUNCTIONS}/recover_stale_jobs.sql",
+        "set status = case when stale.exhausted then 'failed' else 'pending' end,",
+        "set status = 'pending',",
+        test("holes", "test_hole_1"),
+    ),
+    Mutant(
+        "recovery passes over what is locked",
+        f"{FUNCTIONS}/recover_worker.sql",
+        "for no key update skip locked",
+        "for no key update",
+        test("worker_guards", "test_a_lost_worker_keeps_its_row_while_a_job_of_it_is_locked"),
+    ),
+    Mutant(
+        "settled waits two eras",
+        f"{FUNCTIONS}/tick.sql",
+        "if v_era >= v_mark_era + 2 then",
+        "if v_era >= v_mark_era then",
+        test("holes", "test_settled_waits_for_every_transaction_that_may_still_commit_below_it"),
+    ),
+    Mutant(
+        "who comes back does not lie below the floor",
+        f"{FUNCTIONS}/enter_lane.sql",
+        "new.run_at := greatest(new.run_at, v_floor);",
+        "",
+        test("contract", "test_a_job_made_pending_by_hand_is_found_below_the_floor"),
+    ),
+    Mutant(
+        "two of a key never run at once: whose turn it is",
+        f"{FUNCTIONS}/claim_jobs.sql",
+        "and (job.key is null or treadle.is_head(job.key, job.id))",
+        "",
+        test(
+            "keys",
+            "test_a_delayed_head_holds_its_key_back",
+            "test_a_head_that_waits",
+            "test_a_job_retried_by_an_operator",
+            "test_two_heads_from_two_open",
+        ),
+    ),
+    Mutant(
+        "two of a key never run at once: the index",
+        "src/treadle/sql/migrations/0001_jobs.sql",
+        "create unique index idx_jobs_key_running",
+        "create index idx_jobs_key_running",
+        test("keys", "test_two_of_a_key_cannot_run_at_once_even_by_hand"),
+    ),
+    Mutant(
+        "a held job that nobody would free goes free",
+        f"{FUNCTIONS}/confirm_hold.sql",
+        "    if not found then\n",
+        "    if false then\n",
+        test("keys", "test_the_head_ends_while_the_next_is_not_yet_committed"),
+    ),
+    Mutant(
+        "a held job that nobody would free goes free (as the model sees it)",
+        f"{FUNCTIONS}/confirm_hold.sql",
+        "    if not found then\n",
+        "    if false then\n",
+        test("model", "test_every_transition"),
+    ),
+    Mutant(
+        "unique means the unfinished one",
+        f"{FUNCTIONS}/enqueue_unique.sql",
+        "            do nothing\n",
+        "            do update set priority = excluded.priority\n",
+        test("unique"),
+    ),
+    Mutant(
+        "a worker that cannot renew its lease stops its handlers",
+        f"{WORKER}/worker.py",
+        "silent = now() - self._board.renewed_at > self.settings.fence_after",
+        "silent = False",
+        test("worker_outages", "test_a_worker_that_cannot_renew_its_lease_stops_its_handlers"),
+    ),
+    Mutant(
+        "and is killed if it does not",
+        f"{WORKER}/supervisor.py",
+        "and moment - ward.board.renewed_at > self._settings.kill_after",
+        "and False",
+        test("worker_outages", "test_a_worker_that_cannot_renew_its_lease_stops_its_handlers"),
+    ),
+    Mutant(
+        "the supervisor renews the leases of its workers",
+        f"{WORKER}/keeper.py",
+        "await self._line.run(work.renew(self._schema, list(boards), self._lease))",
+        "pass",
+        test("worker_processes", "test_a_blocked_worker_keeps_its_jobs"),
+    ),
+    Mutant(
+        "a lease counts from before it was asked for",
+        f"{WORKER}/keeper.py",
+        "board.renewed_at = began",
+        "board.renewed_at = now()",
+        test("worker_guards_lease", "test_a_lease_counts_from_before_it_was_asked_for"),
+    ),
+    Mutant(
+        "worker processes die with their supervisor",
+        f"{WORKER}/process.py",
+        "ctypes.CDLL(None).prctl(1, signal.SIGKILL)",
+        "pass",
+        test("worker_processes", "test_the_processes_of_a_killed_supervisor_die_with_it"),
+    ),
+    Mutant(
+        "an outcome waits while the database is away",
+        f"{WORKER}/completer.py",
+        "failures += 1\n                await asyncio.sleep(pause(failures))\n            except Exception",
+        "return\n            except Exception",
+        test("worker_outages", "test_an_outcome_waits_while_the_database_is_away"),
+    ),
+    Mutant(
+        "an outcome that was written is not written twice",
+        f"{WORKER}/completer.py",
+        "            if again:\n",
+        "            if False:\n",
+        test("worker_outages", "test_an_outcome_whose_answer_is_lost_is_written_once"),
+    ),
+    Mutant(
+        "a claim whose answer was lost is taken up",
+        f"{WORKER}/intake.py",
+        "                    self._worker.unknown()\n",
+        "                    pass\n",
+        test("worker_outages", "test_a_claim_whose_answer_is_lost_is_taken_up"),
+    ),
+    Mutant(
+        "sleeping workers are woken",
+        f"{FUNCTIONS}/ring.sql",
+        "            perform pg_notify(treadle.channel('work'), '');\n",
+        "",
+        test("worker_waking", "test_a_job_is_picked_up_by_a_notification"),
+    ),
+]
