@@ -7,13 +7,13 @@ from benchmarks.peers.bench import Bench
 from benchmarks.peers.peer import Failed, Peer, Place
 
 ROUNDS = 10
-FREE = {1, 5, 10}  # after these rounds; all would double the time
-FAST = 2_500  # jobs a second: whoever is faster gets as many jobs as the fastest
-SECONDS = 180.0  # no round begins after that; what was measured until then stands
+FREE = {1, 10}  # before these rounds; all would double the time
+JOBS = {10_000: 50_000, 2_500: 20_000}  # for whoever does so many a second; the others get what takes them a second
+SECONDS = 210.0  # no round begins after that; what was measured until then stands
 
 
 def measure(bench: Bench, peer: Peer, rate: float) -> dict[str, Any]:
-    jobs = bench.most if rate >= FAST else bench.size(rate / 2)
+    jobs = min(bench.most, next((jobs for least, jobs in JOBS.items() if rate >= least), bench.size(rate / 2)))
     rounds = 2 if bench.quick else ROUNDS
     held, free = bench.fresh(peer, "_held"), bench.fresh(peer)
 
