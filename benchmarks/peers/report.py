@@ -77,8 +77,8 @@ nobody does that.
 ## After a kill -9
 
 A worker that runs two jobs is killed with all that it started, as if its machine were gone. Another one stands by.
-Whoever knows a lost worker by its heartbeats has them set so that 10 seconds of silence are enough, as Treadle's lease
-has it; where a time limit decides that must be longer than the longest job, it is the default.
+Whoever knows a lost worker by its heartbeats has them set so that 10 seconds of silence are enough, or less, as with
+Treadle's lease; where a time limit decides that must be longer than the longest job, it is the default.
 
 {tables.kill(summary)}
 ## What a job costs
