@@ -30,7 +30,7 @@ chaos: $(READY)     ## faults of every kind under load, and whether a promise wa
 mutants: $(READY)   ## remove each guard in turn, and see a named test or storm turn red
 	@$(BIN)/python -m chaos.mutants
 
-bench-peers: $(READY) ## Treadle next to its peers, in forty minutes, into docs/benchmarks.md; OPTIONS="--quick" for a trial
+bench-peers: $(READY) ## Treadle next to its peers, in an hour at most, into docs/benchmarks.md; OPTIONS="--quick" for a trial
 	@$(BIN)/pip install --quiet --disable-pip-version-check --group bench
 	@$(BIN)/python -m benchmarks.peers $(OPTIONS)
 

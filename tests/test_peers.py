@@ -4,14 +4,19 @@ import json
 import os
 import subprocess
 import sys
+import time
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from benchmarks.peers import __main__ as run
 from benchmarks.peers import install, report
 from benchmarks.peers.bench import Bench
 from benchmarks.peers.figures import quantiles
-from benchmarks.peers.peer import Failed, Peer
+from benchmarks.peers.measures import Measure, held
+from benchmarks.peers.peer import Failed, LeftOut, Peer
 from benchmarks.peers.results import Results
 from benchmarks.peers.servers import Postgres
 from benchmarks.peers.summary import Summary
@@ -102,6 +107,63 @@ peer.ran.end()
     assert sum(len(line.get("latencies_ms", [])) for line in told) == 1
 
 
+def test_what_hangs_is_ended_and_is_a_failure() -> None:
+    hanging = Peer("hanging", [sys.executable, "-c", "import time; time.sleep(600)"])
+    with pytest.raises(Failed, match="it took more than 1 s and was ended"):
+        with hanging.limited(1):
+            hanging.ask({}, "about")
+    with pytest.raises(Failed, match="about took more than 0 s"):  # which is another failure
+        with hanging.limited(60):
+            hanging.ask({}, "about", seconds=0.2)
+
+
+def measured(results: Results, measure: Any, nth: int = 0, end: float = float("inf")) -> Any:
+    peer = Peer("some", [], {"store": "postgresql", "history": True})
+    run._measure(BENCH, peer, Measure("drain", measure, rounds=3, limit=60), nth, 1.0, results, end)
+    return results.measure("some", "drain")
+
+
+def test_a_failure_is_noted_and_the_run_goes_on(tmp_path: Path) -> None:
+    def fails(*_: Any) -> Any:
+        raise Failed("the peer said no")
+
+    def does_not_apply(*_: Any) -> Any:
+        raise LeftOut("there is nothing to measure")
+
+    results = Results(tmp_path / "benchmarks.json", resume=False)
+    assert measured(results, fails) == {"rounds": [], "failed": "the peer said no"}
+    # The second round went well, but there are fewer than there should be.
+    assert measured(results, lambda *_: {"jobs": 1}, nth=1) == {"rounds": [{"jobs": 1}], "failed": "the peer said no"}
+    # Made up for with --resume.
+    assert measured(results, lambda *_: {"jobs": 2}, nth=1) == {"rounds": [{"jobs": 1}, {"jobs": 2}]}
+    late = measured(results, lambda *_: {"jobs": 3}, nth=2, end=time.monotonic() - 1)
+    assert late == {"rounds": [{"jobs": 1}, {"jobs": 2}], "left_out": run.LATE}
+    assert measured(results, does_not_apply, nth=2)["left_out"] == "there is nothing to measure"
+
+
+def test_drains_that_get_too_slow_under_a_held_snapshot_are_a_result() -> None:
+    rates = iter([100.0, 90.0, 45.0])  # nobody holds one, the first, the second
+
+    def drain(*_: Any) -> Any:
+        rate = next(rates, None)
+        if rate is None:
+            raise Failed("waited 90 s until 300 jobs ran (20 ran)")
+        return SimpleNamespace(rate=rate)
+
+    bench: Any = SimpleNamespace(
+        most=300,
+        quick=False,
+        size=lambda rate: 300,
+        fresh=lambda *_: {"BENCH_URL": "server/database"},
+        drain=drain,
+        postgres=SimpleNamespace(connect=lambda *_: nullcontext(SimpleNamespace(execute=lambda *_: None))),
+    )
+    peer: Any = SimpleNamespace(ask=lambda *_: {})
+    found = held.measure(bench, peer, 50.0)
+    assert (found["free"], found["held"]) == ([100.0], [90.0, 45.0])
+    assert found["stopped"] == "round 3: waited 90 s until 300 jobs ran (20 ran)"
+
+
 def test_sizes_follow_the_peer() -> None:
     assert BENCH.size(20_000.0) == 50_000
     assert BENCH.size(1_010.0) == 2_500
@@ -163,6 +225,18 @@ def test_what_failed_is_in_the_report_with_its_reason() -> None:
     page = report.page(Summary(figures), [])
     assert "| absent | all | it cannot be installed: no wheel |" in page
     assert "| treadle | kill | no luck |" in page
+
+
+def test_jobs_that_do_not_run_again_are_a_result_and_not_a_failure() -> None:
+    figures = raw(treadle=[100.0], slower=[50.0])
+    never = {"jobs": 2, "again": 0, "first": None, "seconds": None, "waited": 60.0}
+    half = {"jobs": 2, "again": 1, "first": 5.0, "seconds": None, "waited": 60.0}
+    for name, one in (("treadle", half), ("slower", never)):
+        figures["peers"][name]["measures"]["kill"] = {"rounds": [one]}
+    page = report.page(Summary(figures), [])
+    assert "| **treadle** | not within 60 s (1 of 2 did, the first after 5.0 s) |" in page
+    assert "| slower | not within 60 s |" in page
+    assert "could not be measured" not in page
 
 
 def test_a_cell_has_the_median_and_the_spread() -> None:

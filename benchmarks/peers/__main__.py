@@ -6,26 +6,32 @@ import datetime
 import signal
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+import traceback
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
 from pathlib import Path
 
 from benchmarks.peers import install, report, servers
 from benchmarks.peers.bench import Bench
 from benchmarks.peers.machine import machine
 from benchmarks.peers.measures import MEASURES, Measure
-from benchmarks.peers.peer import Failed, Peer
+from benchmarks.peers.peer import Failed, LeftOut, Peer
 from benchmarks.peers.results import Results
 
 ROOT = Path(__file__).parents[2]
 TRIAL = Path(__file__).parent / ".trial"
+CALIBRATION = 180.0  # seconds; it makes the peer's tables, too
+LATE = "the run was out of time"
 
 
 def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that servers and workers are stopped, too
     options = _options()
+    began = time.monotonic()
+    end = began + options.minutes * 60
     output: Path = options.output or (TRIAL if options.quick else ROOT / "docs")
     results = Results(output / "benchmarks.json", options.resume)
-    rounds = options.rounds or (1 if options.quick else 3)
     with contextlib.ExitStack() as stack:
         postgres = stack.enter_context(servers.postgres())
         redis, why = None, ""
@@ -33,10 +39,9 @@ def main() -> None:
             redis = stack.enter_context(servers.redis())
         except servers.ServerMissing as missing:
             why = str(missing)
-        bench = Bench(postgres, redis, seconds=2.5, most=3_000 if options.quick else 50_000, quick=options.quick)
+        bench = Bench(postgres, redis, seconds=2.0, most=3_000 if options.quick else 50_000, quick=options.quick)
         results.all |= {
             "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-            "machine": machine(),
             "postgresql": {"version": postgres.version(), "settings": {"max_connections": servers.CONNECTIONS}},
             "redis": {"version": redis.version(), "settings": {"appendonly": "yes"}} if redis else {"missing": why},
             "quick": options.quick,
@@ -44,18 +49,26 @@ def main() -> None:
         peers = [
             peer for name in options.only if (peer := _install(name, results, bool(redis), why, options.processes))
         ]
+        results.all["machine"] = machine()  # now that it is known what they run on
         rates = {peer.name: rate for peer in peers if (rate := _calibrate(bench, peer, results))}
         peers = [peer for peer in peers if peer.name in rates]
         for measure in options.measures:
-            for nth in range(rounds if measure.rounds else 1):
+            for nth in range(min(measure.rounds, options.rounds or (1 if options.quick else measure.rounds))):
                 # Each round begins with another one: whoever comes first finds the machine cooler.
                 turn = nth % max(1, len(peers))
-                # More at a time would want more connections than the server has.
-                with ThreadPoolExecutor(4 if measure.together else 1) as threads:
-                    for peer in peers[turn:] + peers[:turn]:
-                        threads.submit(_measure, bench, peer, measure, nth, rates[peer.name], results)
+                calls = [
+                    partial(_measure, bench, peer, measure, nth, rates[peer.name], results, end)
+                    for peer in peers[turn:] + peers[:turn]
+                ]
+                if measure.together:
+                    _together(calls)
+                else:
+                    for call in calls:
+                        call()
+        results.all["minutes"] = round((time.monotonic() - began) / 60, 1)
+        results.save()
     report.write(output)
-    print(f"wrote {output / 'benchmarks.md'}")
+    print(f"wrote {output / 'benchmarks.md'}; it took {(time.monotonic() - began) / 60:.1f} minutes")
 
 
 def _install(name: str, results: Results, redis: bool, why: str, processes: int | None) -> Peer | None:
@@ -68,8 +81,8 @@ def _install(name: str, results: Results, redis: bool, why: str, processes: int 
         if peer.store == "postgresql" or redis:
             return peer
         found["failed"] = why
-    except (install.CannotInstall, Failed, OSError) as error:
-        found["failed"] = str(error)
+    except Exception as error:  # whatever it is, it is this peer's, and the run goes on
+        found["failed"] = _sentence(error)
     print(f"{name}: cannot be measured: {found['failed']}", flush=True)
     results.save()
     return None
@@ -77,31 +90,61 @@ def _install(name: str, results: Results, redis: bool, why: str, processes: int 
 
 def _calibrate(bench: Bench, peer: Peer, results: Results) -> float:
     found = results.peer(peer.name)
-    try:
-        # Once a run: the sizes of all rounds follow from it, also those of a run that goes on.
-        found["calibrated"] = found.get("calibrated") or bench.calibrate(peer)
-        print(f"{peer.name} {peer.about['version']}: about {found['calibrated']:,.0f} jobs/s", flush=True)
-    except (Failed, TimeoutError) as error:
-        found["failed"] = str(error)
-        print(f"{peer.name}: failed: {error}", flush=True)
+    for chance in ("once more", "failed"):  # all its measures hang on this one
+        began = time.monotonic()
+        try:
+            # Once a run: the sizes of all rounds follow from it, also those of a run that goes on.
+            with peer.limited(CALIBRATION):
+                found["calibrated"] = found.get("calibrated") or bench.calibrate(peer)
+            took = f"({time.monotonic() - began:.1f} s)"
+            print(f"{peer.name} {peer.about['version']}: about {found['calibrated']:,.0f} jobs/s {took}", flush=True)
+            found.pop("failed", None)
+            break
+        except Exception as error:
+            found["failed"] = _sentence(error)
+            print(f"{peer.name}: {chance}: {found['failed']}", flush=True)
     results.save()
     return float(found.get("calibrated") or 0)
 
 
-def _measure(bench: Bench, peer: Peer, measure: Measure, nth: int, rate: float, results: Results) -> None:
+def _together(calls: Sequence[Callable[[], None]]) -> None:
+    # More at a time would want more connections than the server has.
+    with ThreadPoolExecutor(6) as threads:
+        try:
+            wait([threads.submit(call) for call in calls])
+        except BaseException:  # a signal: it should not wait for those that have not begun
+            threads.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, Failed | TimeoutError | install.CannotInstall):
+        return str(error)
+    traceback.print_exception(error)  # one of ours
+    return repr(error)
+
+
+def _measure(bench: Bench, peer: Peer, measure: Measure, nth: int, rate: float, results: Results, end: float) -> None:
     found = results.measure(peer.name, measure.name)
     if measure.postgres and peer.store != "postgresql":
-        found["left_out"] = "only for those on PostgreSQL"
+        results.note(found, not_for="only for those on PostgreSQL")
     elif measure.history and not peer.about["history"]:
-        found["left_out"] = "it keeps no finished jobs"
+        results.note(found, not_for="it keeps no finished jobs")
+    elif len(found["rounds"]) <= nth and time.monotonic() > end:
+        results.note(found, left_out=LATE)
     elif len(found["rounds"]) <= nth:
         began = time.monotonic()
-        found.pop("failed", None)
         try:
-            found["rounds"].append(measure.measure(bench, peer, rate))
+            with peer.limited(measure.limit):
+                one = measure.measure(bench, peer, rate)
+            results.add(found, one, nth)
             said = "done"
+        except LeftOut as error:
+            said = f"left out: {error}"
+            results.note(found, left_out=str(error))
         except Exception as error:  # whatever it is, it is this peer's, and the run goes on
-            said = found["failed"] = f"{error}" if isinstance(error, Failed | TimeoutError) else repr(error)
+            said = f"failed: {(why := _sentence(error))}"
+            results.note(found, failed=why)
         print(f"{measure.name} {nth + 1}: {peer.name}: {said} ({time.monotonic() - began:.1f} s)", flush=True)
     results.save()
 
@@ -111,7 +154,8 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measure Treadle and its peers in one run.")
     parser.add_argument("--only", help="peers, with commas: " + ", ".join(every))
     parser.add_argument("--measures", help="with commas: " + ", ".join(measure.name for measure in MEASURES))
-    parser.add_argument("--rounds", type=int, help="3, or 1 with --quick")
+    parser.add_argument("--rounds", type=int, help="at most; 1 with --quick, else 1 to 3 as the measure has it")
+    parser.add_argument("--minutes", type=float, default=57, help="no measurement begins later; 57")
     parser.add_argument("--processes", type=int, help="of workers for all, to see what is best; as each adapter says")
     parser.add_argument("--quick", action="store_true", help="a trial in minutes, into benchmarks/peers/.trial")
     parser.add_argument("--resume", action="store_true", help="go on with the run whose figures are there")

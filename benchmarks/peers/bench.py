@@ -45,6 +45,10 @@ class Bench:
         if not self.postgres.has(template):
             peer.ask({"BENCH_URL": self.postgres.make(f"{name}_draft")}, "setup")
             with self.postgres.connect() as connection:
+                # Some leave before their connections do.
+                connection.execute(
+                    "select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = %s", [f"{name}_draft"]
+                )
                 connection.execute(f"alter database {name}_draft rename to {template}")
         return {"BENCH_URL": self.postgres.make(name + suffix, template)}
 

@@ -40,6 +40,11 @@ def python() -> str:
     return sys.executable
 
 
+def node() -> str:
+    """The one that the peers in JavaScript run on."""
+    return next((str(path) for path in sorted(ENVIRONMENTS.glob("*/node_modules/.bin/node"))), "node")
+
+
 def _pyenv(candidate: str) -> list[str]:
     # pyenv's own command says no to a version that is installed but not chosen.
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))

@@ -7,7 +7,7 @@ from typing import Any
 
 import psutil
 
-from benchmarks.peers.install import python
+from benchmarks.peers.install import node, python
 
 
 def machine() -> dict[str, Any]:
@@ -18,7 +18,7 @@ def machine() -> dict[str, Any]:
         "memory_gb": round(psutil.virtual_memory().total / 2**30),
         "system": f"{platform.system()} {platform.release().split('-')[0]}",
         "python": _said([python(), "-c", "import platform; print(platform.python_version())"]),
-        "node": _said(["node", "--version"]).lstrip("v"),
+        "node": _said([node(), "--version"]).lstrip("v"),
     }
 
 

@@ -1,8 +1,10 @@
 """A peer, as the harness sees it: a program that is asked, and workers that tell what they ran."""
 
+import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 import tempfile
 import threading
@@ -24,11 +26,17 @@ class Failed(Exception):
     """A sentence for the report."""
 
 
+class LeftOut(Exception):
+    """A sentence for the report, of something that does not apply."""
+
+
 @dataclass
 class Peer:
     name: str
     command: list[str]
     about: Answer = field(default_factory=dict)
+    _started: list["subprocess.Popen[str]"] = field(default_factory=list)
+    _over: bool = False
 
     @property
     def store(self) -> str:
@@ -40,17 +48,52 @@ class Peer:
 
     def ask(self, place: Place, *words: Any, seconds: float = SECONDS) -> Answer:
         """Run one command and return the last line that it said."""
-        command = [*self.command, *map(str, words)]
-        try:
-            done = subprocess.run(
-                command, env=os.environ | place, capture_output=True, text=True, timeout=seconds, check=False
-            )
-        except subprocess.TimeoutExpired as error:
-            raise Failed(f"{' '.join(map(str, words))} took more than {seconds:.0f} s") from error
-        lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-        if done.returncode:
-            raise Failed(f"{' '.join(map(str, words))} failed: {last_words(done.stderr)}")
+        process = subprocess.Popen(
+            [*self.command, *map(str, words)],
+            env=os.environ | place,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        with process:
+            self._note(process)
+            try:
+                told, said = process.communicate(timeout=seconds)
+            except subprocess.TimeoutExpired as error:
+                raise Failed(f"{' '.join(map(str, words))} took more than {seconds:.0f} s") from error
+            finally:
+                end(process)
+        lines = [line for line in told.splitlines() if line.startswith("{")]
+        if process.returncode:
+            raise Failed(f"{' '.join(map(str, words))} failed: {last_words(said)}")
         return dict(json.loads(lines[-1])) if lines else {}
+
+    @contextmanager
+    def limited(self, seconds: float) -> Iterator[None]:
+        """Whatever hangs in here, in the peer or in a server, ends when its processes are killed, and is a failure."""
+        self._started, self._over = [], False
+        timer = threading.Timer(seconds, self._end_all)
+        timer.start()
+        try:
+            yield
+        except Exception as error:
+            if self._over:
+                raise Failed(f"it took more than {seconds:.0f} s and was ended") from error
+            raise
+        finally:
+            timer.cancel()
+
+    def _end_all(self) -> None:
+        self._over = True
+        for process in list(self._started):
+            end(process)
+
+    def _note(self, process: "subprocess.Popen[str]") -> None:
+        self._started.append(process)
+        if self._over:
+            end(process)
 
     @contextmanager
     def asking(self, place: Place, *words: Any) -> Iterator[list[Answer]]:
@@ -76,7 +119,7 @@ class Peer:
     @contextmanager
     def working(self, place: Place, kind: str, processes: int | None = None) -> Iterator[Workers]:
         with tempfile.TemporaryFile() as said:
-            workers = Workers(said)
+            workers = Workers(said, self._note)
             try:
                 for _ in range(processes or self.processes):
                     workers.start([*self.command, "work", kind, str(CONCURRENCY)], place)
@@ -91,11 +134,18 @@ class Peer:
 
     @contextmanager
     def watching(self, place: Place) -> Iterator["Watch"]:
-        watch = Watch([*self.command, "watch"], place, lambda: int(self.ask(place, "left")["left"]))
+        watch = Watch([*self.command, "watch"], place, lambda: int(self.ask(place, "left")["left"]), self._note)
         try:
             yield watch
         finally:
             watch.stop()
+
+
+def end(process: "subprocess.Popen[str]") -> None:
+    """The process and all that it started. One that has been waited for is left alone: its number may be another's."""
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def last_words(text: str) -> str:

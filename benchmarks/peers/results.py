@@ -12,7 +12,7 @@ class Results:
     def __init__(self, path: Path, resume: bool) -> None:
         self.path = path
         self._turn = threading.Lock()
-        self.all: Result = {"peers": {}}
+        self.all: Result = {"peers": {}}  # changed under the lock alone: some measures run side by side
         if resume and path.exists():
             self.all = json.loads(path.read_text())
 
@@ -21,8 +21,23 @@ class Results:
         return found
 
     def measure(self, name: str, measure: str) -> Result:
-        found: Result = self.peer(name)["measures"].setdefault(measure, {"rounds": []})
+        with self._turn:
+            found: Result = self.peer(name)["measures"].setdefault(measure, {"rounds": []})
         return found
+
+    def add(self, found: Result, one: Result, nth: int) -> None:
+        """The figures of the nth round."""
+        with self._turn:
+            found["rounds"].append(one)
+            # Why a round is missing stands as long as one is.
+            if len(found["rounds"]) > nth:
+                found.pop("failed", None)
+                found.pop("left_out", None)
+
+    def note(self, found: Result, **why: str) -> None:
+        """Why there are no figures."""
+        with self._turn:
+            found.update(why)
 
     def save(self) -> None:
         with self._turn:

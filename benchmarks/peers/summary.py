@@ -67,7 +67,7 @@ FIGURES = [
     Figure("busy_p99", "pick-up at half load, p99", "busy", each("p99"), " ms", False),
     Figure("kill", "after a kill -9, until its jobs run again", "kill", each("seconds"), " s", False),
     Figure("history", "drain with many finished jobs", "history", each("drained_per_second"), "/s"),
-    Figure("held", "tenth drain under a held snapshot, of its own rate without", "held", tenth, ""),
+    Figure("held", "last drain under a held snapshot, to its own rate without", "held", tenth, ""),
     Figure("wal", "WAL per job", "drain", per_job("wal_bytes"), " bytes", False),
     Figure("transactions", "transactions per job", "drain", per_job("transactions"), "", False),
     Figure("versions", "row versions written per job", "drain", per_job("versions"), "", False),
@@ -111,5 +111,6 @@ class Summary:
         for peer, raw in self.raw["peers"].items():
             if "failed" in raw:
                 found.append((peer, "all", raw["failed"]))
-            found += [(peer, name, each["failed"]) for name, each in raw["measures"].items() if "failed" in each]
+            for name, each in raw["measures"].items():
+                found += [(peer, name, each[why]) for why in ("failed", "left_out") if why in each]
         return found

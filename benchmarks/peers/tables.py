@@ -25,13 +25,23 @@ def held(summary: Summary) -> str:
     rows = []
     for peer in summary.peers:
         for one in summary.rounds(peer, "held"):
-            rates = one["held"]
-            middle = rates[len(rates) // 2 - 1] if len(rates) > 2 else rates[0]
-            free = median(one["free"])
-            cells = [f"{rate:,.0f}" for rate in (rates[0], middle, rates[-1], free)]
-            rows.append([_name(summary, peer), f"{one['jobs']:,}", *cells, f"{rates[-1] / free:.2f}"])
-    rows.sort(key=lambda row: -float(row[-1]))
-    return table(["", "jobs a round", "round 1", "round 5", "round 10", "nobody holds one", "tenth to that"], rows)
+            rates, free = one["held"], median(one["free"])
+            cells = [f"{rate:,.0f}" for rate in (rates[0], rates[(len(rates) - 1) // 2], rates[-1], free)]
+            share = rates[-1] / free
+            rows.append((share, [_name(summary, peer), f"{len(rates)} of {one['jobs']:,}", *cells, f"{share:.2f}"]))
+    rows.sort(key=lambda row: -row[0])
+    head = ["", "drains of jobs", "first", "middle", "last", "nobody holds one", "last to that"]
+    return table(head, [cells for _, cells in rows]) + _stopped(summary)
+
+
+def _stopped(summary: Summary) -> str:
+    lines = [
+        f"- {summary.shown(peer)} stopped after {len(one['held'])} drains: {one['stopped']}.\n"
+        for peer in summary.peers
+        for one in summary.rounds(peer, "held")
+        if "stopped" in one
+    ]
+    return "\n" + "".join(lines) if lines else ""
 
 
 def history(summary: Summary) -> str:
@@ -40,26 +50,23 @@ def history(summary: Summary) -> str:
         finished = summary.rounds(peer, "history")[0]["finished"]
         own = summary.value(peer, "drain")
         ratio = f"{value.middle / own.middle:.2f}" if own else "-"
-        rows.append([_name(summary, peer), own.text() if own else "-", value.text(), ratio])
-    rows.sort(key=lambda row: -float(row[2].replace(",", "")))
-    return table(["", "empty table", f"with {finished:,} finished jobs", "ratio"], rows)
+        rows.append((value.middle, [_name(summary, peer), own.text() if own else "-", value.text(), ratio]))
+    rows.sort(key=lambda row: -row[0])
+    head = ["", "empty table", f"with {finished:,} finished jobs", "ratio"]
+    return table(head, [cells for _, cells in rows])
 
 
 def kill(summary: Summary) -> str:
     rows = []
     for peer in summary.peers:
         for one in summary.rounds(peer, "kill"):
-            again = (
-                f" ({one['again']} of {one['jobs']} ran again, the first after {one['first']:.1f} s)"
-                if one["again"]
-                else ""
-            )
-            took = f"more than {one['waited']:.0f} s{again}" if one["seconds"] is None else f"{one['seconds']:.1f} s"
-            order = one["seconds"] or float("inf")
+            took = f"{one['seconds']:.1f} s" if one["seconds"] is not None else f"not within {one['waited']:.0f} s"
+            if one["seconds"] is None and one["again"]:
+                took += f" ({one['again']} of {one['jobs']} did, the first after {one['first']:.1f} s)"
+            order = float("inf") if one["seconds"] is None else one["seconds"]
             rows.append((order, [_name(summary, peer), took, summary.about(peer).get("recovery", "")]))
-    return table(
-        ["", "its jobs run again after", "documented"], [row for _, row in sorted(rows, key=lambda row: row[0])]
-    )
+    rows.sort(key=lambda row: row[0])
+    return table(["", "its jobs run again after", "what decides it"], [cells for _, cells in rows])
 
 
 def settings(summary: Summary) -> str:

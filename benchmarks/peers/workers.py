@@ -13,13 +13,15 @@ from typing import IO, Any
 import psutil
 
 READY = 60.0  # seconds
-STOP = 10.0
+STOP = 6.0
+
+Note = Callable[["subprocess.Popen[str]"], None]  # tells whoever has to end it if it hangs
 
 
 class Workers:
     """What several worker processes said, put together. Each is a process group of its own, to be killed as a whole."""
 
-    def __init__(self, said: IO[bytes]) -> None:
+    def __init__(self, said: IO[bytes], note: Note) -> None:
         self.processes: list[subprocess.Popen[str]] = []
         self.ready = 0
         self.counts: dict[tuple[int, int], int] = {}
@@ -28,6 +30,7 @@ class Workers:
         self.latencies: list[float] = []
         self.held: list[tuple[int, float]] = []
         self._said = said
+        self._note = note
         self._turn = threading.Condition()
         self._readers: list[threading.Thread] = []
 
@@ -46,6 +49,7 @@ class Workers:
             start_new_session=True,
         )
         self.processes.append(process)
+        self._note(process)
         reader = threading.Thread(target=self._read, args=(len(self.processes), process), daemon=True)
         reader.start()
         self._readers.append(reader)
@@ -118,7 +122,7 @@ class Workers:
 class Watch:
     """Looks what is left, in a process that has started long before. A peer without one is asked anew each time."""
 
-    def __init__(self, command: list[str], place: dict[str, str], ask: Callable[[], int]) -> None:
+    def __init__(self, command: list[str], place: dict[str, str], ask: Callable[[], int], note: Note) -> None:
         self._ask = ask
         self._process = subprocess.Popen(
             command,
@@ -129,6 +133,7 @@ class Watch:
             text=True,
             start_new_session=True,
         )
+        note(self._process)
         self._knows = self._process.stdout is not None and bool(self._process.stdout.readline())
 
     def look(self) -> tuple[int, float]:

@@ -55,7 +55,8 @@ export const jobs = {
 function tell() {
   if (count.total === count.told) return;
   count.told = count.total;
-  say({ ran: count.told, at: count.at, pid: process.pid });
+  // Latencies are told as they come, as by peer.py: what was told before a moment belongs to before it.
+  say({ ran: count.told, at: count.at, pid: process.pid, latencies_ms: count.latencies.splice(0) });
 }
 
 // Call it again and again, on as many chains of calls as there are clients.

@@ -10,5 +10,5 @@ RATE = 30.0
 
 
 def measure(bench: Bench, peer: Peer, rate: float) -> dict[str, Any]:
-    found = latency(bench, peer, RATE, 1.0 if bench.quick else 100 / RATE)
+    found = latency(bench, peer, RATE, 1.0 if bench.quick else 150 / RATE)
     return {"rate": RATE, "latencies_ms": found.latencies}

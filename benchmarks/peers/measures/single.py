@@ -9,7 +9,7 @@ MANY = 48
 
 
 def measure(bench: Bench, peer: Peer, rate: float) -> dict[str, Any]:
-    seconds = 0.5 if bench.quick else 2.0
+    seconds = 0.5 if bench.quick else 1.5
     place = bench.fresh(peer)
     found = {}
     for clients in (1, MANY):

@@ -3,6 +3,10 @@
 Settings: a queue with concurrency 100 (of 1,000 for no-op jobs: it fetches as many as it has room for), its
 plugins as they come, psycopg's C build. `push_many` for many, `push` for one. Held jobs have three attempts,
 else none would run again.
+
+A lost worker is one without a heartbeat for `heartbeat_timeout`, which the leader looks for; the leader may be the
+lost one. All of these intervals are settings (Worker, Recovery, Leadership), and a minute or more by default; here
+10 s of silence, looked for every 5 s.
 """
 
 import asyncio
@@ -15,6 +19,8 @@ from pathlib import Path
 
 import psycopg
 from chancy import Chancy, Job, Queue, Worker
+from chancy.plugins.leadership import Leadership
+from chancy.plugins.recovery import Recovery
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 import peer
@@ -50,16 +56,26 @@ def about() -> dict:
         "language": "Python",
         "store": "postgresql",
         "history": True,
-        "settings": ["AsyncExecutor", "eager_polling", "concurrency 100, 1,000 for no-op jobs", "psycopg's C build"],
+        "settings": [
+            "AsyncExecutor, eager_polling, psycopg's C build",
+            "concurrency 100, 1,000 for no-op jobs",
+            "heartbeat_poll_interval 3 s, heartbeat_timeout 10 s, Leadership and Recovery every 5 s",
+        ],
         "processes": 2,
-        "recovery": "a worker silent for 90 s, looked for every 60 s, if the job has attempts left",
+        "recovery": "heartbeat_timeout 10 s (90 s by default), Recovery every 5 s (60 s), if attempts are left",
     }
 
 
 def chancy(connections: int = 10) -> Chancy:
     log = logging.getLogger("chancy")
     log.setLevel(logging.WARNING)
-    return Chancy(URL, min_connection_pool_size=connections, max_connection_pool_size=connections, log=log)
+    return Chancy(
+        URL,
+        min_connection_pool_size=connections,
+        max_connection_pool_size=connections,
+        log=log,
+        plugins=[Leadership(poll_interval=5, timeout=10), Recovery(poll_interval=5)],
+    )
 
 
 def queue(concurrency: int) -> Queue:
@@ -104,7 +120,13 @@ async def work(kind: str, concurrency: int) -> None:
     async with chancy() as app:
         await app.declare(queue(1000 if kind == "noop" else concurrency), upsert=True)
         with peer.stopping() as stop:
-            async with Worker(app, register_signal_handlers=False, shutdown_timeout=2):
+            async with Worker(
+                app,
+                register_signal_handlers=False,
+                shutdown_timeout=2,
+                heartbeat_poll_interval=3,
+                heartbeat_timeout=10,
+            ):
                 peer.ready()
                 await stop.wait()
 

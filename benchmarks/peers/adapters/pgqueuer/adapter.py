@@ -1,7 +1,9 @@
 """PGQueuer on asyncpg and uvloop, the fastest of its drivers by its own "Benchmark" page.
 
 Settings: `batch_size` 1,000 for no-op jobs and 50 (with `max_concurrent_tasks` 100) for others, lists to
-`enqueue`. Durability "durable", its default: a finished job leaves the queue, and its log rows stay.
+`enqueue`. Durability "durable", its default: a finished job leaves the queue, and its log rows stay. LISTEN wakes
+it; `dequeue_timeout` is how long it waits otherwise, and with it until it sees a heartbeat that is older than
+`heartbeat_timeout`: 5 and 10 s here, 30 s each by default.
 """
 
 import asyncio
@@ -9,6 +11,7 @@ import json
 import os
 import sys
 import time
+from datetime import timedelta
 from importlib.metadata import version
 from pathlib import Path
 
@@ -32,9 +35,13 @@ def about() -> dict:
         "language": "Python",
         "store": "postgresql",
         "history": True,
-        "settings": ["asyncpg", "uvloop", "batches of 1,000 for no-op jobs, of 50 for others"],
+        "settings": [
+            "asyncpg and uvloop",
+            "batches of 1,000 for no-op jobs, of 50 for others",
+            "heartbeat_timeout 10 s, dequeue_timeout 5 s instead of 30 s each",
+        ],
         "processes": 2,
-        "recovery": "a heartbeat older than 30 s is picked again",
+        "recovery": "heartbeat_timeout 10 s, then its next look, every dequeue_timeout of 5 s (by default 30 s each)",
     }
 
 
@@ -91,8 +98,9 @@ async def work(kind: str, concurrency: int) -> None:
         await asyncio.sleep(600)
 
     batch = {"batch_size": BATCH} if kind == "noop" else {"batch_size": 50, "max_concurrent_tasks": concurrency}
+    lost = {"heartbeat_timeout": timedelta(seconds=10), "dequeue_timeout": timedelta(seconds=5)}
     with peer.stopping() as stop:
-        working = asyncio.create_task(pgq.run(**batch))
+        working = asyncio.create_task(pgq.run(**batch, **lost))
         await asyncio.sleep(0.2)
         peer.ready()
         await stop.wait()

@@ -3,7 +3,8 @@ default).
 
 It has no call for many jobs at once: `enqueue` is called on all connections of the pool together. A finished
 job stays for ten minutes (its `ttl`), then a sweep deletes it. A job runs again only if it says so (`retries`),
-so the held ones do.
+so the held ones do: when it has been running for longer than its `timeout`, 10 s by default, and the sweep comes by,
+here every 5 s instead of every 60 s (`timers`).
 """
 
 import asyncio
@@ -48,9 +49,9 @@ def about() -> dict:
         "language": "Python",
         "store": "postgresql",
         "history": True,
-        "settings": ["concurrency 100", "pool of 20", "psycopg's C build", "LISTEN"],
+        "settings": ["concurrency 100", "pool of 20", "psycopg's C build", "LISTEN", "a sweep every 5 s"],
         "processes": 2,
-        "recovery": "past its timeout of 10 s, looked for every 60 s, if the job has retries",
+        "recovery": "the job's timeout (10 s, and longer than the longest job), then a sweep, every 5 s (else 60 s)",
     }
 
 
@@ -94,6 +95,7 @@ async def work(kind: str, concurrency: int) -> None:
         concurrency=concurrency,
         startup=lambda ctx: peer.ready(),
         shutdown_grace_period_s=1,
+        timers={"sweep": 5},
     )
     await worker.start()
 
