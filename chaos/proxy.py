@@ -49,6 +49,10 @@ class Proxy:
         if deaf:
             self.go_silent()
 
+    def ignore_new_ones(self) -> None:
+        """They can connect, and get no answer; those there are go on."""
+        self._deaf = True
+
     def give_up_the_silent(self) -> None:
         """As a server does, whose keepalives get no answer: else each would take one of its connections for ever."""
         with self._lock:

@@ -1,10 +1,13 @@
 """The pools after the server was away: whatever they hold is dead, and no caller has to find that out."""
 
 import asyncio
+import subprocess
+import sys
 from contextlib import AsyncExitStack, ExitStack
 from typing import Any
 
 import psutil
+from chaos.proxy import Proxy
 from psycopg import Connection
 
 from tests.workers import count, until
@@ -45,3 +48,36 @@ def test_nor_an_async_call(url: str, connection: Connection[Any]) -> None:
 
     asyncio.run(calls())
     assert count(connection) == 8
+
+
+UNCLOSED = """
+import asyncio, sys
+from treadle import JobQueue
+
+async def main() -> None:
+    queue = JobQueue(sys.argv[1])
+    await queue.aenqueue("a")
+    print("enqueued", flush=True)
+    await asyncio.to_thread(sys.stdin.readline)
+    # They want more connections than there are, and get no more.
+    await asyncio.gather(*(queue.aenqueue("a") for _ in range(5)))
+
+asyncio.run(main())
+"""
+
+
+def test_a_program_ends_although_its_pool_is_not_closed_and_still_connects(url: str) -> None:
+    proxy = Proxy(url)
+    program = subprocess.Popen(
+        [sys.executable, "-c", UNCLOSED, proxy.url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert program.stdout
+        assert program.stdout.readline() == "enqueued\n"
+        proxy.ignore_new_ones()
+        program.communicate("\n", timeout=60)
+        assert program.returncode == 0
+    finally:
+        program.kill()
+        program.communicate()
+        proxy.close()

@@ -18,7 +18,7 @@ def wins(summary: Summary) -> str:
     """A line for each figure in which somebody is ahead of Treadle, with all who are."""
     if not any(summary.rounds("treadle", figure.measure) for figure in FIGURES if "treadle" in summary.peers):
         return "Treadle is not in this run.\n"
-    known, lines = reasons(), []
+    lines = []
     for figure in FIGURES:
         ahead = _ahead(summary, figure)
         if not ahead:
@@ -29,13 +29,19 @@ def wins(summary: Summary) -> str:
         own = summary.value("treadle", figure.key)
         assert own
         lines.append(f"- **{figure.title}**, Treadle {_text(own.middle, figure)}: {'; '.join(told)}.")
-        for peer, _, _ in ahead:
-            why = known.get(figure.key, {}).get(peer) or known.get("any", {}).get(peer)
-            if why:
-                lines.append(f"  - {summary.shown(peer)}: {why}")
-        if why := known.get(figure.key, {}).get("all"):
-            lines.append(f"  - {why}")
+        lines += _because(summary, figure, [peer for peer, _, _ in ahead])
     return "\n".join(lines) + "\n" if lines else "In no figure of this run is a peer ahead.\n"
+
+
+def _because(summary: Summary, figure: Figure, peers: list[str]) -> list[str]:
+    """A reason that several share is told once."""
+    known, told = reasons(), dict[str, list[str]]()
+    for peer in peers:
+        names = (peer, "redis" if summary.on(peer, "redis") else "postgresql")
+        found = [known.get(what, {}).get(name) for what in (figure.key, figure.measure, "any") for name in names]
+        if why := next(filter(None, found), None):
+            told.setdefault(why, []).append(summary.shown(peer))
+    return [f"  - {', '.join(shown)}: {why}" for why, shown in told.items()]
 
 
 def _ahead(summary: Summary, figure: Figure) -> list[tuple[str, float, float]]:

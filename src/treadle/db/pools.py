@@ -4,6 +4,7 @@ What a caller sees of it is the error of the statement that was under way: wheth
 other connections to the old server are thrown away with it, and the next statement waits for a new one.
 """
 
+import asyncio
 import select
 import sys
 import time
@@ -76,6 +77,19 @@ class AsyncPool(AsyncConnectionPool[AsyncConnection[Any]]):
             reconnect_failed=_atry_on,
             **_OPTIONS,
         )
+
+    @classmethod
+    async def worker(cls, *queue: Any) -> None:
+        """One that is cancelled while it connects takes no notice, and asyncio.run then waits for it for ever: at the
+        end of any program that does not close its pool. So it is told until it hears."""
+        work = asyncio.create_task(super().worker(*queue))
+        try:
+            await asyncio.wait({work})
+        except asyncio.CancelledError:
+            while not work.done():
+                work.cancel()
+                await asyncio.wait({work}, timeout=0.1)
+            raise
 
     async def renew(self) -> None:
         if time.monotonic() - self._renewed > RENEW_SECONDS:
