@@ -68,8 +68,8 @@ def single(bench: Bench, peer: Peer) -> None:
     for clients in (1, 48):
         place = bench.fresh(peer)
         answer = peer.ask(place, "single", 1, clients)
-        equal("left after single", left(peer, place), answer["jobs"])
-        drained = bench.drain(peer, place, int(answer["jobs"]))
+        equal("left after single", left(peer, place), answer["made"])
+        drained = bench.drain(peer, place, int(answer["made"]))
         tell(f"single from {clients}", rate=round(answer["jobs"] / answer["seconds"]), then_drained=round(drained.rate))
 
 

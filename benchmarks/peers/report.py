@@ -48,14 +48,15 @@ Jobs per second. A drain counts from the first job until the peer's own tables s
 ## Enqueueing
 
 Jobs per second. A single enqueue is one call for one job, durable when it returns (on Redis: in its append-only file,
-which it writes out once a second).
+which it writes out once a second). The first second, over new connections, does not count.
 
 {plot("enqueue", "Bulk enqueue, and single enqueue from 48 connections, jobs per second")}{
         tables.figures(summary, speed[3:], "bulk")
     }
 ## Pick-up
 
-Milliseconds from just before the call that enqueues to the first line of the handler. Idle: 30 jobs a second.
+Milliseconds from just before the call that enqueues to the first line of the handler. Idle: 30 jobs a second;
+the first ones of a round, over new connections, do not count.
 
 {plot("latency", "Pick-up latency of an idle worker, p50 and p99, milliseconds")}{
         tables.figures(summary, idle, "idle_p50")

@@ -13,6 +13,7 @@ import { createInterface } from "node:readline";
 
 const TELL = 50; // milliseconds between two lines about jobs that ran
 const STOP = 3000; // milliseconds until a worker that waits for its jobs is left behind
+const WARM = 1; // seconds of single enqueues that are not counted
 export const PRODUCERS = 16; // calls under way at once, where one after the other would not reach the rate
 
 export const now = () => Number(process.hrtime.bigint()) / 1e9;
@@ -61,16 +62,18 @@ function tell() {
 
 // Call it again and again, on as many chains of calls as there are clients.
 export async function repeat(seconds, clients, call) {
-  const began = now();
+  const began = now() + WARM;
+  let made = 0;
   let done = 0;
   const client = async () => {
-    while (now() < began + seconds) {
-      await call(done);
-      done += 1;
+    for (let at = now(); at < began + seconds; at = now()) {
+      await call(made);
+      made += 1;
+      if (at >= began) done += 1;
     }
   };
   await Promise.all(Array.from({ length: clients }, client));
-  return timed(done, began);
+  return { ...timed(done, began), made };
 }
 
 // Call it at a steady rate, with the time of the call. Late calls are made at once, and none is left out.

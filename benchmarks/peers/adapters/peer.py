@@ -30,6 +30,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 TELL = 0.05  # seconds between two lines about jobs that ran
+WARM = 1.0  # seconds of single enqueues that are not counted
 PRODUCERS = 16  # calls under way at once, where one after the other would not reach the rate
 
 
@@ -113,17 +114,18 @@ def timed(jobs: int, began: float) -> dict[str, float]:
 
 
 async def repeat(seconds: float, clients: int, call: Callable[[int], Awaitable[Any]]) -> dict[str, float]:
-    """Call it again and again, on as many tasks as there are clients."""
-    began, done = time.monotonic(), 0
+    """Call it again and again, on as many tasks as there are clients. While connections are new, it does not count."""
+    began, made, done = time.monotonic() + WARM, 0, 0
 
     async def client() -> None:
-        nonlocal done
-        while time.monotonic() < began + seconds:
-            await call(done)
-            done += 1
+        nonlocal made, done
+        while (now := time.monotonic()) < began + seconds:
+            await call(made)
+            made += 1
+            done += now >= began
 
     await asyncio.gather(*(client() for _ in range(clients)))
-    return timed(done, began)
+    return timed(done, began) | {"made": made}
 
 
 async def pace(rate: float, seconds: float, call: Callable[[float], Awaitable[Any]]) -> dict[str, float]:
@@ -143,18 +145,20 @@ async def pace(rate: float, seconds: float, call: Callable[[float], Awaitable[An
 
 def repeat_on_threads(seconds: float, clients: int, call: Callable[[int], Any]) -> dict[str, float]:
     """The same for a call that blocks."""
-    end = 0.0
+    began = time.monotonic() + WARM
+    counted: list[int] = []
 
     def client() -> int:
-        done = 0
-        while time.monotonic() < end:
-            call(done)
-            done += 1
-        return done
+        made = done = 0
+        while (now := time.monotonic()) < began + seconds:
+            call(made)
+            made += 1
+            done += now >= began
+        counted.append(done)
+        return made
 
-    began = time.monotonic()
-    end = began + seconds
-    return timed(_on_threads(client, clients), began)
+    made = _on_threads(client, clients)
+    return timed(sum(counted), began) | {"made": made}
 
 
 def pace_on_threads(rate: float, seconds: float, call: Callable[[float], Any]) -> dict[str, float]:
