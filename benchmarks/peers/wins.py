@@ -62,5 +62,5 @@ def _ahead(summary: Summary, figure: Figure) -> list[tuple[str, float, float]]:
 
 
 def _text(value: float, figure: Figure) -> str:
-    digits = 0 if value >= 100 else 2 if value < 10 else 1
+    digits = 0 if value >= 100 else 1 if value >= 10 else 2 if value >= 0.1 else 4
     return f"{value:,.{digits}f}{figure.unit}"
