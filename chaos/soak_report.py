@@ -22,9 +22,10 @@ FLAT: dict[str, tuple[float, float]] = {
     "dead_rows": (1.5, 2000.0),
 }
 RATE = 0.97
+WAITED = "picked up after, ms"
 PANELS = (
     ("jobs a second", ("rate", "enqueued")),
-    ("picked up after, ms", ("p50_ms", "p99_ms")),
+    (WAITED, ("p50_ms", "p99_ms")),
     ("memory, MB", ("workers_mb", "supervisor_mb")),
     ("tables and indexes, MB", ("table_mb", "index_mb")),
     ("dead rows", ("dead_rows",)),
@@ -66,7 +67,10 @@ def draw(samples: Samples, path: Path) -> None:
         for name in lines:
             panel.plot(minutes, [each[name] for each in samples], label=name.removesuffix("_mb").replace("_", " "))
         panel.set_title(title, loc="left", fontsize="small")
-        panel.set_ylim(bottom=0)
+        if title == WAITED:
+            panel.set_yscale("log")  # one late job would flatten the rest
+        else:
+            panel.set_ylim(bottom=0)
         panel.grid(alpha=0.3)
         panel.legend(fontsize="x-small", loc="lower right")
     panels[-1].set_xlabel("minutes")
