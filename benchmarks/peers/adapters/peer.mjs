@@ -118,7 +118,10 @@ function failed(error) {
 // Looks whenever a line comes, so that the look at the end of a drain does not wait for a program to start.
 async function watch(adapter) {
   say({ ready: true });
-  for await (const _ of createInterface({ input: process.stdin })) say({ left: await adapter.left(), at: now() });
+  for await (const _ of createInterface({ input: process.stdin })) {
+    const at = now(); // a look at a large table takes a while, and says what was so when it began
+    say({ left: await adapter.left(), at });
+  }
 }
 
 export async function main(adapter) {

@@ -194,8 +194,9 @@ async def _watch(adapter: Any) -> None:
     loop = asyncio.get_running_loop()
     say(ready=True)
     while await loop.run_in_executor(None, sys.stdin.readline):
+        at = time.monotonic()  # a look at a large table takes a while, and says what was so when it began
         left = adapter.left()
-        say(left=await left if inspect.isawaitable(left) else left, at=time.monotonic())
+        say(left=await left if inspect.isawaitable(left) else left, at=at)
 
 
 def main(adapter: Any) -> None:
