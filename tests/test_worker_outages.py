@@ -116,6 +116,8 @@ def lose_answers(monkeypatch: pytest.MonkeyPatch, statement: str, times: int) ->
 
 
 def test_a_claim_whose_answer_is_lost_is_taken_up(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once, and not only by the look of every half a minute."""
+    monkeypatch.setattr("treadle.worker.worker.ADOPT_SECONDS", 600)
     lost = lose_answers(monkeypatch, "claim_jobs", 2)
 
     @app.job
