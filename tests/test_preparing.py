@@ -1,6 +1,7 @@
 """What is run often is prepared where nobody stands between us and the server, and nowhere else."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from psycopg import Connection
@@ -30,7 +31,7 @@ def through(url: str, own_schema: str, expected: int) -> str:
 
 
 @pytest.fixture
-def own_schema(connection: Connection[object]) -> str:
+def own_schema(connection: Connection[Any]) -> str:
     connection.execute("drop schema if exists elsewhere cascade")
     connection.execute("create schema elsewhere")
     connection.execute("create function elsewhere.pg_backend_pid() returns int language sql as 'select 1'")
@@ -72,3 +73,10 @@ def test_but_nothing_that_is_planned_for_its_values(url: str) -> None:
         for _ in range(TIMES):
             queue.list(job_type="a")
         assert queue._database.run(PREPARED) == []
+
+
+def test_a_new_connection_is_asked_nothing(url: str, connection: Connection[Any]) -> None:
+    """A pool would wait for the answer, for ever if the connection has fallen silent."""
+    with JobQueue(url) as queue, queue._database._connection():
+        ours = "select query from pg_stat_activity where application_name = 'treadle' and datname = current_database()"
+        assert {row[0] for row in connection.execute(ours).fetchall()} == {""}

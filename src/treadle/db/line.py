@@ -16,7 +16,7 @@ import psycopg
 from psycopg import AsyncConnection
 
 from treadle.db.query import Query, Result
-from treadle.db.runner import aallow_preparing, arun
+from treadle.db.runner import OwnAsyncConnection, arun
 from treadle.db.url import CONNECT_SECONDS, hosts, patient
 from treadle.words.errors import TreadleError
 
@@ -38,7 +38,7 @@ class RowLocked(TreadleError):
 
 async def open_connection(url: str, name: str, seconds: int = CONNECT_SECONDS) -> AsyncConnection[Any]:
     """An autocommit connection, tried for so many seconds at each host of the URL."""
-    return await AsyncConnection.connect(
+    return await OwnAsyncConnection.connect(
         patient(url, seconds), autocommit=True, prepare_threshold=None, application_name=name
     )
 
@@ -110,7 +110,6 @@ class Line:
     async def _run(self, query: Query[Result]) -> Result:
         if self._connection is None or self._connection.closed:
             self._connection = await open_connection(self._url, self._name, self._connect_seconds)
-            await aallow_preparing(self._connection)
         return await arun(self._connection, query)
 
     def _abandon(self, work: asyncio.Task[Any]) -> None:

@@ -15,7 +15,7 @@ import psycopg
 from psycopg import AsyncConnection, Connection
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
-from treadle.db.runner import aallow_preparing, allow_preparing
+from treadle.db.runner import OwnAsyncConnection, OwnConnection
 from treadle.db.url import patient
 
 # Nothing is prepared before it is known that no pooler stands between.
@@ -45,7 +45,7 @@ class Pool(ConnectionPool[Connection[Any]]):
         super().__init__(
             patient(url),
             max_size=size,
-            configure=allow_preparing,
+            connection_class=OwnConnection,
             check=self._still_there,
             reconnect_failed=_try_on,
             **_OPTIONS,
@@ -72,7 +72,7 @@ class AsyncPool(AsyncConnectionPool[AsyncConnection[Any]]):
         super().__init__(
             patient(url),
             max_size=size,
-            configure=aallow_preparing,
+            connection_class=OwnAsyncConnection,
             check=self._still_there,
             reconnect_failed=_atry_on,
             **_OPTIONS,
