@@ -43,7 +43,7 @@ def bench(jobs: int, rounds: int, as_json: bool, database_url: str | None) -> No
 @contextmanager
 def _quiet() -> Iterator[None]:
     """What its worker says of itself, and what its pools say of Ctrl-C, is not for people."""
-    loggers = {logging.getLogger("treadle"): logging.WARNING, logging.getLogger("psycopg.pool"): logging.ERROR}
+    loggers = {logging.getLogger("treadle"): logging.WARNING, logging.getLogger("psycopg"): logging.ERROR}
     before = {each: each.level for each in loggers}
     for each, level in loggers.items():
         each.setLevel(level)
