@@ -1,6 +1,7 @@
 """treadle bench: figures, advice, and nothing left behind."""
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from rich.console import Console
 from tests.commands import TREADLE, in_a_process, typed
 from tests.roles import owned
 from tests.workers import until
+from treadle.cli.bench import command
 from treadle.cli.bench.advice import advise
 from treadle.cli.bench.against import Costs, Measure, Report
 from treadle.cli.bench.all import Figures
@@ -82,6 +84,21 @@ def test_it_tidies_up_when_it_is_ended_in_the_middle(
         bench.kill()
         bench.communicate()
     assert schemas(connection) == []
+
+
+def test_what_the_driver_warns_of_when_it_is_ended_is_not_for_people(
+    url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Which statement is cut, and so what is warned of, is chance."""
+
+    def ended(*_: Any) -> Figures:
+        logging.getLogger("psycopg").warning("error ignored in rollback")
+        logging.getLogger("psycopg.pool").warning("discarding closed connection")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "measure_all", ended)
+    assert typed("bench", "--json", "--database-url", url).exit_code == 130
+    assert caplog.messages == []
 
 
 def test_who_may_make_no_schema_is_told_so(own_url: str) -> None:

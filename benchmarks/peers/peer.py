@@ -1,10 +1,7 @@
 """A peer, as the harness sees it: a program that is asked, and workers that tell what they ran."""
 
-import contextlib
 import json
-import os
 import re
-import signal
 import subprocess
 import tempfile
 import threading
@@ -13,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from benchmarks.peers.program import Program, end, start
 from benchmarks.peers.workers import Watch, Workers
 
 SECONDS = 120  # for a command; a slow one is a failure with a reason, and the run goes on
@@ -35,7 +33,7 @@ class Peer:
     name: str
     command: list[str]
     about: Answer = field(default_factory=dict)
-    _started: list["subprocess.Popen[str]"] = field(default_factory=list)
+    _started: list[Program] = field(default_factory=list)
     _over: bool = False
 
     @property
@@ -48,25 +46,16 @@ class Peer:
 
     def ask(self, place: Place, *words: Any, seconds: float = SECONDS) -> Answer:
         """Run one command and return the last line that it said."""
-        process = subprocess.Popen(
-            [*self.command, *map(str, words)],
-            env=os.environ | place,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        with process:
-            self._note(process)
+        with start([*self.command, *map(str, words)], place, stderr=subprocess.PIPE) as program:
+            self._note(program)
             try:
-                told, said = process.communicate(timeout=seconds)
+                told, said = program.communicate(timeout=seconds)
             except subprocess.TimeoutExpired as error:
                 raise Failed(f"{' '.join(map(str, words))} took more than {seconds:.0f} s") from error
             finally:
-                end(process)
+                end(program)
         lines = [line for line in told.splitlines() if line.startswith("{")]
-        if process.returncode:
+        if program.returncode:
             raise Failed(f"{' '.join(map(str, words))} failed: {last_words(said)}")
         return dict(json.loads(lines[-1])) if lines else {}
 
@@ -87,13 +76,13 @@ class Peer:
 
     def _end_all(self) -> None:
         self._over = True
-        for process in list(self._started):
-            end(process)
+        for program in list(self._started):
+            end(program)
 
-    def _note(self, process: "subprocess.Popen[str]") -> None:
-        self._started.append(process)
+    def _note(self, program: Program) -> None:
+        self._started.append(program)
         if self._over:
-            end(process)
+            end(program)
 
     @contextmanager
     def asking(self, place: Place, *words: Any) -> Iterator[list[Answer]]:
@@ -139,13 +128,6 @@ class Peer:
             yield watch
         finally:
             watch.stop()
-
-
-def end(process: "subprocess.Popen[str]") -> None:
-    """The process and all that it started. One that has been waited for is left alone: its number may be another's."""
-    if process.poll() is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
 
 
 def last_words(text: str) -> str:

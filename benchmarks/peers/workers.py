@@ -2,8 +2,6 @@
 
 import contextlib
 import json
-import os
-import signal
 import subprocess
 import threading
 import time
@@ -12,17 +10,19 @@ from typing import IO, Any
 
 import psutil
 
+from benchmarks.peers.program import Program, end_group, start
+
 READY = 60.0  # seconds
 STOP = 6.0
 
-Note = Callable[["subprocess.Popen[str]"], None]  # tells whoever has to end it if it hangs
+Note = Callable[[Program], None]  # tells whoever has to end it if it hangs
 
 
 class Workers:
-    """What several worker processes said, put together. Each is a process group of its own, to be killed as a whole."""
+    """What several worker processes said, put together."""
 
     def __init__(self, said: IO[bytes], note: Note) -> None:
-        self.processes: list[subprocess.Popen[str]] = []
+        self.processes: list[Program] = []
         self.ready = 0
         self.counts: dict[tuple[int, int], int] = {}
         self.first = 0.0
@@ -39,15 +39,7 @@ class Workers:
         return sum(self.counts.values())
 
     def start(self, command: list[str], place: dict[str, str]) -> None:
-        process = subprocess.Popen(
-            command,
-            env=os.environ | place,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=self._said,
-            text=True,
-            start_new_session=True,
-        )
+        process = start(command, place, stderr=self._said)
         self.processes.append(process)
         self._note(process)
         reader = threading.Thread(target=self._read, args=(len(self.processes), process), daemon=True)
@@ -78,7 +70,7 @@ class Workers:
 
     def kill(self, nth: int) -> float:
         """kill -9 of a worker and of everything that it started, as if its machine were gone."""
-        os.killpg(self.processes[nth].pid, signal.SIGKILL)
+        end_group(self.processes[nth])
         self.processes[nth].wait()
         return time.monotonic()
 
@@ -89,8 +81,7 @@ class Workers:
         for process in self.processes:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(max(0.1, end - time.monotonic()))
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # whatever it left behind, too
+            end_group(process)
             process.wait()
         for reader in self._readers:
             reader.join(5)
@@ -98,7 +89,7 @@ class Workers:
             if process.stdout:
                 process.stdout.close()
 
-    def _read(self, nth: int, process: "subprocess.Popen[str]") -> None:
+    def _read(self, nth: int, process: Program) -> None:
         assert process.stdout
         for line in process.stdout:
             if line.startswith("{"):
@@ -124,15 +115,7 @@ class Watch:
 
     def __init__(self, command: list[str], place: dict[str, str], ask: Callable[[], int], note: Note) -> None:
         self._ask = ask
-        self._process = subprocess.Popen(
-            command,
-            env=os.environ | place,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            start_new_session=True,
-        )
+        self._process = start(command, place, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
         note(self._process)
         self._knows = self._process.stdout is not None and bool(self._process.stdout.readline())
 
@@ -152,6 +135,5 @@ class Watch:
         return int(said["left"]), float(said["at"])
 
     def stop(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        end_group(self._process)
         self._process.communicate()

@@ -46,7 +46,7 @@ actor = click.option(
 def opened(url: str | None, schema: str) -> Iterator[Treadle]:
     """The queue, without anybody's job functions."""
     # A connection that is lost is told once, by the command.
-    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
+    logging.getLogger("psycopg").setLevel(logging.ERROR)
     app = Treadle(url, schema=schema)
     try:
         yield app

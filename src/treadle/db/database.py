@@ -286,10 +286,11 @@ class Database:
             async with self._opening:
                 self._async = self._async or await self._aopen_pool()
         source = self._async
+        if isinstance(source, AsyncConnection):
+            yield source
+            return
         if not isinstance(source, AsyncPool):
-            async with (
-                nullcontext(source) if isinstance(source, AsyncConnection) else source.connection() as connection
-            ):
+            async with source.connection() as connection:
                 yield connection
             return
         connection = await source.getconn()

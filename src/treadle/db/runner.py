@@ -63,9 +63,7 @@ async def apeek(connection: AsyncConnection[Any], query: Query[Result]) -> Resul
 
 def run(connection: Connection[Any], query: Query[Result]) -> Result:
     if query.often and isinstance(connection, OwnConnection) and not connection.known:
-        process = run(connection, _SERVER_PROCESS)
-        connection.known = True
-        connection.prepare_threshold = PREPARED_AFTER if process == connection.info.backend_pid else None
+        _learn(connection, run(connection, _SERVER_PROCESS))
     with connection.cursor(row_factory=tuple_row) as cursor:
         cursor.execute(query.text, query.params, prepare=_may_be_prepared(query))
         return query.read(cursor.fetchall() if _has_rows(cursor) else ())
@@ -73,12 +71,15 @@ def run(connection: Connection[Any], query: Query[Result]) -> Result:
 
 async def arun(connection: AsyncConnection[Any], query: Query[Result]) -> Result:
     if query.often and isinstance(connection, OwnAsyncConnection) and not connection.known:
-        process = await arun(connection, _SERVER_PROCESS)
-        connection.known = True
-        connection.prepare_threshold = PREPARED_AFTER if process == connection.info.backend_pid else None
+        _learn(connection, await arun(connection, _SERVER_PROCESS))
     async with connection.cursor(row_factory=tuple_row) as cursor:
         await cursor.execute(query.text, query.params, prepare=_may_be_prepared(query))
         return query.read(await cursor.fetchall() if _has_rows(cursor) else ())
+
+
+def _learn(connection: OwnConnection | OwnAsyncConnection, process: int) -> None:
+    connection.known = True
+    connection.prepare_threshold = PREPARED_AFTER if process == connection.info.backend_pid else None
 
 
 def _may_be_prepared(query: Query[Any]) -> bool | None:
