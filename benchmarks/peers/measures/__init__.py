@@ -28,7 +28,7 @@ MEASURES = [
     Measure("idle", idle.measure, rounds=2, limit=60),
     Measure("kill", kill.measure, rounds=1, limit=150, together=True),
     Measure("held", held.measure, rounds=1, limit=300, postgres=True),
-    Measure("history", history.measure, rounds=1, limit=240, postgres=True, history=True),
+    Measure("history", history.measure, rounds=3, limit=240, postgres=True, history=True),
     Measure("sustained", sustained.measure, rounds=2, limit=90),
     Measure("busy", busy.measure, rounds=2, limit=90),
 ]
