@@ -39,6 +39,7 @@ def test_arguments_are_checked_when_enqueued(app: Treadle, queue: JobQueue) -> N
         ((7,), {"colour": "red"}, "unexpected keyword argument 'colour'"),
         ((7, [], 3), {}, "too many positional arguments"),
         ((7,), {"user_id": 8}, "multiple values for argument 'user_id'"),
+        ((7,), {"user_id": 8, "tags": []}, "multiple values for argument 'user_id'"),
         (("seven",), {"tags": 1}, r"welcome.user_id: .* \(and 1 more\)"),
     ):
         with pytest.raises(InvalidPayload, match=problem):

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 from psycopg import Connection
 
-from tests.workers import auntil, auntil_resting, run
-from treadle import (
-    Treadle,
-)
-from treadle.worker import Worker
+from tests.conftest import Connect
+from tests.workers import auntil, auntil_resting, one, run
+from treadle import Treadle
+from treadle.worker import Worker, intake
 
 
 def test_a_job_for_later_starts_by_a_timer(app: Treadle) -> None:
@@ -45,6 +44,30 @@ def test_a_job_is_picked_up_by_a_notification(app: Treadle) -> None:
             assert await (await hello.aenqueue()).aresult(30) == "hello"
 
     run(app, body, poll="60s")
+
+
+def test_who_commits_just_after_the_bell_was_answered_is_found(
+    app: Treadle, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that saw that somebody else had just rung, it does not ring itself."""
+    monkeypatch.setattr(intake, "LOOK_AGAIN", (4.0, 1.0))
+
+    @app.job
+    async def hello() -> None: ...
+
+    async def body(worker: Worker) -> None:
+        connection, late = connect(), connect(autocommit=False)
+        await auntil(lambda: worker.hears)
+        await auntil_resting(worker)
+        late.execute("set local treadle.notify = off")
+        late.execute("select enqueue('hello')")
+        connection.execute("select setval('bell', 1), pg_notify(channel('work'), '')")
+        await auntil(lambda: one(connection, "select last_value = 0 from bell"))
+        await auntil_resting(worker)
+        late.commit()
+        await auntil(lambda: one(connection, "select status = 'completed' from jobs"))
+
+    run(app, body, poll="10m")
 
 
 def test_polling_alone_is_enough(app: Treadle, connection: Connection[Any]) -> None:
