@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 from benchmarks.peers import __main__ as run
 from benchmarks.peers import install, report
@@ -21,6 +22,8 @@ from benchmarks.peers.results import Results
 from benchmarks.peers.servers import Postgres
 from benchmarks.peers.summary import Summary
 from benchmarks.peers.wins import wins
+
+from tests.workers import until
 
 ADAPTER = install.ADAPTERS / "bare" / "adapter.py"
 BENCH = Bench(Postgres(0), None, seconds=2.5, most=50_000)
@@ -115,6 +118,18 @@ def test_what_hangs_is_ended_and_is_a_failure() -> None:
     with pytest.raises(Failed, match="about took more than 0 s"):  # which is another failure
         with hanging.limited(60):
             hanging.ask({}, "about", seconds=0.2)
+
+
+def test_so_is_what_it_started_and_what_is_started_too_late(tmp_path: Path) -> None:
+    wait = "import sys, subprocess, time; {} time.sleep(600)"
+    child = ["-c", wait.format(""), str(tmp_path)]
+    program = wait.format(f"subprocess.Popen([sys.executable, *{child!r}]);")
+    hanging = Peer("hanging", [sys.executable, "-c", program])
+    with hanging.limited(1):
+        for _ in range(2):
+            with pytest.raises(Failed, match="about failed"):
+                hanging.ask({}, "about", seconds=60)
+    until(lambda: not any(str(tmp_path) in (each.info["cmdline"] or []) for each in psutil.process_iter(["cmdline"])))
 
 
 def measured(results: Results, measure: Any, nth: int = 0, end: float = float("inf")) -> Any:
