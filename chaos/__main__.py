@@ -33,8 +33,12 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="treadle-chaos-"))
     folder.chmod(0o711)
     good = True
-    for names in rounds:
-        good &= _round(names, 60 * asked.minutes / len(rounds), seed, folder)
+    try:
+        for names in rounds:
+            good &= _round(names, 60 * asked.minutes / len(rounds), seed, folder)
+    except KeyboardInterrupt:
+        print(f"seed {seed}: interrupted; the ledgers are in {folder}")
+        return 130
     print(f"seed {seed}: " + ("no promise was broken" if good else "BROKEN") + f"; the ledgers are in {folder}")
     return 0 if good else 1
 

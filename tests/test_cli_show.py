@@ -95,6 +95,13 @@ def test_json(lived: UUID) -> None:
     ]
 
 
+def test_how_often_it_crashed(queue: JobQueue, connection: Connection[Any]) -> None:
+    job = queue.enqueue("films")
+    for crashes, words in ((1, "0 of 3, crashed 1 time\n"), (2, "0 of 3, crashed 2 times\n")):
+        connection.execute("update jobs set crashes = %s", [crashes])
+        assert words in told("show", job)
+
+
 def test_the_last_hundred_unless_all_are_asked_for(queue: JobQueue) -> None:
     queue.enqueue("films", {})
     (job,) = queue.claim(["films"])

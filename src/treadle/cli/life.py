@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.text import Text
 
 from treadle.app.life import Life
-from treadle.cli.output import COLOURS, heading, status_text, write
+from treadle.cli.output import COLOURS, counted, heading, status_text, write
 from treadle.words.payload import Json
 from treadle.words.phrases import facts, pace, printable, printable_lines, span, standing
 from treadle.words.progress import Progress
@@ -79,7 +79,11 @@ def _facts(console: Console, life: Life) -> None:
     lines: list[tuple[str, str]] = [
         ("id", str(job.id)),
         ("queue", f"{printable(job.queue)}, priority {job.priority}"),
-        ("attempts", f"{job.attempts} of {job.max_attempts}" + (f", {job.crashes} crashes" if job.crashes else "")),
+        (
+            "attempts",
+            f"{job.attempts} of {job.max_attempts}"
+            + (f", crashed {counted(job.crashes, 'time')}" if job.crashes else ""),
+        ),
         ("enqueued", _when(job.created_at, now)),
     ]
     if job.key is not None:
