@@ -19,9 +19,12 @@ ENCRYPTION, CANCEL = (80877103, 80877104), 80877102
 
 
 class Proxy:
-    """`url` leads through it."""
+    """`url` leads through it.
 
-    def __init__(self, url: str) -> None:
+    `patience`: seconds after which a client's kernel gives up a connection that has fallen silent. It does by itself
+    where nothing is acknowledged any more (see docs/reliability.md), but what is sent to a proxy always is."""
+
+    def __init__(self, url: str, patience: float | None = None) -> None:
         with psycopg.connect(url) as connection:
             self._host, self._port = connection.info.host, connection.info.port
         self._listening = socket.create_server(("127.0.0.1", 0), backlog=200)
@@ -30,6 +33,7 @@ class Proxy:
         """Seconds that everything takes longer, each way."""
         self.lost = 0
         """How many answers were swallowed."""
+        self._patience = patience
         self._swallow: list[str] = []
         self._deaf = False
         self._silent: set[socket.socket] = set()
@@ -41,7 +45,12 @@ class Proxy:
     def go_silent(self) -> None:
         """For all connections there are; new ones are fine."""
         with self._lock:
-            self._silent |= self._open
+            fallen = self._open - self._silent
+            self._silent |= fallen
+        if self._patience is not None:
+            timer = threading.Timer(self._patience, _give_up, [fallen])
+            timer.daemon = True
+            timer.start()
 
     def swallow_everything(self, deaf: bool) -> None:
         """New connections, too: a network that is gone. What fell silent stays so."""
@@ -208,6 +217,12 @@ def _exactly(source: socket.socket, number: int) -> bytes:
             raise ConnectionResetError("the other end is gone")
         found += data
     return found
+
+
+def _give_up(fallen: set[socket.socket]) -> None:
+    for each in fallen:
+        if each.family == socket.AF_INET:
+            _reset(each)
 
 
 def _reset(each: socket.socket) -> None:

@@ -24,6 +24,7 @@ from chaos.servers import QUICK, Server
 CRASH_LIMIT = 5
 STUCK_SECONDS = 180.0  # a starved machine needs a minute to start a worker
 SETTINGS = {"max_connections": "60"}
+PATIENCE = 10.0  # seconds: the tcp_user_timeout of our connections (treadle/db/url.py)
 
 TABLES = """
 create table if not exists public.orders (token text primary key);
@@ -70,7 +71,7 @@ class Scene:
         self.stack.callback(self.server.close)
         with self.server.connect() as connection:
             connection.execute(TABLES.encode())
-        self.proxy = Proxy(self.server.url)
+        self.proxy = Proxy(self.server.url, PATIENCE)
         self.stack.callback(self.proxy.close)
         self.url = self.through(self.proxy.url)
 

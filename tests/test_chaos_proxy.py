@@ -66,6 +66,18 @@ def test_connections_are_cut_and_new_ones_are_fine(proxy: Proxy) -> None:
     psycopg.connect(proxy.url).close()
 
 
+def test_a_silent_connection_is_given_up_when_patience_ends(url: str) -> None:
+    proxy = Proxy(url, patience=0.5)
+    try:
+        with psycopg.connect(proxy.url, autocommit=True) as client:
+            proxy.go_silent()
+            with pytest.raises(psycopg.OperationalError):
+                client.execute("select 1")
+        psycopg.connect(proxy.url).close()
+    finally:
+        proxy.close()
+
+
 def test_a_network_that_is_gone_answers_nobody(proxy: Proxy) -> None:
     proxy.swallow_everything(True)
     with pytest.raises(psycopg.OperationalError):
