@@ -44,7 +44,7 @@ failover: $(READY)  ## a primary killed under load, and who follows to its stand
 	@$(BIN)/python -m chaos.failover --rounds $(or $(ROUNDS),3)
 
 model: $(READY)     ## every transition of a job against an oracle, at random; SECONDS=600
-	TREADLE_MODEL_SECONDS=$(or $(SECONDS),120) $(BIN)/pytest -q --timeout 0 tests/test_model.py
+	TREADLE_MODEL_SECONDS=$(or $(SECONDS),120) $(BIN)/pytest -q --timeout 0 tests/queue/test_model.py
 
 soak: $(READY)      ## an hour at a steady rate, and a look whether anything grows; MINUTES=5
 	@$(BIN)/python -m chaos.soak --minutes $(or $(MINUTES),60)
@@ -60,7 +60,7 @@ chromium:
 	DEBIAN_FRONTEND=noninteractive timeout 600 sh -c 'apt-get -qq update && apt-get -qq install --yes --no-install-recommends chromium fonts-dejavu-core' >/dev/null 2>&1; } || true
 
 schema: $(READY)    ## write schema.sql anew after a migration or function changed
-	@$(BIN)/python -m tests.dump_schema
+	@$(BIN)/python -m tests.support.dump_schema
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Treadle needs Python 3.11 or newer; set PYTHON=python3.12, for example."; exit 1; }

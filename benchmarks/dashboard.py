@@ -22,13 +22,13 @@ from psycopg import Connection
 
 from benchmarks import many_jobs
 from treadle import Treadle
-from treadle.app.bulk import count
-from treadle.app.overview import STEPS, overview
-from treadle.db import listing
 from treadle.db.embedded import embedded_url, leave
 from treadle.db.migrations import migrate
+from treadle.db.queries import listing
+from treadle.operations.bulk import count
+from treadle.operations.overview import STEPS, overview
+from treadle.words.changes import Action
 from treadle.words.listing import Listing, Wanted
-from treadle.words.operator import Action
 
 HERE = Path(__file__).parent
 LIMIT_MS = 200

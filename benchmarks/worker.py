@@ -30,9 +30,9 @@ import psycopg
 
 from benchmarks.jobs import app, noop, sleep5, stamp
 from treadle import migrate
-from treadle.db import jobs as queries
-from treadle.db import work
 from treadle.db.embedded import embedded_url, leave
+from treadle.db.queries import jobs as queries
+from treadle.db.queries import worker as work
 from treadle.db.query import statement
 
 ROOT = Path(__file__).parent.parent

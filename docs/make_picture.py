@@ -13,14 +13,14 @@ import psycopg
 from rich.console import Console, RenderableType
 
 from treadle import Status, migrate
-from treadle.app.bars import Bars
-from treadle.app.sight import sights
 from treadle.cli import demo, demo_cast, demo_jobs
-from treadle.cli.top.board import Board
 from treadle.cli.top.looks import Looks
 from treadle.cli.top.screen import Top
+from treadle.cli.top.table import Board
 from treadle.db.embedded import embedded_url, leave
-from treadle.words.sight import Seen
+from treadle.watching.bars import Bars
+from treadle.watching.snapshots import sights
+from treadle.words.snapshot import Seen
 
 # As wide as rich draws one.
 CHARACTER = 12.2

@@ -21,19 +21,19 @@ from chaos.ledger import FOLDER
 from psycopg import Connection
 from psycopg.conninfo import make_conninfo
 
-from tests.dashboard_fixtures import NO_CHROMIUM, chromium, dashboard, operator, site, theme, visit  # noqa: F401
-from tests.databases import empty, made
-from tests.embedded_server import QUICK, clean_up
-from tests.stores import Album, Resize
-from tests.waiting import Gate
-from tests.workers import Ledger, Parked
+from tests.support.dashboard_fixtures import NO_CHROMIUM, chromium, dashboard, operator, site, theme, visit  # noqa: F401
+from tests.support.databases import empty, made
+from tests.support.embedded_server import QUICK, clean_up
+from tests.support.stores import Album, Resize
+from tests.support.waiting import Gate
+from tests.support.workers import Ledger, Parked
 from treadle import JobQueue, JobRow, Reason, Stored, Treadle, migrate
 from treadle.db.embedded import embedded_url, leave
 
 if TYPE_CHECKING:
     # Django, SQLAlchemy and a web server take half a second to import: only for the tests that need them.
-    from tests.callers import Caller
-    from tests.web import Server
+    from tests.support.callers import Caller
+    from tests.support.web import Server
 
 Connect = Callable[..., Connection[Any]]
 Why = Callable[[UUID], Reason]
@@ -113,8 +113,7 @@ def process_url() -> Iterator[str]:
 @pytest.fixture
 def url(request: pytest.FixtureRequest, server_url: str) -> Iterator[str]:
     """A database with the schema in it, and no jobs."""
-    if request.module.__name__.rpartition(".")[2].startswith("test_worker"):
-        # One of its own: a worker process that outlived its test must not take part in the next.
+    if request.node.get_closest_marker("own_database"):
         yield from made(server_url, os.environ[TEMPLATE])
         return
     process_url: str = request.getfixturevalue("process_url")
@@ -170,7 +169,7 @@ def other(url: str) -> Iterator[JobQueue]:
 
 @pytest.fixture
 def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ledger:
-    """Where the handlers of tests.handlers write down what they do."""
+    """Where the handlers of tests.support.handlers write down what they do."""
     monkeypatch.setenv(FOLDER, str(tmp_path / "ledger"))
     return Ledger(tmp_path / "ledger")
 
@@ -197,10 +196,10 @@ def orders(connection: Connection[Any]) -> Iterator[Callable[[], int]]:
 
 @pytest.fixture
 def here(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The handlers of tests.handlers enqueue into the test's database."""
-    from tests import handlers
-    from treadle.app.watch import Watch
+    """The handlers of tests.support.handlers enqueue into the test's database."""
+    from tests.support import handlers
     from treadle.db.database import Database
+    from treadle.watching.watch import Watch
 
     database = Database(url, "treadle")
     monkeypatch.setattr(handlers.app, "database", database)
@@ -241,7 +240,7 @@ def stack() -> Iterator[ExitStack]:
 
 @pytest.fixture
 def caller(url: str, kind: str, stack: ExitStack) -> "Caller":
-    from tests.callers import Caller
+    from tests.support.callers import Caller
 
     return Caller(url, kind, stack)
 
@@ -251,7 +250,7 @@ def caller(url: str, kind: str, stack: ExitStack) -> "Caller":
 
 @pytest.fixture
 def server(app: Treadle) -> Iterator["Server"]:
-    from tests.web import serving
+    from tests.support.web import serving
     from treadle.web import events_app
 
     with serving(events_app(app)) as server:
@@ -312,7 +311,7 @@ def folder(fresh: Path, used_before: Path) -> Path:
 @pytest.fixture(scope="session")
 def ward() -> Iterator[str]:
     """A server whose settings may be spoilt, with little room in every respect."""
-    from tests.ward import SETTINGS
+    from tests.support.doctor import SETTINGS
 
     with tempfile.TemporaryDirectory(prefix="treadle-test-") as name:
         Path(name).chmod(0o711)

@@ -3,8 +3,11 @@
 from treadle.app import Handle, Job, Treadle, current_job
 from treadle.db.migrations import migrate
 from treadle.queue import JobQueue
+from treadle.why.reason import Reason
 from treadle.words import events as events
 from treadle.words.backoff import Backoff
+from treadle.words.changes import Pause
+from treadle.words.control import Cancel, Retry, Snooze
 from treadle.words.errors import (
     DatabaseUnreachable,
     EmbeddedFailed,
@@ -29,14 +32,11 @@ from treadle.words.errors import (
     WrongStatus,
 )
 from treadle.words.job import JobError, JobPage, JobRow
-from treadle.words.operator import Pause
 from treadle.words.priority import Priority
 from treadle.words.progress import Progress
 from treadle.words.record import LogLine, RecordedEvent
 from treadle.words.status import Status
 from treadle.words.stored import Stored
-from treadle.words.verdicts import Cancel, Retry, Snooze
-from treadle.words.why.reason import Reason
 
 __all__ = [
     "Backoff",

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, from_json
 from typing_extensions import TypeAliasType, TypedDict  # pydantic needs these before Python 3.12
 
-from treadle.app.job import Job
+from treadle.attempt.job import Job
 from treadle.words.errors import InvalidJob, InvalidPayload, shown
 from treadle.words.payload import Json
 

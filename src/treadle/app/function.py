@@ -10,9 +10,9 @@ from uuid import UUID
 
 from treadle.app.arguments import Arguments
 from treadle.app.handle import Handle
-from treadle.db import jobs, stored
 from treadle.db.database import Database, Source
-from treadle.db.jobs import EnqueueOptions
+from treadle.db.queries import jobs, stored
+from treadle.db.queries.jobs import EnqueueOptions
 from treadle.db.query import Query
 from treadle.words.backoff import Backoff
 from treadle.words.errors import InvalidArgument, InvalidJob

@@ -9,20 +9,20 @@ from uuid import UUID
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
-from treadle.app.streams import Stream, job_events
-from treadle.app.why import awhy, why
-from treadle.db import jobs, telling
+from treadle.db.queries import jobs, telling
+from treadle.watching.streams import Stream, job_events
+from treadle.why.explain import awhy, why
+from treadle.why.reason import Reason
 from treadle.words.duration import Duration, duration
 from treadle.words.errors import JobCancelled, JobFailed, UndecodableJob
 from treadle.words.job import JobError, JobRow
 from treadle.words.progress import Progress
 from treadle.words.record import LogLine, RecordedEvent
 from treadle.words.status import Status
-from treadle.words.why.reason import Reason
 
 if TYPE_CHECKING:
     from treadle.app.treadle import Treadle
-    from treadle.app.viewer import Viewer
+    from treadle.watching.viewer import Viewer
 
 Result = TypeVar("Result", covariant=True)
 
@@ -136,7 +136,7 @@ class Handle(Generic[Result]):
 
     def _viewer(self) -> "Viewer":
         # When it is asked for: most programs draw nothing, and rich takes its time to load.
-        viewer: Viewer = importlib.import_module("treadle.app.viewer").Viewer(self._app, [self.id])
+        viewer: Viewer = importlib.import_module("treadle.watching.viewer").Viewer(self._app, [self.id])
         return viewer
 
     def _returned(self, row: JobRow) -> Result:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Proto
 
 from treadle.app.function import Defaults, JobFunction, Policy
 from treadle.app.handle import Handle
-from treadle.app.job import Job
 from treadle.app.listeners import Kind, Listeners
-from treadle.app.source import Source as Storable
-from treadle.app.store import GRACE, LIMIT, Store
-from treadle.app.streams import Stream, all_events
-from treadle.app.watch import Watch
+from treadle.attempt.job import Job
 from treadle.db.database import Database, Source
-from treadle.db.jobs import AnyJob, check_options, job_id
+from treadle.db.queries.jobs import AnyJob, check_options, job_id
 from treadle.queue import JobQueue
+from treadle.store.source import Source as Storable
+from treadle.store.store import GRACE, LIMIT, Store
+from treadle.watching.streams import Stream, all_events
+from treadle.watching.watch import Watch
 from treadle.words.backoff import Backoff
 from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument, InvalidJob, UnknownJobType

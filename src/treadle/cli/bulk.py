@@ -9,14 +9,15 @@ from datetime import UTC, datetime
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from treadle.app import Treadle, bulk
-from treadle.app.bulk import Tally
+from treadle.app import Treadle
 from treadle.cli.filters import as_typed
 from treadle.cli.jobs import COLUMNS, row
 from treadle.cli.output import counted, print_json, say, screen, show_table
-from treadle.db.listing import find_jobs
+from treadle.db.queries.listing import find_jobs
+from treadle.operations import bulk
+from treadle.operations.bulk import Tally
+from treadle.words.changes import Change
 from treadle.words.listing import Listed, Wanted
-from treadle.words.operator import Change
 from treadle.words.overview import Total
 from treadle.words.phrases import printable
 

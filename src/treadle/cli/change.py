@@ -12,12 +12,13 @@ from treadle.cli.bulk import change_by_filter
 from treadle.cli.filters import filters, wanted_from
 from treadle.cli.options import actor, as_json, database_url, job_ids, opened, reason, schema
 from treadle.cli.output import print_json, say
-from treadle.db import operate, telling
+from treadle.db.queries import operations as operate
+from treadle.db.queries import telling
 from treadle.db.query import Query
+from treadle.words.changes import Action, Change, Operated
 from treadle.words.listing import Wanted
-from treadle.words.operator import Action, Change, Operated
 from treadle.words.phrases import printable
-from treadle.words.sight import Seen
+from treadle.words.snapshot import Seen
 from treadle.words.status import Status
 
 Function = TypeVar("Function", bound=Callable[..., Any])

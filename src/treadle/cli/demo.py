@@ -21,16 +21,16 @@ import click
 import psutil
 from rich.console import Console
 
-from treadle.app.bars import Bars
-from treadle.app.lines import Lines
-from treadle.app.sight import sights
 from treadle.cli import demo_jobs as jobs
 from treadle.cli.demo_cast import Cast, enqueue, summary
 from treadle.cli.programs import Program, has_dashboard
 from treadle.db.embedded import embedded_url
 from treadle.db.migrations import connect, migrate
+from treadle.watching.bars import Bars
+from treadle.watching.lines import Lines
+from treadle.watching.snapshots import sights
 from treadle.words.errors import TreadleError
-from treadle.words.sight import Sight
+from treadle.words.snapshot import Sight
 from treadle.words.status import Status
 
 # A round takes 15; on a busy machine it takes its time.

@@ -7,8 +7,8 @@ from rich.table import Table
 from rich.text import Text
 
 from treadle.app import Handle
-from treadle.app.bars import MARKS
 from treadle.cli import demo_jobs as jobs
+from treadle.watching.bars import MARKS
 from treadle.words.job import JobRow
 from treadle.words.phrases import printable, span
 from treadle.words.status import Status

@@ -10,10 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from treadle.app import Treadle
-from treadle.app.doctor import examine
 from treadle.cli.options import database_url, schema
+from treadle.doctor import Finding, Level, worst
+from treadle.doctor.examine import examine
 from treadle.words.errors import TreadleError
-from treadle.words.health import Finding, Level, worst
 from treadle.words.phrases import printable
 
 # 2 stands for wrong arguments, as everywhere.

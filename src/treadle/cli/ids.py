@@ -6,7 +6,7 @@ from uuid import UUID
 import click
 
 from treadle.db.database import Database
-from treadle.db.why import find_ids
+from treadle.db.queries.why import find_ids
 from treadle.words.errors import InvalidArgument, TreadleError
 
 

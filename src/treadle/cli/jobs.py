@@ -11,7 +11,7 @@ from treadle.app import Treadle
 from treadle.cli.filters import as_typed, filters, wanted_from
 from treadle.cli.options import as_json, database_url, opened, schema
 from treadle.cli.output import Column, print_json, say, screen, show_table, status_text
-from treadle.db.listing import find_jobs
+from treadle.db.queries.listing import find_jobs
 from treadle.words.listing import Listed, Listing, Wanted
 from treadle.words.phrases import age, countdown, printable, span
 from treadle.words.status import Status

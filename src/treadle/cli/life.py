@@ -6,8 +6,8 @@ from datetime import datetime
 from rich.console import Console
 from rich.text import Text
 
-from treadle.app.life import Life
 from treadle.cli.output import COLOURS, counted, heading, status_text, write
+from treadle.operations.details import Life
 from treadle.words.payload import Json
 from treadle.words.phrases import facts, pace, printable, printable_lines, span, standing
 from treadle.words.progress import Progress

@@ -5,7 +5,7 @@ import click
 from treadle.cli.options import actor, as_json, database_url, known_types, opened, reason, schema
 from treadle.cli.output import print_json, say
 from treadle.cli.pauses import show_pauses
-from treadle.db import operate
+from treadle.db.queries import operations as operate
 from treadle.words.phrases import printable
 
 

@@ -7,7 +7,7 @@ import click
 from treadle.app import Treadle
 from treadle.cli.options import as_json, database_url, opened, schema
 from treadle.cli.output import Column, print_json, say, screen, show_table
-from treadle.db import operate
+from treadle.db.queries import operations as operate
 from treadle.words.phrases import age, printable
 
 COLUMNS = [Column("TYPE", 10), Column("QUEUE", 10), Column("SINCE"), Column("BY", 10), Column("REASON", 10)]

@@ -7,8 +7,8 @@ import click
 from treadle.cli.options import actor, as_json, database_url, known_types, opened, reason, schema
 from treadle.cli.output import print_json, say
 from treadle.cli.pause import check_meant, meant
-from treadle.db import operate
-from treadle.words.operator import Pause
+from treadle.db.queries import operations as operate
+from treadle.words.changes import Pause
 
 
 @click.command()

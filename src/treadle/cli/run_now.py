@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from treadle.cli.change import change, change_options
-from treadle.words.operator import Action
+from treadle.words.changes import Action
 
 
 @click.command("run-now")

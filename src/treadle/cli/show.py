@@ -2,12 +2,12 @@
 
 import click
 
-from treadle.app.life import LINES, Life, Step, life
 from treadle.cli.life import show_life
 from treadle.cli.options import as_json, database_url, job_ids, opened, schema
 from treadle.cli.output import print_json, screen
+from treadle.operations.details import LINES, Life, Step, life
+from treadle.words.masking import masked
 from treadle.words.payload import Json
-from treadle.words.secrets import masked
 
 
 @click.command()

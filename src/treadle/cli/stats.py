@@ -8,9 +8,9 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from treadle.app.overview import overview
 from treadle.cli.options import as_json, database_url, opened, schema
 from treadle.cli.output import COLOURS, Column, heading, plain, print_json, screen, show_table, write
+from treadle.operations.overview import overview
 from treadle.words.overview import Lane, Overview, Span, Total, WorkerRow
 from treadle.words.phrases import age, countdown, printable, rate, span
 

@@ -8,10 +8,10 @@ import click
 from rich.console import Console
 
 from treadle.app import Treadle
-from treadle.app.viewer import Viewer
 from treadle.cli.commands import INTERRUPTED
 from treadle.cli.options import database_url, job_ids, opened, schema
 from treadle.cli.output import screen
+from treadle.watching.viewer import Viewer
 from treadle.words.status import Status
 
 

@@ -6,11 +6,11 @@ from typing import Any
 import click
 from rich.text import Text
 
-from treadle.app.why import why as reason_of
 from treadle.cli.options import as_json, database_url, job_ids, opened, schema
 from treadle.cli.output import print_json, screen, write
+from treadle.why.explain import why as reason_of
+from treadle.why.reason import Reason, clock
 from treadle.words.phrases import printable
-from treadle.words.why.reason import Reason, clock
 
 
 @click.command()

@@ -18,12 +18,12 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
-from treadle.db import work
 from treadle.db.borrowed import AsyncBorrowed, Borrowable, Borrowed, borrow
-from treadle.db.line import AWAY, REFUSED, pause
 from treadle.db.migrations import check_schema, connect, migrate, not_allowed, unreachable
 from treadle.db.pools import AsyncPool, Pool, went_away
+from treadle.db.queries import worker as work
 from treadle.db.query import Query, Result
+from treadle.db.reconnecting import AWAY, REFUSED, pause
 from treadle.db.runner import apeek, arun, peek, run
 from treadle.db.url import Target, described, patient, resolve
 from treadle.words.errors import DatabaseUnreachable, InvalidArgument, SchemaError, TooSlow, TreadleError

@@ -18,8 +18,8 @@ from treadle.db.database import Database, look_settings
 from treadle.db.migrations import unreachable
 from treadle.db.query import Query, Result
 from treadle.db.runner import apeek, peek
+from treadle.doctor.facts import Refused
 from treadle.words.errors import DatabaseUnreachable
-from treadle.words.health.facts import Refused
 
 SECONDS = 3.0
 # A notification takes milliseconds. Where none came within this time, none comes.

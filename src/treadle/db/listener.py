@@ -11,8 +11,8 @@ from typing import Any
 
 from psycopg import AsyncConnection, sql
 
-from treadle.db import work
-from treadle.db.line import AWAY, open_connection, pause
+from treadle.db.queries import worker as work
+from treadle.db.reconnecting import AWAY, open_connection, pause
 from treadle.db.runner import arun
 from treadle.db.url import CONNECT_SECONDS, hosts
 

@@ -1,7 +1,7 @@
 """The queue by hand: enqueue, claim, finish, and look after jobs.
 
-Every method has an async twin with an `a` in front. Both run the same query values (treadle.db.jobs); nothing but
-the way of waiting differs between them.
+Every method has an async twin with an `a` in front. Both run the same query values (treadle.db.queries.jobs); only the
+way of waiting differs.
 """
 
 import builtins
@@ -12,14 +12,16 @@ from types import TracebackType
 from typing import Self, Unpack
 from uuid import UUID
 
-from treadle.db import jobs, operate, work
 from treadle.db.database import Database, DatabaseError, Source
-from treadle.db.jobs import AnyJob, EnqueueOptions, ListFilters
+from treadle.db.queries import jobs
+from treadle.db.queries import operations as operate
+from treadle.db.queries import worker as work
+from treadle.db.queries.jobs import AnyJob, EnqueueOptions, ListFilters
+from treadle.words.changes import Pause
 from treadle.words.duration import Duration
 from treadle.words.errors import TreadleError
 from treadle.words.job import JobError, JobPage, JobRow
 from treadle.words.naming import SCHEMA, text_within, worker_name
-from treadle.words.operator import Pause
 from treadle.words.payload import PAYLOAD_LIMIT, Json
 from treadle.words.status import Status
 

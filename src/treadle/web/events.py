@@ -14,10 +14,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from treadle.app import Treadle
-from treadle.app.news import job_news
-from treadle.db import telling
 from treadle.db.database import DatabaseError
-from treadle.db.jobs import job_id
+from treadle.db.queries import telling
+from treadle.db.queries.jobs import job_id
+from treadle.watching.updates import job_news
 from treadle.web.frames import end_frame, event_frame, progress_frame
 from treadle.web.stream import HEADERS, EventStream
 from treadle.words.errors import InvalidArgument, JobNotFound, TreadleError

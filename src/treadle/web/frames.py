@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from treadle.db.telling import Look
+from treadle.db.queries.telling import Look
 from treadle.words.payload import decode
 from treadle.words.record import RecordedEvent
 

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import NamedTuple
 
-from treadle.words.operator import Pause
+from treadle.words.changes import Pause
 from treadle.words.status import Status
 
 

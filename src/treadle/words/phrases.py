@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from treadle.words.payload import Json
 from treadle.words.progress import Progress
-from treadle.words.sight import Seen
+from treadle.words.snapshot import Seen
 from treadle.words.status import Status
 
 # Surrogates, controls, and what turns the direction of the text around.

@@ -22,12 +22,12 @@ from typing import Any
 from uuid import UUID
 
 from treadle.app.function import JobFunction
-from treadle.app.job import Job, running_job
+from treadle.attempt.job import Job, running_job
 from treadle.words.claim import Claim
 from treadle.words.errors import DatabaseUnreachable
 from treadle.words.outcome import Ending, Interrupt, Outcome
-from treadle.worker.capture import Capture
-from treadle.worker.judge import raised, returned
+from treadle.worker.log_capture import Capture
+from treadle.worker.outcomes import raised, returned
 
 PROGRESS_SECONDS = 0.1
 # What is told goes sooner, but not one by one.

@@ -22,12 +22,12 @@ from typing import Any
 
 import psutil
 
-from treadle.app.meter import Said
+from treadle.attempt.progress import Said
 from treadle.words.errors import DatabaseUnreachable
 from treadle.words.outcome import Ending, Interrupt, Outcome
 from treadle.words.record import Logged, Told
 from treadle.worker.child import work
-from treadle.worker.judge import hungry, overdue, stopped
+from treadle.worker.outcomes import hungry, overdue, stopped
 from treadle.worker.running import Running
 
 # How long a child that was asked to stop may take. Cancelled jobs end within two seconds.

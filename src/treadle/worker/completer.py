@@ -12,8 +12,9 @@ from typing import Any, TypeAlias
 from uuid import UUID
 
 from treadle.app.listeners import Listeners
-from treadle.db import stored, work
-from treadle.db.line import DatabaseAway, Line, pause
+from treadle.db.queries import stored
+from treadle.db.queries import worker as work
+from treadle.db.reconnecting import DatabaseAway, Line, pause
 from treadle.words import events
 from treadle.words.claim import Claim
 from treadle.words.outcome import Ending, Outcome

@@ -16,12 +16,12 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from treadle.app.job import running_job
 from treadle.app.treadle import Middleware
+from treadle.attempt.job import running_job
 from treadle.words.outcome import Ending, Outcome
-from treadle.worker.board import Board
 from treadle.worker.children import Children
-from treadle.worker.judge import ChildEnded, raised, returned, stopped
+from treadle.worker.job_slots import Board
+from treadle.worker.outcomes import ChildEnded, raised, returned, stopped
 from treadle.worker.running import Running, deadline_of
 
 

@@ -17,10 +17,10 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from treadle.db import work
-from treadle.db.line import DatabaseAway, Line
+from treadle.db.queries import worker as work
+from treadle.db.reconnecting import DatabaseAway, Line
 from treadle.words.clock import now
-from treadle.worker.board import Board
+from treadle.worker.job_slots import Board
 from treadle.worker.options import Settings, renew_every
 
 log = logging.getLogger("treadle")

@@ -16,7 +16,7 @@ from typing import Any
 from treadle.app.load import load_app
 from treadle.words import events
 from treadle.words.errors import TreadleError
-from treadle.worker.board import Board
+from treadle.worker.job_slots import Board
 from treadle.worker.log import set_up
 from treadle.worker.run import End, end_now, work
 from treadle.worker.worker import Worker

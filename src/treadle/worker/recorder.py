@@ -11,11 +11,12 @@ from collections.abc import Callable
 from typing import TypeVar
 from uuid import UUID
 
-from treadle.app.job import Job
-from treadle.app.outbox import LOG_HEAD, LOG_TAIL, Outbox
-from treadle.db import telling, work
-from treadle.db.line import DatabaseAway, Line, RowLocked, pause
+from treadle.attempt.job import Job
+from treadle.attempt.outbox import LOG_HEAD, LOG_TAIL, Outbox
+from treadle.db.queries import telling
+from treadle.db.queries import worker as work
 from treadle.db.query import Query
+from treadle.db.reconnecting import DatabaseAway, Line, RowLocked, pause
 from treadle.words.claim import Claim
 from treadle.words.clock import now
 from treadle.words.errors import DatabaseUnreachable

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, Unpack
 
 from treadle.app import Treadle
 from treadle.db.embedded import leave_all
-from treadle.worker.board import Board
+from treadle.worker.job_slots import Board
 from treadle.worker.options import WorkerOptions
 from treadle.worker.worker import Worker
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from treadle.app.function import JobFunction, Policy
-from treadle.app.job import Job, Scribe
+from treadle.attempt.job import Job, Scribe
 from treadle.words.claim import Claim
 from treadle.words.clock import now
 from treadle.words.outcome import Interrupt

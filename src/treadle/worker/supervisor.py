@@ -16,15 +16,15 @@ from typing import Any
 from uuid import UUID
 
 from treadle.db.embedded import embedded_url
-from treadle.db.work import Recovered
+from treadle.db.queries.worker import Recovered
 from treadle.words.clock import now
-from treadle.worker.board import Board
 from treadle.worker.children import died
+from treadle.worker.job_slots import Board
 from treadle.worker.keeper import Keeper
-from treadle.worker.loop import within
 from treadle.worker.options import WorkerOptions, settings
 from treadle.worker.process import MISTAKE
 from treadle.worker.run import End
+from treadle.worker.services import within
 from treadle.worker.worker import FLUSH_SECONDS, STOP_SECONDS
 
 log = logging.getLogger("treadle")

@@ -16,26 +16,26 @@ from typing import Any, Self, Unpack
 from uuid import UUID
 
 from treadle.app import Treadle
-from treadle.db import work
-from treadle.db.line import DatabaseAway, Line, Silence
 from treadle.db.listener import Listener
+from treadle.db.queries import worker as work
+from treadle.db.reconnecting import DatabaseAway, Line, Silence
 from treadle.words import events
 from treadle.words.claim import Claim
 from treadle.words.clock import now
 from treadle.words.naming import worker_name
 from treadle.words.outcome import Ending, Interrupt, Outcome
-from treadle.worker import upkeep
-from treadle.worker.board import Board
-from treadle.worker.capture import Capture
+from treadle.worker import maintenance as upkeep
+from treadle.worker.claimer import Intake
 from treadle.worker.completer import Completer
 from treadle.worker.executor import Executor
-from treadle.worker.intake import Intake
+from treadle.worker.job_slots import Board
 from treadle.worker.keeper import KeeperProcess
 from treadle.worker.log import forget_events, log_events
-from treadle.worker.loop import forever, unbroken, within
+from treadle.worker.log_capture import Capture
 from treadle.worker.options import Settings, WorkerOptions, settings
 from treadle.worker.recorder import Recorder
-from treadle.worker.workbench import Workbench
+from treadle.worker.running_jobs import Workbench
+from treadle.worker.services import forever, unbroken, within
 
 TICK_SECONDS = 0.5
 REPORT_SECONDS = 0.25

@@ -10,8 +10,8 @@ from time import perf_counter
 from typing import Any
 
 from treadle.cli.bench.scratch import scratch_schema
-from treadle.db import jobs as queries
 from treadle.db.migrations import connect
+from treadle.db.queries import jobs as queries
 from treadle.db.query import in_schema
 from treadle.queue import JobQueue
 

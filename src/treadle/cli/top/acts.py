@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from treadle.db import operate
+from treadle.db.queries import operations as operate
 from treadle.db.query import Query
-from treadle.words.operator import Action, Operated, Pause
+from treadle.words.changes import Action, Operated, Pause
 from treadle.words.phrases import printable
-from treadle.words.sight import Seen
+from treadle.words.snapshot import Seen
 
 WORDS = {Action.CANCEL: ("Cancel", "cancelled"), Action.RETRY: ("Retry", "to be tried again")}
 

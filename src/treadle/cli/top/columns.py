@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 from rich.text import Text
 
-from treadle.app.bars import bar
-from treadle.cli.top.board import Column, Plan
+from treadle.cli.top.table import Column, Plan
+from treadle.watching.bars import bar
 from treadle.words.overview import Lane, WorkerRow
 from treadle.words.phrases import count, countdown, printable, rate, span
-from treadle.words.sight import Seen
+from treadle.words.snapshot import Seen
 
 BAR, LONG_BAR = 10, 24
 

@@ -10,15 +10,15 @@ from textual.events import Resize
 from textual.screen import Screen
 from textual.widgets import Static
 
-from treadle.app.bars import MARKS, bar
 from treadle.cli.top.acts import changing
 from treadle.cli.top.head import apart
 from treadle.cli.top.parts import Foot
-from treadle.db import telling
-from treadle.words.operator import Action
+from treadle.db.queries import telling
+from treadle.watching.bars import MARKS, bar
+from treadle.words.changes import Action
 from treadle.words.phrases import facts, pace, printable, span, standing
 from treadle.words.record import LogLine, RecordedEvent
-from treadle.words.sight import Seen
+from treadle.words.snapshot import Seen
 from treadle.words.status import Status
 
 if TYPE_CHECKING:

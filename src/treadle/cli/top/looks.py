@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple, TypeVar
 
 from treadle.app import Treadle
-from treadle.app.overview import aoverview
-from treadle.db import telling
 from treadle.db.database import DatabaseError
+from treadle.db.queries import telling
+from treadle.operations.overview import aoverview
 from treadle.words.errors import DatabaseUnreachable, NotAllowed, SchemaError, TooSlow
 from treadle.words.overview import Overview
-from treadle.words.sight import Seen
+from treadle.words.snapshot import Seen
 
 # Between two looks, at least; and at most, for a database that takes its time: looking is a third of it, not more.
 SECONDS = 1.0

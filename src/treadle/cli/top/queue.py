@@ -14,14 +14,14 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from treadle.cli.top.acts import changing, pausing
-from treadle.cli.top.board import Board
 from treadle.cli.top.columns import FAILED, JOBS, LANES, WORKERS, LaneNow, WorkerNow
 from treadle.cli.top.head import first_line, second_line
 from treadle.cli.top.job import JobScreen
 from treadle.cli.top.looks import Glance
 from treadle.cli.top.parts import Foot, Help
-from treadle.words.operator import Action
-from treadle.words.sight import Seen
+from treadle.cli.top.table import Board
+from treadle.words.changes import Action
+from treadle.words.snapshot import Seen
 
 if TYPE_CHECKING:
     from treadle.cli.top.screen import Top

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict
 
-from treadle.words.health import Level
+from treadle.doctor import Level
 from treadle.words.status import Status
 
 

@@ -8,21 +8,22 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from treadle.app import Treadle
-from treadle.app.life import Life, alife
-from treadle.app.overview import aoverview
-from treadle.app.why import awhy
-from treadle.db import listing, operate
-from treadle.db import overview as looks
-from treadle.db.jobs import job_id
+from treadle.db.queries import listing
+from treadle.db.queries import operations as operate
+from treadle.db.queries import overview as looks
+from treadle.db.queries.jobs import job_id
+from treadle.doctor import worst
+from treadle.operations.details import Life, alife
+from treadle.operations.overview import aoverview
 from treadle.web.dashboard import answers, openapi, operating, questions
 from treadle.web.dashboard.access import Role
-from treadle.web.dashboard.gate import Asked, Endpoint, Rule
 from treadle.web.dashboard.health import Health
-from treadle.web.dashboard.veil import may_look_inside, reason_veiled, veiled
+from treadle.web.dashboard.redaction import may_look_inside, reason_veiled, veiled
+from treadle.web.dashboard.routes import Asked, Endpoint, Rule
+from treadle.why.explain import awhy
+from treadle.words.changes import Action
 from treadle.words.errors import InvalidArgument, JobNotFound, shown
-from treadle.words.health import worst
-from treadle.words.operator import Action
-from treadle.words.secrets import masked
+from treadle.words.masking import masked
 
 Value = TypeVar("Value", bound=BaseModel)
 Reply: TypeAlias = Callable[[Asked, Any], Awaitable[Any]]

@@ -7,7 +7,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from treadle.web.dashboard.access import Role
-from treadle.web.dashboard.gate import Asked, Rule
+from treadle.web.dashboard.routes import Asked, Rule
 
 _KINDS = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
 

@@ -5,14 +5,14 @@ import re
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from treadle.app import Treadle
-from treadle.db.jobs import job_id
+from treadle.db.queries.jobs import job_id
 from treadle.web.dashboard import operating
 from treadle.web.dashboard.access import Role
-from treadle.web.dashboard.gate import Asked, Endpoint, Rule
 from treadle.web.dashboard.roots import own_path, with_words
+from treadle.web.dashboard.routes import Asked, Endpoint, Rule
+from treadle.words.changes import Action
 from treadle.words.errors import InvalidArgument, shown
 from treadle.words.listing import Wanted
-from treadle.words.operator import Action
 
 
 def rules(app: Treadle) -> list[Rule]:

@@ -6,9 +6,9 @@ from starlette.middleware import Middleware
 from treadle.app import Treadle
 from treadle.web.dashboard import api, assets, changes, entry, pages
 from treadle.web.dashboard.access import Access, Authorize
-from treadle.web.dashboard.gate import Rule, route
 from treadle.web.dashboard.health import Health
 from treadle.web.dashboard.refusals import HANDLERS, Shield
+from treadle.web.dashboard.routes import Rule, route
 
 
 def rules(app: Treadle, access: Access | None = None) -> list[Rule]:

@@ -7,9 +7,9 @@ from starlette.responses import RedirectResponse, Response
 
 from treadle.web.dashboard.access import SESSION_SECONDS, Access, Role, cleaned
 from treadle.web.dashboard.cookies import BROWSER, SESSION, forget, keep
-from treadle.web.dashboard.gate import Asked, Rule
 from treadle.web.dashboard.render import page
 from treadle.web.dashboard.roots import own_path
+from treadle.web.dashboard.routes import Asked, Rule
 
 log = logging.getLogger("treadle")
 

@@ -4,9 +4,9 @@ import asyncio
 import time
 
 from treadle.app import Treadle
-from treadle.app.doctor import aexamine
-from treadle.web.dashboard.veil import finding_veiled
-from treadle.words.health import Finding
+from treadle.doctor import Finding
+from treadle.doctor.examine import aexamine
+from treadle.web.dashboard.redaction import finding_veiled
 
 # An examination asks for a lot: reloads do not pile it up.
 HEALTH_SECONDS = 10.0

@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from treadle.app import Treadle
-from treadle.app.overview import STEPS, aoverview
-from treadle.db import overview as looks
-from treadle.db import telling
 from treadle.db.database import DatabaseError
+from treadle.db.queries import overview as looks
+from treadle.db.queries import telling
+from treadle.operations.overview import STEPS, aoverview
 from treadle.words.errors import TreadleError
 from treadle.words.overview import Overview
 from treadle.words.record import LogLine, RecordedEvent
-from treadle.words.sight import Seen
+from treadle.words.snapshot import Seen
 
 log = logging.getLogger("treadle")
 

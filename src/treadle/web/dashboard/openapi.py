@@ -10,7 +10,7 @@ from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from treadle.web.dashboard.access import Role
 from treadle.web.dashboard.answers import Refusal
-from treadle.web.dashboard.gate import Rule
+from treadle.web.dashboard.routes import Rule
 
 _REFS = "#/components/schemas/{model}"
 _ID = {"type": "string", "format": "uuid"}

@@ -5,12 +5,12 @@ from typing import NamedTuple
 from uuid import UUID
 
 from treadle.app import Treadle
-from treadle.app.bulk import Tally, achange_some
-from treadle.db import operate
+from treadle.db.queries import operations as operate
+from treadle.operations.bulk import Tally, achange_some
 from treadle.web.dashboard.access import Visitor
+from treadle.words.changes import Action, Operated
 from treadle.words.errors import InvalidArgument
 from treadle.words.listing import Wanted
-from treadle.words.operator import Action, Operated
 
 SAID = {
     Action.RETRY: "Try a job again",

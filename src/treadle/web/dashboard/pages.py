@@ -2,9 +2,9 @@
 
 from treadle.app import Treadle
 from treadle.web.dashboard import pages_job, pages_jobs, pages_live, pages_more, pages_overview
-from treadle.web.dashboard.gate import Rule
 from treadle.web.dashboard.health import Health
 from treadle.web.dashboard.live import Live
+from treadle.web.dashboard.routes import Rule
 
 
 def rules(app: Treadle, doctor: Health) -> list[Rule]:

@@ -6,19 +6,19 @@ from uuid import UUID
 from starlette.responses import Response
 
 from treadle.app import Treadle
-from treadle.app.life import alife
-from treadle.app.why import awhy
+from treadle.operations.details import alife
 from treadle.web.dashboard.access import Role
-from treadle.web.dashboard.gate import Asked, Rule
+from treadle.web.dashboard.redaction import reason_veiled, veiled
 from treadle.web.dashboard.render import fragment, page
-from treadle.web.dashboard.veil import reason_veiled, veiled
+from treadle.web.dashboard.routes import Asked, Rule
+from treadle.why.explain import awhy
+from treadle.why.reason import Reason
+from treadle.words.changes import Action
 from treadle.words.errors import JobNotFound, TooSlow
 from treadle.words.job import JobRow
-from treadle.words.operator import Action
 from treadle.words.record import LogLine, RecordedEvent
-from treadle.words.sight import Seen
+from treadle.words.snapshot import Seen
 from treadle.words.status import FINISHED, Status
-from treadle.words.why.reason import Reason
 
 
 def id_of(asked: Asked) -> UUID:

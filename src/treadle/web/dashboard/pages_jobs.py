@@ -6,14 +6,14 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from treadle.app import Treadle
-from treadle.app.bulk import acount, lists
-from treadle.db.listing import find_jobs
+from treadle.db.queries.listing import find_jobs
+from treadle.operations.bulk import acount, lists
 from treadle.web.dashboard.access import Role
-from treadle.web.dashboard.gate import Asked, Rule
+from treadle.web.dashboard.redaction import may_look_inside
 from treadle.web.dashboard.render import page
-from treadle.web.dashboard.veil import may_look_inside
+from treadle.web.dashboard.routes import Asked, Rule
+from treadle.words.changes import Action
 from treadle.words.listing import HELD, Listed, Wanted
-from treadle.words.operator import Action
 from treadle.words.overview import Total
 from treadle.words.status import Status
 

@@ -8,14 +8,14 @@ from starlette.responses import Response
 
 from treadle.app import Treadle
 from treadle.web.dashboard.access import Role
-from treadle.web.dashboard.gate import Asked, Rule
 from treadle.web.dashboard.live import Away, Glance, Gone, JobNews, JobPage, Live, OverviewPage
 from treadle.web.dashboard.pages_job import id_of, now, state
 from treadle.web.dashboard.pages_overview import regions, window_of
 from treadle.web.dashboard.render import fragment
+from treadle.web.dashboard.routes import Asked, Rule
 from treadle.web.frames import frame
 from treadle.web.stream import EventStream
-from treadle.words.secrets import masked
+from treadle.words.masking import masked
 
 _CURSOR = re.compile(r"(\d{1,9})\.(\d{1,9})")
 

@@ -3,13 +3,13 @@
 from starlette.responses import Response
 
 from treadle.app import Treadle
-from treadle.db import operate
-from treadle.db import overview as looks
+from treadle.db.queries import operations as operate
+from treadle.db.queries import overview as looks
+from treadle.doctor import worst
 from treadle.web.dashboard.access import Role
-from treadle.web.dashboard.gate import Asked, Rule
 from treadle.web.dashboard.health import Health
 from treadle.web.dashboard.render import page
-from treadle.words.health import worst
+from treadle.web.dashboard.routes import Asked, Rule
 
 AUDIT_PAGE = 100
 

@@ -5,12 +5,12 @@ from typing import Any
 from starlette.responses import Response
 
 from treadle.app import Treadle
-from treadle.app.overview import STEPS
+from treadle.operations.overview import STEPS
 from treadle.web.dashboard.access import Role
 from treadle.web.dashboard.charts import panel
-from treadle.web.dashboard.gate import Asked, Rule
 from treadle.web.dashboard.live import Glance, Live
 from treadle.web.dashboard.render import fragment, page
+from treadle.web.dashboard.routes import Asked, Rule
 
 WINDOWS = ((3600, "1 h"), (21_600, "6 h"), (86_400, "24 h"), (604_800, "7 d"))
 REGIONS = {

@@ -5,9 +5,9 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from treadle.db.operate import CHUNK
+from treadle.db.queries.operations import CHUNK
+from treadle.words.changes import Action
 from treadle.words.listing import Wanted
-from treadle.words.operator import Action
 
 _LINE = r"^[^\x00\r\n]+$"
 Name = Annotated[str, StringConstraints(min_length=1, max_length=50, pattern=_LINE)]

@@ -11,8 +11,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from treadle.db.database import DatabaseError
 from treadle.web.dashboard.access import NOBODY
-from treadle.web.dashboard.gate import ASKED, Asked
 from treadle.web.dashboard.render import HEADERS, page
+from treadle.web.dashboard.routes import ASKED, Asked
 from treadle.words.errors import (
     InvalidArgument,
     InvalidPayload,

@@ -9,9 +9,9 @@ from starlette.responses import HTMLResponse
 from treadle.web.dashboard import wording
 from treadle.web.dashboard.access import Role
 from treadle.web.dashboard.charts import brief
-from treadle.web.dashboard.gate import Asked
+from treadle.web.dashboard.routes import Asked
+from treadle.words.masking import masked
 from treadle.words.phrases import count, facts, pace, printable, rate, span, standing
-from treadle.words.secrets import masked
 
 _templates = Environment(
     loader=PackageLoader("treadle.web.dashboard"),

@@ -1,0 +1,1 @@
+"""One attempt of a job: the Job that a handler sees, and the state behind it."""

@@ -1,0 +1,52 @@
+"""What this version's migrations and functions make, read from their own files: there is no second list to keep.
+
+A test compares it with what a fresh database has.
+"""
+
+import hashlib
+import re
+from functools import cache
+
+from treadle.db.migrations import function_files, migration_files
+from treadle.db.query import in_schema, sql_text
+from treadle.doctor.facts import Blueprint, Planned
+
+_COMMENT = re.compile(r"--.*")
+_TABLE = re.compile(r"create table treadle\.(\w+) \((.*?)\n\)(?: with \((.*?)\))?;", re.DOTALL)
+_OPTION = re.compile(r"(\w+) = ([^,\s]+)")
+_PRIMARY = re.compile(r"\bprimary key \(([^)]*)\)|^ +(\w+) .*\bprimary key\b", re.MULTILINE)
+_INDEX = re.compile(r"(create (?:unique )?index) (\w+) (on treadle\.(\w+).*?;)", re.DOTALL)
+_TRIGGER = re.compile(
+    r"create (?:or replace )?(?:constraint )?trigger (\w+)\s+(?:before|after)\b.*?\bon treadle\.(\w+)", re.DOTALL
+)
+_BODY = re.compile(r"\$\$(.*?)\$\$", re.DOTALL)
+
+
+@cache
+def blueprint(server_version: int, schema: str) -> Blueprint:
+    indexes: dict[str, Planned] = {}
+    triggers: dict[str, str] = {}
+    options: dict[str, dict[str, str]] = {}
+    for _, file_name in migration_files():
+        text = _COMMENT.sub("", sql_text("migrations", file_name))
+        for table, columns, chosen in _TABLE.findall(text):
+            options[table] = dict(_OPTION.findall(chosen))
+            if primary := _PRIMARY.search(columns):
+                statement = f"alter table treadle.{table} add primary key ({primary[1] or primary[2]});"
+                indexes[f"{table}_pkey"] = Planned(table, in_schema(statement, schema))
+        for create, name, rest, table in _INDEX.findall(text):
+            statement = " ".join(f"{create} concurrently {name} {rest}".split())
+            indexes[name] = Planned(table, in_schema(statement, schema))
+    functions: dict[str, str] = {}
+    bodies: dict[str, frozenset[str]] = {}
+    for name, file_name in function_files(server_version):
+        text = sql_text("functions", file_name)
+        functions[name] = hashlib.sha256(text.encode()).hexdigest()
+        bodies[name] = frozenset(_md5(body) for body in _BODY.findall(in_schema(text, schema)))
+        triggers |= dict(_TRIGGER.findall(_COMMENT.sub("", text)))
+    version = max(number for number, _ in migration_files())
+    return Blueprint(version, functions, bodies, indexes, triggers, options)
+
+
+def _md5(text: str) -> str:
+    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()

@@ -1,0 +1,358 @@
+"""The queries of the queue, as values. Arguments are checked here, before any SQL.
+
+Each function is named for its statement in sql/queries. A JobRow is fenced by its lease and holder; a bare id is not.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import TypeAlias, TypedDict, Unpack
+from uuid import UUID
+
+from treadle.db.queries.rows import Claimed, read_claimed, read_row, row_statement
+from treadle.db.query import Query, Rows, statement
+from treadle.words.duration import Duration, duration
+from treadle.words.errors import InvalidArgument, JobNotFound, LeaseLost, WrongStatus
+from treadle.words.job import JobPage, JobRow
+from treadle.words.naming import text_within
+from treadle.words.payload import EVENT_LIMIT, PAYLOAD_LIMIT, Json, clean_error, encode, encode_any, encode_many
+from treadle.words.priority import Priority
+from treadle.words.status import FINISHED, Status
+
+AnyJob: TypeAlias = JobRow | UUID | str
+
+ENQUEUE_CHUNK = 5000
+
+_MAX_INT = 2**31 - 1
+
+
+class EnqueueOptions(TypedDict, total=False):
+    """How a job is enqueued, besides what it is."""
+
+    priority: int
+    """Higher runs first. Priority.DISCOVERED (100) if not given."""
+    queue: str
+    run_at: datetime
+    """Not before this time."""
+    delay: Duration
+    """Not before this long from now, by the database's clock."""
+    max_attempts: int
+
+
+class ListFilters(TypedDict, total=False):
+    """Which jobs are listed; what is left out does not matter."""
+
+    status: str | None
+    job_type: str | None
+    queue: str | None
+    worker_id: str | None
+    key: str | None
+    after: AnyJob | None
+    """The `next` of the page before."""
+    limit: int
+    """How many to a page. 100 if not given."""
+
+
+def enqueue(
+    schema: str,
+    job_type: str,
+    data: Json,
+    key: str | None,
+    payload_limit: int = PAYLOAD_LIMIT,
+    unique: str | None = None,
+    **options: Unpack[EnqueueOptions],
+) -> Query[list[UUID]]:
+    params = {**_enqueue_params(job_type, **options), "data": encode(data, payload_limit)}
+    name = None if key is None else text_within(key, 200, "key")
+    if unique is not None:
+        params |= {"key": name, "unique": text_within(unique, 200, "unique")}
+        return Query(statement("enqueue_unique", schema), params, _first_column, often=True)
+    params["keys"] = None if name is None else [name]
+    return Query(statement("enqueue_jobs", schema), params, _first_column, often=True)
+
+
+def enqueue_many(
+    schema: str,
+    job_type: str,
+    data: Iterable[Json],
+    keys: Iterable[str | None] | None,
+    payload_limit: int = PAYLOAD_LIMIT,
+    **options: Unpack[EnqueueOptions],
+) -> list[Query[list[UUID]]]:
+    """All payloads are checked before the first query is made, so that one bad one enqueues nothing."""
+    shared = _enqueue_params(job_type, **options)
+    texts = encode_many(data, payload_limit)
+    names = None if keys is None else [None if key is None else text_within(key, 200, "key") for key in keys]
+    if names is not None and len(names) != len(texts):
+        raise InvalidArgument(f"keys must have one element per job, got {len(names)} for {len(texts)} jobs")
+    return [
+        Query(
+            statement("enqueue_jobs", schema),
+            {
+                **shared,
+                "data": "\n".join(texts[begin : begin + ENQUEUE_CHUNK]),
+                "keys": None if names is None else names[begin : begin + ENQUEUE_CHUNK],
+            },
+            _first_column,
+        )
+        for begin in range(0, len(texts), ENQUEUE_CHUNK)
+    ]
+
+
+def claim(
+    schema: str, worker_id: str, job_types: Sequence[str], batch_size: int, queues: Sequence[str] | None
+) -> Query[Claimed]:
+    if isinstance(job_types, str) or isinstance(queues, str):
+        raise InvalidArgument(f"job_types and queues must be lists of texts, got {job_types!r} and {queues!r}")
+    return Query(
+        row_statement("claim_jobs", schema),
+        {
+            "worker_id": worker_id,
+            "job_types": [text_within(name, 50, "job type") for name in job_types],
+            "batch_size": _within(batch_size, 1, 100_000, "batch_size"),
+            "queues": None if queues is None else [text_within(name, 50, "queue") for name in queues],
+        },
+        read_claimed,
+    )
+
+
+def start(schema: str, job: AnyJob) -> Query[None]:
+    return Query(statement("start_job", schema), _fence(job), _changed(job, "started"))
+
+
+def progress(schema: str, job: AnyJob, percent: int | None, stage: str | None) -> Query[None]:
+    params = {
+        **_fence(job),
+        "progress": None if percent is None else _within(percent, 0, 100, "progress"),
+        "stage": None if stage is None else text_within(stage, 100, "stage"),
+    }
+    return Query(statement("report_progress", schema), params, _changed(job, "given progress"))
+
+
+def event(schema: str, job: AnyJob, name: str, data: dict[str, Json]) -> Query[None]:
+    params = {
+        **_fence(job),
+        "name": text_within(name, 100, "event"),
+        "data": encode_any(data, EVENT_LIMIT, name),
+    }
+    return Query(statement("record_event", schema), params, _changed(job, "given an event"))
+
+
+def complete(schema: str, job: AnyJob, result: Json, payload_limit: int) -> Query[None]:
+    params = {**_fence(job), "result": None if result is None else encode(result, payload_limit, "result")}
+    return Query(statement("complete_job", schema), params, _changed(job, "completed"))
+
+
+def complete_many(
+    schema: str, jobs: Sequence[JobRow], results: Sequence[Json] | None, payload_limit: int
+) -> Query[list[JobRow]]:
+    """Reads as the jobs that were not accepted because their lease was lost."""
+    if results is not None and len(results) != len(jobs):
+        raise InvalidArgument(f"results must have one element per job, got {len(results)} for {len(jobs)} jobs")
+    texts = None
+    if results is not None:
+        texts = "\n".join(
+            "" if result is None else encode(result, payload_limit, f"results[{nth}]")
+            for nth, result in enumerate(results)
+        )
+
+    def lost(rows: Rows) -> list[JobRow]:
+        if rows[0][0] is None:
+            return []
+        # If the same job was given twice, only the newer claim of it can have been accepted.
+        newest = {job.id: job.lease for job in sorted(jobs, key=lambda job: job.lease)}
+        accepted = {(job_id, newest[job_id]) for job_id in rows[0][0]}
+        return [job for job in jobs if (job.id, job.lease) not in accepted]
+
+    params = {
+        "number": len(jobs),
+        "ids": ",".join([job.id.hex for job in jobs]),
+        "leases": ",".join([str(job.lease) for job in jobs]),
+        "worker_ids": "\n".join([job.worker_id or "" for job in jobs]),
+        "results": texts,
+        "seconds": None,
+    }
+    return Query(statement("complete_jobs", schema), params, lost)
+
+
+def fail(schema: str, job: AnyJob, error: object, delay: Duration | None = None, final: bool = False) -> Query[None]:
+    params = {
+        **_fence(job),
+        "error": clean_error(error),
+        "delay": None if delay is None else duration(delay, "delay"),
+        "final": final,
+    }
+    return Query(statement("fail_job", schema), params, _changed(job, "failed"))
+
+
+def release(schema: str, job: AnyJob, delay: Duration | None = None) -> Query[None]:
+    params = {**_fence(job), "delay": None if delay is None else duration(delay, "delay")}
+    return Query(statement("release_job", schema), params, _changed(job, "given back"))
+
+
+def cancel(schema: str, job: AnyJob, reason: str | None) -> Query[None]:
+    # A row that was read while it waited is no claim: whoever cancels it means the job, held by now or not.
+    held = isinstance(job, JobRow) and job.status in (Status.CLAIMED, Status.RUNNING)
+    meant = job if held else job_id(job)
+    params = {**_fence(meant), "reason": None if reason is None else clean_error(reason)}
+    return Query(statement("cancel_job", schema), params, _changed(meant, "cancelled"))
+
+
+def retry(schema: str, job: AnyJob) -> Query[None]:
+    meant = job_id(job)
+    return Query(statement("retry_job", schema), {"id": meant}, _changed(meant, "retried"))
+
+
+def get(schema: str, job: AnyJob) -> Query[JobRow]:
+    meant = job_id(job)
+
+    def read(rows: Rows) -> JobRow:
+        if not rows:
+            raise JobNotFound(meant)
+        return read_row(rows[0])
+
+    return Query(row_statement("get_job", schema), {"id": meant}, read)
+
+
+def list_jobs(
+    schema: str,
+    *,
+    status: str | None = None,
+    job_type: str | None = None,
+    queue: str | None = None,
+    worker_id: str | None = None,
+    key: str | None = None,
+    after: AnyJob | None = None,
+    limit: int = 100,
+) -> Query[JobPage]:
+    _within(limit, 1, 10_000, "limit")
+    wanted = {"job_type": job_type, "queue": queue, "worker_id": worker_id, "key": key}
+    filters = [f"and {column} = %({column})s" for column, value in wanted.items() if value is not None]
+    if after is not None:
+        filters.append("and id < %(after)s")
+    if status is not None:
+        # In the text, not as a parameter: a parameter cannot prove a partial index's condition.
+        filters.append(f"and status = '{status_of(status)}'")
+    text = row_statement("list_jobs", schema).replace(
+        b"/* and the filters that were asked for */", "\n".join(filters).encode()
+    )
+
+    def read(rows: Rows) -> JobPage:
+        jobs = [read_row(row) for row in rows[:limit]]
+        return JobPage(jobs, jobs[-1].id if len(rows) > limit else None)
+
+    params = {**wanted, "after": None if after is None else job_id(after), "limit": limit + 1}
+    return Query(text, params, read)
+
+
+def count(schema: str) -> Query[dict[Status, int]]:
+    def read(rows: Rows) -> dict[Status, int]:
+        found: dict[str, int] = dict(rows)
+        return {status: found.get(status.value, 0) for status in Status}
+
+    return Query(statement("count_jobs", schema), {}, read)
+
+
+def recover(schema: str, timeout: Duration) -> Query[int]:
+    return Query(statement("recover_stale_jobs", schema), {"timeout": duration(timeout, "timeout")}, _only_value)
+
+
+def prune(
+    schema: str, status: str, age: Duration, batch_size: int, after: datetime | None = None
+) -> Query[tuple[int, datetime | None]]:
+    if status_of(status) not in FINISHED:
+        raise InvalidArgument(f"only completed, failed or cancelled jobs are pruned, got {status!r}")
+    params = {
+        "status": status_of(status).value,
+        "age": duration(age, "older_than"),
+        "limit": _within(batch_size, 1, 100_000, "batch_size"),
+        "after": "-infinity" if after is None else after,
+    }
+    return Query(statement("prune_jobs", schema), params, lambda rows: (rows[0][0], rows[0][1]))
+
+
+def heartbeat(schema: str, worker_id: str) -> Query[None]:
+    return Query(statement("heartbeat", schema), {"worker_id": worker_id}, lambda _: None)
+
+
+def tick(schema: str) -> Query[int]:
+    return Query(statement("tick", schema), {}, _only_value)
+
+
+def job_id(job: AnyJob) -> UUID:
+    if isinstance(job, JobRow):
+        return job.id
+    if isinstance(job, UUID):
+        return job
+    try:
+        return UUID(job)
+    except (ValueError, AttributeError, TypeError):
+        raise InvalidArgument(f"a job is meant by its id (a uuid) or its row, got {job!r}") from None
+
+
+def status_of(status: str) -> Status:
+    try:
+        return Status(status)
+    except ValueError:
+        raise InvalidArgument(f"status must be one of {', '.join(Status)}, got {status!r}") from None
+
+
+def _fence(job: AnyJob) -> dict[str, object]:
+    if isinstance(job, JobRow):
+        return {"id": job.id, "lease": job.lease, "worker_id": job.worker_id}
+    return {"id": job_id(job), "lease": None, "worker_id": None}
+
+
+def _changed(job: AnyJob, asked: str) -> Callable[[Rows], None]:
+    def read(rows: Rows) -> None:
+        changed, status = rows[0]
+        if changed:
+            return
+        if isinstance(job, JobRow):
+            raise LeaseLost(job.id, job.lease)
+        if status is None:
+            raise JobNotFound(job_id(job))
+        raise WrongStatus(job_id(job), status, asked)
+
+    return read
+
+
+def _first_column(rows: Rows) -> list[UUID]:
+    return [row[0] for row in rows]
+
+
+def _only_value(rows: Rows) -> int:
+    value: int = rows[0][0]
+    return value
+
+
+def check_options(**options: Unpack[EnqueueOptions]) -> None:
+    """Raise InvalidArgument if a job could not be enqueued with these."""
+    _enqueue_params("any", **options)
+
+
+def _enqueue_params(
+    job_type: str,
+    priority: int = Priority.DISCOVERED,
+    queue: str = "default",
+    run_at: datetime | None = None,
+    delay: Duration | None = None,
+    max_attempts: int = 3,
+) -> dict[str, object]:
+    if run_at is not None and delay is not None:
+        raise InvalidArgument("give either run_at or delay, not both")
+    if run_at is not None and run_at.tzinfo is None:
+        raise InvalidArgument(f"run_at must have a time zone, got {run_at!r}; for example datetime.now(UTC)")
+    return {
+        "job_type": text_within(job_type, 50, "job_type"),
+        "priority": _within(priority, -_MAX_INT, _MAX_INT, "priority"),
+        "queue": text_within(queue, 50, "queue"),
+        "run_at": run_at,
+        "delay": None if delay is None else duration(delay, "delay"),
+        "max_attempts": _within(max_attempts, 1, _MAX_INT, "max_attempts"),
+    }
+
+
+def _within(value: int, low: int, high: int, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise InvalidArgument(f"{name} must be an integer from {low:,} to {high:,}, got {value!r}")
+    return int(value)

@@ -1,0 +1,82 @@
+"""What operators do, as queries: each change is written to the audit in its own transaction."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from treadle.db.query import Query, Rows, statement
+from treadle.words.changes import Action, Audited, Operated, Pause
+from treadle.words.errors import InvalidArgument, shown
+from treadle.words.naming import text_within
+from treadle.words.payload import clean_error, decode
+from treadle.words.status import Status
+
+# One transaction, which holds the rows of its jobs.
+CHUNK = 500
+
+
+def operate(
+    schema: str,
+    action: Action,
+    ids: Sequence[UUID],
+    actor: str,
+    reason: str | None = None,
+    priority: int | None = None,
+) -> Query[list[Operated]]:
+    if len(ids) > CHUNK:
+        raise InvalidArgument(f"at most {CHUNK} jobs are changed in one transaction, got {len(ids)}")
+    if (action is Action.PRIORITY) != (priority is not None):
+        raise InvalidArgument(f"a priority goes with the action priority, got {priority!r} for {action}")
+    if priority is not None and not -(2**31) < priority < 2**31:
+        raise InvalidArgument(f"priority must be from {-(2**31) + 1:,} to {2**31 - 1:,}, got {shown(priority)}")
+    params = {
+        "action": action.value,
+        "ids": list(ids),
+        "actor": text_within(actor, 200, "actor"),
+        "reason": None if reason is None else clean_error(reason),
+        "priority": priority,
+    }
+
+    def read(rows: Rows) -> list[Operated]:
+        return [Operated(row[0], row[1], None if row[2] is None else Status(row[2])) for row in rows]
+
+    return Query(statement("operate", schema), params, read)
+
+
+def pause(
+    schema: str, job_type: str | None, queue: str | None, actor: str | None = None, reason: str | None = None
+) -> Query[bool]:
+    """False: it was paused already."""
+    return Query(statement("pause", schema), _meant(job_type, queue, actor, reason), lambda rows: bool(rows[0][0]))
+
+
+def resume(
+    schema: str, job_type: str | None, queue: str | None, actor: str | None = None, reason: str | None = None
+) -> Query[bool]:
+    """False: there is no such pause."""
+    return Query(statement("resume", schema), _meant(job_type, queue, actor, reason), lambda rows: bool(rows[0][0]))
+
+
+def pauses(schema: str) -> Query[list[Pause]]:
+    return Query(statement("get_pauses", schema), {}, lambda rows: [Pause._make(row) for row in rows])
+
+
+def audit(schema: str, job_id: UUID | None = None, before: int | None = None, limit: int = 100) -> Query[list[Audited]]:
+    params = {"job_id": job_id, "before": before, "limit": limit}
+
+    def read(rows: Rows) -> list[Audited]:
+        return [Audited._make((*row[:-1], decode(row[-1]))) for row in rows]
+
+    return Query(statement("get_audit", schema), params, read)
+
+
+def count_minutes(schema: str) -> Query[int]:
+    return Query(statement("count_minutes", schema), {}, lambda rows: int(rows[0][0]))
+
+
+def _meant(job_type: str | None, queue: str | None, actor: str | None, reason: str | None) -> dict[str, object]:
+    return {
+        "job_type": None if job_type is None else text_within(job_type, 50, "job type"),
+        "queue": None if queue is None else text_within(queue, 50, "queue"),
+        "actor": None if actor is None else text_within(actor, 200, "actor"),
+        "reason": None if reason is None else clean_error(reason),
+    }

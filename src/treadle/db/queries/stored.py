@@ -1,0 +1,145 @@
+"""The queries about what is stored, as values: writing, reading, use by jobs, sweeping."""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
+from typing import NamedTuple
+from uuid import UUID
+
+from treadle.db.queries import jobs
+from treadle.db.query import Query, Rows, statement
+from treadle.words.errors import StoredDamaged, StoredNotFound
+from treadle.words.stored import Stored
+
+# A part is written and read whole, so this much, a few times over, is in memory at a time.
+PART_SIZE = 256 * 1024
+
+
+class Swept(NamedTuple):
+    """What a sweep did: how many it removed, whether there is more to do now, and the files that are to be removed."""
+
+    removed: int
+    more: bool
+    files: list[tuple[UUID, str]]
+
+
+# Writing
+
+
+def create(schema: str, name: str | None, place: str | None, job_id: UUID | None) -> Query[UUID]:
+    params = {"name": name, "place": place, "job_id": job_id}
+    return Query(statement("create_stored", schema), params, lambda rows: UUID(str(rows[0][0])))
+
+
+def write_part(schema: str, stored_id: UUID, part: int, content: bytes) -> Query[None]:
+    params = {"id": stored_id, "part": part, "bytes": content}
+    return Query(statement("write_part", schema), params, _still_there(stored_id))
+
+
+def touch(schema: str, stored_id: UUID) -> Query[None]:
+    return Query(statement("touch_stored", schema), {"id": stored_id}, _still_there(stored_id))
+
+
+def finish(schema: str, stored: Stored) -> Query[None]:
+    params = {"id": stored.id, "size": stored.size, "digest": stored.digest}
+    return Query(statement("finish_stored", schema), params, _still_there(stored.id))
+
+
+def discard(schema: str, stored_id: UUID) -> Query[None]:
+    return Query(statement("discard_stored", schema), {"id": stored_id}, lambda _: None)
+
+
+# Reading
+
+
+def find(schema: str, stored: Stored) -> Query[str | None]:
+    """Reads as the place of its file; None if its bytes are in PostgreSQL."""
+
+    def read(rows: Rows) -> str | None:
+        if not rows:
+            raise StoredNotFound(stored.id)
+        place: str | None = rows[0][0]
+        return place
+
+    return Query(statement("find_stored", schema), {"id": stored.id}, read)
+
+
+def read_part(schema: str, stored: Stored, part: int) -> Query[bytes]:
+    def read(rows: Rows) -> bytes:
+        if not rows:
+            raise StoredNotFound(stored.id, "it was removed while it was being read")
+        if rows[0][0] is None:
+            raise StoredDamaged(stored.id, f"a part {part}", "none")
+        return bytes(rows[0][0])
+
+    return Query(statement("read_part", schema), {"id": stored.id, "part": part}, read)
+
+
+# Use by jobs
+
+
+def enqueue_using(
+    schema: str, enqueues: Sequence[Query[list[UUID]]], uses: Sequence[tuple[int, UUID]]
+) -> list[Query[list[UUID]]]:
+    """The same enqueues, together with what the jobs use: the number of a job (from 0) beside each stored thing.
+
+    First comes a look whether all of it is there, before anything is enqueued: an error of the server's would abort the
+    caller's transaction.
+    """
+    chunks: list[list[tuple[int, UUID]]] = [[] for _ in enqueues]
+    for nth, stored_id in uses:
+        chunks[nth // jobs.ENQUEUE_CHUNK].append((nth % jobs.ENQUEUE_CHUNK + 1, stored_id))
+    return [
+        hold(schema, {stored_id for _, stored_id in uses}),
+        *(_using(schema, each, used) if used else each for each, used in zip(enqueues, chunks, strict=True)),
+    ]
+
+
+def hold(schema: str, stored_ids: Iterable[UUID]) -> Query[list[UUID]]:
+    """Raises StoredNotFound; else keeps them until the end of the transaction."""
+
+    def read(rows: Rows) -> list[UUID]:
+        if rows:
+            raise StoredNotFound(rows[0][0])
+        return []
+
+    return Query(statement("hold_stored", schema), {"stored": _joined(stored_ids)}, read)
+
+
+def use(schema: str, uses: Sequence[tuple[UUID, UUID | str]]) -> Query[list[UUID]]:
+    """A job beside each stored thing that it needs. Reads as those that are not there any more."""
+    params = {"jobs": _joined(job for job, _ in uses), "stored": _joined(stored for _, stored in uses)}
+    return Query(statement("use_stored", schema), params, lambda rows: [row[0] for row in rows])
+
+
+# Sweeping
+
+
+def sweep(schema: str, grace: timedelta, limit: int) -> Query[Swept]:
+    def read(rows: Rows) -> Swept:
+        removed, more, files, places = rows[0]
+        return Swept(removed, more, list(zip(files, places, strict=True)))
+
+    return Query(statement("sweep_stored", schema), {"grace": grace, "limit": limit}, read)
+
+
+def forget(schema: str, stored_ids: Iterable[UUID]) -> Query[int]:
+    return Query(statement("forget_stored", schema), {"stored": _joined(stored_ids)}, len)
+
+
+def _using(schema: str, enqueue: Query[list[UUID]], uses: Sequence[tuple[int, UUID]]) -> Query[list[UUID]]:
+    unique = "unique" in enqueue.params
+    text = statement("enqueue_unique_using", schema) if unique else statement("enqueue_jobs_using", schema)
+    nths = ",".join(str(nth) for nth, _ in uses)
+    return Query(text, {**enqueue.params, "stored": _joined(each for _, each in uses), "nths": nths}, enqueue.read)
+
+
+def _still_there(stored_id: UUID) -> Callable[[Rows], None]:
+    def read(rows: Rows) -> None:
+        if not rows:
+            raise StoredNotFound(stored_id, "it was removed while it was being written")
+
+    return read
+
+
+def _joined(ids: Iterable[UUID | str]) -> str:
+    return ",".join(str(each) for each in ids)

@@ -1,0 +1,108 @@
+"""The whole queue at a glance, for the command line and the dashboard: a few statements; none counts the table."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from treadle.db.queries import operations as operate
+from treadle.db.queries import overview as looks
+from treadle.db.queries.overview import Chart, LaneCount, Sampled
+from treadle.db.query import Query
+from treadle.words.changes import Pause
+from treadle.words.overview import Lane, Overview, Total, WorkerRow
+from treadle.words.status import Status
+
+if TYPE_CHECKING:
+    from treadle.app.treadle import Treadle
+
+# Seconds of the charts that are offered, and of a span in each.
+STEPS = {3600: 60, 21_600: 300, 86_400: 900, 604_800: 7200}
+
+
+def overview(app: "Treadle", window: int = 3600) -> Overview:
+    """The charts show the last `window` seconds: one of STEPS."""
+    return _together(*app.database.look_together(_queries(app.schema, window)))
+
+
+async def aoverview(app: "Treadle", window: int = 3600) -> Overview:
+    return _together(*await app.database.alook_together(_queries(app.schema, window)))
+
+
+def _queries(schema: str, window: int) -> list[Query[Any]]:
+    return [
+        looks.see_minutes(schema, window, STEPS[window]),
+        looks.see_lanes(schema),
+        looks.see_workers(schema),
+        operate.pauses(schema),
+        looks.sample_jobs(schema),
+        looks.count_few(schema),
+    ]
+
+
+def _together(
+    chart: Chart,
+    lanes: Sequence[LaneCount],
+    workers: list[WorkerRow],
+    pauses: list[Pause],
+    sampled: Sequence[Sampled],
+    few: dict[Status, tuple[int, bool]],
+) -> Overview:
+    waiting = {(each.queue, each.job_type, each.priority): each.jobs for each in sampled if each.queue is not None}
+    shown = []
+    for lane in lanes:
+        guess = lane.depth if lane.exact else max(lane.depth, waiting.get(lane[:3], 0))
+        due = lane.due_first is not None and lane.due_first <= chart.at
+        shown.append(
+            Lane(
+                lane.queue,
+                lane.job_type,
+                lane.priority,
+                guess,
+                lane.exact,
+                lane.due_first if due else None,
+                None if due else lane.due_first,
+                lane.paused,
+                any(_serves(worker, lane) for worker in workers),
+            )
+        )
+    shown.sort(key=lambda lane: (-lane.depth, -lane.priority, lane.job_type, lane.queue))
+    totals = _totals(sampled, few, shown)
+    return Overview(chart.at, shown, workers, pauses, chart.spans, chart.step, totals, _rate(chart))
+
+
+def _serves(worker: WorkerRow, lane: LaneCount) -> bool:
+    return (
+        worker.alive
+        and worker.job_types is not None
+        and lane.job_type in worker.job_types
+        and (worker.queues is None or lane.queue in worker.queues)
+    )
+
+
+def _totals(
+    sampled: Sequence[Sampled], few: dict[Status, tuple[int, bool]], lanes: Sequence[Lane]
+) -> dict[Status, Total]:
+    guesses = dict.fromkeys(Status, 0)
+    for each in sampled:
+        guesses[each.status] += each.jobs
+    totals = {}
+    for status in Status:
+        guess, exact = guesses[status], all(each.exact for each in sampled)
+        if not exact and status in few:
+            counted, all_of_them = few[status]
+            guess, exact = (counted, True) if all_of_them else (max(counted, guess), False)
+        elif not exact:
+            guess = max(guess, sum(lane.depth for lane in lanes))
+        totals[status] = Total(guess, exact)
+    return totals
+
+
+def _rate(chart: Chart) -> float:
+    """Over the current span if enough of it was counted, else over the one before it."""
+    ended = [span.completed + span.failed + span.cancelled for span in chart.spans]
+    current = next((nth for nth, span in reversed(list(enumerate(chart.spans))) if span.at <= chart.counted), None)
+    if current is None:
+        return 0.0
+    seconds = (chart.counted - chart.spans[current].at).total_seconds()
+    if seconds >= chart.step / 4:
+        return ended[current] / min(seconds, chart.step)
+    return ended[current - 1] / chart.step if current else 0.0

@@ -1,0 +1,133 @@
+"""Draws jobs with live bars, and the newest of their events beneath: on a terminal, in 80 columns or more."""
+
+import time
+from collections import deque
+from collections.abc import Mapping
+from datetime import timedelta
+from types import TracebackType
+from typing import Self
+from uuid import UUID
+
+from rich.cells import cell_len
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from treadle.words.phrases import facts, pace, printable, standing
+from treadle.words.record import RecordedEvent
+from treadle.words.snapshot import Seen, Sight
+from treadle.words.status import Status
+
+EVENTS = 5
+# Countdowns go on between two looks.
+REDRAWS_A_SECOND = 4
+LABEL_LIMIT = 24
+
+MARKS = {
+    Status.PENDING: ("·", "yellow"),
+    Status.CLAIMED: ("·", "cyan"),
+    Status.RUNNING: ("▸", "blue"),
+    Status.COMPLETED: ("✓", "green"),
+    Status.FAILED: ("✗", "red"),
+    Status.CANCELLED: ("✗", "magenta"),
+}
+ASCII = str.maketrans("·▸✓✗━─╾…", ".>+x#-#~")
+
+
+class Bars:
+    """`with Bars(console) as bars: bars.show(sight)`. In the end they stay there, unless they are `transient`."""
+
+    def __init__(self, console: Console, labels: Mapping[UUID, str] | None = None, *, transient: bool = False) -> None:
+        self._console = console
+        self._labels = {} if labels is None else labels
+        self._jobs: list[Seen] = []
+        self._events: deque[RecordedEvent] = deque(maxlen=EVENTS)
+        self._seen = time.monotonic()
+        self._away = False
+        self._live = Live(
+            console=console, get_renderable=self.draw, refresh_per_second=REDRAWS_A_SECOND, transient=transient
+        )
+
+    def show(self, sight: Sight) -> None:
+        self._jobs, self._seen = sight.jobs, time.monotonic()
+        self._events.extend(sight.events)
+        self._live.refresh()
+
+    def away(self, away: bool) -> None:
+        """The database is, or is back."""
+        self._away = away
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def draw(self) -> RenderableType:
+        width, height = self._console.size
+        passed = timedelta(seconds=0 if self._away else time.monotonic() - self._seen)
+        labels = {job.id: label_of(job, self._labels) for job in self._jobs}
+        wide = min(max(map(cell_len, labels.values()), default=0), LABEL_LIMIT, width // 4)
+        room = max(1, height - EVENTS - 5)
+        shown = self._jobs if len(self._jobs) <= room else self._jobs[: room - 1]
+        lines = [line(job._replace(at=job.at + passed), labels[job.id], wide, width) for job in shown]
+        if len(shown) < len(self._jobs):
+            lines.append(Text(f"  and {len(self._jobs) - len(shown)} more", style="dim"))
+        if self._events:
+            lines.append(Text())
+            lines += [event_line(event, self._labels, width) for event in self._events]
+        if self._away:
+            lines.append(Text("the database is away; trying again", style="yellow"))
+        if self._console.options.ascii_only:
+            lines = [Text(str(each).translate(ASCII), style=each.style) for each in lines]
+        return Group(*lines)
+
+
+def label_of(job: Seen | RecordedEvent, labels: Mapping[UUID, str]) -> str:
+    job_id = job.id if isinstance(job, Seen) else job.job_id
+    return labels.get(job_id) or printable(job.job_type)
+
+
+def line(job: Seen, label: str, wide: int, width: int) -> Text:
+    """▸ import_rows  ━━━━━━━━╾───── 61%  importing        1,220/2,000  212/s  4.1s left"""
+    mark, colour = MARKS[job.status]
+    bar_width = 20 if width >= 110 else 14
+    head = Text.assemble((mark, colour), " ", _fitted(label, wide), "  ")
+    head.append_text(bar(job.progress.percent, bar_width, colour))
+    head.append(f" {job.progress.percent:3}%  ")
+    rest = max(0, width - head.cell_len)
+    if job.status != Status.RUNNING:
+        said = Text(standing(job), style="" if job.status.finished else "dim")
+        said.truncate(rest, overflow="ellipsis")
+        return head.append_text(said)
+    stage, told = printable(job.progress.stage or ""), pace(job.progress)
+    # What there is no room for is left out, the rate first: a stage should be readable.
+    while told and cell_len("  ".join(told)) + 2 + min(cell_len(stage), 16) > rest:
+        told.remove(told[1] if len(told) == 3 else told[0])
+    right = "  ".join(told)
+    head.append(_fitted(stage, rest - cell_len(right) - 2 if right else rest))
+    return head.append(f"  {right}", style="cyan") if right else head
+
+
+def bar(percent: int, width: int, colour: str) -> Text:
+    halves = percent * width * 2 // 100
+    full, half = divmod(halves, 2)
+    return Text.assemble(("━" * full + "╾" * half, colour), ("─" * (width - full - half), "bright_black"))
+
+
+def event_line(event: RecordedEvent, labels: Mapping[UUID, str], width: int) -> Text:
+    told = (
+        f"  {event.at.astimezone():%H:%M:%S}  {label_of(event, labels)}: {printable(event.name)}  {facts(event.data)}"
+    )
+    text = Text(told.rstrip(), style="dim")
+    text.truncate(width, overflow="ellipsis")
+    return text
+
+
+def _fitted(text: str, width: int) -> Text:
+    made = Text(text)
+    made.truncate(max(0, width), overflow="ellipsis", pad=True)
+    return made

@@ -1,0 +1,209 @@
+"""The jobs that run in this worker: started, watched, interrupted, and handed to the completer when they end."""
+
+import asyncio
+import logging
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from contextvars import Context, copy_context
+from typing import Any
+from uuid import UUID
+
+from treadle.app.function import JobFunction
+from treadle.app.listeners import Listeners
+from treadle.attempt.progress import Said
+from treadle.db.queries import worker as work
+from treadle.db.reconnecting import DatabaseAway, Line, RowLocked
+from treadle.words import events
+from treadle.words.claim import Claim
+from treadle.words.outcome import Ending, Interrupt, Outcome
+from treadle.words.payload import clean_error
+from treadle.worker.completer import Completer
+from treadle.worker.executor import Executor
+from treadle.worker.job_slots import SOON, Board
+from treadle.worker.outcomes import overdue
+from treadle.worker.recorder import Recorder
+from treadle.worker.running import Running, deadline_of
+from treadle.worker.services import within
+
+log = logging.getLogger("treadle")
+
+# A job that is done sooner is never reported as running: it costs no write.
+SHOWN_AFTER = 0.2
+# Jobs that run for longer are looked up now and then: somebody may have cancelled them.
+WATCHED_AFTER = 1.0
+# How long a handler may take to stop that is asked only at its deadline.
+ASKED_SECONDS = 0.5
+
+
+class Workbench:
+    def __init__(
+        self,
+        worker_id: str,
+        schema: str,
+        functions: dict[str, JobFunction[..., Any, ..., Any]],
+        executor: Executor,
+        completer: Completer,
+        recorder: Recorder,
+        board: Board,
+        listeners: Listeners,
+    ) -> None:
+        self._worker_id = worker_id
+        self._schema = schema
+        self._functions = functions
+        self._executor = executor
+        self._completer = completer
+        self._recorder = recorder
+        self._board = board
+        self._listeners = listeners
+        self._context = copy_context()
+        self._running: dict[UUID, Running] = {}
+        self._changed = asyncio.Event()
+        self.overdue = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def known(self) -> set[UUID]:
+        return set(self._running)
+
+    def start(self, claim: Claim, ended: Callable[[], None]) -> bool:
+        """False if an earlier attempt of it still runs here: in a thread that does not stop."""
+        function = self._functions[claim.job_type]
+        policy = function.policy
+        # A suspect, that was running when its process died, may be what killed it: it runs in a child, if it can.
+        apart = policy.process or (claim.crashes > 0 and function.importable)
+        running = Running(claim, function, self._worker_id, apart, self._recorder)
+        if self._running.setdefault(claim.id, running) is not running:
+            return False
+        running.slot = self._board.enter(
+            claim.id, claim.lease, 0 if apart else deadline_of(policy), SOON if apart else 0
+        )
+        loop = asyncio.get_running_loop()
+        if policy.timeout is not None and not apart:
+            running.timers.append(loop.call_later(policy.timeout, running.interrupt, Interrupt.TIMEOUT))
+        if policy.deadline is not None and not apart:
+            running.timers.append(loop.call_later(policy.deadline, self._overdue, running))
+        if self._listeners.wants(events.JobStarted):
+            self._listeners.emit(events.about(claim, self._worker_id, events.JobStarted))
+        # In a context of its own: this one may be that of the job that has just ended.
+        running.task = _begin(self._run(running, ended), loop, self._context.copy())
+        return True
+
+    def interrupt(self, job_id: UUID, reason: Interrupt) -> None:
+        running = self._running.get(job_id)
+        if running is not None:
+            running.interrupt(reason)
+
+    def interrupt_all(self, reason: Interrupt) -> None:
+        for running in list(self._running.values()):
+            running.interrupt(reason)
+
+    async def empty(self, seconds: float, cut_short: Callable[[], bool] = lambda: False) -> None:
+        """Until nothing runs any more, but for what was given up, for that long at most."""
+        end = time.monotonic() + seconds
+        while any(not each.ended for each in self._running.values()) and not cut_short() and time.monotonic() < end:
+            self._changed.clear()
+            await within(self._changed.wait(), end - time.monotonic())
+
+    def nudge(self) -> None:
+        """Let empty() look whether it is cut short."""
+        self._changed.set()
+
+    async def report(self, line: Line) -> None:
+        """Say which jobs run, and how far they are; find out which are not ours any more."""
+        moment = time.monotonic()
+        told: list[tuple[Running, work.Report]] = []
+        for running in self._running.values():
+            if running.ended:
+                continue
+            news = running.job.news()
+            if news is not None or (not running.reported and moment - running.started > SHOWN_AFTER):
+                told.append((running, _report(running, news, moment)))
+        if told:
+            try:
+                accepted = await self._tell([report for _, report in told], line)
+            except DatabaseAway:
+                for running, report in told:
+                    if report.progress is not None:
+                        running.job.untold()
+                raise
+            for running, _ in told:
+                running.reported = True
+            await self._lose([each for each, _ in told if each.claim.id not in accepted], line)
+
+    async def _tell(self, reports: list[work.Report], line: Line) -> set[UUID]:
+        try:
+            return await line.run(work.report(self._schema, self._worker_id, reports))
+        except RowLocked:
+            # One by one then. What somebody holds is still ours, as far as is known; it says more another time.
+            if len(reports) == 1:
+                return {reports[0].claim.id}
+            return set().union(*[await self._tell([each], line) for each in reports])
+
+    async def watch(self, line: Line) -> None:
+        """Find out which long jobs are not ours any more."""
+        moment = time.monotonic()
+        watched = [each for each in self._running.values() if moment - each.started > WATCHED_AFTER]
+        await self._lose(watched, line)
+
+    async def _run(self, running: Running, ended: Callable[[], None]) -> None:
+        try:
+            outcome = await self._executor.execute(running)
+        except BaseException as error:  # cannot be; but a slot must never be lost
+            log.exception("job %s could not be judged", running.claim.id)
+            outcome = Outcome(Ending.FAILED, error=clean_error(error))
+        if running.timers:
+            running.disarm()
+        del self._running[running.claim.id]
+        self._board.leave(running.slot)
+        if not running.ended:
+            if not running.job.is_silent:
+                self._say_last(running)
+            self._completer.add(running.claim, outcome, running.started)
+        ended()
+        self._changed.set()
+
+    def _say_last(self, running: Running) -> None:
+        try:
+            running.job.end_line()
+            news = running.job.news()
+            if news is not None:
+                self._recorder.last_word(_report(running, news, time.monotonic()))
+        except Exception:  # must not cost the job's end
+            log.exception("how far job %s was could not be said", running.claim.id)
+
+    async def _lose(self, doubtful: list[Running], line: Line) -> None:
+        """Stop those of them that are not ours any more. One that has completed itself may go on."""
+        if not doubtful:
+            return
+        lost = await line.run(work.lost_leases(self._schema, [each.claim for each in doubtful]))
+        for running in doubtful:
+            completed = lost.get(running.claim.id)
+            # It may have ended while the question was under way.
+            if completed is False and self._running.get(running.claim.id) is running and not running.ended:
+                running.interrupt(Interrupt.LEASE_LOST)
+
+    def _overdue(self, running: Running) -> None:
+        """It did not stop though it was asked to. Its outcome is decided, but its thread (or a coroutine that does not
+        let itself be cancelled) runs on, and this process cannot get rid of it but by ending."""
+        if running.job.interrupted_by is None:  # a deadline without a timeout: ask first
+            running.interrupt(Interrupt.TIMEOUT)
+            running.timers.append(asyncio.get_running_loop().call_later(ASKED_SECONDS, self._overdue, running))
+            return
+        running.ended = True
+        # Dealt with: whoever looks after this process need not kill it, so the others have time to finish.
+        self._board.name_process(running.slot, 0, 0.0)
+        self._completer.add(running.claim, overdue(running.function, running.job), running.started)
+        self.overdue.set()
+
+
+def _begin(run: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop, context: Context) -> asyncio.Task[None]:
+    if sys.version_info >= (3, 12):
+        # Its first step at once: a quick job is done then, and the event loop never hears of it.
+        return asyncio.Task(run, loop=loop, context=context, eager_start=True)
+    return loop.create_task(run, context=context)
+
+
+def _report(running: Running, news: Said | None, moment: float) -> work.Report:
+    return work.Report(running.claim, moment - running.started, *(news or (None, None, None)))

@@ -1,0 +1,338 @@
+"""Payloads that are a function's arguments, checked by its annotations, and the job among them."""
+
+import importlib.util
+import sys
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from tests.support.apps import Colour, Opaque, Order, Pair, Point, pending, work
+from treadle import (
+    Handle,
+    InvalidJob,
+    InvalidPayload,
+    Job,
+    JobFailed,
+    JobQueue,
+    Treadle,
+    current_job,
+)
+
+NOWHERE = "postgresql://ada:secret@127.0.0.1:1/app"
+
+
+def test_arguments_are_checked_when_enqueued(app: Treadle, queue: JobQueue) -> None:
+    @app.job
+    def welcome(user_id: int, tags: list[str] = []) -> None: ...  # noqa: B006 - never changed
+
+    enqueue: Any = welcome.enqueue
+    for args, named, problem in (
+        (("seven",), {}, "welcome.user_id: Input should be a valid integer.*, got 'seven'"),
+        ((7.5,), {}, r"welcome.user_id: .*got 7\.5"),
+        ((None,), {}, "welcome.user_id: .*got None"),
+        ((7, ["a", 1]), {}, r"welcome.tags\[1\]: Input should be a valid string, got 1"),
+        ((), {}, "missing a required argument: 'user_id'; it takes .user_id: int, tags: "),
+        ((7,), {"colour": "red"}, "unexpected keyword argument 'colour'"),
+        ((7, [], 3), {}, "too many positional arguments"),
+        ((7,), {"user_id": 8}, "multiple values for argument 'user_id'"),
+        ((7,), {"user_id": 8, "tags": []}, "multiple values for argument 'user_id'"),
+        (("seven",), {"tags": 1}, r"welcome.user_id: .* \(and 1 more\)"),
+    ):
+        with pytest.raises(InvalidPayload, match=problem):
+            enqueue(*args, **named)
+    assert pending(queue) == 0
+    assert welcome.enqueue(7).job().data == {"user_id": 7}
+    assert enqueue("7", tags=("a",)).job().data == {"user_id": 7, "tags": ["a"]}
+
+
+def test_a_long_value_is_shortened_in_the_error(app: Treadle) -> None:
+    @app.job
+    def welcome(user_id: int) -> None: ...
+
+    with pytest.raises(InvalidPayload) as refused:
+        welcome.enqueue("x" * 10_000)  # type: ignore[arg-type]
+    assert len(str(refused.value)) < 400
+
+
+def test_the_size_of_a_payload_is_limited(url: str) -> None:
+    app = Treadle(url, payload_limit=100)
+    echo = app.job(name="echo")(lambda text: None)
+    with pytest.raises(InvalidPayload, match="more than the limit of 100"):
+        echo.enqueue("x" * 100)
+    echo.enqueue("x" * 80)
+    app.close()
+
+
+def test_arguments_round_trip_into_the_handler_and_out_of_it(app: Treadle) -> None:
+    given: dict[str, Any] = {
+        "order": Order(id=uuid4(), points=[Point(1, 0.5)], placed_at=datetime.now(UTC), colour=Colour.BLUE),
+        "point": Point(3, 1e300),
+        "moment": datetime(2026, 3, 29, 2, 30, 0, 123456, tzinfo=timezone(timedelta(hours=5, minutes=30))),
+        "naive": datetime(1999, 12, 31, 23, 59, 59, 999999),
+        "day": date(2024, 2, 29),
+        "span": timedelta(days=-3, microseconds=1),
+        "number": UUID(int=7),
+        "amount": Decimal("12345678901234567890.10"),
+        "colour": Colour.RED,
+        "pair": Pair(1, date(1970, 1, 1)),
+        "both": (1, "two"),
+        "sizes": {1, 2, 3},
+        "by_day": {date(2024, 1, 1): Decimal("0.1")},
+        "either": None,
+        "anything": {"a": [1, None, True, 2.5, "ü"]},
+    }
+    seen: list[dict[str, Any]] = []
+
+    @app.job
+    def everything(
+        order: Order,
+        point: Point,
+        moment: datetime,
+        naive: datetime,
+        day: date,
+        span: timedelta,
+        number: UUID,
+        amount: Decimal,
+        colour: Colour,
+        pair: Pair,
+        both: tuple[int, str],
+        sizes: set[int],
+        by_day: dict[date, Decimal],
+        either: int | None,
+        anything: Any,
+    ) -> tuple[Order, Point, datetime, date, timedelta, UUID, Decimal, Colour, Pair, set[int], dict[date, Decimal]]:
+        seen.append(dict(locals()))
+        return order, point, moment, day, span, number, amount, colour, pair, sizes, by_day
+
+    (result,) = work(app, everything.enqueue(**given))
+    (arrived,) = seen
+    del arrived["seen"]
+    assert arrived == given
+    assert {name: type(value) for name, value in arrived.items()} == {k: type(v) for k, v in given.items()}
+    assert arrived["moment"].utcoffset() == given["moment"].utcoffset()
+    assert str(arrived["amount"]) == "12345678901234567890.10"
+    left_out = {"naive", "both", "either", "anything"}
+    assert result == tuple(value for name, value in given.items() if name not in left_out)
+
+
+def test_a_payload_that_does_not_fit_any_more_fails_its_job(app: Treadle, queue: JobQueue) -> None:
+    """Enqueued by an older version of the program, or from SQL: checked again when run."""
+
+    @app.job(max_attempts=1)
+    def welcome(user_id: int) -> None: ...
+
+    handle = app.handle(queue.enqueue("welcome", {"user": 7}, max_attempts=1))
+    with pytest.raises(JobFailed, match=r"welcome.user_id: Field required"):
+        work(app, handle)
+
+
+def test_open_ended_options_reach_the_handler(app: Treadle) -> None:
+    @app.job
+    def render(path: str, **options: Any) -> dict[str, Any]:
+        return {"path": path, **options}
+
+    @app.job
+    def only(**options: int) -> int:
+        return sum(options.values())
+
+    first = render.enqueue("a.png", width=3, options={"x": 1})
+    assert first.job().data == {"path": "a.png", "width": 3, "options": {"x": 1}}
+    many = render.enqueue_many([{"path": "b.png", "height": 4}])
+    assert work(app, first, *many, only.enqueue(a=1, b=2), only.enqueue()) == [
+        {"path": "a.png", "width": 3, "options": {"x": 1}},
+        {"path": "b.png", "height": 4},
+        3,
+        0,
+    ]
+
+
+def test_open_ended_options_are_checked_by_their_annotation(app: Treadle) -> None:
+    @app.job
+    def remind(**days: date) -> None: ...
+
+    data = remind.enqueue(first=date(2024, 2, 29)).job().data
+    assert data == {"first": "2024-02-29"}
+    job: Any = None  # it is not asked for
+    assert remind.arguments.load('{"first": "2024-02-29"}', job) == {"first": date(2024, 2, 29)}
+    with pytest.raises(InvalidPayload, match="first"):
+        remind.enqueue(first="tomorrow")  # type: ignore[arg-type]
+
+
+def test_an_option_that_is_named_like_the_job_is_refused(app: Treadle) -> None:
+    @app.job
+    def render(job: Job, **options: Any) -> None: ...
+
+    enqueue: Any = render.enqueue
+    with pytest.raises(InvalidPayload, match="job"):
+        enqueue(job="cleaning")
+
+
+def test_an_option_may_have_any_name(app: Treadle) -> None:
+    @app.job
+    def render(**options: Any) -> None: ...
+
+    enqueue: Any = render.enqueue
+    assert enqueue(self=1, json=2).job().data == {"self": 1, "json": 2}
+
+
+def test_what_json_cannot_hold_is_refused_with_its_place(app: Treadle, queue: JobQueue) -> None:
+    @app.job
+    def remember(value: dict[str, list[float | str]]) -> None: ...
+
+    for value, problem in ((float("nan"), "nan is not a JSON number"), ("a\x00", "a NUL character")):
+        with pytest.raises(InvalidPayload, match=rf"value\.x\[0\]: {problem}"):
+            remember.enqueue(value={"x": [value]})
+    assert pending(queue) == 0
+
+
+@pytest.mark.parametrize(
+    "value", [b"\xff", Opaque(), float("nan"), [float("inf")]], ids=["bytes", "object", "nan", "inf"]
+)
+def test_what_json_cannot_hold_is_refused_without_an_annotation_too(
+    app: Treadle, queue: JobQueue, value: object
+) -> None:
+    @app.job
+    def remember(value: Any) -> None: ...
+
+    with pytest.raises(InvalidPayload, match="value"):
+        remember.enqueue(value=value)
+
+
+def test_the_job_is_handed_in_where_it_is_asked_for(app: Treadle) -> None:
+    @app.job
+    async def first(job: Job, n: int) -> str:
+        return f"{job.type} {n}"
+
+    @app.job
+    def last(n: int, job: Job) -> str:
+        return f"{job.type} {n}"
+
+    @app.job
+    def optional(n: int, job: Job | None = None) -> str | None:
+        return f"{job.type} {n}" if job else None
+
+    @app.job
+    async def named(*, current: "Job", n: int = 4) -> str:
+        return f"{current.type} {n}"
+
+    @app.job
+    def below(n: int) -> str:
+        return f"{current_job().type} {n}"
+
+    handles: list[Handle[Any]] = [
+        first.enqueue(1),
+        last.enqueue(n=2),  # type: ignore[call-arg]
+        optional.enqueue(3),
+        named.enqueue(),  # type: ignore[call-arg]
+        below.enqueue(n=5),
+    ]
+    assert [handle.job().data for handle in handles] == [{"n": 1}, {"n": 2}, {"n": 3}, {}, {"n": 5}]
+    assert work(app, *handles) == ["first 1", "last 2", "optional 3", "named 4", "below 5"]
+    assert optional(3) is None
+    with pytest.raises(LookupError):
+        current_job()
+
+
+def test_the_job_cannot_be_given_by_the_caller(app: Treadle) -> None:
+    @app.job
+    def optional(n: int, job: Job | None = None) -> None: ...
+
+    with pytest.raises(InvalidPayload, match=r"unexpected keyword argument 'job'; it takes \(n: int\)"):
+        optional.enqueue(1, job=None)
+    with pytest.raises(InvalidPayload, match=r"\[0\].*job"):
+        optional.enqueue_many([{"n": 1, "job": None}])
+
+
+def test_the_job_is_asked_for_once(app: Treadle) -> None:
+    @app.job
+    def twice(one: Job, two: Job | None) -> None: ...
+
+    with pytest.raises(InvalidJob, match="asks for the job more than once: one, two"):
+        twice.enqueue(None)
+
+
+def test_the_job_may_be_annotated_with_more(app: Treadle) -> None:
+    @app.job
+    def send(n: int, job: Annotated[Job, "the running one"]) -> None: ...
+
+    assert send.arguments.job_parameter == "job"
+
+
+def test_annotations_may_be_strings_that_name_what_is_defined_later(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "warehouse.py"
+    path.write_text("""
+from __future__ import annotations
+from dataclasses import dataclass
+from treadle import Job, Treadle
+
+app = Treadle()
+
+@app.job
+async def ship(parcel: Parcel, job: Job | None = None) -> Parcel:
+    assert job is not None
+    return Parcel(parcel.weight + 1, parcel.inner)
+
+@dataclass
+class Parcel:
+    weight: int
+    inner: Parcel | None = None
+""")
+    spec = importlib.util.spec_from_file_location("warehouse", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "warehouse", module)
+    monkeypatch.setenv("TREADLE_DATABASE_URL", url)
+    spec.loader.exec_module(module)
+    parcel = module.Parcel(1, module.Parcel(2))
+    handle = module.ship.enqueue(parcel)
+    assert handle.job().data == {"parcel": {"weight": 1, "inner": {"weight": 2, "inner": None}}}
+    assert work(module.app, handle) == [module.Parcel(2, module.Parcel(2))]
+    with pytest.raises(InvalidPayload, match=r"ship.parcel.inner.weight: .*got 'x'"):
+        module.ship.enqueue({"weight": 1, "inner": {"weight": "x"}})
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        "Nowhere",
+        *(text for text in ("asyncio.Nowhere", "int |", "Point | 7")),
+    ],
+)
+def test_annotations_that_cannot_be_read_are_refused(app: Treadle, queue: JobQueue, annotation: str) -> None:
+    def broken(one: Any) -> None: ...
+
+    broken.__annotations__["one"] = annotation
+    job = app.job(broken)
+    with pytest.raises(InvalidJob, match=r"the annotations of .*broken cannot be read: .*"):
+        job.enqueue(one=1)
+    with pytest.raises(InvalidJob, match="broken"):
+        work(app)
+    assert pending(queue) == 0
+
+
+def test_an_annotation_that_cannot_be_a_payload_is_refused(app: Treadle, queue: JobQueue) -> None:
+    @app.job
+    def remember(value: Opaque) -> None: ...
+
+    with pytest.raises(InvalidJob, match=r"remember has an annotation that cannot be a payload: .*Opaque"):
+        remember.enqueue(Opaque())
+    assert pending(queue) == 0
+
+
+def test_a_return_annotation_that_cannot_be_a_result_is_refused_before_anything_is_enqueued(
+    app: Treadle, queue: JobQueue
+) -> None:
+    @app.job
+    def remember() -> Opaque:
+        return Opaque()
+
+    with pytest.raises(InvalidJob, match="remember has an annotation that cannot be a"):
+        remember.enqueue()
+    assert pending(queue) == 0

@@ -1,0 +1,363 @@
+"""Handles: what becomes of a job, seen from outside, and waiting for it."""
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any, Literal
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+from psycopg import Connection
+
+from tests.support.apps import Colour, Pair, Point, Strict, complete, pending, run
+from tests.support.workers import until
+from treadle import (
+    Handle,
+    InvalidArgument,
+    JobCancelled,
+    JobFailed,
+    JobNotFound,
+    JobQueue,
+    Status,
+    Treadle,
+    TreadleError,
+    migrate,
+)
+from treadle.app.function import Enqueuer
+from treadle.watching import watch
+
+NOWHERE = "postgresql://ada:secret@127.0.0.1:1/app"
+
+
+def test_a_handle_from_beginning_to_end(app: Treadle, queue: JobQueue) -> None:
+    @app.job
+    def count(path: str) -> int:
+        return 0
+
+    handle = count.enqueue("a")
+    assert (handle.status(), handle.progress()[:2], handle.errors()) == (Status.PENDING, (0, None), [])
+    (job,) = queue.claim(["count"])
+    queue.fail(job, ValueError("unreadable"), delay=0)
+    (job,) = queue.claim(["count"])
+    queue.start(job)
+    queue.progress(job, 40, "counting")
+    assert (handle.status(), handle.progress()[:2]) == (Status.RUNNING, (40, "counting"))
+    assert (handle.progress().percent, handle.progress().stage) == (40, "counting")
+    queue.complete(job, 12)
+    assert (handle.status(), handle.result(), handle.progress().percent) == (Status.COMPLETED, 12, 100)
+    (error,) = handle.errors()
+    assert (error.attempt, error.error, error.worker_id) == (1, "ValueError: unreadable", "worker-1")
+    assert app.handle(handle.id).result() == app.handle(str(handle.id)).result() == 12
+
+
+def test_the_same_asynchronously(app: Treadle) -> None:
+    @app.job
+    async def count(path: str) -> int:
+        return 0
+
+    async def main() -> None:
+        handle = await count.aenqueue("a")
+        assert (await handle.astatus(), (await handle.aprogress())[:2]) == (Status.PENDING, (0, None))
+        (job,) = await app.queue.aclaim(["count"])
+        await app.queue.afail(job, "unreadable", delay=0)
+        (job,) = await app.queue.aclaim(["count"])
+        await app.queue.astart(job)
+        await app.queue.aprogress(job, 40, "counting")
+        assert (await handle.astatus(), (await handle.aprogress())[:2]) == (Status.RUNNING, (40, "counting"))
+        await app.queue.acomplete(job, 12)
+        assert ((await handle.ajob()).status, await handle.aresult()) == (Status.COMPLETED, 12)
+        assert [error.error for error in await handle.aerrors()] == ["unreadable"]
+        one, two = await count.using(key="k").aenqueue_many([{"path": "a"}, {"path": "b"}], keys=["x", "y"])
+        await one.acancel("not wanted")
+        with pytest.raises(JobCancelled, match="not wanted"):
+            await one.aresult()
+        with pytest.raises(TimeoutError):
+            await two.aresult(timeout=0)
+        with pytest.raises(JobNotFound):
+            await app.handle(uuid4()).aresult()
+
+    run(app, main())
+
+
+@pytest.mark.parametrize("kind", [Handle, Enqueuer])
+def test_every_method_that_asks_the_database_has_an_async_twin(kind: type) -> None:
+    methods = {name: value for name, value in vars(kind).items() if inspect.isfunction(value) and name[0] != "_"}
+    methods.pop("using", None)
+    methods.pop("events", None)  # both at once: for, and async for
+    for name in [name for name in methods if f"a{name}" in methods]:
+        assert inspect.signature(methods.pop(name)) == inspect.signature(methods[f"a{name}"])
+        assert inspect.iscoroutinefunction(methods.pop(f"a{name}"))
+    assert methods == {}
+
+
+def test_a_result_is_what_the_function_says_it_returns(app: Treadle, queue: JobQueue) -> None:
+    results: list[tuple[Any, Any, Any]] = [
+        (date, "2024-02-29", date(2024, 2, 29)),
+        (list[Point], [{"x": 1, "y": 2}], [Point(1, 2.0)]),
+        (dict[UUID, Decimal], {str(UUID(int=1)): "0.10"}, {UUID(int=1): Decimal("0.10")}),
+        (Colour | None, "blue", Colour.BLUE),
+        (Colour | None, None, None),
+        (Pair, [1, "2024-02-29"], Pair(1, date(2024, 2, 29))),
+        (Literal["a", "b"], "a", "a"),
+        (timedelta, "PT1M", timedelta(minutes=1)),
+        (Any, {"when": "2024-02-29"}, {"when": "2024-02-29"}),
+        (None, None, None),
+        (inspect.Signature.empty, [1, "x"], [1, "x"]),
+    ]
+    for nth, (annotation, stored, result) in enumerate(results):
+
+        def made() -> None: ...
+
+        made.__annotations__ = {} if annotation is inspect.Signature.empty else {"return": annotation}
+        handle: Handle[Any] = app.job(name=f"made-{nth}")(made).enqueue()
+        complete(queue, f"made-{nth}", stored)
+        assert handle.result() == result
+        assert type(handle.result()) is type(result)
+        assert app.handle(handle.id).result() == stored
+
+
+def test_a_result_of_a_strict_model(app: Treadle, queue: JobQueue) -> None:
+    given = Strict(moment=datetime(2024, 2, 29, tzinfo=UTC), colour=Colour.BLUE)
+
+    @app.job
+    def echo(value: Strict) -> Strict:
+        return value
+
+    handle = echo.enqueue(given)
+    complete(queue, "echo", handle.job().data["value"])
+    assert handle.result() == given
+
+
+def test_a_result_that_does_not_fit_the_function_is_an_error_of_treadle(app: Treadle, queue: JobQueue) -> None:
+    """Written by an older version of the program, or by hand."""
+
+    @app.job
+    def count() -> int:
+        return 0
+
+    handle = count.enqueue()
+    complete(queue, "count", {"rows": 7})
+    with pytest.raises(TreadleError):
+        handle.result()
+
+
+def test_a_failed_job_has_no_result(app: Treadle, queue: JobQueue) -> None:
+    @app.job
+    def count() -> int:
+        return 0
+
+    handle = count.enqueue()
+    (job,) = queue.claim(["count"])
+    queue.fail(job, ValueError("unreadable"), final=True)
+    with pytest.raises(JobFailed, match=rf"job {handle.id} failed: ValueError: unreadable") as failed:
+        handle.result()
+    assert (failed.value.job_id, failed.value.error) == (handle.id, "ValueError: unreadable")
+
+
+def test_a_cancelled_job_has_no_result(app: Treadle, queue: JobQueue) -> None:
+    @app.job
+    def count() -> int:
+        return 0
+
+    for reason in ("not wanted", None):
+        handle = count.enqueue()
+        handle.cancel(reason)
+        assert handle.status() == Status.CANCELLED
+        assert queue.claim(["count"]) == []
+        with pytest.raises(JobCancelled, match=rf"job {handle.id} was cancelled") as cancelled:
+            handle.result()
+        assert (cancelled.value.job_id, cancelled.value.reason) == (handle.id, reason)
+
+
+def test_a_job_that_is_not_there_has_no_result(app: Treadle, queue: JobQueue, connection: Connection[Any]) -> None:
+    missing = uuid4()
+    handle = app.handle(missing)
+    for ask in (handle.result, handle.status, handle.progress, handle.cancel, handle.job):
+        with pytest.raises(JobNotFound, match=f"there is no job {missing}"):
+            ask()
+    waiting = app.handle(queue.enqueue("count"))
+    with ThreadPoolExecutor(1) as pool:
+        result = pool.submit(waiting.result, 30)
+        connection.execute("delete from jobs")
+        with pytest.raises(JobNotFound):
+            result.result()
+
+
+def test_waiting_for_a_result_ends_at_the_timeout(app: Treadle) -> None:
+    @app.job
+    def count() -> int:
+        return 0
+
+    handle = count.enqueue()
+    for timeout, told in ((0, "0"), ("50ms", "0.05"), (timedelta(milliseconds=50), "0.05")):
+        with pytest.raises(TimeoutError, match=rf"job {handle.id} has not ended within {told} seconds"):
+            handle.result(timeout)
+        with pytest.raises(TimeoutError, match=rf"job {handle.id} has not ended within {told} seconds"):
+            run(app, handle.aresult(timeout))
+    with pytest.raises(InvalidArgument, match="timeout must not be negative"):
+        handle.result(-1)
+
+
+@pytest.mark.parametrize("ending", ["complete", "complete_many", "fail", "cancel"])
+def test_a_result_is_woken_not_polled(
+    app: Treadle, queue: JobQueue, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    monkeypatch.setattr(watch, "LOOK_SECONDS", 60.0)
+
+    @app.job
+    def count() -> int:
+        return 0
+
+    let_the_first_looks_pass(app, queue)
+    handle = count.enqueue()
+    (job,) = queue.claim(["count"])
+    end: dict[str, Callable[[], object]] = {
+        "complete": lambda: queue.complete(job, 7),
+        "complete_many": lambda: queue.complete_many([job], [7]),
+        "fail": lambda: queue.fail(job, "unreadable", final=True),
+        "cancel": lambda: queue.cancel(job),
+    }
+    timer = threading.Timer(0.3, end[ending])
+    timer.start()
+    try:
+        assert handle.result(timeout=30) == 7
+    except (JobFailed, JobCancelled):
+        assert ending in ("fail", "cancel")
+    timer.join()
+
+
+def test_a_result_is_woken_by_a_worker_and_asynchronously(
+    app: Treadle, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "LOOK_SECONDS", 60.0)
+
+    @app.job(max_attempts=1)
+    async def count(fails: bool) -> int:
+        await asyncio.sleep(0.3)
+        if fails:
+            raise ValueError("unreadable")
+        return 7
+
+    let_the_first_looks_pass(app, queue)
+
+    async def main() -> None:
+        async with app.worker():
+            good, bad = await count.aenqueue(fails=False), await count.aenqueue(fails=True)
+            assert await good.aresult(timeout=30) == 7
+            with pytest.raises(JobFailed, match="ValueError: unreadable"):
+                await bad.aresult(timeout=30)
+
+    run(app, main())
+
+
+def let_the_first_looks_pass(app: Treadle, queue: JobQueue) -> None:
+    """A new listener looks three times in its first tenth of a second: what ends then need not wake anybody."""
+    ended = app.handle(queue.enqueue("ended"))
+    complete(queue, "ended")
+    ended.result()
+
+
+def test_a_retried_job_is_waited_for_until_its_real_end(app: Treadle, queue: JobQueue) -> None:
+    @app.job(max_attempts=2)
+    def count() -> int:
+        return 0
+
+    handle = count.enqueue()
+    with ThreadPoolExecutor(1) as pool:
+        result = pool.submit(handle.result, 30)
+        (job,) = queue.claim(["count"])
+        queue.fail(job, "unreadable", delay=0)
+        with pytest.raises(TimeoutError):
+            handle.result(timeout=0)
+        (job,) = queue.claim(["count"])
+        queue.release(job)
+        with pytest.raises(TimeoutError):
+            handle.result(timeout=0)
+        (job,) = queue.claim(["count"])
+        queue.complete(job, 7)
+        assert result.result() == 7
+
+
+def test_all_who_wait_share_one_thread(app: Treadle, queue: JobQueue) -> None:
+    @app.job
+    def count(n: int) -> int:
+        return n
+
+    def listeners() -> set[threading.Thread]:
+        return {thread for thread in threading.enumerate() if thread.name == "treadle-watch"}
+
+    before = listeners()
+    handles = count.enqueue_many([{"n": n} for n in range(10)])
+    claimed = queue.claim(["count"], 10)
+    with ThreadPoolExecutor(20) as pool:
+        results = [pool.submit(handle.result, 30) for handle in handles * 2]
+        queue.complete_many(claimed, [job.data["n"] for job in claimed])
+        assert [result.result() for result in results] == [*range(10), *range(10)]
+    assert len(listeners() - before) == 1
+
+
+def test_who_stops_waiting_disturbs_nobody(app: Treadle, queue: JobQueue) -> None:
+    @app.job
+    def count() -> int:
+        return 0
+
+    async def main() -> int:
+        handle = await count.aenqueue()
+        given_up = asyncio.create_task(handle.aresult())
+        patient = asyncio.create_task(handle.aresult(timeout=30))
+        await asyncio.sleep(0)  # both have begun to wait
+        given_up.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await given_up
+        with pytest.raises(TimeoutError):
+            await handle.aresult(timeout=0)
+        await asyncio.to_thread(complete, queue, "count", 7)
+        return await patient
+
+    assert run(app, main()) == 7
+
+
+def test_on_a_callers_connection_results_are_looked_for(queue: JobQueue, url: str) -> None:
+    with psycopg.connect(url) as connection:
+        app = Treadle(connection)
+        handle = app.job(name="count")(lambda: 0).enqueue()
+        assert pending(queue) == 0
+        connection.commit()
+        with ThreadPoolExecutor(1) as pool:
+            result = pool.submit(handle.result, 30)
+            complete(queue, "count", 7)
+            assert result.result() == 7
+        with pytest.raises(InvalidArgument, match="needs a database URL"):
+            asyncio.run(app.worker().start())
+
+
+def test_on_a_callers_async_connection_results_are_looked_for(queue: JobQueue, url: str) -> None:
+    async def main() -> int:
+        async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+            handle: Handle[int] = await Treadle(connection).job(name="count")(lambda: 0).aenqueue()
+            result = asyncio.create_task(handle.aresult(timeout=30))
+            # One connection: the second answer comes after the one that the result is waiting on.
+            assert [await handle.astatus(), await handle.astatus()] == [Status.PENDING] * 2
+            await asyncio.to_thread(complete, queue, "count", 7)
+            return await result
+
+    assert asyncio.run(main()) == 7
+
+
+def test_closing_leaves_no_connection(empty_url: str, server_url: str) -> None:
+    migrate(empty_url)
+    app = Treadle(empty_url)
+    count = app.job(name="count")(lambda: 0)
+    handle = count.enqueue()
+    complete(app.queue, "count")
+    handle.result()
+    name = psycopg.conninfo.conninfo_to_dict(empty_url)["dbname"]
+    open_ones = "select from pg_stat_activity where datname = %s"
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        app.close()
+        until(lambda: not connection.execute(open_ones, [name]).fetchall(), seconds=20)

@@ -1,0 +1,194 @@
+"""What a type checker sees of the API: a wrong call is an error before it is run, and a right one is not.
+
+Each line of a sample says what mypy has to say about it: `# expect-error: codes`, `# expect-type: type`, or nothing.
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+HEAD = """
+from typing import Any
+
+import psycopg
+
+from treadle import Backoff, Handle, Job, Priority, Treadle
+
+app = Treadle()
+"""
+
+SAMPLE = """
+# Functions
+
+@app.job
+def plain(user_id: int, name: str = "") -> str:
+    return name
+
+@app.job
+async def awaited(user_id: int) -> list[int]:
+    return [user_id]
+
+@app.job
+def first(job: Job, user_id: int) -> float:
+    return 1.0
+
+@app.job(name="first", priority=Priority.BACKFILL, queue="mail", max_attempts=5, timeout="5m", deadline=600)
+async def awaited_first(job: Job, user_id: int) -> bytes:
+    return b""
+
+@app.job(backoff=Backoff(first="2s", factor=3, limit="1h"), retry_on=OSError, give_up_on=(KeyError, ValueError))
+def optional(user_id: int, job: Job | None = None) -> bool:
+    return True
+
+@app.job(process=True, memory_limit="512MB", aliases=["before"])
+async def awaited_optional(user_id: int, *, job: Job | None = None) -> None: ...
+
+@app.job()
+def open_ended(user_id: int, **options: int) -> dict[str, int]:
+    return options
+
+# Enqueueing what fits
+
+plain.enqueue(7)
+plain.enqueue(7, "x")
+plain.enqueue(user_id=7, name="x")
+awaited.enqueue(user_id=7)
+first.enqueue(user_id=7)
+first.enqueue(7)
+awaited_first.enqueue(7)
+optional.enqueue(7)
+awaited_optional.enqueue(user_id=7)
+open_ended.enqueue(7, a=1, b=2)
+plain.using(priority=1).using(delay="10m").enqueue(7)
+plain.enqueue_many({"user_id": n} for n in range(3))
+
+# And what does not
+
+plain.enqueue("7")  # expect-error: arg-type
+plain.enqueue(user_id="7")  # expect-error: arg-type
+plain.enqueue()  # expect-error: call-arg
+plain.enqueue(7, colour="red")  # expect-error: call-arg
+plain.enqueue(7, "x", "y")  # expect-error: call-arg
+plain.using(priority=1).enqueue("7")  # expect-error: arg-type
+plain.using(priority=1).enqueue()  # expect-error: call-arg
+plain.using(priority=1).enqueue(7, colour="red")  # expect-error: call-arg
+plain.using(priority=1).using(delay=1).enqueue("7")  # expect-error: arg-type
+awaited.enqueue("7")  # expect-error: arg-type
+first.enqueue("7")  # expect-error: arg-type
+first.enqueue()  # expect-error: call-arg
+first.enqueue(7, colour="red")  # expect-error: call-arg
+awaited_first.enqueue("7")  # expect-error: arg-type
+awaited_first.using(queue="mail").enqueue()  # expect-error: call-arg
+optional.enqueue("7")  # expect-error: arg-type
+optional.enqueue()  # expect-error: call-arg
+optional.enqueue(7, colour="red")  # expect-error: call-arg
+awaited_optional.enqueue(user_id="7")  # expect-error: arg-type
+open_ended.enqueue(7, a="x")  # expect-error: arg-type
+plain.enqueue_many([7])  # expect-error: list-item
+
+async def enqueue() -> None:
+    await plain.aenqueue(7, name="x")
+    await first.aenqueue(7)
+    await optional.using(key="k").aenqueue(7)
+    await awaited.aenqueue_many([{"user_id": 7}])
+    await plain.aenqueue("7")  # expect-error: arg-type
+    await plain.aenqueue()  # expect-error: call-arg
+    await plain.aenqueue(7, colour="red")  # expect-error: call-arg
+    await first.aenqueue("7")  # expect-error: arg-type
+    await awaited_first.using(key="k").aenqueue("7")  # expect-error: arg-type
+    await awaited_first.using(key="k").aenqueue()  # expect-error: call-arg
+    plain.aenqueue(7)  # expect-error: unused-coroutine
+
+# Results
+
+reveal_type(plain.enqueue(7))  # expect-type: treadle.app.handle.Handle[str]
+reveal_type(plain.enqueue(7).result())  # expect-type: str
+reveal_type(awaited.enqueue(7).result(timeout="1m"))  # expect-type: list[int]
+reveal_type(first.enqueue(7).result(timeout=60))  # expect-type: float
+reveal_type(awaited_first.enqueue(7).result())  # expect-type: bytes
+reveal_type(optional.using(priority=3).enqueue(7).result())  # expect-type: bool
+reveal_type(awaited_optional.enqueue(7))  # expect-type: treadle.app.handle.Handle[None]
+reveal_type(open_ended.enqueue(7, a=1).result())  # expect-type: dict[str, int]
+reveal_type(first.enqueue_many([{}])[0].result())  # expect-type: float
+
+async def results() -> None:
+    reveal_type(await plain.enqueue(7).aresult())  # expect-type: str
+    reveal_type(await (await awaited.aenqueue(7)).aresult("1m"))  # expect-type: list[int]
+    reveal_type(await (await first.using(delay=1).aenqueue(7)).aresult())  # expect-type: float
+    reveal_type((await awaited.aenqueue_many([{}]))[0])  # expect-type: treadle.app.handle.Handle[list[int]]
+
+def send(handle: Handle[int]) -> None: ...
+send(plain.enqueue(7))  # expect-error: arg-type
+
+# The function itself
+
+reveal_type(plain(7, "x"))  # expect-type: str
+reveal_type(optional(7))  # expect-type: bool
+plain("7")  # expect-error: arg-type
+plain()  # expect-error: call-arg
+
+def call(job: Job) -> None:
+    reveal_type(first(job, 7))  # expect-type: float
+    optional(7, job)
+    first(job, "7")  # expect-error: arg-type
+    first(7)  # expect-error: call-arg, arg-type
+
+async def acall(job: Job) -> None:
+    reveal_type(await awaited(7))  # expect-type: list[int]
+    reveal_type(await awaited_first(job, 7))  # expect-type: bytes
+    await awaited("7")  # expect-error: arg-type
+    await plain(7)  # expect-error: misc
+
+# Options
+
+def use(connection: psycopg.Connection[Any], aconnection: psycopg.AsyncConnection[Any]) -> None:
+    plain.using(connection=connection).enqueue(7)
+    awaited.using(connection=aconnection, key="k", queue="mail", max_attempts=2).enqueue(7)
+plain.using(colour="red")  # expect-error: call-arg
+plain.using(priority="high")  # expect-error: arg-type
+plain.using(delay=[])  # expect-error: arg-type
+plain.using(key=7)  # expect-error: arg-type
+plain.using(priority=1).using(colour="red")  # expect-error: call-arg
+app.job(colour="red")  # expect-error: call-overload
+app.job(priority="high")  # expect-error: call-overload
+app.job(backoff="1s")  # expect-error: call-overload
+app.job(retry_on="OSError")  # expect-error: arg-type
+app.job(7)  # expect-error: call-overload
+app.worker(colour="red")  # expect-error: call-arg
+"""
+
+
+def test_wrong_calls_are_errors_and_right_ones_have_the_types_of_the_function(tmp_path: Path) -> None:
+    assert said(HEAD + SAMPLE, tmp_path) == expected(HEAD + SAMPLE)
+
+
+def said(sample: str, folder: Path) -> dict[str, set[str]]:
+    """What mypy says, by line: error codes and revealed types. The repository's cache spares it the libraries."""
+    path = folder / "sample.py"
+    path.write_text(sample)
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=120)
+    assert done.returncode in (0, 1), done.stderr or done.stdout
+    lines = _numbered(sample)
+    found: dict[str, set[str]] = {}
+    for line in done.stdout.splitlines():
+        told = re.fullmatch(r'.*sample\.py:(\d+): (?:error: .*\[([\w-]+)\]|note: Revealed type is "(.*)")', line)
+        if told:
+            found.setdefault(lines[int(told[1]) - 1][0], set()).add(told[2] or told[3])
+        else:
+            assert ": note: " in line, line
+    return found
+
+
+def expected(sample: str) -> dict[str, set[str]]:
+    marks = {source: mark.partition(": ") for source, mark in _numbered(sample) if mark}
+    return {source: set(what.split(", ")) if kind == "error" else {what} for source, (kind, _, what) in marks.items()}
+
+
+def _numbered(sample: str) -> list[tuple[str, str]]:
+    """The lines and their marks. Numbered, so that a failure says where to look."""
+    parts = [line.partition("  # expect-") for line in sample.splitlines()]
+    return [(f"{nth}: {source}", mark) for nth, (source, _, mark) in enumerate(parts, 1)]

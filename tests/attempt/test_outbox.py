@@ -1,0 +1,183 @@
+"""Events on their way from a handler to the table: fenced, not twice, through outages, in nobody's way."""
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+from psycopg import Connection
+
+from tests.conftest import Connect
+from tests.support.waiting import until_blocked
+from tests.support.workers import auntil, one, run
+from treadle import InvalidArgument, InvalidPayload, Job, JobFailed, JobQueue, Treadle
+from treadle.db.queries import telling
+from treadle.words.claim import Claim
+from treadle.words.record import Told
+from treadle.worker import Worker, recorder
+
+pytestmark = pytest.mark.own_database
+
+
+def test_events_of_a_job_that_was_taken_away_are_refused(app: Treadle, connection: Connection[Any]) -> None:
+    go = asyncio.Event()
+
+    @app.job
+    async def work(job: Job) -> None:
+        await go.wait()
+        job.event("late")
+        await asyncio.sleep(5)
+
+    async def body(worker: Worker) -> None:
+        await work.aenqueue()
+        await auntil(lambda: one(connection, "select status = 'running' from jobs"))
+        connection.execute("update jobs set lease = lease + 1, worker_id = 'other'")
+        go.set()
+        await auntil(lambda: not len(worker.bench))
+        assert one(connection, "select count(*) from events") == 0
+
+    run(app, body)
+
+
+def test_an_event_is_not_written_twice_when_its_answer_was_lost(
+    app: Treadle, queue: JobQueue, connect: Connect
+) -> None:
+    """The first write is still under way, on a connection that nobody waits for any more, when it is sent again."""
+    queue.enqueue("a")
+    (job,) = queue.claim(["a"])
+    claim = Claim(job.id, job.lease, "a", "{}", 1, 3, 0, "default", 100, None, None, 0.0)
+    query = telling.record_events("treadle", queue.worker_id, [(claim, [Told(1, 0.0, "one", "{}")])], 0.0)
+    first, second = connect(autocommit=False), connect()
+    first.execute(query.text, query.params)
+    again = threading.Thread(target=lambda: second.execute(query.text, query.params))
+    again.start()
+    until_blocked(connect())
+    first.commit()
+    again.join()
+    assert [event.number for event in app.handle(job.id).events(follow=False) if event.number] == [1]
+    assert queue.get(job.id).events_count == 1
+
+
+def test_events_survive_a_database_that_goes_away(app: Treadle, connection: Connection[Any]) -> None:
+    """Backends are killed while thirty events are told: each is there once, in order, for a listener, too."""
+
+    @app.job
+    async def talk(job: Job) -> None:
+        for n in range(30):
+            job.event("said", n=n)
+            await asyncio.sleep(0.03)
+
+    async def body(_: Worker) -> list[int]:
+        handle = await talk.aenqueue()
+        heard = []
+        async for event in handle.events():
+            if event.name == "said":
+                heard.append(event.data["n"])
+                if len(heard) in (5, 15, 25):
+                    connection.execute(
+                        "select pg_terminate_backend(pid) from pg_stat_activity"
+                        " where datname = current_database() and pid <> pg_backend_pid()"
+                    )
+        return heard
+
+    assert run(app, body) == list(range(30))
+
+
+def test_an_event_that_cannot_be_stored_is_refused_at_once(app: Treadle) -> None:
+    problems: list[str] = []
+
+    @app.job
+    async def talk(job: Job) -> None:
+        for data in ({"n": float("nan")}, {"text": "\x00"}, {"thing": object()}, {"much": "x" * 70_000}):
+            try:
+                job.event("said", **data)
+            except InvalidPayload as error:
+                problems.append(str(error))
+        for name in ("", "x" * 101, "a\nb"):
+            try:
+                job.event(name)
+            except InvalidArgument as error:
+                problems.append(str(error))
+        job.event("fine")
+
+    async def body(_: Worker) -> dict[str, int | None]:
+        handle = await talk.aenqueue()
+        await handle.aresult(30)
+        return {event.name: event.number async for event in handle.events()}
+
+    assert run(app, body)["fine"] == 1
+    assert len(problems) == 7
+    assert problems[0].startswith("said.n: nan is not a JSON number")
+
+
+def test_a_handler_that_tells_more_than_can_be_written_has_to_stop_or_wait(app: Treadle) -> None:
+    """On a thread it waits; on the loop, where nothing could be written meanwhile, it is an error."""
+
+    @app.job
+    def wait(job: Job) -> None:
+        for n in range(25_000):
+            job.event("said", n=n)
+
+    @app.job(max_attempts=1)
+    async def stop(job: Job) -> None:
+        for n in range(25_000):
+            job.event("said", n=n)
+
+    async def body(_: Worker) -> None:
+        waits, stops = await wait.aenqueue(), await stop.aenqueue()
+        await waits.aresult(60)
+        assert (await waits.ajob()).events_count == 25_000
+        with pytest.raises(JobFailed, match="10,000 events of this job wait"):
+            await stops.aresult(60)
+        assert (await stops.ajob()).events_count == 10_000
+
+    run(app, body)
+
+
+def test_what_cannot_be_written_does_not_keep_the_job_from_its_end(
+    app: Treadle, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder, "GATHER_SECONDS", 0.2)
+    connection.execute("alter table events add constraint none check (name <> 'bad')")
+
+    @app.job
+    async def good(job: Job) -> None:
+        job.event("good")
+        await asyncio.sleep(0.5)  # so that all of them are sent together
+
+    @app.job
+    async def bad(job: Job) -> None:
+        job.event("bad")
+        await asyncio.sleep(0.5)
+
+    async def body(_: Worker) -> None:
+        handles = [await good.aenqueue(), await bad.aenqueue(), await good.aenqueue()]
+        for handle in handles:
+            await handle.aresult(30)
+        assert [(await handle.ajob()).events_count for handle in handles] == [1, 0, 1]
+
+    run(app, body)
+
+
+def test_a_handler_that_tells_without_end_does_not_hold_up_others(app: Treadle) -> None:
+    stop = threading.Event()
+
+    @app.job
+    def talk(job: Job) -> None:
+        while not stop.is_set():
+            job.event("said")
+
+    @app.job
+    async def quick(job: Job) -> None:
+        job.event("done")
+
+    async def body(worker: Worker) -> None:
+        talking = await talk.aenqueue()
+        try:
+            for _ in range(5):
+                await (await quick.aenqueue()).aresult(30)
+        finally:
+            stop.set()
+        await talking.aresult(30)
+
+    run(app, body)

@@ -1,0 +1,336 @@
+"""Effects in the database that happen exactly once: job.transaction() and job.transact()."""
+
+import asyncio
+import contextlib
+import logging
+from typing import Any
+from uuid import UUID
+
+import pytest
+from psycopg import AsyncConnection, Connection
+
+from tests.support import handlers
+from tests.support.workers import auntil, count, one, run
+from treadle import InvalidArgument, Job, JobFailed, JobQueue, Treadle, events
+from treadle.worker import Worker
+
+pytestmark = pytest.mark.own_database
+
+
+@pytest.fixture(autouse=True)
+def effects(connection: Connection[Any]) -> Any:
+    connection.execute("create table public.effects (what text)")
+    yield
+    connection.execute("drop table public.effects")
+
+
+def written(connection: Connection[Any]) -> list[str]:
+    return [row[0] for row in connection.execute("select what from public.effects order by what")]
+
+
+def result_of(app: Treadle, job: Any, **arguments: Any) -> Any:
+    async def body(_: Worker) -> Any:
+        return await (await job.aenqueue(**arguments)).aresult(30)
+
+    return run(app, body)
+
+
+def test_writes_children_and_the_end_are_committed_together(app: Treadle, connection: Connection[Any]) -> None:
+    seen: list[tuple[int, int, str]] = []
+
+    @app.job
+    def child(n: int) -> None: ...
+
+    @app.job
+    def parent(job: Job) -> str:
+        job.event("before")
+        with job.transaction() as transaction:
+            transaction.execute("insert into public.effects values ('a')")
+            child.using(connection=transaction).enqueue(n=1)
+            job.event("inside")
+            job.progress(90, stage="nearly")
+            job.complete("done")
+            seen.append((len(written(connection)), count(connection), one(connection, "select status from jobs")))
+        return "not this"
+
+    completed: list[UUID] = []
+    app.on(events.JobCompleted)(lambda event: completed.append(event.job_id))
+
+    async def body(worker: Worker) -> None:
+        handle = await parent.aenqueue()
+        assert await handle.aresult(30) == "done"
+        await auntil(lambda: not len(worker.bench) and not worker._completer.unwritten())
+        assert completed == [handle.id]
+        row = await handle.ajob()
+        assert (row.progress, row.current_stage, row.events_count) == (100, "nearly", 2)
+        assert row.started_at is not None
+
+    run(app, body, types=["parent"])
+    assert seen[0][:2] == (0, 1)  # nothing of it was there before the end of the block
+    assert written(connection) == ["a"]
+    assert count(connection, "job_type = 'child'") == 1
+
+
+def test_the_same_on_the_loop(app: Treadle, connection: Connection[Any]) -> None:
+    @app.job
+    async def child(n: int) -> None: ...
+
+    @app.job
+    async def parent(job: Job) -> str:
+        async with job.atransaction() as transaction:
+            await transaction.execute("insert into public.effects values ('a')")
+            await child.using(connection=transaction).aenqueue(n=1)
+            job.complete("done")
+        return "not this"
+
+    assert result_of(app, parent) == "done"
+    assert written(connection) == ["a"]
+
+
+def test_the_same_in_a_child_process(here: None, connection: Connection[Any]) -> None:
+    async def body(_: Worker) -> None:
+        handle = await handlers.transfer.aenqueue()
+        assert await handle.aresult(30) == "done"
+        assert (await handle.ajob()).events_count == 1
+
+    run(handlers.app, body, types=["transfer"])
+    assert written(connection) == ["a"]
+
+
+def test_an_error_in_the_block_leaves_nothing(app: Treadle, connection: Connection[Any]) -> None:
+    @app.job(max_attempts=1)
+    def work(job: Job) -> None:
+        with job.transaction() as transaction:
+            transaction.execute("insert into public.effects values ('a')")
+            job.complete()
+            raise ValueError("no")
+
+    with pytest.raises(JobFailed, match="no"):
+        result_of(app, work)
+    assert written(connection) == []
+
+
+def test_a_transaction_need_not_end_the_job(app: Treadle, connection: Connection[Any]) -> None:
+    @app.job
+    def work(job: Job) -> str:
+        for what in ("a", "b"):
+            with job.transaction() as transaction:
+                transaction.execute("insert into public.effects values (%s)", [what])
+        return "returned"
+
+    assert result_of(app, work) == "returned"
+    assert written(connection) == ["a", "b"]
+
+
+@pytest.mark.parametrize("ends", [True, False])
+@pytest.mark.parametrize("place", ["loop", "thread"])
+def test_whoever_lost_the_job_commits_nothing(
+    app: Treadle, connection: Connection[Any], ends: bool, place: str
+) -> None:
+    @app.job
+    async def on_loop(job: Job) -> None:
+        async with job.atransaction() as transaction:
+            await transaction.execute("insert into public.effects values ('a')")
+            connection.execute("update jobs set lease = lease + 1, worker_id = 'other'")
+            if ends:
+                job.complete()
+
+    @app.job
+    def on_thread(job: Job) -> None:
+        with job.transaction() as transaction:
+            transaction.execute("insert into public.effects values ('a')")
+            connection.execute("update jobs set lease = lease + 1, worker_id = 'other'")
+            if ends:
+                job.complete()
+
+    async def body(worker: Worker) -> None:
+        await (on_loop if place == "loop" else on_thread).aenqueue()
+        await auntil(lambda: one(connection, "select lease from jobs") == 2)
+        await auntil(lambda: not len(worker.bench))
+
+    run(app, body)
+    assert written(connection) == []
+    assert one(connection, "select status from jobs") != "completed"
+
+
+def test_a_job_that_is_cancelled_meanwhile_commits_nothing(
+    app: Treadle, queue: JobQueue, connection: Connection[Any]
+) -> None:
+    inside, go = asyncio.Event(), asyncio.Event()
+
+    @app.job
+    async def work(job: Job) -> None:
+        async with job.atransaction() as transaction:
+            await transaction.execute("insert into public.effects values ('a')")
+            inside.set()
+            with contextlib.suppress(asyncio.CancelledError):  # a handler that does not listen
+                await go.wait()
+
+    async def body(worker: Worker) -> None:
+        handle = await work.aenqueue()
+        await inside.wait()
+        await handle.acancel()
+        await auntil(lambda: not len(worker.bench))
+
+    run(app, body)
+    assert written(connection) == []
+
+
+def test_nobody_takes_the_job_between_the_fence_and_the_commit(
+    app: Treadle, queue: JobQueue, connection: Connection[Any]
+) -> None:
+    """The row is locked by the last statement of the transaction: who wants to recover it passes over it."""
+    job_id = queue.enqueue("a")
+    (job,) = queue.claim(["a"])
+    with app.database.transaction() as transaction:
+        held = transaction.execute(
+            "select treadle.lock_held(%s, array[%s::uuid], array[%s::bigint])", [queue.worker_id, job_id, job.lease]
+        ).fetchone()
+        assert held == ([job_id],)
+        assert connection.execute("select recover_stale_jobs('0')").fetchone() == (0,)
+    assert connection.execute("select recover_stale_jobs('0')").fetchone() == (1,)
+
+
+def test_complete_is_for_the_inside_of_a_transaction(app: Treadle) -> None:
+    @app.job(max_attempts=1)
+    def work(job: Job) -> None:
+        job.complete("x")
+
+    with pytest.raises(JobFailed, match="return the result from the handler"):
+        result_of(app, work)
+
+
+def test_one_transaction_at_a_time(app: Treadle) -> None:
+    refused: list[str] = []
+
+    @app.job(max_attempts=1)
+    def work(job: Job) -> None:
+        with job.transaction():
+            with pytest.raises(InvalidArgument, match="one transaction at a time"):
+                with job.transaction():
+                    pass
+        with job.transaction():
+            job.complete()
+        try:
+            with job.transaction():
+                pass
+        except BaseException as error:
+            refused.append(str(error))  # what is raised after the end is only logged
+
+    result_of(app, work)
+    assert refused == ["the job is completed already: nothing can be added to it"]
+
+
+def test_what_is_raised_after_the_end_does_not_undo_it(app: Treadle, caplog: pytest.LogCaptureFixture) -> None:
+    @app.job
+    def work(job: Job) -> Any:
+        with job.transaction():
+            job.complete("done")
+        raise ValueError("too late")
+
+    with caplog.at_level(logging.ERROR, "treadle"):
+        assert result_of(app, work) == "done"
+    assert "raised after it had completed itself" in caplog.text
+
+
+def test_a_handler_may_go_on_after_its_job_has_ended(app: Treadle) -> None:
+    """The worker does not take it for lost, though the job is not held any more."""
+    ended: list[str] = []
+
+    @app.job
+    async def work(job: Job) -> Any:
+        async with job.atransaction():
+            job.complete("done")
+        job.progress(99)
+        try:
+            await asyncio.sleep(2)
+        except BaseException:
+            ended.append("stopped")
+            raise
+        ended.append("went on")
+
+    async def body(worker: Worker) -> None:
+        handle = await work.aenqueue()
+        assert await handle.aresult(30) == "done"
+        await auntil(lambda: not len(worker.bench))
+
+    run(app, body)
+    assert ended == ["went on"]
+
+
+def test_a_result_that_cannot_be_stored_rolls_back(app: Treadle, connection: Connection[Any]) -> None:
+    @app.job(max_attempts=1)
+    def work(job: Job) -> int:
+        with job.transaction() as transaction:
+            transaction.execute("insert into public.effects values ('a')")
+            job.complete(object())
+        return 1
+
+    with pytest.raises(JobFailed):
+        result_of(app, work)
+    assert written(connection) == []
+
+
+# Steps with a transaction
+
+
+def test_a_step_and_its_writes_are_committed_together(app: Treadle, connection: Connection[Any]) -> None:
+    def debit(transaction: Connection[Any], amount: int) -> int:
+        transaction.execute("insert into public.effects values (%s)", [str(amount)])
+        return -amount
+
+    async def adebit(transaction: AsyncConnection[Any], amount: int) -> int:
+        await transaction.execute("insert into public.effects values (%s)", [str(amount)])
+        return -amount
+
+    @app.job
+    def work(job: Job) -> int:
+        total = job.transact("first", debit, 1) + job.transact("second", debit, 2)
+        if job.attempt == 1:
+            raise ValueError
+        return total
+
+    @app.job
+    async def awork(job: Job) -> int:
+        total = await job.atransact("first", adebit, 3)
+        if job.attempt == 1:
+            raise ValueError
+        return total
+
+    assert result_of(app, work) == -3
+    assert result_of(app, awork) == -3
+    assert written(connection) == ["1", "2", "3"]
+
+
+def test_a_step_that_raises_writes_nothing(app: Treadle, connection: Connection[Any]) -> None:
+    def debit(transaction: Connection[Any]) -> None:
+        transaction.execute("insert into public.effects values ('a')")
+        raise ValueError("no")
+
+    @app.job(max_attempts=1)
+    def work(job: Job) -> None:
+        job.transact("debit", debit)
+
+    with pytest.raises(JobFailed, match="no"):
+        result_of(app, work)
+    assert written(connection) == []
+    assert one(connection, "select count(*) from steps") == 0
+
+
+def test_a_step_of_a_job_that_was_taken_away_writes_nothing(app: Treadle, connection: Connection[Any]) -> None:
+    def debit(transaction: Connection[Any]) -> None:
+        transaction.execute("insert into public.effects values ('a')")
+        connection.execute("update jobs set lease = lease + 1, worker_id = 'other'")
+
+    @app.job
+    def work(job: Job) -> None:
+        job.transact("debit", debit)
+
+    async def body(worker: Worker) -> None:
+        await work.aenqueue()
+        await auntil(lambda: one(connection, "select lease from jobs") == 2)
+        await auntil(lambda: not len(worker.bench))
+
+    run(app, body)
+    assert written(connection) == []
+    assert one(connection, "select count(*) from steps") == 0

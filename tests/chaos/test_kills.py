@@ -1,0 +1,28 @@
+"""The short form of chaos/kills.py (`make kills`): effects happen once, however often the processes are killed."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from chaos.kills import Killer
+
+pytestmark = pytest.mark.own_database
+
+
+@pytest.fixture
+def killer(url: str, tmp_path: Path) -> Iterator[Killer]:
+    killer = Killer(url, tmp_path, seed=7)
+    yield killer
+    killer.close()
+
+
+def test_steps_and_debits_happen_exactly_once_under_kills(killer: Killer) -> None:
+    verdict = killer.steps_and_debits(kills=8, power_cuts=1)
+    assert verdict.problems == []
+    assert verdict.kills >= 8
+
+
+def test_an_import_that_is_killed_again_and_again_goes_on_where_it_was(killer: Killer) -> None:
+    more, kills = killer.one_import(rows=4_000, seconds=0.0002, every=0.3)
+    assert kills >= 1
+    assert more < 1.3

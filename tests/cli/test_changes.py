@@ -1,0 +1,274 @@
+"""retry, cancel, delete, run-now, priority: by id at once, by filter after a preview and a question."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+from uuid import UUID
+
+import pytest
+from psycopg import Connection
+
+from tests.support.commands import in_a_process, objects, told, typed
+from tests.support.screens import terminal
+from treadle import JobQueue, Status
+
+UNKNOWN = "01a1df1a-9662-7b8e-8b29-d2293fbf8aaf"
+
+
+@pytest.fixture(autouse=True)
+def where(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TREADLE_DATABASE_URL", url)
+
+
+def failed(queue: JobQueue, number: int = 1, job_type: str = "films", **options: Any) -> list[UUID]:
+    ids = queue.enqueue_many(job_type, [{}] * number, **options)
+    for job in queue.claim([job_type], number):
+        queue.fail(job, "torn", final=True)
+    return ids
+
+
+def statuses(queue: JobQueue) -> list[str]:
+    return sorted(job.status for job in queue.list(limit=1000).jobs)
+
+
+def test_one_job_at_once_in_a_sentence(queue: JobQueue) -> None:
+    (job,) = failed(queue)
+    assert told("retry", job) == f"retried: films {job} (was failed, is pending now)\n"
+    assert told("priority", 150, job) == f"given priority 150: films {job} (was pending)\n"
+    assert queue.get(job).priority == 150
+    assert told("cancel", job, "--reason", "seen") == f"cancelled: films {job} (was pending, is cancelled now)\n"
+    assert told("delete", job) == f"deleted: films {job} (was cancelled)\n"
+    later = queue.enqueue("films", {}, delay="1h")
+    assert told("run-now", later) == f"due now: films {later} (was pending)\n"
+    assert queue.claim(["films"])
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "said"),
+    [
+        (["retry"], "pending", "is pending: it runs without that"),
+        (["retry"], "claimed", "is claimed already"),
+        (["cancel"], "completed", "is completed, so it cannot be cancelled"),
+        (["delete"], "claimed", "is claimed: a handler is at work; cancel it first"),
+        (["run-now"], "pending", "is due already"),
+        (["run-now"], "completed", "is completed, so it cannot be due now"),
+        (["priority", "100"], "pending", "has priority 100 already"),
+        (["priority", "7"], "completed", "is completed, so it cannot be given priority 7"),
+    ],
+)
+def test_what_cannot_be_done_is_a_sentence(queue: JobQueue, command: list[str], status: str, said: str) -> None:
+    job = queue.enqueue("films", {})
+    if status != "pending":
+        (held,) = queue.claim(["films"])
+        if status == "completed":
+            queue.complete(held)
+    result = typed(*command, job)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert said in result.stderr
+    assert queue.get(job).status == status
+
+
+def test_of_several_it_is_enough_that_one_was_done(queue: JobQueue) -> None:
+    (job,) = failed(queue)
+    result = typed("retry", UNKNOWN, job, job.hex)
+    assert result.exit_code == 0
+    assert result.stdout == f"retried: films {job} (was failed, is pending now)\n"
+    assert result.stderr == f"there is no job {UNKNOWN}; it may have been pruned\n"
+    assert typed("retry", UNKNOWN).exit_code == 1
+
+
+def test_an_id_may_be_shortened(queue: JobQueue) -> None:
+    (job,) = failed(queue)
+    assert told("retry", str(job)[:13]) == f"retried: films {job} (was failed, is pending now)\n"
+    assert told("show", job.hex[:10]).startswith("films  pending\n")
+    assert "there is no job whose id begins with 00000000" in typed("retry", "00000000").stderr
+
+
+def test_one_that_somebody_holds(queue: JobQueue, connect: Any) -> None:
+    ids = failed(queue, 2)
+    with connect(autocommit=False) as other:
+        other.execute("select from jobs where id = %s for update", [ids[0]])
+        result = typed("retry", *ids)
+    assert (result.exit_code, queue.get(ids[1]).status) == (0, Status.PENDING)
+    assert "somebody holds its row just now; try again" in result.stderr
+
+
+def test_all_that_are_meant_are_held_by_somebody(queue: JobQueue, connect: Any) -> None:
+    failed(queue, 2)
+    with connect(autocommit=False) as other:
+        other.execute("select from jobs for update")
+        result = typed("retry", "--status", "failed", "--yes")
+    assert (result.exit_code, result.stdout) == (1, "0 jobs retried; 2 held by somebody just then; try again\n")
+
+
+def test_who_did_it_and_why_is_kept(queue: JobQueue, connection: Connection[Any]) -> None:
+    ids = failed(queue, 2)
+    told("retry", ids[0], "--actor", "ada", "--reason", "the disk has room")
+    typed("retry", "--status", "failed", "--yes", "--reason", "all of them")
+    rows = connection.execute("select actor, action, job_id, reason from audit order by id").fetchall()
+    assert rows[0] == ("ada", "retry", ids[0], "the disk has room")
+    assert rows[1][0].startswith("cli:")
+    assert rows[1][1:] == ("retry", ids[1], "all of them")
+
+
+def test_json_by_id(queue: JobQueue) -> None:
+    (job,) = failed(queue)
+    assert objects("retry", job) == [
+        {"id": str(job), "action": "retry", "outcome": "done", "was": "failed", "is": "pending"}
+    ]
+    assert objects("retry", UNKNOWN)[0]["outcome"] == "missing"
+
+
+def test_a_dry_run_by_id_is_json_for_programs(queue: JobQueue) -> None:
+    (job,) = failed(queue)
+    assert objects("retry", job, UNKNOWN, "--dry-run") == [
+        {"id": str(job), "action": "retry", "outcome": None, "was": "failed", "is": "failed"},
+        {"id": UNKNOWN, "action": "retry", "outcome": "missing", "was": None, "is": None},
+    ]
+    assert queue.get(job).status == "failed"
+
+
+def test_a_dry_run_ends_with_1_if_no_such_job_is_there(queue: JobQueue) -> None:
+    (job,) = failed(queue)
+    for more in ([], ["--json"]):
+        assert typed("cancel", UNKNOWN, "--dry-run", *more).exit_code == 1
+        assert typed("retry", UNKNOWN, job, "--dry-run", *more).exit_code == 0
+    result = typed("cancel", UNKNOWN, "--dry-run")
+    assert (result.stdout, result.stderr) == ("", f"there is no job {UNKNOWN}; it may have been pruned\n")
+
+
+def test_by_filter_there_is_a_preview_and_then_all_are_done(queue: JobQueue) -> None:
+    failed(queue, 700)
+    failed(queue, 3, "mail")
+    result = typed("retry", "--status", "failed", "--type", "films", "--yes")
+    assert result.exit_code == 0
+    assert result.stdout == "700 jobs retried\n"
+    assert "700 jobs would be retried" in result.stderr
+    assert result.stderr.count(" films ") == 5
+    assert statuses(queue) == ["failed"] * 3 + ["pending"] * 700
+
+
+def test_the_preview_counts_by_type(queue: JobQueue) -> None:
+    failed(queue, 2)
+    failed(queue, 4, "mail")
+    said = typed("delete", "--status", "failed", "--dry-run")
+    assert (said.exit_code, said.stdout) == (0, "")
+    assert "6 jobs would be deleted\nby type: mail 4, films 2\n" in said.stderr
+    assert statuses(queue) == ["failed"] * 6
+    assert objects("delete", "--status", "failed", "--dry-run") == [
+        {"action": "delete", "found": 6, "exact": True, "done": 0}
+    ]
+
+
+def test_nobody_to_ask_changes_nothing(queue: JobQueue) -> None:
+    failed(queue, 2)
+    nothing = typed("cancel", "--status", "pending")
+    assert (nothing.exit_code, nothing.stdout) == (1, "")
+    result = in_a_process("retry", "--status", "failed")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "nothing was changed: there is nobody to ask; --yes" in result.stderr
+    assert statuses(queue) == ["failed"] * 2
+
+
+def test_json_by_filter(queue: JobQueue) -> None:
+    failed(queue, 2)
+    assert objects("retry", "--status", "failed", "--yes") == [
+        {"action": "retry", "done": 2, "unfit": 0, "busy": 0, "missing": 0}
+    ]
+    assert objects("retry", "--status", "failed", "--yes")[0]["done"] == 0
+    assert typed("retry", "--status", "failed", "--yes").exit_code == 1
+
+
+def test_priority_by_filter(queue: JobQueue) -> None:
+    queue.enqueue_many("films", [{}] * 3)
+    assert told_by_filter("priority", "150", "--type", "films") == "3 jobs given priority 150\n"
+    assert [job.priority for job in queue.list().jobs] == [150] * 3
+
+
+def told_by_filter(*command: str) -> str:
+    return typed(*command, "--yes").stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["retry"], "which jobs? name their ids, or filters"),
+        (["retry", UNKNOWN, "--status", "failed"], "by their ids or by filters, not by both"),
+        (["retry", "films"], "a job is meant by its id (a uuid)"),
+        (["retry", "--status", "running"], "their status must be one of"),
+        (["priority", "high", UNKNOWN], "'high' is not a valid integer"),
+        (["priority", "9999999999", UNKNOWN], "is not in the range"),
+        (["priority", "--", "-2147483648", UNKNOWN], "is not in the range -2147483647<=x<=2147483647"),
+    ],
+)
+def test_a_mistake_is_a_sentence(queue: JobQueue, command: list[str], said: str) -> None:
+    result = typed(*command)
+    assert result.exit_code in (1, 2)
+    assert said in result.stderr
+
+
+def test_on_a_terminal_it_asks(url: str, queue: JobQueue) -> None:
+    failed(queue, 3)
+    with terminal("retry", "--status", "failed") as screen:
+        screen.shows("3 jobs would be retried", "3 jobs will be retried. Go on? [y/N]:")
+        screen.press("n\n")
+        assert screen.ended() == 1
+        assert "nothing was changed" in screen.text()
+    assert statuses(queue) == ["failed"] * 3
+    with terminal("retry", "--status", "failed") as screen:
+        screen.shows("Go on?")
+        screen.press("y\n")
+        assert screen.ended() == 0
+        assert "3 jobs retried" in screen.text()
+    assert statuses(queue) == ["pending"] * 3
+
+
+def test_ctrl_c_at_the_question_changes_nothing(url: str, queue: JobQueue) -> None:
+    failed(queue)
+    with terminal("retry", "--status", "failed") as screen:
+        screen.shows("Go on?")
+        screen.press_ctrl_c()
+        assert screen.ended() == 130
+        assert "Traceback" not in screen.text()
+    assert statuses(queue) == ["failed"]
+
+
+@pytest.fixture
+def slow_changes(connection: Connection[Any]) -> Iterator[Callable[[], None]]:
+    """A line of the audit takes a moment, so that there is a middle to stop in. Called, it is quick again."""
+    connection.execute(
+        """create function public.dawdle() returns trigger language plpgsql as $$ begin
+        perform pg_sleep(0.005); return new; end $$;
+        create trigger dawdle before insert on audit for each row execute function public.dawdle()"""
+    )
+
+    def stop() -> None:
+        connection.execute("drop trigger if exists dawdle on audit; drop function if exists public.dawdle")
+
+    yield stop
+    stop()
+
+
+def test_ctrl_c_in_the_middle_says_how_far_it_came(
+    queue: JobQueue, connection: Connection[Any], slow_changes: Callable[[], None]
+) -> None:
+    connection.execute(
+        """insert into jobs (job_type, status, attempts, finished_at)
+        select 'films', 'failed', 1, now() from generate_series(1, 2000)"""
+    )
+    with terminal("retry", "--status", "failed", "--yes") as screen:
+        screen.shows("500/2000")
+        screen.press_ctrl_c()
+        assert screen.ended() == 130
+        said = screen.text().replace("\n", " ")
+    assert "jobs retried, and maybe some more" in said
+    assert "to go on: treadle retry --status failed" in said
+    assert "Traceback" not in said
+    left = number_failed(queue)
+    assert 0 < left < 2000
+    slow_changes()
+    typed("retry", "--status", "failed", "--yes")
+    assert number_failed(queue) == 0
+
+
+def number_failed(queue: JobQueue) -> int:
+    return queue.counts().get(Status.FAILED, 0)

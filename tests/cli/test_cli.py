@@ -1,0 +1,77 @@
+"""The command line as a person uses it: as a process, with its exit code, and a sentence instead of a traceback."""
+
+import pytest
+
+from tests.support.commands import in_a_process
+
+treadle = in_a_process
+
+
+def test_migrate(empty_url: str) -> None:
+    first = treadle("migrate", "--database-url", empty_url)
+    assert (first.returncode, first.stderr) == (0, "")
+    assert first.stdout.startswith("schema treadle: applied 0001_jobs.sql, ")
+    assert treadle("migrate", TREADLE_DATABASE_URL=empty_url).stdout == "schema treadle is up to date\n"
+    assert treadle("migrate", "--sql", DATABASE_URL=empty_url).stdout == ""
+
+
+def test_migrate_prints_the_script(empty_url: str) -> None:
+    printed = treadle("migrate", "--sql", "--schema", "other", "--database-url", empty_url)
+    assert printed.returncode == 0
+    assert 'create schema if not exists "other"' in printed.stdout
+    assert "treadle." not in printed.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (
+            ["migrate", "--database-url", "postgresql://ada:secret@127.0.0.1:1/app"],
+            1,
+            "cannot reach PostgreSQL at 127.0.0.1:1/app",
+        ),
+        (
+            ["migrate", "--database-url", "postgresql://[half"],
+            1,
+            "the database URL cannot be read; expected postgresql://",
+        ),
+        (["migrate", "--database-url", "postgresql://127.0.0.1:1/app", "--schema", "a-b"], 1, "plain identifier"),
+        (["migrate", "--no-such-option"], 2, "No such option"),
+        (["no-such-command"], 2, "No such command"),
+        (["bench", "--jobs", "1"], 2, "1 is not in the range"),
+        (["worker"], 2, "Missing argument 'APP'"),
+        (["worker", "no_such_module:app"], 1, "there is no module 'no_such_module' here; expected module:app"),
+        (
+            ["worker", "tests.support.handlers:nope"],
+            1,
+            "has no application 'nope': there is tests.support.handlers:app",
+        ),
+        (["worker", "tests.support.workers"], 1, "has no application 'app': it makes no Treadle()"),
+        (
+            ["worker", "tests.support.broken_app"],
+            1,
+            "tests.support.broken_app cannot be imported: NameError: name 'nope' is not defined (",
+        ),
+        (
+            ["worker", "tests.support.handlers:app", "--types", "nope"],
+            1,
+            "there is no job type 'nope' here; known are: apart",
+        ),
+        (
+            ["worker", "tests.support.handlers:app", "--lease", "soon"],
+            1,
+            "lease must be a timedelta, seconds, or a text",
+        ),
+        (
+            ["worker", "tests.support.handlers:app", "--database-url", "postgresql://ada:secret@127.0.0.1:1/app"],
+            1,
+            "cannot reach PostgreSQL at 127.0.0.1:1/app",
+        ),
+    ],
+)
+def test_a_mistake_is_a_sentence(arguments: list[str], code: int, message: str) -> None:
+    result = treadle(*arguments)
+    assert result.returncode == code
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert "secret" not in result.stderr

@@ -1,0 +1,127 @@
+"""The demo: with somebody who watches, and without."""
+
+import io
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from psycopg import Connection
+from rich.console import Console
+
+from tests.support.screens import terminal
+from tests.support.workers import until
+from treadle import JobQueue, Status, Treadle, TreadleError
+from treadle.cli import demo
+from treadle.cli.demo_cast import Cast, Part
+
+LABELS = ["thumbnail cat", "import books.csv", "render film", "newsletter", "mail", "order 7", "reminder", "backup"]
+
+
+def start(url: str) -> subprocess.Popen[str]:
+    command = [str(Path(sys.executable).parent / "treadle"), "demo", "--database-url", url]
+    environment = os.environ | {"COLUMNS": "80"}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def supervisor(process: subprocess.Popen[str]) -> psutil.Process:
+    found: list[psutil.Process] = until(lambda: psutil.Process(process.pid).children())
+    return found[0]
+
+
+def test_without_a_terminal_it_is_one_round_that_ends_as_it_should(url: str) -> None:
+    process = start(url)
+    said, errors = process.communicate(timeout=240)
+    assert (process.returncode, errors) == (0, "")
+    assert "\x1b" not in said
+    assert "11 completed, 1 cancelled." in said
+    for label in LABELS:
+        assert f"{label}: " in said
+    for text in (
+        "tries again in 1s: ConnectionError: mail.example.org hung up",
+        "newsletter: bounced to=reader-20@example.org",
+        "scan: cancelled: seen enough",
+        "its worker process was killed by SIGKILL",
+        "backup: goes on at_file=",
+    ):
+        assert text in said
+    summary = {line[:18].strip(): line for line in said.splitlines() if "✓" in line or "✗" in line}
+    assert len(summary) == 12
+    assert summary["order 7"].split()[3:5] == ["completed", "2"]
+    assert summary["scan"].split()[2:4] == ["cancelled", "1"]
+
+
+def test_with_a_terminal_it_goes_on_until_ctrl_c(url: str) -> None:
+    with terminal("demo", "--database-url", url) as screen:
+        screen.shows(
+            "Ctrl-C ends it",
+            "The dashboard: http://127.0.0.1:",
+            "▸ import books.csv",
+            "importing",
+            "waits for its turn",
+            seconds=120,
+        )
+        screen.shows("backup: goes on", "✓ backup", seconds=120)
+        assert max(map(len, screen.lines())) <= 80
+        screen.shows("▸ thumbnail cat", "· backup", seconds=120)  # the next round
+        screen.press_ctrl_c()
+        began = time.monotonic()
+        assert screen.ended() == 0
+        assert time.monotonic() - began < 30
+        shown = screen.text()
+    assert re.search(r"\b[2-9] rounds: ", shown)
+    assert "Traceback" not in shown
+    for label in LABELS:
+        assert label in shown
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_no_worker_stays_behind(url: str, number: signal.Signals) -> None:
+    process = start(url)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("thumbnail cat"):
+            break
+    worker = supervisor(process)
+    tree = [worker, *worker.children(recursive=True)]
+    assert len(tree) > 1
+    process.send_signal(number)
+    said, errors = process.communicate(timeout=60)
+    assert (errors, process.returncode) == ("", 1)  # it did not come to its end
+    assert "thumbnail cat" in said
+    until(lambda: not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in tree))
+
+
+def test_a_worker_that_cannot_start_is_a_sentence(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", shutil.which("false"))
+    worker = demo.Actor(["worker", "treadle.cli.demo_jobs:app", "--grace", "1s"], url, Path(os.devnull))
+    with pytest.raises(TreadleError, match="the worker ended"):
+        worker.said("worker started")
+
+
+def test_what_did_not_end_as_it_should_is_exit_code_1(
+    app: Treadle, queue: JobQueue, connection: Connection[Any]
+) -> None:
+    handle = app.handle(queue.enqueue("films", {}))
+    console = Console(file=io.StringIO(), width=100)
+
+    def code(part: Part) -> int:
+        return demo._tell(console, [Cast([part], handle, handle)])
+
+    right = Part("films", handle, "a note", attempts=0)
+    assert code(right) == 1  # it has not ended
+    connection.execute("update jobs set status = 'completed', finished_at = now(), result = '7'")
+    assert code(right) == 0
+    assert code(right._replace(attempts=2)) == 1
+    assert code(right._replace(status=Status.CANCELLED)) == 1
+    assert code(right._replace(fits=lambda result: result == 8)) == 1
+    said = console.file.getvalue()  # type: ignore[attr-defined]
+    for text in ("a note", "0 attempts, not 2", "completed, not cancelled", "returned 7"):
+        assert text in said

@@ -1,0 +1,104 @@
+"""treadle dev: a schema, a worker that follows the files, a dashboard; and one Ctrl-C for all of them."""
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.support.screens import Terminal, terminal
+from tests.support.workers import until
+from treadle import JobQueue, Status
+
+pytestmark = pytest.mark.own_database
+
+GOOD = """
+from treadle import Treadle
+
+app = Treadle()
+
+
+@app.job
+def greet() -> str:
+    return "{word}"
+"""
+
+Write = Callable[[str], None]
+Start = Callable[..., AbstractContextManager[Terminal]]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def write(text: str) -> None:
+        (tmp_path / "dev_shop.py").write_text(text)
+
+    return write
+
+
+@pytest.fixture
+def start(tmp_path: Path, empty_url: str) -> Start:
+    def start(*options: str) -> AbstractContextManager[Terminal]:
+        command = ("dev", "dev_shop:app", "--watch", str(tmp_path), *options)
+        # The times of compiled files are whole seconds: two versions in one would be taken for one.
+        environment = {
+            "TREADLE_DATABASE_URL": empty_url,
+            "PYTHONPATH": str(tmp_path),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        return terminal(*command, columns=200, rows=60, **environment)
+
+    return start
+
+
+@pytest.fixture
+def queue(empty_url: str) -> Iterator[JobQueue]:
+    with JobQueue(empty_url) as queue:
+        yield queue
+
+
+def greeting(queue: JobQueue) -> object:
+    """What the worker that runs now says."""
+    job = queue.enqueue("greet")
+    until(lambda: queue.get(job).status == Status.COMPLETED, lambda: queue.get(job), 60)
+    return queue.get(job).result
+
+
+def test_the_worker_follows_the_files(write: Write, start: Start, queue: JobQueue) -> None:
+    write("nope")
+    with start("--no-dashboard") as screen:
+        screen.shows(
+            "dev_shop cannot be imported: NameError: name 'nope' is not defined", "waiting for a change", seconds=60
+        )
+        write(GOOD.format(word="one"))
+        screen.shows("changed: ", "dev_shop.py; starting the worker again", "worker started", seconds=60)
+        assert greeting(queue) == "one"
+        write(GOOD.format(word="two"))
+        screen.shows("worker stopped", seconds=60)
+        until(lambda: screen.text().count("worker started") == 2, screen.text, 60)
+        assert greeting(queue) == "two"
+        write("nope")
+        screen.shows("the worker has ended (1); it starts again at the next change", seconds=60)
+        write(GOOD.format(word="three"))
+        until(lambda: screen.text().count("worker started") == 3, screen.text, 60)
+        assert greeting(queue) == "three"
+        screen.press_ctrl_c()
+        assert screen.ended(60) == 0
+        assert "Traceback" not in screen.text()
+
+
+@pytest.mark.parametrize("by", ["ctrl-c", "sigterm"])
+def test_one_end_for_all(write: Write, start: Start, by: str) -> None:
+    write(GOOD.format(word="one"))
+    with start("--port", "0") as screen:
+        screen.shows("worker started", "the dashboard is at http://127.0.0.1:", seconds=60)
+        family = psutil.Process(screen.process.pid).children(recursive=True)
+        assert len(family) >= 3
+        if by == "ctrl-c":
+            screen.press_ctrl_c()
+        else:
+            screen.process.send_signal(signal.SIGTERM)
+        assert screen.ended(60) == 0
+        assert "Traceback" not in screen.text()
+    assert psutil.wait_procs(family, 30)[1] == []

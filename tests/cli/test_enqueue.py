@@ -1,0 +1,164 @@
+"""treadle enqueue: checked as the call is, and what people type becomes what the function takes."""
+
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from tests.support import cli_app
+from tests.support.commands import TREADLE, in_a_process, objects, told, typed
+from tests.support.screens import terminal
+from treadle import JobQueue, JobRow
+from treadle.cli import main
+
+APP = ("--app", "tests.support.cli_app:app")
+
+
+@pytest.fixture(autouse=True)
+def where(url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A database of the test's own for an application that is imported once."""
+    from treadle.db.database import Database
+
+    database = Database(url, "treadle")
+    monkeypatch.setattr(cli_app.app, "database", database)
+    monkeypatch.setenv("TREADLE_DATABASE_URL", url)
+    yield
+    database.close()
+
+
+def enqueued(queue: JobQueue, *arguments: str, **more: Any) -> JobRow:
+    return queue.get(told("enqueue", *arguments, **more).strip())
+
+
+def test_only_the_id_in_a_pipe(queue: JobQueue) -> None:
+    said = told("enqueue", "welcome", "user_id=7", *APP)
+    (job,) = queue.list().jobs
+    assert said == f"{job.id}\n"
+    assert (job.data, job.priority) == ({"user_id": 7}, 30)
+
+
+@pytest.mark.parametrize(
+    ("typed", "becomes"),
+    [
+        ("name=7", {"name": "7"}),
+        ("name=null", {"name": "null"}),
+        ('name="Ada"', {"name": '"Ada"'}),
+        ("name=a=b", {"name": "a=b"}),
+        ("name=", {"name": ""}),
+        ("price=1.10", {"price": "1.10"}),
+        ("price=7", {"price": "7"}),
+        ("when=2030-01-31T08:00:00", {"when": "2030-01-31T08:00:00"}),
+        ('tags=["a", "b"]', {"tags": ["a", "b"]}),
+        ("tags=null", {"tags": None}),
+        ("whatever=1.5", {"whatever": 1.5}),
+        ("whatever=true", {"whatever": True}),
+        ("whatever=NaN", {"whatever": "NaN"}),
+        ("whatever=some words", {"whatever": "some words"}),
+        ('whatever:="7"', {"whatever": "7"}),
+        ('whatever:={"a": [1]}', {"whatever": {"a": [1]}}),
+    ],
+)
+def test_what_is_typed_becomes_what_the_function_takes(queue: JobQueue, typed: str, becomes: dict[str, Any]) -> None:
+    assert enqueued(queue, "welcome", "user_id=7", typed, *APP).data == {"user_id": 7, **becomes}
+
+
+def test_a_function_that_takes_any_name(queue: JobQueue) -> None:
+    assert enqueued(queue, "loose", "a=1", "b=2", *APP).data == {"a": 1, "b": 2}
+    assert "loose.a: Input should be a valid integer" in typed("enqueue", "loose", "a=x", *APP).stderr
+
+
+def test_an_object_from_the_argument_or_from_standard_input(queue: JobQueue) -> None:
+    assert enqueued(queue, "welcome", "--data", '{"user_id": 7, "name": "a"}', *APP).data["name"] == "a"
+    assert enqueued(queue, "welcome", "-", *APP, text='{"user_id": 8}').data == {"user_id": 8}
+    assert enqueued(queue, "welcome", "--data", "-", *APP, text='{"user_id": 9}').data == {"user_id": 9}
+    beside = enqueued(queue, "welcome", "-", "user_id=11", *APP, text='{"user_id": 10, "name": "b"}')
+    assert beside.data == {"user_id": 11, "name": "b"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["welcome", "user_id=x", *APP], 1, "welcome.user_id: Input should be a valid integer"),
+        (["welcome", "user_id=x", *APP], 1, "got 'x'; it takes (user_id: int, "),
+        (["welcome", *APP], 1, "welcome: missing a required argument: 'user_id'; it takes (user_id: int"),
+        (["welcome", "user_id=1", "nope=1", *APP], 1, "got an unexpected keyword argument 'nope'"),
+        (["welcome", "user_id=1", "job=1", *APP], 1, "unexpected keyword argument 'job'"),
+        (["welcom", *APP], 1, "there is no job type 'welcom'; known are: loose, welcome"),
+        (["welcome", "user_id", *APP], 2, "an argument is name=value or name:=json, got 'user_id'"),
+        (["welcome", "=1", *APP], 2, "an argument is name=value or name:=json, got '=1'"),
+        (["welcome", "user_id:=seven", *APP], 2, "user_id:= is not JSON: "),
+        (["welcome", "--data", "[1]", *APP], 2, "--data must be a JSON object"),
+        (["welcome", "-", "--data", "{}", *APP], 2, "from --data or from standard input, not from both"),
+        (["welcome", "-", *APP], 2, "standard input is not JSON"),
+        (["welcome", "user_id=1", "--run-at", "soon", *APP], 1, "--run-at must be a time such as"),
+        (["welcome", "user_id=1", "--delay", "soon", *APP], 1, "delay must be a timedelta, seconds, or a text"),
+        (["welcome", "user_id=1", "--run-at", "2030-01-01", "--delay", "1m", *APP], 1, "run_at"),
+        (["welcome", "user_id=1"], 2, "--app module:app or TREADLE_APP"),
+        (["welcome", "user_id=1"], 2, "or enqueue unchecked with --raw"),
+        (["welcome", "user_id=1", "--app", "no_such_module:app"], 1, "there is no module 'no_such_module' here"),
+    ],
+)
+def test_a_mistake_is_a_sentence(queue: JobQueue, arguments: list[str], code: int, said: str) -> None:
+    result = typed("enqueue", *arguments)
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert said in result.stderr
+    assert queue.list().jobs == []
+
+
+def test_what_is_no_text_is_a_sentence(queue: JobQueue) -> None:
+    for given in (b"\xff{", b'{"a": "\xff"}'):
+        result = CliRunner().invoke(main, ["enqueue", "x", "-", "--raw"], input=given)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "standard input is not JSON: " in result.stderr
+        assert "\\xff" in result.stderr
+    assert queue.list().jobs == []
+
+
+def test_options(queue: JobQueue) -> None:
+    given = ["--priority", "150", "--queue", "slow", "--key", "user:7", "--unique", "u", "--delay", "10m"]
+    job = enqueued(queue, "welcome", "user_id=7", *given, *APP)
+    assert (job.priority, job.queue, job.key, job.unique_key) == (150, "slow", "user:7", "u")
+    assert 500 < (job.run_at - job.created_at).total_seconds() < 700
+    assert enqueued(queue, "welcome", "user_id=8", "--unique", "u", *APP).id == job.id
+
+
+def test_a_time_without_a_zone_is_local(queue: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = in_a_process("enqueue", "x", "--raw", "--run-at", "2030-01-31T08:00", TZ="Asia/Tokyo")
+    assert queue.get(said.stdout.strip()).run_at.isoformat() == "2030-01-30T23:00:00+00:00"
+
+
+def test_raw_checks_nothing(queue: JobQueue) -> None:
+    job = enqueued(queue, "nobody_knows", "a=1", "b=x", "c:=[1]", "--raw", "--queue", "q")
+    assert (job.job_type, job.data, job.queue) == ("nobody_knows", {"a": 1, "b": "x", "c": [1]}, "q")
+
+
+def test_json(queue: JobQueue) -> None:
+    (said,) = objects("enqueue", "welcome", "user_id=7", *APP)
+    assert said == {"id": str(queue.list().jobs[0].id), "job_type": "welcome"}
+
+
+def test_on_a_terminal_it_is_a_sentence_and_can_be_watched(url: str, queue: JobQueue) -> None:
+    given = ["enqueue", "films", "--raw", "--watch", "--database-url", url]
+    with terminal(*given) as screen:
+        screen.shows("enqueued films ", "waits for a worker")
+        (job,) = queue.claim(["films"])
+        queue.complete(job)
+        assert screen.ended() == 0
+        assert str(job.id) in screen.text()
+        assert "completed" in screen.text()
+
+
+def test_what_is_watched_is_not_in_the_way_of_the_id(queue: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = queue.enqueue("films", {})
+    queue.cancel(first)
+    import subprocess
+
+    with subprocess.Popen(
+        [TREADLE, "enqueue", "films", "--raw", "--watch"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        made = process.stdout.readline().strip()
+        queue.cancel(made, "seen enough")
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (1, "")
+    assert "films: cancelled: seen enough" in err

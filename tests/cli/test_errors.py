@@ -1,0 +1,115 @@
+"""What goes wrong is a sentence, for every command that asks the database; never a traceback, never a password."""
+
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from tests.conftest import Connect
+from tests.support.commands import TREADLE, typed
+from tests.support.waiting import until_blocked
+from treadle import TreadleError
+
+ID = "01a1df1a-9662-7b8e-8b29-d2293fbf8aaf"
+COMMANDS = [
+    ["enqueue", "films", "--raw"],
+    ["jobs"],
+    ["show", ID],
+    ["watch", ID],
+    ["stats"],
+    ["retry", ID],
+    ["retry", "--status", "failed"],
+    ["priority", "7", ID],
+    ["pause", "--all"],
+    ["resume", "--all"],
+    ["pauses"],
+]
+
+
+def sentence(command: list[str], url: str) -> str:
+    result = typed(*command, "--database-url", url)
+    assert (result.exit_code, result.stdout) == (1, "")
+    return result.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_an_unreachable_server(command: list[str]) -> None:
+    said = sentence(command, "postgresql://ada:secret@127.0.0.1:1/app")
+    assert "cannot reach PostgreSQL at 127.0.0.1:1/app" in said
+    assert "refused" in said
+    assert "secret" not in said
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_database_without_the_schema(command: list[str], server_url: str) -> None:
+    assert "there is no schema treadle in this database; run: treadle migrate" in sentence(command, server_url)
+
+
+def test_an_old_schema(url: str, connection: psycopg.Connection[Any]) -> None:
+    row = connection.execute("delete from migrations where name like '0005%' returning *").fetchall()
+    try:
+        for command in COMMANDS:
+            assert "run: treadle migrate" in sentence(command, url)
+    finally:
+        for each in row:
+            connection.execute(f"insert into migrations values ({', '.join(['%s'] * len(each))})", each)
+
+
+def test_a_role_that_may_not(url: str, connection: psycopg.Connection[Any]) -> None:
+    connection.execute("drop role if exists nobody_much; create role nobody_much login password 'secret'")
+    connection.execute("grant usage on schema treadle to nobody_much; grant select on migrations to nobody_much")
+    try:
+        limited = make_conninfo(url, user="nobody_much", password="secret")  # noqa: S106
+        for command in (["jobs"], ["pauses"], ["pause", "--all"]):
+            said = sentence(command, limited)
+            assert "permission denied" in said
+            assert "secret" not in said
+    finally:
+        connection.execute("drop owned by nobody_much; drop role nobody_much")
+
+
+def test_an_error_that_quotes_what_is_stored(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise TreadleError("stored: \x1b[2J\x9b31m\u202e")
+
+    monkeypatch.setattr("treadle.cli.show.life", refuse)
+    assert sentence(["show", ID], url) == "Error: stored: [2J 31m\n"
+
+
+@contextmanager
+def blocked(url: str, connect: Connect) -> Iterator[subprocess.Popen[str]]:
+    """A command in the middle of a statement."""
+    with connect(autocommit=False) as other:
+        other.execute("lock table pauses in exclusive mode")
+        with subprocess.Popen(
+            [TREADLE, "pause", "--all", "--database-url", url],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            until_blocked(connect(), 60)
+            yield process
+
+
+def test_a_connection_that_is_lost(url: str, connect: Connect) -> None:
+    with blocked(url, connect) as process:
+        connect().execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where datname = current_database() and wait_event_type = 'Lock'"
+        )
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (1, "")
+    assert err.startswith("Error: the database has refused, or is away: ")
+    assert err.count("\n") == 1
+
+
+def test_ctrl_c_is_130_and_no_traceback(url: str, connect: Connect) -> None:
+    with blocked(url, connect) as process:
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err.strip()) == (130, "", "")

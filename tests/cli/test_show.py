@@ -1,0 +1,196 @@
+"""treadle show: the whole life of a job."""
+
+import logging
+from typing import Any
+from uuid import UUID
+
+import pytest
+from psycopg import Connection
+
+from tests.support.commands import objects, told, typed
+from tests.support.screens import terminal
+from treadle import Job, JobQueue, Treadle
+
+HOSTILE = "\x1b[2J\x1b]0;title\x07[red]bold[/red]\x9b31m\u202e"
+
+
+@pytest.fixture(autouse=True)
+def where(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TREADLE_DATABASE_URL", url)
+
+
+@pytest.fixture
+def lived(app: Treadle) -> UUID:
+    """A job that failed once, told, logged and remembered, and then completed."""
+
+    @app.job(name="import_rows", max_attempts=2)
+    def import_rows(job: Job, rows: int, password: str) -> dict[str, Any]:
+        if job.attempt == 1:
+            raise ValueError("the file is torn")
+        job.progress(40, stage="reading")
+        job.event("read", rows=rows, token="abc")  # noqa: S106
+        logging.getLogger("shop").warning("slow disk")
+        job.step("charge", lambda: {"paid": 7})
+        job.step("fetch_token", lambda: "hunter2")
+        job.save({"done": 3})
+        return {"rows": rows, "session_id": "xyz"}
+
+    handle = import_rows.enqueue(rows=5, password="hunter2")  # noqa: S106
+    app.run_worker(drain=True)
+    with app.database.transaction() as connection:
+        connection.execute("update treadle.jobs set run_at = clock_timestamp()")
+    app.run_worker(drain=True)
+    return handle.id
+
+
+def test_everything_that_there_is(lived: UUID) -> None:
+    said = told("show", lived)
+    for piece in (
+        "import_rows  completed",
+        str(lived),
+        "default, priority 100",
+        "attempts  2 of 2",
+        "timeline",
+        "+0.0s  enqueued",
+        "retried: ValueError: the file is torn",
+        "read  rows=5 token=********",
+        "failed attempts",
+        "Traceback (most recent call last):",
+        'raise ValueError("the file is torn")',
+        "WARNING shop: slow disk",
+        'charge  {"paid": 7}',
+        '"done": 3',
+        '"rows": 5',
+        '"password": "********"',
+        '"session_id": "********"',
+    ):
+        assert piece in said, piece
+    assert "hunter2" not in said
+    assert "\x1b" not in said
+
+
+def test_secrets_are_shown_when_asked_for(lived: UUID) -> None:
+    assert "hunter2" in told("show", lived, "--show-secrets")
+    (masked,), (whole,) = objects("show", lived), objects("show", lived, "--show-secrets")
+    assert (masked["job"]["data"]["password"], whole["job"]["data"]["password"]) == ("********", "hunter2")
+
+
+def test_json(lived: UUID) -> None:
+    (life,) = objects("show", lived)
+    assert life["job"]["id"] == str(lived)
+    assert [each["name"] for each in life["events"]] == [
+        "enqueued",
+        "started",
+        "retried",
+        "claimed",
+        "started",
+        "read",
+        "completed",
+    ]
+    assert [each["error"] for each in life["errors"]] == ["ValueError: the file is torn"]
+    assert [each["message"] for each in life["logs"]] == ["slow disk"]
+    assert life["steps"] == [
+        {"name": "charge", "result": {"paid": 7}},
+        {"name": "fetch_token", "result": "********"},
+    ]
+
+
+def test_how_often_it_crashed(queue: JobQueue, connection: Connection[Any]) -> None:
+    job = queue.enqueue("films")
+    for crashes, words in ((1, "0 of 3, crashed 1 time\n"), (2, "0 of 3, crashed 2 times\n")):
+        connection.execute("update jobs set crashes = %s", [crashes])
+        assert words in told("show", job)
+
+
+def test_the_last_hundred_unless_all_are_asked_for(queue: JobQueue) -> None:
+    queue.enqueue("films", {})
+    (job,) = queue.claim(["films"])
+    for number in range(130):
+        queue.event(job, f"told-{number}.")
+    said = told("show", job.id)
+    assert "… 30 earlier events; --full shows all" in said
+    assert "+0.0s  enqueued" in said
+    assert "told-29." not in said
+    assert said.index("told-30.") < said.index("told-129.")
+    assert "told-0." in told("show", job.id, "--full")
+
+
+def test_a_job_that_waits_says_for_what(queue: JobQueue) -> None:
+    later = queue.enqueue("films", {}, delay="90m")
+    queue.enqueue("films", {}, key="k")
+    second = queue.enqueue("films", {}, key="k")
+    assert "due in 1h " in told("show", later)
+    assert "key       k, behind an earlier job with its key" in told("show", second)
+
+
+def test_operators_are_shown(queue: JobQueue) -> None:
+    job = queue.enqueue("films", {})
+    typed("cancel", job, "--reason", "no longer wanted", "--actor", "ada")
+    assert "cancel by ada: no longer wanted" in told("show", job)
+
+
+def test_hostile_text_is_only_text(queue: JobQueue, connection: Connection[Any]) -> None:
+    connection.execute(
+        """with hostile as (select %(t)s::text as text, jsonb_build_object(%(t)s::text, %(t)s::text) as json)
+        insert into jobs (job_type, queue, data, key, current_stage, last_error, result, checkpoint, worker_id, status)
+        select text, text, json, text, text, text, json, json, text, 'running' from hostile""",
+        {"t": HOSTILE},
+    )
+    job = queue.list().jobs[0].id
+    connection.execute(
+        "select record_event(%s, %s, jsonb_build_object(%s::text, %s::text))", [job, HOSTILE, HOSTILE, HOSTILE]
+    )
+    connection.execute(
+        """insert into errors (job_id, lease, attempt, worker_id, error, traceback, failed_at)
+        values (%(id)s, 0, 1, %(t)s::text, %(t)s::text, %(t)s::text, now())""",
+        {"id": job, "t": HOSTILE},
+    )
+    connection.execute(
+        "insert into audit (actor, action, job_id, reason) values (%(t)s::text, %(t)s::text, %(id)s, %(t)s::text)",
+        {"id": job, "t": HOSTILE},
+    )
+    for said in (told("show", job), told("show", job, "--full"), typed("show", job, "--json").stdout):
+        assert not any(each in said for each in "\x1b\x07\x9b\u202e")
+        assert said.count("bold") == said.count("[red]bold[/red]") > 0
+    with terminal("show", str(job), rows=60) as screen:
+        assert screen.ended() == 0
+        assert b"\x1b[2J" not in screen.raw
+        assert b"\x1b]0;" not in screen.raw
+        assert "\u202e".encode() not in screen.raw
+        assert "[red]bold[/red]" in screen.text()
+
+
+def test_a_terminal_of_ascii_alone(queue: JobQueue) -> None:
+    job = queue.enqueue("films", {"city": "Zürich ✓"})
+    (claimed,) = queue.claim(["films"])
+    for _ in range(101):
+        queue.event(claimed, "told")
+    with terminal("show", str(job), rows=150, PYTHONIOENCODING="ascii") as screen:
+        assert screen.ended() == 0
+        assert '"city": "Z?rich +"' in screen.text()
+        assert "~ 1 earlier event;" in screen.text()
+
+
+def test_nothing_is_wider_than_the_terminal(queue: JobQueue) -> None:
+    queue.enqueue("films", {})
+    (job,) = queue.claim(["films"])
+    queue.event(job, "told", text="word " * 50 + "end.")
+    with terminal("show", str(job.id), rows=40) as screen:
+        assert screen.ended() == 0
+        assert "end." not in screen.text()
+        assert "word wor" in screen.text()
+        assert all(line.endswith("…") for line in screen.lines() if "word" in line)
+    assert "end." in told("show", job.id)
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "said"),
+    [
+        ("01a1df1a-9662-7b8e-8b29-d2293fbf8aaf", 1, "it may have been pruned"),
+        ("films", 2, "a job is meant by its id (a uuid)"),
+    ],
+)
+def test_a_mistake_is_a_sentence(given: str, code: int, said: str) -> None:
+    result = typed("show", given)
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert said in result.stderr

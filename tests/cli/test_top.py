@@ -1,0 +1,221 @@
+"""treadle top on a terminal: what it shows, and what its keys do."""
+
+from typing import Any
+
+import pytest
+from psycopg import Connection
+
+from tests.support.apps import held
+from tests.support.screens import Terminal, terminal
+from tests.support.workers import one, until
+from treadle import JobQueue, Priority, Status
+
+ENTER, ESCAPE, TAB, DOWN = "\r", "\x1b", "\t", "\x1b[B"
+
+
+def register(connection: Connection[Any], name: str = "worker-1", types: str = "{films,mail}") -> None:
+    connection.execute("select register_worker(%s, '1 hour', %s, null, 8, 'cellar', 7, '0.1')", [name, types])
+
+
+def row_of(screen: Terminal, table: str, beginning: str) -> str:
+    """The row of the table that begins like this, once there is one."""
+    return screen.lines()[place_of(screen, table, beginning)]
+
+
+def place_of(screen: Terminal, table: str, beginning: str) -> int:
+    def find() -> int | None:
+        inside = False
+        for place, line in enumerate(screen.lines()):
+            inside = line.startswith(f"{table} ") or (inside and bool(line))
+            if inside and line.startswith(f"{beginning} "):
+                return place
+        return None
+
+    found: int = until(find, lambda: f"{beginning} among {table} in:\n{screen.text()}")
+    return found
+
+
+def test_the_whole_queue_in_80_columns(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
+    register(connection)
+    queue.enqueue_many("mail", [{}] * 3, priority=Priority.EXPLICIT)
+    queue.enqueue("report", queue="slow")
+    job = held(queue)
+    with terminal("top", "--database-url", url) as screen:
+        screen.shows("waiting 4", "running 1", "failed 0 in 1h", "workers 1", "? help  q quit")
+        assert row_of(screen, "lanes", "mail").split() == [
+            "mail",
+            "default",
+            "150",
+            "3",
+            *row_of(screen, "lanes", "mail").split()[4:],
+        ]
+        assert row_of(screen, "lanes", "report").endswith("no worker")
+        assert row_of(screen, "workers", "worker-1").split()[:4] == ["worker-1", "cellar", "films,", "mail"]
+        assert "1/8" in row_of(screen, "workers", "worker-1")
+        assert f"{job.id.hex[-4:]}  ──────────   0%" in row_of(screen, "running", "films")
+        queue.progress(job, 40, stage="drawing")
+        screen.shows("━━━━──────  40%  drawing")
+        connection.execute("""update jobs set pace = '{"done": 1220, "total": 2000, "rate": 212.4, "left": 3.7}'
+            where status = 'running'""")
+        screen.shows("212/s       4s")
+        queue.complete(job)
+        screen.shows("nothing runs")
+        assert max(map(len, screen.lines())) <= 80
+        screen.press("q")
+        assert screen.ended() == 0
+
+
+def test_a_wide_terminal_is_used(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
+    register(connection)
+    queue.enqueue("mail")
+    held(queue)
+    with terminal("top", "--database-url", url, columns=140, rows=45) as screen:
+        screen.shows("workers 1", "r retry  f failed")
+        assert "worker-1" in row_of(screen, "lanes", "mail"), "the two tables stand side by side"
+        assert row_of(screen, "running", "films").split()[-2] == "worker-1"
+        screen.resize(80, 24)
+        until(lambda: "worker-1" not in row_of(screen, "lanes", "mail"), screen.text)
+        screen.resize(50, 12)
+        screen.shows("treadle top needs 60 by 15\nand this is 50 by 12; q quits")
+        screen.resize(80, 24)
+        screen.shows("mail", "films", "worker-1")
+
+
+def test_sorting(url: str, queue: JobQueue) -> None:
+    slow, quick = held(queue, "aaa"), held(queue, "bbb")
+    queue.progress(slow, 10)
+    queue.progress(quick, 90)
+    with terminal("top", "--database-url", url) as screen:
+        screen.shows("for▾", "90%")
+        assert place_of(screen, "running", "aaa") < place_of(screen, "running", "bbb"), (
+            "the one that runs for longest is first"
+        )
+        screen.press("ss")
+        screen.shows("progress▾")
+        until(lambda: place_of(screen, "running", "aaa") > place_of(screen, "running", "bbb"), screen.text)
+
+
+def test_filtering_by_type(url: str, queue: JobQueue) -> None:
+    held(queue, "films")
+    held(queue, "mail")
+    queue.enqueue("mail_many")
+    with terminal("top", "--database-url", url) as screen:
+        screen.shows("films", "running 2")
+        screen.press("/maiq")
+        screen.shows("type: maiq", "nothing runs", "nothing waits", "job types with: maiq")
+        screen.press("\x7f")
+        screen.shows("running 1 ", "lanes 2 ")
+        until(lambda: "films" not in screen.text(), screen.text)
+        screen.press(ENTER)
+        screen.shows("type: mai", "q quit")
+        screen.press(ESCAPE)
+        screen.shows("films", "running 2 ")
+        until(lambda: "type:" not in screen.text(), screen.text)
+
+
+def test_a_type_is_paused_after_a_yes(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
+    register(connection)
+    queue.enqueue("mail")
+    with terminal("top", "--database-url", url) as screen:
+        screen.shows("mail", "nothing runs")
+        screen.press(TAB)
+        screen.press("p")
+        screen.shows("Pause mail? What runs goes on, nothing new is claimed. yes / no")
+        screen.press("n")
+        screen.shows("q quit")
+        assert queue.pauses() == []
+        screen.press("p")
+        screen.shows("Pause mail?")
+        screen.press("y")
+        screen.shows("paused mail")
+        until(lambda: row_of(screen, "lanes", "mail").endswith("paused"), screen.text)
+        (pause,) = queue.pauses()
+        assert (pause.job_type, pause.queue) == ("mail", None)
+        assert queue.claim(["mail"]) == []
+        screen.press("p")
+        screen.shows("Resume mail? Paused by top:")
+        screen.press("y")
+        screen.shows("resumed mail")
+        assert queue.pauses() == []
+    rows = connection.execute("select actor ~ '^top:.+', action, job_type from audit order by id").fetchall()
+    assert rows == [(True, "pause", "mail"), (True, "resume", "mail")]
+
+
+def test_a_running_job_is_cancelled_after_a_yes(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
+    job = held(queue)
+    with terminal("top", "--database-url", url) as screen:
+        row_of(screen, "running", "films")
+        screen.press("r")
+        screen.shows(f"Retry films {job.id.hex[-4:]}?")
+        screen.press("y")
+        screen.shows("is running, so it cannot be retried")
+        screen.press("c")
+        screen.shows(f"Cancel films {job.id.hex[-4:]}?")
+        screen.press("y")
+        screen.shows(f"films {job.id.hex[-4:]} cancelled", "nothing runs")
+    assert queue.get(job.id).status == Status.CANCELLED
+    assert one(connection, "select action from audit where job_id = %s and actor like 'top:%%'", job.id) == "cancel"
+
+
+def test_failed_jobs_are_shown_and_retried(url: str, queue: JobQueue) -> None:
+    job = held(queue)
+    queue.fail(job, "the film\nis torn", final=True)
+    with terminal("top", "--database-url", url) as screen:
+        screen.shows("nothing runs")
+        screen.press("f")
+        screen.shows("failed 1 ", "the film is torn", "1/3")
+        screen.press("r")
+        screen.shows("Retry films")
+        screen.press("y")
+        screen.shows("to be tried again", "nothing failed within the last hour")
+        screen.press("f")
+        screen.shows("nothing runs")
+    assert queue.get(job.id).status == Status.PENDING
+
+
+def test_a_job_is_opened_and_is_live(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
+    job = held(queue)
+    with terminal("top", "--database-url", url) as screen:
+        row_of(screen, "running", "films")
+        screen.press(ENTER)
+        screen.shows(
+            str(job.id), "▸ running", "attempt 1 of 3, queue default, priority 100, on worker-1", "events none"
+        )
+        queue.progress(job, 61, stage="drawing")
+        queue.event(job, "drawn", frames=12)
+        connection.execute(
+            "select keep_logs('worker-1', %s, %s, '{1}', '{1}', '{30}', '{films}', '{the ink is low}', '{0}', 9, 9)",
+            [[job.id], [job.lease]],
+        )
+        screen.shows("61%  drawing", "events 1", "drawn  frames=12", "log 1", "WARNING the ink is low")
+        queue.event(job, "drawn", frames=13)
+        screen.shows("events 2", "frames=12", "frames=13")
+        queue.fail(job, "the film is torn", final=True)
+        screen.shows("✗ failed", "failed at attempt 1 of 3", "the film is torn")
+        screen.press("r")
+        screen.shows("Retry films")
+        screen.press("y")
+        screen.shows("· pending")
+        screen.press(ESCAPE)
+        screen.shows("nothing runs", "lanes 1")
+
+
+@pytest.mark.parametrize("way_out", ["q", "\x03"])
+def test_the_terminal_is_as_it_was(url: str, queue: JobQueue, way_out: str) -> None:
+    with terminal("top", "--database-url", url) as screen:
+        screen.shows("nothing runs")
+        assert not screen.echoes()
+        screen.press(way_out)
+        assert screen.ended() == 0
+        assert screen.raw.count(b"\x1b[?1049h") == screen.raw.count(b"\x1b[?1049l") == 1
+        assert screen.raw.endswith(b"\x1b[?25h") or b"\x1b[?25h" in screen.raw.split(b"\x1b[?1049l")[1]
+        assert screen.echoes()
+
+
+def test_help(url: str, queue: JobQueue) -> None:
+    with terminal("top", "--database-url", url) as screen:
+        screen.shows("nothing runs")
+        screen.press("?")
+        screen.shows("choose a row", "pause the job type of the row, or resume it")
+        screen.press(ESCAPE)
+        until(lambda: "choose a row" not in screen.text(), screen.text)

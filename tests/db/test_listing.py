@@ -1,0 +1,395 @@
+"""Lists of jobs: which, in which order, and page by page."""
+
+import random
+import uuid
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from psycopg import Connection
+
+from treadle import InvalidArgument, JobQueue, Status
+from treadle.db.database import Database
+from treadle.db.queries import listing
+from treadle.db.query import Query
+from treadle.words.listing import Listed, Listing, Wanted
+
+
+@pytest.fixture(autouse=True)
+def no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a look stops is up to the number of jobs then."""
+    monkeypatch.setattr(listing, "PATIENCE", None)
+
+
+@pytest.fixture
+def database(url: str) -> Any:
+    made = Database(url, "treadle")
+    yield made
+    made.close()
+
+
+def page(database: Database, after: str | None = None, limit: int = 50, **wanted: Any) -> Listing:
+    return database.look(listing.find_jobs("treadle", Wanted(**wanted), after, limit), 30)
+
+
+def everything(database: Database, limit: int = 50, pages: int = 1000, **wanted: Any) -> list[Listed]:
+    """All pages, one after the other."""
+    found: list[Listed] = []
+    after = None
+    for _ in range(pages):
+        got = page(database, after, limit, **wanted)
+        assert len(got.jobs) <= limit
+        found += got.jobs
+        if got.next is None:
+            return found
+        after = got.next
+    raise AssertionError("the pages do not end")
+
+
+def ids(jobs: list[Listed]) -> list[uuid.UUID]:
+    return [job.id for job in jobs]
+
+
+def one_of_each(queue: JobQueue) -> dict[str, uuid.UUID]:
+    """A job in every status, and one that is held behind a key."""
+    made = {}
+    for status in ("completed", "failed", "cancelled", "claimed", "running"):
+        made[status] = queue.enqueue("a")
+        (job,) = queue.claim(["a"])
+        if status == "completed":
+            queue.complete(job)
+        elif status == "failed":
+            queue.fail(job, "no", final=True)
+        elif status == "cancelled":
+            queue.cancel(job)
+        elif status == "running":
+            queue.start(job)
+    made["pending"] = queue.enqueue("a", key="k")
+    made["held"] = queue.enqueue("a", key="k")
+    return made
+
+
+def finished_together(connection: Connection[Any], status: str, count: int, job_type: str = "a") -> None:
+    """Many that ended in the same microsecond."""
+    connection.execute(
+        """insert into jobs (job_type, status, finished_at)
+        select %s, %s, '2026-01-02 03:04:05.678901+00' from generate_series(1, %s)""",
+        [job_type, status, count],
+    )
+
+
+def test_each_status_has_its_list(queue: JobQueue, database: Database) -> None:
+    made = one_of_each(queue)
+    for status, made_id in made.items():
+        (job,) = page(database, status=status).jobs
+        assert (job.id, job.status, job.held) == (
+            made_id,
+            "pending" if status == "held" else status,
+            status == "held",
+        )
+    assert ids(page(database).jobs) == [*reversed(made.values())], "without a status, the newest first"
+
+
+def test_what_a_list_shows_of_a_job(queue: JobQueue, database: Database) -> None:
+    before = datetime.now(UTC)
+    made = queue.enqueue("film", {"n": 1}, queue="slow", priority=30, max_attempts=1, key="k")
+    (job,) = queue.claim(["film"])
+    queue.start(job)
+    queue.progress(job, 40, stage="cutting")
+    queue.fail(job, "x" * 1000)
+    (shown,) = page(database, status="failed").jobs
+    assert shown.id == made
+    assert shown[1:12] == ("film", "slow", 30, Status.FAILED, 40, "cutting", 1, 1, None, "k", False)
+    assert shown.error == "x" * 500
+    assert shown.started_at is not None
+    assert shown.finished_at is not None
+    slack = timedelta(minutes=5)
+    assert before - slack < shown.created_at <= shown.run_at <= shown.started_at <= shown.finished_at < before + slack
+
+
+def test_pending_jobs_are_listed_as_they_will_be_claimed(queue: JobQueue, database: Database) -> None:
+    for nth in range(60):
+        queue.enqueue(f"t{nth % 3}", queue=f"q{nth % 2}", priority=100 + nth % 4 * 10)
+    listed = everything(database, 7, status="pending")
+    claimed = [job for _ in range(60) for job in queue.claim(["t0", "t1", "t2"], 1)]
+    assert ids(listed) == [job.id for job in claimed]
+
+
+def test_paused_and_later_ones_are_pending_too(queue: JobQueue, database: Database) -> None:
+    later, paused = queue.enqueue("a", delay="1d"), queue.enqueue("b")
+    queue.pause("b")
+    assert ids(page(database, status="pending").jobs) == [paused, later]
+
+
+def test_filters_of_every_list(queue: JobQueue, database: Database) -> None:
+    """Each filter, alone, with every status and with none, against all jobs read one by one."""
+    for nth in range(40):
+        options: dict[str, Any] = {"queue": f"q{nth % 2}", "key": f"k{nth % 5}" if nth % 3 else None}
+        queue.enqueue(f"t{nth % 2}", {"nth": nth}, **options)
+    for nth, job in enumerate(queue.claim(["t0", "t1"], 20)):
+        if nth % 5 == 0:
+            queue.complete(job)
+        elif nth % 5 == 1:
+            queue.fail(job, "out of paper", final=True)
+        elif nth % 5 == 2:
+            queue.cancel(job)
+        elif nth % 5 == 3:
+            queue.start(job)
+    rows = queue.list(limit=1000).jobs
+
+    def status_fits(job: Any, status: str | None) -> bool:
+        if status in ("pending", "held"):
+            return bool(job.status == "pending") and (job.holds != 0) == (status == "held")
+        return status is None or job.status == status
+
+    filters: list[dict[str, Any]] = [
+        {},
+        {"job_type": "t1"},
+        {"queue": "q0"},
+        {"worker_id": "worker-1"},
+        {"worker_id": "nobody"},
+        {"key": "k1"},
+        {"job_type": "t0", "queue": "q0", "key": "k2"},
+    ]
+    for status in (None, *Status, "held"):
+        for wanted in filters:
+            expected = {
+                row.id
+                for row in rows
+                if status_fits(row, status) and all(getattr(row, name) == value for name, value in wanted.items())
+            }
+            found = ids(everything(database, 3, status=status, **wanted))
+            assert len(found) == len(set(found))
+            assert set(found) == expected, (status, wanted)
+
+
+@pytest.mark.parametrize("status", ["completed", "failed", "cancelled", "claimed", "running", "pending", "held", None])
+@pytest.mark.parametrize("look", [7, 20_000])
+def test_pages_neither_skip_nor_repeat_among_ties(
+    connection: Connection[Any],
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    status: str | None,
+    look: int,
+) -> None:
+    moment = "2026-01-02 03:04:05.678901+00"
+    connection.execute(
+        """insert into jobs (job_type, status, finished_at, claimed_at, worker_id, run_at)
+        select 't' || n %% 2, %(status)s::text,
+            case when %(status)s::text in ('completed', 'failed', 'cancelled') then %(moment)s::timestamptz end,
+            case when %(status)s::text in ('claimed', 'running') then %(moment)s::timestamptz end,
+            'w' || n %% 2, %(moment)s
+        from generate_series(1, 100) as n""",
+        {"status": "pending" if status in (None, "held") else status, "moment": moment},
+    )
+    if status == "held":
+        connection.execute("update jobs set holds = 4")
+    monkeypatch.setattr(listing, "LOOK", look)
+    for limit in (1, 9, 50, 100):
+        found = ids(everything(database, limit, status=status))
+        assert len(found) == len(set(found)) == 100
+    assert len(everything(database, 9, status=status, job_type="t1")) == 50
+
+
+def test_a_job_that_was_there_all_along_is_seen_while_others_come_and_go(queue: JobQueue, database: Database) -> None:
+    for status in ("pending", "completed", None):
+        staying = [queue.enqueue("a") for _ in range(30)]
+        if status == "completed":
+            for made in staying:
+                queue.complete(made)
+        found, after = [], None
+        while True:
+            got = page(database, after, 5, status=status)
+            found += ids(got.jobs)
+            newcomer = queue.enqueue("a", priority=150)
+            if status == "completed":
+                queue.complete(newcomer)
+            gone = [made for made in found if made in staying][:1]
+            for made in gone:
+                database.run(Query(b"delete from treadle.jobs where id = %(id)s", {"id": made}, lambda _: None))
+                staying.remove(made)
+                found.remove(made)
+            if got.next is None:
+                break
+            after = got.next
+        assert [made for made in found if made in staying] == (
+            list(reversed(staying)) if status != "pending" else staying
+        )
+        database.run(Query(b"delete from treadle.jobs", {}, lambda _: None))
+
+
+def test_a_look_that_finds_little_stops_and_says_where(
+    connection: Connection[Any], database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finished_together(connection, "failed", 95)
+    finished_together(connection, "failed", 5, "rare")
+    monkeypatch.setattr(listing, "LOOK", 40)
+    first = page(database, None, 10, status="failed", search="nowhere")
+    assert (first.jobs, first.looked) == ([], 40)
+    second = page(database, first.next, 10, status="failed", search="nowhere")
+    assert (second.jobs, second.looked) == ([], 40)
+    third = page(database, second.next, 10, status="failed", search="nowhere")
+    assert third == Listing([], None, None)
+    assert len(everything(database, 10, status="failed", job_type="rare")) == 5
+
+
+def test_a_look_is_bounded_over_many_priorities(
+    queue: JobQueue, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for priority in range(30):
+        queue.enqueue("a", priority=priority)
+    monkeypatch.setattr(listing, "LOOK", 10)
+    assert page(database, None, 50, status="pending", worker_id="nobody").looked == 10
+    monkeypatch.setattr(listing, "PATIENCE", timedelta(0))
+    assert page(database, None, 5, status="pending", worker_id="nobody").looked == 1
+    assert len(everything(database, 5, status="pending")) == 30
+
+
+def test_a_full_page_says_nothing_of_the_look(queue: JobQueue, database: Database) -> None:
+    queue.enqueue_many("a", [{}] * 3)
+    for status in ("pending", None):
+        got = page(database, None, 2, status=status)
+        assert (len(got.jobs), got.looked) == (2, None)
+        assert got.next is not None
+        assert page(database, got.next, 2, status=status)[1:] == (None, None)
+    assert page(database, None, 3).next is None
+
+
+@pytest.mark.parametrize("status", ["pending", "completed", None])
+def test_a_look_stops_when_it_takes_too_long_but_gets_ahead(
+    queue: JobQueue, database: Database, monkeypatch: pytest.MonkeyPatch, status: str | None
+) -> None:
+    for name in ("a", "b"):
+        for made in queue.enqueue_many(name, [{"n": n} for n in range(100)]):
+            if status == "completed":
+                queue.complete(made)
+    monkeypatch.setattr(listing, "PATIENCE", timedelta(0))
+    got = page(database, None, 10, status=status, search="nothing")
+    assert got.jobs == []
+    assert got.looked is not None
+    assert 0 < got.looked < 200
+    assert everything(database, 10, status=status, search="nothing") == []
+    assert 0 < (page(database, None, 10, status=status, worker_id="nobody").looked or 0) < 200
+    assert len(everything(database, 10, status=status, search='"n": 9')) == 22, "9, and 90 to 99"
+    assert len(page(database, None, 100, status=status).jobs) == 100, "a page that fills is not cut short"
+
+
+@pytest.mark.parametrize("status", ["pending", "completed", None])
+def test_large_payloads_are_searched_few_at_a_time(
+    queue: JobQueue, database: Database, monkeypatch: pytest.MonkeyPatch, status: str | None
+) -> None:
+    # Nothing that can be compressed.
+    large = [{"text": random.Random(i).randbytes(50_000).hex(), "i": i} for i in range(20)]
+    for made in queue.enqueue_many("a", large):
+        if status == "completed":
+            queue.complete(made)
+    monkeypatch.setattr(listing, "PATIENCE", timedelta(0))
+    got = page(database, None, 50, status=status, search='"i": 1')
+    assert got.looked is not None
+    assert got.looked <= 10
+    assert len(everything(database, 50, status=status, search='"i": 1')) == 11, "1, and 10 to 19"
+    assert len(page(database, None, 50, status=status).jobs) == 20, "only a search is so dear"
+
+
+def test_searches_find_text_in_payload_and_error(queue: JobQueue, database: Database) -> None:
+    made = queue.enqueue("a", {"name": "Ada Lövelace", "rate": "100%_\\"})
+    other = queue.enqueue("a", {"name": "x", "rate": "1000 "})
+    assert ids(page(database, search="ADA Löve").jobs) == [made]
+    assert ids(page(database, search="100%_").jobs) == [made], "no wildcards"
+    assert ids(page(database, search="100").jobs) == [other, made]
+    assert ids(page(database, search="0%").jobs) == [made]
+    assert page(database, search="bab").jobs == []
+    for job in queue.claim(["a"], 2):
+        queue.fail(job, "Bad Luck" if job.id == other else "Other", final=True)
+    assert ids(page(database, search="bad luck").jobs) == [other]
+    assert ids(page(database, status="failed", search="bad luck").jobs) == [other]
+
+
+def test_an_id_is_found_wherever_it_lies(
+    queue: JobQueue, connection: Connection[Any], database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "LOOK", 5)
+    made = queue.enqueue("a")
+    mentions = queue.enqueue("a", {"parent": str(uuid.UUID(int=7))})
+    finished_together(connection, "completed", 20)
+    assert ids(page(database, search=str(made)).jobs) == [made]
+    assert ids(page(database, search=made.hex.upper()).jobs) == [made]
+    assert ids(page(database, status="pending", search=str(made)).jobs) == [made]
+    assert page(database, status="failed", search=str(made)).jobs == [], "the other filters hold"
+    assert page(database, job_type="b", search=str(made)).jobs == []
+    assert ids(everything(database, search=str(uuid.UUID(int=7)))) == [mentions], "an id in a payload"
+
+
+def test_times_that_python_does_not_know_are_listed(connection: Connection[Any], database: Database) -> None:
+    connection.execute(
+        """insert into jobs (job_type, run_at, created_at) values
+        ('a', '9999-12-31 23:59:59.999999+00', null), ('a', '9999-12-31 23:59:59.999998+00', 'infinity'),
+        ('a', 'infinity', '-infinity'), ('a', 'infinity', now()), ('a', '12000-01-01', now())"""
+    )
+    for limit in (1, 2, 50):
+        assert len(ids(everything(database, limit, status="pending"))) == 5
+        assert len(ids(everything(database, limit))) == 5
+    connection.execute("update jobs set status = 'completed', finished_at = run_at")
+    for limit in (1, 2, 50):
+        found = ids(everything(database, limit, status="completed"))
+        assert len(found) == len(set(found)) == 5
+
+
+@pytest.mark.parametrize(
+    ("wanted", "sentence"),
+    [
+        ({"status": "broken"}, "status must be one of pending, .*held, got 'broken'"),
+        ({"job_type": ""}, "job type must be a text of 1 to 50 characters, got ''"),
+        ({"queue": "q" * 51}, "queue must be"),
+        ({"worker_id": "a\nb"}, "worker must not contain"),
+        ({"key": "\x00"}, "key must not contain"),
+        ({"search": "s" * 201}, "search must be"),
+        ({"limit": 0}, "limit must be 1 to 1000, got 0"),
+        ({"limit": 1001}, "limit must be"),
+    ],
+)
+def test_what_cannot_be_asked_is_a_sentence(database: Database, wanted: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InvalidArgument, match=sentence):
+        page(database, **wanted)
+
+
+ID = "00000000-0000-7000-8000-000000000000"
+
+
+@pytest.mark.parametrize(
+    ("status", "cursor"),
+    [
+        (None, ""),
+        (None, "nonsense"),
+        (None, f"all//1/{ID}"),
+        (None, f"all/1//{ID}"),
+        (None, f"all///{ID[:-1]}x"),
+        (None, f"all///{'-' * 36}"),
+        ("failed", f"failed///{ID}"),
+        ("failed", f"failed//9999999999999999999/{ID}"),
+        ("failed", f"failed//-999999999999999999/{ID}"),
+        ("failed", f"failed//1e5/{ID}"),
+        ("pending", f"pending//1/{ID}"),
+        ("pending", f"pending/9999999999/1/{ID}"),
+        ("pending", f"pending/1//{ID}"),
+        ("pending", f"pending/1/1/{ID}' or true"),
+        (None, 7),
+    ],
+)
+def test_a_cursor_that_is_none_is_refused(database: Database, status: str | None, cursor: Any) -> None:
+    with pytest.raises(InvalidArgument, match="after must be the cursor of a page, got"):
+        page(database, cursor, status=status)
+
+
+def test_a_cursor_belongs_to_its_list(queue: JobQueue, database: Database) -> None:
+    queue.enqueue_many("a", [{}] * 3)
+    cursor = page(database, None, 1, status="pending").next
+    with pytest.raises(InvalidArgument, match=r"a cursor of this list \(all\), got one of another \(pending\)"):
+        page(database, cursor)
+
+
+def test_cursors_at_the_ends_of_time_are_read(queue: JobQueue, database: Database) -> None:
+    queue.enqueue("a", priority=5)
+    for at in ("infinity", "-infinity", "-210866803200000000", "9224318015999999999", "0"):
+        assert page(database, f"failed//{at}/{ID}", status="failed").jobs == []
+        assert len(page(database, f"pending/6/{at}/{ID}", status="pending").jobs) == 1

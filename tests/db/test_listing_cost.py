@@ -1,0 +1,161 @@
+"""A page costs the same however many jobs there are: counted in buffers, not in time."""
+
+from typing import Any
+
+import pytest
+from psycopg import Connection
+
+from tests.conftest import Connect
+from tests.support.waiting import let_the_margin_pass, until_settled
+from treadle.db.queries import listing
+from treadle.words.listing import Wanted
+
+FEW, MANY = 1_000, 10_000
+LISTS = ["completed", "failed", "cancelled", "claimed", "running", "pending", "later", "held", None]
+# One of each order; claimed and running ones are few at any time, and sorted.
+ORDERS = ["failed", "pending", "later", "held", None]
+
+
+@pytest.fixture(autouse=True)
+def no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "PATIENCE", None)
+
+
+def cost(connection: Connection[Any], rows: int = 11, after: str | None = None, **wanted: Any) -> int:
+    """Buffers that a page of ten touches, if so many are found."""
+    query = listing.find_jobs("treadle", Wanted(**wanted), after, 10)
+    for _ in range(3):  # the first use of a function in a session reads the catalog; the second marks what is dead
+        row = connection.execute(
+            b"explain (analyze, buffers, format json) " + query.text, query.params, prepare=False
+        ).fetchone()
+        assert row
+        plan = row[0][0]["Plan"]
+    assert plan["Actual Rows"] == rows
+    return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+
+def fill(connection: Connection[Any], status: str | None, count: int, job_type: str = "mine", age: str = "0") -> None:
+    """So many of a list, and as old."""
+    row = {"held": "pending", "later": "pending", None: "completed"}.get(status, status)
+    connection.execute(
+        """insert into jobs (id, job_type, status, finished_at, claimed_at, worker_id, run_at, holds)
+        select (lpad(to_hex((extract(epoch from moment) * 1000)::bigint), 12, '0') || '7000' || '8000'
+                || lpad(to_hex(n), 12, '0'))::uuid,
+            %(job_type)s, %(row)s::text,
+            case when %(row)s::text in ('completed', 'failed', 'cancelled') then moment end,
+            case when %(row)s::text in ('claimed', 'running') then moment end,
+            case when %(row)s::text in ('claimed', 'running') then 'w' end,
+            case when %(later)s then now() + interval '1 day' + n * interval '1 second' else moment end,
+            case when %(held)s then 4 else 0 end
+        from (select n, now() - %(age)s::interval + n * interval '1 millisecond' as moment
+            from generate_series(1, %(count)s) as n) as made""",
+        {"job_type": job_type, "row": row, "later": status == "later", "held": status == "held", "age": age}
+        | {"count": count},
+    )
+
+
+def others(status: str) -> list[str]:
+    """Lists that the jobs of this list are not in. Few are held by workers at any time; their lists are one index."""
+    alike = {"pending", "later"} if status in ("pending", "later") else {status}
+    return [other for other in LISTS if other and other not in {*alike, "claimed", "running"}]
+
+
+@pytest.mark.parametrize("status", [each for each in LISTS if each])
+def test_the_jobs_of_other_lists_are_not_in_the_way(connection: Connection[Any], status: str) -> None:
+    fill(connection, status, FEW)
+    before = cost(connection, status=status)
+    for other in others(status):
+        fill(connection, other, MANY // 4, age="1 minute")
+        fill(connection, other, MANY // 4)
+    assert cost(connection, status=status) <= 1.5 * before + 10
+
+
+@pytest.mark.parametrize("status", ORDERS)
+def test_many_of_the_same_list_are_not_in_the_way(connection: Connection[Any], status: str | None) -> None:
+    fill(connection, status, FEW)
+    before = cost(connection, status=status)
+    fill(connection, status, MANY, age="1 hour")
+    assert cost(connection, status=status) <= 1.5 * before + 10
+
+
+@pytest.mark.parametrize("status", ORDERS)
+def test_statistics_of_yesterday_do_not_make_it_sort_everything(
+    connection: Connection[Any], status: str | None
+) -> None:
+    """From when there was nothing of this list: the planner believes that all of it is one row."""
+    fill(connection, "cancelled" if status != "cancelled" else "failed", MANY)
+    connection.execute("vacuum analyze jobs")
+    fill(connection, status, FEW)
+    before = cost(connection, status=status)
+    fill(connection, status, MANY, age="1 hour")
+    assert cost(connection, status=status) <= 1.5 * before + 10
+
+
+@pytest.mark.parametrize("status", ORDERS)
+def test_a_page_far_behind_costs_what_the_first_does(connection: Connection[Any], status: str | None) -> None:
+    fill(connection, status, MANY, age="1 hour")
+    connection.execute("vacuum analyze jobs")
+    before = cost(connection, status=status)
+    after = None
+    for _ in range(5):
+        query = listing.find_jobs("treadle", Wanted(status=status), after, 1000)
+        after = query.read(connection.execute(query.text, query.params, prepare=False).fetchall()).next
+    assert after
+    assert cost(connection, after=after, status=status) <= 1.5 * before + 10
+
+
+@pytest.mark.parametrize("status", ORDERS)
+def test_a_full_page_reads_no_further(connection: Connection[Any], status: str | None) -> None:
+    fill(connection, status, MANY, age="1 hour")
+    connection.execute("vacuum analyze jobs")
+    before = cost(connection, status=status)
+    assert cost(connection, status=status, search="{") <= 2 * before + 20
+
+
+@pytest.mark.parametrize("status", ["failed", "pending", "held", None])
+def test_a_look_that_finds_nothing_is_bounded(
+    connection: Connection[Any], monkeypatch: pytest.MonkeyPatch, status: str | None
+) -> None:
+    monkeypatch.setattr(listing, "LOOK", 500)
+    fill(connection, status, FEW)
+    connection.execute("vacuum analyze jobs")
+    before = cost(connection, 1, status=status, search="nowhere")
+    fill(connection, status, MANY, age="1 hour")
+    assert cost(connection, 1, status=status, search="nowhere") <= 1.5 * before + 10
+
+
+def test_lanes_of_other_types_are_not_in_the_way(connection: Connection[Any]) -> None:
+    fill(connection, "pending", FEW)
+    before = cost(connection, status="pending", job_type="mine")
+    for nth in range(10):
+        fill(connection, "pending", MANY // 10, f"foreign-{nth}", age="1 hour")
+    assert cost(connection, status="pending", job_type="mine") <= 1.5 * before + 10
+
+
+def test_one_of_a_key_is_found_among_many(connection: Connection[Any]) -> None:
+    for key in ("k", "other"):
+        connection.execute("insert into jobs (job_type, key) select 'mine', %s from generate_series(1, 30)", [key])
+    before = cost(connection, status="held", key="k")
+    connection.execute("insert into jobs (job_type, key) select 'mine', 'k' || n from generate_series(1, 5000) as n")
+    assert cost(connection, status="held", key="k") <= 1.5 * before + 10
+    assert cost(connection, 1, status="pending", key="k") <= 1.5 * before + 10
+
+
+def test_what_died_at_the_head_of_a_lane_is_not_walked_over(connect: Connect) -> None:
+    connection = connect()
+    fill(connection, "pending", FEW)
+    let_the_margin_pass(connection)
+    before = cost(connection, status="pending")
+    connection.execute("delete from jobs")
+    snapshot = connect(autocommit=False)
+    snapshot.execute("set transaction isolation level repeatable read")
+    snapshot.execute("select count(*) from lanes")
+    fill(connection, "pending", MANY, age="1 hour")
+    connection.execute("update jobs set status = 'completed', finished_at = now() where status = 'pending'")
+    fill(connection, "pending", FEW)
+    let_the_margin_pass(connection)
+    dead = cost(connection, status="pending")
+    until_settled(connection)
+    settled = cost(connection, status="pending")
+    assert settled <= 1.5 * before + 10
+    assert dead > 3 * settled, "what the bound is for"

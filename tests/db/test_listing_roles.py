@@ -1,0 +1,58 @@
+"""Lists and changes of many, as each role. Who may not read payloads lists jobs, and finds nothing in payloads."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.roles import Roles, granted, owned
+from treadle import JobQueue, Treadle, migrate
+from treadle.db.database import Database
+from treadle.db.queries import listing
+from treadle.operations.bulk import Change, count
+from treadle.words.changes import Action
+from treadle.words.errors import NotAllowed
+from treadle.words.listing import Wanted
+
+
+@pytest.fixture
+def roles(empty_url: str) -> Iterator[Roles]:
+    with owned(empty_url) as owner_url:
+        migrate(owner_url)
+        with granted(empty_url, owner_url) as roles:
+            yield roles
+
+
+def found(roles: Roles, role: str, **wanted: Any) -> int:
+    database = Database(roles.url_of(role), "treadle")
+    try:
+        return len(database.look(listing.find_jobs("treadle", Wanted(**wanted), None, 50), 30).jobs)
+    finally:
+        database.close()
+
+
+@pytest.mark.parametrize("status", ["pending", "failed", None])
+def test_a_viewer_lists_jobs_but_finds_nothing_in_payloads(roles: Roles, status: str | None) -> None:
+    with JobQueue(roles.url, "owner") as queue:
+        queue.enqueue_many("a", [{"name": "secret"}] * 3, max_attempts=1)
+        if status == "failed":
+            for job in queue.claim(["a"]):
+                queue.fail(job, "out of paper")
+    assert found(roles, "viewer", status=status) == found(roles, "operator", status=status) == 3
+    assert found(roles, "operator", status=status, search="secret") == 3
+    assert found(roles, "viewer", status=status, search="secret") == 0
+    assert found(roles, "viewer", status=status, search="paper") == (3 if status == "failed" else 0)
+
+
+def test_only_an_operator_changes_many(roles: Roles) -> None:
+    with JobQueue(roles.url, "owner") as queue:
+        queue.enqueue_many("a", [{}] * 3)
+    viewer, operator = Treadle(roles.url_of("viewer")), Treadle(roles.url_of("operator"))
+    try:
+        assert count(viewer, Wanted(), Action.CANCEL) == (3, True)
+        with pytest.raises(NotAllowed):
+            list(Change(viewer, Wanted(), Action.CANCEL, "eve"))
+        assert [*Change(operator, Wanted(), Action.CANCEL, "ada")][-1].done == 3
+    finally:
+        viewer.close()
+        operator.close()

@@ -1,0 +1,239 @@
+"""Migrations converge, wait politely, change nothing when there is nothing to do, and refuse what they do not know."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import Connection
+
+from tests.conftest import SERVER
+from tests.support.dump_schema import SNAPSHOT, dump
+from tests.support.waiting import until_blocked
+from treadle import InvalidArgument, JobQueue, SchemaError, migrate
+from treadle.db import migrations
+from treadle.db.migrations import function_files, migration_files, migration_sql
+from treadle.db.query import in_schema
+
+
+def everything(url: str) -> list[Any]:
+    """What the catalog says of the schema, versions of rows included: it shows whether anything was written."""
+    with psycopg.connect(url) as connection:
+        return connection.execute(
+            """select 'table', relname::text, xmin::text from pg_class where relnamespace = 'treadle'::regnamespace
+            union all
+            select 'function', proname::text, xmin::text from pg_proc where pronamespace = 'treadle'::regnamespace
+            union all select 'migration', name, xmin::text from treadle.migrations
+            union all select 'entry', name, xmin::text from treadle.functions
+            order by 1, 2, 3"""
+        ).fetchall()
+
+
+def test_a_first_run_applies_everything_and_a_second_nothing(empty_url: str) -> None:
+    applied = migrate(empty_url)
+    assert applied[0] == "0001_jobs.sql"
+    assert "claim_jobs()" in applied
+    before = everything(empty_url)
+    assert migrate(empty_url) == []
+    assert everything(empty_url) == before
+
+
+def test_concurrent_runs_converge(empty_url: str) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(migrate, [empty_url] * 8))
+    assert sorted(map(bool, results)) == [False] * 7 + [True]
+    JobQueue(empty_url).close()
+
+
+def test_without_the_lock_concurrent_runs_would_collide(empty_url: str) -> None:
+    """Two runs hold still at the lock: the second finds nothing left to do once it gets it."""
+    with psycopg.connect(empty_url) as holder, psycopg.connect(empty_url, autocommit=True) as monitor:
+        holder.execute("select pg_advisory_xact_lock(hashtextextended('treadle migrate treadle', 0))")
+        with ThreadPoolExecutor(2) as pool:
+            runs = [pool.submit(migrate, empty_url) for _ in range(2)]
+            until_blocked(monitor)
+            holder.rollback()
+            assert sorted(bool(run.result()) for run in runs) == [False, True]
+
+
+def test_a_busy_table_is_not_stalled(url: str, empty_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a migration waits for its lock, others queue up behind it: so it waits briefly, lets go, tries again."""
+    migrate(empty_url)
+    monkeypatch.setattr(migrations, "LOCK_TIMEOUT", "100ms")
+    with psycopg.connect(empty_url) as reader, psycopg.connect(empty_url, autocommit=True) as writer:
+        reader.execute("select from treadle.jobs")
+        # A changed trigger needs a lock on the table that the reader's transaction is in the way of.
+        writer.execute("delete from treadle.functions where name = 'confirm_hold'")
+        run = threading.Thread(target=migrate, args=[empty_url])
+        run.start()
+        until_blocked(writer)
+        writer.execute("set statement_timeout = '10s'")
+        writer.execute("insert into treadle.jobs (job_type) values ('a')")
+        reader.rollback()
+        run.join(30)
+        assert not run.is_alive()
+        rows = writer.execute("select from treadle.functions where name = 'confirm_hold'").fetchall()
+        assert len(rows) == 1
+
+
+def test_a_table_that_stays_busy_is_said_and_nothing_is_changed(
+    empty_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migrate(empty_url)
+    monkeypatch.setattr(migrations, "LOCK_TIMEOUT", "20ms")
+    monkeypatch.setattr(migrations, "TRIES", 2)
+    with psycopg.connect(empty_url) as reader, psycopg.connect(empty_url, autocommit=True) as writer:
+        reader.execute("select from treadle.jobs")
+        writer.execute("delete from treadle.functions where name = 'confirm_hold'")
+        before = everything(empty_url)
+        with pytest.raises(SchemaError, match=r"stayed busy for 2 tries of 20ms; nothing was changed"):
+            migrate(empty_url)
+        assert everything(empty_url) == before
+
+
+def test_a_deadlock_is_tried_again(empty_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each waits for the other: the run for the table, the transaction for a row of the books. The run gives way."""
+    migrate(empty_url)
+    monkeypatch.setattr(migrations, "LOCK_TIMEOUT", "60s")
+    with psycopg.connect(empty_url) as other, psycopg.connect(empty_url, autocommit=True) as monitor:
+        monitor.execute("delete from treadle.functions where name in ('claim_jobs', 'confirm_hold')")
+        other.execute("set local deadlock_timeout = '1min'")
+        other.execute("select from treadle.jobs")
+        with ThreadPoolExecutor() as pool:
+            run = pool.submit(migrate, empty_url)
+            until_blocked(monitor)
+            other.execute("insert into treadle.functions (name, digest) values ('claim_jobs', '')")
+            other.rollback()
+            assert run.result() == ["claim_jobs()", "confirm_hold()"]
+
+
+def test_a_changed_function_is_applied_again(empty_url: str) -> None:
+    migrate(empty_url)
+    with psycopg.connect(empty_url) as connection:
+        connection.execute("update treadle.functions set digest = 'older' where name = 'retry_delay'")
+        connection.execute(
+            "create or replace function treadle.retry_delay(p_attempts int) returns interval language sql"
+            " as $$ select interval '1 year' $$"
+        )
+    assert migrate(empty_url) == ["retry_delay()"]
+    with psycopg.connect(empty_url) as connection:
+        assert connection.execute("select treadle.retry_delay(1) <= '1 second'").fetchone() == (True,)
+
+
+def test_a_newer_schema_is_refused(empty_url: str) -> None:
+    migrate(empty_url)
+    with psycopg.connect(empty_url) as connection:
+        connection.execute("insert into treadle.migrations (version, name) values (999, '0999_future.sql')")
+    known = max(number for number, _ in migration_files())
+    message = f"schema treadle is at 999 but this version of Treadle knows only {known}; upgrade the treadle package"
+    for act in (lambda: migrate(empty_url), lambda: migration_sql(empty_url), lambda: JobQueue(empty_url).counts()):
+        with pytest.raises(SchemaError) as refused:
+            act()
+        assert str(refused.value) == message
+
+
+def test_an_older_schema_says_what_to_run(empty_url: str) -> None:
+    migrate(empty_url)
+    with psycopg.connect(empty_url) as connection:
+        connection.execute("delete from treadle.functions where name = 'tick'")
+    with pytest.raises(SchemaError, match="schema treadle lacks functions; run: treadle migrate"):
+        JobQueue(empty_url).counts()
+    with psycopg.connect(empty_url) as connection:
+        connection.execute("delete from treadle.migrations")
+    with pytest.raises(SchemaError, match=r"schema treadle is at 0 but this version needs \d+; run: treadle migrate"):
+        JobQueue(empty_url).counts()
+
+
+def test_the_printed_script_does_what_the_command_does(empty_url: str) -> None:
+    script = migration_sql(empty_url)
+    with psycopg.connect(empty_url, autocommit=True) as connection:
+        assert connection.execute("select to_regnamespace('treadle')").fetchone() == (None,)
+        connection.execute(script.encode())
+    assert migration_sql(empty_url) == ""
+    assert migrate(empty_url) == []
+
+
+@pytest.mark.parametrize("schema", ["jobs_of_app2", "user", "order", "Mixed_Case", "_x", "z" * 63])
+def test_any_plain_identifier_is_a_schema_name(empty_url: str, schema: str) -> None:
+    migrate(empty_url, schema)
+    with JobQueue(empty_url, schema=schema) as queue:
+        queue.enqueue("a", key="k")
+        (job,) = queue.claim(["a"])
+        queue.complete(job)
+        assert queue.prune("completed", 0) == 1
+
+
+@pytest.mark.parametrize(
+    "schema",
+    ["", "1st", "a-b", "a.b", 'a"b', "a b", "a;drop", "ä", "a\n", "pg_x", "PG_x", "information_schema", "z" * 64],
+)
+def test_anything_else_is_refused_before_it_reaches_sql(schema: str) -> None:
+    with pytest.raises(InvalidArgument, match="schema must be a plain identifier"):
+        JobQueue("postgresql://nobody@127.0.0.1:1/nothing", schema=schema)
+    with pytest.raises(InvalidArgument, match="schema must be a plain identifier"):
+        in_schema("select from treadle.jobs", schema)
+
+
+def test_two_schemas_do_not_see_each_other(empty_url: str) -> None:
+    migrate(empty_url, "one")
+    migrate(empty_url, "two")
+    with JobQueue(empty_url, schema="one") as one, JobQueue(empty_url, schema="two") as two:
+        one.enqueue("a", key="k")
+        two.enqueue("a", key="k")
+        assert len(one.claim(["a"])) == len(two.claim(["a"])) == 1
+        assert one.prune("completed", 0) == two.recover_stale_jobs(60) == 0
+    with psycopg.connect(empty_url) as connection:
+        rows = connection.execute(
+            "select prosrc from pg_proc where pronamespace = 'two'::regnamespace and prosrc ~ '(treadle|\"one\")\\.'"
+        ).fetchall()
+        assert rows == []
+
+
+def test_migrations_are_numbered_without_gaps() -> None:
+    assert [number for number, _ in migration_files()] == list(range(1, len(migration_files()) + 1))
+
+
+def test_a_function_for_a_newer_server_replaces_the_general_one() -> None:
+    assert dict(function_files(170000))["new_id"] == "new_id.sql"
+    assert dict(function_files(180000))["new_id"] == "new_id.pg18.sql"
+    assert dict(function_files(190001))["new_id"] == "new_id.pg18.sql"
+
+
+def test_every_function_has_a_comment_in_the_database(connection: Connection[Any]) -> None:
+    rows = connection.execute(
+        """select proname from pg_proc where pronamespace = 'treadle'::regnamespace
+        and obj_description(oid, 'pg_proc') is null"""
+    ).fetchall()
+    assert rows == []
+
+
+def test_every_function_that_reads_jobs_is_kept_from_scanning_them() -> None:
+    """A plan made while the table was small is kept by the session: a sequential scan would stay one."""
+    allowed = {"register_lanes.sql", "enqueue_jobs.sql", "take_jobs.sql"}  # they only insert, or go by ctid
+    allowed |= {"sample_jobs.sql"}  # it reads some pages, and a small table whole
+    folder = Path(str(files("treadle"))) / "sql" / "functions"
+    found = {
+        path.name for path in folder.iterdir() if "treadle.jobs" in path.read_text() and "plpgsql" in path.read_text()
+    }
+    guarded = {path.name for path in folder.iterdir() if "set enable_seqscan = off" in path.read_text()}
+    reading = {
+        name
+        for name in found
+        if "from treadle.jobs" in (folder / name).read_text() or "update treadle.jobs" in (folder / name).read_text()
+    }
+    assert reading - guarded <= allowed
+
+
+def test_the_schema_dump_in_git_is_the_schema(url: str, connection: Connection[Any]) -> None:
+    if connection.info.server_version < 180000:
+        pytest.skip("the dump in git is PostgreSQL 18's")
+    assert dump(url) == SNAPSHOT.read_text(), "run: make schema, and look at the difference"
+
+
+def test_the_suite_speaks_to_a_real_server(server_url: str) -> None:
+    assert SERVER
+    with psycopg.connect(server_url) as connection:
+        assert connection.info.server_version >= 140000

@@ -1,0 +1,82 @@
+"""What is run often is prepared where nobody stands between us and the server, and nowhere else."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from psycopg import Connection
+from psycopg.conninfo import make_conninfo
+
+from treadle import JobQueue
+from treadle.db.queries import worker as work
+from treadle.db.query import Query
+from treadle.db.reconnecting import Line
+
+TIMES = 7
+PREPARED: Query[list[str]] = Query(
+    b"select statement from pg_prepared_statements", {}, lambda rows: [row[0] for row in rows]
+)
+
+
+@pytest.fixture(params=["direct", "pooler"])
+def expected(request: pytest.FixtureRequest) -> int:
+    """How many statements a session keeps of one that was run a few times."""
+    return 1 if request.param == "direct" else 0
+
+
+@pytest.fixture
+def through(url: str, own_schema: str, expected: int) -> str:
+    """A pooler names another process than the one that does the work: so does this schema."""
+    return url if expected else make_conninfo(url, options=f"-c search_path={own_schema},pg_catalog")
+
+
+@pytest.fixture
+def own_schema(connection: Connection[Any]) -> str:
+    connection.execute("drop schema if exists elsewhere cascade")
+    connection.execute("create schema elsewhere")
+    connection.execute("create function elsewhere.pg_backend_pid() returns int language sql as 'select 1'")
+    return "elsewhere"
+
+
+def test_an_enqueue(through: str, expected: int) -> None:
+    with JobQueue(through, pool_size=1) as queue:
+        for _ in range(TIMES):
+            queue.enqueue("a")
+        assert len(queue._database.run(PREPARED)) == expected
+
+
+def test_an_async_enqueue(through: str, expected: int) -> None:
+    async def enqueue() -> list[str]:
+        async with JobQueue(through, pool_size=1) as queue:
+            for _ in range(TIMES):
+                await queue.aenqueue("a")
+            return await queue._database.arun(PREPARED)
+
+    assert len(asyncio.run(enqueue())) == expected
+
+
+def test_a_worker_s_claim(through: str, expected: int) -> None:
+    async def claim() -> list[str]:
+        line = Line(through, "a line")
+        for _ in range(TIMES):
+            await line.run(work.claim("treadle", "w", ["a"], 10, None))
+        try:
+            return await line.run(PREPARED)
+        finally:
+            await line.close()
+
+    assert len(asyncio.run(claim())) == expected
+
+
+def test_but_nothing_that_is_planned_for_its_values(url: str) -> None:
+    with JobQueue(url, pool_size=1) as queue:
+        for _ in range(TIMES):
+            queue.list(job_type="a")
+        assert queue._database.run(PREPARED) == []
+
+
+def test_a_new_connection_is_asked_nothing(url: str, connection: Connection[Any]) -> None:
+    """A pool would wait for the answer, for ever if the connection has fallen silent."""
+    with JobQueue(url) as queue, queue._database._connection():
+        ours = "select query from pg_stat_activity where application_name = 'treadle' and datname = current_database()"
+        assert {row[0] for row in connection.execute(ours).fetchall()} == {""}

@@ -1,0 +1,313 @@
+"""`treadle roles`: what it prints is what it applies, again and again; and nothing in the schema is forgotten."""
+
+import re
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg import Connection
+from psycopg.conninfo import conninfo_to_dict
+
+from tests.cli.test_cli import treadle
+from tests.support.roles import Roles, drop, granted, owned, require_roles
+from tests.support.waiting import until_blocked
+from treadle import JobQueue, NotAllowed, SchemaError, migrate
+from treadle.db.roles import GROUPS, apply_roles, role_names, roles_sql
+
+# What no group may touch.
+NOBODYS: set[str] = set()
+
+# What a viewer must not see: payloads, and what may hold a part of them.
+HIDDEN = {"jobs.data", "jobs.result", "jobs.checkpoint", "steps.result", "stored.digest", "stored.place"} | {
+    f"stored_parts.{column}" for column in ("stored_id", "part", "bytes")
+}
+
+
+@pytest.fixture
+def roles(empty_url: str) -> Iterator[Roles]:
+    migrate(empty_url)
+    with granted(empty_url) as roles:
+        yield roles
+
+
+@pytest.fixture
+def owner(roles: Roles) -> Connection[Any]:
+    return roles.connect()
+
+
+@pytest.fixture
+def prefix(empty_url: str) -> Iterator[str]:
+    """Of roles that are not there yet."""
+    prefix = f"treadle_test_{uuid4().hex[:8]}"
+    with psycopg.connect(empty_url, autocommit=True) as connection:
+        require_roles(connection)
+        yield prefix
+        drop(connection, *role_names(prefix))
+
+
+def granted_rights(owner: Connection[Any], prefix: str) -> set[tuple[str, ...]]:
+    """Every right of the groups and of PUBLIC, as the catalog has them."""
+    rows = owner.execute(
+        """
+        select coalesce(role.rolname, 'public'), thing.kind, thing.name, acl.privilege_type
+        from (
+            select 'schema' as kind, nspname::text as name, nspacl as acl from pg_namespace where nspname = 'treadle'
+            union all
+            select 'table', relname, relacl from pg_class where relnamespace = 'treadle'::regnamespace
+            union all
+            select 'column', attrelid::regclass || '.' || attname, attacl from pg_attribute
+            join pg_class on pg_class.oid = attrelid where relnamespace = 'treadle'::regnamespace
+            union all
+            select 'function', oid::regprocedure::text, coalesce(proacl, acldefault('f', proowner)) from pg_proc
+            where pronamespace = 'treadle'::regnamespace
+        ) as thing
+        cross join aclexplode(thing.acl) as acl
+        left join pg_roles as role on role.oid = acl.grantee
+        where acl.grantee = 0 or role.rolname = any (%s)
+        """,
+        [role_names(prefix)],
+    ).fetchall()
+    # The prefix is another each time.
+    return {(role.removeprefix(prefix), *rest) for role, *rest in rows}
+
+
+# Nothing is forgotten
+
+
+def test_every_table_and_sequence_is_somebodys(roles: Roles, owner: Connection[Any]) -> None:
+    """A new one has to be thought of: grant it in sql/roles.sql, or put it into NOBODYS."""
+    rows = owner.execute(
+        """
+        select relname, bool_or(has_any_column_privilege(role, class.oid, 'select, insert, update'))
+        from pg_class as class
+        cross join unnest(%s::text[]) as role
+        where relnamespace = 'treadle'::regnamespace and relkind in ('r', 'p', 'v', 'm')
+        group by relname
+        union all
+        select relname, bool_or(has_sequence_privilege(role, class.oid, 'select, update'))
+        from pg_class as class
+        cross join unnest(%s::text[]) as role
+        where relnamespace = 'treadle'::regnamespace and relkind = 'S'
+          -- those of identity columns need no right of their own
+          and not exists (select from pg_depend where objid = class.oid and deptype = 'i')
+        group by relname
+        """,
+        [role_names(roles.prefix)] * 2,
+    ).fetchall()
+    assert len(rows) > 15
+    assert {name for name, somebodys in rows if not somebodys} == NOBODYS
+
+
+def test_every_function_is_somebodys(roles: Roles, owner: Connection[Any]) -> None:
+    """Triggers are called by nobody."""
+    rows = owner.execute(
+        """
+        select proname, bool_or(has_function_privilege(role, proc.oid, 'execute'))
+        from pg_proc as proc
+        cross join unnest(%s::text[]) as role
+        where pronamespace = 'treadle'::regnamespace and prorettype <> 'trigger'::regtype
+        group by proname
+        """,
+        [role_names(roles.prefix)],
+    ).fetchall()
+    assert len(rows) > 40
+    assert {name for name, somebodys in rows if not somebodys} == set()
+
+
+def test_every_column_is_for_viewers_or_hidden_from_them(roles: Roles, owner: Connection[Any]) -> None:
+    rows = owner.execute(
+        """
+        select relname || '.' || attname, has_column_privilege(%s, class.oid, attnum, 'select'),
+            has_column_privilege(%s, class.oid, attnum, 'select')
+        from pg_class as class
+        join pg_attribute on attrelid = class.oid and attnum > 0 and not attisdropped
+        where relnamespace = 'treadle'::regnamespace and relkind = 'r'
+        """,
+        [f"{roles.prefix}_viewer", f"{roles.prefix}_operator"],
+    ).fetchall()
+    assert {name for name, viewer, _ in rows if not viewer} == HIDDEN
+    assert {name for name, _, operator in rows if not operator} == set()
+
+
+def test_functions_that_run_as_their_owner_are_closed_and_pinned(empty_url: str) -> None:
+    """Also before anybody has run `treadle roles`."""
+    migrate(empty_url)
+    connection = psycopg.connect(empty_url)
+    rows = connection.execute(
+        """
+        select proname, proconfig, prorettype = 'trigger'::regtype, has_function_privilege('public', oid, 'execute')
+        from pg_proc where pronamespace = 'treadle'::regnamespace and prosecdef
+        """
+    ).fetchall()
+    assert {name for name, *_ in rows} >= {"enqueue_unique", "register_lanes", "prepare_job", "confirm_hold"}
+    for name, settings, is_trigger, public in rows:
+        assert "search_path=pg_catalog, pg_temp" in (settings or []), name
+        # PostgreSQL lets nobody call a trigger function.
+        assert is_trigger or not public, name
+    connection.close()
+
+
+# Printed and applied
+
+
+def test_the_printed_script_does_the_same(roles: Roles, owner: Connection[Any], prefix: str) -> None:
+    printed = treadle("roles", "--prefix", prefix)
+    assert (printed.returncode, printed.stderr) == (0, "")
+    assert printed.stdout == roles_sql(prefix=prefix)
+    owner.execute(printed.stdout.encode())
+    assert granted_rights(owner, prefix) == granted_rights(owner, roles.prefix)
+
+
+def test_it_can_be_piped_into_psql(roles: Roles, owner: Connection[Any], prefix: str) -> None:
+    try:
+        subprocess.run(["psql", "--version"], check=True, capture_output=True)
+    except FileNotFoundError:
+        pytest.skip("there is no psql here")
+    script = roles_sql(prefix=prefix)
+    for _ in range(2):
+        done = subprocess.run(
+            ["psql", "--no-psqlrc", "--quiet", "--set", "ON_ERROR_STOP=1", "--dbname", roles.url],
+            input=script,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert granted_rights(owner, prefix) == granted_rights(owner, roles.prefix)
+
+
+def test_nothing_is_left_of_another_name() -> None:
+    script = roles_sql("other", "shop")
+    without_comments = re.sub("--.*", "", script)
+    assert "treadle" not in without_comments
+    assert 'grant usage on schema "other"\n    to shop_enqueue' in script
+    # A schema whose name begins as the groups' do.
+    assert 'on "treadle_demo".jobs\n    to shop_enqueue' in roles_sql("treadle_demo", "shop")
+
+
+def test_applying_says_what_was_done(empty_url: str, prefix: str) -> None:
+    migrate(empty_url, "Jobs")
+    arguments = ["roles", "--apply", "--prefix", prefix, "--schema", "Jobs", "--database-url", empty_url]
+    first = treadle(*arguments)
+    assert (first.returncode, first.stderr) == (0, "")
+    enqueue, worker, viewer, operator = role_names(prefix)
+    assert first.stdout.startswith(f"schema Jobs: made {enqueue} {worker} {viewer} {operator}, and granted each ")
+    assert first.stdout.endswith(f"grant {prefix}_worker to app_user;\n")
+    assert treadle(*arguments).stdout.startswith(f"schema Jobs: found {enqueue} {worker} ")
+    with psycopg.connect(empty_url, autocommit=True) as connection:
+        connection.execute(f"drop owned by {', '.join(role_names(prefix))}")
+        connection.execute(f"drop role {viewer}")
+    assert treadle(*arguments).stdout.startswith(f"schema Jobs: made {viewer}, found {enqueue} {worker} {operator}, ")
+    with psycopg.connect(empty_url, autocommit=True) as connection:
+        logins = connection.execute("select rolcanlogin from pg_roles where rolname = any (%s)", [role_names(prefix)])
+        assert logins.fetchall() == [(False,)] * 4
+
+
+def test_what_is_not_granted_any_more_is_taken_back(roles: Roles, owner: Connection[Any]) -> None:
+    before = granted_rights(owner, roles.prefix)
+    enqueue, _, viewer, operator = role_names(roles.prefix)
+    for statement in (
+        f"grant create on schema treadle to {enqueue}, public",
+        f"grant select (data) on jobs to {viewer}, public",
+        f"grant select, truncate on errors to {enqueue}, public",
+        f"grant update on sequence bell to {viewer}, public",
+        f"grant execute on function claim_jobs to {operator}, public",
+    ):
+        owner.execute(statement)
+    assert granted_rights(owner, roles.prefix) > before
+    apply_roles(roles.url, prefix=roles.prefix)
+    assert granted_rights(owner, roles.prefix) == before
+    assert not {right for right in before if right[0] == "public"}
+
+
+def test_members_keep_their_rights_meanwhile(roles: Roles) -> None:
+    """Who is just at work sees the rights of before or of after, never none."""
+    with JobQueue(roles.url_of("enqueue")) as queue:
+        queue.enqueue("a", {})
+        with roles.connect(autocommit=False) as owner:
+            owner.execute(roles_sql(prefix=roles.prefix).replace("\ncommit;", "").replace("begin;\n\n", "").encode())
+            queue.enqueue("a", {})
+
+
+def test_two_at_once(roles: Roles, owner: Connection[Any]) -> None:
+    """Two that write the same row of the catalog fail, so the second waits; for a migration, too."""
+    with ThreadPoolExecutor() as pool, roles.connect(autocommit=False) as first:
+        first.execute("select pg_advisory_xact_lock(hashtextextended('treadle migrate treadle', 0))")
+        second = pool.submit(apply_roles, roles.url, prefix=roles.prefix)
+        until_blocked(owner)
+        first.execute(f"grant select on jobs to {roles.prefix}_enqueue")
+        first.commit()
+        assert second.result(30) == []
+    assert ("_enqueue", "table", "jobs", "SELECT") not in granted_rights(owner, roles.prefix)
+
+
+def test_a_group_that_is_made_at_the_same_moment(roles: Roles, owner: Connection[Any], prefix: str) -> None:
+    """For another database of the server, where our lock is not seen."""
+    with ThreadPoolExecutor() as pool, roles.connect(autocommit=False) as elsewhere:
+        elsewhere.execute(f"create role {prefix}_enqueue")
+        applying = pool.submit(apply_roles, roles.url, prefix=prefix)
+        until_blocked(owner)
+        elsewhere.commit()
+        applying.result(30)
+    assert granted_rights(owner, prefix) == granted_rights(owner, roles.prefix)
+
+
+# Who may not
+
+
+def test_who_may_not_create_roles_is_told_so(empty_url: str, prefix: str) -> None:
+    with owned(empty_url) as url, psycopg.connect(empty_url, autocommit=True) as administrator:
+        name = conninfo_to_dict(url)["user"]
+        administrator.execute(f"alter role {name} nocreaterole")
+        migrate(url)
+        result = treadle("roles", "--apply", "--prefix", prefix, "--database-url", url)
+        assert (result.returncode, result.stdout) == (1, "")
+        assert f"role {name} may not do this: permission denied to create role" in result.stderr
+        assert f"{prefix}_operator are missing" in result.stderr
+        assert "`treadle roles` prints" in result.stderr
+        assert "Traceback" not in result.stderr
+        # Once they are there, the owner of the schema is enough.
+        for group in role_names(prefix):
+            administrator.execute(f"create role {group}")
+        assert apply_roles(url, prefix=prefix) == []
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_who_does_not_own_the_schema_is_told_so(roles: Roles, group: str) -> None:
+    """PostgreSQL would only warn about most of it."""
+    with pytest.raises(NotAllowed, match=r"schema treadle belongs to role \w+, and role \w+ is no member of it; run"):
+        apply_roles(roles.url_of(group), prefix=roles.prefix)
+
+
+def test_a_role_without_any_right_is_told_what_to_do(roles: Roles, owner: Connection[Any]) -> None:
+    owner.execute(f"revoke {roles.prefix}_viewer from {roles.prefix}_user_viewer")
+    with (
+        JobQueue(roles.url_of("viewer")) as queue,
+        pytest.raises(NotAllowed, match=r"\(permission denied for schema treadle\); grant it one of .* treadle roles$"),
+    ):
+        queue.counts()
+    with pytest.raises(NotAllowed, match="permission denied for schema treadle"):
+        apply_roles(roles.url_of("viewer"), prefix=roles.prefix)
+    result = treadle("watch", "--database-url", roles.url_of("viewer"))
+    assert result.returncode == 1
+    assert result.stderr.startswith("Error: the database role may not do this in schema treadle (permission denied")
+
+
+def test_a_schema_that_is_not_there_or_old(empty_url: str, prefix: str) -> None:
+    with pytest.raises(SchemaError, match="run: treadle migrate"):
+        apply_roles(empty_url, prefix=prefix)
+
+
+@pytest.mark.parametrize("prefix", ["", "Shop", "a-b", "1a", "pg_x", "a" * 55, 'a"b', "a'b", "a b", "é"])
+def test_a_prefix_that_would_need_quotes(prefix: str) -> None:
+    result = treadle("roles", "--prefix", prefix)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "prefix must be lower-case letters, digits and _" in result.stderr
+
+
+def test_the_longest_prefix_fits() -> None:
+    assert max(map(len, role_names("a" * 54))) == 63

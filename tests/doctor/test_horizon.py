@@ -1,0 +1,246 @@
+"""Who keeps old rows from being removed: each built for real, found, and gone when it has gone."""
+
+import re
+import struct
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import pq
+from psycopg.conninfo import make_conninfo
+
+from tests.support.doctor import AT_ONCE, connected, look, well
+from tests.support.workers import one, until
+from treadle.doctor import Level, Limits
+from treadle.doctor.facts import Holder, Server, Slot
+from treadle.doctor.finding import Case
+from treadle.doctor.holders import judge_holders, judge_slots
+from treadle.doctor.telling import beginning
+
+CASE = Case("treadle", Limits(), "1")
+SERVER = Server(datetime.now(UTC), 180000, "ada", False, True, {}, 0.0)
+
+
+def use_transactions(url: str, number: int = 12) -> None:
+    """Take so many transaction numbers."""
+    with connected(url) as connection:
+        for _ in range(number):
+            connection.execute("select pg_current_xact_id()")
+
+
+def test_a_snapshot_that_idles(ward: str) -> None:
+    well(ward, "held_snapshot")
+    with psycopg.connect(ward, application_name="report") as reader:
+        reader.execute("set default_transaction_isolation = 'repeatable read'")
+        reader.commit()
+        reader.execute("select 'hunter2' as password from treadle.jobs")
+        use_transactions(ward)
+        found = look(ward, "held_snapshot", AT_ONCE)
+        assert found.level is Level.WARNING
+        pid = reader.info.backend_pid
+        for part in (f"process {pid}", "user postgres", "application report", "from local", "idle in transaction"):
+            assert part in found.detail
+        held = re.search(r"(\d+) transactions held back", found.detail)
+        assert held
+        assert int(held[1]) >= 12
+        assert "last statement: select …" in found.detail
+        assert "hunter2" not in str(found)
+        assert f"select pg_terminate_backend({pid});" in found.remedy
+        # It is not so bad yet.
+        well(ward, "held_snapshot")
+    well(ward, "held_snapshot", AT_ONCE)
+
+
+def test_the_remedy_works(ward: str) -> None:
+    with psycopg.connect(ward) as reader, connected(ward) as operator:
+        reader.execute("select pg_current_xact_id()")
+        remedy = look(ward, "held_snapshot", AT_ONCE).remedy
+        (command,) = [line for line in remedy.splitlines() if line.startswith("select")]
+        operator.execute(command.encode())
+        until(lambda: not operator.execute("select from pg_stat_activity where backend_xid is not null").fetchall())
+        well(ward, "held_snapshot", AT_ONCE)
+        with pytest.raises(psycopg.OperationalError):
+            reader.execute("select 1")
+
+
+def test_a_transaction_of_another_database(ward: str) -> None:
+    with connected(ward) as connection:
+        connection.execute("create database elsewhere")
+    try:
+        other = make_conninfo(ward, dbname="elsewhere")
+        with psycopg.connect(other) as writer:
+            writer.execute("select pg_current_xact_id()")
+            found = look(ward, "open_elsewhere", AT_ONCE)
+            assert found.level is Level.NOTE
+            assert f"process {writer.info.backend_pid}" in found.detail
+            well(ward, "held_snapshot", AT_ONCE)
+        # Its snapshot alone is its own business.
+        with psycopg.connect(other) as reader:
+            reader.execute("set transaction isolation level repeatable read")
+            reader.execute("select from pg_class")
+            well(ward, "open_elsewhere", AT_ONCE)
+    finally:
+        with connected(ward) as connection:
+            connection.execute("drop database elsewhere with (force)")
+
+
+def test_a_vacuum_holds_nothing_back(ward: str) -> None:
+    with connected(ward) as vacuum, connected(ward) as monitor, ThreadPoolExecutor(1) as thread:
+        vacuum.execute("set vacuum_cost_delay = 100")
+        vacuum.execute("set vacuum_cost_limit = 1")
+        done = thread.submit(vacuum.execute, "vacuum (freeze) pg_catalog.pg_proc")
+        pid = vacuum.info.backend_pid
+        until(lambda: one(monitor, "select backend_xmin is not null from pg_stat_activity where pid = %s", pid))
+        well(ward, "held_snapshot", AT_ONCE)
+        monitor.execute("select pg_cancel_backend(%s)", [pid])
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            done.result()
+
+
+def test_a_prepared_transaction(ward: str) -> None:
+    well(ward, "prepared_transaction", AT_ONCE)
+    with connected(ward) as connection:
+        connection.execute("begin")
+        connection.execute("select pg_current_xact_id()")
+        connection.execute("prepare transaction 'booking''s'")
+        found = look(ward, "prepared_transaction", AT_ONCE)
+        assert found.level is Level.WARNING
+        assert "booking's, owner postgres" in found.detail
+        assert "commit prepared 'booking''s';" in found.remedy
+        well(ward, "prepared_transaction")
+        connection.execute("rollback prepared 'booking''s'")
+    well(ward, "prepared_transaction", AT_ONCE)
+
+
+@contextmanager
+def standby(url: str, slot: str | None = None) -> Iterator[Any]:
+    """A standby as far as the server can tell: it streams, and says which snapshot it needs (hot_standby_feedback)."""
+    connection = pq.PGconn.connect(make_conninfo(url, replication="true", application_name="reports").encode())
+    try:
+        position = one_row(connection, b"IDENTIFY_SYSTEM")[2]
+        chosen = b"SLOT " + slot.encode() + b" " if slot else b""
+        started = connection.exec_(b"START_REPLICATION " + chosen + b"PHYSICAL " + position)
+        assert started.status == pq.ExecStatus.COPY_BOTH, started.error_message
+        yield connection
+    finally:
+        connection.finish()
+
+
+def one_row(connection: Any, command: bytes) -> list[bytes]:
+    result = connection.exec_(command)
+    assert result.status == pq.ExecStatus.TUPLES_OK, result.error_message
+    return [result.get_value(0, column) for column in range(result.nfields)]
+
+
+def feed_back(connection: Any, transaction: int) -> None:
+    """Hot standby feedback, as the protocol has it."""
+    connection.put_copy_data(struct.pack("!cqIIII", b"h", 0, transaction, 0, 0, 0))
+    connection.flush()
+
+
+def test_a_standby_that_feeds_back(ward: str) -> None:
+    well(ward, "standby_feedback", AT_ONCE)
+    with standby(ward) as streaming, connected(ward) as monitor:
+        feed_back(streaming, int(str(one(monitor, "select pg_current_xact_id()"))))
+        walsender = "select backend_xmin is not null from pg_stat_activity where backend_type = 'walsender'"
+        until(lambda: one(monitor, walsender))
+        use_transactions(ward)
+        found = look(ward, "standby_feedback", AT_ONCE)
+        assert found.level is Level.WARNING
+        assert "standby reports, from local" in found.detail
+        well(ward, "standby_feedback")
+        streaming.finish()
+        until(lambda: not monitor.execute("select from pg_stat_replication").fetchall())
+    well(ward, "standby_feedback", AT_ONCE)
+
+
+def test_a_slot_whose_standby_left(ward: str) -> None:
+    with connected(ward) as monitor:
+        monitor.execute("select pg_create_physical_replication_slot('reports', true)")
+        try:
+            with standby(ward, "reports") as streaming:
+                feed_back(streaming, int(str(one(monitor, "select pg_current_xact_id()"))))
+                held = "select xmin is not null from pg_replication_slots"
+                until(lambda: one(monitor, held))
+            use_transactions(ward)
+            until(lambda: not one(monitor, "select active from pg_replication_slots"))
+            found = look(ward, "replication_slot", AT_ONCE)
+            assert found.level is Level.WARNING
+            assert "slot reports (physical), used by nobody for" in found.detail
+            assert "select pg_drop_replication_slot('reports');" in found.remedy
+            log = look(ward, "slot_log", AT_ONCE)
+            assert log.level is Level.WARNING
+            assert "slot reports (physical), used by nobody" in log.detail
+            well(ward, "replication_slot")
+            well(ward, "slot_log")
+        finally:
+            monitor.execute("select pg_drop_replication_slot('reports')")
+    well(ward, "replication_slot", AT_ONCE)
+    well(ward, "slot_log", AT_ONCE)
+
+
+def holder(**changes: Any) -> Holder:
+    one = Holder("session", "7", "ada", "psql", "local", "idle in transaction", "select 1", 0.0, 0, True)
+    return one._replace(**changes)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "transactions", "state", "level"),
+    [
+        (59, 0, "idle in transaction", Level.OK),
+        (60, 0, "idle in transaction", Level.NOTE),
+        (300, 0, "idle in transaction (aborted)", Level.WARNING),
+        (3600, 0, "idle in transaction", Level.CRITICAL),
+        (599, 0, "active", Level.OK),
+        (1800, 0, "active", Level.WARNING),
+        (1, 1_000_000, "active", Level.WARNING),
+        (1, 50_000_000, "active", Level.CRITICAL),
+    ],
+)
+def test_how_bad_a_snapshot_is(seconds: float, transactions: int, state: str, level: Level) -> None:
+    held = holder(seconds=seconds, transactions=transactions, state=state)
+    assert judge_holders(CASE, SERVER, [held])[0].level is level
+
+
+def test_the_worst_counts() -> None:
+    found = judge_holders(CASE, SERVER, [holder(name=str(n), seconds=60 * n) for n in range(9)])[0]
+    assert found.level is Level.WARNING
+    assert found.detail.splitlines()[-1] == "and 3 more"
+
+
+def test_who_cannot_see_others_says_so() -> None:
+    found = judge_holders(CASE, SERVER._replace(sees_all=False, user="Ada"), [])[0]
+    assert (found.level, found.remedy) == (Level.NOTE, 'grant pg_monitor to "Ada";')
+
+
+@pytest.mark.parametrize(
+    ("slot", "level"),
+    [
+        (Slot("s", "physical", True, None, 200 << 30, "extended"), Level.OK),
+        (Slot("s", "physical", False, None, 11 << 30, "extended"), Level.WARNING),
+        (Slot("s", "logical", False, 5, 100 << 30, "extended"), Level.CRITICAL),
+        (Slot("s", "logical", True, 5, 1, "unreserved"), Level.WARNING),
+    ],
+)
+def test_how_bad_a_slot_is(slot: Slot, level: Level) -> None:
+    assert judge_slots(CASE, [slot])[0].level is level
+
+
+@pytest.mark.parametrize(
+    ("statement", "shown"),
+    [
+        ("select 1", "select 1"),
+        ("alter role ada password 'hunter2'", "alter role ada password …"),
+        ("select $$hunter2$$", "select …"),
+        ("do $body$ hunter2", "do …"),
+        ("select $1", "select $1"),
+        ("select\n  a,\tb", "select a, b"),
+        ("x" * 70, "x" * 60 + " …"),
+    ],
+)
+def test_the_beginning_of_a_statement_has_no_secrets(statement: str, shown: str) -> None:
+    assert beginning(statement) == shown

@@ -1,0 +1,222 @@
+"""The server: its settings, its room, its clock, and what stands between it and us."""
+
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from shutil import which
+
+import psycopg
+import pytest
+from chaos.servers import bouncer
+
+from tests.support.doctor import connected, findings, look, spoilt, well
+from tests.support.workers import one, until
+from treadle.db.database import Database
+from treadle.db.examination import hears
+from treadle.doctor import Finding, Level, Limits
+from treadle.doctor.facts import Age, Clocks, Room, Server
+from treadle.doctor.finding import Case
+from treadle.doctor.server import judge_ages, judge_clocks, judge_connections, judge_hearing, judge_server
+
+CASE = Case("treadle", Limits(), "1")
+SERVER = Server(datetime.now(UTC), 180000, "ada", False, True, {}, 0.0)
+
+
+@pytest.mark.parametrize("setting", ["full_page_writes", "synchronous_commit"])
+def test_a_setting_that_loses_something_is_a_note(ward: str, setting: str) -> None:
+    with spoilt(ward, **{setting: "off"}):
+        found = look(ward, "durability")
+        assert found.level is Level.NOTE
+        assert f"{setting} is off: " in found.detail
+        assert f"alter system set {setting} = on;" in found.remedy
+    assert setting not in look(ward, "durability").detail
+
+
+def test_fsync(ward: str) -> None:
+    """The test's server is without. (A fresh one is not: test_doctor.py.)"""
+    assert look(ward, "durability").detail.startswith("fsync is off: ")
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("statement_timeout", "9s"),
+        ("lock_timeout", "1s"),
+        ("transaction_timeout", "59s"),
+        ("idle_in_transaction_session_timeout", "59s"),
+        ("idle_session_timeout", "1h"),
+    ],
+)
+def test_a_timeout_that_bites(ward: str, setting: str, value: str) -> None:
+    well(ward, "timeouts")
+    with connected(ward) as connection:
+        connection.execute(f"alter role postgres set {setting} = '{value}'")
+        try:
+            found = look(ward, "timeouts")
+            assert found.level is Level.NOTE
+            assert found.detail.startswith(f"{setting} is ")
+            connection.execute(found.remedy.encode())
+            well(ward, "timeouts")
+        finally:
+            connection.execute(f"alter role postgres reset {setting}")
+
+
+def test_a_role_that_may_only_read(ward: str) -> None:
+    with connected(ward) as connection:
+        connection.execute("alter role postgres set default_transaction_read_only = on")
+        try:
+            assert look(ward, "writable").level is Level.CRITICAL
+        finally:
+            connection.execute("alter role postgres reset default_transaction_read_only")
+    well(ward, "writable")
+
+
+def test_connections_that_run_out(ward: str) -> None:
+    well(ward, "connections")
+    with ExitStack() as opened:
+        for number in range(14):
+            opened.enter_context(connected(ward, application_name="treadle worker" if number < 3 else "shop"))
+        found = look(ward, "connections")
+        assert found.level.rank >= Level.WARNING.rank
+        assert found.detail.startswith("the server: 1")
+        # The doctor's own is one more.
+        assert " of 17, 4 of them Treadle's" in found.detail
+    until(lambda: look(ward, "connections").level is Level.OK)
+
+
+def test_the_limit_of_a_role_and_of_a_database(ward: str) -> None:
+    with connected(ward) as connection:
+        for kind in ("role", "database"):
+            connection.execute(f"alter {kind} postgres connection limit 1")
+            found = look(ward, "connections")
+            assert found.level is Level.CRITICAL
+            assert f"{kind} postgres: 2 of 1, 1 of them Treadle's" in found.detail
+            connection.execute(f"alter {kind} postgres connection limit -1")
+    well(ward, "connections")
+
+
+def test_a_full_queue_of_notifications(ward: str) -> None:
+    well(ward, "notification_queue")
+    with psycopg.connect(ward) as sleeper, connected(ward) as sender:
+        sleeper.execute("listen news")
+        sleeper.commit()
+        sleeper.execute("select 1")  # a transaction, in which it hears nothing
+        for _ in range(30):
+            sender.execute("select pg_notify('news', repeat('x', 7900))")
+        found = look(ward, "notification_queue")
+        assert found.level is Level.WARNING
+        assert "full; when it is full, enqueueing fails" in found.title
+    with connected(ward) as sender:
+
+        def emptied() -> bool:
+            # The queue is cut when the next one is sent.
+            sender.execute("select pg_notify('news', '')")
+            return bool(one(sender, "select pg_notification_queue_usage()") < 0.05)
+
+        until(emptied)
+    well(ward, "notification_queue")
+
+
+def test_the_clock_and_notifications_of_a_server_nearby(url: str) -> None:
+    found = findings(url)
+    assert found["clock"].level is Level.OK
+    assert found["listen"] == Finding("listen", Level.OK, "Notifications arrive.")
+
+
+@pytest.mark.skipif(which("pgbouncer") is None, reason="pgbouncer is not installed (Debian: apt-get install pgbouncer)")
+@pytest.mark.parametrize(("mode", "expected"), [("transaction", Level.WARNING), ("session", Level.OK)])
+def test_a_pooler_that_swallows_listen(ward: str, project: Path, mode: str, expected: Level) -> None:
+    with bouncer(ward, project, mode) as url:
+        found = findings(url)
+        assert found["listen"].level is expected
+        # Everything else is examined through it all the same.
+        assert found["schema"].level is Level.OK
+        assert found["indexes"].level is Level.OK
+        # It does not depend on luck.
+        database = Database(url, "treadle")
+        assert [hears(database, 0.3) for _ in range(3)] == [expected is Level.OK] * 3
+
+
+def level(found: list[Finding]) -> Level:
+    (one,) = found
+    return one.level
+
+
+@pytest.mark.parametrize(
+    ("difference", "doubt", "expected"),
+    [
+        (0.1, 0.01, Level.OK),
+        (2.0, 0.1, Level.OK),
+        (-2.2, 0.1, Level.NOTE),
+        (31.0, 0.1, Level.WARNING),
+        (-3600.0, 0.1, Level.WARNING),
+        (5.0, 4.0, Level.OK),  # the way there took as long
+    ],
+)
+def test_how_far_clocks_may_differ(difference: float, doubt: float, expected: Level) -> None:
+    assert level(judge_clocks(CASE, Clocks(difference, doubt))) is expected
+
+
+def test_which_clock_is_ahead() -> None:
+    assert "is 40s ahead of this machine's" in judge_clocks(CASE, Clocks(40, 0))[0].title
+    assert "is 40s behind this machine's" in judge_clocks(CASE, Clocks(-40, 0))[0].title
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [(130012, Level.CRITICAL), (140000, Level.OK), (180006, Level.OK), (190001, Level.NOTE)],
+)
+def test_versions(version: int, expected: Level) -> None:
+    assert judge_server(CASE, SERVER._replace(version=version))[0].level is expected
+
+
+def test_a_standby_cannot_be_written_to() -> None:
+    assert judge_server(CASE, SERVER._replace(recovering=True))[1].level is Level.CRITICAL
+
+
+@pytest.mark.parametrize(("usage", "expected"), [(0.04, Level.OK), (0.05, Level.NOTE), (0.75, Level.CRITICAL)])
+def test_how_full_the_queue_of_notifications_may_be(usage: float, expected: Level) -> None:
+    assert judge_server(CASE, SERVER._replace(notifications=usage))[4].level is expected
+
+
+@pytest.mark.parametrize(
+    ("used", "allowed", "expected"),
+    [
+        (74, 100, Level.OK),
+        (75, 100, Level.NOTE),
+        (85, 100, Level.WARNING),
+        (95, 100, Level.CRITICAL),
+        (1, 0, Level.CRITICAL),
+    ],
+)
+def test_how_many_connections_there_may_be(used: int, allowed: int, expected: Level) -> None:
+    assert level(judge_connections(CASE, [Room("the server", used, 1, allowed)])) is expected
+
+
+@pytest.mark.parametrize(
+    ("transactions", "allowed", "expected"),
+    [
+        (299_999_999, None, Level.OK),
+        (300_000_000, None, Level.WARNING),
+        (1_600_000_000, None, Level.CRITICAL),
+        (1_599_999_999, "1500000000", Level.OK),
+        (1_600_000_000, "1500000000", Level.CRITICAL),
+    ],
+)
+def test_how_old_transactions_may_be(transactions: int, allowed: str | None, expected: Level) -> None:
+    server = SERVER._replace(settings={"autovacuum_freeze_max_age": allowed} if allowed else {})
+    first, second = judge_ages(CASE, server, [Age("shop", transactions, 5), Age("other", 5, 5)])
+    assert (first.level, second.level) == (expected, Level.OK)
+    assert ("database shop" in first.detail) == (expected is not Level.OK)
+    assert "other" not in first.detail
+
+
+def test_how_old_multixacts_may_be() -> None:
+    server = SERVER._replace(settings={"autovacuum_multixact_freeze_max_age": "400000000"})
+    for number, expected in ((599_999_999, Level.OK), (600_000_000, Level.WARNING), (1_600_000_000, Level.CRITICAL)):
+        assert judge_ages(CASE, server, [Age("shop", 5, number)])[1].level is expected
+
+
+def test_connections_of_the_caller_are_not_tried() -> None:
+    assert level(judge_hearing(CASE, None)) is Level.OK
+    assert level(judge_hearing(CASE, False)) is Level.WARNING

@@ -1,0 +1,207 @@
+"""Dead rows, bloat and autovacuum: made for real, found, and gone after the remedy."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from psycopg import Connection
+
+from tests.support.doctor import AT_ONCE, connected, look, spoilt, well
+from tests.support.workers import one, until
+from treadle.db.queries import doctor as health
+from treadle.db.runner import run
+from treadle.doctor import Finding, Level, Limits
+from treadle.doctor.facts import Cleaning, Index, Server, Table
+from treadle.doctor.finding import Case
+from treadle.doctor.storage import expected_bytes, judge_autovacuum, judge_bloat, judge_tables, threshold
+
+CASE = Case("treadle", Limits(), "1")
+TABLE = Table("jobs", False, {}, 1000.0, 1 << 20, 1000, 0, 60.0, 1000.0)
+
+
+@pytest.fixture
+def own(own_url: str) -> Iterator[Connection[Any]]:
+    """A database whose jobs autovacuum leaves alone."""
+    with connected(own_url) as connection:
+        connection.execute("alter table jobs set (autovacuum_enabled = off)")
+        yield connection
+
+
+def make_dead_rows(url: str, connection: Connection[Any], jobs: int = 600) -> None:
+    connection.execute("insert into jobs (job_type) select 'a' from generate_series(1, %s)", [jobs])
+    # While somebody could still see them, an update does not clear away what the one before it left.
+    with connected(url) as reader:
+        reader.execute("begin isolation level repeatable read")
+        reader.execute("select from jobs limit 1")
+        connection.execute("update jobs set progress = 1")
+        connection.execute("update jobs set progress = 2")
+    counted = "select n_dead_tup from pg_stat_user_tables where schemaname = 'treadle' and relname = 'jobs'"
+    until(lambda: one(connection, counted) == 2 * jobs)
+
+
+def vacuum(connection: Connection[Any], remedy: str) -> None:
+    (statement,) = [f"vacuum {part}".strip() for part in remedy.splitlines()[0].split("vacuum ")[1:]]
+    connection.execute(statement.encode())
+    counted = "select n_dead_tup from pg_stat_user_tables where schemaname = 'treadle' and relname = 'jobs'"
+    until(lambda: one(connection, counted) == 0)
+
+
+def test_dead_rows(own_url: str, own: Connection[Any]) -> None:
+    well(own_url, "dead_rows", AT_ONCE)
+    make_dead_rows(own_url, own)
+    found = look(own_url, "dead_rows", AT_ONCE)
+    assert found.level is Level.NOTE
+    assert found.detail.startswith("jobs: 1,200 dead, 600 live, ")
+    well(own_url, "dead_rows")
+    vacuum(own, found.remedy)
+    well(own_url, "dead_rows", AT_ONCE)
+
+
+def test_autovacuum_that_does_not_keep_up(own_url: str, own: Connection[Any]) -> None:
+    own.execute("alter table jobs set (autovacuum_vacuum_threshold = 100)")
+    make_dead_rows(own_url, own)
+    found = look(own_url, "autovacuum_lag", AT_ONCE)
+    assert found.level is Level.NOTE
+    assert found.detail == "jobs: 1,200 dead rows, due at 100, never vacuumed"
+    well(own_url, "autovacuum_lag")
+    vacuum(own, found.remedy)
+    well(own_url, "autovacuum_lag", AT_ONCE)
+
+
+def test_an_index_that_has_grown(own_url: str, own: Connection[Any]) -> None:
+    own.execute("insert into jobs (job_type) select 'a' from generate_series(1, 20000)")
+    own.execute("analyze jobs")
+    well(own_url, "index_bloat", AT_ONCE)
+    own.execute("delete from jobs")
+    own.execute("vacuum jobs")
+    found = look(own_url, "index_bloat", AT_ONCE)
+    assert found.level.rank >= Level.NOTE.rank
+    assert "estimate" in found.title
+    assert "idx_jobs_claimable: " in found.detail
+    assert "for about 0 rows, made anew about 16 kB" in found.detail
+    well(own_url, "index_bloat")
+    for statement in found.remedy.splitlines():
+        own.execute(statement.encode())
+    well(own_url, "index_bloat", AT_ONCE)
+
+
+def test_an_estimate_is_near_the_truth(own: Connection[Any]) -> None:
+    """Of every index that is large enough to be judged, before anything was removed from it."""
+    own.execute(
+        """insert into jobs (job_type, key, unique_key, status, worker_id, finished_at)
+        select 'resize', 'k' || n, 'u' || n, ('{pending, running, completed}'::text[])[1 + n % 3],
+            'host-' || n % 50, now() - n * interval '1 second'
+        from generate_series(1, 20000) as n"""
+    )
+    own.execute("vacuum analyze jobs")
+    own.execute("reindex table jobs")
+    own.execute("analyze jobs")
+    judged = [each for each in run(own, health.indexes("treadle")) if each.bytes > 200 << 10]
+    assert len(judged) >= 4
+    for each in judged:
+        assert 0.25 < each.bytes / expected_bytes(each) < 2, each
+
+
+def test_autovacuum_with_no_process_free(ward: str) -> None:
+    with connected(ward) as connection:
+        connection.execute(
+            """create table public.slow with (autovacuum_vacuum_cost_delay = 100, autovacuum_vacuum_cost_limit = 1,
+                autovacuum_vacuum_threshold = 0, autovacuum_vacuum_scale_factor = 0)
+            as select n from generate_series(1, 50000) as n"""
+        )
+        connection.execute("delete from public.slow where n % 2 = 0")
+        try:
+            found = until(lambda: _unless_well(look(ward, "autovacuum_busy", AT_ONCE)))
+            assert found.level is Level.NOTE
+            assert "1 of 1 are busy" in found.title
+            well(ward, "autovacuum_busy")
+        finally:
+            connection.execute("drop table public.slow")
+    until(lambda: look(ward, "autovacuum_busy", AT_ONCE).level is Level.OK)
+
+
+def _unless_well(found: Finding) -> Finding | None:
+    return None if found.level is Level.OK else found
+
+
+@pytest.mark.parametrize("setting", ["autovacuum", "track_counts"])
+def test_autovacuum_that_is_off_on_the_server(ward: str, setting: str) -> None:
+    well(ward, "autovacuum_off")
+    with spoilt(ward, **{setting: "off"}):
+        found = look(ward, "autovacuum_off")
+        assert (found.level, found.detail) == (Level.CRITICAL, f"{setting} is off on the server")
+    well(ward, "autovacuum_off")
+
+
+def server(**settings: str) -> Server:
+    return Server(datetime.now(UTC), 180000, "ada", False, True, settings, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("dead", "live", "expected"),
+    [
+        (99_999, 0, Level.OK),
+        (100_000, 10, Level.NOTE),
+        (1_000_000, 10, Level.WARNING),
+        (10_000_000, 10, Level.CRITICAL),
+        (1_000_000, 1_000_000, Level.OK),
+    ],
+)
+def test_how_many_dead_rows_there_may_be(dead: int, live: int, expected: Level) -> None:
+    assert judge_tables(CASE, server(), [TABLE._replace(dead=dead, live=live)])[1].level is expected
+
+
+@pytest.mark.parametrize(
+    ("dead", "rows", "vacuumed", "age", "expected"),
+    [
+        (100_000, 1000, 599, 9e9, Level.OK),
+        (100_000, 1000, 600, 9e9, Level.NOTE),
+        (100_000, 1000, None, 600, Level.NOTE),
+        (100_000, 1000, None, 599, Level.OK),
+        (100_000, 1000, None, None, Level.OK),
+        (1_000_000, 1000, 600, 9e9, Level.WARNING),
+        (1_000_000, 1_000_000, 600, 9e9, Level.OK),  # less than five times its threshold
+    ],
+)
+def test_how_far_autovacuum_may_be_behind(
+    dead: int, rows: float, vacuumed: float | None, age: float | None, expected: Level
+) -> None:
+    table = TABLE._replace(dead=dead, rows=rows, vacuumed=vacuumed, age=age)
+    assert judge_tables(CASE, server(), [table])[2].level is expected
+
+
+def test_the_threshold_is_the_tables_own_else_the_servers() -> None:
+    settings = {"autovacuum_vacuum_threshold": "50", "autovacuum_vacuum_scale_factor": "0.2"}
+    assert threshold(settings, TABLE) == 250
+    assert threshold(settings, TABLE._replace(rows=-1.0)) == 50
+    own = {"autovacuum_vacuum_threshold": "7", "autovacuum_vacuum_scale_factor": "0"}
+    assert threshold(settings, TABLE._replace(options=own)) == 7
+    assert threshold(settings | {"autovacuum_vacuum_max_threshold": "60"}, TABLE) == 60
+    assert threshold(settings | {"autovacuum_vacuum_max_threshold": "-1"}, TABLE) == 250
+
+
+def test_busy_processes_matter_more_while_our_tables_wait() -> None:
+    busy = [Cleaning(None, 60.0)] * 3
+    settings = server(autovacuum_max_workers="3")
+    assert judge_autovacuum(CASE, settings, [TABLE], busy[:2])[0].level is Level.OK
+    assert judge_autovacuum(CASE, settings, [TABLE], [*busy[:2], Cleaning(None, 59.0)])[0].level is Level.OK
+    assert judge_autovacuum(CASE, settings, [TABLE], busy)[0].level is Level.NOTE
+    found = judge_autovacuum(CASE, settings, [TABLE._replace(dead=10_000)], busy)[0]
+    assert found.level is Level.WARNING
+    assert "waiting: jobs" in found.detail
+
+
+@pytest.mark.parametrize(
+    ("rows", "size", "expected"),
+    [
+        (0, (64 << 20) - 1, Level.OK),
+        (0, 64 << 20, Level.NOTE),
+        (0, 512 << 20, Level.WARNING),
+        (10_000_000, 512 << 20, Level.OK),
+        (-1, 512 << 20, Level.OK),  # never counted
+    ],
+)
+def test_how_large_an_index_may_be(rows: float, size: int, expected: Level) -> None:
+    index = Index("idx_jobs_claimable", "jobs", True, rows, 30.0, size)
+    assert judge_bloat(CASE, [index])[0].level is expected

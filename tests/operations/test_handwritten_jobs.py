@@ -1,0 +1,105 @@
+"""Jobs that somebody wrote by hand, with whatever the table allows, are shown like others and hide none."""
+
+import asyncio
+from typing import Any
+from uuid import UUID
+
+import httpx
+import pytest
+from psycopg import Connection
+
+from tests.support.workers import one
+from treadle import JobQueue, Treadle
+from treadle.db.queries import listing, telling
+from treadle.db.queries import operations as operate
+from treadle.doctor.examine import examine
+from treadle.operations.details import life
+from treadle.operations.overview import overview
+from treadle.web.dashboard import Role, Visitor, dashboard_app
+from treadle.words.changes import Action
+from treadle.words.listing import Wanted
+
+TIMES = ["infinity", "-infinity", "0044-03-15 BC", "12000-01-01"]
+NULLS = ["progress", "events_count", "attempts", "max_attempts", "created_at"]
+
+
+def seen_everywhere(app: Treadle, job: UUID) -> None:
+    assert overview(app).lanes is not None
+    assert life(app, job).job.id == job
+    assert app.handle(job).why().sentence
+    assert [each.id for each in app.database.look(telling.see_jobs(app.schema, [job]))] == [job]
+    assert app.database.look(listing.find_jobs(app.schema, Wanted(), None, 10)).jobs
+    assert examine(app)
+    assert pages(app, job) == [200, 200, 200, 200, 200, 200]
+
+
+def pages(app: Treadle, job: UUID) -> list[int]:
+    async def ask() -> list[int]:
+        served = dashboard_app(app, authorize=lambda _: Visitor(Role.OPERATOR, "ada"))
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(served), base_url="http://here") as client:
+            paths = ["/", "/jobs", f"/jobs/{job}", f"/api/jobs/{job}", f"/api/jobs/{job}/why", "/health"]
+            answers = [(await client.get(path)).status_code for path in paths]
+        await app.aclose()
+        return answers
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize("moment", TIMES)
+@pytest.mark.parametrize("column", ["run_at", "created_at"])
+def test_a_time_that_python_does_not_know(
+    app: Treadle, queue: JobQueue, connection: Connection[Any], column: str, moment: str
+) -> None:
+    job = one(connection, f"insert into jobs (job_type, {column}) values ('a', '{moment}') returning id")
+    seen_everywhere(app, job)
+    assert app.database.run(operate.operate("treadle", Action.CANCEL, [job], "ada"))[0].outcome == "done"
+    seen_everywhere(app, job)
+
+
+@pytest.mark.parametrize("status", ["pending", "running", "failed"])
+@pytest.mark.parametrize("column", NULLS)
+def test_a_column_that_may_be_null(
+    app: Treadle, queue: JobQueue, connection: Connection[Any], column: str, status: str
+) -> None:
+    job = one(connection, f"insert into jobs (job_type, status, {column}) values ('a', '{status}', null) returning id")
+    seen_everywhere(app, job)
+
+
+def test_a_pace_that_counts_something_else(app: Treadle, queue: JobQueue, connection: Connection[Any]) -> None:
+    job = one(
+        connection, """insert into jobs (job_type, status, pace) values ('a', 'running', '{"rows": 3}') returning id"""
+    )
+    seen_everywhere(app, job)
+    connection.execute("update jobs set pace = '[1]'")
+    seen_everywhere(app, job)
+
+
+def test_a_wait_without_end_is_not_counted(app: Treadle, queue: JobQueue, connection: Connection[Any]) -> None:
+    connection.execute("""insert into jobs (job_type, status, run_at, claimed_at, started_at, finished_at)
+        values ('a', 'completed', '-infinity', now(), 'infinity', clock_timestamp())""")
+    connection.execute("select count_minutes('0')")
+    row = connection.execute("select completed, waited, ran from minutes").fetchone()
+    assert row == (1, 0, 0)
+    assert overview(app).rate >= 0
+
+
+def test_a_look_leaves_nothing_in_a_callers_transaction(connection: Connection[Any], queue: JobQueue) -> None:
+    job = queue.enqueue("a")
+    with connection.transaction():
+        app = Treadle(connection)
+        assert app.handle(job).why().name == "no_worker"
+        assert one(connection, "show statement_timeout") == "0"
+        assert one(connection, "show transaction_read_only") == "off"
+
+
+def test_a_change_of_many_takes_one_transaction_number(queue: JobQueue, connection: Connection[Any]) -> None:
+    def taken() -> int:
+        ids = queue.enqueue_many("a", [{}] * 100)
+        with connection.transaction():
+            before: int = one(connection, "select pg_current_xact_id()::text::bigint")
+            connection.execute("select operate('cancel', %s)", [ids])
+        after: int = one(connection, "select pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
+        return after - before
+
+    # Other tests take some, too, and on a busy machine many.
+    assert any(taken() < 50 for _ in range(20))

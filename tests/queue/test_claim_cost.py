@@ -1,0 +1,162 @@
+"""Claiming costs the same whatever else is in the table: counted in buffers, not in time."""
+
+from typing import Any
+
+import pytest
+from psycopg import Connection, sql
+
+from tests.conftest import Connect
+from tests.support.buffers import claim_buffers
+from tests.support.waiting import let_the_margin_pass, until_settled
+
+LIMIT = 1.5
+# Walking over them would cost at least five times a claim.
+MANY = 20_000
+
+
+def cost(connection: Connection[Any]) -> int:
+    """Buffers that a claim of 10 jobs touches. The floors are kept by whoever claims: one tick came just before."""
+    return claim_buffers(connection, 10, tick=True)
+
+
+def enqueue(connection: Connection[Any], job_type: str, count: int, options: str = "") -> None:
+    connection.execute(
+        sql.SQL("select enqueue_jobs(%s, array_fill('{{}}'::text, array[%s]) {})").format(sql.SQL(options)),
+        [job_type, count],
+    )
+
+
+def run_to_completion(connection: Connection[Any], job_type: str) -> None:
+    while True:
+        rows = connection.execute("select id, lease from claim_jobs('w', array[%s], 1000)", [job_type]).fetchall()
+        if not rows:
+            return
+        ids, leases = [row[0] for row in rows], [row[1] for row in rows]
+        connection.execute("select complete_jobs(%s, %s, %s)", [ids, leases, ["w"] * len(ids)])
+        connection.execute("select tick()")
+
+
+def foreign_types(connect: Connect) -> None:
+    connection = connect()
+    for priority in (50, 100, 150):
+        for nth in range(4):
+            enqueue(connection, f"foreign-{nth}", MANY // 12 + 1, f", p_priority => {priority}")
+
+
+def due_tomorrow(connect: Connect) -> None:
+    enqueue(connect(), "mine", MANY, ", p_priority => 150, p_delay => '1 day'")
+
+
+def finished(connect: Connect) -> None:
+    connect().execute(
+        "insert into jobs (job_type, status) select 'mine', 'completed' from generate_series(1, %s)", [MANY]
+    )
+
+
+def dead_under_a_snapshot(connect: Connect, number: int = MANY) -> None:
+    snapshot = connect(autocommit=False)
+    snapshot.execute("set transaction isolation level repeatable read")
+    snapshot.execute("select count(*) from lanes")
+    connection = connect()
+    # Older than those that the cost is counted on, so that they lie in the way.
+    connection.execute("update jobs set holds = 8 where job_type = 'mine' and status = 'pending' and priority = 100")
+    enqueue(connection, "mine", number)
+    run_to_completion(connection, "mine")
+    connection.execute("update jobs set holds = 0 where holds = 8")
+
+
+def locked(connect: Connect) -> None:
+    connection = connect()
+    enqueue(connection, "mine", 2_000)
+    let_the_margin_pass(connection)
+    locker = connect(autocommit=False)
+    rows = locker.execute(
+        """select from jobs where status = 'pending' and job_type = 'mine' and priority = 100
+        order by run_at limit 2000 for update"""
+    ).fetchall()
+    assert len(rows) == 2_000
+
+
+def behind_busy_keys(connect: Connect) -> None:
+    connection = connect()
+    for nth in range(100):
+        enqueue(connection, "mine", 200, f", p_priority => 200, p_keys => array_fill('k{nth}'::varchar, array[200])")
+    rows = connection.execute("select id from claim_jobs('w', '{mine}', 100)").fetchall()
+    assert len(rows) == 100
+    assert connection.execute("select count(*) from jobs where holds = 1").fetchone() == (MANY - 100,)
+
+
+OBSTACLES = [foreign_types, due_tomorrow, finished, dead_under_a_snapshot, locked, behind_busy_keys]
+
+
+def empty_table_cost(connect: Connect) -> int:
+    connection = connect()
+    enqueue(connection, "mine", 1_000)
+    let_the_margin_pass(connection)
+    return cost(connection)
+
+
+@pytest.mark.parametrize("obstacle", OBSTACLES)
+def test_claiming_costs_the_same_with(connect: Connect, obstacle: Any) -> None:
+    before = empty_table_cost(connect)
+    obstacle(connect)
+    assert cost(connect()) <= LIMIT * before
+
+
+def test_claiming_costs_the_same_with_all_of_it_together(connect: Connect) -> None:
+    before = empty_table_cost(connect)
+    for obstacle in OBSTACLES:
+        obstacle(connect)
+    assert cost(connect()) <= LIMIT * before
+
+
+def test_without_the_floor_the_dead_rows_would_be_walked(connect: Connect) -> None:
+    """What the floor is for: this is the red of the tests above."""
+    before = empty_table_cost(connect)
+    dead_under_a_snapshot(connect, 60_000)
+    connection = connect()
+    connection.execute("update lanes set floor = '-infinity', settled = '-infinity'")
+    assert claim_buffers(connection, 10) > 10 * before
+
+
+def test_locked_rows_that_are_let_go_are_found_again(connect: Connect) -> None:
+    connection = connect()
+    enqueue(connection, "mine", 500)
+    let_the_margin_pass(connection)
+    locker = connect(autocommit=False)
+    assert len(locker.execute("select from claim_job_batch('x', '{mine}', 400)").fetchall()) == 400
+    connection.execute("select tick('0')")
+    late = connection.execute(
+        "select max(run_at) from (select run_at from jobs order by run_at limit 400) as t"
+    ).fetchone()
+    assert late
+    assert connection.execute("select floor > %s from lanes", late).fetchone() == (True,)
+    locker.rollback()
+    connection.execute("select tick('0')")
+    assert len(connection.execute("select from claim_job_batch('w', '{mine}', 1000)").fetchall()) == 500
+
+
+def test_a_claim_over_several_lanes_is_not_fooled_by_old_statistics(connect: Connect) -> None:
+    """Taken when nothing was pending: the planner believes that the index of claimable jobs is all but empty."""
+    connection = connect()
+    connection.execute("insert into jobs (job_type, status) select 'mine', 'completed' from generate_series(1, 20000)")
+    connection.execute("vacuum analyze jobs")
+    for job_type in ("mine", "other"):
+        enqueue(connection, job_type, 20_000)
+    with connection.transaction():
+        assert len(connection.execute("select from claim_job_batch('w', '{mine,other}', 1000)").fetchall()) == 1000
+        fetched = connection.execute(
+            "select idx_tup_fetch from pg_stat_xact_user_tables where relid = 'jobs'::regclass"
+        ).fetchone()
+    # A thousand heads of each lane are looked at, and the best thousand taken by their place.
+    assert fetched is not None
+    assert fetched[0] <= 3000
+
+
+def test_an_idle_lane_is_not_written_by_ticks(connect: Connect) -> None:
+    connection = connect()
+    enqueue(connection, "mine", 10)
+    enqueue(connection, "later", 10, ", p_delay => '1 day'")
+    let_the_margin_pass(connection)
+    until_settled(connection)
+    assert [connection.execute("select tick('0')").fetchone() for _ in range(5)] == [(0,)] * 5

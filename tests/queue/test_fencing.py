@@ -1,0 +1,183 @@
+"""Only the holder of the newest claim may write: everybody else gets LeaseLost and changes nothing."""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from psycopg import Connection
+
+from treadle import JobQueue, JobRow, LeaseLost, Status, Treadle
+from treadle.db.queries import telling
+from treadle.db.queries import worker as work
+from treadle.db.query import Query
+from treadle.words.claim import Claim
+from treadle.words.record import Logged, Told
+
+WRITES: dict[str, Callable[[JobQueue, JobRow], object]] = {
+    "start": lambda queue, job: queue.start(job),
+    "progress": lambda queue, job: queue.progress(job, 50, "resizing"),
+    "complete": lambda queue, job: queue.complete(job, {"done": True}),
+    "fail": lambda queue, job: queue.fail(job, "broken"),
+    "fail for good": lambda queue, job: queue.fail(job, "broken", final=True),
+    "release": lambda queue, job: queue.release(job),
+    "snooze": lambda queue, job: queue.snooze(job, "1m"),
+    "cancel": lambda queue, job: queue.cancel(job, "broken"),
+    "event": lambda queue, job: queue.event(job, "rendered"),
+}
+
+TOLD = [Told(1, 0.0, "rendered", "{}")]
+LOGGED = [Logged(1, 0.0, 20, "shop", "apples")]
+# What a worker writes while a handler runs: whether it was accepted.
+TELLS: dict[str, Callable[[str, Claim], Query[Any]]] = {
+    "report": lambda worker, claim: work.report("treadle", worker, [work.Report(claim, 1.0, 50, "resizing", None)]),
+    "events": lambda worker, claim: telling.record_events("treadle", worker, [(claim, TOLD)], 0.0),
+    "logs": lambda worker, claim: telling.keep_logs("treadle", worker, [(claim, LOGGED)], 0.0, 5, 5),
+    "checkpoint": lambda worker, claim: telling.save_checkpoint("treadle", worker, claim, "1"),
+    "step": lambda worker, claim: telling.finish_step("treadle", worker, claim, 1, "upload", None),
+    "transaction": lambda worker, claim: telling.lock_held("treadle", worker, claim),
+    "end": lambda worker, claim: telling.complete_held("treadle", worker, claim, None),
+}
+
+
+def take_again(queue: JobQueue, job: JobRow) -> None:
+    queue.release(job.id)
+    queue.claim(["a"])
+
+
+LOSSES: dict[str, Callable[[JobQueue, JobRow], object]] = {
+    "taken by the same worker": take_again,
+    "given back": lambda queue, job: queue.release(job.id),
+    "cancelled": lambda queue, job: queue.cancel(job.id),
+    "completed": lambda queue, job: queue.complete(job.id),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("write", WRITES)
+def test_a_stale_holder_changes_nothing(queue: JobQueue, write: str, loss: str) -> None:
+    job_id = queue.enqueue("a")
+    (job,) = queue.claim(["a"])
+    LOSSES[loss](queue, job)
+    before = queue.get(job_id)
+    with pytest.raises(LeaseLost, match=f"{job_id} is no longer held under lease 1"):
+        WRITES[write](queue, job)
+    assert queue.get(job_id) == before
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("tell", TELLS)
+def test_what_a_stale_handler_tells_is_refused(app: Treadle, queue: JobQueue, tell: str, loss: str) -> None:
+    job_id = queue.enqueue("a")
+    (job,) = queue.claim(["a"])
+    LOSSES[loss](queue, job)
+    before = queue.get(job_id)
+    assert not app.database.run(TELLS[tell](queue.worker_id, claim_of(job)))
+    assert queue.get(job_id) == before
+
+
+@pytest.mark.parametrize("tell", TELLS)
+def test_what_another_s_handler_tells_under_the_same_number_is_refused(
+    app: Treadle, queue: JobQueue, tell: str
+) -> None:
+    job_id = queue.enqueue("a")
+    (job,) = queue.claim(["a"])
+    before = queue.get(job_id)
+    assert not app.database.run(TELLS[tell]("worker-2", claim_of(job)))
+    assert queue.get(job_id) == before
+    assert app.database.run(TELLS[tell](queue.worker_id, claim_of(job)))
+
+
+def claim_of(job: JobRow) -> Claim:
+    return Claim(job.id, job.lease, job.job_type, "{}", 1, 3, 0, "default", 100, None, None, 0.0)
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_another_worker_with_the_same_number_changes_nothing(queue: JobQueue, other: JobQueue, write: str) -> None:
+    """After a failover to a standby that missed a claim, two workers may hold the same number."""
+    job_id = queue.enqueue("a")
+    (job,) = queue.claim(["a"])
+    before = queue.get(job_id)
+    with pytest.raises(LeaseLost):
+        WRITES[write](other, job._replace(worker_id="worker-2"))
+    assert queue.get(job_id) == before
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_the_holder_may_write(queue: JobQueue, write: str) -> None:
+    queue.enqueue("a")
+    (job,) = queue.claim(["a"])
+    WRITES[write](queue, job)
+
+
+def test_a_batch_refuses_only_what_was_lost(queue: JobQueue, other: JobQueue) -> None:
+    queue.enqueue_many("a", [{}] * 6)
+    jobs = queue.claim(["a"])
+    queue.cancel(jobs[0].id)
+    queue.release(jobs[1].id)
+    (taken,) = other.claim(["a"])
+    stranger = jobs[2]._replace(worker_id="somebody else")
+    lost = queue.complete_many([*jobs[:2], stranger, *jobs[3:]])
+    assert lost == [jobs[0], jobs[1], stranger]
+    assert queue.get(jobs[0].id).status == Status.CANCELLED
+    assert queue.get(jobs[1].id) == taken
+    assert queue.get(jobs[2].id).status == Status.CLAIMED
+    assert [queue.get(job.id).status for job in jobs[3:]] == [Status.COMPLETED] * 3
+    assert queue.complete_many(jobs[3:]) == jobs[3:], "a second outcome was accepted"
+
+
+def test_a_batch_refuses_what_the_same_worker_has_taken_again(queue: JobQueue) -> None:
+    queue.enqueue_many("a", [{}] * 2)
+    jobs = queue.claim(["a"])
+    take_again(queue, jobs[0])
+    assert queue.complete_many(jobs) == [jobs[0]]
+    assert queue.get(jobs[0]).status == Status.CLAIMED
+
+
+def test_a_batch_with_two_claims_of_one_job_accepts_the_newer(queue: JobQueue) -> None:
+    queue.enqueue("a")
+    (old,) = queue.claim(["a"])
+    queue.release(old.id)
+    (new,) = queue.claim(["a"])
+    assert queue.complete_many([old, new]) == [old]
+    assert queue.get(new).status == Status.COMPLETED
+
+
+def test_the_lease_grows_with_every_claim_and_with_nothing_else(queue: JobQueue, connection: Connection[Any]) -> None:
+    """A random walk through every transition. `attempts` goes back and forth; the lease only moves by claims."""
+    chance = random.Random(42)
+    job_id = queue.enqueue("a", max_attempts=1000)
+    claims = 0
+    for _ in range(300):
+        job = queue.get(job_id)
+        assert job.lease == claims
+        if job.status == Status.PENDING:
+            connection.execute("update jobs set run_at = clock_timestamp()")
+            claims += len(queue.claim(["a"]))
+        elif job.status in (Status.CLAIMED, Status.RUNNING):
+            WRITES[chance.choice(list(WRITES))](queue, job)
+        else:
+            queue.retry(job_id)
+    assert claims > 50
+
+
+def test_a_bare_id_is_not_fenced(queue: JobQueue, other: JobQueue) -> None:
+    job_id = queue.enqueue("a")
+    queue.claim(["a"])
+    other.complete(job_id)
+    assert queue.get(job_id).status == Status.COMPLETED
+
+
+def test_all_times_come_from_the_database(queue: JobQueue, connection: Connection[Any]) -> None:
+    """No statement carries a time of the client's clock: only spans, and run_at where the caller gives one."""
+    row = connection.execute("select clock_timestamp()").fetchone()
+    assert row
+    job_id = queue.enqueue("a", delay="0s")
+    (job,) = queue.claim(["a"])
+    queue.start(job)
+    queue.complete(job)
+    end = connection.execute("select clock_timestamp()").fetchone()
+    assert end
+    job = queue.get(job_id)
+    times = [row[0], job.created_at, job.claimed_at, job.started_at, job.completed_at, end[0]]
+    assert times == sorted(times)

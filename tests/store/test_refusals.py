@@ -1,0 +1,125 @@
+"""What cannot be stored, and what cannot be read as it was stored, is refused in a sentence."""
+
+import io
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from psycopg import Connection
+
+from tests.support.apps import run
+from tests.support.stores import CONTENT, REFERENCE, count
+from treadle import InvalidArgument, InvalidPayload, Stored, StoredDamaged, StoredNotFound, Treadle
+from treadle.db.queries.stored import PART_SIZE
+
+# What cannot be stored
+
+
+def test_what_cannot_be_stored_is_refused(app: Treadle, connection: Connection[Any], tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("text")
+    refused: list[tuple[Any, str]] = [
+        ("a text", "got the text 'a text'; for a path use Path(…), for a text .encode()"),
+        (tmp_path / "nowhere", "nowhere', which is no such file"),
+        (tmp_path, "which is a folder"),
+        (7, "got 7 (int)"),
+        (None, "got None (NoneType)"),
+        (io.StringIO("text"), "got a file opened as text (<_io.StringIO object"),
+    ]
+    for source, message in refused:
+        with pytest.raises(InvalidArgument, match=re.escape(message)):
+            app.store(source)
+        with pytest.raises(InvalidArgument, match=re.escape(message)):
+            run(app, app.astore(source))
+    with text.open() as file, pytest.raises(InvalidArgument, match=r'as text .* open it with "rb"'):
+        app.store(file)  # type: ignore[arg-type]
+    assert count(connection, "stored") == 0
+
+
+def test_what_is_too_large_is_refused(url: str, connection: Connection[Any], tmp_path: Path) -> None:
+    app = Treadle(url, store_limit=PART_SIZE)
+    path = tmp_path / "large"
+    path.write_bytes(CONTENT)
+    told = r"at most 262,144 bytes can be stored, got 524,\d+ or more; raise store_limit"
+    sources: list[Any] = [CONTENT, path, io.BytesIO(CONTENT)]
+    for source, begun in zip(sources, (0, 0, 1), strict=True):
+        with pytest.raises(InvalidArgument, match=told):
+            app.store(source)
+        assert count(connection, "stored") == begun  # where the size is known, nothing is written at all
+    app.close()
+
+
+def test_options_that_cannot_be_are_refused(url: str) -> None:
+    with pytest.raises(InvalidArgument, match='store_limit must be a number of bytes or a text such as "512MB"'):
+        Treadle(url, store_limit="much")
+    with pytest.raises(InvalidArgument, match="store_grace must be a timedelta"):
+        Treadle(url, store_grace="long")
+    with pytest.raises(InvalidArgument, match=r'store must be a URL such as "file:///var/lib/blobs".*got \'blobs\''):
+        Treadle(url, store="blobs")
+
+
+def test_the_error_of_a_payload_that_is_too_large_points_here(app: Treadle) -> None:
+    @app.job
+    def resize(picture: str) -> None: ...
+
+    with pytest.raises(InvalidPayload, match=r"put the large part into app\.store\(…\) and send the reference"):
+        resize.enqueue("x" * 300_000)
+
+
+# What cannot be read
+
+
+def test_an_unknown_reference_is_told(app: Treadle) -> None:
+    with pytest.raises(
+        StoredNotFound, match=f"nothing stored as {REFERENCE.id}: it was removed because no job used it"
+    ):
+        app.open(REFERENCE)
+    for read in (app.read, lambda each: run(app, app.aread(each))):
+        with pytest.raises(StoredNotFound):
+            read(REFERENCE)
+    with pytest.raises(InvalidArgument, match=r"a Stored, got \{'stored': .* annotate the parameter"):
+        app.open({"stored": str(REFERENCE.id)})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        ("update stored_parts set bytes = set_byte(bytes, 0, 255 - get_byte(bytes, 0)) where part = 1", "SHA-256"),
+        ("update stored_parts set bytes = 'short' where part = 1", "expected 262,144 bytes at 262,144, got 5"),
+        ("update stored_parts set bytes = 'longer than it was' where part = 2", "expected 8 bytes at 524,288, got 18"),
+        ("delete from stored_parts where part = 2", "expected a part 2, got none"),
+    ],
+)
+def test_what_was_damaged_is_not_taken_for_what_was_stored(
+    app: Treadle, connection: Connection[Any], damage: str, told: str
+) -> None:
+    stored = app.store(CONTENT)
+    connection.execute(damage)
+    for read in (app.read, lambda each: run(app, app.aread(each))):
+        with pytest.raises(StoredDamaged, match=told):
+            read(stored)
+    with app.open(stored) as file, pytest.raises(StoredDamaged, match=told):
+        list(iter(lambda: file.read(1000), b""))
+
+
+def test_an_empty_one_with_another_digest_is_damaged(app: Treadle) -> None:
+    stored = replace(app.store(b""), digest="0" * 64)
+    for read in (app.read, lambda each: run(app, app.aread(each))):
+        with pytest.raises(StoredDamaged, match="SHA-256"):
+            read(stored)
+
+
+def test_what_is_not_complete_cannot_be_referred_to(app: Treadle, connection: Connection[Any]) -> None:
+    """As a crash leaves it."""
+
+    @app.job
+    def resize(picture: Stored) -> None: ...
+
+    stored = app.store(CONTENT)
+    connection.execute("update stored set size = null")
+    with pytest.raises(StoredNotFound):
+        app.read(stored)
+    with pytest.raises(StoredNotFound):
+        resize.enqueue(stored)

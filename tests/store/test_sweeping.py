@@ -1,0 +1,182 @@
+"""What no job uses is swept, and what is being enqueued meanwhile is not lost."""
+
+import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg import Connection
+from pydantic import TypeAdapter
+
+from tests.conftest import Connect
+from tests.support.apps import run
+from tests.support.stores import CONTENT, Resize, count, sweep
+from tests.support.waiting import until_blocked
+from treadle import JobQueue, Stored, StoredNotFound, Treadle
+from treadle.db.queries.stored import PART_SIZE
+
+
+def test_the_grace_is_for_what_nobody_uses_yet(app: Treadle, url: str, connection: Connection[Any]) -> None:
+    app.store(CONTENT)
+    assert sweep(url, grace=3600) == 0
+    connection.execute("update stored set written_at = written_at - interval '59 minutes'")
+    assert sweep(url, grace=3600) == 0
+    connection.execute("update stored set written_at = written_at - interval '1 minute'")
+    assert sweep(url, grace=3600) == 1
+
+
+def test_a_sweep_goes_on_until_all_is_gone(
+    app: Treadle, url: str, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("treadle.worker.maintenance.SWEEP_BATCH", 2)
+    for n in range(5):
+        app.store(b"%d" % n)
+    assert sweep(url) == 5
+    app.store(bytes(10 * PART_SIZE))
+    # Large ones in steps, so that none takes long; whoever is killed in between leaves the rest to the next.
+    steps = connection.execute("select swept, more from sweep_stored('0', p_parts => 4)").fetchall()
+    assert (steps, count(connection, "stored_parts")) == ([(0, True)], 6)
+    assert sweep(url, grace=3600) == 1
+    assert (count(connection, "stored"), count(connection, "stored_parts")) == (0, 0)
+
+
+def test_two_sweeps_at_once_do_not_wait_for_each_other(app: Treadle, url: str, connect: Connect) -> None:
+    for _ in range(3):
+        app.store(b"1")
+    slow = connect(autocommit=False)
+    assert slow.execute("select swept from sweep_stored('0', 2)").fetchone() == (2,)
+    assert sweep(url) == 1
+    slow.commit()
+    assert count(connect(), "stored") == 0
+
+
+def test_a_sweep_needs_to_see_what_is_committed(connect: Connect) -> None:
+    connection = connect(autocommit=False)
+    connection.execute("set transaction isolation level repeatable read")
+    with pytest.raises(psycopg.errors.RaiseException, match="needs a READ COMMITTED transaction"):
+        connection.execute("select sweep_stored('0')")
+
+
+def test_who_enqueues_while_it_is_being_swept_is_told(
+    app: Treadle, resize: Resize, queue: JobQueue, connect: Connect
+) -> None:
+    stored = app.store(CONTENT)
+    sweeper = connect(autocommit=False)
+    assert sweeper.execute("select swept from sweep_stored('0', p_parts => 1)").fetchone() == (0,)
+    with ThreadPoolExecutor(1) as pool:
+        enqueue = pool.submit(resize.enqueue, stored)
+        until_blocked(connect())
+        sweeper.commit()
+        with pytest.raises(StoredNotFound):
+            enqueue.result()
+    assert queue.list().jobs == []
+
+
+def test_a_sweep_that_is_rolled_back_removed_nothing(app: Treadle, resize: Resize, connect: Connect) -> None:
+    stored = app.store(CONTENT)
+    sweeper = connect(autocommit=False)
+    sweeper.execute("select sweep_stored('0')")
+    with ThreadPoolExecutor(1) as pool:
+        enqueue = pool.submit(resize.enqueue, stored)
+        until_blocked(connect())
+        sweeper.rollback()
+        enqueue.result()
+    assert app.read(stored) == CONTENT
+
+
+def test_a_use_that_is_committed_between_the_look_and_the_lock_is_seen(
+    app: Treadle, resize: Resize, url: str, connect: Connect
+) -> None:
+    """The sweeper's role has a row policy that waits: its snapshot is taken by then, its locks are not."""
+    stored = app.store(CONTENT)
+    owner, gate, role = connect(), connect(), f"sweeper_{uuid4().hex[:8]}"
+    owner.execute(
+        "create function public.wait_at_the_gate() returns boolean language plpgsql as"
+        " $$ begin perform pg_advisory_xact_lock_shared(4711); return true; end $$"
+    )
+    owner.execute(f"create role {role}; grant usage on schema treadle to {role}")
+    owner.execute(f"grant all on all tables in schema treadle to {role}")
+    owner.execute("alter table stored enable row level security")
+    owner.execute("create policy gate on stored using (public.wait_at_the_gate())")
+    try:
+        sweeper = connect()
+        sweeper.execute(f"set role {role}")
+        gate.execute("select pg_advisory_lock(4711)")
+        with ThreadPoolExecutor(1) as pool:
+            swept = pool.submit(lambda: sweeper.execute("select swept, files from sweep_stored('0')").fetchall())
+            until_blocked(owner)
+            resize.enqueue(stored)
+            gate.execute("select pg_advisory_unlock(4711)")
+            assert swept.result() == [(0, [])]
+    finally:
+        gate.close()
+        owner.execute("drop policy gate on stored; alter table stored disable row level security")
+        owner.execute(f"drop function public.wait_at_the_gate; drop owned by {role}; drop role {role}")
+    assert app.read(stored) == CONTENT
+
+
+def test_enqueues_sweeps_and_prunes_at_once_lose_nothing(
+    app: Treadle, resize: Resize, url: str, connect: Connect
+) -> None:
+    """Whatever was enqueued can be read; nobody deadlocks."""
+    shared = [app.store(b"%d" % n) for n in range(4)]
+    resize.enqueue(shared[0], others=shared)
+    stop = time.monotonic() + 2
+
+    def enqueue(seed: int) -> int:
+        done = 0
+        while time.monotonic() < stop:
+            try:
+                mine = app.store(b"%d" % seed)
+                resize.enqueue(mine, others=shared if seed % 2 else shared[::-1])
+                done += 1
+            except StoredNotFound:
+                pass  # swept before it was used: there is no grace here
+        return done
+
+    def delete() -> None:
+        connection = connect()
+        while time.monotonic() < stop:
+            connection.execute("delete from jobs where id in (select id from jobs order by id offset 10 limit 5)")
+
+    def sweeps() -> None:
+        while time.monotonic() < stop:
+            sweep(url)
+
+    with ThreadPoolExecutor(8) as pool:
+        enqueues = [pool.submit(enqueue, seed) for seed in range(3)]
+        others = [pool.submit(delete), pool.submit(delete), pool.submit(sweeps), pool.submit(sweeps)]
+        assert sum(each.result() for each in enqueues) > 0
+        for other in others:
+            other.result()
+    assert [app.read(each) for each in shared] == [b"0", b"1", b"2", b"3"]
+    connection = connect()
+    left = connection.execute("select data -> 'picture' from jobs").fetchall()
+    assert len(left) > 1
+    assert all(app.read(TypeAdapter(Stored).validate_python(picture)) for (picture,) in left)
+    assert connection.execute("select from stored_uses where job_id not in (select id from jobs)").fetchall() == []
+    connection.execute("delete from jobs")
+    sweep(url)
+    assert count(connection, "stored") == 0
+
+
+def test_the_worker_sweeps(url: str, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("treadle.worker.worker.PRUNE_SECONDS", 0.05)
+    app = Treadle(url, store_grace=0)
+
+    @app.job
+    def nothing() -> None: ...
+
+    app.store(CONTENT)
+
+    async def main() -> None:
+        async with app.worker():
+            end = time.monotonic() + 20
+            while count(connection, "stored") and time.monotonic() < end:
+                await asyncio.sleep(0.02)
+
+    run(app, main())
+    assert count(connection, "stored") == 0

@@ -1,0 +1,95 @@
+"""Examining databases that something ails."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import psycopg
+from psycopg import Connection
+
+from tests.support.workers import one, until
+from treadle import Treadle
+from treadle.doctor import Finding, Level, Limits
+from treadle.doctor.examine import examine
+
+SETTINGS = {
+    "fsync": "off",
+    "max_connections": "20",
+    "max_prepared_transactions": "5",
+    "wal_level": "logical",
+    "max_notify_queue_pages": "64",
+    "autovacuum_max_workers": "1",
+    "autovacuum_naptime": "1s",
+}
+# The moment something is there it is worth a word.
+AT_ONCE = Limits(
+    idle_snapshot=(0, 0.001, 3600),
+    busy_snapshot=(0, 0.001, 3600),
+    held_transactions=(1, 10, 1000),
+    prepared=(0, 0.001, 3600),
+    slot_bytes=(1, 10, 100 << 30),
+    dead_rows=500,
+    vacuum_lag=0,
+    vacuum_busy=0,
+    index_bytes=100 << 10,
+    silence=0,
+    hand_silence=0,
+    unserved=(0, 0.001),
+    paused=(0, 0.001),
+    tick=0.5,
+    failing_head=(0, 0.001),
+)
+
+
+def findings(url: str, limits: Limits | None = None, schema: str = "treadle") -> dict[str, Finding]:
+    """By name; each comes once."""
+    app = Treadle(url, schema=schema)
+    try:
+        found = examine(app, limits)
+    finally:
+        app.close()
+    by_name = {each.name: each for each in found}
+    assert len(by_name) == len(found)
+    return by_name
+
+
+def look(url: str, name: str, limits: Limits | None = None) -> Finding:
+    return findings(url, limits)[name]
+
+
+def well(url: str, name: str, limits: Limits | None = None) -> None:
+    found = look(url, name, limits)
+    assert found.level is Level.OK, found
+
+
+@contextmanager
+def connected(url: str, **options: Any) -> Iterator[Connection[Any]]:
+    with psycopg.connect(url, autocommit=True, options="-c search_path=treadle,public", **options) as connection:
+        yield connection
+
+
+@contextmanager
+def spoilt(url: str, **settings: str) -> Iterator[None]:
+    """The server with other settings, until the end of it."""
+    with connected(url) as connection:
+        before = {name: one(connection, "select reset_val from pg_settings where name = %s", name) for name in settings}
+        for name, value in settings.items():
+            connection.execute(f"alter system set {name} = '{value}'")
+        _reload(connection, settings)
+        try:
+            yield
+        finally:
+            for name in settings:
+                connection.execute(f"alter system reset {name}")
+            _reload(connection, before)
+
+
+def _reload(connection: Connection[Any], expected: dict[str, str]) -> None:
+    connection.execute("select pg_reload_conf()")
+    for name, value in expected.items():
+        until(partial(_has, connection, name, value), partial(str, name))
+
+
+def _has(connection: Connection[Any], name: str, value: str) -> bool:
+    return bool(one(connection, "select reset_val from pg_settings where name = %s", name) == value)

@@ -1,0 +1,26 @@
+"""A process that listens to all events and writes each down, with its cursor, in one write: a bridge to elsewhere that
+can be killed at any time and goes on where its file ends.
+
+    python -m tests.support.listener URL FILE
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from treadle import Treadle
+
+
+def last_cursor(file: Path) -> str | None:
+    lines = file.read_text().splitlines() if file.exists() else []
+    return lines[-1].split()[0] if lines else None
+
+
+def main(url: str, name: str) -> None:
+    descriptor = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    for event in Treadle(url).events(after=last_cursor(Path(name))):
+        os.write(descriptor, f"{event.cursor} {event.job_id} {event.number}\n".encode())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])

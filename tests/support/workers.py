@@ -1,0 +1,134 @@
+"""Workers for tests: inside the test's own program, and real processes, which are started, stopped and killed."""
+
+import asyncio
+import inspect
+import itertools
+import signal
+import time
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from chaos.ledger import read
+from chaos.processes import ROOT, WorkerProcess
+from chaos.waiting import until
+from psycopg import Connection
+
+from treadle import Treadle
+from treadle.worker import Worker, keeper
+
+__all__ = ["ROOT", "WorkerProcess", "until"]
+
+HANDLERS = "tests.support.handlers:app"
+# For who waits until a lease has run out. Others are better off with more: a busy machine may miss a short one.
+QUICK = ("--lease", "3s")
+
+# A keeper that is left alone, because it is still starting, would be warned of in another test.
+keeper.STOP_SECONDS = 60.0
+
+# A job that runs until it is let go; which of them began; and what lets them go.
+Parked = tuple[Any, list[int], asyncio.Event]
+
+
+def run(app: Treadle, body: Callable[[Worker], Coroutine[Any, Any, Any]], **options: Any) -> Any:
+    """The body beside a worker. Its lease is long: on a busy machine a keeper is late to renew a short one."""
+
+    async def both() -> Any:
+        try:
+            async with app.worker(**({"lease": "30s"} | options)) as worker:
+                return await body(worker)
+        finally:
+            await app.aclose()
+
+    return asyncio.run(both())
+
+
+@contextmanager
+def working(url: str, folder: Path, *options: str, **environment: str) -> Iterator[WorkerProcess]:
+    """A worker process that has started, killed in the end if it is still there."""
+    log = folder / f"worker-{time.monotonic_ns()}.log"
+    worker = WorkerProcess(url, log, *options, **({"app": HANDLERS} | environment))
+    try:
+        worker.started()
+        yield worker
+    finally:
+        worker.signal_all(signal.SIGCONT)
+        worker.kill_all()
+
+
+async def auntil(condition: Callable[[], Any], seconds: float = 45) -> None:
+    """The same beside a worker, which goes on meanwhile; the condition may be async."""
+    end = time.monotonic() + seconds
+    while True:
+        found = condition()
+        if await found if inspect.isawaitable(found) else found:
+            return
+        assert time.monotonic() < end, f"it did not come true in {seconds} seconds"
+        await asyncio.sleep(0.01)
+
+
+async def auntil_resting(worker: Worker) -> None:
+    """Until it has found nothing more to claim, and waits for its bell."""
+    await auntil(lambda: all(intake.bell._waiters for intake in worker._intakes))
+
+
+def one(connection: Connection[Any], query: str, *params: object) -> Any:
+    """The first column of the first row."""
+    row = connection.execute(query, params).fetchone()
+    assert row
+    return row[0]
+
+
+def count(connection: Connection[Any], condition: str = "true") -> int:
+    found: int = one(connection, f"select count(*) from jobs where {condition}")
+    return found
+
+
+def until_completed(connection: Connection[Any], number: int) -> None:
+    """Until so many jobs are."""
+    until(lambda: count(connection, "status = 'completed'") >= number, lambda: f"{number} jobs completed", 60)
+
+
+def lose_worker(connection: Connection[Any], worker_id: str = "gone") -> None:
+    """It was silent for longer than its lease."""
+    connection.execute("select register_worker(%s, '1 second', '{a}')", [worker_id])
+    connection.execute("update workers set seen_at = clock_timestamp() - interval '1 minute'")
+
+
+class Ledger:
+    """What the handlers wrote down."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._folder.mkdir()
+        self.killed: dict[int, float] = {}
+
+    def entries(self) -> list[dict[str, Any]]:
+        return read(self._folder)
+
+    def starts(self, job_id: object = None) -> list[dict[str, Any]]:
+        return [each for each in self.entries() if each["what"] == "start" and job_id in (None, each["id"])]
+
+    def check(self, jobs: dict[str, tuple[int, Any]]) -> None:
+        """Against what the database says: the lease and the result of each completed job, by id."""
+        runs: dict[str, dict[int, dict[str, Any]]] = defaultdict(dict)
+        for entry in self.entries():
+            run = runs[entry["id"]].setdefault(entry["lease"], {"pid": entry["pid"]})
+            assert entry["what"] not in run, f"run twice under one lease: {entry}"
+            run[entry["what"]] = entry["at"]
+        assert runs.keys() == jobs.keys(), "some jobs were run that do not exist, or not run at all"
+        for job_id, (lease, result) in jobs.items():
+            assert result == lease, f"{job_id}: the outcome of lease {result} was accepted under lease {lease}"
+            assert "end" in runs[job_id][lease], f"{job_id}: completed, but its handler never came to its end"
+            in_order = sorted(runs[job_id].items())
+            for (_, first), (_, second) in itertools.pairwise(in_order):
+                over = first.get("end") or self.killed.get(first["pid"])
+                assert over, f"{job_id}: run again while the first run was neither over nor killed: {in_order}"
+                assert over <= second["start"], f"{job_id}: two runs at once: {in_order}"
+
+
+def completed(connection: Connection[Any]) -> dict[str, tuple[int, Any]]:
+    rows = connection.execute("select id, lease, result from jobs where status = 'completed'").fetchall()
+    return {str(job_id): (lease, result) for job_id, lease, result in rows}

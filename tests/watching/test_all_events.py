@@ -1,0 +1,74 @@
+"""The events of all jobs, for a bridge to elsewhere: none twice, none left out, however late it is committed."""
+
+import itertools
+from typing import Any
+
+import pytest
+from psycopg import Connection
+
+from tests.conftest import Connect
+from tests.support.workers import one
+from treadle import InvalidArgument, JobQueue, RecordedEvent, Treadle
+from treadle.db.queries import telling
+from treadle.words.claim import Claim
+from treadle.words.record import Told
+
+pytestmark = pytest.mark.own_database
+
+
+def first(app: Treadle, number: int, **asked: Any) -> list[RecordedEvent]:
+    """So many of all events. Live: whatever runs on the server, also for another test, may hold them up."""
+    return list(itertools.islice(app.events(**asked), number))
+
+
+def test_all_events_can_be_followed(app: Treadle, queue: JobQueue) -> None:
+    for job_type in ("a", "b", "a", "c"):
+        queue.event(queue.enqueue(job_type), f"of {job_type}")
+    events = first(app, 4)
+    assert [event.name for event in events] == ["of a", "of b", "of a", "of c"]
+    assert [event.name for event in first(app, 2, types=["b", "c"])] == ["of b", "of c"]
+    assert [event.name for event in first(app, 3, names=["of a", "of c"])] == ["of a", "of a", "of c"]
+    assert first(app, 3, after=events[0].cursor) == events[1:]
+    assert list(app.events(after=events[-1].cursor, follow=False)) == []
+
+
+@pytest.mark.parametrize("after", ["x", "1.2.3", 7])
+def test_a_cursor_that_is_none_is_refused(app: Treadle, after: Any) -> None:
+    with pytest.raises(InvalidArgument, match="cursor"):
+        app.events(after=after)
+
+
+def test_one_text_is_not_a_list_of_types(app: Treadle) -> None:
+    with pytest.raises(InvalidArgument, match="list of texts"):
+        app.events(types="a")
+
+
+def test_a_late_commit_is_not_skipped(app: Treadle, queue: JobQueue, connect: Connect) -> None:
+    """The first event is committed after the second was read: the reader waits for it rather than going on without."""
+    early, late = queue.enqueue("a"), queue.enqueue("a")
+    slow = connect(autocommit=False)
+    slow.execute("select record_event(%s, 'first')", [early])
+    queue.event(late, "second")
+    assert list(app.events(follow=False)) == []
+    slow.commit()
+    assert [event.name for event in first(app, 2)] == ["first", "second"]
+
+
+def test_rows_that_are_not_wanted_are_passed_only_once(app: Treadle, queue: JobQueue) -> None:
+    """A page full of others does not stop the reader."""
+    job_id = queue.enqueue("a")
+    (job,) = queue.claim(["a"])
+    claim = Claim(job.id, job.lease, "a", "{}", 1, 3, 0, "default", 100, None, None, 0.0)
+    lines = [Told(n, 0.0, "noise", "{}") for n in range(1, 2501)]
+    app.database.run(telling.record_events("treadle", queue.worker_id, [(claim, lines)], 0.0))
+    queue.event(job_id, "signal")
+    assert [event.name for event in first(app, 1, names=["signal"])] == ["signal"]
+
+
+def test_events_go_with_their_job(queue: JobQueue, connection: Connection[Any]) -> None:
+    for _ in range(2):
+        queue.event(queue.enqueue("a"), "one")
+    jobs = queue.claim(["a"])
+    queue.complete(jobs[0])
+    assert queue.prune("completed", 0) == 1
+    assert one(connection, "select array_agg(job_id) from events") == [jobs[1].id]

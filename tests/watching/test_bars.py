@@ -1,0 +1,85 @@
+"""How a watched job is drawn and put into words."""
+
+import io
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from treadle import Progress, Status
+from treadle.watching.bars import Bars
+from treadle.words import phrases
+from treadle.words.record import RecordedEvent
+from treadle.words.snapshot import Seen
+
+NOW = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
+
+
+def seen(**changes: Any) -> Seen:
+    job = Seen(uuid4(), "films", Status.RUNNING, Progress(0, None), 1, 3, None, False, 0, NOW, NOW, None, at=NOW)
+    return job._replace(**changes)
+
+
+def draw(*jobs: Seen, width: int = 80, events: list[RecordedEvent] | None = None) -> list[str]:
+    console = Console(width=width, height=24, file=io.StringIO(), force_terminal=True, color_system=None)
+    made = Bars(console)
+    made._jobs = list(jobs)
+    made._events.extend(events or [])
+    with console.capture() as captured:
+        console.print(made.draw())
+    return captured.get().splitlines()
+
+
+def test_it_fits_whatever_the_width() -> None:
+    long = seen(
+        job_type="a_very_long_name_of_a_job_type_indeed",
+        progress=Progress(61, "importing / the second part of it / 東京", 1_234_567, 2_000_000_000, 21_234.4, 90_000.0),
+    )
+    failed = seen(status=Status.FAILED, error="x" * 500)
+    event = RecordedEvent(long.id, long.job_type, "checked", {"text": "y" * 500}, NOW, 1, 1, "1")
+    for width in (40, 60, 80, 100, 200):
+        for line in draw(long, failed, seen(), width=width, events=[event]):
+            assert cell_len(line) <= width
+    (line,) = draw(long)
+    assert "importing / the" in line
+    assert line.endswith("…  1d 1h left")
+
+
+@pytest.mark.parametrize(
+    ("job", "said"),
+    [
+        (seen(status=Status.COMPLETED, finished_at=NOW + timedelta(seconds=4.21)), "completed in 4.2s"),
+        (
+            seen(status=Status.COMPLETED, attempts=2, finished_at=NOW + timedelta(minutes=3, seconds=20)),
+            "completed in 3m 20s, at attempt 2",
+        ),
+        (seen(status=Status.COMPLETED, started_at=None), "completed"),
+        (seen(status=Status.FAILED, attempts=3, error="no good"), "failed at attempt 3 of 3: no good"),
+        (seen(status=Status.CANCELLED), "cancelled"),
+        (seen(status=Status.PENDING, run_at=NOW + timedelta(hours=2, minutes=5)), "due in 2h 05m"),
+        (seen(status=Status.PENDING, held=True), "waits for its turn"),
+        (seen(status=Status.PENDING), "waits for a worker"),
+        (seen(status=Status.PENDING, error="no", run_at=NOW + timedelta(seconds=2.1)), "tries again in 3s: no"),
+        (seen(status=Status.PENDING, error="no"), "tries again now: no"),
+        (seen(status=Status.CLAIMED), "about to begin"),
+    ],
+)
+def test_what_is_said_of_a_job_that_does_not_run(job: Seen, said: str) -> None:
+    assert phrases.standing(job) == said
+
+
+@pytest.mark.parametrize(
+    ("progress", "said"),
+    [
+        (Progress(1, None), []),
+        (Progress(1, None, 7), ["7"]),
+        (Progress(1, None, 7, 9, 0.5, 4.0), ["7/9", "30/min", "4s left"]),
+        (Progress(1, None, 7, 9, 0.0, None), ["7/9"]),
+        (Progress(1, None, 999_999, 1_000_000, 3.14, 61.0), ["999,999/1.0M", "3.1/s", "1m 01s left"]),
+    ],
+)
+def test_pace_in_words(progress: Progress, said: list[str]) -> None:
+    assert phrases.pace(progress) == said

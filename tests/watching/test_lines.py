@@ -1,0 +1,154 @@
+"""Watching jobs without a terminal: lines, and nothing but lines."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from psycopg import Connection
+
+from tests.support.apps import held
+from treadle import JobQueue, Status, Treadle
+from treadle.watching import snapshots as sight
+
+
+@contextmanager
+def piped(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """`treadle …` with its output in a pipe."""
+    command = [str(Path(sys.executable).parent / "treadle"), *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+# In a pipe
+
+
+def test_a_pipe_gets_lines_and_no_escape_codes(url: str, queue: JobQueue) -> None:
+    job = held(queue)
+    with piped("watch", str(job.id), "--database-url", url) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "films: 0%\n"
+        queue.event(job, "drawn", frames=12)
+        assert process.stdout.readline() == "films: drawn frames=12\n"
+        queue.complete(job)
+        rest, errors = process.communicate(timeout=60)
+    assert rest.startswith("films: completed in ")
+    assert (rest.count("\n"), errors, process.returncode) == (1, "", 0)
+
+
+def test_a_failure_in_a_pipe_is_the_last_line(url: str, queue: JobQueue) -> None:
+    job = held(queue)
+    queue.fail(job, "two\nlines", final=True)
+    with piped("watch", str(job.id), "--database-url", url) as process:
+        said, errors = process.communicate(timeout=60)
+    assert (said, errors, process.returncode) == ("films: failed at attempt 1 of 3: two lines\n", "", 1)
+
+
+def test_ctrl_c_in_a_pipe(url: str, queue: JobQueue) -> None:
+    job = held(queue)
+    with piped("watch", str(job.id), "--database-url", url) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        said, errors = process.communicate(timeout=60)
+    assert (said, errors, process.returncode) == ("stopped watching; the job goes on\n", "", 130)
+
+
+def test_nothing_runs(url: str) -> None:
+    with piped("watch", "--database-url", url) as process:
+        assert process.communicate(timeout=60) == ("nothing is running\n", "")
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (
+            ["7"],
+            2,
+            "Invalid value for ID: a job is meant by its id (a uuid) or at least the first 8 digits of it, got '7'",
+        ),
+        (["00000000-0000-0000-0000-000000000007"], 1, "there is no job 00000000-0000-0000-0000-000000000007; it may"),
+        (["--database-url", "postgresql://ada:secret@127.0.0.1:1/app"], 1, "cannot reach PostgreSQL at 127.0.0.1:1"),
+        (["--schema", "nobody"], 1, "treadle migrate"),
+        (["--schema", "a-b"], 1, "plain identifier"),
+    ],
+)
+def test_a_mistake_is_a_sentence(url: str, arguments: list[str], code: int, said: str) -> None:
+    with piped("watch", "--database-url", url, *arguments) as process:
+        output, errors = process.communicate(timeout=60)
+    assert (output, process.returncode) == ("", code)
+    assert said in errors
+    assert "Traceback" not in errors
+    assert "secret" not in errors
+
+
+def test_a_job_that_is_pruned_meanwhile_is_said(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
+    job = held(queue)
+    with piped("watch", str(job.id), "--database-url", url) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        connection.execute("delete from jobs")
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert f"there is no job {job.id}; it may have been pruned" in errors
+
+
+def test_a_flood_of_events_is_told_in_part(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
+    job = held(queue)
+    connection.execute("select record_event(%s, 'drawn') from generate_series(1, 50)", [job.id])
+    queue.complete(job)
+    with piped("watch", str(job.id), "--database-url", url) as process:
+        said, _ = process.communicate(timeout=60)
+    assert "films: … 30 earlier events\n" in said
+    assert said.count("films: drawn\n") == sight.NEWEST
+
+
+# handle.watch
+
+
+def test_a_handle_is_watched(app: Treadle, queue: JobQueue, capsys: pytest.CaptureFixture[str]) -> None:
+    job = held(queue)
+    ending = threading.Timer(0.2, lambda: queue.complete(job))
+    ending.start()
+    assert app.handle(job.id).watch() == Status.COMPLETED
+    assert "films: completed in" in capsys.readouterr().out
+    ending.join()
+    assert not app.watch.news.futures
+
+
+def test_a_handle_is_watched_on_a_loop(app: Treadle, queue: JobQueue, capsys: pytest.CaptureFixture[str]) -> None:
+    job = held(queue)
+
+    async def main() -> Status:
+        watching = asyncio.create_task(app.handle(job.id).awatch())
+        while not app.watch.news.futures:
+            await asyncio.sleep(0.01)
+        await queue.aevent(job, "drawn")
+        await queue.acancel(job.id)
+        status = await watching
+        stopped = asyncio.create_task(app.handle(held_again.id).awatch())
+        while not app.watch.news.futures:
+            await asyncio.sleep(0.01)
+        stopped.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await stopped
+        await queue.aclose()
+        await app.aclose()
+        return status
+
+    held_again = held(queue, "songs")
+    assert asyncio.run(main()) == Status.CANCELLED
+    out = capsys.readouterr().out
+    assert "films: drawn" in out
+    assert "stopped watching; the job goes on" in out

@@ -1,0 +1,103 @@
+"""How often whoever watches looks at the database, and what it sees each time."""
+
+import io
+import threading
+import time
+from concurrent.futures import Future
+from typing import Any
+
+from rich.console import Console
+
+from tests.support.apps import held
+from treadle import JobQueue, Treadle
+from treadle.watching import snapshots as sight
+from treadle.watching.viewer import Viewer
+
+
+def test_one_look_for_all_of_them_a_few_times_a_second(app: Treadle, queue: JobQueue, monkeypatch: Any) -> None:
+    jobs = [held(queue) for _ in range(10)]
+    looks: list[float] = []
+    real = app.database.run
+
+    def run(query: Any) -> Any:
+        if b"clock_timestamp()" in query.text and b"holds" in query.text:
+            looks.append(time.monotonic())
+        return real(query)
+
+    monkeypatch.setattr(app.database, "run", run)
+    done = threading.Event()
+
+    def get_on() -> None:
+        for percent in range(100):
+            for job in jobs:
+                queue.progress(job, percent)
+            queue.event(jobs[percent % 10], "drawn")  # which wakes whoever waits
+        for job in jobs:
+            queue.complete(job)
+        done.set()
+
+    working = threading.Thread(target=get_on)
+    began = time.monotonic()
+    working.start()
+    Viewer(app, [job.id for job in jobs], Console(file=io.StringIO())).run()
+    seconds = time.monotonic() - began
+    working.join()
+    assert done.is_set()
+    assert 2 <= len(looks) <= seconds / sight.SPACING_SECONDS + 3
+
+
+def test_a_silent_job_is_looked_at_once_a_second(app: Treadle, queue: JobQueue, monkeypatch: Any) -> None:
+    job = held(queue)
+    monkeypatch.setattr(sight, "PATIENCE_SECONDS", 0.3)
+    sights = iter(sight.sights(app, [job.id]))
+    for _ in range(2):
+        next(sights)
+    monkeypatch.setattr(app.watch, "change", lambda *ids: Future())
+    next(sights)  # also when nobody wakes it
+
+
+def test_an_event_that_comes_between_the_count_and_the_events_is_told_once(
+    app: Treadle, queue: JobQueue, monkeypatch: Any
+) -> None:
+    job = held(queue)
+    queue.event(job, "one")
+    real, late = app.database.run, ["two"]
+
+    def run(query: Any) -> Any:
+        if b"unnest" in query.text and b"cross join lateral" in query.text and late:
+            queue.event(job, late.pop())
+        return real(query)
+
+    monkeypatch.setattr(app.database, "run", run)
+    sights = iter(sight.sights(app, [job.id]))
+    assert [event.name for event in next(sights).events] == ["one", "two"]
+    assert next(sights).events == []
+    queue.event(job, "three")
+    told = [event.name for _ in range(2) for event in next(sights).events]
+    assert told == ["three"]
+
+
+def test_a_database_that_goes_away_and_comes_back_is_said(url: str, queue: JobQueue, monkeypatch: Any) -> None:
+    """The stream asks again; the screen says so meanwhile."""
+    job = held(queue)
+    app = Treadle(url)
+    real, broken = app.database.run, threading.Event()
+
+    def run(query: Any) -> Any:
+        if broken.is_set():
+            raise OSError("gone")
+        return real(query)
+
+    monkeypatch.setattr(app.database, "run", run)
+    told: list[bool] = []
+
+    def away(away: bool) -> None:
+        told.append(away)
+        broken.clear()
+
+    sights = iter(sight.sights(app, [job.id], away))
+    next(sights)
+    broken.set()
+    next(sights)
+    assert told == [True, False]
+    app.close()

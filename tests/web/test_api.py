@@ -1,0 +1,300 @@
+"""The JSON API of the dashboard: the same gate, the same roles, and a description that it keeps."""
+
+import json
+import uuid
+from typing import Any
+
+import pytest
+from psycopg import Connection
+
+from tests.support.dashboards import OPERATOR, VIEWER, Browser, Site
+from treadle import JobQueue, Status, Treadle
+from treadle.web.dashboard.access import Role
+from treadle.web.dashboard.dashboard import rules
+
+SOMEBODY = "01a1df2b-a83d-7507-abad-c01c83b49cb9"
+
+
+@pytest.fixture
+def viewer(site: Site) -> Browser:
+    return site.program(VIEWER)
+
+
+@pytest.fixture
+def program(site: Site) -> Browser:
+    return site.program(OPERATOR)
+
+
+def got(browser: Browser, path: str, **params: Any) -> Any:
+    answer = browser.send("GET", f"/api{path}", params=params)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json"), answer.text
+    return answer.json()
+
+
+def sent(browser: Browser, path: str, body: Any = None) -> tuple[int, Any]:
+    answer = browser.send("POST", f"/api{path}", json=body) if body is not None else browser.send("POST", f"/api{path}")
+    return answer.status_code, answer.json()
+
+
+def lived(queue: JobQueue, connection: Connection[Any]) -> uuid.UUID:
+    """A job with something of everything."""
+    job = queue.enqueue("films", {"name": "Stalker", "api_key": "k-123", "deep": [{"password": "p"}]}, key="a")
+    (claimed,) = queue.claim(["films"])
+    queue.progress(claimed, 40, "reading")
+    queue.event(claimed, "rendered", frames=7, token="t")  # noqa: S106
+    connection.execute(
+        """update jobs set checkpoint = '{"at": 3, "secret": "s"}', keeps = 7;
+        insert into steps (job_id, position, name, result, lease) select id, 1, 'cut', '{"cookie": "c"}', 1 from jobs;
+        insert into logs (job_id, number, attempt, lease, sequence, logged_at, level, logger, message)
+        select id, 1, 1, 1, 1, now(), 20, 'films', 'from postgresql://ada:hush@db/films' from jobs"""
+    )
+    queue.fail(claimed, "cannot reach postgresql://ada:hush@db/films")
+    return job
+
+
+def test_the_queue_at_a_glance(viewer: Browser, queue: JobQueue) -> None:
+    queue.enqueue("films", queue="slow")
+    queue.pause("other")
+    seen = got(viewer, "/overview", window=21_600)
+    assert [(lane["job_type"], lane["queue"], lane["depth"]) for lane in seen["lanes"]] == [("films", "slow", 1)]
+    assert seen["totals"]["pending"] == {"jobs": 1, "exact": True}
+    assert (seen["step"], len(seen["spans"])) == (300, 73)
+    assert [each["job_type"] for each in seen["pauses"]] == ["other"]
+
+
+def test_jobs_page_by_page(viewer: Browser, queue: JobQueue) -> None:
+    jobs = [str(queue.enqueue("films")) for _ in range(5)]
+    queue.enqueue("other")
+    found: list[str] = []
+    after: dict[str, str] = {}
+    while True:
+        page = got(viewer, "/jobs", type="films", limit=2, **after)
+        found += [job["id"] for job in page["jobs"]]
+        if page["next"] is None:
+            break
+        after = {"after": page["next"]}
+    assert found == jobs[::-1]
+
+
+def test_a_job_with_all_that_became_of_it(program: Browser, queue: JobQueue, connection: Connection[Any]) -> None:
+    job = lived(queue, connection)
+    program.send("POST", f"/api/jobs/{job}/priority", json={"priority": 7, "reason": "soon"})
+    seen = got(program, f"/jobs/{job}")
+    assert (seen["status"], seen["priority"], seen["stage"], seen["key"]) == ("pending", 7, "reading", "a")
+    assert [(each["attempt"], each["worker_id"]) for each in seen["failed_attempts"]] == [(1, "worker-1")]
+    assert [(each["name"], each["number"]) for each in seen["events"]] == [
+        ("enqueued", None),
+        ("rendered", 1),
+        ("retried", None),
+    ]
+    assert [(each["level"], each["logger"]) for each in seen["logs"]] == [("INFO", "films")]
+    assert [(each["actor"], each["reason"]) for each in seen["audit"]] == [("dashboard:token (operator)", "soon")]
+
+
+def test_operators_see_payloads_under_a_mask(program: Browser, queue: JobQueue, connection: Connection[Any]) -> None:
+    seen = got(program, f"/jobs/{lived(queue, connection)}")
+    mask = "********"
+    assert seen["data"] == {"name": "Stalker", "api_key": mask, "deep": [{"password": mask}]}
+    assert seen["checkpoint"] == {"at": 3, "secret": mask}
+    assert seen["steps"] == [{"name": "cut", "result": {"cookie": mask}}]
+    assert seen["events"][1]["data"] == {"frames": 7, "token": mask}
+    assert "hush" not in json.dumps(seen)
+
+
+def test_viewers_see_no_payload(viewer: Browser, queue: JobQueue, connection: Connection[Any]) -> None:
+    job = lived(queue, connection)
+    connection.execute("""update jobs set result = '{"name": "Stalker"}'""")
+    seen = got(viewer, f"/jobs/{job}")
+    assert (seen["data"], seen["result"], seen["checkpoint"]) == (None, None, None)
+    assert seen["steps"] == [{"name": "cut", "result": None}]
+    assert "Stalker" not in json.dumps(seen)
+    assert "hush" not in json.dumps(seen)
+    assert "hush" not in json.dumps(got(viewer, "/jobs"))
+
+
+def test_viewers_cannot_guess_at_payloads_by_searching(site: Site, viewer: Browser, queue: JobQueue) -> None:
+    queue.enqueue("films", {"name": "Stalker"})
+    answer = viewer.send("GET", "/api/jobs", params={"search": "Stalk"})
+    assert (answer.status_code, "operator" in answer.json()["error"]) == (403, True)
+    assert len(got(site.program(OPERATOR), "/jobs", search="stalk")["jobs"]) == 1
+    assert sent(viewer, "/bulk", {"action": "retry", "filter": {"search": "S"}})[0] == 403
+
+
+def test_workers_pauses_and_audit(program: Browser, queue: JobQueue, connection: Connection[Any]) -> None:
+    connection.execute("insert into workers (worker_id, lease, host) values ('w', '1 hour', 'mill')")
+    assert [each["host"] for each in got(program, "/workers")["workers"]] == ["mill"]
+    assert sent(program, "/pauses", {"job_type": "films", "reason": "r"}) == (200, {"done": True})
+    assert sent(program, "/pauses", {"job_type": "films"}) == (200, {"done": False})
+    assert [each["reason"] for each in got(program, "/pauses")["pauses"]] == ["r"]
+    assert sent(program, "/resumes", {"job_type": "films"}) == (200, {"done": True})
+    assert [each["action"] for each in got(program, "/audit")["changes"]] == ["resume", "pause"]
+    first = got(program, "/audit", limit=1)
+    assert [each["action"] for each in got(program, "/audit", limit=1, before=first["next"])["changes"]] == ["pause"]
+
+
+def test_changes(program: Browser, queue: JobQueue) -> None:
+    job = queue.enqueue("films", delay="1h")
+    assert sent(program, f"/jobs/{job}/run_now") == (200, {"id": str(job), "outcome": "done", "status": "pending"})
+    assert sent(program, f"/jobs/{job}/run_now")[0] == 409
+    assert sent(program, f"/jobs/{job}/cancel", {"reason": "no"})[0] == 200
+    assert queue.get(job).last_error == "no"
+    code, said = sent(program, f"/jobs/{job}/cancel", {})
+    assert (code, said) == (
+        409,
+        {"error": f"job {job} is cancelled: this cannot be done to it, or nothing would change"},
+    )
+    assert sent(program, f"/jobs/{job}/delete")[0] == 200
+    assert sent(program, f"/jobs/{job}/delete")[0] == 404
+    assert program.send("GET", f"/api/jobs/{job}").status_code == 404
+
+
+def test_many_jobs(program: Browser, queue: JobQueue) -> None:
+    jobs = [str(queue.enqueue("films")) for _ in range(3)]
+    counts = {"unfit": 0, "busy": 0, "missing": 0, "next": None}
+    assert sent(program, "/bulk", {"action": "priority", "ids": jobs, "priority": 5}) == (200, counts | {"done": 3})
+    order = {"action": "cancel", "filter": {"type": "films"}, "reason": "no"}
+    code, first = sent(program, "/bulk", order)
+    assert (code, first["done"]) == (200, 3)
+    assert sent(program, "/bulk", order | {"after": first["next"]}) == (200, counts | {"done": 0})
+    assert sent(program, "/bulk", order | {"after": "1~completed~"})[0] == 400
+    assert {job.status for job in queue.list().jobs} == {Status.CANCELLED}
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/bulk", {"action": "cancel"}),
+        ("/bulk", {"action": "cancel", "filter": {}}),
+        ("/bulk", {"action": "cancel", "filter": {"type": "a"}, "all": True}),
+        ("/bulk", {"action": "cancel", "ids": []}),
+        ("/bulk", {"action": "cancel", "ids": ["x"]}),
+        ("/bulk", {"action": "cancel", "ids": [SOMEBODY], "filter": {}}),
+        ("/bulk", {"action": "cancel", "ids": [SOMEBODY], "after": "x"}),
+        ("/bulk", {"action": "cancel", "ids": [SOMEBODY], "priority": 1}),
+        ("/bulk", {"action": "priority", "ids": [SOMEBODY]}),
+        ("/bulk", {"action": "explode", "filter": {}}),
+        ("/bulk", {"action": "cancel", "filter": {"color": "red"}}),
+        ("/pauses", {}),
+        ("/pauses", {"job_type": "a", "everything": True}),
+        ("/pauses", {"job_type": "a" * 51}),
+        ("/pauses", {"job_type": "a\u0000"}),
+        ("/pauses", []),
+        ("/pauses", "films"),
+        (f"/jobs/{SOMEBODY}/priority", {}),
+        (f"/jobs/{SOMEBODY}/priority", {"priority": "7"}),
+        (f"/jobs/{SOMEBODY}/priority", {"priority": 2**31}),
+        ("/jobs/7/retry", {}),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(
+    program: Browser, queue: JobQueue, connection: Connection[Any], path: str, body: Any
+) -> None:
+    job = queue.enqueue("films")
+    code, said = sent(program, path, body)
+    assert (code, list(said)) == (400, ["error"]), said
+    assert queue.get(job).status == Status.PENDING
+    assert connection.execute("select count(*) from audit").fetchone() == (0,)
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["limit=0", "limit=201", "limit=x", "status=lost", "after=x", "color=red", "type=a&type=b", "type=", "key=a%00"],
+)
+def test_what_cannot_be_asked_is_refused(viewer: Browser, query: str) -> None:
+    assert viewer.send("GET", f"/api/jobs?{query}").status_code == 400
+    assert viewer.send("GET", "/api/workers?a=1").status_code == 400
+
+
+def test_only_json_is_read(program: Browser, queue: JobQueue) -> None:
+    job = queue.enqueue("films")
+    path = f"/api/jobs/{job}/cancel"
+    assert program.send("POST", path, data={"reason": "no"}).status_code == 415
+    assert program.send("POST", path, content=b"{}", headers={"content-type": "text/plain"}).status_code == 415
+    for broken in (b"{", b"\xff", b"[" * 50_000, b'{"reason": NaN}'):
+        answer = program.send("POST", path, content=broken, headers={"content-type": "application/json"})
+        assert answer.status_code == 400
+    assert queue.get(job).status == Status.PENDING
+
+
+def test_a_script_of_ours_sends_its_proof_in_a_header(operator: Browser, queue: JobQueue) -> None:
+    job = queue.enqueue("films")
+    path, origin = f"/api/jobs/{job}/cancel", {"origin": "http://queue.example"}
+    assert operator.send("POST", path, json={}, headers=origin).status_code == 403
+    assert operator.send("POST", path, json={"proof": operator.proof}, headers=origin).status_code == 403
+    assert operator.send("POST", path, json={}, headers=origin | {"x-treadle-proof": operator.proof}).status_code == 200
+
+
+def test_errors_are_sentences(site: Site, viewer: Browser) -> None:
+    for browser, path, status in (
+        (site.browser(), "/api/jobs", 401),
+        (viewer, "/api/nothing", 404),
+        (viewer, f"/api/jobs/{uuid.uuid4()}", 404),
+        (viewer, "/api/bulk", 405),
+    ):
+        answer = browser.send("GET", path, headers={"accept": "text/html"})
+        assert answer.status_code == status
+        assert list(answer.json()) == ["error"]
+
+
+def test_why_and_health(viewer: Browser, queue: JobQueue) -> None:
+    job = queue.enqueue("films", delay="1h")
+    assert got(viewer, f"/jobs/{job}/why")["name"] == "due_later"
+    seen = got(viewer, "/health")
+    assert seen["level"] == seen["findings"][0]["level"]
+    assert {"name", "level", "title", "detail", "remedy"} == set(seen["findings"][0])
+
+
+def test_every_route_of_the_api_is_described(viewer: Browser, app: Treadle) -> None:
+    description = got(viewer, "/openapi.json")
+    served = [rule for rule in rules(app) if rule.path.startswith("/api/") and rule.path != "/api/openapi.json"]
+    assert served
+    for rule in served:
+        assert rule.gives is not None, f"{rule.path} does not say what it answers"
+        assert rule.role == (Role.VIEWER if rule.method == "GET" else Role.OPERATOR)
+        described = description["paths"][rule.path][rule.method.lower()]
+        assert described["responses"]["200"]["content"]["application/json"]["schema"]
+        assert (rule.takes is not None) == (rule.method == "POST") == ("requestBody" in described)
+    assert sum(len(each) for each in description["paths"].values()) == len(served)
+
+
+HUSH = "cannot reach postgresql://ada:hush-hush-hush-hush@db/films"
+
+
+def test_why_quotes_no_secret(viewer: Browser, site: Site, queue: JobQueue) -> None:
+    job = queue.enqueue("films")
+    for error in (HUSH, "x" * 160 + HUSH):  # the second is cut off before its @
+        queue.fail(queue.claim(["films"])[0], error, delay="1h")
+        why = got(viewer, f"/jobs/{job}/why")
+        assert (why["name"], "://ada:****" in why["sentence"]) == ("due_later", True)
+        assert "hush" not in json.dumps(why)
+        page = site.signed_in(VIEWER).get(f"/jobs/{job}").text
+        assert "://ada:****" in page.partition("Why it does not run")[2].partition("</p>")[0]
+        assert "hush" not in page
+        assert sent(site.program(OPERATOR), f"/jobs/{job}/run_now")[0] == 200
+
+
+def test_the_result_of_a_step_is_masked_by_the_name_of_the_step(
+    program: Browser, queue: JobQueue, connection: Connection[Any]
+) -> None:
+    job = queue.enqueue("films")
+    connection.execute(
+        """insert into steps (job_id, position, name, result, lease) values
+        (%(job)s, 1, 'fetch_token', '"hush"', 1), (%(job)s, 2, 'cut', '"reel"', 1)""",
+        {"job": job},
+    )
+    assert got(program, f"/jobs/{job}")["steps"] == [
+        {"name": "fetch_token", "result": "********"},
+        {"name": "cut", "result": "reel"},
+    ]
+
+
+def test_health_quotes_no_secret(viewer: Browser, site: Site, queue: JobQueue, connection: Connection[Any]) -> None:
+    for error in (HUSH, "x" * 160 + HUSH):
+        connection.execute(
+            "update jobs set crashes = 9, last_error = %s where id = %s", [error, queue.enqueue("films")]
+        )
+    findings = got(viewer, "/health")["findings"]
+    (crashing,) = [each for each in findings if each["name"] == "crashing_jobs"]
+    assert crashing["detail"].count("://ada:****") == 2
+    assert "hush" not in json.dumps(findings)
+    assert "hush" not in site.signed_in(VIEWER).get("/health").text

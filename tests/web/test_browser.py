@@ -1,0 +1,230 @@
+"""The dashboard in a real browser, as a person uses it."""
+
+from typing import Any
+from uuid import UUID
+
+from playwright.sync_api import Page, expect
+from psycopg import Connection
+
+from tests.support.browser import Visit
+from tests.support.dashboard_fixtures import Theme
+from tests.support.web import Server
+from treadle import JobQueue, JobRow, Status
+
+THEMES: list[Theme] = ["light", "dark"]
+
+
+def running(queue: JobQueue, **data: Any) -> JobRow:
+    """One that is held by hand."""
+    queue.enqueue("films", data, max_attempts=2)
+    (job,) = queue.claim(["films"])
+    queue.start(job)
+    return job
+
+
+def failed(queue: JobQueue, connection: Connection[Any], error: str = "ValueError: no such film") -> UUID:
+    job = queue.enqueue("films", {"title": "Metropolis"}, max_attempts=1)
+    queue.fail(queue.claim(["films"])[0], error)
+    connection.execute("update errors set traceback = 'Traceback (most recent call last):\n  cut()\nValueError: no'")
+    return job
+
+
+def percent(page: Page) -> Any:
+    return expect(page.locator("#now .percent"))
+
+
+def test_a_jobs_bar_moves_to_its_end(visit: Visit, queue: JobQueue) -> None:
+    job = running(queue)
+    page = visit.live(f"/jobs/{job.id}")
+    grounds = set()
+    for theme, done, stage in zip(THEMES, (10, 60), ("loading", "cutting"), strict=True):
+        page.emulate_media(color_scheme=theme)
+        grounds.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+        queue.progress(job, done, stage=stage)
+        percent(page).to_have_text(f"{done}%")
+        expect(page.locator("#now")).to_contain_text(stage)
+        assert page.locator("#now progress").evaluate("bar => bar.value") == done
+    assert len(grounds) == 2
+    queue.event(job, "reel", number=3, api_key="abc")
+    expect(page.locator("#events li")).to_have_count(1)
+    expect(page.locator("#events")).to_contain_text("number=3 api_key=********")
+    queue.complete(job, {"minutes": 153})
+    expect(page.locator("#now .status")).to_have_text("✓ completed")
+    percent(page).to_have_text("100%")
+    expect(page.locator("#heard")).to_have_text("The job is completed.")
+    expect(page.locator("pre", has_text='"minutes": 153')).to_be_visible()
+    # What has ended is not watched any more.
+    expect(page.locator("#connection")).to_be_hidden()
+
+
+def test_log_lines_come_by_themselves(visit: Visit, queue: JobQueue, connection: Connection[Any]) -> None:
+    job = running(queue)
+    page = visit.live(f"/jobs/{job.id}")
+    expect(page.get_by_text("It has logged nothing yet.")).to_be_visible()
+    for number in (1, 2):
+        connection.execute(
+            "insert into logs values (%s, %s, 1, 1, %s, now(), 40, 'films', %s)",
+            (job.id, number, number, f"reel {number}\nis torn"),
+        )
+        expect(page.locator("#logs li")).to_have_count(number)
+    expect(page.locator("#logs li").last).to_contain_text("reel 2\nis torn")
+    expect(page.get_by_text("It has logged nothing yet.")).to_be_hidden()
+
+
+def test_a_failed_jobs_traceback_is_seen_and_it_is_tried_again(
+    visit: Visit, queue: JobQueue, connection: Connection[Any]
+) -> None:
+    job = failed(queue, connection)
+    for theme in THEMES:
+        visit.page.emulate_media(color_scheme=theme)
+        page = visit.go("/")
+        page.get_by_role("link", name="Failed").click()
+        page.get_by_role("link", name="films").click()
+        expect(page.get_by_text("Traceback (most recent call last)")).to_be_visible()
+    page.get_by_role("button", name="Try again").click()
+    expect(page.locator(".notice")).to_have_text("Done (try again).")
+    expect(page.locator("#now .status")).to_have_text("○ pending")
+    expect(page.locator("#why")).to_contain_text("Why it does not run")
+    assert queue.get(job).status == Status.PENDING
+    # It is alive again: what becomes of it is seen.
+    page.locator("#connection[data-state=live]").wait_for()
+    queue.start(queue.claim(["films"])[0])
+    expect(page.locator("#now .status")).to_have_text("▶ running")
+
+
+def test_a_running_job_is_cancelled(visit: Visit, queue: JobQueue) -> None:
+    job = running(queue)
+    page = visit.live(f"/jobs/{job.id}")
+    page.get_by_text("Cancel…").click()
+    page.get_by_label("Why, for the audit").locator("visible=true").fill("seen it")
+    page.get_by_role("button", name="Cancel the job").click()
+    expect(page.locator("#now .status")).to_have_text("⊘ cancelled")
+    expect(page.locator("#audit-title")).to_be_visible()
+    assert (queue.get(job.id).status, queue.get(job.id).last_error) == (Status.CANCELLED, "seen it")
+
+
+def test_a_type_is_paused_and_resumed(visit: Visit, queue: JobQueue) -> None:
+    queue.enqueue("films", {})
+    page = visit.live("/")
+    page.locator("#lanes").get_by_role("link", name="Pause films").click()
+    page.get_by_label("Why, for the audit").fill("the projector is hot")
+    page.get_by_role("button", name="Pause").click()
+    expect(page.locator("#pauses")).to_contain_text("the projector is hot")
+    expect(page.locator("#lanes .mark.paused")).to_be_visible()
+    assert queue.claim(["films"]) == []
+    # Its form came with the page; those of later looks get their proof from the script.
+    page.locator("#connection[data-state=live]").wait_for()
+    queue.enqueue("trailers", {})
+    expect(page.locator("#lanes")).to_contain_text("trailers")
+    page.get_by_role("button", name="Resume").click()
+    expect(page.locator("#pauses")).to_be_empty()
+    assert len(queue.claim(["films"])) == 1
+
+
+def test_a_pause_that_came_later_can_be_ended_here(visit: Visit, queue: JobQueue, connection: Connection[Any]) -> None:
+    page = visit.live("/")
+    connection.execute("select pause('films', null, 'somebody else', 'why not')")
+    page.get_by_role("button", name="Resume").click()
+    expect(page.locator(".notice")).to_have_text("Done (resume).")
+
+
+def test_jobs_are_filtered_and_paged(visit: Visit, queue: JobQueue) -> None:
+    queue.enqueue_many("films", [{"reel": n} for n in range(60)])
+    queue.enqueue("trailers", {"title": "Metropolis"})
+    page = visit.go("/jobs")
+    rows = page.locator("table.jobs tbody tr")
+    expect(rows).to_have_count(50)
+    page.get_by_role("link", name="Next page").click()
+    expect(rows).to_have_count(11)
+    page.get_by_role("link", name="First page").click()
+    page.get_by_label("Type").fill("trailers")
+    page.keyboard.press("Enter")
+    expect(rows).to_have_count(1)
+    page.get_by_role("link", name="Clear").click()
+    expect(rows).to_have_count(50)
+    page.keyboard.press("/")
+    page.keyboard.type("metropolis")
+    page.keyboard.press("Enter")
+    expect(rows).to_have_count(1)
+    page.get_by_role("navigation", name="Status").get_by_role("link", name="failed").click()
+    expect(page.get_by_text("No job matches.")).to_be_visible()
+    assert "search=metropolis" in page.url
+
+
+def test_some_and_all_that_match_are_changed_after_a_question(
+    visit: Visit, queue: JobQueue, connection: Connection[Any]
+) -> None:
+    queue.enqueue_many("films", [{"reel": n} for n in range(1200)], max_attempts=1)
+    page = visit.go("/jobs?status=pending")
+    page.get_by_role("checkbox", name="Choose films").nth(0).check()
+    page.get_by_role("checkbox", name="Choose films").nth(1).check()
+    expect(page.get_by_text("2 chosen")).to_be_visible()
+    page.get_by_role("button", name="Cancel…").click()
+    expect(page.get_by_role("heading", name="Cancel: 2 jobs")).to_be_visible()
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator("#bulk-said")).to_have_text("Done: 2 changed.")
+    page.get_by_role("link", name="To the list").click()
+    page.goto(f"{page.url.split('?')[0]}?status=pending")
+    page.get_by_label("all that match, on every page").check()
+    page.get_by_role("button", name="Change priority…").click()
+    expect(page.get_by_role("heading", name="Change priority: 1,198 jobs")).to_be_visible()
+    page.get_by_label("New priority").fill("300")
+    page.get_by_role("button", name="Change priority").click()
+    expect(page.locator("#bulk-said")).to_have_text("Done: 1,198 changed.")
+    assert connection.execute("select count(*) from jobs where priority = 300").fetchone() == (1198,)
+
+
+def test_an_open_page_comes_back_after_the_server_was_away(visit: Visit, dashboard: Server, queue: JobQueue) -> None:
+    job = running(queue)
+    page = visit.live(f"/jobs/{job.id}")
+    dashboard.stop()
+    expect(page.locator("#connection")).to_have_text("connection lost; trying again")
+    queue.progress(job, 70, stage="cutting")
+    dashboard.start()
+    percent(page).to_have_text("70%")
+    expect(page.locator("#connection")).to_have_text("live")
+    # Of the time in between it complains, as it should.
+    visit.complaints.clear()
+
+
+def test_an_open_page_comes_back_after_it_was_refused(visit: Visit, queue: JobQueue) -> None:
+    """To a browser that is the end; the script asks again."""
+    job = running(queue)
+    visit.page.route("**/live/jobs/**", lambda route: route.fulfill(status=503))
+    page = visit.go(f"/jobs/{job.id}")
+    expect(page.locator("#connection")).to_have_text("connection lost; trying again")
+    visit.page.unroute("**/live/jobs/**")
+    expect(page.locator("#connection")).to_have_text("live")
+    visit.complaints.clear()
+
+
+def test_what_somebody_does_meanwhile_stays(visit: Visit, queue: JobQueue) -> None:
+    """Focus, what is open, what is typed: the news come around it."""
+    job = running(queue)
+    page = visit.live(f"/jobs/{job.id}")
+    page.get_by_text("Priority…").click()
+    page.get_by_label("New priority").fill("9")
+    queue.fail(job, "torn")
+    expect(page.locator("#now .status")).to_have_text("○ pending")
+    expect(page.locator("#errors-title")).to_be_visible()
+    expect(page.get_by_label("New priority")).to_be_focused()
+    expect(page.get_by_label("New priority")).to_have_value("9")
+
+
+def test_the_theme_is_remembered(visit: Visit) -> None:
+    page = visit.go("/")
+    page.get_by_role("button", name="Change between light and dark").click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    colour = "getComputedStyle(document.body).backgroundColor"
+    dark = page.evaluate(colour)
+    page.reload()
+    assert page.evaluate(colour) == dark
+    page.get_by_role("button", name="Change between light and dark").click()
+    assert page.evaluate(colour) != dark
+
+
+def test_times_are_the_readers_own(visit: Visit, queue: JobQueue) -> None:
+    job = queue.enqueue("films", {}, delay="2h")
+    page = visit.go(f"/jobs/{job}")
+    expect(page.locator("#now time")).to_have_text("in 2 hr")
+    assert page.locator("#now time").get_attribute("title")

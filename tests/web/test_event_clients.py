@@ -1,0 +1,85 @@
+"""Clients of events over HTTP that go, or take nothing: they leave nothing behind."""
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator
+
+import httpx
+import pytest
+from starlette.types import Message as Sent
+
+from tests.support.web import Message, Server, messages, take, told
+from tests.support.workers import until
+from treadle import JobQueue, JobRow, Treadle
+from treadle.web import stream
+from treadle.web.stream import EventStream
+
+
+def nobody_waits(app: Treadle, server: Server) -> None:
+    until(lambda: not app.watch.news.futures and not app.watch.ends.futures, lambda: app.watch.news.futures)
+    until(lambda: server.tasks() == 0, server.tasks)
+
+
+def read_until(server: Server, job: JobRow, number: int) -> list[Message]:
+    found: list[Message] = []
+    with httpx.stream("GET", f"{server.url}/jobs/{job.id}/events", timeout=60) as response:
+        for each in messages(response):
+            found.append(each)
+            if each.id and each.data["number"] == number:
+                break
+    return found
+
+
+def test_clients_that_go_leave_nothing_behind(app: Treadle, server: Server, queue: JobQueue, job: JobRow) -> None:
+    for path in (f"/jobs/{job.id}/events", "/events"):
+        queue.event(job, "one")
+        take(server, path, 1)
+        with httpx.stream("GET", server.url + path, timeout=60) as response:
+            coming = messages(response)
+            next(coming)
+            until(lambda: app.watch.news.futures)
+            assert server.tasks() > 0
+        nobody_waits(app, server)
+
+
+def test_a_client_that_takes_nothing_is_let_go(
+    app: Treadle, server: Server, queue: JobQueue, job: JobRow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "SEND_SECONDS", 0.3)
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(("127.0.0.1", server.port))
+        client.sendall(f"GET /jobs/{job.id}/events HTTP/1.1\r\nhost: x\r\n\r\n".encode())
+        until(lambda: app.watch.news.futures)
+        for _ in range(120):
+            queue.event(job, "large", text="x" * 60_000)
+        nobody_waits(app, server)
+    assert told(read_until(server, job, 120))[-1] == ("large", 120)
+
+
+def test_the_frames_are_closed_when_the_client_goes_while_it_is_sent_to() -> None:
+    closed: list[bool] = []
+
+    async def made() -> AsyncGenerator[bytes, None]:
+        try:
+            yield b": one\n\n"
+        finally:
+            closed.append(True)
+
+    async def main() -> None:
+        blocked = asyncio.Event()
+
+        async def send(message: Sent) -> None:
+            if message.get("body") == b": one\n\n":
+                blocked.set()
+                await asyncio.Event().wait()
+
+        async def receive() -> Sent:
+            await blocked.wait()
+            return {"type": "http.disconnect"}
+
+        frames = made()  # kept here: nobody else would close it
+        await EventStream(frames)({"type": "http"}, receive, send)
+        assert closed == [True]
+
+    asyncio.run(main())

@@ -1,0 +1,102 @@
+"""Requests for events over HTTP: what is refused, and who decides about it."""
+
+from uuid import uuid4
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Mount
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from tests.support.web import Server, read, serving
+from tests.support.workers import until
+from treadle import JobQueue, JobRow, Treadle
+from treadle.db.database import DatabaseError
+from treadle.db.queries import telling
+from treadle.watching import streams
+from treadle.watching.streams import Stream
+from treadle.watching.watch import ANY
+from treadle.web import events_app
+
+
+def get(server: Server, path: str, **headers: str) -> httpx.Response:
+    return httpx.get(server.url + path, headers=headers, timeout=60)
+
+
+def test_what_is_wrong_with_a_request_is_said_in_json(server: Server, job: JobRow) -> None:
+    unknown = uuid4()
+    refused = get(server, f"/jobs/{unknown}/events")
+    assert (refused.status_code, refused.json()) == (
+        404,
+        {"error": f"there is no job {unknown}; it may have been pruned"},
+    )
+    for path in (
+        "/jobs/seven/events",
+        f"/jobs/{job.id}/events?after=soon",
+        f"/jobs/{job.id}/events?after=-1",
+        f"/jobs/{job.id}/events?after=1.2",
+        f"/jobs/{job.id}/events?after={2**31}",
+        f"/jobs/{job.id}/events?after=1.{2**63}.1",
+        f"/jobs/{job.id}/events?after={'9' * 5000}",
+        "/events?after=1",
+        f"/events?after={2**64}.{uuid4()}.1",
+        f"/events?after=1.{uuid4()}.{2**31}",
+        "/events?after=1.seven.1",
+        f"/events?after=-1.{uuid4()}.1",
+    ):
+        refused = get(server, path)
+        assert refused.status_code == 400, path
+        assert "must be" in refused.json()["error"] or "is meant by its id" in refused.json()["error"]
+    refused = get(server, f"/jobs/{job.id}/events", **{"last-event-id": "soon"})
+    assert refused.status_code == 400
+    assert httpx.post(f"{server.url}/jobs/{job.id}/events").status_code == 405
+
+
+def test_what_the_server_refuses_is_raised_and_not_asked_for_ever(app: Treadle) -> None:
+    """Whatever slips through the checks of cursors."""
+    place = telling.Place(number=2**40)
+    stream = Stream(app, lambda: streams._of_all(app.schema, None, None, place, True), [ANY], 1.0)
+    with pytest.raises(DatabaseError, match="out of range"):
+        next(iter(stream))
+
+
+def test_who_asks_for_the_head_alone_gets_no_stream(server: Server, job: JobRow) -> None:
+    with httpx.Client() as client:
+        head = client.head(f"{server.url}/jobs/{job.id}/events")
+        assert (head.status_code, head.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+        until(lambda: server.tasks() == 0)
+
+
+def test_a_database_that_is_away_is_not_described_to_strangers() -> None:
+    app = Treadle("postgresql://ada:secret@127.0.0.1:1/app")
+    with serving(events_app(app)) as server:
+        for path in (f"/jobs/{uuid4()}/events", "/events"):
+            refused = get(server, path)
+            assert (refused.status_code, refused.json()) == (503, {"error": "the queue cannot be reached"})
+
+
+class Guard:
+    """What the application around it might do."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answer: ASGIApp = self.app
+        if scope["type"] == "http" and Request(scope).headers.get("authorization") != "Bearer me":
+            answer = PlainTextResponse("who are you?", 401)
+        await answer(scope, receive, send)
+
+
+def test_it_is_mounted_and_the_application_around_it_decides_who_reads(
+    app: Treadle, queue: JobQueue, job: JobRow
+) -> None:
+    queue.complete(job)
+    around = Starlette(routes=[Mount("/queue", events_app(app))], middleware=[Middleware(Guard)])
+    with serving(around) as server:
+        path = f"/queue/jobs/{job.id}/events"
+        assert get(server, path).status_code == 401
+        assert read(server, path, authorization="Bearer me")[-1].name == "end"

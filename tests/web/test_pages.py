@@ -1,0 +1,253 @@
+"""The pages of the dashboard, as they are rendered."""
+
+import re
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from psycopg import Connection
+
+from tests.support.dashboards import OPERATOR, VIEWER, Browser, Site
+from treadle import JobQueue, Treadle
+from treadle.doctor.examine import aexamine
+from treadle.doctor.finding import Finding
+from treadle.web.dashboard import health as health_module
+from treadle.web.dashboard.dashboard import rules
+from treadle.web.dashboard.wording import lines
+
+
+@pytest.fixture
+def viewer(site: Site) -> Browser:
+    return site.signed_in(VIEWER)
+
+
+def get(browser: Browser, path: str, status: int = 200) -> str:
+    answer = browser.get(path)
+    assert answer.status_code == status, answer.text
+    return re.sub(r"\s+", " ", answer.text)
+
+
+def test_an_empty_queue_says_what_to_do(operator: Browser) -> None:
+    overview = get(operator, "/")
+    assert "treadle enqueue" in overview
+    assert "treadle worker app:app" in overview
+    assert "treadle enqueue" in get(operator, "/jobs")
+    assert "treadle worker app:app" in get(operator, "/workers")
+    assert "Nobody has changed anything yet." in get(operator, "/audit")
+
+
+def test_every_page_has_a_title_of_its_own(operator: Browser, app: Treadle, queue: JobQueue) -> None:
+    job = queue.enqueue("films", {})
+    paths = [rule.path.replace("{id}", str(job)) for rule in rules(app) if rule.method == "GET"]
+    pages = [each for each in paths if not each.startswith(("/live", "/assets", "/api", "/login"))]
+    titles = {re.search("<title>(.*?)</title>", get(operator, f"{each}?action=retry"))[1] for each in pages}  # type: ignore[index]
+    assert len(titles) == len(pages) >= 8
+
+
+def test_lanes_show_what_waits_and_what_is_the_matter(operator: Browser, queue: JobQueue) -> None:
+    queue.enqueue_many("films", [{}] * 3)
+    overview = get(operator, "/")
+    assert "no worker" in overview
+    operator.post("/pauses", {"job_type": "films", "reason": "the projector"})
+    overview = get(operator, "/")
+    assert "the projector" in overview
+    assert "paused" in overview
+
+
+@pytest.mark.parametrize("window", ["21600", "86400", "604800", "3", "x"])
+def test_charts_go_as_far_back_as_is_asked(operator: Browser, window: str) -> None:
+    """What is not offered is an hour."""
+    page = get(operator, f"/?window={window}")
+    spans = {"21600": 73, "86400": 97, "604800": 85}.get(window, 61)
+    assert page.count('<th scope="row"><time') == spans
+
+
+def test_a_charts_numbers_are_in_a_table_and_in_a_sentence(operator: Browser, connection: Connection[Any]) -> None:
+    connection.execute(
+        """insert into minutes values
+        (date_trunc('minute', now()) - interval '5 minutes', 'default', 'films', 120, 3, 1, 8, 60, 2.5, 240, 9)"""
+    )
+    page = get(operator, "/")
+    assert "120 jobs completed, at most 120 a minute." in page
+    assert "3 jobs failed for good; 5 attempts failed and were tried again." in page
+    assert "A job waited at most 2.5s until it was claimed." in page
+    row = '<td class="n">120</td><td class="n">3</td><td class="n">5</td><td class="n">1</td><td class="n">500ms</td>'
+    assert row in page
+
+
+def test_a_job_is_shown_with_all_that_is_known_of_it(
+    operator: Browser, queue: JobQueue, connection: Connection[Any]
+) -> None:
+    queue.enqueue("films", {"title": "Metropolis", "api_key": "xyzzy"}, key="lang", max_attempts=2)
+    (job,) = queue.claim(["films"])
+    queue.start(job)
+    queue.event(job, "reel", number=1)
+    connection.execute("insert into logs values (%s, 1, 1, 1, 1, now(), 30, 'films', 'dusty')", (job.id,))
+    connection.execute("insert into steps values (%s, 1, 'cut', '{\"inches\": 12}', 1)", (job.id,))
+    connection.execute("update jobs set checkpoint = '{\"at\": 41}'")
+    queue.fail(job, "torn")
+    page = get(operator, f"/jobs/{job.id}")
+    for shown in ("Metropolis", "lang", "reel", "dusty", "cut", "inches", "torn", "enqueued", "&#34;at&#34;: 41"):
+        assert shown in page
+    assert "xyzzy" not in page
+
+
+def test_a_viewer_sees_no_values_and_no_buttons(viewer: Browser, queue: JobQueue, connection: Connection[Any]) -> None:
+    queue.enqueue("films", {"title": "Metropolis"}, max_attempts=2)
+    (job,) = queue.claim(["films"])
+    queue.start(job)
+    connection.execute("insert into steps values (%s, 1, 'cut', '\"Metropolis\"', 1)", (job.id,))
+    connection.execute("update jobs set checkpoint = '\"Metropolis\"'")
+    queue.complete(job, "Metropolis")
+    for path in ("/", "/jobs", f"/jobs/{job.id}", "/workers", "/audit", "/health"):
+        page = get(viewer, path)
+        assert "Metropolis" not in page
+        assert re.findall(r'<form [^>]*action="([^"]*)"', page) in (["/logout"], ["/logout", "/jobs", "/bulk"])
+        assert "Pause" not in page
+    assert "Shown to operators." in get(viewer, f"/jobs/{job.id}")
+
+
+def test_a_viewer_cannot_find_out_what_is_in_payloads_by_searching(viewer: Browser, queue: JobQueue) -> None:
+    job = queue.enqueue("films", {"title": "Metropolis"})
+    found = get(viewer, "/jobs?search=metropolis")
+    missed = get(viewer, "/jobs?search=nosferatu")
+    assert str(job) in found
+    assert str(job) in missed  # it is not looked for at all
+
+
+@pytest.mark.parametrize(
+    ("status", "shown"),
+    [
+        ("pending", {"cancel", "delete", "priority"}),
+        ("later", {"cancel", "delete", "priority", "run_now"}),
+        ("running", {"cancel", "priority"}),
+        ("completed", {"retry", "delete"}),
+        ("cancelled", {"retry", "delete"}),
+    ],
+)
+def test_a_job_has_the_buttons_that_fit(operator: Browser, queue: JobQueue, status: str, shown: set[str]) -> None:
+    job_id = queue.enqueue("films", {}, delay="1h" if status == "later" else 0)
+    if status in ("running", "completed"):
+        (job,) = queue.claim(["films"])
+        queue.start(job)
+        if status == "completed":
+            queue.complete(job)
+    if status == "cancelled":
+        queue.cancel(job_id)
+    page = get(operator, f"/jobs/{job_id}")
+    assert set(re.findall(rf'action="/jobs/{job_id}/(\w+)"', page)) == shown
+
+
+def test_what_came_of_a_change_is_a_sentence_of_ours(operator: Browser) -> None:
+    assert "Done (try again)." in get(operator, "/jobs?done=retry")
+    assert "12 changed, 3 left as they are (cancel)." in get(operator, "/jobs?bulk=cancel&done=12&unfit=3")
+    page = get(operator, "/jobs?done=You+have+won&bulk=<b>&unfit=<b>")
+    assert "won" not in page
+    assert "<b>" not in page
+
+
+def test_a_job_that_is_not_there_is_a_page_that_says_so(operator: Browser) -> None:
+    assert "There is no such thing here" in get(operator, f"/jobs/{uuid4()}", 404)
+    assert "There is no such thing here" in get(operator, "/jobs/nonsense", 404)
+
+
+def test_a_filter_that_cannot_be_is_a_sentence(operator: Browser) -> None:
+    assert "status must be one of pending" in get(operator, "/jobs?status=nonsense", 400)
+    assert "after must be the cursor of a page" in get(operator, "/jobs?after=nonsense", 400)
+    assert "action must be one of" in get(operator, "/bulk?action=nonsense", 400)
+    assert "ids must be" in get(operator, "/bulk?action=retry&ids=nonsense", 400)
+
+
+def test_a_preview_says_how_many_and_changes_nothing(operator: Browser, queue: JobQueue) -> None:
+    ids = [queue.enqueue("films", {"reel": n}) for n in range(3)]
+    assert "Cancel: 3 jobs" in get(operator, "/bulk?action=cancel&all=1&type=films")
+    assert "Cancel: 1 job<" in get(operator, f"/bulk?action=cancel&ids={ids[0]}")
+    assert "nothing to do" in get(operator, "/bulk?action=cancel")
+    assert "All jobs of the queue." in get(operator, "/bulk?action=cancel&all=1")
+    assert {queue.get(each).status for each in ids} == {"pending"}
+
+
+def test_a_preview_counts_what_the_action_fits(operator: Browser, queue: JobQueue) -> None:
+    queue.enqueue_many("films", [{}] * 32)
+    queue.complete_many(queue.claim(["films"], 30))
+    cancel = get(operator, "/bulk?action=cancel&all=1&type=films")
+    assert "Cancel: 2 jobs" in cancel
+    assert 'data-number="2"' in cancel
+    assert cancel.count("</a></li>") == 2
+    assert "Delete: 32 jobs" in get(operator, "/bulk?action=delete&all=1&type=films")
+    assert "Try again: 0 jobs" in get(operator, "/bulk?action=retry&all=1&type=films")
+    assert "Try again: 30 jobs" in get(operator, "/bulk?action=retry&all=1&status=completed")
+
+
+def test_a_preview_says_so_if_there_are_too_many_to_count(
+    operator: Browser, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("treadle.operations.bulk.COUNT_LOOK", 0)
+    queue.enqueue("films")
+    page = get(operator, "/bulk?action=cancel&all=1&type=films")
+    assert "Cancel: at least 0 jobs" in page
+    assert 'data-number=""' in page
+    assert page.count("</a></li>") == 1
+
+
+def test_a_status_that_does_not_fit_is_the_same_sentence_before_and_after(operator: Browser) -> None:
+    meant = {"action": "cancel", "all": "1", "status": "completed"}
+    asked = operator.send("GET", "/bulk", params=meant)
+    done = operator.post("/bulk", meant, accept="application/json")
+    assert asked.status_code == done.status_code == 400
+    assert "to cancel jobs, their status must be one of" in asked.json()["error"]
+    assert asked.json() == done.json()
+
+
+def test_a_form_offers_no_priority_that_is_refused(operator: Browser, queue: JobQueue) -> None:
+    job = queue.enqueue("films")
+    for path in (f"/bulk?action=priority&ids={job}", f"/jobs/{job}"):
+        least, most = re.search(r'min="(-\d+)" max="(\d+)"', get(operator, path)).groups()  # type: ignore[union-attr]
+        for given in (least, most):
+            operator.post(f"/jobs/{job}/priority", {"priority": given})
+            assert queue.get(job).priority == int(given)
+
+
+def test_the_audit_has_pages(operator: Browser, connection: Connection[Any]) -> None:
+    connection.execute("insert into audit (actor, action) select 'Ada ' || n, 'pause' from generate_series(1, 130) n")
+    first = get(operator, "/audit")
+    assert ("Ada 130<" in first, "Ada 31<" in first, "Ada 30<" in first) == (True, True, False)
+    older = re.search(r'href="(/audit\?before=\d+)"', first)
+    assert older
+    assert "Ada 30<" in get(operator, older[1])
+    assert "Ada 130<" in get(operator, "/audit?before=99999999999999999999999")
+
+
+def test_health_is_not_looked_up_for_every_reload(operator: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    examined = []
+
+    async def examining(app: Treadle) -> list[Finding]:
+        examined.append(await aexamine(app))
+        return examined[-1]
+
+    monkeypatch.setattr(health_module, "aexamine", examining)
+    for _ in range(3):
+        assert "checks" in get(operator, "/health")
+    assert len(examined) == 1
+    monkeypatch.setattr(health_module, "HEALTH_SECONDS", 0.0)
+    get(operator, "/health")
+    assert len(examined) == 2
+
+
+def test_a_database_that_is_away_is_a_plain_page(site: Site, app: Treadle, connection: Connection[Any]) -> None:
+    browser = site.signed_in(OPERATOR)
+    get(browser, "/")
+    connection.execute("alter table treadle.meter rename to elsewhere")
+    try:
+        page = get(browser, "/", 503)
+    finally:
+        connection.execute("alter table treadle.elsewhere rename to meter")
+    assert "The queue cannot be reached" in page
+    assert "data-again" in page
+    get(browser, "/")
+
+
+def test_text_of_many_lines_turns_nothing_around() -> None:
+    assert lines("a\n\tb") == "a\n\tb"
+    assert lines("\u202egnp.exe\x00") == "\\u202egnp.exe\\u0000"
+    assert lines("x" * 100_000).endswith("… and 40,000 characters more")

@@ -1,0 +1,73 @@
+"""Asking why costs the same whatever else is in the table: counted in buffers, not in time."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+from psycopg import Connection
+
+from tests.support.why import live
+from treadle import JobQueue
+from treadle.db.database import look_settings
+from treadle.db.query import statement
+
+MANY = 50_000
+
+IN_THE_WAY = {
+    "finished": "insert into jobs (job_type, status, key) select 'mail', 'completed', 'k' from generate_series(1, %s)",
+    "foreign": "insert into jobs (job_type, priority) select 'foreign', 150 from generate_series(1, %s)",
+    "due later": "select enqueue_jobs('mail', array_fill('{}'::text, array[%s]), p_delay => '1 day')",
+    "behind it": "insert into jobs (job_type) select 'mail' from generate_series(1, %s)",
+    "held behind it": "insert into jobs (job_type, key, holds) select 'mail', 'k', 1 from generate_series(1, %s)",
+    "held by others": """insert into jobs (job_type, status, worker_id)
+        select 'foreign', 'running', 'another' from generate_series(1, %s)""",
+    "errors of others": """insert into errors (job_id, attempt, error)
+        select new_id(), 1, '' from generate_series(1, %s)""",
+    "audit of others": """insert into audit (actor, action, job_id)
+        select 'ada', 'cancel', new_id() from generate_series(1, %s)""",
+    "minutes that are over": """insert into minutes (minute, queue, job_type, completed)
+        select now() - n * interval '10 minutes', '', 'mail', 1 from generate_series(1, %s) as n""",
+}
+
+
+def cost(connection: Connection[Any], job_id: UUID) -> int:
+    text = statement("why_job", "treadle").decode()
+    with connection.transaction(force_rollback=True):
+        connection.execute(look_settings(60))
+        for _ in range(2):  # the first use of a function in a session reads the catalog
+            row = connection.execute(f"explain (analyze, buffers, format json) {text}", {"id": job_id}).fetchone()
+            assert row
+            plan = row[0][0]["Plan"]
+    return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+
+@pytest.mark.parametrize("what", IN_THE_WAY)
+def test_it_costs_the_same(queue: JobQueue, connection: Connection[Any], what: str) -> None:
+    live(connection)
+    connection.execute("analyze jobs, errors, audit, minutes")
+    queue.enqueue_many("mail", [{}] * 100)
+    queue.enqueue("mail", key="k")
+    pending = queue.enqueue("mail", key="k")
+    ended = queue.enqueue("mail")
+    queue.cancel(ended)
+    before = [cost(connection, each) for each in (pending, ended)]
+    connection.execute(IN_THE_WAY[what], [MANY])
+    # Autovacuum comes when it likes: what grows beside the jobs has statistics, the jobs may have them or not.
+    for statistics in ("errors, audit, minutes", "jobs"):
+        connection.execute(f"analyze {statistics}")
+        after = [cost(connection, each) for each in (pending, ended)]
+        for few, many in zip(before, after, strict=True):
+            assert many < few * 1.5 + 50, (what, statistics, before, after)
+
+
+def test_what_cannot_be_counted_is_not_gone_through(queue: JobQueue, connection: Connection[Any]) -> None:
+    live(connection)
+    queue.enqueue_many("mail", [{}] * 12_000)
+    made = queue.enqueue("mail")
+    before = cost(connection, made)
+    connection.execute(
+        """insert into jobs (job_type, run_at)
+        select 'mail', now() - interval '1 day' from generate_series(1, %s)""",
+        [MANY],
+    )
+    assert cost(connection, made) < before * 1.5

@@ -1,0 +1,246 @@
+"""Why a job does not run, from facts given as values: one reason whatever the facts, in the right order and words."""
+
+from datetime import UTC, datetime, timedelta
+from itertools import product
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from treadle.why.decide import decide
+from treadle.why.facts import Ahead, Facts, Failure, Holder, LiveWorker, Locker
+from treadle.why.reason import Reason
+from treadle.words.changes import Pause
+from treadle.words.status import Status
+
+NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
+ID = UUID("0199b1c2-7a3e-7c51-9d4b-2f6a8e0c1d35")
+OTHER = UUID("0199b1c2-0000-7c51-9d4b-2f6a8e0c1d35")
+
+HOSTILE = "\x1b[2J\u202e<b>\n"
+
+
+def ago(**span: float) -> datetime:
+    return NOW - timedelta(**span)
+
+
+def facts(**told: Any) -> Facts:
+    """A job that could be claimed, if there were a worker."""
+    base: dict[str, Any] = {
+        "at": NOW,
+        "id": ID,
+        "job_type": "mail",
+        "queue": "default",
+        "priority": 100,
+        "status": Status.PENDING,
+        "attempts": 0,
+        "max_attempts": 3,
+        "lease": 0,
+        "key": None,
+        "held": False,
+        "run_at": ago(seconds=1),
+        "worker_id": None,
+        "claimed_at": ago(minutes=2),
+        "started_at": None,
+        "finished_at": None,
+        "sign": None,
+        "progress": 0,
+        "stage": None,
+        "error": None,
+        "tick_age": 0.3,
+    }
+    return Facts(**base | told)
+
+
+def worker(types: list[str] | None = None, **told: Any) -> LiveWorker:
+    base = LiveWorker("w1", False, ["mail"] if types is None else types, None, True, 50, 3, ago(seconds=1))
+    return base._replace(**told)
+
+
+SERVED = [worker()]
+
+
+def sweep() -> list[Facts]:
+    """All combinations of everything that a decision looks at."""
+    workers: dict[str, list[LiveWorker]] = {
+        "none": [],
+        "by hand": [worker(by_hand=True, job_types=None, serves=False)],
+        "new": [worker(job_types=None, serves=False)],
+        "type": [worker(["film"], serves=False)],
+        "queue": [worker(queues=["slow"], serves=False)],
+        "free": SERVED,
+        "full": [worker(busy=50)],
+    }
+    pause = Pause("mail", None, ago(hours=1), "ada", HOSTILE)
+    choices: dict[str, list[Any]] = {
+        "attempts": [0, 3],
+        "run_at": [ago(seconds=9), NOW + timedelta(minutes=4)],
+        "pauses": [[], [pause], [pause, pause._replace(queue="default")]],
+        "key": [(None, None, False), ("k", None, True), (HOSTILE, OTHER, True)],
+        "locker": [None, Locker(7, HOSTILE, None), Locker(7, "psql", ago(milliseconds=5))],
+        "workers": list(workers.values()),
+        "ahead": [Ahead(), Ahead(3, 0, 10_001)],
+        "failure": [None, Failure(1, ago(minutes=1), HOSTILE, True)],
+        "ended": [(None, None), (30, 60.0)],
+        "tick_age": [None, 0.3],
+    }
+    made = []
+    for values in product(*choices.values()):
+        told = dict(zip(choices, values, strict=True))
+        key, blocker, held = told.pop("key")
+        ended, ended_in = told.pop("ended")
+        made.append(facts(**told, key=key, blocker=blocker, held=held, ended=ended, ended_in=ended_in))
+    for status, claimed_at, lease, lost, sign, error in product(
+        [each for each in Status if each is not Status.PENDING],
+        [ago(seconds=8), ago(minutes=9)],
+        [None, 10.0],
+        [None, ago(seconds=1)],
+        [None, ago(seconds=1), ago(hours=1)],
+        [None, HOSTILE],
+    ):
+        holder = {"claimed_at": claimed_at, "holder": Holder(lease, lost), "sign": sign, "worker_id": error}
+        said = {"error": error, "stage": error, "cancelled_by": error, "cancelled_why": error}
+        made.append(facts(status=status, workers=SERVED, **holder, **said))
+    return made
+
+
+def expected(given: Facts) -> list[str]:
+    """The order, written once more and otherwise."""
+    if given.status.finished:
+        return [given.status.value]
+    if given.status is not Status.PENDING:
+        sign = given.sign or given.claimed_at
+        if given.holder.lease is None:
+            silent = (NOW - max(sign, given.claimed_at)).total_seconds() > 300
+            return ["holder_silent" if silent else given.status.value]
+        gone = given.holder.lost_at is not None or (NOW - max(sign, given.claimed_at)).total_seconds() > 10
+        return ["holder_lost" if gone else given.status.value]
+    names = ["out_of_attempts"] * (given.attempts == 3)
+    names += ["due_later"] * (given.run_at > NOW)
+    names += ["paused"] * len(given.pauses)
+    names += ["key_blocked"] * given.held
+    serving = [each for each in given.workers if each.serves]
+    if serving:
+        waits = given.ahead.total > 0 or serving[0].busy == serving[0].places
+        names += ["busy"] * (waits and given.run_at <= NOW)
+    elif given.workers and given.workers[0].job_types:
+        names += ["no_worker_for_queue" if "mail" in given.workers[0].job_types else "no_worker_for_type"]
+    else:
+        names += ["no_worker"]
+    names += ["locked"] * (given.locker is not None and given.locker.since is None)
+    return names or ["ready"]
+
+
+def test_there_is_one_reason_whatever_the_facts() -> None:
+    seen = set()
+    for given in sweep():
+        reason = decide(given)
+        assert [reason.name, *(each.name for each in reason.also)] == expected(given), given
+        for text in (reason.sentence, reason.remedy, reason.short, *(each.short for each in reason.also)):
+            assert text.isprintable(), text
+            assert text.strip() == text
+            assert "None" not in text, text
+        assert reason.sentence.endswith(".")
+        assert reason.sentence[0].isupper()
+        seen.add(reason.name)
+    names = "completed failed cancelled running claimed holder_lost holder_silent out_of_attempts due_later paused"
+    names += " key_blocked no_worker no_worker_for_type no_worker_for_queue busy locked ready"
+    assert seen == set(names.split())
+
+
+def test_a_reason_is_its_sentence() -> None:
+    assert str(decide(facts())) == "No worker lives."
+
+
+@pytest.mark.parametrize(
+    ("told", "sentence"),
+    [
+        ({"run_at": NOW + timedelta(minutes=10)}, "The job is due later: in 10m 00s, at 2026-11-15 12:10:00 UTC."),
+        (
+            {"run_at": (NOW + timedelta(hours=1)).astimezone(), "lease": 4},
+            "The job was put off, and is due in 1h 00m, at 2026-11-15 13:00:00 UTC.",
+        ),
+        (
+            {"run_at": NOW + timedelta(minutes=1), "failure": Failure(2, ago(seconds=30), "no route.", True)},
+            (
+                "The job backs off: attempt 2 of 3 failed 30s ago (no route), and it is tried again in 1m 00s, "
+                "at 2026-11-15 12:01:00 UTC."
+            ),
+        ),
+        (
+            {"pauses": [Pause(None, None, ago(minutes=3), None, None)]},
+            "The job is paused: somebody paused everything 3m 00s ago.",
+        ),
+        (
+            {"workers": [worker([f"t{n:02}" for n in range(15)], serves=False)]},
+            (
+                "No live worker knows the job type mail: the only one takes "
+                "t00, t01, t02, t03, t04, t05, t06, t07, t08, t09, t10, t11 and 3 more."
+            ),
+        ),
+        (
+            {"workers": SERVED, "ahead": Ahead(600, 0, 0), "ended": 300, "ended_in": 300.0},
+            (
+                "The only worker that takes it is busy: 600 jobs go before it (600 in its own lane); 300 attempts of "
+                "theirs ended in the last 5m 00s, so it may start in about 10m 00s, at 2026-11-15 12:10:00 UTC."
+            ),
+        ),
+        (
+            {"workers": SERVED, "ahead": Ahead(0, 1, 0)},
+            (
+                "The only worker that takes it is busy: 1 job goes before it (1 of its priority in other lanes); "
+                "no end of theirs was counted lately, so when it may start cannot be told."
+            ),
+        ),
+        (
+            {"workers": [worker(busy=50)] * 2, "ended": 60, "ended_in": 120.0},
+            (
+                "The 2 workers that take it have no free place (100 jobs at once), and it is the next; 60 attempts of "
+                "theirs ended in the last 2m 00s, so it may start in about 2.0s, at 2026-11-15 12:00:02 UTC."
+            ),
+        ),
+        (
+            {"workers": SERVED, "ahead": Ahead(900, 200, 0), "ended": 60, "ended_in": 60.0},
+            (
+                "The only worker that takes it is busy: more than 1,000 jobs go before it (200 of its priority in "
+                "other lanes, 900 in its own lane); 60 attempts of theirs ended in the last 1m 00s, so it may start "
+                "not before 16m 41s, at 2026-11-15 12:16:41 UTC."
+            ),
+        ),
+        ({"workers": SERVED}, "Nothing is in the way: it should start any moment; it was due 1.0s ago."),
+        (
+            {"workers": SERVED, "run_at": ago(minutes=3), "tick_age": 61.0},
+            (
+                "Nothing is in the way: it should start any moment; it was due 3m 00s ago, and the last claim was seen "
+                "1m 01s ago."
+            ),
+        ),
+        (
+            {"workers": SERVED, "locker": Locker(7, "psql", ago(minutes=3))},
+            "An open transaction of process 7 (psql), open for 3m 00s, holds the job's row, and claims pass over it.",
+        ),
+    ],
+)
+def test_the_words(told: dict[str, Any], sentence: str) -> None:
+    assert decide(facts(**told)).sentence == sentence
+
+
+def test_a_wait_of_years_is_still_a_time() -> None:
+    reason = decide(facts(workers=SERVED, ahead=Ahead(10_001), ended=1, ended_in=3e9))
+    assert isinstance(reason.data["starts_at"], datetime)
+
+
+def test_worker_with_one_free_place_is_not_busy() -> None:
+    assert decide(facts(workers=[worker(busy=50), worker(busy=49)])).name == "ready"
+    assert decide(facts(workers=[worker(busy=50), worker(places=None, busy=9)])).name == "ready", "who has not said"
+
+
+def test_the_key_tells_what_the_first_job_waits_for() -> None:
+    blocker: Reason = decide(facts(run_at=NOW + timedelta(minutes=4)))
+    reason = decide(facts(key="k", held=True, blocker=OTHER, earlier=3, workers=SERVED), blocker)
+    assert reason.sentence == (
+        f"The job waits for its key k: job {OTHER} goes first and is due in 4m 00s; 2 more of the key go before it."
+    )
+    assert reason.data == {"key": "k", "blocking_job": OTHER, "blocking_reason": "due_later", "before": 3}
+    alone = decide(facts(key="k", held=True, blocker=OTHER, earlier=1, workers=SERVED))
+    assert alone.sentence == f"The job waits for its key k: job {OTHER} goes first."

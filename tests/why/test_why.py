@@ -1,0 +1,323 @@
+"""Why a job does not run: each cause for real, told until it is lifted."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from psycopg import Connection
+
+from tests.conftest import Connect, Why
+from tests.support.why import live
+from tests.support.workers import one
+from treadle import JobNotFound, JobQueue, Reason, Treadle
+from treadle.db.queries import operations as operate
+from treadle.words.changes import Action
+
+
+def test_a_job_that_is_not_there(why: Why) -> None:
+    with pytest.raises(JobNotFound, match="there is no job"):
+        why(uuid4())
+
+
+def test_the_async_twin_says_the_same(app: Treadle, queue: JobQueue) -> None:
+    first = queue.enqueue("mail", key="k")
+    second = queue.enqueue("mail", key="k")
+
+    async def ask() -> list[Reason]:
+        try:
+            return [await app.handle(each).awhy() for each in (first, second)]
+        finally:
+            await app.aclose()
+
+    assert [each.name for each in asyncio.run(ask())] == ["no_worker", "key_blocked"]
+
+
+# Jobs that somebody holds
+
+
+def test_a_job_that_runs(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
+    live(connection, worker_id="worker-1")
+    queue.enqueue("mail")
+    (job,) = queue.claim(["mail"])
+    queue.start(job)
+    queue.progress(job, 40, stage="rendering")
+    reason = why(job.id)
+    assert reason.name == "running"
+    assert "worker-1 works on attempt 1 of 3" in reason.sentence
+    assert "at 40% (rendering)" in reason.sentence
+    assert (reason.data["worker"], reason.data["progress"], reason.data["stage"]) == ("worker-1", 40, "rendering")
+    assert reason.data["seen_at"] >= job.claimed_at
+
+
+def test_a_job_that_is_about_to_begin(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
+    live(connection, worker_id="worker-1")
+    queue.enqueue("mail")
+    (job,) = queue.claim(["mail"])
+    assert why(job.id).name == "claimed"
+    assert "is about to begin" in why(job.id).sentence
+    for _ in range(2):
+        queue.enqueue("mail")
+        (other,) = queue.claim(["mail"])
+        queue.start(other)
+    assert why(job.id).data["beside"] == 2
+    assert "behind the 2 jobs that it runs" in why(job.id).sentence
+
+
+def test_the_holder_is_gone(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
+    live(connection, worker_id="worker-1")
+    queue.enqueue("mail")
+    (job,) = queue.claim(["mail"])
+    connection.execute("""update jobs set claimed_at = clock_timestamp() - interval '3 hours'""")
+    connection.execute("update workers set seen_at = clock_timestamp() - interval '2 hours'")
+    reason = why(job.id)
+    assert reason.name == "holder_lost"
+    assert "no other worker lives" in reason.sentence
+    assert reason.data["lease"] == 3600
+    live(connection, worker_id="another")
+    assert "the other workers give it back" in why(job.id).sentence
+    connection.execute("select * from recover_lost_workers()")
+    assert why(job.id).name == "ready"
+
+
+def test_a_worker_that_was_given_up_holds_it_no_more(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
+    live(connection, worker_id="worker-1")
+    queue.enqueue("mail")
+    (job,) = queue.claim(["mail"])
+    connection.execute("update workers set lost_at = clock_timestamp()")
+    assert why(job.id).name == "holder_lost"
+
+
+def test_a_client_by_hand_that_is_silent(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
+    queue.enqueue("mail")
+    (job,) = queue.claim(["mail"])
+    queue.start(job)
+    assert why(job.id).name == "running"
+    connection.execute("update jobs set claimed_at = clock_timestamp() - interval '10 minutes'")
+    reason = why(job.id)
+    assert reason.name == "holder_silent"
+    assert "without a sign of life at all" in reason.sentence
+    assert "recover_stale_jobs" in reason.remedy
+    queue.heartbeat()
+    assert why(job.id).name == "running"
+    connection.execute("update workers set seen_at = clock_timestamp() - interval '6 minutes'")
+    reason = why(job.id)
+    assert (reason.name, "without a sign of life for 6m " in reason.sentence) == ("holder_silent", True)
+    queue.recover_stale_jobs(timedelta(minutes=5))
+    assert why(job.id).name == "no_worker"
+
+
+# Jobs that have ended
+
+
+def test_a_job_that_has_completed(queue: JobQueue, why: Why) -> None:
+    queue.enqueue("mail")
+    (job,) = queue.claim(["mail"])
+    queue.complete(job)
+    assert why(job.id).name == "completed"
+    assert f"treadle retry {job.id}" in why(job.id).remedy
+
+
+def test_a_job_that_has_failed(queue: JobQueue, why: Why) -> None:
+    queue.enqueue("mail", max_attempts=1)
+    (job,) = queue.claim(["mail"])
+    queue.fail(job, "the bank is closed.\x1b[2J")
+    reason = why(job.id)
+    assert reason.name == "failed"
+    assert reason.sentence.endswith("at attempt 1 of 1: the bank is closed. [2J.")
+    assert reason.data["error"] == "the bank is closed.\x1b[2J"
+
+
+def test_a_job_that_was_cancelled(queue: JobQueue, app: Treadle, why: Why) -> None:
+    ids = queue.enqueue_many("mail", [{}, {}, {}])
+    queue.cancel(ids[0])
+    assert why(ids[0]).sentence.endswith("ago.")
+    queue.cancel(ids[1], "not wanted")
+    assert why(ids[1]).sentence.endswith("ago: not wanted.")
+    app.database.run(operate.operate("treadle", Action.CANCEL, [ids[2]], "ada", "a mistake"))
+    reason = why(ids[2])
+    assert reason.name == "cancelled"
+    assert reason.sentence.endswith("ago by ada: a mistake.")
+    assert (reason.data["cancelled_by"], reason.data["reason"]) == ("ada", "a mistake")
+
+
+def test_an_old_error_or_an_old_audit_is_not_why_it_was_cancelled(queue: JobQueue, app: Treadle, why: Why) -> None:
+    made = queue.enqueue("mail")
+    (job,) = queue.claim(["mail"])
+    queue.fail(job, "no luck", delay=0)
+    app.database.run(operate.operate("treadle", Action.CANCEL, [made], "ada"))
+    reason = why(made)
+    assert (reason.data["cancelled_by"], reason.data["reason"]) == ("ada", None)
+    assert "no luck" not in reason.sentence
+    queue.retry(made)
+    queue.cancel(made)
+    reason = why(made)
+    assert (reason.data["cancelled_by"], reason.data["reason"]) == (None, None)
+
+
+# Jobs that wait
+
+
+def test_a_job_without_attempts(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
+    live(connection)
+    made = queue.enqueue("mail")
+    connection.execute("update jobs set attempts = 5")
+    reason = why(made)
+    assert reason.name == "out_of_attempts"
+    assert "has used 5 of 3 attempts" in reason.sentence
+    queue.cancel(made)
+    queue.retry(made)
+    assert why(made).name == "ready", "the remedy helps"
+
+
+def test_a_job_that_is_due_later(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
+    live(connection)
+    made = queue.enqueue("mail", delay="1h")
+    reason = why(made)
+    assert reason.name == "due_later"
+    assert "is due later: in " in reason.sentence
+    assert reason.data["due_at"] == queue.get(made).run_at
+    assert reason.also == ()
+    queue.claim(["mail"])
+    connection.execute("update jobs set run_at = clock_timestamp()")
+    (job,) = queue.claim(["mail"])
+    queue.snooze(job, "1h")
+    assert "was put off, and is due in " in why(made).sentence
+
+
+def test_a_job_that_backs_off(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
+    live(connection)
+    made = queue.enqueue("mail")
+    (job,) = queue.claim(["mail"])
+    queue.fail(job, "no route to host", delay="10m")
+    reason = why(made)
+    assert reason.name == "due_later"
+    assert "attempt 1 of 3 failed" in reason.sentence
+    assert "(no route to host), and it is tried again in " in reason.sentence
+    assert (reason.data["failed_attempt"], reason.data["error"]) == (1, "no route to host")
+    connection.execute("update jobs set run_at = clock_timestamp()")
+    (job,) = queue.claim(["mail"])
+    queue.snooze(job, "10m")
+    assert "failed" not in why(made).sentence, "that was an attempt before"
+
+
+@pytest.mark.parametrize(
+    ("job_type", "in_queue", "what", "remedy"),
+    [
+        (None, None, "paused everything", "treadle resume --all"),
+        ("mail", None, "paused the type mail ", "treadle resume --type mail"),
+        (None, "slow lane", "paused the queue slow lane ", "treadle resume --queue 'slow lane'"),
+        ("mail", "slow lane", "the type mail in the queue slow lane", "treadle resume --type mail --queue 'slow lane'"),
+    ],
+)
+def test_a_paused_job(
+    queue: JobQueue,
+    connection: Connection[Any],
+    why: Why,
+    job_type: str | None,
+    in_queue: str | None,
+    what: str,
+    remedy: str,
+) -> None:
+    live(connection)
+    made = queue.enqueue("mail", queue="slow lane")
+    connection.execute("select pause('other'), pause(null, 'other'), pause('mail', 'other')")
+    assert why(made).name == "ready", "pauses of others do not concern it"
+    connection.execute("select pause(%s, %s, 'ada', 'the bank is closed')", [job_type, in_queue])
+    reason = why(made)
+    assert reason.name == "paused"
+    assert what in reason.sentence
+    assert "ada paused" in reason.sentence
+    assert reason.sentence.endswith("ago: the bank is closed.")
+    assert reason.remedy.endswith(remedy)
+    assert (reason.data["job_type"], reason.data["queue"], reason.data["paused_by"]) == (job_type, in_queue, "ada")
+    queue.resume(job_type, in_queue)
+    assert why(made).name == "ready"
+
+
+def test_each_pause_is_told(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
+    live(connection)
+    made = queue.enqueue("mail")
+    connection.execute("select pause(), pause('mail'), pause('mail', 'default')")
+    told = []
+    while (reason := why(made)).name == "paused":
+        told.append([reason.data["job_type"], reason.data["queue"], len(reason.also)])
+        assert queue.resume(reason.data["job_type"], reason.data["queue"])
+    assert told == [[None, None, 2], ["mail", None, 1], ["mail", "default", 0]]
+    assert reason.name == "ready"
+
+
+def test_no_worker_lives(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
+    made = queue.enqueue("mail")
+    assert why(made).sentence == "No worker lives."
+    live(connection)
+    connection.execute("update workers set seen_at = clock_timestamp() - interval '2 hours'")
+    reason = why(made)
+    assert reason.name == "no_worker"
+    assert "the last one, w1, was seen 2h 00m ago" in reason.sentence
+    assert reason.data["last_worker"] == "w1"
+    queue.heartbeat()
+    assert "worker-1 claims by hand and does not say what" in why(made).sentence
+    connection.execute(
+        "update workers set seen_at = clock_timestamp(), lost_at = clock_timestamp() where lease is not null"
+    )
+    assert why(made).name == "no_worker", "it was given up"
+    connection.execute("select renew_workers('{w2}', '10 seconds')")
+    assert "w2 has begun and not yet said what it takes" in why(made).sentence
+    live(connection)
+    assert why(made).name == "ready"
+
+
+def test_no_worker_knows_the_type(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
+    made = queue.enqueue("mail")
+    live(connection, "{b,c}", "w2")
+    assert "the only one takes b, c." in why(made).sentence
+    live(connection, "{a,b}", "w1")
+    reason = why(made)
+    assert reason.name == "no_worker_for_type"
+    assert reason.sentence == "No live worker knows the job type mail: the 2 that live take a, b, c."
+    assert reason.data["job_types"] == ["a", "b", "c"]
+    live(connection, "{mail}", "w3")
+    assert why(made).name == "ready"
+
+
+def test_no_worker_takes_the_queue(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
+    made = queue.enqueue("mail", queue="slow")
+    live(connection, "{mail}", "w1", "{fast,other}")
+    live(connection, "{a}", "w2")
+    reason = why(made)
+    assert reason.name == "no_worker_for_queue"
+    assert reason.sentence == "No live worker takes the queue slow: the only one takes the type mail in fast, other."
+    live(connection, "{mail}", "w3", "{slow}")
+    assert why(made).name == "ready"
+
+
+def test_its_row_is_locked(queue: JobQueue, connection: Connection[Any], connect: Connect, why: Why) -> None:
+    live(connection)
+    made = queue.enqueue("mail")
+    other = connect(autocommit=False)
+    other.execute("select from jobs where id = %s for update", [made])
+    assert why(made).name == "ready", "a claim locks it, too, for a moment"
+    connection.execute("select pg_sleep(1.1)")
+    assert queue.claim(["mail"]) == []
+    reason = why(made)
+    assert reason.name == "locked"
+    assert reason.data["pid"] == other.info.backend_pid
+    other.rollback()
+    assert why(made).name == "ready"
+
+
+def test_nothing_is_in_the_way(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
+    live(connection)
+    made = queue.enqueue("mail")
+    reason = why(made)
+    assert (reason.name, reason.also) == ("ready", ())
+    assert "last claim" not in reason.sentence
+    connection.execute("update jobs set run_at = clock_timestamp() - interval '1 minute'")
+    reason = why(made)
+    assert "and the last claim was seen never." in reason.sentence
+    assert "treadle doctor" in reason.remedy
+    connection.execute("select tick()")
+    assert "last claim" not in why(made).sentence
+    assert one(connection, "select status from jobs") == "pending", "it only looks"

@@ -1,0 +1,162 @@
+"""Where handlers run, and what goes around them: middleware and events."""
+
+import json
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.support.workers import auntil, run
+from treadle import (
+    Backoff,
+    InvalidJob,
+    Job,
+    JobFailed,
+    Treadle,
+    current_job,
+    events,
+)
+from treadle.worker import Worker
+from treadle.worker.log import JsonFormatter, TextFormatter, write
+
+pytestmark = pytest.mark.own_database
+
+
+def test_handlers_run_where_they_belong(app: Treadle) -> None:
+    @app.job
+    async def on_the_loop() -> str:
+        return threading.current_thread().name
+
+    @app.job
+    def on_a_thread(job: Job) -> str:
+        assert current_job() is job
+        return threading.current_thread().name
+
+    async def body(worker: Worker) -> None:
+        assert await (await on_the_loop.aenqueue()).aresult(30) == "MainThread"
+        assert (await (await on_a_thread.aenqueue()).aresult(30)).startswith("treadle-job")
+
+    run(app, body)
+
+
+def test_what_one_job_leaves_in_the_context_is_not_seen_by_the_next(app: Treadle) -> None:
+    from contextvars import ContextVar
+
+    colour: ContextVar[str] = ContextVar("colour", default="none")
+
+    @app.job
+    async def paints() -> str:
+        before = colour.get()
+        colour.set("red")
+        return before
+
+    async def body(worker: Worker) -> None:
+        for _ in range(3):
+            assert await (await paints.aenqueue()).aresult(30) == "none"
+
+    run(app, body, concurrency=1)
+
+
+def test_a_function_inside_another_cannot_have_a_process_of_its_own(app: Treadle) -> None:
+    with pytest.raises(InvalidJob, match="at the top of a module"):
+
+        @app.job(process=True)
+        def inner() -> None: ...
+
+
+def test_middleware_goes_around_every_handler(app: Treadle) -> None:
+    seen: list[str] = []
+
+    @app.middleware
+    async def outer(job: Job, call_next: Callable[[], Awaitable[Any]]) -> Any:
+        seen.append(f"before {job.type}")
+        try:
+            return await call_next()
+        finally:
+            seen.append(f"after {job.type}")
+
+    @app.middleware
+    async def inner(job: Job, call_next: Callable[[], Awaitable[Any]]) -> Any:
+        seen.append("inside")
+        return f"<{await call_next()}>"
+
+    @app.job
+    async def one() -> str:
+        return "1"
+
+    @app.job
+    def two() -> str:
+        return "2"
+
+    async def body(worker: Worker) -> None:
+        assert await (await one.aenqueue()).aresult(30) == "<1>"
+        assert await (await two.aenqueue()).aresult(30) == "<2>"
+
+    run(app, body)
+    assert seen == ["before one", "inside", "after one", "before two", "inside", "after two"]
+
+
+def test_events_tell_everything(app: Treadle, caplog: pytest.LogCaptureFixture) -> None:
+    told: list[events.Event] = []
+    app.on(events.Event)(told.append)
+
+    @app.on(events.JobClaimed)
+    def broken_listener(event: events.JobClaimed) -> None:
+        raise RuntimeError("a listener cannot stop a job")
+
+    @app.job(max_attempts=2, backoff=Backoff(first=0.1))
+    async def twice(job: Job, secret: str) -> None:
+        if job.attempt == 1:
+            raise ValueError("no")
+
+    @app.job(max_attempts=1)
+    async def never() -> None:
+        raise OSError("never")
+
+    async def body(worker: Worker) -> None:
+        await (await twice.aenqueue(secret="hunter2")).aresult(30)  # noqa: S106
+        with pytest.raises(JobFailed):
+            await (await never.aenqueue()).aresult(30)
+        await auntil(lambda: any(isinstance(each, events.JobFailed) for each in told))
+
+    with caplog.at_level(logging.DEBUG, "treadle"):
+        run(app, body)
+    kinds = [type(each).__name__ for each in told]
+    assert kinds == [
+        "WorkerStarted",
+        "JobClaimed",
+        "JobStarted",
+        "JobRetried",
+        "JobClaimed",
+        "JobStarted",
+        "JobCompleted",
+        "JobClaimed",
+        "JobStarted",
+        "JobFailed",
+        "WorkerStopped",
+    ]
+    completed = next(each for each in told if isinstance(each, events.JobCompleted))
+    assert (completed.job_type, completed.attempt) == ("twice", 2)
+    assert completed.data == '{"secret": "hunter2"}'
+    assert [each.lease for each in told if isinstance(each, events.JobRetried | events.JobCompleted)] == [1, 2]
+    lines = [record for record in caplog.records if record.name == "treadle" and hasattr(record, "event")]
+    assert [vars(record)["what"] for record in lines if record.levelno >= logging.WARNING] == [
+        "job failed, will be tried again",
+        "job failed",
+    ]
+    for record in lines:
+        for formatter in (TextFormatter(), JsonFormatter()):
+            assert "hunter2" not in formatter.format(record)
+    failed, stopped = lines[-2:]
+    shown = json.loads(JsonFormatter().format(failed))
+    assert (shown["message"], shown["error"]) == ("job failed", "OSError: never")
+    # Whatever formatter the program has, the facts are in the message; JSON has them apart.
+    assert failed.getMessage().startswith(f"job failed job_id={shown['job_id']} job_type=never")
+    assert 'error="OSError: never"' in TextFormatter().format(failed)
+    assert stopped.getMessage().startswith("worker stopped worker_id=")
+    with caplog.at_level(logging.ERROR, "treadle"):
+        write(replace(next(each for each in told if isinstance(each, events.JobFailed)), error=""))
+    assert "error=" not in caplog.records[-1].getMessage(), "there is nothing to say about it"

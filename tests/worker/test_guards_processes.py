@@ -1,0 +1,338 @@
+"""Guards of worker processes and of their children: each of these goes red when its guard is removed."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from psycopg import Connection
+
+from tests.support.handlers import apart, block_the_loop, chatter, note
+from tests.support.handlers import app as handlers
+from tests.support.workers import ROOT, Ledger, run, until, working
+from treadle import Job, JobFailed, JobQueue, Treadle
+from treadle.worker import Worker, children, supervisor
+from treadle.worker.options import WorkerOptions
+
+pytestmark = [pytest.mark.own_database, pytest.mark.usefixtures("here")]
+
+more = Treadle()
+
+
+@more.job(max_attempts=1)
+def leave_a_helper(job: Job) -> None:
+    helper = subprocess.Popen(["sleep", "600"])
+    note(f"helper {helper.pid}", job)
+    os._exit(17)
+
+
+@more.job(max_attempts=1, process=True)
+def leave_when_stopped(job: Job) -> None:
+    note("start", job)
+    while not job.cancelled:
+        time.sleep(0.01)
+    note("stopped", job)
+    os._exit(17)
+
+
+@more.job(max_attempts=1, process=True, timeout=0.2)
+def tidy_up(job: Job, seconds: float) -> str:
+    while seconds and not job.cancelled:
+        time.sleep(0.01)
+    time.sleep(seconds)
+    return "tidy"
+
+
+@more.job(max_attempts=1)
+def suspect(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+@more.job(max_attempts=1, process=True, deadline=1)
+def swift(job: Job) -> None:
+    note("start", job)
+
+
+MORE = "tests.worker.test_guards_processes:more"
+
+
+def alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def warm_up(queue: JobQueue, job_type: str, **data: object) -> None:
+    """Let the only child start, so that the next job begins at once."""
+    first = queue.enqueue(job_type, data, max_attempts=1)
+    until(lambda: queue.get(first).status == "completed")
+
+
+def state(queue: JobQueue, job_id: Any) -> tuple[str, int, int]:
+    row = queue.get(job_id)
+    return row.status, row.attempts, row.crashes
+
+
+# What a worker process leaves behind
+
+
+def test_a_job_in_a_child_of_a_killed_worker_process_is_not_suspected(
+    url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
+) -> None:
+    job_id = queue.enqueue("apart", {"seconds": 60})
+    with working(url, tmp_path) as worker:
+        until(ledger.starts)
+        until(worker.worker_process).kill()
+        until(lambda: len(ledger.starts()) == 2)
+        assert not alive(ledger.starts()[0]["pid"])
+        assert state(queue, job_id)[1:] == (1, 0)
+
+
+def test_helpers_of_a_dead_worker_process_are_killed(url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue) -> None:
+    queue.enqueue("leave_a_helper")
+    with working(url, tmp_path, app=MORE):
+        (entry, *_) = until(ledger.entries)
+        until(lambda: not alive(int(entry["what"].split()[1])))
+
+
+def test_a_thread_of_a_worker_process_that_was_told_to_stop_is_not_suspected(
+    url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
+) -> None:
+    job_id = queue.enqueue("doze", {"seconds": 60})
+    with working(url, tmp_path, "--grace", "0s") as worker:
+        until(ledger.starts)
+        until(worker.worker_process).terminate()
+        until(lambda: len(ledger.starts()) == 2)
+        assert state(queue, job_id)[1:] == (1, 0)
+
+
+def test_a_worker_process_whose_supervisor_is_gone_does_not_begin() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", "from treadle.worker.process import main; main()"],
+        stdin=subprocess.PIPE,
+        env=os.environ | {"TREADLE_SUPERVISOR": "1"},
+    ) as process:
+        try:
+            assert process.wait(60) == 1
+        finally:
+            process.kill()
+
+
+def test_a_worker_process_that_hears_nothing_is_not_waited_for(
+    url: str, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TREADLE_DATABASE_URL", url)
+    for name in ("STOP_SECONDS", "FLUSH_SECONDS"):
+        monkeypatch.setattr(supervisor, name, 0.0)
+    block_the_loop.enqueue(seconds=60)
+
+    async def body() -> int:
+        looks_after = supervisor.Supervisor("tests.support.handlers:app", 1, WorkerOptions(grace=0), "info", "text")
+        running = asyncio.create_task(looks_after.run())
+        await asyncio.to_thread(until, ledger.starts)
+        looks_after._stop()
+        return await asyncio.wait_for(running, 40)
+
+    assert asyncio.run(body()) == 0
+    assert not alive(ledger.starts()[0]["pid"])
+
+
+# Children
+
+
+def test_a_child_that_ends_because_it_was_stopped_has_not_crashed(
+    url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
+) -> None:
+    job_id = queue.enqueue("leave_when_stopped", max_attempts=1)
+    with working(url, tmp_path, "--grace", "0s", app=MORE) as worker:
+        until(ledger.starts)
+        worker.terminate()
+        assert worker.ended() == 0
+    assert state(queue, job_id) == ("pending", 0, 0)
+    assert ledger.entries()[-1]["what"] == "stopped", "it was asked before it was killed"
+
+
+def test_a_child_past_its_deadline_is_killed_although_its_worker_is_blocked(
+    url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
+) -> None:
+    with working(url, tmp_path, "--children", "1"):
+        warm_up(queue, "apart", seconds=0)
+        late = queue.enqueue("chatter", max_attempts=1)
+        child = until(lambda: ledger.starts(str(late)))[0]["pid"]
+        blocker = queue.enqueue("block_the_interpreter", {"seconds": 9}, max_attempts=1)
+        until(lambda: ledger.starts(str(blocker)))
+        until(lambda: not alive(child))
+        assert ledger.entries()[-1]["what"] == "start", "the worker was to be blocked"
+        until(lambda: queue.get(late).status.finished)
+        assert state(queue, late) == ("failed", 1, 0)
+        assert "deadline" in (queue.get(late).last_error or "")
+
+
+def test_a_child_past_its_deadline_is_gone(url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue) -> None:
+    with working(url, tmp_path, "--children", "1") as worker:
+        warm_up(queue, "apart", seconds=0)
+        late = queue.enqueue("chatter", max_attempts=1)
+        until(lambda: queue.get(late).status.finished)
+        until(lambda: not alive(ledger.starts()[0]["pid"]))
+        after = queue.enqueue("apart", {"seconds": 0}, max_attempts=1)
+        until(lambda: queue.get(after).status.finished)
+        assert state(queue, after) == ("completed", 1, 0)
+        assert worker.log.read_text().count("worker started") == 1
+
+
+def test_a_child_that_died_between_two_jobs_harms_nobody(
+    url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
+) -> None:
+    with working(url, tmp_path, "--children", "1"):
+        first = queue.enqueue("apart", {"seconds": 0}, max_attempts=1)
+        until(lambda: queue.get(first).status == "completed")
+        child = ledger.starts()[0]["pid"]
+        os.kill(child, signal.SIGKILL)
+        until(lambda: not alive(child))
+        second = queue.enqueue("apart", {"seconds": 0}, max_attempts=1)
+        until(lambda: queue.get(second).status.finished)
+        assert state(queue, second) == ("completed", 1, 0)
+
+
+def test_a_child_that_dies_before_it_began_the_next_job_harms_nobody(
+    url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
+) -> None:
+    with working(url, tmp_path, "--children", "1"):
+        first = queue.enqueue("apart", {"seconds": 0}, max_attempts=1)
+        until(lambda: queue.get(first).status == "completed")
+        child = ledger.starts()[0]["pid"]
+        os.kill(child, signal.SIGSTOP)  # it gets the next job and cannot begin it
+        second = queue.enqueue("apart", {"seconds": 0}, max_attempts=1)
+        until(lambda: queue.get(second).status == "running")
+        os.kill(child, signal.SIGKILL)
+        until(lambda: queue.get(second).status.finished)
+        assert state(queue, second) == ("completed", 1, 0)
+
+
+def test_an_interrupt_from_a_terminal_does_not_reach_a_child(
+    url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
+) -> None:
+    with working(url, tmp_path):
+        job_id = queue.enqueue("apart", {"seconds": 0.5}, max_attempts=1)
+        os.kill(until(ledger.starts)[0]["pid"], signal.SIGINT)
+        until(lambda: queue.get(job_id).status.finished)
+        assert state(queue, job_id) == ("completed", 1, 0)
+
+
+def test_a_job_that_is_cancelled_while_it_waits_for_a_child_does_not_begin(
+    url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger, queue: JobQueue
+) -> None:
+    """A suspect occupies the only child."""
+    suspect = queue.enqueue("nap", {"seconds": 5}, priority=200)
+    connection.execute("update jobs set crashes = 1")
+    waiting = queue.enqueue("apart", {"seconds": 0})
+    with working(url, tmp_path, "--children", "1"):
+        until(lambda: queue.get(waiting).status == "running")
+        queue.cancel(waiting)
+        assert not queue.get(suspect).status.finished
+        after = queue.enqueue("apart", {"seconds": 0})
+        until(lambda: queue.get(after).status == "completed")
+    assert ledger.starts(str(waiting)) == []
+
+
+@pytest.mark.parametrize("seconds", [4, 60])
+def test_a_job_that_waits_for_a_child_is_not_running(
+    url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger, queue: JobQueue, seconds: int
+) -> None:
+    """Neither is it past its deadline, nor suspected when the worker dies. A suspect occupies the only child."""
+    queue.enqueue("suspect", {"seconds": seconds}, priority=200)
+    connection.execute("update jobs set crashes = 1")
+    waiting = queue.enqueue("swift", max_attempts=1)
+    with working(url, tmp_path, "--children", "1", app=MORE) as worker:
+        if seconds == 60:
+            until(lambda: queue.get(waiting).status == "running")
+            until(worker.worker_process).kill()
+            worker.started(2)
+        else:
+            until(lambda: queue.get(waiting).status.finished)
+            assert queue.get(waiting).status == "completed"
+            assert worker.log.read_text().count("worker started") == 1
+    assert queue.get(waiting).crashes == 0
+
+
+def test_the_children_of_a_killed_program_end(url: str, ledger: Ledger) -> None:
+    program = """
+        import asyncio
+        from tests.support.handlers import app, apart
+
+        async def main() -> None:
+            async with app.worker():
+                await apart.aenqueue(seconds=600)
+                await asyncio.sleep(600)
+
+        asyncio.run(main())
+    """
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program)], cwd=ROOT, env=os.environ | {"TREADLE_DATABASE_URL": url}
+    ) as process:
+        try:
+            child = until(ledger.starts)[0]["pid"]
+        finally:
+            process.kill()
+    until(lambda: not alive(child))
+
+
+def test_a_job_for_which_there_is_no_process_comes_back_unharmed(
+    ledger: Ledger, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, refused = children.Child, 0
+
+    def sometimes() -> children.Child:
+        nonlocal refused
+        refused += 1
+        if refused == 1:
+            raise BlockingIOError("no processes left")
+        return real()
+
+    monkeypatch.setattr(children, "Child", sometimes)
+
+    async def body(worker: Worker) -> None:
+        handle = await apart.aenqueue(seconds=0)
+        assert await handle.aresult(30) == 2
+        row = await handle.ajob()
+        assert (row.attempts, row.crashes) == (1, 0)
+
+    run(handlers, body)
+
+
+def test_a_child_in_a_program_is_killed_at_its_deadline(ledger: Ledger) -> None:
+    """Where no supervisor does it."""
+
+    async def body(worker: Worker) -> None:
+        await (await apart.aenqueue(seconds=0)).aresult(30)
+        with pytest.raises(JobFailed, match="still ran at its deadline"):
+            await (await chatter.aenqueue()).aresult(30)
+
+    run(handlers, body, children=1)
+    assert not alive(ledger.starts()[0]["pid"])
+
+
+def test_a_child_that_does_not_stop_when_asked_is_killed(ledger: Ledger) -> None:
+    async def body(worker: Worker) -> None:
+        deaf = await apart.aenqueue(seconds=60)
+        await asyncio.to_thread(until, ledger.starts)
+        await deaf.acancel()
+        assert await (await apart.aenqueue(seconds=0)).aresult(30) == 1
+
+    run(handlers, body, children=1, grace=0)
+
+
+def test_a_child_that_is_out_of_time_may_tidy_up_until_its_deadline(url: str, tmp_path: Path, queue: JobQueue) -> None:
+    with working(url, tmp_path, "--children", "1", app=MORE):
+        warm_up(queue, "tidy_up", seconds=0)
+        job_id = queue.enqueue("tidy_up", {"seconds": 1.5}, max_attempts=1)
+        until(lambda: queue.get(job_id).status.finished)
+    assert queue.get(job_id).result == "tidy"

@@ -1,0 +1,138 @@
+"""A worker inside a program: what it takes on, and how it begins, rests and ends."""
+
+import asyncio
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from psycopg import Connection
+
+from tests.support.workers import auntil, count, run
+from treadle import (
+    Backoff,
+    InvalidArgument,
+    Job,
+    JobQueue,
+    Treadle,
+)
+from treadle.worker import Worker, WorkerOptions
+
+pytestmark = pytest.mark.own_database
+
+
+def test_job_types_that_are_not_known_here_are_left_alone(app: Treadle, queue: JobQueue) -> None:
+    @app.job
+    async def known() -> None: ...
+
+    @app.job
+    async def not_chosen() -> None: ...
+
+    async def body(worker: Worker) -> None:
+        unknown, unchosen = queue.enqueue("unknown"), await not_chosen.aenqueue()
+        await (await known.aenqueue()).aresult(30)
+        for row in (queue.get(unknown), await unchosen.ajob()):
+            assert (row.status, row.attempts) == ("pending", 0)
+
+    run(app, body, types=["known"])
+
+
+def test_a_worker_registers_and_leaves(app: Treadle, connection: Connection[Any]) -> None:
+    @app.job
+    async def hello() -> None: ...
+
+    async def body(worker: Worker) -> None:
+        rows = connection.execute("select worker_id, job_types, concurrency, pid, lost_at from workers").fetchall()
+        assert rows == [(worker.worker_id, ["hello"], 7, os.getpid(), None)]
+
+    run(app, body, concurrency=7)
+    assert connection.execute("select count(*) from workers").fetchone() == (0,)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"concurrency": 0}, "concurrency must be an integer from 1"),
+        ({"types": ["nope"]}, "no job type 'nope' here; known are: hello"),
+        ({"types": "hello"}, "must be lists"),
+        ({"lease": "10ms"}, "lease must be at least a second"),
+        ({"poll": 0}, "poll must be at least"),
+        ({"crash_limit": 0}, "crash_limit must be"),
+    ],
+)
+def test_bad_options_are_refused(app: Treadle, options: WorkerOptions, message: str) -> None:
+    @app.job
+    async def hello() -> None: ...
+
+    with pytest.raises(InvalidArgument, match=message):
+        app.worker(**options)
+
+
+def test_an_application_without_jobs_has_nothing_to_work_on(app: Treadle) -> None:
+    with pytest.raises(InvalidArgument, match=r"decorate a function with @app\.job"):
+        app.worker()
+
+
+def test_drain_runs_what_is_there_and_ends(app: Treadle, connection: Connection[Any]) -> None:
+    @app.job(max_attempts=2, backoff=Backoff(first=0, limit=0))
+    async def shaky(job: Job, n: int) -> None:
+        if job.attempt == 1 and n % 10 == 0:
+            raise ValueError("first time")
+
+    shaky.enqueue_many({"n": n} for n in range(200))
+    app.run_worker(drain=True, concurrency=20)
+    assert count(connection, "status = 'completed'") == 200
+    app.close()
+
+
+def test_an_idle_worker_is_quiet(app: Treadle, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """At most two statements a second: its own, and those of the process that renews its lease."""
+    from treadle.db.query import Query
+    from treadle.db.reconnecting import Line
+
+    real, statements = Line.run, 0
+
+    async def counted(line: Line, query: Query[Any]) -> Any:
+        nonlocal statements
+        statements += 1
+        return await real(line, query)
+
+    monkeypatch.setattr(Line, "run", counted)
+
+    @app.job
+    async def hello() -> None: ...
+
+    async def body(worker: Worker) -> float:
+        await (await hello.aenqueue()).aresult(30)
+        await auntil(lambda: worker.hears)
+        await asyncio.sleep(2)  # for two seconds after a claim it ticks: that is not idle
+        before, began = statements, time.monotonic()
+        renewals: set[Any] = set()
+        while time.monotonic() < began + 6 or len(renewals) < 2:
+            renewals |= set(connection.execute("select seen_at from workers").fetchall())
+            await asyncio.sleep(0.1)  # far more often than a lease is renewed
+        seconds = time.monotonic() - began
+        assert len(renewals) < 3 + seconds / 3
+        return (statements - before + len(renewals)) / seconds
+
+    assert run(app, body, lease="10s") <= 2
+
+
+def test_nothing_is_left_behind(app: Treadle) -> None:
+    """Threads, file descriptors and tasks, after workers have come and gone."""
+
+    @app.job
+    def hello() -> None: ...
+
+    async def body(worker: Worker) -> None:
+        await (await hello.aenqueue()).aresult(30)
+
+    def descriptors() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    run(app, body)
+    before = descriptors()
+    for _ in range(3):
+        run(app, body)
+    assert descriptors() <= before + 1
