@@ -178,7 +178,7 @@ MUTANTS = [
         "and (job.key is null or treadle.is_head(job.key, job.id))",
         "",
         test(
-            "keys",
+            "queue/keys",
             "test_a_delayed_head_holds_its_key_back",
             "test_a_head_that_waits",
             "test_a_job_retried_by_an_operator",

@@ -19,8 +19,8 @@ from treadle.cli.top.screen import Top
 from treadle.cli.top.table import Board
 from treadle.db.embedded import embedded_url, leave
 from treadle.watching.bars import Bars
-from treadle.watching.snapshots import sights
-from treadle.words.snapshot import Seen
+from treadle.watching.snapshots import snapshots
+from treadle.words.snapshot import JobSnapshot
 
 # As wide as rich draws one.
 CHARACTER = 12.2
@@ -59,7 +59,7 @@ def make_demo(url: str) -> str:
         parts = demo_cast.enqueue().parts
         bars = Bars(console, {part.handle.id: part.label for part in parts})
         frames: list[tuple[int, RenderableType]] = []
-        for sight in sights(demo_jobs.app, [part.handle.id for part in parts]):
+        for sight in snapshots(demo_jobs.app, [part.handle.id for part in parts]):
             seen = {each.id: each for each in sight.jobs}
             bars.show(sight._replace(jobs=[seen[part.handle.id] for part in parts]))
             frames.append((telling(sight.jobs), bars.draw()))
@@ -121,7 +121,7 @@ def moved(text: re.Match[str]) -> str:
     return f'x="{float(x) + width:g}" y="{y}" textLength="{float(length) - width:g}"{rest}>'
 
 
-def telling(jobs: Sequence[Seen]) -> int:
+def telling(jobs: Sequence[JobSnapshot]) -> int:
     """How much a picture of them would show: jobs on their way, and some that have ended or are tried again."""
     ended = sum(each.status == Status.COMPLETED for each in jobs)
     again = any(each.status == Status.PENDING and each.error for each in jobs)

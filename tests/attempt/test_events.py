@@ -9,7 +9,7 @@ from psycopg import Connection
 from tests.support import handlers
 from tests.support.workers import auntil, one, run
 from treadle import InvalidArgument, Job, JobNotFound, JobQueue, RecordedEvent, Treadle
-from treadle.db.queries import telling
+from treadle.db.queries import events as event_queries
 from treadle.db.query import Query
 from treadle.watching import streams, watch
 from treadle.words.claim import Claim
@@ -115,7 +115,7 @@ def test_who_tells_something_has_begun(app: Treadle, queue: JobQueue) -> None:
     job_id = queue.enqueue("a")
     (job,) = queue.claim(["a"])
     claim = Claim(job.id, job.lease, "a", "{}", 1, 3, 0, "default", 100, None, None, 0.0)
-    app.database.run(telling.record_events("treadle", queue.worker_id, [(claim, [Told(1, 0.0, "one", "{}")])], 0.0))
+    app.database.run(event_queries.record_events(queue.worker_id, [(claim, [Told(1, 0.0, "one", "{}")])], 0.0))
     assert queue.get(job_id).status == "running"
     assert queue.get(job_id).started_at is not None
 
@@ -170,14 +170,14 @@ def test_what_came_between_a_look_and_the_end_is_not_missed(app: Treadle, queue:
 
     def run_query(query: Query[Any]) -> Any:
         nonlocal asked
-        if b"events_count" in query.text:
+        if "events_count" in query.text:
             asked += 1
             if asked == 2:
                 queue.event(job, "last")
                 queue.complete(job)
         return app.database.run(query)
 
-    script, answer, names = streams._of_job(app.schema, job_id, telling.Position(), True), None, []
+    script, answer, names = streams._of_job(job_id, event_queries.Position(), True), None, []
     while True:
         try:
             said = script.send(answer)

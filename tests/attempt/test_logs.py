@@ -15,7 +15,7 @@ from tests.support.workers import auntil, one, run
 from treadle import Job, JobFailed, JobQueue, LogLine, Treadle
 from treadle.attempt import outbox
 from treadle.attempt.job import LINE_LIMIT
-from treadle.db.queries import telling
+from treadle.db.queries import logs as log_queries
 from treadle.words.claim import Claim
 from treadle.words.record import Logged
 from treadle.worker import Worker, recorder
@@ -249,7 +249,7 @@ def test_a_line_whose_answer_was_lost_is_not_written_twice(app: Treadle, queue: 
     claim = Claim(job.id, job.lease, "a", "{}", 1, 3, 0, "default", 100, None, None, 0.0)
     lines = [Logged(n, 0.0, 20, "shop", str(n)) for n in (1, 2, 3)]
     for some in (lines[:2], lines[1:], lines):
-        assert app.database.run(telling.keep_logs("treadle", queue.worker_id, [(claim, some)], 0.0, 9, 9))
+        assert app.database.run(log_queries.record_logs(queue.worker_id, [(claim, some)], 0.0, 9, 9))
     assert [line.message for line in app.handle(job_id).logs()] == ["1", "2", "3"]
 
 

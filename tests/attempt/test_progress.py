@@ -193,7 +193,7 @@ def _count_statements(worker: Worker) -> list[str]:
     send = worker._outcomes._run
 
     async def counted(query: Any) -> Any:
-        sent.append(query.text.decode())
+        sent.append(query.text)
         return await send(query)
 
     worker._outcomes._run = counted  # type: ignore[method-assign]

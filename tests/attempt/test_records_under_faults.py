@@ -368,7 +368,7 @@ def test_large_events_are_written_in_pieces_that_do_not_hold_up_others(app: Trea
         send = worker._outcomes._run
 
         async def measured(query: Query[Any]) -> Any:
-            if b"record_events" in query.text:
+            if "record_events" in query.text:
                 sizes.append(sum(map(len, query.params["data"])))
             return await send(query)
 

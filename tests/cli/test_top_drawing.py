@@ -19,15 +19,17 @@ from treadle.cli.top.head import first_line, second_line, spark
 from treadle.cli.top.table import Board
 from treadle.words.changes import Action, Operated, Pause
 from treadle.words.overview import Lane, Overview, Span, Total, WorkerRow
-from treadle.words.snapshot import Seen
+from treadle.words.snapshot import JobSnapshot
 
 NOW = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
 
 
-def seen(number: int, **changes: Any) -> Seen:
+def seen(number: int, **changes: Any) -> JobSnapshot:
     began = NOW + timedelta(seconds=number)
     progress = Progress(number, "stage", 1, 2, 3.0, 4.0)
-    job = Seen(UUID(int=number), f"job{number}", Status.RUNNING, progress, 1, 3, "e", False, 0, NOW, began, None, NOW)
+    job = JobSnapshot(
+        UUID(int=number), f"job{number}", Status.RUNNING, progress, 1, 3, "e", False, 0, NOW, began, None, NOW
+    )
     return job._replace(**changes)
 
 
@@ -270,7 +272,7 @@ def test_a_look_is_seven_statements_that_cannot_write(
         original = app.database.alook_together
 
         async def alook_together(queries: Any, *rest: Any) -> Any:
-            asked.extend(query.text.decode() for query in queries)
+            asked.extend(query.text for query in queries)
             return await original(queries, *rest)
 
         monkeypatch.setattr(app.database, "alook_together", alook_together)

@@ -166,13 +166,13 @@ def test_a_transaction_begun_by_hand_stays_the_callers(queue: JobQueue, caller: 
 
 @pytest.mark.parametrize("kind", [kind for kind in COMMITTING_EACH if not kind.startswith("async")])
 def test_an_interrupt_leaves_no_transaction_open(queue: JobQueue, caller: Caller) -> None:
-    mine = borrow(caller.connection)
+    mine = borrow(caller.connection, "treadle")
     assert isinstance(mine, SqlalchemyConnection | DjangoConnection)
 
     def interrupt(rows: Rows) -> list[UUID]:
         raise KeyboardInterrupt
 
-    whole = jobs.enqueue("treadle", "a", 1, None)
+    whole = jobs.enqueue("a", 1, None)
     with pytest.raises(KeyboardInterrupt):
         mine.run_together([whole, Query(whole.text, whole.params, interrupt)])
     assert pending(queue) == 0
@@ -313,5 +313,5 @@ def test_none_of_the_libraries_is_imported(connect: Connect) -> None:
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd="/")
     assert shown.stdout == "set()\n"
-    assert borrow(connect()) is None
-    assert borrow(uuid4()) is None
+    assert borrow(connect(), "treadle") is None
+    assert borrow(uuid4(), "treadle") is None

@@ -29,7 +29,7 @@ def database(url: str) -> Any:
 
 
 def page(database: Database, after: str | None = None, limit: int = 50, **wanted: Any) -> Listing:
-    return database.look(listing.find_jobs("treadle", Wanted(**wanted), after, limit), 30)
+    return database.look(listing.find_jobs(Wanted(**wanted), after, limit), 30)
 
 
 def everything(database: Database, limit: int = 50, pages: int = 1000, **wanted: Any) -> list[Listed]:
@@ -206,7 +206,7 @@ def test_a_job_that_was_there_all_along_is_seen_while_others_come_and_go(queue: 
                 queue.complete(newcomer)
             gone = [made for made in found if made in staying][:1]
             for made in gone:
-                database.run(Query(b"delete from treadle.jobs where id = %(id)s", {"id": made}, lambda _: None))
+                database.run(Query("delete from treadle.jobs where id = %(id)s", {"id": made}, lambda _: None))
                 staying.remove(made)
                 found.remove(made)
             if got.next is None:
@@ -215,7 +215,7 @@ def test_a_job_that_was_there_all_along_is_seen_while_others_come_and_go(queue: 
         assert [made for made in found if made in staying] == (
             list(reversed(staying)) if status != "pending" else staying
         )
-        database.run(Query(b"delete from treadle.jobs", {}, lambda _: None))
+        database.run(Query("delete from treadle.jobs", {}, lambda _: None))
 
 
 def test_a_look_that_finds_little_stops_and_says_where(

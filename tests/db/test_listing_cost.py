@@ -23,10 +23,10 @@ def no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def cost(connection: Connection[Any], rows: int = 11, after: str | None = None, **wanted: Any) -> int:
     """Buffers that a page of ten touches, if so many are found."""
-    query = listing.find_jobs("treadle", Wanted(**wanted), after, 10)
+    query = listing.find_jobs(Wanted(**wanted), after, 10)
     for _ in range(3):  # the first use of a function in a session reads the catalog; the second marks what is dead
         row = connection.execute(
-            b"explain (analyze, buffers, format json) " + query.text, query.params, prepare=False
+            b"explain (analyze, buffers, format json) " + query.bound("treadle"), query.params, prepare=False
         ).fetchone()
         assert row
         plan = row[0][0]["Plan"]
@@ -98,8 +98,8 @@ def test_a_page_far_behind_costs_what_the_first_does(connection: Connection[Any]
     before = cost(connection, status=status)
     after = None
     for _ in range(5):
-        query = listing.find_jobs("treadle", Wanted(status=status), after, 1000)
-        after = query.read(connection.execute(query.text, query.params, prepare=False).fetchall()).next
+        query = listing.find_jobs(Wanted(status=status), after, 1000)
+        after = query.read(connection.execute(query.bound("treadle"), query.params, prepare=False).fetchall()).next
     assert after
     assert cost(connection, after=after, status=status) <= 1.5 * before + 10
 

@@ -128,7 +128,7 @@ def test_a_pool_that_somebody_waits_for_goes_on_trying_without_growing_pauses(ur
 
         def wait() -> None:
             with suppress(Exception):
-                database.run(jobs.count("treadle"))
+                database.run(jobs.count())
 
         waiting = threading.Thread(target=wait)
         waiting.start()
@@ -142,8 +142,8 @@ def test_a_pool_that_somebody_waits_for_goes_on_trying_without_growing_pauses(ur
 
 def test_a_line_gets_to_the_second_server_though_the_first_is_silent(silent: socket.socket, url: str) -> None:
     async def run() -> None:
-        line = Line(after(silent, url), "test", patience=1.5, connect_seconds=2)
-        assert await line.run(jobs.count("treadle"))
+        line = Line(after(silent, url), "treadle", "test", patience=1.5, connect_seconds=2)
+        assert await line.run(jobs.count())
         await line.close()
 
     asyncio.run(run())

@@ -14,7 +14,7 @@ from treadle.db.reconnecting import Line
 
 TIMES = 7
 PREPARED: Query[list[str]] = Query(
-    b"select statement from pg_prepared_statements", {}, lambda rows: [row[0] for row in rows]
+    "select statement from pg_prepared_statements", {}, lambda rows: [row[0] for row in rows]
 )
 
 
@@ -57,9 +57,9 @@ def test_an_async_enqueue(through: str, expected: int) -> None:
 
 def test_a_worker_s_claim(through: str, expected: int) -> None:
     async def claim() -> list[str]:
-        line = Line(through, "a line")
+        line = Line(through, "treadle", "a line")
         for _ in range(TIMES):
-            await line.run(work.claim("treadle", "w", ["a"], 10, None))
+            await line.run(work.claim("w", ["a"], 10, None))
         try:
             return await line.run(PREPARED)
         finally:

@@ -301,7 +301,7 @@ def test_the_queue_at_a_glance(roles: Roles, queue: JobQueue, group: str) -> Non
     app = Treadle(roles.url_of(group))
     seen = overview(app)
     assert [(lane.job_type, lane.depth, lane.paused) for lane in seen.lanes] == [("films", 1, True)]
-    (audited,) = app.database.look(operate.audit("treadle"))
+    (audited,) = app.database.look(operate.audit())
     assert audited.action == "pause"
     app.close()
 
@@ -322,7 +322,7 @@ def test_a_viewer_lists_jobs_but_does_not_search_payloads(roles: Roles, queue: J
     assert (found("viewer", "ALIEN"), found("operator", "ALIEN")) == (1, 2)
     for group in ("viewer", "operator"):
         app = Treadle(roles.url_of(group))
-        assert len(app.database.look(listing.find_jobs("treadle", Wanted())).jobs) == 2
+        assert len(app.database.look(listing.find_jobs(Wanted())).jobs) == 2
         app.close()
         for arguments in (["why", str(failed)], ["doctor"]):
             shown = treadle(*arguments, "--json", "--database-url", roles.url_of(group))
@@ -375,7 +375,7 @@ def test_an_operator_operates(roles: Roles, queue: JobQueue, owner: Connection[A
     database = Database(roles.url_of("operator"), "treadle")
 
     def done(action: Action, *ids: Any, priority: int | None = None) -> bool:
-        changes = database.run(operate.operate("treadle", action, ids, "ada", "because", priority))
+        changes = database.run(operate.operate(action, ids, "ada", "because", priority))
         return [each.outcome for each in changes] == ["done"] * len(ids)
 
     first, second = (queue.enqueue("a", {}, key="k") for _ in range(2))
@@ -391,8 +391,8 @@ def test_an_operator_operates(roles: Roles, queue: JobQueue, owner: Connection[A
     assert done(Action.CANCEL, second)
     assert done(Action.DELETE, second)
     assert one(owner, "select count(*) from events") == one(owner, "select count(*) from errors") == 0
-    assert database.run(operate.pause("treadle", "a", None))
-    assert database.run(operate.resume("treadle", "a", None))
+    assert database.run(operate.pause("a", None))
+    assert database.run(operate.resume("a", None))
     lines = owner.execute("select action, actor, reason, db_user from audit order by id").fetchall()
     user = f"{roles.prefix}_user_operator"
     asked = ["cancel", "retry", "retry", "run_now", "priority", "cancel", "delete"]

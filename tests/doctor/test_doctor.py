@@ -57,7 +57,7 @@ def test_both_twins_say_the_same(url: str, app: Treadle) -> None:
 
 
 def write(_: Any = None) -> Query[None]:
-    return Query(b"select setval('treadle.bell', 7)", {}, lambda _: None)
+    return Query("select setval('treadle.bell', 7)", {}, lambda _: None)
 
 
 def test_a_look_cannot_write(url: str, connection: Connection[Any]) -> None:
@@ -73,18 +73,18 @@ def test_a_look_gives_up(url: str) -> None:
         async with alooking(Database(url, "treadle"), 0.05) as look:
             return await look(query)
 
-    sleep: Query[None] = Query(b"select pg_sleep(30)", {}, lambda _: None)
+    sleep: Query[None] = Query("select pg_sleep(30)", {}, lambda _: None)
     with looking(Database(url, "treadle"), 0.05) as look:
         refused = look(sleep)
         assert isinstance(refused, Refused)
         assert refused.slow
         # The next one is not affected.
-        assert look(Query(b"select 7", {}, lambda rows: rows[0][0])) == 7
+        assert look(Query("select 7", {}, lambda rows: rows[0][0])) == 7
     assert asyncio.run(alook(sleep)) == refused
 
 
 def test_a_server_that_goes_away_meanwhile(url: str) -> None:
-    leave: Query[None] = Query(b"select pg_terminate_backend(pg_backend_pid())", {}, lambda _: None)
+    leave: Query[None] = Query("select pg_terminate_backend(pg_backend_pid())", {}, lambda _: None)
     with pytest.raises(DatabaseUnreachable, match="cannot reach PostgreSQL at"):
         with looking(Database(url, "treadle")) as look:
             look(leave)

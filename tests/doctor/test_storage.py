@@ -97,7 +97,7 @@ def test_an_estimate_is_near_the_truth(own: Connection[Any]) -> None:
     own.execute("vacuum analyze jobs")
     own.execute("reindex table jobs")
     own.execute("analyze jobs")
-    judged = [each for each in run(own, health.indexes("treadle")) if each.bytes > 200 << 10]
+    judged = [each for each in run(own, health.indexes(), "treadle") if each.bytes > 200 << 10]
     assert len(judged) >= 4
     for each in judged:
         assert 0.25 < each.bytes / expected_bytes(each) < 2, each

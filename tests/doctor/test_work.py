@@ -193,7 +193,7 @@ def test_a_job_that_crashes_again_and_again(
     def crash() -> UUID:
         (job,) = queue.claim(["heavy"], 1)
         queue.start(job)
-        app.database.run(work.recover_worker("treadle", "worker-1", "killed by signal 9", [job.id], [], limit, False))
+        app.database.run(work.recover_worker("worker-1", "killed by signal 9", [job.id], [], limit, False))
         return job.id
 
     first = crash()

@@ -27,7 +27,7 @@ def database(url: str) -> Any:
 
 
 def outcomes(database: Database, action: Action, *ids: uuid.UUID, **more: Any) -> list[str]:
-    done = database.run(operate.operate("treadle", action, ids, "ada", **more))
+    done = database.run(operate.operate(action, ids, "ada", **more))
     assert [each.id for each in done] == sorted(ids)
     return [each.outcome for each in done]
 
@@ -82,10 +82,10 @@ def test_the_end_of_a_pause_wakes_workers(queue: JobQueue, connect: Connect) -> 
 
 
 def test_pauses_are_audited(queue: JobQueue, database: Database) -> None:
-    database.run(operate.pause("treadle", "a", None, "ada", "why"))
-    database.run(operate.pause("treadle", "a", None, "grace"))
-    database.run(operate.resume("treadle", "a", None, "grace"))
-    newest, oldest = database.run(operate.audit("treadle"))
+    database.run(operate.pause("a", None, "ada", "why"))
+    database.run(operate.pause("a", None, "grace"))
+    database.run(operate.resume("a", None, "grace"))
+    newest, oldest = database.run(operate.audit())
     assert (oldest.actor, oldest.action, oldest.job_type, oldest.reason) == ("ada", "pause", "a", "why")
     assert (newest.actor, newest.action, newest.job_type, newest.queue) == ("grace", "resume", "a", None)
 
@@ -115,7 +115,7 @@ def test_what_can_be_done_in_which_status(queue: JobQueue, database: Database) -
     }
     for action, fit in allowed.items():
         for status in ("running", "claimed", "completed", "failed", "cancelled", "pending", "later"):
-            database.run(Query(b"delete from treadle.jobs", {}, lambda _: None))
+            database.run(Query("delete from treadle.jobs", {}, lambda _: None))
             made = job_in(status)
             more = {"priority": 150} if action is Action.PRIORITY else {}
             assert outcomes(database, action, made, **more) == ["done" if status in fit else "unfit"], (action, status)
@@ -126,14 +126,14 @@ def test_each_change_is_in_the_audit(queue: JobQueue, database: Database) -> Non
     outcomes(database, Action.PRIORITY, first, second, priority=150)
     outcomes(database, Action.RUN_NOW, first, second)
     outcomes(database, Action.CANCEL, first, reason="not wanted")
-    said = [(each.action, each.job_id, each.reason) for each in database.run(operate.audit("treadle"))]
+    said = [(each.action, each.job_id, each.reason) for each in database.run(operate.audit())]
     assert said == [
         ("cancel", first, "not wanted"),
         ("run_now", second, None),
         ("priority", second, None),
         ("priority", first, None),
     ]
-    of_second = database.run(operate.audit("treadle", second))
+    of_second = database.run(operate.audit(second))
     assert of_second[1].details == {"status": "pending", "priority": 100, "to": 150}
     assert queue.get(first).last_error == "not wanted"
     assert [job.id for job in queue.claim(["a"])] == [second]
@@ -175,9 +175,9 @@ def test_one_job_is_waited_for_a_moment(queue: JobQueue, database: Database, con
 
 def test_what_cannot_be_meant_is_refused(database: Database, connection: Connection[Any]) -> None:
     with pytest.raises(InvalidArgument, match="at most 500 jobs"):
-        operate.operate("treadle", Action.RETRY, [uuid.uuid4()] * 501, "ada")
+        operate.operate(Action.RETRY, [uuid.uuid4()] * 501, "ada")
     with pytest.raises(InvalidArgument, match="a priority goes with the action priority"):
-        operate.operate("treadle", Action.RETRY, [], "ada", priority=1)
+        operate.operate(Action.RETRY, [], "ada", priority=1)
     with pytest.raises(psycopg.errors.InvalidParameterValue, match="action must be retry"):
         connection.execute("select operate('explode', '{}')")
 
@@ -260,9 +260,9 @@ def test_two_do_not_count_the_same(queue: JobQueue, connect: Connect) -> None:
 
 def test_a_look_cannot_write_and_ends_in_time(queue: JobQueue, database: Database) -> None:
     with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
-        database.look(operate.pause("treadle", "a", None))
-    assert database.look(Query(b"show jit", {}, lambda rows: rows[0][0])) == "off"
+        database.look(operate.pause("a", None))
+    assert database.look(Query("show jit", {}, lambda rows: rows[0][0])) == "off"
     with pytest.raises(TooSlow, match="took too long") as raised:
-        database.look(Query(b"select pg_sleep(30)", {}, lambda _: None), 0.05)
+        database.look(Query("select pg_sleep(30)", {}, lambda _: None), 0.05)
     assert isinstance(raised.value, TreadleError)
-    assert database.run(operate.pause("treadle", "a", None)), "the connection is as it was"
+    assert database.run(operate.pause("a", None)), "the connection is as it was"

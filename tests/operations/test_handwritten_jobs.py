@@ -10,8 +10,9 @@ from psycopg import Connection
 
 from tests.support.workers import one
 from treadle import JobQueue, Treadle
-from treadle.db.queries import listing, telling
+from treadle.db.queries import listing
 from treadle.db.queries import operations as operate
+from treadle.db.queries import snapshots as snapshot_queries
 from treadle.doctor.examine import examine
 from treadle.operations.details import life
 from treadle.operations.overview import overview
@@ -27,8 +28,8 @@ def seen_everywhere(app: Treadle, job: UUID) -> None:
     assert overview(app).lanes is not None
     assert life(app, job).job.id == job
     assert app.handle(job).why().sentence
-    assert [each.id for each in app.database.look(telling.see_jobs(app.schema, [job]))] == [job]
-    assert app.database.look(listing.find_jobs(app.schema, Wanted(), None, 10)).jobs
+    assert [each.id for each in app.database.look(snapshot_queries.find_snapshots([job]))] == [job]
+    assert app.database.look(listing.find_jobs(Wanted(), None, 10)).jobs
     assert examine(app)
     assert pages(app, job) == [200, 200, 200, 200, 200, 200]
 
@@ -52,7 +53,7 @@ def test_a_time_that_python_does_not_know(
 ) -> None:
     job = one(connection, f"insert into jobs (job_type, {column}) values ('a', '{moment}') returning id")
     seen_everywhere(app, job)
-    assert app.database.run(operate.operate("treadle", Action.CANCEL, [job], "ada"))[0].outcome == "done"
+    assert app.database.run(operate.operate(Action.CANCEL, [job], "ada"))[0].outcome == "done"
     seen_everywhere(app, job)
 
 

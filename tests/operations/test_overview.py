@@ -100,8 +100,8 @@ def test_a_chart_of_an_hour_reads_only_that_hour(app: Treadle, connection: Conne
         select date_trunc('minute', clock_timestamp()) - n * interval '1 minute', 'default', 'a'
         from generate_series(0, 10000) as n""")
     connection.execute("vacuum analyze minutes")
-    query = see_minutes(app.schema, 3600, 60)
-    rows = connection.execute(b"explain " + query.text, query.params).fetchall()
+    query = see_minutes(3600, 60)
+    rows = connection.execute(b"explain " + query.bound("treadle"), query.params).fetchall()
     plan = "\n".join(line for (line,) in rows)
     assert "minutes_pkey" in plan
     assert "Seq Scan on minutes" not in plan

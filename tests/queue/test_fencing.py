@@ -8,7 +8,9 @@ import pytest
 from psycopg import Connection
 
 from treadle import JobQueue, JobRow, LeaseLost, Status, Treadle
-from treadle.db.queries import telling
+from treadle.db.queries import events as event_queries
+from treadle.db.queries import logs as log_queries
+from treadle.db.queries import memory as memory_queries
 from treadle.db.queries import worker as work
 from treadle.db.query import Query
 from treadle.words.claim import Claim
@@ -30,13 +32,13 @@ TOLD = [Told(1, 0.0, "rendered", "{}")]
 LOGGED = [Logged(1, 0.0, 20, "shop", "apples")]
 # What a worker writes while a handler runs: whether it was accepted.
 TELLS: dict[str, Callable[[str, Claim], Query[Any]]] = {
-    "report": lambda worker, claim: work.report("treadle", worker, [work.Report(claim, 1.0, 50, "resizing", None)]),
-    "events": lambda worker, claim: telling.record_events("treadle", worker, [(claim, TOLD)], 0.0),
-    "logs": lambda worker, claim: telling.keep_logs("treadle", worker, [(claim, LOGGED)], 0.0, 5, 5),
-    "checkpoint": lambda worker, claim: telling.save_checkpoint("treadle", worker, claim, "1"),
-    "step": lambda worker, claim: telling.finish_step("treadle", worker, claim, 1, "upload", None),
-    "transaction": lambda worker, claim: telling.lock_held("treadle", worker, claim),
-    "end": lambda worker, claim: telling.complete_held("treadle", worker, claim, None),
+    "report": lambda worker, claim: work.report(worker, [work.Report(claim, 1.0, 50, "resizing", None)]),
+    "events": lambda worker, claim: event_queries.record_events(worker, [(claim, TOLD)], 0.0),
+    "logs": lambda worker, claim: log_queries.record_logs(worker, [(claim, LOGGED)], 0.0, 5, 5),
+    "checkpoint": lambda worker, claim: memory_queries.save_checkpoint(worker, claim, "1"),
+    "step": lambda worker, claim: memory_queries.finish_step(worker, claim, 1, "upload", None),
+    "transaction": memory_queries.lock_claimed,
+    "end": lambda worker, claim: memory_queries.complete_claimed(worker, claim, None),
 }
 
 

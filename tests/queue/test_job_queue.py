@@ -226,8 +226,10 @@ def test_listing_by_filter_and_page(queue: JobQueue, other: JobQueue) -> None:
 def test_a_later_page_costs_no_more_than_the_first(queue: JobQueue, connection: Connection[Any]) -> None:
     ids = queue.enqueue_many("a", range(20_000))
     connection.execute("analyze jobs")
-    query = jobs.list_jobs("treadle", job_type="a", after=ids[100], limit=10)
-    row = connection.execute(b"explain (analyze, buffers, format json) " + query.text, query.params).fetchone()
+    query = jobs.list_jobs(job_type="a", after=ids[100], limit=10)
+    row = connection.execute(
+        b"explain (analyze, buffers, format json) " + query.bound("treadle"), query.params
+    ).fetchone()
     assert row
     assert row[0][0]["Plan"]["Shared Hit Blocks"] < 30, row
 

@@ -81,8 +81,8 @@ def test_an_enqueue_without_references_sends_what_it_always_did(
 
     maybe.enqueue(1)
     maybe.enqueue_many({"n": n} for n in range(3))
-    one = jobs.enqueue("treadle", "maybe", {"n": 1}, None)
-    (many,) = jobs.enqueue_many("treadle", "maybe", [{"n": 0}, {"n": 1}, {"n": 2}], None)
+    one = jobs.enqueue("maybe", {"n": 1}, None)
+    (many,) = jobs.enqueue_many("maybe", [{"n": 0}, {"n": 1}, {"n": 2}], None)
     assert [(each.text, each.params) for each in sent] == [(each.text, each.params) for each in (one, many)]
 
 

@@ -39,9 +39,9 @@ def uses(connection: Connection[Any]) -> set[tuple[Any, Any]]:
 
 def sweep(url: str, grace: float = 0) -> int:
     async def swept() -> int:
-        line = Line(url, "sweeper")
+        line = Line(url, "treadle", "sweeper")
         try:
-            return await upkeep.sweep(line, "treadle", timedelta(seconds=grace))
+            return await upkeep.sweep(line, timedelta(seconds=grace))
         finally:
             await line.close()
 

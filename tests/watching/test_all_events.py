@@ -9,7 +9,7 @@ from psycopg import Connection
 from tests.conftest import Connect
 from tests.support.workers import one
 from treadle import InvalidArgument, JobQueue, RecordedEvent, Treadle
-from treadle.db.queries import telling
+from treadle.db.queries import events as event_queries
 from treadle.words.claim import Claim
 from treadle.words.record import Told
 
@@ -60,7 +60,7 @@ def test_rows_that_are_not_wanted_are_passed_only_once(app: Treadle, queue: JobQ
     (job,) = queue.claim(["a"])
     claim = Claim(job.id, job.lease, "a", "{}", 1, 3, 0, "default", 100, None, None, 0.0)
     lines = [Told(n, 0.0, "noise", "{}") for n in range(1, 2501)]
-    app.database.run(telling.record_events("treadle", queue.worker_id, [(claim, lines)], 0.0))
+    app.database.run(event_queries.record_events(queue.worker_id, [(claim, lines)], 0.0))
     queue.event(job_id, "signal")
     assert [event.name for event in first(app, 1, names=["signal"])] == ["signal"]
 

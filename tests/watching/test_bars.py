@@ -13,17 +13,17 @@ from treadle import Progress, Status
 from treadle.watching.bars import Bars
 from treadle.words import phrases
 from treadle.words.record import RecordedEvent
-from treadle.words.snapshot import Seen
+from treadle.words.snapshot import JobSnapshot
 
 NOW = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
 
 
-def seen(**changes: Any) -> Seen:
-    job = Seen(uuid4(), "films", Status.RUNNING, Progress(0, None), 1, 3, None, False, 0, NOW, NOW, None, at=NOW)
+def seen(**changes: Any) -> JobSnapshot:
+    job = JobSnapshot(uuid4(), "films", Status.RUNNING, Progress(0, None), 1, 3, None, False, 0, NOW, NOW, None, at=NOW)
     return job._replace(**changes)
 
 
-def draw(*jobs: Seen, width: int = 80, events: list[RecordedEvent] | None = None) -> list[str]:
+def draw(*jobs: JobSnapshot, width: int = 80, events: list[RecordedEvent] | None = None) -> list[str]:
     console = Console(width=width, height=24, file=io.StringIO(), force_terminal=True, color_system=None)
     made = Bars(console)
     made._jobs = list(jobs)
@@ -67,7 +67,7 @@ def test_it_fits_whatever_the_width() -> None:
         (seen(status=Status.CLAIMED), "about to begin"),
     ],
 )
-def test_what_is_said_of_a_job_that_does_not_run(job: Seen, said: str) -> None:
+def test_what_is_said_of_a_job_that_does_not_run(job: JobSnapshot, said: str) -> None:
     assert phrases.standing(job) == said
 
 

@@ -20,7 +20,7 @@ def test_one_look_for_all_of_them_a_few_times_a_second(app: Treadle, queue: JobQ
     real = app.database.run
 
     def run(query: Any) -> Any:
-        if b"clock_timestamp()" in query.text and b"holds" in query.text:
+        if "clock_timestamp()" in query.text and "holds" in query.text:
             looks.append(time.monotonic())
         return real(query)
 
@@ -49,11 +49,11 @@ def test_one_look_for_all_of_them_a_few_times_a_second(app: Treadle, queue: JobQ
 def test_a_silent_job_is_looked_at_once_a_second(app: Treadle, queue: JobQueue, monkeypatch: Any) -> None:
     job = held(queue)
     monkeypatch.setattr(sight, "PATIENCE_SECONDS", 0.3)
-    sights = iter(sight.sights(app, [job.id]))
+    snapshots = iter(sight.snapshots(app, [job.id]))
     for _ in range(2):
-        next(sights)
+        next(snapshots)
     monkeypatch.setattr(app.watch, "change", lambda *ids: Future())
-    next(sights)  # also when nobody wakes it
+    next(snapshots)  # also when nobody wakes it
 
 
 def test_an_event_that_comes_between_the_count_and_the_events_is_told_once(
@@ -64,16 +64,16 @@ def test_an_event_that_comes_between_the_count_and_the_events_is_told_once(
     real, late = app.database.run, ["two"]
 
     def run(query: Any) -> Any:
-        if b"unnest" in query.text and b"cross join lateral" in query.text and late:
+        if "unnest" in query.text and "cross join lateral" in query.text and late:
             queue.event(job, late.pop())
         return real(query)
 
     monkeypatch.setattr(app.database, "run", run)
-    sights = iter(sight.sights(app, [job.id]))
-    assert [event.name for event in next(sights).events] == ["one", "two"]
-    assert next(sights).events == []
+    snapshots = iter(sight.snapshots(app, [job.id]))
+    assert [event.name for event in next(snapshots).events] == ["one", "two"]
+    assert next(snapshots).events == []
     queue.event(job, "three")
-    told = [event.name for _ in range(2) for event in next(sights).events]
+    told = [event.name for _ in range(2) for event in next(snapshots).events]
     assert told == ["three"]
 
 
@@ -95,9 +95,9 @@ def test_a_database_that_goes_away_and_comes_back_is_said(url: str, queue: JobQu
         told.append(away)
         broken.clear()
 
-    sights = iter(sight.sights(app, [job.id], away))
-    next(sights)
+    snapshots = iter(sight.snapshots(app, [job.id], away))
+    next(snapshots)
     broken.set()
-    next(sights)
+    next(snapshots)
     assert told == [True, False]
     app.close()

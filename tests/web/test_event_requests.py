@@ -15,7 +15,7 @@ from tests.support.web import Server, read, serving
 from tests.support.workers import until
 from treadle import JobQueue, JobRow, Treadle
 from treadle.db.database import DatabaseError
-from treadle.db.queries import telling
+from treadle.db.queries import events as event_queries
 from treadle.watching import streams
 from treadle.watching.streams import Stream
 from treadle.watching.watch import ANY
@@ -57,8 +57,8 @@ def test_what_is_wrong_with_a_request_is_said_in_json(server: Server, job: JobRo
 
 def test_what_the_server_refuses_is_raised_and_not_asked_for_ever(app: Treadle) -> None:
     """Whatever slips through the checks of cursors."""
-    place = telling.Place(number=2**40)
-    stream = Stream(app, lambda: streams._of_all(app.schema, None, None, place, True), [ANY], 1.0)
+    place = event_queries.Place(number=2**40)
+    stream = Stream(app, lambda: streams._of_all(None, None, place, True), [ANY], 1.0)
     with pytest.raises(DatabaseError, match="out of range"):
         next(iter(stream))
 

@@ -26,7 +26,7 @@ class Counted:
     """An application whose looks are counted, and may fail."""
 
     def __init__(self, app: Treadle) -> None:
-        self.texts: list[bytes] = []
+        self.texts: list[str] = []
         self.away: Exception | None = None
         self._look = app.database.alook_together
         app.database.alook_together = self.alook_together  # type: ignore[method-assign]

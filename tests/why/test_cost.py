@@ -9,7 +9,7 @@ from psycopg import Connection
 from tests.support.why import live
 from treadle import JobQueue
 from treadle.db.database import look_settings
-from treadle.db.query import statement
+from treadle.db.query import in_schema, statement
 
 MANY = 50_000
 
@@ -31,7 +31,7 @@ IN_THE_WAY = {
 
 
 def cost(connection: Connection[Any], job_id: UUID) -> int:
-    text = statement("why_job", "treadle").decode()
+    text = in_schema(statement("why_job"), "treadle")
     with connection.transaction(force_rollback=True):
         connection.execute(look_settings(60))
         for _ in range(2):  # the first use of a function in a session reads the catalog

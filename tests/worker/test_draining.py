@@ -33,14 +33,14 @@ def test_a_worker_is_not_drained_while_an_intake_claims(app: Treadle, queue: Job
 
         class First:
             async def run(self, query: Query[Any]) -> Any:
-                if enqueued.is_set() and b"claim_jobs" in query.text:
+                if enqueued.is_set() and "claim_jobs" in query.text:
                     claims.set()
                     await rested.wait()
                 return await run(query)
 
         class Second:
             async def run(self, query: Query[Any]) -> Any:
-                if b"rest(" in query.text and not enqueued.is_set():
+                if "rest(" in query.text and not enqueued.is_set():
                     while not first.idle:
                         await asyncio.sleep(0)
                     enqueued.set()  # before it is: the first may be woken by the notification

@@ -97,7 +97,7 @@ def test_a_claim_that_arrives_while_the_worker_stops_is_given_back(
 
     async def body(worker: Worker) -> None:
         await park.aenqueue(n=1)
-        claims = await worker._claims.run(work.claim("treadle", worker.worker_id, ["park"], 1, None))
+        claims = await worker._claims.run(work.claim(worker.worker_id, ["park"], 1, None))
         worker._stopping = True
         worker._intakes[0].take(claims)
         await auntil(lambda: one(connection, "select status from jobs") == "pending")
@@ -124,7 +124,7 @@ def test_a_job_that_is_stopped_before_its_first_step_does_not_take_it(
     async def body(worker: Worker) -> None:
         job = on_the_loop if place == "loop" else on_a_thread
         await job.aenqueue()
-        claims = await worker._claims.run(work.claim("treadle", worker.worker_id, [job.name], 1, None))
+        claims = await worker._claims.run(work.claim(worker.worker_id, [job.name], 1, None))
         worker._intakes[0].take(claims)
         worker.bench.interrupt_all(Interrupt.SHUTDOWN)
         await auntil(lambda: len(worker.bench) == 0)

@@ -28,7 +28,7 @@ def test_what_a_worker_holds_without_knowing_is_taken_up_by_and_by(
 
     async def body(worker: Worker) -> None:
         handle = await hello.aenqueue()
-        await worker._claims.run(work.claim("treadle", worker.worker_id, ["hello"], 1, None))
+        await worker._claims.run(work.claim(worker.worker_id, ["hello"], 1, None))
         assert await handle.aresult(30) == 3
 
     run(app, body, queues=["another"])
@@ -72,7 +72,7 @@ def test_what_ends_during_a_look_at_the_holdings_is_not_taken_up(
 
         async def claim(n: int) -> list[Claim]:
             await hello.aenqueue(n=n)
-            return await worker._claims.run(work.claim("treadle", worker.worker_id, ["hello"], 1, None))
+            return await worker._claims.run(work.claim(worker.worker_id, ["hello"], 1, None))
 
         async def late() -> list[Claim]:
             nonlocal looks

@@ -41,7 +41,7 @@ def test_a_worker_goes_on_after_its_fence_lifts(app: Treadle) -> None:
             await auntil(lambda: fenced)
             # A claim that was under way, or found later: not begun, and given back.
             handles = [await hello.aenqueue(n=n) for n in range(5)]
-            claims = await worker._claims.run(work.claim("treadle", worker.worker_id, ["hello"], 2, None))
+            claims = await worker._claims.run(work.claim(worker.worker_id, ["hello"], 2, None))
             assert len(claims) == 2
             worker._intakes[0].take(claims)
             assert len(worker.bench) == 0
@@ -198,7 +198,7 @@ def test_a_function_that_is_missing_for_a_while_costs_nothing(
         try:
             return await real(line, query)
         except DatabaseAway:
-            refused += f"{function}(".encode() in query.text
+            refused += f"{function}(" in query.text
             raise
 
     monkeypatch.setattr(Line, "run", counted)
@@ -240,9 +240,9 @@ def test_what_ends_while_holdings_are_looked_at_is_not_run_again(app: Treadle, m
 
     async def late(line: Line, query: Query[Any]) -> Any:
         nonlocal looked
-        if b"held_jobs" in query.text and looked < 3:
+        if "held_jobs" in query.text and looked < 3:
             looked += 1
-            beside = Line(app.database.url, "late")
+            beside = Line(app.database.url, app.schema, "late")
             answer = await real(beside, query)
             await beside.close()
             await asyncio.sleep(0.3)  # meanwhile a dozen of the jobs run

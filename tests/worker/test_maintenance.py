@@ -55,9 +55,9 @@ def test_ended_jobs_are_pruned_as_asked(url: str, queue: JobQueue, connection: C
         )
 
     async def body() -> int:
-        line = Line(url, "test")
+        line = Line(url, "treadle", "test")
         try:
-            return await upkeep.prune(line, "treadle", app.keep)
+            return await upkeep.prune(line, app.keep)
         finally:
             await line.close()
 

@@ -96,8 +96,8 @@ def test_a_deaf_listener_is_noticed(app: Treadle, monkeypatch: pytest.MonkeyPatc
     real = work.channel
     deaf = True
 
-    def elsewhere(schema: str, kind: str) -> Query[str]:
-        query = real(schema, kind)
+    def elsewhere(kind: str) -> Query[str]:
+        query = real(kind)
         return Query(query.text, query.params, lambda rows: "nobody_talks_here") if deaf else query
 
     monkeypatch.setattr(work, "channel", elsewhere)

@@ -98,9 +98,9 @@ class Enqueuer(Generic[P, R]):
         self._function.arguments.check_annotations()
         with Noted() as used:
             data = self._function.arguments.bind(args, kwargs)
-        queries = [jobs.enqueue(app.schema, self._function.name, data, key, app.payload_limit, unique, **options)]
+        queries = [jobs.enqueue(self._function.name, data, key, app.payload_limit, unique, **options)]
         if used:
-            queries = stored.enqueue_using(app.schema, queries, [(0, each) for each in used])
+            queries = stored.enqueue_using(queries, [(0, each) for each in used])
         return queries, database
 
     def _many(
@@ -123,9 +123,9 @@ class Enqueuer(Generic[P, R]):
             return data
 
         payloads = starmap(checked, enumerate(calls))
-        queries = jobs.enqueue_many(app.schema, self._function.name, payloads, keys, app.payload_limit, **options)
+        queries = jobs.enqueue_many(self._function.name, payloads, keys, app.payload_limit, **options)
         if uses:
-            queries = stored.enqueue_using(app.schema, queries, uses)
+            queries = stored.enqueue_using(queries, uses)
         return queries, database
 
     def _resolved(self) -> tuple[Database, str | None, str | None, EnqueueOptions]:

@@ -9,7 +9,8 @@ from uuid import UUID
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
-from treadle.db.queries import jobs, telling
+from treadle.db.queries import jobs
+from treadle.db.queries import logs as log_queries
 from treadle.watching.streams import Stream, job_events
 from treadle.why.explain import awhy, why
 from treadle.why.reason import Reason
@@ -70,10 +71,10 @@ class Handle(Generic[Result]):
 
     def logs(self, after: int = 0) -> list[LogLine]:
         """What its handler logged, oldest first: the first lines and the last, if there were many."""
-        return self._app.database.run(telling.logs(self._app.schema, self.id, after))
+        return self._app.database.run(log_queries.get_logs(self.id, after))
 
     async def alogs(self, after: int = 0) -> list[LogLine]:
-        return await self._app.database.arun(telling.logs(self._app.schema, self.id, after))
+        return await self._app.database.arun(log_queries.get_logs(self.id, after))
 
     def why(self) -> Reason:
         """Why it does not run: the one reason, in a sentence, with what to do."""
@@ -108,7 +109,7 @@ class Handle(Generic[Result]):
         while True:
             woken = self._app.watch.end(self.id)
             try:
-                row = self._app.database.persist(jobs.get(self._app.schema, self.id))
+                row = self._app.database.persist(jobs.get(self.id))
                 if row.status.finished:
                     return self._returned(row)
                 woken.result(self._patience(end))
@@ -123,7 +124,7 @@ class Handle(Generic[Result]):
         while True:
             woken = self._app.watch.end(self.id)
             try:
-                row = await self._app.database.apersist(jobs.get(self._app.schema, self.id))
+                row = await self._app.database.apersist(jobs.get(self.id))
                 if row.status.finished:
                     return self._returned(row)
                 async with asyncio.timeout(self._patience(end)):

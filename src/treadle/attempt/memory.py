@@ -16,9 +16,9 @@ from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from treadle.db.database import AsyncTransaction, Transaction
-from treadle.db.queries import stored, telling
+from treadle.db.queries import memory as memory_queries
+from treadle.db.queries import stored
 from treadle.db.query import Query
-from treadle.db.runner import arun, run
 from treadle.words.errors import InvalidArgument, JobInterrupted, StepsChanged
 from treadle.words.naming import text_within
 from treadle.words.outcome import Interrupt
@@ -102,7 +102,7 @@ class Memory:
             return remembered
         with self._trying(call, position), self._app.database.transaction() as connection:
             result = _Result(function, function(connection, *args, **kwargs), self._app.payload_limit, name)
-            self._held(run(connection, self._finished(position, name, result.text)))
+            self._held(self._app.database.run_in(connection, self._finished(position, name, result.text)))
         return result.value
 
     async def atransact(self, name: str, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
@@ -114,7 +114,7 @@ class Memory:
             async with self._app.database.atransaction() as connection:
                 returned = await function(connection, *args, **kwargs)
                 result = _Result(function, returned, self._app.payload_limit, name)
-                self._held(await arun(connection, self._finished(position, name, result.text)))
+                self._held(await self._app.database.arun_in(connection, self._finished(position, name, result.text)))
         return result.value
 
     def check_all_called(self) -> None:
@@ -136,8 +136,8 @@ class Memory:
                 if self._ending is not _NOTHING:
                     self._job.flush()  # afterwards the job is not held any more
                 if self._used:
-                    run(connection, stored.use(self._app.schema, self._used))
-                self._held(run(connection, self._fence()))
+                    self._app.database.run_in(connection, stored.use(self._used))
+                self._held(self._app.database.run_in(connection, self._fence()))
             self.completed = self._ending is not _NOTHING
         finally:
             self._in_transaction, self._ending, self._used = False, _NOTHING, []
@@ -152,8 +152,8 @@ class Memory:
                 if self._ending is not _NOTHING:
                     await asyncio.to_thread(self._job.flush)
                 if self._used:
-                    await arun(connection, stored.use(self._app.schema, self._used))
-                self._held(await arun(connection, self._fence()))
+                    await self._app.database.arun_in(connection, stored.use(self._used))
+                self._held(await self._app.database.arun_in(connection, self._fence()))
             self.completed = self._ending is not _NOTHING
         finally:
             self._in_transaction, self._ending, self._used = False, _NOTHING, []
@@ -179,10 +179,10 @@ class Memory:
 
     def _fence(self) -> Query[bool]:
         """The last statement of a transaction: it holds the job until the commit, if it is still ours."""
-        schema, worker_id, claim = self._app.schema, self._job.worker_id, self._job.claim
+        worker_id, claim = self._job.worker_id, self._job.claim
         if self._ending is _NOTHING:
-            return telling.lock_held(schema, worker_id, claim)
-        return telling.complete_held(schema, worker_id, claim, self._ending)
+            return memory_queries.lock_claimed(worker_id, claim)
+        return memory_queries.complete_claimed(worker_id, claim, self._ending)
 
     def _held(self, held: bool) -> None:
         if not held:
@@ -190,11 +190,11 @@ class Memory:
             raise JobInterrupted(Interrupt.LEASE_LOST)
 
     def _saving(self, text: str) -> Query[bool]:
-        return telling.save_checkpoint(self._app.schema, self._job.worker_id, self._job.claim, text)
+        return memory_queries.save_checkpoint(self._job.worker_id, self._job.claim, text)
 
     def _finished(self, position: int, name: str, result: str | None) -> Query[bool]:
         self._job.check()
-        return telling.finish_step(self._app.schema, self._job.worker_id, self._job.claim, position, name, result)
+        return memory_queries.finish_step(self._job.worker_id, self._job.claim, position, name, result)
 
     def _load(self) -> None:
         if self._done is None or self._doubtful:
@@ -202,7 +202,7 @@ class Memory:
             if self._doubtful:
                 # Whatever is still being committed holds the job; wait for it.
                 self._held(database.persist(self._settling()))
-            self._done, self._doubtful = database.persist(telling.steps(self._app.schema, self._job.id)), False
+            self._done, self._doubtful = database.persist(memory_queries.get_steps(self._job.id)), False
 
     async def _aload(self) -> None:
         async with self._loading:
@@ -210,11 +210,11 @@ class Memory:
                 database = self._app.database
                 if self._doubtful:
                     self._held(await database.apersist(self._settling()))
-                self._done = await database.apersist(telling.steps(self._app.schema, self._job.id))
+                self._done = await database.apersist(memory_queries.get_steps(self._job.id))
                 self._doubtful = False
 
     def _settling(self) -> Query[bool]:
-        return telling.lock_held(self._app.schema, self._job.worker_id, self._job.claim)
+        return memory_queries.lock_claimed(self._job.worker_id, self._job.claim)
 
     @contextmanager
     def _trying(self, call: "_Call", position: int) -> Iterator[None]:

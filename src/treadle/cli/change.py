@@ -13,12 +13,12 @@ from treadle.cli.filters import filters, wanted_from
 from treadle.cli.options import actor, as_json, database_url, job_ids, opened, reason, schema
 from treadle.cli.output import print_json, say
 from treadle.db.queries import operations as operate
-from treadle.db.queries import telling
+from treadle.db.queries import snapshots as snapshot_queries
 from treadle.db.query import Query
 from treadle.words.changes import Action, Change, Operated
 from treadle.words.listing import Wanted
 from treadle.words.phrases import printable
-from treadle.words.snapshot import Seen
+from treadle.words.snapshot import JobSnapshot
 from treadle.words.status import Status
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -94,20 +94,20 @@ def change_by_id(app: Treadle, change: Change, ids: Sequence[UUID], *, as_json: 
 
 
 def _query(app: Treadle, change: Change, ids: Sequence[UUID]) -> Query[list[Operated]]:
-    return operate.operate(app.schema, change.action, ids, change.actor, change.reason, change.priority)
+    return operate.operate(change.action, ids, change.actor, change.reason, change.priority)
 
 
-def _seen(app: Treadle, ids: Sequence[UUID]) -> dict[UUID, Seen]:
-    return {each.id: each for each in app.database.look(telling.see_jobs(app.schema, ids))}
+def _seen(app: Treadle, ids: Sequence[UUID]) -> dict[UUID, JobSnapshot]:
+    return {each.id: each for each in app.database.look(snapshot_queries.find_snapshots(ids))}
 
 
-def _would(change: Change, job_id: UUID, job: Seen | None) -> str:
+def _would(change: Change, job_id: UUID, job: JobSnapshot | None) -> str:
     if job is None:
         return f"there is no job {job_id}; it may have been pruned"
     return f"{printable(job.job_type)} {job_id} is {job.status}, and would be {change.done} if that allows it"
 
 
-def _sentence(change: Change, came: Operated, before: Seen | None, now: Seen | None) -> str:
+def _sentence(change: Change, came: Operated, before: JobSnapshot | None, now: JobSnapshot | None) -> str:
     name = f"{printable(before.job_type)} {came.id}" if before else str(came.id)
     match came.outcome:
         case "done":
@@ -120,7 +120,7 @@ def _sentence(change: Change, came: Operated, before: Seen | None, now: Seen | N
     return f"{name} {why_not(change, came.status, before)}"
 
 
-def why_not(change: Change, status: Status | None, job: Seen | None) -> str:
+def why_not(change: Change, status: Status | None, job: JobSnapshot | None) -> str:
     """Why a job of this status was left as it is."""
     match change.action, status:
         case Action.RETRY, Status.PENDING:

@@ -28,9 +28,9 @@ from treadle.db.embedded import embedded_url
 from treadle.db.migrations import connect, migrate
 from treadle.watching.bars import Bars
 from treadle.watching.lines import Lines
-from treadle.watching.snapshots import sights
+from treadle.watching.snapshots import snapshots
 from treadle.words.errors import TreadleError
-from treadle.words.snapshot import Sight
+from treadle.words.snapshot import Snapshot
 from treadle.words.status import Status
 
 # A round takes 15; on a busy machine it takes its time.
@@ -94,7 +94,7 @@ class Director:
         self._worker = worker
         self._cancelled = self._killed = False
 
-    def look(self, sight: Sight) -> None:
+    def look(self, sight: Snapshot) -> None:
         self._worker.check()
         seen = {each.id: each for each in sight.jobs}
         left = {job_id for job_id, each in seen.items() if not each.status.finished}
@@ -145,7 +145,7 @@ def run_demo(console: Console, url: str | None) -> int:
 def _play(screen: Bars | Lines, cast: Cast, worker: Actor, end: float | None) -> None:
     """Show a round until all of its jobs have ended."""
     director = Director(cast, worker)
-    for sight in sights(jobs.app, [part.handle.id for part in cast.parts], screen.away):
+    for sight in snapshots(jobs.app, [part.handle.id for part in cast.parts], screen.away):
         order = {part.handle.id: place for place, part in enumerate(cast.parts)}
         screen.show(sight._replace(jobs=sorted(sight.jobs, key=lambda each: order[each.id])))
         director.look(sight)

@@ -41,7 +41,7 @@ def pause(
             show_pauses(app, as_json)
             return
         check_meant(job_type, queue, everything)
-        changed = app.database.run(operate.pause(app.schema, job_type, queue, actor, reason))
+        changed = app.database.run(operate.pause(job_type, queue, actor, reason))
     if as_json:
         print_json({"job_type": job_type, "queue": queue, "changed": changed})
         return

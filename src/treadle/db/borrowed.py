@@ -63,11 +63,12 @@ class DjangoConnection:
     The first of these is a different connection in each thread, so it is asked anew each time.
     """
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: Any, schema: str) -> None:
         vendor = getattr(connection, "vendor", type(connection).__name__)
         if vendor != "postgresql":
             raise InvalidArgument(f"a Django connection has to be one to PostgreSQL, got {vendor}")
         self._connection = connection
+        self._schema = schema
 
     def run_together(self, queries: Sequence[Query[Result]]) -> list[Result]:
         with self._connection.cursor() as cursor:
@@ -80,38 +81,42 @@ class DjangoConnection:
                 return rows
 
             driver = self._connection.connection
-            return _run_together(execute, queries, driver.autocommit and _is_idle(driver))
+            return _run_together(execute, queries, self._schema, driver.autocommit and _is_idle(driver))
 
 
 class SqlalchemyConnection:
     """A Connection or Session of SQLAlchemy."""
 
-    def __init__(self, source: Any) -> None:
+    def __init__(self, source: Any, schema: str) -> None:
         self._source = source
+        self._schema = schema
 
     def run_together(self, queries: Sequence[Query[Result]]) -> list[Result]:
         source = self._source
-        return _on_sqlalchemy(source if hasattr(source, "exec_driver_sql") else source.connection(), queries)
+        connection = source if hasattr(source, "exec_driver_sql") else source.connection()
+        return _on_sqlalchemy(connection, queries, self._schema)
 
 
 class AsyncSqlalchemyConnection:
     """An AsyncConnection or AsyncSession of SQLAlchemy: the sync one inside of it, driven by SQLAlchemy."""
 
-    def __init__(self, source: Any) -> None:
+    def __init__(self, source: Any, schema: str) -> None:
         self._source = source
+        self._schema = schema
 
     async def arun_together(self, queries: Sequence[Query[Result]]) -> list[Result]:
         source = self._source
         connection = source if hasattr(source, "exec_driver_sql") else await source.connection()
-        results: list[Result] = await connection.run_sync(_on_sqlalchemy, queries)
+        results: list[Result] = await connection.run_sync(_on_sqlalchemy, queries, self._schema)
         return results
 
 
 class AsyncpgConnection:
     """A connection of asyncpg, also one that a pool has lent."""
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: Any, schema: str) -> None:
         self._connection = connection
+        self._schema = schema
 
     async def arun_together(self, queries: Sequence[Query[Result]]) -> list[Result]:
         connection = self._connection
@@ -119,7 +124,7 @@ class AsyncpgConnection:
         async with connection.transaction() if alone else nullcontext():
             results = []
             for query in queries:
-                text, values = numbered(query.text, query.params)
+                text, values = numbered(query.bound(self._schema), query.params)
                 results.append(query.read(_plain(await connection.fetch(text, *values))))
             return results
 
@@ -127,7 +132,7 @@ class AsyncpgConnection:
 Borrowed: TypeAlias = DjangoConnection | SqlalchemyConnection
 AsyncBorrowed: TypeAlias = AsyncSqlalchemyConnection | AsyncpgConnection
 
-_KINDS: dict[str, Callable[[Any], Borrowed | AsyncBorrowed]] = {
+_KINDS: dict[str, Callable[[Any, str], Borrowed | AsyncBorrowed]] = {
     "asyncpg.connection.Connection": AsyncpgConnection,
     "asyncpg.pool.PoolConnectionProxy": AsyncpgConnection,
     "sqlalchemy.engine.base.Connection": SqlalchemyConnection,
@@ -141,12 +146,12 @@ _KINDS: dict[str, Callable[[Any], Borrowed | AsyncBorrowed]] = {
 }
 
 
-def borrow(source: object) -> Borrowed | AsyncBorrowed | None:
+def borrow(source: object, schema: str) -> Borrowed | AsyncBorrowed | None:
     """What runs queries on this connection; None if it is not one of a library known here."""
     for each in type(source).__mro__:
         kind = _KINDS.get(f"{each.__module__}.{each.__qualname__}")
         if kind is not None:
-            return kind(source)
+            return kind(source, schema)
     return None
 
 
@@ -169,7 +174,7 @@ def _numbered(text: bytes) -> tuple[str, tuple[str, ...]]:
     return _PLACEHOLDER.sub(number, text.decode()), tuple(numbers)
 
 
-def _on_sqlalchemy(connection: Any, queries: Sequence[Query[Result]]) -> list[Result]:
+def _on_sqlalchemy(connection: Any, queries: Sequence[Query[Result]], schema: str) -> list[Result]:
     driver = connection.dialect.driver
     if connection.dialect.name != "postgresql" or driver not in ("psycopg", "psycopg2", "asyncpg"):
         raise InvalidArgument(
@@ -185,13 +190,13 @@ def _on_sqlalchemy(connection: Any, queries: Sequence[Query[Result]]) -> list[Re
 
     # Not whether SQLAlchemy has begun: it says so in autocommit too, and tells asyncpg only with the first statement.
     autocommit = connection.connection.dbapi_connection.autocommit
-    return _run_together(execute, queries, autocommit and _is_idle(connection.connection.driver_connection))
+    return _run_together(execute, queries, schema, autocommit and _is_idle(connection.connection.driver_connection))
 
 
-def _run_together(execute: _Execute, queries: Sequence[Query[Result]], alone: bool) -> list[Result]:
+def _run_together(execute: _Execute, queries: Sequence[Query[Result]], schema: str, alone: bool) -> list[Result]:
     """`alone`: each statement would be its own transaction."""
     with _transaction(execute) if alone and len(queries) > 1 else nullcontext():
-        return [query.read(execute(query.text, query.params)) for query in queries]
+        return [query.read(execute(query.bound(schema), query.params)) for query in queries]
 
 
 @contextmanager

@@ -81,7 +81,7 @@ class Database:
         elif isinstance(source, AsyncConnection | AsyncConnectionPool):
             self._async = source
         else:
-            borrowed = borrow(source)
+            borrowed = borrow(source, self.schema)
             if isinstance(borrowed, Borrowed):
                 self._borrowed = borrowed
             elif isinstance(borrowed, AsyncBorrowed):
@@ -102,7 +102,14 @@ class Database:
             return self._borrowed.run_together(queries)
         with self._connection() as connection:
             with connection.transaction() if _needs_transaction(connection, queries) else nullcontext():
-                return [run(connection, query) for query in queries]
+                return [run(connection, query, self.schema) for query in queries]
+
+    def run_in(self, transaction: Transaction, query: Query[Result]) -> Result:
+        """Run it inside a transaction() of this database."""
+        return run(transaction, query, self.schema)
+
+    async def arun_in(self, transaction: AsyncTransaction, query: Query[Result]) -> Result:
+        return await arun(transaction, query, self.schema)
 
     async def arun(self, query: Query[Result]) -> Result:
         (result,) = await self.arun_together((query,))
@@ -113,7 +120,7 @@ class Database:
             return await self._aborrowed.arun_together(queries)
         async with self._aconnection() as connection:
             async with connection.transaction() if _needs_transaction(connection, queries) else nullcontext():
-                return [await arun(connection, query) for query in queries]
+                return [await arun(connection, query, self.schema) for query in queries]
 
     def persist(self, query: Query[Result]) -> Result:
         """Run it, again if the connection breaks. Only for what may be carried out twice."""
@@ -158,7 +165,7 @@ class Database:
         # Rolled back: in a caller's transaction nothing of the settings is left.
         with _in_time(), self._connection() as connection, connection.transaction(force_rollback=True):
             connection.execute(look_settings(seconds))
-            return [peek(connection, query) for query in queries]
+            return [peek(connection, query, self.schema) for query in queries]
 
     async def alook_together(self, queries: Sequence[Query[Result]], seconds: float = LOOK_SECONDS) -> list[Result]:
         if self._aborrowed:
@@ -166,7 +173,7 @@ class Database:
         with _in_time():
             async with self._aconnection() as connection, connection.transaction(force_rollback=True):
                 await connection.execute(look_settings(seconds))
-                return [await apeek(connection, query) for query in queries]
+                return [await apeek(connection, query, self.schema) for query in queries]
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
@@ -218,7 +225,7 @@ class Database:
             yield _hear_nothing
             return
         with psycopg.connect(patient(self.url), autocommit=True, prepare_threshold=None) as connection:
-            channels = {run(connection, work.channel(self.schema, kind)): kind for kind in kinds}
+            channels = {run(connection, work.channel(kind), self.schema): kind for kind in kinds}
             for channel in channels:
                 connection.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
 

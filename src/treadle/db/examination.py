@@ -57,7 +57,7 @@ def looking(database: Database, seconds: float = SECONDS) -> Iterator[Look]:
                 # Inside a transaction of the caller's: what was set must not outlive the look.
                 with connection.transaction(force_rollback=_is_inside(connection)):
                     connection.execute(_settings(seconds))
-                    return peek(connection, query)
+                    return peek(connection, query, database.schema)
             except psycopg.Error as error:
                 if connection.closed:
                     raise _lost(error, database) from None
@@ -74,7 +74,7 @@ async def alooking(database: Database, seconds: float = SECONDS) -> AsyncIterato
             try:
                 async with connection.transaction(force_rollback=_is_inside(connection)):
                     await connection.execute(_settings(seconds))
-                    return await apeek(connection, query)
+                    return await apeek(connection, query, database.schema)
             except psycopg.Error as error:
                 if connection.closed:
                     raise _lost(error, database) from None

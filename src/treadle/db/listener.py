@@ -36,7 +36,7 @@ class Listener:
         while True:
             try:
                 self._connection = await asyncio.wait_for(open_connection(self._url, self._name), self._seconds)
-                channel = await arun(self._connection, work.channel(self._schema, self._kind))
+                channel = await arun(self._connection, work.channel(self._kind), self._schema)
                 await self._connection.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
                 self.listening.set()
                 failures = 0

@@ -1,8 +1,11 @@
-"""A query as a value: SQL text, parameters, and how to read its rows. It does no I/O."""
+"""A query as a value: the text of its statement, its parameters, and how to read its rows. It does no I/O.
+
+In the text `treadle.` stands for the schema and `'treadle'` for its name. Whoever runs the query binds them: bind().
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -11,25 +14,48 @@ from treadle.words.naming import schema_name
 Result = TypeVar("Result")
 Rows: TypeAlias = Sequence[tuple[Any, ...]]
 
-# Text in the .sql files that stands for the schema's name.
 SCHEMA_TOKEN = "treadle."  # noqa: S105 - a token of text, not a secret
+SCHEMA_LITERAL = "'treadle'"
 
 
 @dataclass(frozen=True, slots=True)
 class Query(Generic[Result]):
-    """Whoever has a connection runs it: see runner.py."""
+    """Anybody with a connection can run it: see runner.py."""
 
-    text: bytes
+    text: str
     params: Mapping[str, Any]
     read: Callable[[Rows], Result]
     often: bool = False
-    """Run so often that it is prepared, on a connection that allows it: see runner.py."""
+    """It runs so often that it is worth preparing, on a connection that allows it: see runner.py."""
+
+    def bound(self, schema: str) -> bytes:
+        return bind(self.text, schema)
+
+
+def call(
+    function: str, params: Mapping[str, Any], read: Callable[[Rows], Result], columns: str = "", often: bool = False
+) -> Query[Result]:
+    """Call a function of ours, each argument by its name. `columns` are selected from the rows that it returns."""
+    return Query(_call_text(function, columns, tuple(params)), params, read, often)
 
 
 @cache
-def statement(name: str, schema: str) -> bytes:
-    """The statement of sql/queries/<name>.sql, for the schema."""
-    return in_schema(sql_text("queries", f"{name}.sql"), schema).encode()
+def _call_text(function: str, columns: str, names: tuple[str, ...]) -> str:
+    called = f"{SCHEMA_TOKEN}{function}({', '.join(f'p_{name} => %({name})s' for name in names)})"
+    return f"select {columns} from {called}" if columns else f"select {called}"
+
+
+@cache
+def statement(name: str) -> str:
+    """The statement of sql/queries/<name>.sql."""
+    return sql_text("queries", f"{name}.sql")
+
+
+@lru_cache(1024)
+def bind(text: str, schema: str) -> bytes:
+    """The statement for this schema."""
+    # The name is checked to be a plain identifier, so it needs no escaping.
+    return in_schema(text, schema).replace(SCHEMA_LITERAL, f"'{schema}'").encode()
 
 
 def in_schema(text: str, schema: str) -> str:

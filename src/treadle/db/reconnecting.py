@@ -52,8 +52,11 @@ def pause(failures: int) -> float:
 class Line:
     """Runs one query at a time; connects when it has to. Raises DatabaseAway, and is as good as new after that."""
 
-    def __init__(self, url: str, name: str, patience: float = PATIENCE, connect_seconds: int = CONNECT_SECONDS) -> None:
+    def __init__(
+        self, url: str, schema: str, name: str, patience: float = PATIENCE, connect_seconds: int = CONNECT_SECONDS
+    ) -> None:
         self._url = url
+        self._schema = schema
         self._name = name
         self._patience = patience
         self._connect_seconds = connect_seconds
@@ -110,7 +113,7 @@ class Line:
     async def _run(self, query: Query[Result]) -> Result:
         if self._connection is None or self._connection.closed:
             self._connection = await open_connection(self._url, self._name, self._connect_seconds)
-        return await arun(self._connection, query)
+        return await arun(self._connection, query, self._schema)
 
     def _abandon(self, work: asyncio.Task[Any]) -> None:
         # Not awaited: the driver first tries to cancel the statement at the server, which may be as deaf.

@@ -19,7 +19,7 @@ EARLIEST = datetime(1, 1, 2, tzinfo=UTC)
 LATEST = datetime(9999, 12, 30, tzinfo=UTC)
 
 PREPARED_AFTER = 5  # times
-_SERVER_PROCESS: Query[int] = Query(b"select pg_backend_pid()", {}, lambda rows: rows[0][0])
+_SERVER_PROCESS: Query[int] = Query("select pg_backend_pid()", {}, lambda rows: rows[0][0])
 
 
 class Clamped(TimestamptzLoader):
@@ -46,34 +46,34 @@ class OwnAsyncConnection(AsyncConnection[Any]):
     known = False
 
 
-def peek(connection: Connection[Any], query: Query[Result]) -> Result:
+def peek(connection: Connection[Any], query: Query[Result], schema: str) -> Result:
     """As run(), for who only shows it: times that Python does not know are the first or the last that it does."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         cursor.adapters.register_loader("timestamptz", Clamped)
-        cursor.execute(query.text, query.params)
+        cursor.execute(query.bound(schema), query.params)
         return query.read(cursor.fetchall() if _has_rows(cursor) else ())
 
 
-async def apeek(connection: AsyncConnection[Any], query: Query[Result]) -> Result:
+async def apeek(connection: AsyncConnection[Any], query: Query[Result], schema: str) -> Result:
     async with connection.cursor(row_factory=tuple_row) as cursor:
         cursor.adapters.register_loader("timestamptz", Clamped)
-        await cursor.execute(query.text, query.params)
+        await cursor.execute(query.bound(schema), query.params)
         return query.read(await cursor.fetchall() if _has_rows(cursor) else ())
 
 
-def run(connection: Connection[Any], query: Query[Result]) -> Result:
+def run(connection: Connection[Any], query: Query[Result], schema: str) -> Result:
     if query.often and isinstance(connection, OwnConnection) and not connection.known:
-        _learn(connection, run(connection, _SERVER_PROCESS))
+        _learn(connection, run(connection, _SERVER_PROCESS, schema))
     with connection.cursor(row_factory=tuple_row) as cursor:
-        cursor.execute(query.text, query.params, prepare=_may_be_prepared(query))
+        cursor.execute(query.bound(schema), query.params, prepare=_may_be_prepared(query))
         return query.read(cursor.fetchall() if _has_rows(cursor) else ())
 
 
-async def arun(connection: AsyncConnection[Any], query: Query[Result]) -> Result:
+async def arun(connection: AsyncConnection[Any], query: Query[Result], schema: str) -> Result:
     if query.often and isinstance(connection, OwnAsyncConnection) and not connection.known:
-        _learn(connection, await arun(connection, _SERVER_PROCESS))
+        _learn(connection, await arun(connection, _SERVER_PROCESS, schema))
     async with connection.cursor(row_factory=tuple_row) as cursor:
-        await cursor.execute(query.text, query.params, prepare=_may_be_prepared(query))
+        await cursor.execute(query.bound(schema), query.params, prepare=_may_be_prepared(query))
         return query.read(await cursor.fetchall() if _has_rows(cursor) else ())
 
 

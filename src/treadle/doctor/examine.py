@@ -117,49 +117,49 @@ async def aexamine(app: "Treadle", limits: Limits | None = None) -> list[Finding
 def _examination(schema: str, limits: Limits) -> Examination:
     case = Case(schema, limits, version("treadle"))
     facts: Facts = {}
-    for name, query in _server_queries(schema).items():
+    for name, query in _server_queries().items():
         facts[name] = yield query
     before = time.time()
-    clock = yield health.clock(schema)
+    clock = yield health.clock()
     facts["clocks"] = clock if isinstance(clock, Refused) else _clocks(before, clock, time.time())
     facts["hears"] = yield Hearing()
-    there = yield health.has_books(schema)
-    facts["books"] = (yield health.books(schema)) if there is True else there or None
+    there = yield health.has_books()
+    facts["books"] = (yield health.books()) if there is True else there or None
     server = facts["server"]
     facts["blueprint"] = blueprint(server.version if isinstance(server, Server) else 0, schema)
     fits = _judged(case, VERSION, facts)
     checks: tuple[Check, ...] = SERVER
     if all(each.level is not Level.CRITICAL for each in fits) and not isinstance(facts["books"], Refused):
         checks += SCHEMA
-        for name, query in _schema_queries(schema, limits).items():
+        for name, query in _schema_queries(limits).items():
             facts[name] = yield query
     return [*fits, *(finding for check in checks for finding in _judged(case, check, facts))]
 
 
-def _server_queries(schema: str) -> Mapping[str, Query[Any]]:
+def _server_queries() -> Mapping[str, Query[Any]]:
     return {
-        "server": health.server(schema),
-        "connections": health.connections(schema),
-        "ages": health.ages(schema),
-        "holders": health.holders(schema),
-        "slots": health.slots(schema),
+        "server": health.server(),
+        "connections": health.connections(),
+        "ages": health.ages(),
+        "holders": health.holders(),
+        "slots": health.slots(),
     }
 
 
-def _schema_queries(schema: str, limits: Limits) -> Mapping[str, Query[Any]]:
+def _schema_queries(limits: Limits) -> Mapping[str, Query[Any]]:
     return {
-        "functions": health.functions(schema),
-        "indexes": health.indexes(schema),
-        "triggers": health.triggers(schema),
-        "tables": health.tables(schema),
-        "cleaning": health.cleaning(schema),
-        "workers": health.workers(schema),
-        "lanes": health.due_lanes(schema),
-        "pauses": operate.pauses(schema),
-        "tick": health.tick(schema, limits.tick),
-        "strays": health.strays(schema, limits.hand_silence),
-        "crashing": health.crashing(schema, limits.crashes),
-        "heads": health.failing_heads(schema, limits.failing_head[0]),
+        "functions": health.functions(),
+        "indexes": health.indexes(),
+        "triggers": health.triggers(),
+        "tables": health.tables(),
+        "cleaning": health.cleaning(),
+        "workers": health.workers(),
+        "lanes": health.due_lanes(),
+        "pauses": operate.pauses(),
+        "tick": health.tick(limits.tick),
+        "strays": health.strays(limits.hand_silence),
+        "crashing": health.crashing(limits.crashes),
+        "heads": health.failing_heads(limits.failing_head[0]),
     }
 
 

@@ -97,11 +97,10 @@ class Change:
         priority: int | None = None,
     ) -> None:
         self._database = app.database
-        self._schema = app.schema
         self._wanted = wanted
         self._lists = lists(action, wanted)
         self._order = (action, actor, reason, priority)
-        operate(self._schema, action, (), actor, reason, priority)  # says what is wrong before anything is changed
+        operate(action, (), actor, reason, priority)  # says what is wrong before anything is changed
 
     def __iter__(self) -> Iterator[Tally]:
         script, answer = self._script(), None
@@ -130,11 +129,11 @@ class Change:
                 answer = await self._database.arun(asked)
 
     def _script(self) -> Script:
-        began: int = yield listing.clock(self._schema)
+        began: int = yield listing.clock()
         tally = Tally()
         place: Place | None = Place(began, self._lists[0])
         while place is not None:
-            some, place = yield from _chunk(self._schema, self._wanted, self._lists, self._order, place)
+            some, place = yield from _chunk(self._wanted, self._lists, self._order, place)
             tally = Tally._make(map(add, tally, some))
             yield tally
 
@@ -150,15 +149,15 @@ async def achange_some(
 ) -> tuple[Tally, str | None]:
     """One chunk, for who asks again for the next one with the text that this gives; None: it was the last."""
     chosen, order = lists(action, wanted), (action, actor, reason, priority)
-    operate(app.schema, action, (), actor, reason, priority)
+    operate(action, (), actor, reason, priority)
     if after is None:
-        place: Place | None = Place(await app.database.arun(listing.clock(app.schema)), chosen[0])
+        place: Place | None = Place(await app.database.arun(listing.clock()), chosen[0])
     else:
         place = Place.read(after, chosen)
     tally = Tally()
     # Lists may be empty, and nobody wants to be asked to go on for that; a look that stopped halfway is long enough.
     while place is not None and not tally.met and place.looked is None:
-        script, answer = _chunk(app.schema, wanted, chosen, order, place), None
+        script, answer = _chunk(wanted, chosen, order, place), None
         try:
             while True:
                 answer = await app.database.arun(script.send(answer))
@@ -168,18 +167,18 @@ async def achange_some(
 
 
 def _chunk(
-    schema: str, wanted: Wanted, chosen: Sequence[str], order: Order, place: Place
+    wanted: Wanted, chosen: Sequence[str], order: Order, place: Place
 ) -> Generator[Query[Any], Any, tuple[Tally, Place | None]]:
     action, actor, reason, priority = order
     after = place.after
     if after is None and place.status in FINISHED:
         # What ended since is not meant: it may be one that was changed here, and ended again.
         after = listing.ended_by(Status(place.status), place.began)
-    page: Listing = yield listing.find_jobs(schema, wanted._replace(status=place.status), after, CHUNK)
+    page: Listing = yield listing.find_jobs(wanted._replace(status=place.status), after, CHUNK)
     ids = [job.id for job in page.jobs if job.priority != priority and not _came_after(job, place.began)]
     tally = Tally()
     if ids:
-        done: list[Operated] = yield operate(schema, action, ids, actor, reason, priority)
+        done: list[Operated] = yield operate(action, ids, actor, reason, priority)
         outcomes = [each.outcome for each in done]
         tally = Tally._make(map(outcomes.count, Tally._fields))
     if page.next is not None:
@@ -190,7 +189,7 @@ def _chunk(
 
 def count(app: "Treadle", wanted: Wanted, action: Action | None = None) -> Total:
     """How many there are, of those that the action fits; not exact if that is too many to look at."""
-    counting, answer = _count(app.schema, wanted, action), None
+    counting, answer = _count(wanted, action), None
     while True:
         try:
             asked = counting.send(answer)
@@ -200,7 +199,7 @@ def count(app: "Treadle", wanted: Wanted, action: Action | None = None) -> Total
 
 
 async def acount(app: "Treadle", wanted: Wanted, action: Action | None = None) -> Total:
-    counting, answer = _count(app.schema, wanted, action), None
+    counting, answer = _count(wanted, action), None
     while True:
         try:
             asked = counting.send(answer)
@@ -221,14 +220,14 @@ def lists(action: Action, wanted: Wanted) -> Sequence[str]:
     return (wanted.status,)
 
 
-def _count(schema: str, wanted: Wanted, action: Action | None) -> Generator[Query[listing.Tallied], Any, Total]:
+def _count(wanted: Wanted, action: Action | None) -> Generator[Query[listing.Tallied], Any, Total]:
     found = looked = 0
     for status in (wanted.status,) if action is None else lists(action, wanted):
         after = None
         while True:
             if looked >= COUNT_LOOK:
                 return Total(found, exact=False)
-            page: listing.Tallied = yield listing.tally_jobs(schema, wanted._replace(status=status), after)
+            page: listing.Tallied = yield listing.tally_jobs(wanted._replace(status=status), after)
             found, looked, after = found + page.found, looked + page.looked, page.next
             if after is None:
                 break

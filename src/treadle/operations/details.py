@@ -6,8 +6,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from treadle.app.handle import Handle
-from treadle.db.queries import jobs, telling
+from treadle.db.queries import events as event_queries
+from treadle.db.queries import jobs
+from treadle.db.queries import logs as log_queries
+from treadle.db.queries import memory as memory_queries
 from treadle.db.queries import operations as operate
+from treadle.db.queries import snapshots as snapshot_queries
 from treadle.db.queries import worker as work
 from treadle.db.query import Query
 from treadle.words.changes import Audited
@@ -15,7 +19,7 @@ from treadle.words.errors import JobNotFound
 from treadle.words.job import JobError, JobRow
 from treadle.words.payload import Json, decode
 from treadle.words.record import LogLine, RecordedEvent
-from treadle.words.snapshot import Seen
+from treadle.words.snapshot import JobSnapshot
 
 if TYPE_CHECKING:
     from treadle.app.treadle import Treadle
@@ -34,7 +38,7 @@ class Step(NamedTuple):
 
 class Life(NamedTuple):
     job: JobRow
-    seen: Seen
+    seen: JobSnapshot
     """The same in short, with the database's clock."""
     events: list[RecordedEvent]
     """With the transitions among them, oldest first."""
@@ -54,7 +58,7 @@ class Life(NamedTuple):
 
 def life(app: "Treadle", job_id: UUID, *, full: bool = False) -> Life:
     """Of the events and log lines the last hundred, unless it is to be `full`."""
-    script, answer = _script(app.schema, job_id, full), None
+    script, answer = _script(job_id, full), None
     while True:
         try:
             answer = app.database.look(script.send(answer))
@@ -67,7 +71,7 @@ def life(app: "Treadle", job_id: UUID, *, full: bool = False) -> Life:
 
 
 async def alife(app: "Treadle", job_id: UUID) -> Life:
-    script, answer = _script(app.schema, job_id, full=False), None
+    script, answer = _script(job_id, full=False), None
     while True:
         try:
             asked = script.send(answer)
@@ -88,19 +92,19 @@ def _whole(job: JobRow) -> JobRow:
     )
 
 
-def _script(schema: str, job_id: UUID, full: bool) -> Generator[Query[Any], Any, Life]:
-    job: JobRow = _whole((yield jobs.get(schema, job_id)))
-    seen: list[Seen] = yield telling.see_jobs(schema, [job_id])
+def _script(job_id: UUID, full: bool) -> Generator[Query[Any], Any, Life]:
+    job: JobRow = _whole((yield jobs.get(job_id)))
+    seen: list[JobSnapshot] = yield snapshot_queries.find_snapshots([job_id])
     if not seen:
         raise JobNotFound(job_id)
     earlier = max(0, job.events_count - LINES)
     # After that event, but from the first transition on.
-    events = yield telling.job_events(schema, job_id, telling.Position(earlier, -1, 0), LINES + _TRANSITIONS)
-    logs: list[LogLine] = yield telling.logs(schema, job_id)
+    events = yield event_queries.find_job_events(job_id, event_queries.Position(earlier, -1, 0), LINES + _TRANSITIONS)
+    logs: list[LogLine] = yield log_queries.get_logs(job_id)
     kept = logs if full else logs[-LINES:]
-    errors = yield work.errors(schema, job_id)
-    steps = yield telling.steps(schema, job_id)
-    audit = yield operate.audit(schema, job_id)
+    errors = yield work.errors(job_id)
+    steps = yield memory_queries.get_steps(job_id)
+    audit = yield operate.audit(job_id)
     return Life(
         job=job,
         seen=seen[0],

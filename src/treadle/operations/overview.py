@@ -20,21 +20,21 @@ STEPS = {3600: 60, 21_600: 300, 86_400: 900, 604_800: 7200}
 
 def overview(app: "Treadle", window: int = 3600) -> Overview:
     """The charts show the last `window` seconds: one of STEPS."""
-    return _together(*app.database.look_together(_queries(app.schema, window)))
+    return _together(*app.database.look_together(_queries(window)))
 
 
 async def aoverview(app: "Treadle", window: int = 3600) -> Overview:
-    return _together(*await app.database.alook_together(_queries(app.schema, window)))
+    return _together(*await app.database.alook_together(_queries(window)))
 
 
-def _queries(schema: str, window: int) -> list[Query[Any]]:
+def _queries(window: int) -> list[Query[Any]]:
     return [
-        looks.see_minutes(schema, window, STEPS[window]),
-        looks.see_lanes(schema),
-        looks.see_workers(schema),
-        operate.pauses(schema),
-        looks.sample_jobs(schema),
-        looks.count_few(schema),
+        looks.see_minutes(window, STEPS[window]),
+        looks.see_lanes(),
+        looks.see_workers(),
+        operate.pauses(),
+        looks.sample_jobs(),
+        looks.count_few(),
     ]
 
 

@@ -52,7 +52,6 @@ class JobQueue:
         self.worker_id = text_within(worker_id or worker_name(), 100, "worker_id")
         self.payload_limit = payload_limit
         self._database = database if isinstance(database, Database) else Database(database, schema, pool_size)
-        self._schema = self._database.schema
         self._next_tick = 0.0
 
     # Enqueueing. The options are those of EnqueueOptions: priority, queue, run_at, delay, max_attempts.
@@ -71,7 +70,7 @@ class JobQueue:
         Jobs with the same `key` run one at a time, in the order they were enqueued. While a job of this type with the
         same `unique` has not ended, none is added, and that one's id is returned.
         """
-        query = jobs.enqueue(self._schema, job_type, data, key, self.payload_limit, unique, **options)
+        query = jobs.enqueue(job_type, data, key, self.payload_limit, unique, **options)
         return self._database.run(query)[0]
 
     async def aenqueue(
@@ -83,7 +82,7 @@ class JobQueue:
         unique: str | None = None,
         **options: Unpack[EnqueueOptions],
     ) -> UUID:
-        query = jobs.enqueue(self._schema, job_type, data, key, self.payload_limit, unique, **options)
+        query = jobs.enqueue(job_type, data, key, self.payload_limit, unique, **options)
         return (await self._database.arun(query))[0]
 
     def enqueue_many(
@@ -95,7 +94,7 @@ class JobQueue:
         **options: Unpack[EnqueueOptions],
     ) -> list[UUID]:
         """Put one job per payload into the queue, all or none, and return their ids in the same order."""
-        queries = jobs.enqueue_many(self._schema, job_type, data, keys, self.payload_limit, **options)
+        queries = jobs.enqueue_many(job_type, data, keys, self.payload_limit, **options)
         return [job_id for ids in self._database.run_together(queries) for job_id in ids]
 
     async def aenqueue_many(
@@ -106,7 +105,7 @@ class JobQueue:
         keys: Iterable[str | None] | None = None,
         **options: Unpack[EnqueueOptions],
     ) -> list[UUID]:
-        queries = jobs.enqueue_many(self._schema, job_type, data, keys, self.payload_limit, **options)
+        queries = jobs.enqueue_many(job_type, data, keys, self.payload_limit, **options)
         return [job_id for ids in await self._database.arun_together(queries) for job_id in ids]
 
     # Working
@@ -115,13 +114,13 @@ class JobQueue:
         self, job_types: Sequence[str], batch_size: int = 10, *, queues: Sequence[str] | None = None
     ) -> list[JobRow]:
         """Take up to `batch_size` due jobs of these types: highest priority first, then oldest first."""
-        query = jobs.claim(self._schema, self.worker_id, job_types, batch_size, queues)
+        query = jobs.claim(self.worker_id, job_types, batch_size, queues)
         if self._tick_is_due():
-            self._database.run(jobs.tick(self._schema))
+            self._database.run(jobs.tick())
         claimed = self._database.run(query)
         for job, error in claimed.undecodable:
             try:
-                self._database.run(jobs.fail(self._schema, job, error, final=True))
+                self._database.run(jobs.fail(job, error, final=True))
             except (TreadleError, DatabaseError):
                 log.warning("job %s cannot be read and could not be failed", job.id, exc_info=True)
         return claimed.jobs
@@ -129,153 +128,153 @@ class JobQueue:
     async def aclaim(
         self, job_types: Sequence[str], batch_size: int = 10, *, queues: Sequence[str] | None = None
     ) -> list[JobRow]:
-        query = jobs.claim(self._schema, self.worker_id, job_types, batch_size, queues)
+        query = jobs.claim(self.worker_id, job_types, batch_size, queues)
         if self._tick_is_due():
-            await self._database.arun(jobs.tick(self._schema))
+            await self._database.arun(jobs.tick())
         claimed = await self._database.arun(query)
         for job, error in claimed.undecodable:
             try:
-                await self._database.arun(jobs.fail(self._schema, job, error, final=True))
+                await self._database.arun(jobs.fail(job, error, final=True))
             except (TreadleError, DatabaseError):
                 log.warning("job %s cannot be read and could not be failed", job.id, exc_info=True)
         return claimed.jobs
 
     def start(self, job: AnyJob) -> None:
         """The claimed job begins to run."""
-        self._database.run(jobs.start(self._schema, job))
+        self._database.run(jobs.start(job))
 
     async def astart(self, job: AnyJob) -> None:
-        await self._database.arun(jobs.start(self._schema, job))
+        await self._database.arun(jobs.start(job))
 
     def progress(self, job: AnyJob, percent: int | None = None, stage: str | None = None) -> None:
         """How far the job is, 0 to 100, and a word for what it is doing. Also a sign of life."""
-        self._database.run(jobs.progress(self._schema, job, percent, stage))
+        self._database.run(jobs.progress(job, percent, stage))
 
     async def aprogress(self, job: AnyJob, percent: int | None = None, stage: str | None = None) -> None:
-        await self._database.arun(jobs.progress(self._schema, job, percent, stage))
+        await self._database.arun(jobs.progress(job, percent, stage))
 
     def event(self, job: AnyJob, name: str, /, **data: Json) -> None:
         """Something happened: kept with the job, numbered, and told to whoever listens."""
-        self._database.run(jobs.event(self._schema, job, name, data))
+        self._database.run(jobs.event(job, name, data))
 
     async def aevent(self, job: AnyJob, name: str, /, **data: Json) -> None:
-        await self._database.arun(jobs.event(self._schema, job, name, data))
+        await self._database.arun(jobs.event(job, name, data))
 
     def complete(self, job: AnyJob, result: Json = None) -> None:
         """The job is done."""
-        self._database.run(jobs.complete(self._schema, job, result, self.payload_limit))
+        self._database.run(jobs.complete(job, result, self.payload_limit))
 
     async def acomplete(self, job: AnyJob, result: Json = None) -> None:
-        await self._database.arun(jobs.complete(self._schema, job, result, self.payload_limit))
+        await self._database.arun(jobs.complete(job, result, self.payload_limit))
 
     def complete_many(self, claimed: Sequence[JobRow], results: Sequence[Json] | None = None) -> list[JobRow]:
         """These jobs are done, in one statement. Returns those whose lease was lost: they are not."""
-        return self._database.run(jobs.complete_many(self._schema, claimed, results, self.payload_limit))
+        return self._database.run(jobs.complete_many(claimed, results, self.payload_limit))
 
     async def acomplete_many(self, claimed: Sequence[JobRow], results: Sequence[Json] | None = None) -> list[JobRow]:
-        return await self._database.arun(jobs.complete_many(self._schema, claimed, results, self.payload_limit))
+        return await self._database.arun(jobs.complete_many(claimed, results, self.payload_limit))
 
     def fail(self, job: AnyJob, error: object, *, delay: Duration | None = None, final: bool = False) -> None:
         """The attempt failed. It is tried again after `delay` (1, 2, 4 … seconds if not given), unless that was the
         last attempt or it is `final`: then the job has failed."""
-        self._database.run(jobs.fail(self._schema, job, error, delay, final))
+        self._database.run(jobs.fail(job, error, delay, final))
 
     async def afail(self, job: AnyJob, error: object, *, delay: Duration | None = None, final: bool = False) -> None:
-        await self._database.arun(jobs.fail(self._schema, job, error, delay, final))
+        await self._database.arun(jobs.fail(job, error, delay, final))
 
     def release(self, job: AnyJob) -> None:
         """Give the job back unworked: to its old place, without using an attempt."""
-        self._database.run(jobs.release(self._schema, job))
+        self._database.run(jobs.release(job))
 
     async def arelease(self, job: AnyJob) -> None:
-        await self._database.arun(jobs.release(self._schema, job))
+        await self._database.arun(jobs.release(job))
 
     def snooze(self, job: AnyJob, delay: Duration) -> None:
         """Give the job back for later, without using an attempt."""
-        self._database.run(jobs.release(self._schema, job, delay))
+        self._database.run(jobs.release(job, delay))
 
     async def asnooze(self, job: AnyJob, delay: Duration) -> None:
-        await self._database.arun(jobs.release(self._schema, job, delay))
+        await self._database.arun(jobs.release(job, delay))
 
     def heartbeat(self) -> None:
         """This worker is alive: as long as it says so more often than the timeout, its jobs are not stale."""
-        self._database.run(jobs.heartbeat(self._schema, self.worker_id))
+        self._database.run(jobs.heartbeat(self.worker_id))
 
     async def aheartbeat(self) -> None:
-        await self._database.arun(jobs.heartbeat(self._schema, self.worker_id))
+        await self._database.arun(jobs.heartbeat(self.worker_id))
 
     # Looking, and looking after
 
     def cancel(self, job: AnyJob, reason: str | None = None) -> None:
         """End a job that has not ended. A holder loses its lease. Given as a claimed row it is fenced by that claim."""
-        self._database.run(jobs.cancel(self._schema, job, reason))
+        self._database.run(jobs.cancel(job, reason))
 
     async def acancel(self, job: AnyJob, reason: str | None = None) -> None:
-        await self._database.arun(jobs.cancel(self._schema, job, reason))
+        await self._database.arun(jobs.cancel(job, reason))
 
     def retry(self, job: AnyJob) -> None:
         """Run a job that has ended again, with at least one more attempt."""
-        self._database.run(jobs.retry(self._schema, job))
+        self._database.run(jobs.retry(job))
 
     async def aretry(self, job: AnyJob) -> None:
-        await self._database.arun(jobs.retry(self._schema, job))
+        await self._database.arun(jobs.retry(job))
 
     def pause(self, job_type: str | None = None, queue: str | None = None, *, reason: str | None = None) -> bool:
         """Let no more jobs of this type, in this queue (None: any), be claimed; what is held goes on.
 
         False: it was paused already.
         """
-        return self._database.run(operate.pause(self._schema, job_type, queue, reason=reason))
+        return self._database.run(operate.pause(job_type, queue, reason=reason))
 
     async def apause(self, job_type: str | None = None, queue: str | None = None, *, reason: str | None = None) -> bool:
-        return await self._database.arun(operate.pause(self._schema, job_type, queue, reason=reason))
+        return await self._database.arun(operate.pause(job_type, queue, reason=reason))
 
     def resume(self, job_type: str | None = None, queue: str | None = None, *, reason: str | None = None) -> bool:
         """End a pause, named as it was made. False: there is none."""
-        return self._database.run(operate.resume(self._schema, job_type, queue, reason=reason))
+        return self._database.run(operate.resume(job_type, queue, reason=reason))
 
     async def aresume(
         self, job_type: str | None = None, queue: str | None = None, *, reason: str | None = None
     ) -> bool:
-        return await self._database.arun(operate.resume(self._schema, job_type, queue, reason=reason))
+        return await self._database.arun(operate.resume(job_type, queue, reason=reason))
 
     def pauses(self) -> builtins.list[Pause]:
         """What is paused."""
-        return self._database.run(operate.pauses(self._schema))
+        return self._database.run(operate.pauses())
 
     async def apauses(self) -> builtins.list[Pause]:
-        return await self._database.arun(operate.pauses(self._schema))
+        return await self._database.arun(operate.pauses())
 
     def get(self, job: AnyJob) -> JobRow:
         """The job as it is now."""
-        return self._database.run(jobs.get(self._schema, job))
+        return self._database.run(jobs.get(job))
 
     async def aget(self, job: AnyJob) -> JobRow:
-        return await self._database.arun(jobs.get(self._schema, job))
+        return await self._database.arun(jobs.get(job))
 
     def errors(self, job: AnyJob) -> builtins.list[JobError]:
         """Why each of its attempts failed that did, oldest first, with traceback, time and worker."""
-        return self._database.run(work.errors(self._schema, jobs.job_id(job)))
+        return self._database.run(work.errors(jobs.job_id(job)))
 
     async def aerrors(self, job: AnyJob) -> builtins.list[JobError]:
-        return await self._database.arun(work.errors(self._schema, jobs.job_id(job)))
+        return await self._database.arun(work.errors(jobs.job_id(job)))
 
     def list(self, **filters: Unpack[ListFilters]) -> JobPage:
         """Jobs, newest first, by status, job_type, queue, worker_id or key, `limit` to a page.
 
         For the next page give the page's `next` as `after`.
         """
-        return self._database.run(jobs.list_jobs(self._schema, **filters))
+        return self._database.run(jobs.list_jobs(**filters))
 
     async def alist(self, **filters: Unpack[ListFilters]) -> JobPage:
-        return await self._database.arun(jobs.list_jobs(self._schema, **filters))
+        return await self._database.arun(jobs.list_jobs(**filters))
 
     def counts(self) -> dict[Status, int]:
         """How many jobs there are of each status. Counts rows: its time grows with the table."""
-        return self._database.run(jobs.count(self._schema))
+        return self._database.run(jobs.count())
 
     async def acounts(self) -> dict[Status, int]:
-        return await self._database.arun(jobs.count(self._schema))
+        return await self._database.arun(jobs.count())
 
     def recover_stale_jobs(self, timeout: Duration) -> int:
         """Give back the jobs of holders that were silent for longer than the timeout; return how many.
@@ -283,16 +282,16 @@ class JobQueue:
         A holder is alive by heartbeats and by the progress it reports; one that never sent either is judged by the age
         of its claim. Jobs without attempts left end as failed, with the reason in last_error.
         """
-        return self._database.run(jobs.recover(self._schema, timeout))
+        return self._database.run(jobs.recover(timeout))
 
     async def arecover_stale_jobs(self, timeout: Duration) -> int:
-        return await self._database.arun(jobs.recover(self._schema, timeout))
+        return await self._database.arun(jobs.recover(timeout))
 
     def prune(self, status: str = Status.COMPLETED, older_than: Duration = "7d", *, batch_size: int = 5000) -> int:
         """Delete jobs that ended with this status longer ago than that, batch by batch; return how many."""
         total, reached = 0, None
         while True:
-            query = jobs.prune(self._schema, status, older_than, batch_size, reached)
+            query = jobs.prune(status, older_than, batch_size, reached)
             pruned, reached = self._database.run(query)
             total += pruned
             if pruned < batch_size:
@@ -303,7 +302,7 @@ class JobQueue:
     ) -> int:
         total, reached = 0, None
         while True:
-            query = jobs.prune(self._schema, status, older_than, batch_size, reached)
+            query = jobs.prune(status, older_than, batch_size, reached)
             pruned, reached = await self._database.arun(query)
             total += pruned
             if pruned < batch_size:

@@ -61,20 +61,20 @@ class Store:
                 steps.close()
 
     def open(self, stored: Stored) -> io.BufferedReader:
-        place = self._database.run(queries.find(self._schema, _checked(stored)))
+        place = self._database.run(queries.find(_checked(stored)))
         if place is None:
-            return _buffered(stored, lambda nth: self._database.run(queries.read_part(self._schema, stored, nth)))
+            return _buffered(stored, lambda nth: self._database.run(queries.read_part(stored, nth)))
         file = reading(place, stored.id)
         return _buffered(stored, lambda nth: _part_of(file, nth), file.close)
 
     async def aparts(self, stored: Stored) -> AsyncIterator[bytes]:
-        place = await self._database.arun(queries.find(self._schema, _checked(stored)))
+        place = await self._database.arun(queries.find(_checked(stored)))
         check = Check(stored)
         file = None if place is None else await asyncio.to_thread(reading, place, stored.id)
         try:
             for nth in range(-(-stored.size // PART_SIZE)):
                 if file is None:
-                    part = await self._database.arun(queries.read_part(self._schema, stored, nth))
+                    part = await self._database.arun(queries.read_part(stored, nth))
                 else:
                     part = await asyncio.to_thread(_part_of, file, nth)
                 check.add(nth * PART_SIZE, part)
@@ -94,7 +94,7 @@ class Store:
         name = name_of(source) if name is None else text_within(name, 200, "name")
         job = running_job.get(None)
         place = None if self._place is None else settled_place(self._place)
-        stored_id: UUID = yield queries.create(self._schema, name, place, None if job is None else job.id)
+        stored_id: UUID = yield queries.create(name, place, None if job is None else job.id)
         digest, total, told = hashlib.sha256(), 0, time.monotonic()
         try:
             with nullcontext() if place is None else writing(place, stored_id) as file:
@@ -102,17 +102,17 @@ class Store:
                     digest.update(part)
                     total += len(part)
                     if file is None:
-                        yield queries.write_part(self._schema, stored_id, nth, part)
+                        yield queries.write_part(stored_id, nth, part)
                         continue
                     file.write(part)
                     if time.monotonic() - told > TOUCH_SECONDS:
-                        yield queries.touch(self._schema, stored_id)
+                        yield queries.touch(stored_id)
                         told = time.monotonic()
         except Exception:
-            yield queries.discard(self._schema, stored_id)
+            yield queries.discard(stored_id)
             raise
         stored = Stored(stored_id, total, digest.hexdigest(), name)
-        yield queries.finish(self._schema, stored)
+        yield queries.finish(stored)
         return stored
 
 

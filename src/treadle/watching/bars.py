@@ -15,7 +15,7 @@ from rich.text import Text
 
 from treadle.words.phrases import facts, pace, printable, standing
 from treadle.words.record import RecordedEvent
-from treadle.words.snapshot import Seen, Sight
+from treadle.words.snapshot import JobSnapshot, Snapshot
 from treadle.words.status import Status
 
 EVENTS = 5
@@ -40,7 +40,7 @@ class Bars:
     def __init__(self, console: Console, labels: Mapping[UUID, str] | None = None, *, transient: bool = False) -> None:
         self._console = console
         self._labels = {} if labels is None else labels
-        self._jobs: list[Seen] = []
+        self._jobs: list[JobSnapshot] = []
         self._events: deque[RecordedEvent] = deque(maxlen=EVENTS)
         self._seen = time.monotonic()
         self._away = False
@@ -48,7 +48,7 @@ class Bars:
             console=console, get_renderable=self.draw, refresh_per_second=REDRAWS_A_SECOND, transient=transient
         )
 
-    def show(self, sight: Sight) -> None:
+    def show(self, sight: Snapshot) -> None:
         self._jobs, self._seen = sight.jobs, time.monotonic()
         self._events.extend(sight.events)
         self._live.refresh()
@@ -86,12 +86,12 @@ class Bars:
         return Group(*lines)
 
 
-def label_of(job: Seen | RecordedEvent, labels: Mapping[UUID, str]) -> str:
-    job_id = job.id if isinstance(job, Seen) else job.job_id
+def label_of(job: JobSnapshot | RecordedEvent, labels: Mapping[UUID, str]) -> str:
+    job_id = job.id if isinstance(job, JobSnapshot) else job.job_id
     return labels.get(job_id) or printable(job.job_type)
 
 
-def line(job: Seen, label: str, wide: int, width: int) -> Text:
+def line(job: JobSnapshot, label: str, wide: int, width: int) -> Text:
     """▸ import_rows  ━━━━━━━━╾───── 61%  importing        1,220/2,000  212/s  4.1s left"""
     mark, colour = MARKS[job.status]
     bar_width = 20 if width >= 110 else 14

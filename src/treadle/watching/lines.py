@@ -10,7 +10,7 @@ from rich.console import Console
 
 from treadle.watching.bars import label_of
 from treadle.words.phrases import facts, pace, printable, standing
-from treadle.words.snapshot import Seen, Sight
+from treadle.words.snapshot import JobSnapshot, Snapshot
 from treadle.words.status import Status
 
 # A job that only gets on has a line this often, at most, and only if it got on by so much or is at another stage.
@@ -24,10 +24,10 @@ class Lines:
     def __init__(self, console: Console, labels: Mapping[UUID, str] | None = None) -> None:
         self._console = console
         self._labels = {} if labels is None else labels
-        self._told: dict[UUID, tuple[Seen, float]] = {}
+        self._told: dict[UUID, tuple[JobSnapshot, float]] = {}
         self._counted: dict[UUID, int] = {}
 
-    def show(self, sight: Sight) -> None:
+    def show(self, sight: Snapshot) -> None:
         for job in sight.jobs:
             if not job.status.finished and self._news(job):
                 self._tell(job)
@@ -53,7 +53,7 @@ class Lines:
     ) -> None:
         pass
 
-    def _news(self, job: Seen) -> bool:
+    def _news(self, job: JobSnapshot) -> bool:
         if job.status == Status.CLAIMED:  # it begins in a moment
             return False
         if job.id not in self._told:
@@ -66,7 +66,7 @@ class Lines:
         )
         return job.status == Status.RUNNING and moved and time.monotonic() - at >= SECONDS
 
-    def _tell(self, job: Seen) -> None:
+    def _tell(self, job: JobSnapshot) -> None:
         self._told[job.id] = (job, time.monotonic())
         if job.status == Status.RUNNING:
             stage = [printable(job.progress.stage)] if job.progress.stage else []

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 from uuid import UUID
 
 from treadle.db.database import DatabaseError
-from treadle.db.queries import telling
+from treadle.db.queries import events as event_queries
+from treadle.db.queries import snapshots as snapshot_queries
 from treadle.db.query import Query
 from treadle.db.reconnecting import REFUSED, pause
 from treadle.watching.watch import ANY
@@ -171,20 +172,20 @@ class Stream(Generic[Item]):
 
 
 def job_events(app: "Treadle", job_id: UUID, after: int | str | None, follow: bool) -> Stream[RecordedEvent]:
-    position = telling.Position.read(after)
+    position = event_queries.Position.read(after)
     # Woken by its end and by what it tells; should that be missed, a look twice a second finds it.
-    return Stream(app, lambda: _of_job(app.schema, job_id, position, follow), [job_id], None)
+    return Stream(app, lambda: _of_job(job_id, position, follow), [job_id], None)
 
 
 def all_events(
     app: "Treadle", types: Sequence[str] | None, names: Sequence[str] | None, after: str | None, follow: bool
 ) -> Stream[RecordedEvent]:
-    place = telling.Place.read(after)
-    return Stream(app, lambda: _of_all(app.schema, types, names, place, follow), [ANY], LOOK_SECONDS)
+    place = event_queries.Place.read(after)
+    return Stream(app, lambda: _of_all(types, names, place, follow), [ANY], LOOK_SECONDS)
 
 
-def _of_job(schema: str, job_id: UUID, position: telling.Position, follow: bool) -> Script[RecordedEvent]:
-    look = telling.look_at_jobs(schema, [job_id])
+def _of_job(job_id: UUID, position: event_queries.Position, follow: bool) -> Script[RecordedEvent]:
+    look = snapshot_queries.get_job_states([job_id])
     if not (yield look):
         raise JobNotFound(job_id)
     ended = False
@@ -192,9 +193,9 @@ def _of_job(schema: str, job_id: UUID, position: telling.Position, follow: bool)
         # First listen, then look: what comes in between is not missed.
         if follow:
             yield Ask.LISTEN
-        batch: list[RecordedEvent] = yield telling.job_events(schema, job_id, position, BATCH)
+        batch: list[RecordedEvent] = yield event_queries.find_job_events(job_id, position, BATCH)
         for event in batch:
-            position = telling.Position.read(event.cursor)
+            position = event_queries.Position.read(event.cursor)
             yield event
         if batch:
             continue
@@ -208,12 +209,12 @@ def _of_job(schema: str, job_id: UUID, position: telling.Position, follow: bool)
 
 
 def _of_all(
-    schema: str, types: Sequence[str] | None, names: Sequence[str] | None, place: telling.Place, follow: bool
+    types: Sequence[str] | None, names: Sequence[str] | None, place: event_queries.Place, follow: bool
 ) -> Script[RecordedEvent]:
     while True:
         if follow:
             yield Ask.LISTEN
-        page: telling.Page = yield telling.all_events(schema, place, types, names, BATCH)
+        page: event_queries.Page = yield event_queries.find_all_events(place, types, names, BATCH)
         place = page.reached
         yield from page.events
         if not page.full:

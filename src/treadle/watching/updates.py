@@ -4,8 +4,9 @@ import time
 from typing import TYPE_CHECKING, TypeAlias
 from uuid import UUID
 
-from treadle.db.queries import telling
-from treadle.db.queries.telling import Look
+from treadle.db.queries import events as event_queries
+from treadle.db.queries import snapshots as snapshot_queries
+from treadle.db.queries.snapshots import JobState
 from treadle.watching.streams import BATCH, Ask, Pause, Script, Stream
 from treadle.words.record import RecordedEvent
 from treadle.words.status import FINISHED
@@ -16,27 +17,27 @@ if TYPE_CHECKING:
 # Between two looks, at least: however often a job says how far it is, a page is told a few times a second.
 SPACING_SECONDS = 0.25
 
-News: TypeAlias = RecordedEvent | Look
+News: TypeAlias = RecordedEvent | JobState
 
 
 def job_news(app: "Treadle", job_id: UUID, after: str | None) -> Stream[News]:
-    """Its events after a cursor, all of them in order, and a Look whenever that has changed. The last one has ended."""
-    position = telling.Position.read(after)
-    return Stream(app, lambda: _of_job(app.schema, job_id, position), [job_id], None)
+    """The job's events after a cursor, in order, and its JobState whenever it changes, until it has finished."""
+    position = event_queries.Position.read(after)
+    return Stream(app, lambda: _of_job(job_id, position), [job_id], None)
 
 
-def _of_job(schema: str, job_id: UUID, position: telling.Position) -> Script[News]:
-    look = telling.look_at_jobs(schema, [job_id])
-    told: Look | None = None
+def _of_job(job_id: UUID, position: event_queries.Position) -> Script[News]:
+    look = snapshot_queries.get_job_states([job_id])
+    told: JobState | None = None
     while True:
         # First listen, then look: what comes in between is not missed.
         yield Ask.LISTEN
         looked = time.monotonic()
         # The look before the events: once it has ended, all of its events are there.
-        found: Look | None = (yield look).get(job_id)
-        while batch := (yield telling.job_events(schema, job_id, position, BATCH)):
+        found: JobState | None = (yield look).get(job_id)
+        while batch := (yield event_queries.find_job_events(job_id, position, BATCH)):
             for event in batch:
-                position = telling.Position.read(event.cursor)
+                position = event_queries.Position.read(event.cursor)
                 yield event
         if found is None:
             return
@@ -49,5 +50,5 @@ def _of_job(schema: str, job_id: UUID, position: telling.Position) -> Script[New
         yield Pause(max(0.0, looked + SPACING_SECONDS - time.monotonic()))
 
 
-def _shown(look: Look) -> tuple[object, ...]:
+def _shown(look: JobState) -> tuple[object, ...]:
     return look.status, look.progress, look.stage, look.pace

@@ -10,14 +10,14 @@ from uuid import UUID
 from rich.console import Console
 from rich.text import Text
 
-from treadle.db.queries import telling
+from treadle.db.queries import snapshots as snapshot_queries
 from treadle.db.query import Query
 from treadle.watching.bars import Bars
 from treadle.watching.lines import Lines
-from treadle.watching.snapshots import RUNNING_LIMIT, sights
+from treadle.watching.snapshots import RUNNING_LIMIT, snapshots
 from treadle.words.errors import JobNotFound
 from treadle.words.phrases import printable, standing
-from treadle.words.snapshot import Seen, Sight
+from treadle.words.snapshot import JobSnapshot, Snapshot
 from treadle.words.status import Status
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Viewer:
         self._labels: dict[UUID, str] = {}
         self._types: Counter[str] = Counter()
         # In the order in which they came, also where they are not drawn any more.
-        self._jobs: dict[UUID, Seen] = {}
+        self._jobs: dict[UUID, JobSnapshot] = {}
         self._lingering: Counter[UUID] = Counter()
         live = self._console.is_terminal and not self._console.is_dumb_terminal
         self._screen = Bars(self._console, self._labels) if live else Lines(self._console, self._labels)
@@ -46,29 +46,29 @@ class Viewer:
         """Until all have ended, or Ctrl-C. The status of each, as it was last seen."""
         self._begin(self._app.database.run(self._first()))
         with self._told(), self._screen:
-            for sight in sights(self._app, self._ids, self._screen.away):
+            for sight in snapshots(self._app, self._ids, self._screen.away):
                 self._show(sight)
         return self._statuses()
 
     async def arun(self) -> dict[UUID, Status]:
         self._begin(await self._app.database.arun(self._first()))
         with self._told(), self._screen:
-            async for sight in sights(self._app, self._ids, self._screen.away):
+            async for sight in snapshots(self._app, self._ids, self._screen.away):
                 self._show(sight)
         return self._statuses()
 
-    def _first(self) -> Query[list[Seen]]:
+    def _first(self) -> Query[list[JobSnapshot]]:
         """A look of its own before anything is drawn: what is wrong with the database or the ids is raised."""
-        return telling.see_jobs(self._app.schema, self._ids or (), RUNNING_LIMIT if self._ids is None else 0)
+        return snapshot_queries.find_snapshots(self._ids or (), RUNNING_LIMIT if self._ids is None else 0)
 
-    def _begin(self, found: list[Seen]) -> None:
+    def _begin(self, found: list[JobSnapshot]) -> None:
         known = {each.id for each in found}
         for job_id in self._ids or ():
             if job_id not in known:
                 raise JobNotFound(job_id)
         self._know(found)
 
-    def _know(self, found: list[Seen]) -> None:
+    def _know(self, found: list[JobSnapshot]) -> None:
         for each in found:
             if each.id not in self._jobs:
                 self._types[each.job_type] += 1
@@ -78,13 +78,13 @@ class Viewer:
             tail = f" {each.id.hex[-4:]}" if self._types[each.job_type] > 1 else ""
             self._labels[each.id] = printable(each.job_type) + tail
 
-    def _show(self, sight: Sight) -> None:
+    def _show(self, sight: Snapshot) -> None:
         self._know(sight.jobs)
         shown = list(self._jobs.values())
         if self._ids is None:
             self._lingering.update(each.id for each in shown if each.status.finished)
             shown = [each for each in shown if self._lingering[each.id] <= LINGER]
-        self._screen.show(Sight(shown, sight.events))
+        self._screen.show(Snapshot(shown, sight.events))
 
     @contextlib.contextmanager
     def _told(self) -> Iterator[None]:

@@ -14,7 +14,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from treadle.db.database import Database
-from treadle.db.queries import telling
+from treadle.db.queries import snapshots as snapshot_queries
 from treadle.db.queries import worker as work
 
 log = logging.getLogger("treadle")
@@ -117,7 +117,6 @@ class Watch:
 
     def _listen(self, idle_since: float) -> float:
         """Until nobody has waited for a while; says since when."""
-        schema = self._database.schema
         with self._database.listening("ends", "news") as heard:
             began = time.monotonic()
             ends_until = news_until = began  # somebody is known to listen
@@ -133,10 +132,10 @@ class Watch:
                     return idle_since
                 # Who is told of news is told of ends.
                 if now >= ends_until:
-                    self._database.run(work.await_ends(schema, _SPAN))
+                    self._database.run(work.listen_for_ends(_SPAN))
                     ends_until = now + _SPAN.total_seconds() / 3
                 if changing and now >= news_until:
-                    self._database.run(telling.await_news(schema, _SPAN))
+                    self._database.run(work.listen_for_changes(_SPAN))
                     news_until = now + _SPAN.total_seconds() / 3
                     looks = [now + 0.02, now + 0.1]
                 if now >= looks[0]:
@@ -153,11 +152,10 @@ class Watch:
         self.news.wake([*ids, ANY])
 
     def _look(self, ending: list[UUID], changing: list[UUID]) -> None:
-        schema = self._database.schema
         if ending:
-            self.ends.wake(self._database.run(work.find_ended(schema, ending)))
+            self.ends.wake(self._database.run(work.find_ended(ending)))
         if changing:
-            found = self._database.run(telling.look_at_jobs(schema, changing))
+            found = self._database.run(snapshot_queries.get_job_states(changing))
             before, self._looks = self._looks, {each: found.get(each) for each in changing}
             self.news.wake([ANY, *(each for each in changing if each not in before or before[each] != found.get(each))])
 

@@ -15,7 +15,8 @@ from starlette.routing import Route
 
 from treadle.app import Treadle
 from treadle.db.database import DatabaseError
-from treadle.db.queries import telling
+from treadle.db.queries import events as event_queries
+from treadle.db.queries import snapshots as snapshot_queries
 from treadle.db.queries.jobs import job_id
 from treadle.watching.updates import job_news
 from treadle.web.frames import end_frame, event_frame, progress_frame
@@ -35,16 +36,16 @@ def events_app(app: Treadle) -> Starlette:
     async def of_job(request: Request) -> Response:
         job = job_id(request.path_params["id"])
         after = _after(request)
-        telling.Position.read(after)
-        found = await app.database.arun(telling.look_at_jobs(app.schema, [job]))
+        event_queries.Position.read(after)
+        found = await app.database.arun(snapshot_queries.get_job_states([job]))
         if job not in found:
             raise JobNotFound(job)
         return _answer(request, _job_frames(app, job, after))
 
     async def of_all(request: Request) -> Response:
         after = _after(request)
-        telling.Place.read(after)
-        await app.database.arun(telling.look_at_jobs(app.schema, []))
+        event_queries.Place.read(after)
+        await app.database.arun(snapshot_queries.get_job_states([]))
         types, names = _listed(request, "types"), _listed(request, "names")
         return _answer(request, _all_frames(app, types, names, after))
 

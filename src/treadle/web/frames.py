@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from treadle.db.queries.telling import Look
+from treadle.db.queries.snapshots import JobState
 from treadle.words.payload import decode
 from treadle.words.record import RecordedEvent
 
@@ -32,7 +32,7 @@ def event_frame(event: RecordedEvent, *, with_job: bool = False) -> bytes:
     return frame(event.name, data, event.cursor)
 
 
-def progress_frame(look: Look) -> bytes:
+def progress_frame(look: JobState) -> bytes:
     pace = decode(look.pace) if look.pace else dict.fromkeys(("done", "total", "rate", "left"))
     return frame("progress", {"status": look.status, "percent": look.progress, "stage": look.stage, **pace})
 

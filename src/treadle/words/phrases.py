@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from treadle.words.payload import Json
 from treadle.words.progress import Progress
-from treadle.words.snapshot import Seen
+from treadle.words.snapshot import JobSnapshot
 from treadle.words.status import Status
 
 # Surrogates, controls, and what turns the direction of the text around.
@@ -88,7 +88,7 @@ def pace(progress: Progress) -> list[str]:
     return parts
 
 
-def standing(job: Seen) -> str:
+def standing(job: JobSnapshot) -> str:
     """What there is to say of a job that does not run."""
     because = f": {printable(job.error)}" if job.error else ""
     took = "" if job.seconds is None else f" in {span(job.seconds)}"

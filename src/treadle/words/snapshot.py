@@ -9,7 +9,7 @@ from treadle.words.record import RecordedEvent
 from treadle.words.status import Status
 
 
-class Seen(NamedTuple):
+class JobSnapshot(NamedTuple):
     """As much of a job as is drawn."""
 
     id: UUID
@@ -40,9 +40,9 @@ class Seen(NamedTuple):
         return max(0.0, ((self.finished_at or self.at) - self.started_at).total_seconds())
 
 
-class Sight(NamedTuple):
+class Snapshot(NamedTuple):
     """Several jobs at one moment."""
 
-    jobs: list[Seen]
+    jobs: list[JobSnapshot]
     events: list[RecordedEvent]
     """What they have told since the sight before: the newest of each, oldest first."""

@@ -103,7 +103,7 @@ class Intake:
         return {claim.id for claim in self.ready}
 
     async def run(self) -> None:
-        schema, chosen = self._worker.schema, self._worker.settings
+        chosen = self._worker.settings
         failures = barren = 0
         look = False  # only look whether there is something: nobody said so
         again: list[float] = []  # when to look again after the bell
@@ -125,7 +125,7 @@ class Intake:
                     failures = barren = 0
                     continue
                 quiet = chosen.drain and not self._worker.busy()
-                seconds = await self._line.run(work.rest(schema, self.types, chosen.queues, chosen.drain))
+                seconds = await self._line.run(work.rest(self.types, chosen.queues, chosen.drain))
                 self._worker.away(None)
             except DatabaseAway as error:
                 if not look:
@@ -155,9 +155,7 @@ class Intake:
     async def _claim(self, wanted: int) -> list[Claim]:
         self.idle = False  # while it is under way: with drain, another intake must not take this one for done
         worker = self._worker
-        claims = await self._line.run(
-            work.claim(worker.schema, worker.worker_id, self.types, wanted, worker.settings.queues)
-        )
+        claims = await self._line.run(work.claim(worker.worker_id, self.types, wanted, worker.settings.queues))
         if claims:
             self.claimed_at = time.monotonic()
             self.take(claims)

@@ -34,7 +34,6 @@ class Completer:
     def __init__(
         self,
         line: Line,
-        schema: str,
         worker_id: str,
         recorder: Recorder,
         listeners: Listeners,
@@ -43,7 +42,6 @@ class Completer:
         written: Callable[[], None],
     ) -> None:
         self._line = line
-        self._schema = schema
         self._worker_id = worker_id
         self._recorder = recorder
         self._listeners = listeners
@@ -149,13 +147,13 @@ class Completer:
         results = any(outcome.result is not None for _, outcome, _ in batch)
         # First what the results refer to: should this be cut short, the jobs need it a little too early, not too late.
         if results and (uses := [(claim.id, each) for claim, outcome, _ in batch for each in outcome.stored]):
-            await self._line.run(stored.use(self._schema, uses))
-        refused = await self._line.run(work.complete(self._schema, self._worker_id, aged, results))
+            await self._line.run(stored.use(uses))
+        refused = await self._line.run(work.complete(self._worker_id, aged, results))
         if refused:
             lost = [claim for claim, _, _ in batch if claim.id in refused]
             if again:
                 # The write before may have been carried out although no answer came.
-                found = await self._line.run(work.lost_leases(self._schema, lost))
+                found = await self._line.run(work.lost_leases(lost))
                 refused -= {job_id for job_id, completed in found.items() if completed}
             for claim in lost:
                 if claim.id in refused:
@@ -168,7 +166,7 @@ class Completer:
     async def _settle(self, batch: list[Ended], again: bool) -> None:
         now = time.monotonic()
         aged = [(claim, outcome, now - started) for claim, outcome, started in batch]
-        accepted = await self._line.run(work.settle(self._schema, self._worker_id, aged, self._crash_limit))
+        accepted = await self._line.run(work.settle(self._worker_id, aged, self._crash_limit))
         for claim, outcome, seconds in aged:
             status = accepted.get(claim.id)
             if status is not None:
@@ -182,7 +180,7 @@ class Completer:
         told = f"the outcome ({outcome.ending}) could not be stored: {type(error).__name__}"
         failed = (claim, Outcome(Ending.FAILED, error=told), time.monotonic() - started)
         try:
-            await self._line.persist(work.settle(self._schema, self._worker_id, [failed], self._crash_limit))
+            await self._line.persist(work.settle(self._worker_id, [failed], self._crash_limit))
         except Exception:
             # Still held, and not known here any more: the worker takes it up again by and by.
             log.exception("the end of job %s could not be written", claim.id)

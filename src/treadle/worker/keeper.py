@@ -38,8 +38,7 @@ class Keeper:
 
     def __init__(self, url: str, schema: str, lease: timedelta, crash_limit: int) -> None:
         # Short, so that there is time to try again on another connection before the worker has to stop.
-        self._line = Line(url, "treadle keeper", lease.total_seconds() / 5, CONNECT_SECONDS)
-        self._schema = schema
+        self._line = Line(url, schema, "treadle keeper", lease.total_seconds() / 5, CONNECT_SECONDS)
         self._lease = lease
         self._crash_limit = crash_limit
         self.wards: dict[str, Board] = {}
@@ -52,7 +51,7 @@ class Keeper:
             began = now()
             try:
                 if boards:
-                    await self._line.run(work.renew(self._schema, list(boards), self._lease))
+                    await self._line.run(work.renew(list(boards), self._lease))
             except Exception as error:
                 if not isinstance(error, DatabaseAway):
                     log.exception("the lease could not be renewed; it will be tried again")
@@ -73,11 +72,11 @@ class Keeper:
     ) -> list[work.Recovered]:
         """Give back what a worker that has ended still held, and say what it was. Waits while the database is away."""
         self.wards.pop(worker_id, None)
-        query = work.recover_worker(self._schema, worker_id, reason, crashed, overdue, self._crash_limit, keep)
+        query = work.recover_worker(worker_id, reason, crashed, overdue, self._crash_limit, keep)
         recovered = await self._line.persist(query)
         # A statement of a worker that was killed may still be under way, and hold what it was about.
         for _ in range(BURIALS):
-            if not await self._line.persist(work.held(self._schema, worker_id)):
+            if not await self._line.persist(work.held(worker_id)):
                 break
             await asyncio.sleep(0.1)
             again = await self._line.persist(query)

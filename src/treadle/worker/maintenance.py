@@ -21,45 +21,45 @@ PRUNE_SECONDS = 5.0
 SWEEP_BATCH = 100
 
 
-async def move_floors(line: Line, schema: str) -> int:
-    return await line.run(jobs.tick(schema))
+async def move_floors(line: Line) -> int:
+    return await line.run(jobs.tick())
 
 
-async def recover_lost(line: Line, schema: str, crash_limit: int, listeners: Listeners) -> int:
+async def recover_lost(line: Line, crash_limit: int, listeners: Listeners) -> int:
     """Give back what workers hold that went silent."""
-    recovered = await line.run(work.recover_lost(schema, crash_limit))
+    recovered = await line.run(work.recover_lost(crash_limit))
     for each in recovered:
         listeners.emit(events.JobRecovered(each.id, each.job_type, each.worker_id, each.status))
     return len(recovered)
 
 
-async def prune(line: Line, schema: str, keep: Mapping[Status, Duration | None]) -> int:
+async def prune(line: Line, keep: Mapping[Status, Duration | None]) -> int:
     """Delete ended jobs that were kept long enough: in batches, for a few seconds at a time."""
     total, end = 0, time.monotonic() + PRUNE_SECONDS
     for status, age in keep.items():
         reached: datetime | None = None
         while age is not None and time.monotonic() < end:
-            pruned, reached = await line.run(jobs.prune(schema, status, age, PRUNE_BATCH, reached))
+            pruned, reached = await line.run(jobs.prune(status, age, PRUNE_BATCH, reached))
             total += pruned
             if pruned < PRUNE_BATCH:
                 break
     return total
 
 
-async def count(line: Line, schema: str) -> int:
+async def count(line: Line) -> int:
     """Count what has ended lately, for charts."""
-    return await line.run(operate.count_minutes(schema))
+    return await line.run(operate.count_minutes())
 
 
-async def sweep(line: Line, schema: str, grace: timedelta) -> int:
+async def sweep(line: Line, grace: timedelta) -> int:
     """Remove what is stored and used by no job: in batches, for a few seconds at a time."""
     total, end = 0, time.monotonic() + PRUNE_SECONDS
     while time.monotonic() < end:
-        swept = await line.run(stored.sweep(schema, grace, SWEEP_BATCH))
+        swept = await line.run(stored.sweep(grace, SWEEP_BATCH))
         total += swept.removed
         if swept.files:
             gone = await asyncio.to_thread(remove_files, swept.files)
-            total += await line.run(stored.forget(schema, gone))
+            total += await line.run(stored.forget(gone))
         if not swept.more:
             break
     return total

@@ -13,7 +13,8 @@ from uuid import UUID
 
 from treadle.attempt.job import Job
 from treadle.attempt.outbox import LOG_HEAD, LOG_TAIL, Outbox
-from treadle.db.queries import telling
+from treadle.db.queries import events as event_queries
+from treadle.db.queries import logs as log_queries
 from treadle.db.queries import worker as work
 from treadle.db.query import Query
 from treadle.db.reconnecting import DatabaseAway, Line, RowLocked, pause
@@ -37,9 +38,8 @@ LOCKED_SECONDS = 0.5
 
 
 class Recorder:
-    def __init__(self, line: Line, schema: str, worker_id: str, away: Callable[[DatabaseAway | None], None]) -> None:
+    def __init__(self, line: Line, worker_id: str, away: Callable[[DatabaseAway | None], None]) -> None:
         self._line = line
-        self._schema = schema
         self._worker_id = worker_id
         self._away = away
         self._loop = asyncio.get_running_loop()
@@ -119,13 +119,13 @@ class Recorder:
         events = ((job, job.outbox.waiting_events(EVENTS, size)) for job in jobs)
         locked = await self._send(
             [each for each in events if each[1]],
-            lambda told: telling.record_events(self._schema, self._worker_id, told, now()),
+            lambda told: event_queries.record_events(self._worker_id, told, now()),
             Outbox.events_written,
         )
         logs = ((job, job.outbox.waiting_logs(size)) for job in jobs if job.id not in locked)
         return locked | await self._send(
             [each for each in logs if each[1]],
-            lambda logged: telling.keep_logs(self._schema, self._worker_id, logged, now(), LOG_HEAD, LOG_TAIL),
+            lambda logged: log_queries.record_logs(self._worker_id, logged, now(), LOG_HEAD, LOG_TAIL),
             Outbox.logs_written,
         )
 
@@ -145,7 +145,7 @@ class Recorder:
         if not reports:
             return
         try:
-            await self._line.run(work.report(self._schema, self._worker_id, reports))
+            await self._line.run(work.report(self._worker_id, reports))
         except DatabaseAway:
             raise
         except RowLocked:

@@ -40,7 +40,6 @@ class Workbench:
     def __init__(
         self,
         worker_id: str,
-        schema: str,
         functions: dict[str, JobFunction[..., Any, ..., Any]],
         executor: Executor,
         completer: Completer,
@@ -49,7 +48,6 @@ class Workbench:
         listeners: Listeners,
     ) -> None:
         self._worker_id = worker_id
-        self._schema = schema
         self._functions = functions
         self._executor = executor
         self._completer = completer
@@ -134,7 +132,7 @@ class Workbench:
 
     async def _tell(self, reports: list[work.Report], line: Line) -> set[UUID]:
         try:
-            return await line.run(work.report(self._schema, self._worker_id, reports))
+            return await line.run(work.report(self._worker_id, reports))
         except RowLocked:
             # One by one then. What somebody holds is still ours, as far as is known; it says more another time.
             if len(reports) == 1:
@@ -177,7 +175,7 @@ class Workbench:
         """Stop those of them that are not ours any more. One that has completed itself may go on."""
         if not doubtful:
             return
-        lost = await line.run(work.lost_leases(self._schema, [each.claim for each in doubtful]))
+        lost = await line.run(work.lost_leases([each.claim for each in doubtful]))
         for running in doubtful:
             completed = lost.get(running.claim.id)
             # It may have ended while the question was under way.

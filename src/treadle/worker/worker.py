@@ -83,11 +83,10 @@ class Worker:
         url = await asyncio.to_thread(lambda: self._app.database.url)
         log_events(self._listeners)
         chosen, schema, name = self.settings, self.schema, f"treadle {self.worker_id}"
-        self._claims, self._outcomes, self._upkeep = (Line(url, name) for _ in range(3))
-        self._recorder = Recorder(self._outcomes, schema, self.worker_id, self.away)
+        self._claims, self._outcomes, self._upkeep = (Line(url, schema, name) for _ in range(3))
+        self._recorder = Recorder(self._outcomes, self.worker_id, self.away)
         self._completer = Completer(
             self._outcomes,
-            schema,
             self.worker_id,
             self._recorder,
             self._listeners,
@@ -98,7 +97,6 @@ class Worker:
         self._executor = Executor(self._app.middlewares, chosen.concurrency, chosen.children, self._board)
         self.bench = Workbench(
             self.worker_id,
-            schema,
             functions,
             self._executor,
             self._completer,
@@ -110,7 +108,7 @@ class Worker:
         self._intakes = list(self._make_intakes())
         self._capture.start(prints=any(each.policy.prints for each in functions.values()))
         began = now()
-        await self._upkeep.persist(work.register(schema, self._introduction()), self.away)
+        await self._upkeep.persist(work.register(self._introduction()), self.away)
         self._board.renewed_at = began
         if not self._supervised:
             self._keeper = KeeperProcess(self.worker_id, url, schema, self._board, chosen)
@@ -247,19 +245,19 @@ class Worker:
     async def _tick(self) -> None:
         # Floors move only where jobs leave.
         if any(time.monotonic() - intake.claimed_at < 2 for intake in self._intakes):
-            await upkeep.move_floors(self._upkeep, self.schema)
+            await upkeep.move_floors(self._upkeep)
 
     async def _recover(self) -> None:
         # After an outage everybody seems silent; wait until those who live have said so.
         if time.monotonic() - self._healthy_since > self.settings.lease.total_seconds():
-            await upkeep.recover_lost(self._upkeep, self.schema, self.settings.crash_limit, self._listeners)
+            await upkeep.recover_lost(self._upkeep, self.settings.crash_limit, self._listeners)
 
     async def _prune(self) -> None:
-        await upkeep.prune(self._upkeep, self.schema, self._app.keep)
-        await upkeep.sweep(self._upkeep, self.schema, self._app.storage.grace)
+        await upkeep.prune(self._upkeep, self._app.keep)
+        await upkeep.sweep(self._upkeep, self._app.storage.grace)
 
     async def _count(self) -> None:
-        await upkeep.count(self._upkeep, self.schema)
+        await upkeep.count(self._upkeep)
 
     async def _report(self) -> None:
         await self.bench.report(self._outcomes)
@@ -306,7 +304,7 @@ class Worker:
     async def _strangers(self) -> list[Claim]:
         """What this worker holds by the database's books, and does not know."""
         known = self._known()
-        held = await self._claims.run(work.held(self.schema, self.worker_id))
+        held = await self._claims.run(work.held(self.worker_id))
         known |= self._known()
         return [claim for claim in held if claim.id not in known]
 
@@ -316,7 +314,7 @@ class Worker:
             await self._listener.listening.wait()
             self._listener.hearing = False
             try:
-                await self._upkeep.run(work.notify_workers(self.schema, f"probe {self.worker_id}"))
+                await self._upkeep.run(work.notify_workers(f"probe {self.worker_id}"))
             except DatabaseAway as error:
                 self.away(error)
                 await asyncio.sleep(1)

@@ -117,7 +117,7 @@ def _enqueue_ours(queue: JobQueue, jobs: int) -> float:
 
 def _work_bare(bare: Any, schema: str, batch: int) -> float:
     """The statements that JobQueue runs, with nothing around them."""
-    claim = queries.claim(schema, "bench", ["bench"], batch, None).text
+    claim = queries.claim("bench", ["bench"], batch, None).text
     complete = in_schema("select treadle.complete_jobs(%s::uuid[], %s::bigint[], %s::varchar[])", schema).encode()
     asked = {"worker_id": "bench", "job_types": ["bench"], "batch_size": batch, "queues": None}
     id_at, lease_at = 0, 18

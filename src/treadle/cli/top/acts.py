@@ -7,7 +7,7 @@ from treadle.db.queries import operations as operate
 from treadle.db.query import Query
 from treadle.words.changes import Action, Operated, Pause
 from treadle.words.phrases import printable
-from treadle.words.snapshot import Seen
+from treadle.words.snapshot import JobSnapshot
 
 WORDS = {Action.CANCEL: ("Cancel", "cancelled"), Action.RETRY: ("Retry", "to be tried again")}
 
@@ -25,7 +25,7 @@ def pausing(schema: str, job_type: str, queue: str, pauses: Sequence[Pause], who
         what = printable(job_type)
         return Act(
             f"Pause {what}? What runs goes on, nothing new is claimed.",
-            operate.pause(schema, job_type, None, who),
+            operate.pause(job_type, None, who),
             lambda made: f"paused {what}" if made else f"{what} was paused already",
         )
     pause = min(found, key=lambda each: (each.job_type is None, each.queue is None))
@@ -34,12 +34,12 @@ def pausing(schema: str, job_type: str, queue: str, pauses: Sequence[Pause], who
     because = f": {printable(pause.reason)}" if pause.reason else ""
     return Act(
         f"Resume {what}? Paused by {printable(pause.paused_by or 'somebody')} at {since}{because}.",
-        operate.resume(schema, pause.job_type, pause.queue, who),
+        operate.resume(pause.job_type, pause.queue, who),
         lambda ended: f"resumed {what}" if ended else f"{what} was not paused any more",
     )
 
 
-def changing(schema: str, action: Action, job: Seen, who: str) -> Act:
+def changing(schema: str, action: Action, job: JobSnapshot, who: str) -> Act:
     ask, done = WORDS[action]
     what = f"{printable(job.job_type)} {job.id.hex[-4:]}"
 
@@ -53,7 +53,7 @@ def changing(schema: str, action: Action, job: Seen, who: str) -> Act:
                 return f"{what} is not there any more"
         return f"{what} is {results[0].status}, so it cannot be {'cancelled' if action is Action.CANCEL else 'retried'}"
 
-    return Act(f"{ask} {what}?", operate.operate(schema, action, [job.id], who), said)
+    return Act(f"{ask} {what}?", operate.operate(action, [job.id], who), said)
 
 
 def _named(pause: Pause) -> str:

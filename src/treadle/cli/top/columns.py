@@ -9,7 +9,7 @@ from treadle.cli.top.table import Column, Plan
 from treadle.watching.bars import bar
 from treadle.words.overview import Lane, WorkerRow
 from treadle.words.phrases import count, countdown, printable, rate, span
-from treadle.words.snapshot import Seen
+from treadle.words.snapshot import JobSnapshot
 
 BAR, LONG_BAR = 10, 24
 
@@ -107,20 +107,22 @@ WORKERS = Plan[WorkerNow](
 )
 
 
-def _bar(job: Seen, width: int) -> Text:
+def _bar(job: JobSnapshot, width: int) -> Text:
     percent = job.progress.percent
     return bar(percent, max(1, width - 5), "blue").append(f" {percent:3}%")
 
 
-def _done(job: Seen, _: int) -> str:
+def _done(job: JobSnapshot, _: int) -> str:
     done, total = job.progress.done, job.progress.total
     return "" if done is None else count(done) + ("" if total is None else f"/{count(total)}")
 
 
-_TYPE = Column[Seen]("type", lambda job, _: printable(job.job_type), 3, grows=True, order=lambda job: job.job_type)
-_ID = Column[Seen]("", lambda job, _: job.id.hex[-4:], 4)
+_TYPE = Column[JobSnapshot](
+    "type", lambda job, _: printable(job.job_type), 3, grows=True, order=lambda job: job.job_type
+)
+_ID = Column[JobSnapshot]("", lambda job, _: job.id.hex[-4:], 4)
 
-JOBS = Plan[Seen](
+JOBS = Plan[JobSnapshot](
     name="running",
     columns=[
         _TYPE,
@@ -145,11 +147,11 @@ JOBS = Plan[Seen](
 )
 
 
-def _ago(job: Seen, _: int) -> str:
+def _ago(job: JobSnapshot, _: int) -> str:
     return span((job.at - (job.finished_at or job.at)).total_seconds())
 
 
-FAILED = Plan[Seen](
+FAILED = Plan[JobSnapshot](
     name="failed",
     columns=[
         _TYPE,

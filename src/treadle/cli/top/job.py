@@ -13,12 +13,14 @@ from textual.widgets import Static
 from treadle.cli.top.acts import changing
 from treadle.cli.top.head import apart
 from treadle.cli.top.parts import Foot
-from treadle.db.queries import telling
+from treadle.db.queries import events as event_queries
+from treadle.db.queries import logs as log_queries
+from treadle.db.queries import snapshots as snapshot_queries
 from treadle.watching.bars import MARKS, bar
 from treadle.words.changes import Action
 from treadle.words.phrases import facts, pace, printable, span, standing
 from treadle.words.record import LogLine, RecordedEvent
-from treadle.words.snapshot import Seen
+from treadle.words.snapshot import JobSnapshot
 from treadle.words.status import Status
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ AROUND = 5
 
 
 class Told(NamedTuple):
-    job: Seen
+    job: JobSnapshot
     events: list[RecordedEvent]
     logs: list[LogLine]
 
@@ -50,7 +52,7 @@ class JobScreen(Screen[None]):
     ]
     app: "Top"
 
-    def __init__(self, job: Seen) -> None:
+    def __init__(self, job: JobSnapshot) -> None:
         super().__init__()
         self._told = Told(job, [], [])
         self._gone = False
@@ -73,15 +75,17 @@ class JobScreen(Screen[None]):
             self._draw()
 
     async def _ask(self) -> Told:
-        database, schema, before = self.app.treadle.database, self.app.treadle.schema, self._told
-        found = await database.alook(telling.see_jobs(schema, [before.job.id]))
+        database, before = self.app.treadle.database, self._told
+        found = await database.alook(snapshot_queries.find_snapshots([before.job.id]))
         self._gone = not found
         job = found[0] if found else before.job
         last = before.events[-1].number or 0 if before.events else 0
         events, logs = before.events, before.logs
         if job.events_count > last:
-            events = [*events, *await database.alook(telling.newest_events(schema, {job.id: last}, EVENTS))][-EVENTS:]
-        new = await database.alook(telling.logs(schema, job.id, logs[-1].number if logs else 0))
+            events = [*events, *await database.alook(event_queries.find_newest_events({job.id: last}, EVENTS))][
+                -EVENTS:
+            ]
+        new = await database.alook(log_queries.get_logs(job.id, logs[-1].number if logs else 0))
         return Told(job, events, [*logs, *new][-LOGS:])
 
     def action_back(self) -> None:
@@ -110,7 +114,7 @@ class JobScreen(Screen[None]):
         self._page.update(Text("\n").join(lines))
 
 
-def head(job: Seen, width: int, away: float | None, gone: bool) -> list[Text]:
+def head(job: JobSnapshot, width: int, away: float | None, gone: bool) -> list[Text]:
     mark, colour = MARKS[job.status]
     status = Text(f"{mark} {job.status}", style=colour)
     if gone:

@@ -7,11 +7,11 @@ from typing import NamedTuple, TypeVar
 
 from treadle.app import Treadle
 from treadle.db.database import DatabaseError
-from treadle.db.queries import telling
+from treadle.db.queries import snapshots as snapshot_queries
 from treadle.operations.overview import aoverview
 from treadle.words.errors import DatabaseUnreachable, NotAllowed, SchemaError, TooSlow
 from treadle.words.overview import Overview
-from treadle.words.snapshot import Seen
+from treadle.words.snapshot import JobSnapshot
 
 # Between two looks, at least; and at most, for a database that takes its time: looking is a third of it, not more.
 SECONDS = 1.0
@@ -32,7 +32,7 @@ Found = TypeVar("Found")
 
 class Glance(NamedTuple):
     overview: Overview
-    jobs: list[Seen]
+    jobs: list[JobSnapshot]
     failed: bool
     """They are those that failed lately, and not those that run."""
 
@@ -71,9 +71,11 @@ class Looks:
         return found
 
     async def _glance(self) -> Glance:
-        began, schema = time.monotonic(), self._app.schema
+        began = time.monotonic()
         overview = await aoverview(self._app)
-        wanted = telling.see_failed(schema, 3600, LIMIT) if self.failed else telling.see_jobs(schema, (), LIMIT)
+        wanted = (
+            snapshot_queries.find_failed(3600, LIMIT) if self.failed else snapshot_queries.find_snapshots((), LIMIT)
+        )
         glance = Glance(overview, await self._app.database.alook(wanted), self.failed)
         self.spacing = min(LONGEST, max(SECONDS, SHARE * (time.monotonic() - began)))
         return glance

@@ -21,7 +21,7 @@ from treadle.cli.top.looks import Glance
 from treadle.cli.top.parts import Foot, Help
 from treadle.cli.top.table import Board
 from treadle.words.changes import Action
-from treadle.words.snapshot import Seen
+from treadle.words.snapshot import JobSnapshot
 
 if TYPE_CHECKING:
     from treadle.cli.top.screen import Top
@@ -164,7 +164,7 @@ class QueueScreen(Screen[None]):
     def _open(self, event: Board.Opened) -> None:
         if isinstance(event.item, LaneNow):
             self._filter(event.item.lane.job_type)
-        elif isinstance(event.item, Seen):
+        elif isinstance(event.item, JobSnapshot):
             self.app.push_screen(JobScreen(event.item))
 
     def on_resize(self, event: Resize) -> None:

@@ -43,93 +43,79 @@ SETTINGS = (
 )
 
 
-def server(schema: str) -> Query[Server]:
-    return Query(statement("look_at_server", schema), {"names": list(SETTINGS)}, lambda rows: Server._make(rows[0]))
+def server() -> Query[Server]:
+    return Query(statement("look_at_server"), {"names": list(SETTINGS)}, lambda rows: Server._make(rows[0]))
 
 
-def clock(schema: str) -> Query[float]:
+def clock() -> Query[float]:
     """Seconds since 1970, by the server."""
-    return Query(statement("read_clock", schema), {}, lambda rows: int(rows[0][0]) / 1_000_000)
+    return Query(statement("read_clock"), {}, lambda rows: int(rows[0][0]) / 1_000_000)
 
 
-def connections(schema: str) -> Query[list[Room]]:
-    return Query(statement("count_connections", schema), {}, lambda rows: [Room._make(row) for row in rows])
+def connections() -> Query[list[Room]]:
+    return Query(statement("count_connections"), {}, lambda rows: [Room._make(row) for row in rows])
 
 
-def ages(schema: str) -> Query[list[Age]]:
-    return Query(statement("read_ages", schema), {}, lambda rows: [Age._make(row) for row in rows])
+def ages() -> Query[list[Age]]:
+    return Query(statement("read_ages"), {}, lambda rows: [Age._make(row) for row in rows])
 
 
-def holders(schema: str) -> Query[list[Holder]]:
-    return Query(statement("find_holders", schema), {}, lambda rows: [Holder._make(row) for row in rows])
+def holders() -> Query[list[Holder]]:
+    return Query(statement("find_holders"), {}, lambda rows: [Holder._make(row) for row in rows])
 
 
-def slots(schema: str) -> Query[list[Slot]]:
-    return Query(statement("look_at_slots", schema), {}, lambda rows: [Slot._make(row) for row in rows])
+def slots() -> Query[list[Slot]]:
+    return Query(statement("look_at_slots"), {}, lambda rows: [Slot._make(row) for row in rows])
 
 
-def tables(schema: str) -> Query[list[Table]]:
-    return Query(
-        statement("look_at_tables", schema), {"schema": schema}, lambda rows: [Table._make(row) for row in rows]
-    )
+def tables() -> Query[list[Table]]:
+    return Query(statement("look_at_tables"), {}, lambda rows: [Table._make(row) for row in rows])
 
 
-def indexes(schema: str) -> Query[list[Index]]:
-    return Query(
-        statement("look_at_indexes", schema), {"schema": schema}, lambda rows: [Index._make(row) for row in rows]
-    )
+def indexes() -> Query[list[Index]]:
+    return Query(statement("look_at_indexes"), {}, lambda rows: [Index._make(row) for row in rows])
 
 
-def triggers(schema: str) -> Query[list[Trigger]]:
-    return Query(
-        statement("look_at_triggers", schema), {"schema": schema}, lambda rows: [Trigger._make(row) for row in rows]
-    )
+def triggers() -> Query[list[Trigger]]:
+    return Query(statement("look_at_triggers"), {}, lambda rows: [Trigger._make(row) for row in rows])
 
 
-def functions(schema: str) -> Query[list[Function]]:
-    return Query(
-        statement("look_at_functions", schema), {"schema": schema}, lambda rows: [Function._make(row) for row in rows]
-    )
+def functions() -> Query[list[Function]]:
+    return Query(statement("look_at_functions"), {}, lambda rows: [Function._make(row) for row in rows])
 
 
-def has_books(schema: str) -> Query[bool]:
+def has_books() -> Query[bool]:
     """Whether the schema is there at all."""
-    return Query(statement("find_books", schema), {"schema": schema}, lambda rows: bool(rows[0][0]))
+    return Query(statement("find_books"), {}, lambda rows: bool(rows[0][0]))
 
 
-def books(schema: str) -> Query[Books]:
-    return Query(statement("read_books", schema), {}, lambda rows: Books._make(rows[0]))
+def books() -> Query[Books]:
+    return Query(statement("read_books"), {}, lambda rows: Books._make(rows[0]))
 
 
-def cleaning(schema: str) -> Query[list[Cleaning]]:
-    return Query(statement("look_at_autovacuum", schema), {}, lambda rows: [Cleaning._make(row) for row in rows])
+def cleaning() -> Query[list[Cleaning]]:
+    return Query(statement("look_at_autovacuum"), {}, lambda rows: [Cleaning._make(row) for row in rows])
 
 
-def workers(schema: str) -> Query[list[Worker]]:
-    return Query(statement("look_at_workers", schema), {}, lambda rows: [Worker._make(row) for row in rows])
+def workers() -> Query[list[Worker]]:
+    return Query(statement("look_at_workers"), {}, lambda rows: [Worker._make(row) for row in rows])
 
 
-def due_lanes(schema: str) -> Query[list[DueLane]]:
-    return Query(statement("find_due_lanes", schema), {}, lambda rows: [DueLane._make(row) for row in rows])
+def due_lanes() -> Query[list[DueLane]]:
+    return Query(statement("find_due_lanes"), {}, lambda rows: [DueLane._make(row) for row in rows])
 
 
-def tick(schema: str, seconds: float) -> Query[Tick]:
-    return Query(statement("read_tick", schema), {"seconds": seconds}, lambda rows: Tick._make(rows[0]))
+def tick(seconds: float) -> Query[Tick]:
+    return Query(statement("read_tick"), {"seconds": seconds}, lambda rows: Tick._make(rows[0]))
 
 
-def strays(schema: str, seconds: float) -> Query[list[Stray]]:
-    return Query(
-        statement("find_strays", schema), {"seconds": seconds}, lambda rows: [Stray._make(row) for row in rows]
-    )
+def strays(seconds: float) -> Query[list[Stray]]:
+    return Query(statement("find_strays"), {"seconds": seconds}, lambda rows: [Stray._make(row) for row in rows])
 
 
-def crashing(schema: str, crashes: int) -> Query[list[Crashing]]:
-    return Query(
-        statement("find_crashing", schema), {"crashes": crashes}, lambda rows: [Crashing._make(row) for row in rows]
-    )
+def crashing(crashes: int) -> Query[list[Crashing]]:
+    return Query(statement("find_crashing"), {"crashes": crashes}, lambda rows: [Crashing._make(row) for row in rows])
 
 
-def failing_heads(schema: str, seconds: float) -> Query[list[Head]]:
-    return Query(
-        statement("find_failing_heads", schema), {"seconds": seconds}, lambda rows: [Head._make(row) for row in rows]
-    )
+def failing_heads(seconds: float) -> Query[list[Head]]:
+    return Query(statement("find_failing_heads"), {"seconds": seconds}, lambda rows: [Head._make(row) for row in rows])

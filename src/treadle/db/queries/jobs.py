@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import TypeAlias, TypedDict, Unpack
 from uuid import UUID
 
-from treadle.db.queries.rows import Claimed, read_claimed, read_row, row_statement
-from treadle.db.query import Query, Rows, statement
+from treadle.db.queries.rows import Claimed, columns, read_claimed, read_row, row_statement
+from treadle.db.query import SCHEMA_TOKEN, Query, Result, Rows, call, statement
 from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument, JobNotFound, LeaseLost, WrongStatus
 from treadle.words.job import JobPage, JobRow
@@ -53,7 +53,6 @@ class ListFilters(TypedDict, total=False):
 
 
 def enqueue(
-    schema: str,
     job_type: str,
     data: Json,
     key: str | None,
@@ -65,13 +64,12 @@ def enqueue(
     name = None if key is None else text_within(key, 200, "key")
     if unique is not None:
         params |= {"key": name, "unique": text_within(unique, 200, "unique")}
-        return Query(statement("enqueue_unique", schema), params, _first_column, often=True)
+        return call("enqueue_unique", params, _first_column, often=True)
     params["keys"] = None if name is None else [name]
-    return Query(statement("enqueue_jobs", schema), params, _first_column, often=True)
+    return Query(statement("enqueue_jobs"), params, _first_column, often=True)
 
 
 def enqueue_many(
-    schema: str,
     job_type: str,
     data: Iterable[Json],
     keys: Iterable[str | None] | None,
@@ -86,7 +84,7 @@ def enqueue_many(
         raise InvalidArgument(f"keys must have one element per job, got {len(names)} for {len(texts)} jobs")
     return [
         Query(
-            statement("enqueue_jobs", schema),
+            statement("enqueue_jobs"),
             {
                 **shared,
                 "data": "\n".join(texts[begin : begin + ENQUEUE_CHUNK]),
@@ -98,13 +96,11 @@ def enqueue_many(
     ]
 
 
-def claim(
-    schema: str, worker_id: str, job_types: Sequence[str], batch_size: int, queues: Sequence[str] | None
-) -> Query[Claimed]:
+def claim(worker_id: str, job_types: Sequence[str], batch_size: int, queues: Sequence[str] | None) -> Query[Claimed]:
     if isinstance(job_types, str) or isinstance(queues, str):
         raise InvalidArgument(f"job_types and queues must be lists of texts, got {job_types!r} and {queues!r}")
-    return Query(
-        row_statement("claim_jobs", schema),
+    return call(
+        "claim_jobs",
         {
             "worker_id": worker_id,
             "job_types": [text_within(name, 50, "job type") for name in job_types],
@@ -112,39 +108,38 @@ def claim(
             "queues": None if queues is None else [text_within(name, 50, "queue") for name in queues],
         },
         read_claimed,
+        columns=columns(JobRow),
     )
 
 
-def start(schema: str, job: AnyJob) -> Query[None]:
-    return Query(statement("start_job", schema), _fence(job), _changed(job, "started"))
+def start(job: AnyJob) -> Query[None]:
+    return _change("start_job", _fence(job), _changed(job, "started"))
 
 
-def progress(schema: str, job: AnyJob, percent: int | None, stage: str | None) -> Query[None]:
+def progress(job: AnyJob, percent: int | None, stage: str | None) -> Query[None]:
     params = {
         **_fence(job),
         "progress": None if percent is None else _within(percent, 0, 100, "progress"),
         "stage": None if stage is None else text_within(stage, 100, "stage"),
     }
-    return Query(statement("report_progress", schema), params, _changed(job, "given progress"))
+    return _change("report_progress", params, _changed(job, "given progress"))
 
 
-def event(schema: str, job: AnyJob, name: str, data: dict[str, Json]) -> Query[None]:
+def event(job: AnyJob, name: str, data: dict[str, Json]) -> Query[None]:
     params = {
         **_fence(job),
         "name": text_within(name, 100, "event"),
         "data": encode_any(data, EVENT_LIMIT, name),
     }
-    return Query(statement("record_event", schema), params, _changed(job, "given an event"))
+    return _change("record_event", params, _changed(job, "given an event"))
 
 
-def complete(schema: str, job: AnyJob, result: Json, payload_limit: int) -> Query[None]:
+def complete(job: AnyJob, result: Json, payload_limit: int) -> Query[None]:
     params = {**_fence(job), "result": None if result is None else encode(result, payload_limit, "result")}
-    return Query(statement("complete_job", schema), params, _changed(job, "completed"))
+    return _change("complete_job", params, _changed(job, "completed"))
 
 
-def complete_many(
-    schema: str, jobs: Sequence[JobRow], results: Sequence[Json] | None, payload_limit: int
-) -> Query[list[JobRow]]:
+def complete_many(jobs: Sequence[JobRow], results: Sequence[Json] | None, payload_limit: int) -> Query[list[JobRow]]:
     """Reads as the jobs that were not accepted because their lease was lost."""
     if results is not None and len(results) != len(jobs):
         raise InvalidArgument(f"results must have one element per job, got {len(results)} for {len(jobs)} jobs")
@@ -171,38 +166,38 @@ def complete_many(
         "results": texts,
         "seconds": None,
     }
-    return Query(statement("complete_jobs", schema), params, lost)
+    return Query(statement("complete_jobs"), params, lost)
 
 
-def fail(schema: str, job: AnyJob, error: object, delay: Duration | None = None, final: bool = False) -> Query[None]:
+def fail(job: AnyJob, error: object, delay: Duration | None = None, final: bool = False) -> Query[None]:
     params = {
         **_fence(job),
         "error": clean_error(error),
         "delay": None if delay is None else duration(delay, "delay"),
         "final": final,
     }
-    return Query(statement("fail_job", schema), params, _changed(job, "failed"))
+    return _change("fail_job", params, _changed(job, "failed"))
 
 
-def release(schema: str, job: AnyJob, delay: Duration | None = None) -> Query[None]:
+def release(job: AnyJob, delay: Duration | None = None) -> Query[None]:
     params = {**_fence(job), "delay": None if delay is None else duration(delay, "delay")}
-    return Query(statement("release_job", schema), params, _changed(job, "given back"))
+    return _change("release_job", params, _changed(job, "given back"))
 
 
-def cancel(schema: str, job: AnyJob, reason: str | None) -> Query[None]:
+def cancel(job: AnyJob, reason: str | None) -> Query[None]:
     # A row that was read while it waited is no claim: whoever cancels it means the job, held by now or not.
     held = isinstance(job, JobRow) and job.status in (Status.CLAIMED, Status.RUNNING)
     meant = job if held else job_id(job)
     params = {**_fence(meant), "reason": None if reason is None else clean_error(reason)}
-    return Query(statement("cancel_job", schema), params, _changed(meant, "cancelled"))
+    return _change("cancel_job", params, _changed(meant, "cancelled"))
 
 
-def retry(schema: str, job: AnyJob) -> Query[None]:
+def retry(job: AnyJob) -> Query[None]:
     meant = job_id(job)
-    return Query(statement("retry_job", schema), {"id": meant}, _changed(meant, "retried"))
+    return _change("retry_job", {"id": meant}, _changed(meant, "retried"))
 
 
-def get(schema: str, job: AnyJob) -> Query[JobRow]:
+def get(job: AnyJob) -> Query[JobRow]:
     meant = job_id(job)
 
     def read(rows: Rows) -> JobRow:
@@ -210,11 +205,10 @@ def get(schema: str, job: AnyJob) -> Query[JobRow]:
             raise JobNotFound(meant)
         return read_row(rows[0])
 
-    return Query(row_statement("get_job", schema), {"id": meant}, read)
+    return Query(row_statement("get_job"), {"id": meant}, read)
 
 
 def list_jobs(
-    schema: str,
     *,
     status: str | None = None,
     job_type: str | None = None,
@@ -232,9 +226,7 @@ def list_jobs(
     if status is not None:
         # In the text, not as a parameter: a parameter cannot prove a partial index's condition.
         filters.append(f"and status = '{status_of(status)}'")
-    text = row_statement("list_jobs", schema).replace(
-        b"/* and the filters that were asked for */", "\n".join(filters).encode()
-    )
+    text = row_statement("list_jobs").replace("/* and the filters that were asked for */", "\n".join(filters))
 
     def read(rows: Rows) -> JobPage:
         jobs = [read_row(row) for row in rows[:limit]]
@@ -244,20 +236,20 @@ def list_jobs(
     return Query(text, params, read)
 
 
-def count(schema: str) -> Query[dict[Status, int]]:
+def count() -> Query[dict[Status, int]]:
     def read(rows: Rows) -> dict[Status, int]:
         found: dict[str, int] = dict(rows)
         return {status: found.get(status.value, 0) for status in Status}
 
-    return Query(statement("count_jobs", schema), {}, read)
+    return Query(statement("count_jobs"), {}, read)
 
 
-def recover(schema: str, timeout: Duration) -> Query[int]:
-    return Query(statement("recover_stale_jobs", schema), {"timeout": duration(timeout, "timeout")}, _only_value)
+def recover(timeout: Duration) -> Query[int]:
+    return call("recover_stale_jobs", {"timeout": duration(timeout, "timeout")}, _only_value)
 
 
 def prune(
-    schema: str, status: str, age: Duration, batch_size: int, after: datetime | None = None
+    status: str, age: Duration, batch_size: int, after: datetime | None = None
 ) -> Query[tuple[int, datetime | None]]:
     if status_of(status) not in FINISHED:
         raise InvalidArgument(f"only completed, failed or cancelled jobs are pruned, got {status!r}")
@@ -267,15 +259,15 @@ def prune(
         "limit": _within(batch_size, 1, 100_000, "batch_size"),
         "after": "-infinity" if after is None else after,
     }
-    return Query(statement("prune_jobs", schema), params, lambda rows: (rows[0][0], rows[0][1]))
+    return call("prune_jobs", params, lambda rows: (rows[0][0], rows[0][1]), columns="pruned, reached")
 
 
-def heartbeat(schema: str, worker_id: str) -> Query[None]:
-    return Query(statement("heartbeat", schema), {"worker_id": worker_id}, lambda _: None)
+def heartbeat(worker_id: str) -> Query[None]:
+    return call("heartbeat", {"worker_id": worker_id}, lambda _: None)
 
 
-def tick(schema: str) -> Query[int]:
-    return Query(statement("tick", schema), {}, _only_value)
+def tick() -> Query[int]:
+    return call("tick", {}, _only_value)
 
 
 def job_id(job: AnyJob) -> UUID:
@@ -300,6 +292,13 @@ def _fence(job: AnyJob) -> dict[str, object]:
     if isinstance(job, JobRow):
         return {"id": job.id, "lease": job.lease, "worker_id": job.worker_id}
     return {"id": job_id(job), "lease": None, "worker_id": None}
+
+
+def _change(function: str, params: dict[str, object], read: Callable[[Rows], Result]) -> Query[Result]:
+    """Call a function that says whether it changed the job, and if it did not, find out which status the job has."""
+    called = call(function, params, read).text.removeprefix("select ")
+    status = f"(select status from {SCHEMA_TOKEN}jobs where id = %(id)s)"
+    return Query(f"select changed, case when not changed then {status} end from {called} as changed", params, read)
 
 
 def _changed(job: AnyJob, asked: str) -> Callable[[Rows], None]:

@@ -85,7 +85,7 @@ class Place(NamedTuple):
         return f"{self.order}/{'' if self.rank is None else self.rank}/{self.at or ''}/{self.id}"
 
 
-def find_jobs(schema: str, wanted: Wanted, after: str | None = None, limit: int = 50) -> Query[Listing]:
+def find_jobs(wanted: Wanted, after: str | None = None, limit: int = 50) -> Query[Listing]:
     """The page after a cursor. Its order follows the status: what ended last, what was claimed last, what is claimed
     next; without one, what was enqueued last."""
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= LIMIT:
@@ -102,10 +102,10 @@ def find_jobs(schema: str, wanted: Wanted, after: str | None = None, limit: int 
             return Listing(jobs, None)
         return Listing(jobs, _cursor(order, stopped), stopped[5] if len(jobs) < limit else None)
 
-    return Query(statement("find_jobs", schema), {**params, "limit": limit}, read)
+    return Query(statement("find_jobs"), {**params, "limit": limit}, read)
 
 
-def tally_jobs(schema: str, wanted: Wanted, after: str | None = None) -> Query[Tallied]:
+def tally_jobs(wanted: Wanted, after: str | None = None) -> Query[Tallied]:
     """How many of the next LOOK jobs are wanted."""
     order, params = _asked(wanted, after)
 
@@ -113,7 +113,7 @@ def tally_jobs(schema: str, wanted: Wanted, after: str | None = None) -> Query[T
         ((count, looked, stopped, *place),) = rows
         return Tallied(count, looked or 0, _cursor(order, tuple(place)) if stopped else None)
 
-    return Query(statement("tally_jobs", schema), params, read)
+    return Query(statement("tally_jobs"), params, read)
 
 
 def ended_by(status: Status, moment: int) -> str:
@@ -121,9 +121,9 @@ def ended_by(status: Status, moment: int) -> str:
     return str(Place(status.value, None, str(moment), _END))
 
 
-def clock(schema: str) -> Query[int]:
+def clock() -> Query[int]:
     """The database's, in microseconds since 1970."""
-    return Query(statement("read_clock", schema), {}, lambda rows: int(rows[0][0]))
+    return Query(statement("read_clock"), {}, lambda rows: int(rows[0][0]))
 
 
 def _asked(wanted: Wanted, after: str | None) -> tuple[str, dict[str, object]]:

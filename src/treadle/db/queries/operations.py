@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from treadle.db.query import Query, Rows, statement
+from treadle.db.query import Query, Rows, call, statement
 from treadle.words.changes import Action, Audited, Operated, Pause
 from treadle.words.errors import InvalidArgument, shown
 from treadle.words.naming import text_within
@@ -15,7 +15,6 @@ CHUNK = 500
 
 
 def operate(
-    schema: str,
     action: Action,
     ids: Sequence[UUID],
     actor: str,
@@ -39,38 +38,34 @@ def operate(
     def read(rows: Rows) -> list[Operated]:
         return [Operated(row[0], row[1], None if row[2] is None else Status(row[2])) for row in rows]
 
-    return Query(statement("operate", schema), params, read)
+    return call("operate", params, read, columns="id, outcome, status")
 
 
-def pause(
-    schema: str, job_type: str | None, queue: str | None, actor: str | None = None, reason: str | None = None
-) -> Query[bool]:
+def pause(job_type: str | None, queue: str | None, actor: str | None = None, reason: str | None = None) -> Query[bool]:
     """False: it was paused already."""
-    return Query(statement("pause", schema), _meant(job_type, queue, actor, reason), lambda rows: bool(rows[0][0]))
+    return call("pause", _meant(job_type, queue, actor, reason), lambda rows: bool(rows[0][0]))
 
 
-def resume(
-    schema: str, job_type: str | None, queue: str | None, actor: str | None = None, reason: str | None = None
-) -> Query[bool]:
+def resume(job_type: str | None, queue: str | None, actor: str | None = None, reason: str | None = None) -> Query[bool]:
     """False: there is no such pause."""
-    return Query(statement("resume", schema), _meant(job_type, queue, actor, reason), lambda rows: bool(rows[0][0]))
+    return call("resume", _meant(job_type, queue, actor, reason), lambda rows: bool(rows[0][0]))
 
 
-def pauses(schema: str) -> Query[list[Pause]]:
-    return Query(statement("get_pauses", schema), {}, lambda rows: [Pause._make(row) for row in rows])
+def pauses() -> Query[list[Pause]]:
+    return Query(statement("get_pauses"), {}, lambda rows: [Pause._make(row) for row in rows])
 
 
-def audit(schema: str, job_id: UUID | None = None, before: int | None = None, limit: int = 100) -> Query[list[Audited]]:
+def audit(job_id: UUID | None = None, before: int | None = None, limit: int = 100) -> Query[list[Audited]]:
     params = {"job_id": job_id, "before": before, "limit": limit}
 
     def read(rows: Rows) -> list[Audited]:
         return [Audited._make((*row[:-1], decode(row[-1]))) for row in rows]
 
-    return Query(statement("get_audit", schema), params, read)
+    return Query(statement("get_audit"), params, read)
 
 
-def count_minutes(schema: str) -> Query[int]:
-    return Query(statement("count_minutes", schema), {}, lambda rows: int(rows[0][0]))
+def count_minutes() -> Query[int]:
+    return call("count_minutes", {}, lambda rows: int(rows[0][0]))
 
 
 def _meant(job_type: str | None, queue: str | None, actor: str | None, reason: str | None) -> dict[str, object]:

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from treadle.db.query import Query, Rows, statement
+from treadle.db.query import Query, Rows, call, statement
 from treadle.words.overview import Span, WorkerRow
 from treadle.words.status import Status
 
@@ -37,26 +37,26 @@ class Chart(NamedTuple):
     spans: list[Span]
 
 
-def see_lanes(schema: str) -> Query[list[LaneCount]]:
-    return Query(statement("see_lanes", schema), {}, lambda rows: [LaneCount._make(row) for row in rows])
+def see_lanes() -> Query[list[LaneCount]]:
+    columns = "queue, job_type, priority, depth, depth < counted_to, due_first, paused"
+    return call("see_lanes", {}, lambda rows: [LaneCount._make(row) for row in rows], columns=columns)
 
 
-def sample_jobs(schema: str) -> Query[list[Sampled]]:
-    return Query(statement("sample_jobs", schema), {}, lambda rows: [Sampled(Status(row[0]), *row[1:]) for row in rows])
+def sample_jobs() -> Query[list[Sampled]]:
+    columns = "status, queue, job_type, priority, jobs, exact"
+    return call("sample_jobs", {}, lambda rows: [Sampled(Status(row[0]), *row[1:]) for row in rows], columns=columns)
 
 
-def count_few(schema: str) -> Query[dict[Status, tuple[int, bool]]]:
+def count_few() -> Query[dict[Status, tuple[int, bool]]]:
     """By status, and whether these are all."""
-    return Query(
-        statement("count_few", schema), {}, lambda rows: {Status(row[0]): (row[1], bool(row[2])) for row in rows}
-    )
+    return Query(statement("count_few"), {}, lambda rows: {Status(row[0]): (row[1], bool(row[2])) for row in rows})
 
 
-def see_workers(schema: str) -> Query[list[WorkerRow]]:
-    return Query(statement("see_workers", schema), {}, lambda rows: [WorkerRow._make(row) for row in rows])
+def see_workers() -> Query[list[WorkerRow]]:
+    return Query(statement("see_workers"), {}, lambda rows: [WorkerRow._make(row) for row in rows])
 
 
-def see_minutes(schema: str, window: int, step: int, job_type: str | None = None) -> Query[Chart]:
+def see_minutes(window: int, step: int, job_type: str | None = None) -> Query[Chart]:
     """The last `window` seconds in spans of `step` seconds, none left out."""
 
     def read(rows: Rows) -> Chart:
@@ -68,7 +68,7 @@ def see_minutes(schema: str, window: int, step: int, job_type: str | None = None
         nothing = (0, 0, 0, 0, None, None, None, None)
         return Chart(now, counted, step, [known.get(at) or Span(at, *nothing) for at in moments])
 
-    return Query(statement("see_minutes", schema), {"window": window, "step": step, "job_type": job_type}, read)
+    return Query(statement("see_minutes"), {"window": window, "step": step, "job_type": job_type}, read)
 
 
 def _span(row: tuple[object, ...]) -> Span:

@@ -26,10 +26,15 @@ class Claimed(NamedTuple):
 
 
 @cache
-def row_statement(name: str, schema: str, shape: type[NamedTuple] = JobRow) -> bytes:
-    """A statement whose columns are the fields of a JobRow or a Claim."""
-    columns = ", ".join(_READ.get(each, each) for each in shape._fields)
-    return statement(name, schema).replace(b"/* columns */", columns.encode())
+def columns(shape: type[NamedTuple]) -> str:
+    """What to select, so that a row has the fields of a JobRow or a Claim."""
+    return ", ".join(_READ.get(each, each) for each in shape._fields)
+
+
+@cache
+def row_statement(name: str) -> str:
+    """A statement whose columns are the fields of a JobRow."""
+    return statement(name).replace("/* columns */", columns(JobRow))
 
 
 # Where the status and what is JSON stand in a row, as JobRow has them.

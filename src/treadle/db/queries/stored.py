@@ -6,7 +6,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from treadle.db.queries import jobs
-from treadle.db.query import Query, Rows, statement
+from treadle.db.query import Query, Rows, call, statement
 from treadle.words.errors import StoredDamaged, StoredNotFound
 from treadle.words.stored import Stored
 
@@ -25,33 +25,33 @@ class Swept(NamedTuple):
 # Writing
 
 
-def create(schema: str, name: str | None, place: str | None, job_id: UUID | None) -> Query[UUID]:
+def create(name: str | None, place: str | None, job_id: UUID | None) -> Query[UUID]:
     params = {"name": name, "place": place, "job_id": job_id}
-    return Query(statement("create_stored", schema), params, lambda rows: UUID(str(rows[0][0])))
+    return Query(statement("create_stored"), params, lambda rows: UUID(str(rows[0][0])))
 
 
-def write_part(schema: str, stored_id: UUID, part: int, content: bytes) -> Query[None]:
+def write_part(stored_id: UUID, part: int, content: bytes) -> Query[None]:
     params = {"id": stored_id, "part": part, "bytes": content}
-    return Query(statement("write_part", schema), params, _still_there(stored_id))
+    return Query(statement("write_part"), params, _still_there(stored_id))
 
 
-def touch(schema: str, stored_id: UUID) -> Query[None]:
-    return Query(statement("touch_stored", schema), {"id": stored_id}, _still_there(stored_id))
+def touch(stored_id: UUID) -> Query[None]:
+    return Query(statement("touch_stored"), {"id": stored_id}, _still_there(stored_id))
 
 
-def finish(schema: str, stored: Stored) -> Query[None]:
+def finish(stored: Stored) -> Query[None]:
     params = {"id": stored.id, "size": stored.size, "digest": stored.digest}
-    return Query(statement("finish_stored", schema), params, _still_there(stored.id))
+    return Query(statement("finish_stored"), params, _still_there(stored.id))
 
 
-def discard(schema: str, stored_id: UUID) -> Query[None]:
-    return Query(statement("discard_stored", schema), {"id": stored_id}, lambda _: None)
+def discard(stored_id: UUID) -> Query[None]:
+    return Query(statement("discard_stored"), {"id": stored_id}, lambda _: None)
 
 
 # Reading
 
 
-def find(schema: str, stored: Stored) -> Query[str | None]:
+def find(stored: Stored) -> Query[str | None]:
     """Reads as the place of its file; None if its bytes are in PostgreSQL."""
 
     def read(rows: Rows) -> str | None:
@@ -60,10 +60,10 @@ def find(schema: str, stored: Stored) -> Query[str | None]:
         place: str | None = rows[0][0]
         return place
 
-    return Query(statement("find_stored", schema), {"id": stored.id}, read)
+    return Query(statement("find_stored"), {"id": stored.id}, read)
 
 
-def read_part(schema: str, stored: Stored, part: int) -> Query[bytes]:
+def read_part(stored: Stored, part: int) -> Query[bytes]:
     def read(rows: Rows) -> bytes:
         if not rows:
             raise StoredNotFound(stored.id, "it was removed while it was being read")
@@ -71,15 +71,13 @@ def read_part(schema: str, stored: Stored, part: int) -> Query[bytes]:
             raise StoredDamaged(stored.id, f"a part {part}", "none")
         return bytes(rows[0][0])
 
-    return Query(statement("read_part", schema), {"id": stored.id, "part": part}, read)
+    return Query(statement("read_part"), {"id": stored.id, "part": part}, read)
 
 
 # Use by jobs
 
 
-def enqueue_using(
-    schema: str, enqueues: Sequence[Query[list[UUID]]], uses: Sequence[tuple[int, UUID]]
-) -> list[Query[list[UUID]]]:
+def enqueue_using(enqueues: Sequence[Query[list[UUID]]], uses: Sequence[tuple[int, UUID]]) -> list[Query[list[UUID]]]:
     """The same enqueues, together with what the jobs use: the number of a job (from 0) beside each stored thing.
 
     First comes a look whether all of it is there, before anything is enqueued: an error of the server's would abort the
@@ -89,12 +87,12 @@ def enqueue_using(
     for nth, stored_id in uses:
         chunks[nth // jobs.ENQUEUE_CHUNK].append((nth % jobs.ENQUEUE_CHUNK + 1, stored_id))
     return [
-        hold(schema, {stored_id for _, stored_id in uses}),
-        *(_using(schema, each, used) if used else each for each, used in zip(enqueues, chunks, strict=True)),
+        hold({stored_id for _, stored_id in uses}),
+        *(_using(each, used) if used else each for each, used in zip(enqueues, chunks, strict=True)),
     ]
 
 
-def hold(schema: str, stored_ids: Iterable[UUID]) -> Query[list[UUID]]:
+def hold(stored_ids: Iterable[UUID]) -> Query[list[UUID]]:
     """Raises StoredNotFound; else keeps them until the end of the transaction."""
 
     def read(rows: Rows) -> list[UUID]:
@@ -102,33 +100,33 @@ def hold(schema: str, stored_ids: Iterable[UUID]) -> Query[list[UUID]]:
             raise StoredNotFound(rows[0][0])
         return []
 
-    return Query(statement("hold_stored", schema), {"stored": _joined(stored_ids)}, read)
+    return Query(statement("hold_stored"), {"stored": _joined(stored_ids)}, read)
 
 
-def use(schema: str, uses: Sequence[tuple[UUID, UUID | str]]) -> Query[list[UUID]]:
+def use(uses: Sequence[tuple[UUID, UUID | str]]) -> Query[list[UUID]]:
     """A job beside each stored thing that it needs. Reads as those that are not there any more."""
     params = {"jobs": _joined(job for job, _ in uses), "stored": _joined(stored for _, stored in uses)}
-    return Query(statement("use_stored", schema), params, lambda rows: [row[0] for row in rows])
+    return Query(statement("use_stored"), params, lambda rows: [row[0] for row in rows])
 
 
 # Sweeping
 
 
-def sweep(schema: str, grace: timedelta, limit: int) -> Query[Swept]:
+def sweep(grace: timedelta, limit: int) -> Query[Swept]:
     def read(rows: Rows) -> Swept:
         removed, more, files, places = rows[0]
         return Swept(removed, more, list(zip(files, places, strict=True)))
 
-    return Query(statement("sweep_stored", schema), {"grace": grace, "limit": limit}, read)
+    return call("sweep_stored", {"grace": grace, "limit": limit}, read, columns="swept, more, files, places")
 
 
-def forget(schema: str, stored_ids: Iterable[UUID]) -> Query[int]:
-    return Query(statement("forget_stored", schema), {"stored": _joined(stored_ids)}, len)
+def forget(stored_ids: Iterable[UUID]) -> Query[int]:
+    return Query(statement("forget_stored"), {"stored": _joined(stored_ids)}, len)
 
 
-def _using(schema: str, enqueue: Query[list[UUID]], uses: Sequence[tuple[int, UUID]]) -> Query[list[UUID]]:
+def _using(enqueue: Query[list[UUID]], uses: Sequence[tuple[int, UUID]]) -> Query[list[UUID]]:
     unique = "unique" in enqueue.params
-    text = statement("enqueue_unique_using", schema) if unique else statement("enqueue_jobs_using", schema)
+    text = statement("enqueue_unique_using") if unique else statement("enqueue_jobs_using")
     nths = ",".join(str(nth) for nth, _ in uses)
     return Query(text, {**enqueue.params, "stored": _joined(each for _, each in uses), "nths": nths}, enqueue.read)
 

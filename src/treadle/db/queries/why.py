@@ -16,16 +16,16 @@ from treadle.words.status import Status
 SHORTEST = 8
 
 
-def why(schema: str, job_id: UUID) -> Query[Facts]:
+def why(job_id: UUID) -> Query[Facts]:
     def read(rows: Rows) -> Facts:
         if not rows:
             raise JobNotFound(job_id)
         return _facts(rows[0])
 
-    return Query(statement("why_job", schema), {"id": job_id}, read)
+    return Query(statement("why_job"), {"id": job_id}, read)
 
 
-def find_ids(schema: str, beginning: str, limit: int = 5) -> Query[list[UUID]]:
+def find_ids(beginning: str, limit: int = 5) -> Query[list[UUID]]:
     """The jobs whose id begins so, oldest first."""
     digits = beginning.replace("-", "").lower()
     if not re.fullmatch(f"[0-9a-f]{{{SHORTEST},32}}", digits):
@@ -33,7 +33,7 @@ def find_ids(schema: str, beginning: str, limit: int = 5) -> Query[list[UUID]]:
             f"a job is meant by its id (a uuid) or at least the first {SHORTEST} digits of it, got {beginning!r}"
         )
     params = {"first": UUID(digits.ljust(32, "0")), "last": UUID(digits.ljust(32, "f")), "limit": limit}
-    return Query(statement("find_ids", schema), params, lambda rows: [row[0] for row in rows])
+    return Query(statement("find_ids"), params, lambda rows: [row[0] for row in rows])
 
 
 def _facts(row: tuple[Any, ...]) -> Facts:

@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from treadle.db.queries.rows import row_statement
-from treadle.db.query import Query, Rows, statement
+from treadle.db.queries.rows import columns
+from treadle.db.query import Query, Rows, call, statement
 from treadle.words.claim import Claim
 from treadle.words.job import JobError
 from treadle.words.outcome import Outcome
@@ -50,20 +50,18 @@ class Worker(NamedTuple):
 
 
 def claim(
-    schema: str, worker_id: str, job_types: Sequence[str], batch_size: int, queues: Sequence[str] | None
+    worker_id: str, job_types: Sequence[str], batch_size: int, queues: Sequence[str] | None
 ) -> Query[list[Claim]]:
     params = {"worker_id": worker_id, "job_types": job_types, "batch_size": batch_size, "queues": queues}
-    return Query(row_statement("claim_jobs", schema, Claim), params, _claims, often=True)
+    return call("claim_jobs", params, _claims, columns=_COLUMNS, often=True)
 
 
-def held(schema: str, worker_id: str) -> Query[list[Claim]]:
+def held(worker_id: str) -> Query[list[Claim]]:
     """All that this worker holds, by the database's books."""
-    return Query(row_statement("held_jobs", schema, Claim), {"worker_id": worker_id}, _claims)
+    return call("held_jobs", {"worker_id": worker_id}, _claims, columns=_COLUMNS)
 
 
-def complete(
-    schema: str, worker_id: str, done: Sequence[tuple[Claim, Outcome, float]], results: bool
-) -> Query[set[UUID]]:
+def complete(worker_id: str, done: Sequence[tuple[Claim, Outcome, float]], results: bool) -> Query[set[UUID]]:
     """Reads as the ids that were refused: mostly none. The seconds say how long ago each began."""
     params = {
         "number": len(done),
@@ -78,11 +76,11 @@ def complete(
         accepted = rows[0][0]
         return set() if accepted is None else {claim.id for claim, _, _ in done}.difference(accepted)
 
-    return Query(statement("complete_jobs", schema), params, refused, often=True)
+    return Query(statement("complete_jobs"), params, refused, often=True)
 
 
 def settle(
-    schema: str, worker_id: str, ended: Sequence[tuple[Claim, Outcome, float]], crash_limit: int
+    worker_id: str, ended: Sequence[tuple[Claim, Outcome, float]], crash_limit: int
 ) -> Query[dict[UUID, Status]]:
     """Reads as the new status of those that were accepted."""
     params = {
@@ -96,12 +94,12 @@ def settle(
         "seconds": [seconds for _, _, seconds in ended],
         "crash_limit": crash_limit,
     }
-    return Query(
-        statement("settle_jobs", schema), params, lambda rows: {job_id: Status(status) for job_id, status in rows}
+    return call(
+        "settle_jobs", params, lambda rows: {job_id: Status(status) for job_id, status in rows}, columns="id, status"
     )
 
 
-def report(schema: str, worker_id: str, reports: Sequence[Report]) -> Query[set[UUID]]:
+def report(worker_id: str, reports: Sequence[Report]) -> Query[set[UUID]]:
     """Reads as the ids that were accepted."""
     params = {
         "worker_id": worker_id,
@@ -112,31 +110,30 @@ def report(schema: str, worker_id: str, reports: Sequence[Report]) -> Query[set[
         "stages": [each.stage for each in reports],
         "paces": [each.pace for each in reports],
     }
-    return Query(statement("start_jobs", schema), params, lambda rows: {row[0] for row in rows})
+    return call("start_jobs", params, lambda rows: {row[0] for row in rows})
 
 
-def lost_leases(schema: str, claims: Sequence[Claim]) -> Query[dict[UUID, bool]]:
+def lost_leases(claims: Sequence[Claim]) -> Query[dict[UUID, bool]]:
     """Those that are not held under this lease any more, and whether they were completed under it."""
     params = {"ids": [claim.id for claim in claims], "leases": [claim.lease for claim in claims]}
-    return Query(statement("lost_leases", schema), params, lambda rows: {row[0]: bool(row[1]) for row in rows})
+    return call("lost_leases", params, lambda rows: {row[0]: bool(row[1]) for row in rows}, columns="id, completed")
 
 
-def rest(schema: str, job_types: Sequence[str], queues: Sequence[str] | None, sure: bool) -> Query[float | None]:
+def rest(job_types: Sequence[str], queues: Sequence[str] | None, sure: bool) -> Query[float | None]:
     """Seconds until the next job is due, None if there is none; `sure` also finds what was committed late."""
     params = {"job_types": job_types, "queues": queues, "sure": sure}
-    return Query(statement("rest", schema), params, lambda rows: rows[0][0], often=True)
+    return call("rest", params, lambda rows: rows[0][0], often=True)
 
 
-def register(schema: str, worker: Worker) -> Query[None]:
-    return Query(statement("register_worker", schema), worker._asdict(), _nothing)
+def register(worker: Worker) -> Query[None]:
+    return call("register_worker", worker._asdict(), _nothing)
 
 
-def renew(schema: str, worker_ids: Sequence[str], lease: timedelta) -> Query[None]:
-    return Query(statement("renew_workers", schema), {"worker_ids": list(worker_ids), "lease": lease}, _nothing)
+def renew(worker_ids: Sequence[str], lease: timedelta) -> Query[None]:
+    return call("renew_workers", {"worker_ids": list(worker_ids), "lease": lease}, _nothing)
 
 
 def recover_worker(
-    schema: str,
     worker_id: str,
     reason: str,
     crashed: Sequence[UUID],
@@ -152,43 +149,53 @@ def recover_worker(
         "crash_limit": crash_limit,
         "keep": keep,
     }
-    return Query(
-        statement("recover_worker", schema),
+    return call(
+        "recover_worker",
         params,
         lambda rows: [Recovered(row[0], row[1], Status(row[2]), worker_id) for row in rows],
+        columns="id, job_type, status",
     )
 
 
-def recover_lost(schema: str, crash_limit: int) -> Query[list[Recovered]]:
-    return Query(
-        statement("recover_lost_workers", schema),
+def recover_lost(crash_limit: int) -> Query[list[Recovered]]:
+    return call(
+        "recover_lost_workers",
         {"crash_limit": crash_limit},
         lambda rows: [Recovered(row[0], row[1], Status(row[2]), row[3]) for row in rows],
+        columns="id, job_type, status, worker_id",
     )
 
 
-def await_ends(schema: str, span: timedelta) -> Query[None]:
-    return Query(statement("await_ends", schema), {"span": span}, _nothing)
+def listen_for_ends(span: timedelta) -> Query[None]:
+    """For this long, finished jobs are announced."""
+    return call("await_ends", {"for": span}, _nothing)
 
 
-def find_ended(schema: str, ids: Sequence[UUID]) -> Query[list[UUID]]:
+def listen_for_changes(span: timedelta) -> Query[None]:
+    """For this long, changes of running jobs are announced."""
+    return call("await_news", {"for": span}, _nothing)
+
+
+def find_ended(ids: Sequence[UUID]) -> Query[list[UUID]]:
     """Those that have ended, or are not there any more."""
-    return Query(statement("find_ended", schema), {"ids": list(ids)}, lambda rows: [row[0] for row in rows])
+    return call("find_ended", {"ids": list(ids)}, lambda rows: [row[0] for row in rows])
 
 
-def errors(schema: str, job_id: UUID) -> Query[list[JobError]]:
-    return Query(statement("get_errors", schema), {"id": job_id}, lambda rows: [JobError._make(row) for row in rows])
+def errors(job_id: UUID) -> Query[list[JobError]]:
+    return Query(statement("get_errors"), {"id": job_id}, lambda rows: [JobError._make(row) for row in rows])
 
 
-def channel(schema: str, kind: str) -> Query[str]:
-    return Query(statement("channel", schema), {"kind": kind}, lambda rows: str(rows[0][0]))
+def channel(kind: str) -> Query[str]:
+    return call("channel", {"kind": kind}, lambda rows: str(rows[0][0]))
 
 
-def notify_workers(schema: str, message: str) -> Query[None]:
-    return Query(statement("notify_workers", schema), {"message": message}, _nothing)
+def notify_workers(message: str) -> Query[None]:
+    return Query(statement("notify_workers"), {"message": message}, _nothing)
 
 
-# Claim._make without its look at the length: this is done for every job.
+_COLUMNS = columns(Claim)
+
+# Claim._make without its check of the length: it runs for every job.
 _claim: Callable[[tuple[Any, ...]], Claim] = partial(tuple.__new__, Claim)
 
 

@@ -1,4 +1,4 @@
 select count(*) = 2
 from pg_tables as books
-where books.schemaname = %(schema)s
+where books.schemaname = 'treadle'
   and books.tablename in ('migrations', 'functions')

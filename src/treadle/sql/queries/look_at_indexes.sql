@@ -2,7 +2,7 @@
 with statistics as materialized (
     select statistics.tablename, statistics.attname, statistics.avg_width
     from pg_stats as statistics
-    where statistics.schemaname = %(schema)s
+    where statistics.schemaname = 'treadle'
 )
 select
     class.relname::text,
@@ -26,6 +26,6 @@ from pg_index as index
 join pg_class as class on class.oid = index.indexrelid
 join pg_class as owner on owner.oid = index.indrelid
 join pg_namespace as namespace on namespace.oid = class.relnamespace
-where namespace.nspname = %(schema)s
+where namespace.nspname = 'treadle'
   and owner.relkind = 'r'
 order by class.relname

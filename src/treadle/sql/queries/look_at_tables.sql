@@ -20,6 +20,6 @@ select
 from pg_class as class
 join pg_namespace as namespace on namespace.oid = class.relnamespace
 left join pg_stat_user_tables as counted on counted.relid = class.oid
-where namespace.nspname = %(schema)s
+where namespace.nspname = 'treadle'
   and class.relkind = 'r'
 order by class.relname

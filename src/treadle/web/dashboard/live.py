@@ -12,13 +12,15 @@ from uuid import UUID
 
 from treadle.app import Treadle
 from treadle.db.database import DatabaseError
+from treadle.db.queries import events as event_queries
+from treadle.db.queries import logs as log_queries
 from treadle.db.queries import overview as looks
-from treadle.db.queries import telling
+from treadle.db.queries import snapshots as snapshot_queries
 from treadle.operations.overview import STEPS, aoverview
 from treadle.words.errors import TreadleError
 from treadle.words.overview import Overview
 from treadle.words.record import LogLine, RecordedEvent
-from treadle.words.snapshot import Seen
+from treadle.words.snapshot import JobSnapshot
 
 log = logging.getLogger("treadle")
 
@@ -35,7 +37,7 @@ PATIENCE = 30
 
 
 class JobNews(NamedTuple):
-    seen: Seen
+    seen: JobSnapshot
     events: list[RecordedEvent]
     logs: list[LogLine]
     cursor: str = ""
@@ -45,7 +47,7 @@ class JobNews(NamedTuple):
 class Glance(NamedTuple):
     seen: Overview
     """With the spans of the window that was asked for."""
-    running: list[Seen]
+    running: list[JobSnapshot]
     more: bool
     """More are running."""
 
@@ -152,9 +154,9 @@ class Live:
             await self._look_at_all(list(self._overviews))
 
     async def _look_at_jobs(self, pages: list[JobPage]) -> None:
-        schema, alook = self._app.schema, self._app.database.alook
+        alook = self._app.database.alook
         ids = list({page.job_id for page in pages})
-        seen = {each.id: each for each in await alook(telling.see_jobs(schema, ids))}
+        seen = {each.id: each for each in await alook(snapshot_queries.find_snapshots(ids))}
         # The lines after the look at the job: once it has ended, all of them are there.
         read: dict[UUID, int] = {}
         told: dict[UUID, int] = {}
@@ -165,9 +167,9 @@ class Live:
                     told[page.job_id] = min(page.event, told.get(page.job_id, page.event))
         events: dict[UUID, list[RecordedEvent]] = {}
         if told:
-            for event in await alook(telling.newest_events(schema, told, NEWEST)):
+            for event in await alook(event_queries.find_newest_events(told, NEWEST)):
                 events.setdefault(event.job_id, []).append(event)
-        logs = await alook(telling.newest_logs(schema, read, NEWEST)) if read else {}
+        logs = await alook(log_queries.find_newest_logs(read, NEWEST)) if read else {}
         for page in pages:
             job = seen.get(page.job_id)
             page.tell(Gone() if job is None else JobNews(job, events.get(job.id, []), logs.get(job.id, [])))
@@ -178,15 +180,15 @@ class Live:
         seen = {first: await aoverview(self._app, first)}
         for window in windows - {first}:
             # Only the charts are others.
-            chart = await self._app.database.alook(looks.see_minutes(self._app.schema, window, STEPS[window]))
+            chart = await self._app.database.alook(looks.see_minutes(window, STEPS[window]))
             seen[window] = seen[first]._replace(spans=chart.spans, step=chart.step)
         running, more = await self._running()
         glances = {window: Glance(each, running, more) for window, each in seen.items()}
         for page in pages:
             _put(page.inbox, glances[page.window])
 
-    async def _running(self) -> tuple[list[Seen], bool]:
-        found = await self._app.database.alook(telling.see_jobs(self._app.schema, [], RUNNING + 1))
+    async def _running(self) -> tuple[list[JobSnapshot], bool]:
+        found = await self._app.database.alook(snapshot_queries.find_snapshots([], RUNNING + 1))
         found.sort(key=lambda each: (each.started_at is None, each.started_at))
         return found[:RUNNING], len(found) > RUNNING
 

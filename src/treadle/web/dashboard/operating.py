@@ -39,7 +39,7 @@ def actor(visitor: Visitor) -> str:
 async def change(
     app: Treadle, visitor: Visitor, action: Action, job_id: UUID, reason: str | None, priority: int | None
 ) -> Operated:
-    query = operate.operate(app.schema, action, [job_id], actor(visitor), reason, priority)
+    query = operate.operate(action, [job_id], actor(visitor), reason, priority)
     (done,) = await app.database.arun(query)
     return done
 
@@ -49,7 +49,7 @@ async def change_these(
 ) -> Chunk:
     if not ids:
         raise InvalidArgument("no job was meant: give ids, or a filter")
-    query = operate.operate(app.schema, action, ids, actor(visitor), reason, priority)
+    query = operate.operate(action, ids, actor(visitor), reason, priority)
     done = await app.database.arun(query)
     outcomes = [each.outcome for each in done]
     return Chunk(*Tally._make(map(outcomes.count, Tally._fields)))
@@ -76,9 +76,9 @@ async def pause(
     if (job_type is None and queue is None) != everything:
         # An empty form must not stop the whole queue.
         raise InvalidArgument("a pause is of a job type, of a queue, or of both; to pause all, say so: everything")
-    return await app.database.arun(operate.pause(app.schema, job_type, queue, actor(visitor), reason))
+    return await app.database.arun(operate.pause(job_type, queue, actor(visitor), reason))
 
 
 async def resume(app: Treadle, visitor: Visitor, job_type: str | None, queue: str | None, reason: str | None) -> bool:
     """False: there is no such pause."""
-    return await app.database.arun(operate.resume(app.schema, job_type, queue, actor(visitor), reason))
+    return await app.database.arun(operate.resume(job_type, queue, actor(visitor), reason))

@@ -17,7 +17,7 @@ from treadle.words.changes import Action
 from treadle.words.errors import JobNotFound, TooSlow
 from treadle.words.job import JobRow
 from treadle.words.record import LogLine, RecordedEvent
-from treadle.words.snapshot import Seen
+from treadle.words.snapshot import JobSnapshot
 from treadle.words.status import FINISHED, Status
 
 
@@ -29,17 +29,17 @@ def id_of(asked: Asked) -> UUID:
         raise JobNotFound(given) from None
 
 
-def now(root: str, role: Role, seen: Seen) -> str:
+def now(root: str, role: Role, seen: JobSnapshot) -> str:
     """What changes while it runs."""
     return fragment(root, role, "parts/now.html", seen=seen)
 
 
-def state(seen: Seen) -> str:
+def state(seen: JobSnapshot) -> str:
     """When this changes, more of the page has changed than how far the job is."""
     return f"{seen.status}.{seen.attempts}.{seen.max_attempts}.{seen.run_at.timestamp()}.{seen.held}"
 
 
-def possible(job: JobRow, seen: Seen) -> list[Action]:
+def possible(job: JobRow, seen: JobSnapshot) -> list[Action]:
     actions = {
         Action.RUN_NOW: job.status is Status.PENDING and job.run_at > seen.at,
         Action.RETRY: job.status in FINISHED,
@@ -51,7 +51,7 @@ def possible(job: JobRow, seen: Seen) -> list[Action]:
 
 
 def rules(app: Treadle) -> list[Rule]:
-    async def _why(seen: Seen) -> Reason | None:
+    async def _why(seen: JobSnapshot) -> Reason | None:
         if seen.status not in (Status.PENDING, Status.CLAIMED):
             return None
         with suppress(JobNotFound, TooSlow):

@@ -45,7 +45,7 @@ def address(asked: Asked) -> dict[str, str | None]:
 
 def rules(app: Treadle) -> list[Rule]:
     async def listed(asked: Asked) -> Response:
-        found = await app.database.alook(find_jobs(app.schema, wanted(asked), asked.field("after"), PAGE))
+        found = await app.database.alook(find_jobs(wanted(asked), asked.field("after"), PAGE))
         return page(
             asked,
             "jobs.html",
@@ -83,7 +83,7 @@ def rules(app: Treadle) -> list[Rule]:
         some: list[Listed] = []
         for status in lists(action, meant):
             if len(some) < FIRST:
-                query = find_jobs(app.schema, meant._replace(status=status), None, FIRST - len(some))
+                query = find_jobs(meant._replace(status=status), None, FIRST - len(some))
                 some += (await app.database.alook(query)).jobs
         return some
 

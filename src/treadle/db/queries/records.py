@@ -1,0 +1,29 @@
+"""What the statements that write events and log lines share: lines of several jobs, as flat arrays."""
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+from uuid import UUID
+
+from treadle.db.query import Rows
+from treadle.words.claim import Claim
+from treadle.words.payload import Json
+
+Line = TypeVar("Line")
+
+
+def by_job(worker_id: str, told: Sequence[tuple[Claim, Sequence[Any]]]) -> dict[str, Json]:
+    return {
+        "worker_id": worker_id,
+        "ids": [claim.id for claim, _ in told],
+        "leases": [claim.lease for claim, _ in told],
+    }
+
+
+def flat(told: Sequence[tuple[Claim, Sequence[Line]]]) -> tuple[list[int], list[Line]]:
+    """All lines one after the other, and to which of the jobs each belongs."""
+    owners = [index for index, (_, lines) in enumerate(told, 1) for _ in lines]
+    return owners, [line for _, lines in told for line in lines]
+
+
+def ids(rows: Rows) -> set[UUID]:
+    return {row[0] for row in rows}

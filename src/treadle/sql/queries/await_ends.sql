@@ -1,1 +1,0 @@
-select treadle.await_ends(%(span)s)

@@ -1,1 +1,0 @@
-select treadle.channel(%(kind)s)

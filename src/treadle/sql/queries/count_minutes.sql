@@ -1,1 +1,0 @@
-select treadle.count_minutes()

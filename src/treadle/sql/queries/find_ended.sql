@@ -1,1 +1,0 @@
-select treadle.find_ended(%(ids)s::uuid[])

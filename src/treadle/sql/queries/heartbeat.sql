@@ -1,1 +1,0 @@
-select treadle.heartbeat(%(worker_id)s)

@@ -1,2 +1,0 @@
-select /* columns */
-from treadle.held_jobs(%(worker_id)s)

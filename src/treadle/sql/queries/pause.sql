@@ -1,1 +1,0 @@
-select treadle.pause(%(job_type)s, %(queue)s, %(actor)s, %(reason)s)

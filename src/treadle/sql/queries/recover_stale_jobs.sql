@@ -1,1 +1,0 @@
-select treadle.recover_stale_jobs(%(timeout)s)

@@ -1,1 +1,0 @@
-select treadle.renew_workers(%(worker_ids)s::varchar[], %(lease)s)

@@ -1,1 +1,0 @@
-select treadle.rest(%(job_types)s::varchar[], %(queues)s::varchar[], %(sure)s)

@@ -1,2 +1,0 @@
-select status, queue, job_type, priority, jobs, exact
-from treadle.sample_jobs()

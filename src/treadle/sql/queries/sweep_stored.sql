@@ -1,2 +1,0 @@
-select swept, more, files, places
-from treadle.sweep_stored(%(grace)s, %(limit)s)
