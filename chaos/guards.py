@@ -230,7 +230,7 @@ MUTANTS = [
     Mutant(
         "the supervisor renews the leases of its workers",
         f"{WORKER}/keeper.py",
-        "await self._line.run(work.renew(self._schema, list(boards), self._lease))",
+        "await self._line.run(work.renew(list(boards), self._lease))",
         "pass",
         test("worker/supervisor", "test_a_blocked_worker_keeps_its_jobs"),
     ),
@@ -264,7 +264,7 @@ MUTANTS = [
     ),
     Mutant(
         "a claim whose answer was lost is taken up",
-        f"{WORKER}/intake.py",
+        f"{WORKER}/claimer.py",
         "                    self._worker.unknown()\n",
         "                    pass\n",
         test("worker/outages", "test_a_claim_whose_answer_is_lost_is_taken_up"),
