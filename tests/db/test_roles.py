@@ -279,7 +279,9 @@ def test_who_may_not_create_roles_is_told_so(empty_url: str, prefix: str) -> Non
 @pytest.mark.parametrize("group", GROUPS)
 def test_who_does_not_own_the_schema_is_told_so(roles: Roles, group: str) -> None:
     """PostgreSQL would only warn about most of it."""
-    with pytest.raises(NotAllowed, match=r"schema treadle belongs to role \w+, and role \w+ is no member of it; run"):
+    with pytest.raises(
+        NotAllowed, match=r"schema treadle belongs to role \w+, and role \w+ is not a member of it; run"
+    ):
         apply_roles(roles.url_of(group), prefix=roles.prefix)
 
 

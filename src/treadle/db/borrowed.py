@@ -1,9 +1,10 @@
-"""Connections of other libraries that a caller lends us: asyncpg, SQLAlchemy, Django.
+"""Runs queries on a caller's connection of another library: asyncpg, SQLAlchemy, Django.
 
-The only place that knows these libraries. None of them is imported: a connection is known by the name of its class.
+This is the only module that knows these libraries. It imports none of them: it recognizes a connection by the name of
+its class.
 
-What is run is part of the caller's transaction, which is the caller's to commit or roll back. Only where the connection
-would commit each statement by itself do several queries, all or none of them, get a transaction of their own.
+Queries join the caller's transaction, and the caller commits or rolls back. Only if the connection is in autocommit
+mode do several queries get a transaction of their own, so that all or none of them take effect.
 """
 
 import re
@@ -25,7 +26,7 @@ _Execute: TypeAlias = Callable[[bytes, Mapping[str, Any]], Rows]
 _PLACEHOLDER = re.compile(r"%(?:\((?P<name>\w+)\)s|%)")
 
 
-# What a type checker asks of a connection, so that it need not have these libraries either.
+# What a connection must offer, for type checkers: they do not need these libraries either.
 
 
 class AsyncpgLike(Protocol):
@@ -60,7 +61,7 @@ Borrowable: TypeAlias = AsyncpgLike | SqlalchemyConnectionLike | SqlalchemySessi
 class DjangoConnection:
     """`django.db.connection`, or one of `django.db.connections`, on psycopg or psycopg2.
 
-    The first of these is a different connection in each thread, so it is asked anew each time.
+    `django.db.connection` is a different connection in each thread, so it is looked up for each call.
     """
 
     def __init__(self, connection: Any, schema: str) -> None:
@@ -98,7 +99,7 @@ class SqlalchemyConnection:
 
 
 class AsyncSqlalchemyConnection:
-    """An AsyncConnection or AsyncSession of SQLAlchemy: the sync one inside of it, driven by SQLAlchemy."""
+    """An AsyncConnection or AsyncSession of SQLAlchemy: runs the sync code on the connection inside it."""
 
     def __init__(self, source: Any, schema: str) -> None:
         self._source = source
@@ -112,7 +113,7 @@ class AsyncSqlalchemyConnection:
 
 
 class AsyncpgConnection:
-    """A connection of asyncpg, also one that a pool has lent."""
+    """A connection of asyncpg, or one acquired from its pool."""
 
     def __init__(self, connection: Any, schema: str) -> None:
         self._connection = connection
@@ -147,7 +148,7 @@ _KINDS: dict[str, Callable[[Any, str], Borrowed | AsyncBorrowed]] = {
 
 
 def borrow(source: object, schema: str) -> Borrowed | AsyncBorrowed | None:
-    """What runs queries on this connection; None if it is not one of a library known here."""
+    """The adapter for this connection, or None if its library is not supported."""
     for each in type(source).__mro__:
         kind = _KINDS.get(f"{each.__module__}.{each.__qualname__}")
         if kind is not None:
@@ -156,9 +157,9 @@ def borrow(source: object, schema: str) -> Borrowed | AsyncBorrowed | None:
 
 
 def numbered(text: bytes, params: Mapping[str, Any]) -> tuple[str, tuple[Any, ...]]:
-    """The statement and its values as asyncpg takes them: $1 for the first name, wherever it stands."""
+    """The statement and its values in asyncpg's form: $1 for the first name, wherever it occurs."""
     translated, names = _numbered(text)
-    # The one time that is given as text, by prune; asyncpg takes none, and writes Python's earliest as -infinity.
+    # prune() passes one time as text. asyncpg accepts no text, and writes Python's earliest time as -infinity.
     values = (datetime.min if name == "after" and params[name] == "-infinity" else params[name] for name in names)
     return translated, tuple(values)
 
@@ -184,17 +185,18 @@ def _on_sqlalchemy(connection: Any, queries: Sequence[Query[Result]], schema: st
 
     def execute(text: bytes, params: Mapping[str, Any]) -> Rows:
         statement, values = numbered(text, params) if driver == "asyncpg" else (text.decode(), dict(params))
-        # A caller's stream_results would make of each statement a cursor on the server, which BEGIN cannot be.
+        # With the caller's stream_results each statement would become a server-side cursor, which BEGIN cannot be.
         result = connection.exec_driver_sql(statement, values, execution_options={"stream_results": False})
         return _plain(result) if result.returns_rows else ()
 
-    # Not whether SQLAlchemy has begun: it says so in autocommit too, and tells asyncpg only with the first statement.
+    # SQLAlchemy's own in_transaction() does not help: it is true in autocommit mode too, and with asyncpg the
+    # transaction begins only with the first statement.
     autocommit = connection.connection.dbapi_connection.autocommit
     return _run_together(execute, queries, schema, autocommit and _is_idle(connection.connection.driver_connection))
 
 
 def _run_together(execute: _Execute, queries: Sequence[Query[Result]], schema: str, alone: bool) -> list[Result]:
-    """`alone`: each statement would be its own transaction."""
+    """`alone`: each statement would be a transaction of its own."""
     with _transaction(execute) if alone and len(queries) > 1 else nullcontext():
         return [query.read(execute(query.bound(schema), query.params)) for query in queries]
 
@@ -205,26 +207,26 @@ def _transaction(execute: _Execute) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with suppress(Exception):  # a connection that broke has nothing to roll back, and the first error says more
+        with suppress(Exception):  # a broken connection has nothing to roll back, and the first error is the useful one
             execute(b"rollback", {})
         raise
     execute(b"commit", {})
 
 
 def _is_idle(driver: Any) -> bool:
-    """Whether no transaction is open on it, also none that was begun by hand."""
+    """Whether no transaction is open, including one that the caller began by hand."""
     if hasattr(driver, "is_in_transaction"):
         return not driver.is_in_transaction()
     return bool(driver.info.transaction_status == TransactionStatus.IDLE)
 
 
 def _plain(rows: Iterable[Iterable[Any]]) -> Rows:
-    """Tuples, with the UUIDs of the standard library: asyncpg has a class of its own."""
+    """Tuples with UUIDs of the standard library: asyncpg has its own class."""
     return [tuple(UUID(int=value.int) if isinstance(value, UUID) else value for value in row) for row in rows]
 
 
 def _read_time_zones(cursor: Any) -> None:
-    """With USE_TZ = False Django cuts the time zone off; this cursor, and no other, leaves it where it is."""
+    """With USE_TZ = False Django drops the time zone; make this one cursor keep it."""
     if hasattr(cursor, "adapters"):  # psycopg
         cursor.adapters.register_loader("timestamptz", TimestamptzLoader)
     else:  # psycopg2

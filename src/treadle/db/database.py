@@ -20,7 +20,7 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
 from treadle.db.borrowed import AsyncBorrowed, Borrowable, Borrowed, borrow
 from treadle.db.migrations import check_schema, connect, migrate, not_allowed, unreachable
-from treadle.db.pools import AsyncPool, Pool, went_away
+from treadle.db.pools import AsyncPool, Pool, server_changed
 from treadle.db.queries import worker as work
 from treadle.db.query import Query, Result
 from treadle.db.reconnecting import AWAY, REFUSED, pause
@@ -270,7 +270,7 @@ class Database:
         try:
             yield connection
         except psycopg.Error as error:
-            if went_away(error, connection):
+            if server_changed(error, connection):
                 source.renew()
             raise
         finally:
@@ -304,7 +304,7 @@ class Database:
         try:
             yield connection
         except psycopg.Error as error:
-            if went_away(error, connection):
+            if server_changed(error, connection):
                 await source.renew()
             raise
         finally:

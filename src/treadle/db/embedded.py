@@ -1,7 +1,7 @@
 """An embedded PostgreSQL for development, demonstrations and tests.
 
 The server is shared by all processes of a project and stops with the last of them. Two files in its
-folder decide everything, by locks that the kernel gives back however a process ends:
+folder decide everything, by locks that the kernel releases however a process ends:
 
     users    held shared by every process that uses the server, for its whole life; held alone by the one
              that found it free after leaving, and now stops the server: whoever joins waits for that
@@ -42,7 +42,7 @@ if sys.platform != "win32":
     import pwd
 
 SECONDS = 60  # to start or to stop
-# Where root keeps what the server's account cannot reach in its place. Not /var/tmp: there systemd deletes
+# Where root keeps data if the server's account cannot reach the project folder. Not /var/tmp: there systemd deletes
 # files after 30 days without use, and a database loses some of its tables.
 ELSEWHERE = Path("/var/lib/treadle")
 
@@ -51,7 +51,7 @@ logger = logging.getLogger("treadle")
 
 @dataclass(frozen=True)
 class Account:
-    """Whom the server runs as. PostgreSQL refuses to run as root."""
+    """The account that the server runs as. PostgreSQL refuses to run as root."""
 
     user: int
     group: int
@@ -87,7 +87,7 @@ def embedded_url(folder: Path | None = None, settings: Mapping[str, str] | None 
     """Start or join the embedded server of a folder, `.treadle` if none is given, and return its URL.
 
     This process is then a user of the server until it exits or calls `leave`. The settings are
-    PostgreSQL's own, and count only if this call is the one that starts the server. Said in the log, unless `quiet`.
+    PostgreSQL's own, and apply only if this call starts the server. The start is logged, unless `quiet`.
     """
     if sys.platform == "win32":
         raise EmbeddedFailed("the embedded PostgreSQL needs Linux or macOS; set TREADLE_DATABASE_URL instead")
@@ -138,7 +138,7 @@ def _join(folder: Path, settings: Mapping[str, str]) -> str:
     if folder not in _announced:
         _announced.add(folder)
         remark = "set TREADLE_DATABASE_URL to use your own"
-        # A warning, so that it is seen where nobody has set logging up.
+        # A warning, so that it appears even if logging is not configured.
         logger.warning("using the embedded PostgreSQL %s in %s (%s)", version, server.home, remark)
     return server.url
 

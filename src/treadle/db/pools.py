@@ -1,7 +1,7 @@
-"""Our own pools of connections, and how they follow a database that is started again, or moves to another server.
+"""Connection pools that reconnect after a restart of the server or a failover to another one.
 
-What a caller sees of it is the error of the statement that was under way: whether that was carried out is unknown. All
-other connections to the old server are thrown away with it, and the next statement waits for a new one.
+The caller sees the error of the statement that was in progress; whether it was carried out is unknown. The pool then
+closes all other connections to the old server, and the next statement waits for a new connection.
 """
 
 import asyncio
@@ -18,10 +18,10 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 from treadle.db.runner import OwnAsyncConnection, OwnConnection
 from treadle.db.url import patient
 
-# Nothing is prepared before it is known that no pooler stands between.
+# No statement is prepared before it is known that no pooler sits in between: see runner.py.
 SETTINGS: dict[str, Any] = {"autocommit": True, "prepare_threshold": None, "application_name": "treadle"}
-# A pool doubles its pause after each connection that failed: after an outage of a minute it waits for another one
-# (measured: 11 s after 20). So it is made to give up soon, and to begin anew if somebody waits.
+# A pool doubles its delay after each failed attempt to connect: after an outage of a minute it would wait for another
+# minute (measured: 11 s after an outage of 20 s). So it gives up early, and starts again if a caller is waiting.
 RECONNECT_SECONDS = 2.0
 _OPTIONS: dict[str, Any] = {
     "kwargs": SETTINGS,
@@ -30,12 +30,12 @@ _OPTIONS: dict[str, Any] = {
     "name": "treadle",
     "reconnect_timeout": RECONNECT_SECONDS,
 }
-# Those that break together are thrown away together.
+# Connections that break within this time are closed once, together.
 RENEW_SECONDS = 1.0
 
 
-def went_away(error: BaseException, connection: Connection[Any] | AsyncConnection[Any]) -> bool:
-    """Whether the other connections are no better: the server is gone, or was made a standby, which takes no writes."""
+def server_changed(error: BaseException, connection: Connection[Any] | AsyncConnection[Any]) -> bool:
+    """Whether the other connections are broken too: the server is gone, or became a standby, which refuses writes."""
     return connection.broken or isinstance(error, psycopg.errors.ReadOnlySqlTransaction)
 
 
@@ -46,19 +46,19 @@ class Pool(ConnectionPool[Connection[Any]]):
             patient(url),
             max_size=size,
             connection_class=OwnConnection,
-            check=self._still_there,
-            reconnect_failed=_try_on,
+            check=self._check_alive,
+            reconnect_failed=_retry_connecting,
             **_OPTIONS,
         )
 
     def renew(self) -> None:
-        """Throw away what is idle now, and what comes back."""
+        """Close idle connections now, and the others when they are returned."""
         if time.monotonic() - self._renewed > RENEW_SECONDS:
             self._renewed = time.monotonic()
             self.drain()
 
-    def _still_there(self, connection: Connection[Any]) -> None:
-        if _has_news(connection.fileno()):
+    def _check_alive(self, connection: Connection[Any]) -> None:
+        if _is_readable(connection.fileno()):
             try:
                 connection.execute("")
             except psycopg.Error:
@@ -73,15 +73,15 @@ class AsyncPool(AsyncConnectionPool[AsyncConnection[Any]]):
             patient(url),
             max_size=size,
             connection_class=OwnAsyncConnection,
-            check=self._still_there,
-            reconnect_failed=_atry_on,
+            check=self._check_alive,
+            reconnect_failed=_aretry_connecting,
             **_OPTIONS,
         )
 
     @classmethod
     async def worker(cls, *queue: Any) -> None:
-        """One that is cancelled while it connects takes no notice, and asyncio.run then waits for it for ever: at the
-        end of any program that does not close its pool. So it is told until it hears."""
+        """A pool worker that is cancelled while it connects ignores the cancellation, and asyncio.run would then wait
+        for it forever at the end of any program that does not close its pool. So cancel it until it ends."""
         work = asyncio.create_task(super().worker(*queue))
         try:
             await asyncio.wait({work})
@@ -96,8 +96,8 @@ class AsyncPool(AsyncConnectionPool[AsyncConnection[Any]]):
             self._renewed = time.monotonic()
             await self.drain()
 
-    async def _still_there(self, connection: AsyncConnection[Any]) -> None:
-        if _has_news(connection.fileno()):
+    async def _check_alive(self, connection: AsyncConnection[Any]) -> None:
+        if _is_readable(connection.fileno()):
             try:
                 await connection.execute("")
             except psycopg.Error:
@@ -105,9 +105,9 @@ class AsyncPool(AsyncConnectionPool[AsyncConnection[Any]]):
                 raise
 
 
-def _has_news(descriptor: int) -> bool:
-    """An idle connection has nothing to say but that it ends. Asked of the kernel, in 2 microseconds; a question to the
-    server would double the time of an enqueue."""
+def _is_readable(descriptor: int) -> bool:
+    """An idle connection becomes readable only when the server closes it. Asking the kernel takes 2 µs; a statement to
+    the server would double the time of an enqueue."""
     if sys.platform == "win32":
         return bool(select.select([descriptor], [], [], 0)[0])
     poll = select.poll()
@@ -115,19 +115,19 @@ def _has_news(descriptor: int) -> bool:
     return bool(poll.poll(0))
 
 
-def _try_on(pool: ConnectionPool[Any]) -> None:
-    if _awaited(pool.get_stats):
-        # The way to ask a pool for one more.
+def _retry_connecting(pool: ConnectionPool[Any]) -> None:
+    if _is_awaited(pool.get_stats):
+        # This is how a pool is made to open one more connection.
         pool.resize(0, pool.max_size)
         pool.resize(1, pool.max_size)
 
 
-async def _atry_on(pool: AsyncConnectionPool[Any]) -> None:
-    if _awaited(pool.get_stats):
+async def _aretry_connecting(pool: AsyncConnectionPool[Any]) -> None:
+    if _is_awaited(pool.get_stats):
         await pool.resize(0, pool.max_size)
         await pool.resize(1, pool.max_size)
 
 
-def _awaited(stats: Callable[[], dict[str, int]]) -> bool:
-    """If nobody waits for a connection, the next one who does makes the pool try again."""
+def _is_awaited(stats: Callable[[], dict[str, int]]) -> bool:
+    """If no caller waits for a connection, the next one that does makes the pool try again."""
     return stats().get("requests_waiting", 0) > 0

@@ -12,7 +12,7 @@ from treadle.words.naming import SCHEMA, role_prefix, schema_name
 
 GROUPS = ("enqueue", "worker", "viewer", "operator")
 
-# Whose rights are not this user's to grant. A GRANT does not fail on everything: where he holds some right it warns.
+# Owners whose rights the current user cannot grant. GRANT alone does not tell: with some rights it only warns.
 STRANGE = """
 select pg_get_userbyid(owner)
 from (
@@ -32,18 +32,18 @@ def role_names(prefix: str) -> list[str]:
 
 
 def roles_sql(schema: str = SCHEMA, prefix: str = SCHEMA) -> str:
-    """The grants as a script, for psql."""
+    """The grants as a script for psql."""
     return f"begin;\n\n{_grants(schema, prefix)}\ncommit;\n"
 
 
 def apply_roles(url: str, schema: str = SCHEMA, prefix: str = SCHEMA) -> list[str]:
-    """Make the roles and their grants; return the names of those that were made."""
+    """Create the roles and their grants; return the names of the roles that were created."""
     text = _grants(schema, prefix)
     with connect(url) as connection:
         check_schema(connection, schema)
         _refuse_stranger(connection, schema)
         with connection.transaction():
-            # One at a time, and not beside a migration: two that write the same row of the catalog fail.
+            # One at a time, and never during a migration: two sessions that update one catalog row fail.
             connection.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"treadle migrate {schema}"])
             missing = _missing(connection, prefix)
             try:
@@ -59,7 +59,7 @@ def apply_roles(url: str, schema: str = SCHEMA, prefix: str = SCHEMA) -> list[st
 
 
 def _grants(schema: str, prefix: str) -> str:
-    # The prefix first: a schema's name may hold the text that stands for it.
+    # The prefix first: a schema's name may contain the text that stands for the prefix.
     text = sql_text("roles.sql").replace(f"{SCHEMA}_", f"{role_prefix(prefix)}_")
     return in_schema(text, schema).replace(f"schema {SCHEMA}\n", f'schema "{schema_name(schema)}"\n')
 
@@ -74,6 +74,6 @@ def _refuse_stranger(connection: Connection[Any], schema: str) -> None:
     params = {"schema": schema, "quoted": f'"{schema_name(schema)}"'}
     for (owner,) in connection.execute(STRANGE, params):
         raise NotAllowed(
-            f"schema {schema} belongs to role {owner}, and role {connection.info.user} is no member of it; "
+            f"schema {schema} belongs to role {owner}, and role {connection.info.user} is not a member of it; "
             f"run this as {owner}"
         )

@@ -1,4 +1,4 @@
-"""Which database is meant, and how to speak of it without its password."""
+"""Which database to use, and how to describe it without its password."""
 
 import os
 from typing import NamedTuple
@@ -28,7 +28,7 @@ def resolve(url: str | None) -> Target:
 
 
 def described(url: str) -> str:
-    """Host, port and database: what an error message may show."""
+    """Host, port and database: the parts that an error message may show."""
     try:
         parts = conninfo_to_dict(url)
     except ProgrammingError:
@@ -36,7 +36,7 @@ def described(url: str) -> str:
             "the database URL cannot be read; expected postgresql://user:password@host:5432/database"
         ) from None
     hosts = str(parts.get("host") or parts.get("hostaddr") or "the local socket").split(",")
-    # One for all of them, or one for each.
+    # One port for all hosts, or one for each.
     ports = str(parts.get("port") or "").split(",")
     ports = ports if len(ports) == len(hosts) else ports * len(hosts)
     places = (f"{host}:{port}" if port else host for host, port in zip(hosts, ports, strict=False))
@@ -44,8 +44,8 @@ def described(url: str) -> str:
 
 
 def patient(url: str, connect_seconds: int = CONNECT_SECONDS) -> str:
-    """The URL with settings that notice a dead server within ten seconds: left alone, the kernel takes a quarter of an
-    hour. What the URL says itself is left as it is."""
+    """The URL with settings that detect a dead server within 10 s; the defaults of the kernel take 15 minutes. Settings
+    in the URL itself take precedence."""
     settings = {
         "connect_timeout": connect_seconds,  # for each of its hosts
         "keepalives_idle": 5,
@@ -58,6 +58,6 @@ def patient(url: str, connect_seconds: int = CONNECT_SECONDS) -> str:
 
 
 def hosts(url: str) -> int:
-    """How many servers a connection may be tried at, one after the other."""
+    """How many servers libpq may try, one after the other."""
     parts = conninfo_to_dict(url)
     return len(str(parts.get("host") or parts.get("hostaddr") or "").split(","))
