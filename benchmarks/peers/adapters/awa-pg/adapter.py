@@ -141,9 +141,7 @@ async def left() -> int:
 
 
 def finished(jobs: int) -> None:
-    raise NotImplementedError(
-        "it keeps finished jobs in rotating segments, which cannot be filled from outside"
-    )
+    raise NotImplementedError("it keeps finished jobs in rotating segments, which cannot be filled from outside")
 
 
 async def hold(jobs: int) -> None:
