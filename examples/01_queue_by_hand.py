@@ -1,4 +1,4 @@
-"""Enqueue, claim, report progress, finish: the queue without a worker process."""
+"""Use the queue without a worker process: enqueue, claim, report progress, complete."""
 
 from treadle import JobQueue, Priority
 

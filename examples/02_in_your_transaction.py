@@ -1,4 +1,4 @@
-"""A job that exists if and only if your own rows do."""
+"""Enqueue a job in your own transaction: it exists if and only if your own rows do."""
 
 import os
 
@@ -14,11 +14,11 @@ def main() -> None:
 
         connection.execute("insert into users values (1, 'Ada')")
         welcome = queue.enqueue("welcome", {"user": 1})
-        connection.commit()  # both are there
+        connection.commit()  # the row and the job exist
 
         connection.execute("insert into users values (2, 'Grace')")
         queue.enqueue("welcome", {"user": 2})
-        connection.rollback()  # neither is
+        connection.rollback()  # neither exists
 
         print([job.data for job in queue.list(job_type="welcome").jobs])
         queue.cancel(welcome)

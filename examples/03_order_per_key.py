@@ -1,4 +1,4 @@
-"""Two accounts, served in parallel; the bookings of each one at a time, in order. Asynchronously."""
+"""Ordering by key, with the async methods: bookings of one account run in order, different accounts in parallel."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A worker inside a program: jobs of three kinds, and their results."""
+"""Run a worker inside a program: an async job, a sync job and a job that is retried, and their results."""
 
 import asyncio
 
@@ -21,7 +21,7 @@ def count_letters(job: Job, text: str) -> int:
 @app.job(backoff=Backoff(first="100ms"))
 async def shaky(job: Job) -> str:
     if job.attempt == 1:
-        raise ConnectionError("the first time never works")
+        raise ConnectionError("the first attempt always fails")
     return f"done at attempt {job.attempt}"
 
 

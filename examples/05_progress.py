@@ -1,4 +1,4 @@
-"""Progress: stages, counted items, and a look at it from outside."""
+"""Report progress with stages and counted items, and read it from outside of the job."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Events: a job tells, and somebody listens, live and later."""
+"""Publish events from a job, and read them live, after the fact, and for all jobs."""
 
 import asyncio
 
@@ -17,10 +17,10 @@ async def render(job: Job, pages: int) -> None:
 async def main() -> None:
     async with app.worker():
         handle = await render.aenqueue(pages=3)
-        async for event in handle.events():  # live, until the job has ended
+        async for event in handle.events():  # live, until the job is finished
             print(event.number or "-", event.name, event.data.get("page", ""))
         print("after 2:", [event.name for event in handle.events(after=2)])
-        async for event in app.events(types=["render"]):  # of all jobs, for a bridge to elsewhere
+        async for event in app.events(types=["render"]):  # of all jobs, for example to forward them
             print("of job", event.job_id == handle.id, event.data["page"])
             if event.number == 3:
                 break

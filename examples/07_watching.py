@@ -1,4 +1,4 @@
-"""A job that counts what it does, and a live bar of it. In a pipe there are lines instead."""
+"""Watch a job with a live progress bar. In a pipe, lines are printed instead."""
 
 import asyncio
 
@@ -19,7 +19,7 @@ async def import_rows(job: Job, rows: int) -> int:
 async def main() -> None:
     async with app.worker():
         handle = await import_rows.aenqueue(rows=50)
-        print(await handle.awatch())  # elsewhere: treadle watch ID
+        print(await handle.awatch())  # or from a shell: treadle watch ID
     await app.aclose()
 
 

@@ -1,4 +1,4 @@
-"""A web application that offers the events of its jobs to browsers, and a client that reads them."""
+"""A web application that serves the events of its jobs to browsers, and a client that reads them."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from treadle import Job, Treadle
 from treadle.web import events_app
 
 app = Treadle()
-web = Starlette(routes=[Mount("/queue", events_app(app))])  # who may read them, your own middleware decides
+web = Starlette(routes=[Mount("/queue", events_app(app))])  # protect this with your own middleware
 
 
 @app.job
@@ -41,7 +41,7 @@ async def read(address: str) -> None:
 
 async def main() -> None:
     listening = socket.create_server(("127.0.0.1", 0))
-    # Streams do not end by themselves when a server stops: it has to be told how long to wait for them.
+    # Event streams do not end when the server stops, so limit how long it waits for them.
     server = uvicorn.Server(uvicorn.Config(web, log_level="error", timeout_graceful_shutdown=3))
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     async with app.worker():

@@ -1,4 +1,4 @@
-"""A large file as an argument and as a result: a reference travels, the bytes are streamed."""
+"""A large file as an argument and as a result: the payload contains a reference, and the bytes are streamed."""
 
 import asyncio
 import tempfile

@@ -1,4 +1,4 @@
-"""Logs: what handlers log is kept with their jobs."""
+"""Read the log lines of a job: what handlers log is stored with their jobs."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Checkpoints and steps: the second attempt goes on where the first one failed."""
+"""Checkpoints and steps: the second attempt resumes where the first one failed."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ def import_rows(job: Job, rows: int) -> str:
         if done % 10 == 0:
             job.save(done)
         if job.attempt == 1 and done == 57:
-            raise ConnectionError("the line broke")
+            raise ConnectionError("the connection broke")
     return f"{done} rows, the last attempt began at {start}"
 
 
@@ -29,7 +29,7 @@ def upload(path: str) -> str:
 def publish(job: Job, path: str) -> str:
     address = job.step("upload", upload, path)
     if job.attempt == 1:
-        raise ConnectionError("nobody to tell")
+        raise ConnectionError("the service is unavailable")
     return address
 
 

@@ -1,4 +1,4 @@
-"""Exactly once: the debit and the end of the job are one commit."""
+"""Exactly-once effects: the debit and the completion of the job are one commit."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ def pay(job: Job, amount: int) -> str:
     with job.transaction() as connection:
         connection.execute("update example_account set balance = balance - %s", [amount])
         if job.attempt == 1:
-            raise ConnectionError("in the middle of it")  # nothing of this attempt remains
+            raise ConnectionError("failed halfway")  # the debit of this attempt is rolled back
         job.complete("paid")
     return "paid"
 

@@ -1,4 +1,4 @@
-"""The dashboard inside a web application, which says who is who; and a program that uses its JSON API."""
+"""Mount the dashboard in a web application that authenticates its users, and call its JSON API."""
 
 import asyncio
 
@@ -19,9 +19,9 @@ async def send_letter(to: str) -> None: ...
 
 
 def who(connection: HTTPConnection) -> Visitor | None:
-    """In a real application: whoever your session says. None is nobody."""
+    """In a real application, take the user from your session. None denies access."""
     user = connection.headers.get("x-user", "")
-    # by_token: the header is not sent by a browser on its own, so that changes need no form of the dashboard's.
+    # by_token: a browser does not send this header by itself, so changes need no CSRF token.
     return Visitor(ROLES[user], user, by_token=True) if user in ROLES else None
 
 

@@ -92,7 +92,7 @@ def _bar(place: Any, summary: Summary, key: str, values: dict[str, Value], log: 
         height=0.7,
     )
     place.bar_label(bars, labels=[_short(middle) for middle in middles], padding=6, fontsize=8, color=INK)
-    place.set_title(BY_KEY[key].title + (" (less is better)" if not better else ""), fontsize=10, loc="left")
+    place.set_title(BY_KEY[key].title + (" (lower is better)" if not better else ""), fontsize=10, loc="left")
     place.grid(visible=True, axis="x")
     place.xaxis.set_major_formatter("{x:,.0f}")
     place.margins(x=0.16)
@@ -129,8 +129,8 @@ def _held(summary: Summary) -> Any:
     place.set_ylim(lowest, highest)
     place.set_xlim(0.8, max(end[3] for end in ends) + 2.2)
     place.set_xticks(range(1, max(end[3] for end in ends) + 1))
-    place.set_xlabel("round of drains, while one connection holds a snapshot")
-    place.set_ylabel("rate, to that of its first round")
+    place.set_xlabel("drain, while one connection keeps a snapshot open")
+    place.set_ylabel("rate, relative to the first drain")
     place.grid(visible=True, axis="y")
     return figure
 

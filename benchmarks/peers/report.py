@@ -1,4 +1,4 @@
-"""docs/benchmarks.md and its plots, wholly from docs/benchmarks.json: python -m benchmarks.peers.report"""
+"""Generates docs/benchmarks.md and its plots from docs/benchmarks.json: python -m benchmarks.peers.report"""
 
 import argparse
 import json
@@ -12,7 +12,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def write(output: Path) -> None:
-    from benchmarks.peers import plots  # matplotlib: of the group "bench", and not needed to read the figures
+    from benchmarks.peers import plots  # needs matplotlib, of the group "bench"
 
     summary = Summary(json.loads((output / "benchmarks.json").read_text()))
     made = plots.draw(summary, output / "benchmarks")
@@ -28,71 +28,73 @@ def page(summary: Summary, made: list[str]) -> str:
     idle, busy = ["idle_p50", "idle_p95", "idle_p99"], ["busy_p50", "busy_p95", "busy_p99"]
     return f"""# Benchmarks
 
-Treadle and its peers, each through its own public interface and with its own best documented settings: the same jobs,
-the same server, one run. Made by `make bench-peers` from a clone, in an hour at most; this page and its plots are made
-of [benchmarks.json](benchmarks.json) and of nothing else. How and why so: [decision 20](decisions/0020-peers.md).
+This page compares Treadle with other job queues on the same server, with the same jobs, in one run. Every queue is used
+through its public interface and with its best documented settings. `make bench-peers` produces the figures from a clone
+in at most an hour; this page and its plots are generated from [benchmarks.json](benchmarks.json) alone.
+[Decision 20](decisions/0020-peer-benchmarks.md) explains the method.
 
 {_circumstances(summary)}
 
-Medians, with the least and the most of the interleaved rounds in brackets; a figure without has one round, or is of
-all rounds together, as the percentiles of an idle worker are. *Bare SQL* is no queue: a psycopg loop that
-claims 1,000 rows of a plain table and marks them done, as a measure of what the rest costs.
+Figures are medians, with the minimum and maximum of the interleaved rounds in parentheses. A figure without a range
+comes from one round, or from all rounds together, like the percentiles of an idle worker. *Bare SQL* is not a queue but
+a baseline: a psycopg loop that claims 1,000 rows of a plain table and marks them done.
 
 ## Throughput
 
-Jobs per second. A drain counts from the first job until the peer's own tables say that nothing is left, to
-within 50 ms, or what a look at a large table takes; who is still writing ends at the first look pays that.
+Jobs per second. A drain is measured from the first job until the queue's own tables contain no more work. The tables
+are checked every 50 ms, or as often as a query on a large table allows; a queue that is still writing outcomes at one
+check is measured up to the next.
 
 {plot("drain", "Drain of no-op jobs and of jobs that wait 5 ms, jobs per second")}{
         tables.figures(summary, speed[:3], "drain")
     }
 ## Enqueueing
 
-Jobs per second. A single enqueue is one call for one job, durable when it returns (on Redis: in its append-only file,
-which it writes out once a second). The first second, over new connections, does not count.
+Jobs per second. A single enqueue is one call for one job, durable when it returns (on Redis: in the append-only file,
+which is synced every second). The first second, on new connections, is not counted.
 
 {plot("enqueue", "Bulk enqueue, and single enqueue from 48 connections, jobs per second")}{
         tables.figures(summary, speed[3:], "bulk")
     }
-## Pick-up
+## Pick-up latency
 
-Milliseconds from just before the call that enqueues to the first line of the handler. Idle: 30 jobs a second;
-the first ones of a round, over new connections, do not count.
+Milliseconds from just before the enqueue call to the first line of the handler. Idle means 30 jobs per second; the
+first jobs of a round, on new connections, are not counted.
 
 {plot("latency", "Pick-up latency of an idle worker, p50 and p99, milliseconds")}{
         tables.figures(summary, idle, "idle_p50")
     }
-At half load: half of the rate at which it drains, or half of what 48 connections enqueue one by one, if that is less.
+Half load is half of the drain rate, or half of the single enqueue rate of 48 connections, whichever is less.
 {_loads(summary)}
 
 {tables.figures(summary, busy, "busy_p50")}
-## While somebody holds a snapshot
+## Throughput with an open snapshot
 
-Ten drains in a row, while one other connection keeps a transaction open: rows that are dead cannot be removed. Of
-50,000 jobs each for whoever drains 10,000 a second, of fewer for the others. Beside them, drains in a database where
-nobody does that.
+Ten consecutive drains while another connection keeps a transaction open, so that dead rows cannot be removed. Queues
+that drain 10,000 jobs per second get 50,000 jobs per drain, the others fewer. For comparison, drains in a database
+without an open transaction.
 
-{plot("held", "The rate of ten drains in a row under a held snapshot, to that of the first")}{tables.held(summary)}
-## With many finished jobs in the table
+{plot("held", "The rate of ten consecutive drains with an open snapshot, relative to the first")}{tables.held(summary)}
+## Throughput with many finished jobs in the table
 
 {tables.history(summary)}
-## After a kill -9
+## Recovery after kill -9
 
-A worker that runs two jobs is killed with all that it started, as if its machine were gone. Another one stands by.
-Whoever knows a lost worker by its heartbeats has them set so that 10 seconds of silence are enough, or less, as with
-Treadle's lease; where a time limit decides that must be longer than the longest job, it is the default.
+A worker that runs two jobs is killed together with all of its child processes, as if its machine were lost. Another
+worker is running. Queues that detect a lost worker by heartbeats are configured to do so within 10 seconds or less,
+like Treadle's lease. Where a timeout decides that must be longer than the longest job, it has its default value.
 
 {tables.kill(summary)}
-## What a job costs
+## Cost of a job
 
-On the server, from enqueue to its end, by the server's own counters: bytes of WAL, transactions, versions of rows
-written, and versions that died. And the memory of a worker process after the drain.
+On the server, from enqueue to completion, by the server's own counters: bytes of WAL, transactions, row versions
+written, and dead row versions. The second table is the memory of a worker process after the drain.
 
-{plot("wal", "Bytes of WAL for each job, from enqueue to its end")}{
+{plot("wal", "Bytes of WAL per job, from enqueue to completion")}{
         tables.figures(summary, ["wal", "transactions", "versions", "dead"], "wal", on_postgres)
     }
 {tables.figures(summary, ["memory"], "memory")}
-## Where a peer wins
+## Where other queues are ahead
 
 {wins(summary)}
 ## Versions and settings
@@ -109,8 +111,8 @@ def _circumstances(summary: Summary) -> str:
     node = f", Node {machine['node']}" if machine.get("node") else ""
     return (
         f"{trial}{raw['date']}; {machine['cores']} cores ({machine['architecture']}, {machine['processor']}), "
-        f"{machine['memory_gb']} GB, {machine['system']}; PostgreSQL {postgres['version']}, its defaults but for "
-        f"max_connections {postgres['settings']['max_connections']}, fsync on; {other}; "
+        f"{machine['memory_gb']} GB, {machine['system']}; PostgreSQL {postgres['version']} with default settings "
+        f"except max_connections {postgres['settings']['max_connections']}, fsync on; {other}; "
         f"Python {machine['python']}{node}. Servers, producers and workers share the cores.{took}"
     )
 
@@ -121,7 +123,7 @@ def _loads(summary: Summary) -> str:
         for peer in summary.peers
         if (rounds := summary.rounds(peer, "busy"))
     ]
-    return f"Jobs per second that it was: {', '.join(rates)}." if rates else ""
+    return f"Its rate in jobs per second: {', '.join(rates)}." if rates else ""
 
 
 def _failures(summary: Summary) -> str:
@@ -129,7 +131,7 @@ def _failures(summary: Summary) -> str:
     if not failures:
         return ""
     rows = [[summary.shown(peer), what, why.replace("|", "/").replace("\n", " ")] for peer, what, why in failures]
-    return "\n## What could not be measured\n\n" + tables.table(["", "what", "why"], rows)
+    return "\n## What could not be measured\n\n" + tables.table(["", "measurement", "reason"], rows)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ def held(summary: Summary) -> str:
             share = rates[-1] / free
             rows.append((share, [_name(summary, peer), f"{len(rates)} of {one['jobs']:,}", *cells, f"{share:.2f}"]))
     rows.sort(key=lambda row: -row[0])
-    head = ["", "drains of jobs", "first", "middle", "last", "nobody holds one", "last to that"]
+    head = ["", "drains of jobs", "first", "middle", "last", "without a snapshot", "last / without"]
     return table(head, [cells for _, cells in rows]) + _stopped(summary)
 
 
@@ -66,14 +66,14 @@ def kill(summary: Summary) -> str:
             order = float("inf") if one["seconds"] is None else one["seconds"]
             rows.append((order, [_name(summary, peer), took, summary.about(peer).get("recovery", "")]))
     rows.sort(key=lambda row: row[0])
-    return table(["", "its jobs run again after", "what decides it"], [cells for _, cells in rows])
+    return table(["", "jobs run again after", "determined by"], [cells for _, cells in rows])
 
 
 def settings(summary: Summary) -> str:
     rows = []
     for peer in summary.peers:
         about = summary.about(peer)
-        kept = {True: "stays", False: "is deleted", None: ""}[about.get("history")]
+        kept = {True: "kept", False: "deleted", None: ""}[about.get("history")]
         rows.append(
             [
                 _name(summary, peer),
@@ -85,7 +85,7 @@ def settings(summary: Summary) -> str:
                 "; ".join(about.get("settings", [])),
             ]
         )
-    return table(["", "version", "language", "on", "a finished job", "processes", "settings"], rows)
+    return table(["", "version", "language", "storage", "finished jobs", "processes", "settings"], rows)
 
 
 def _name(summary: Summary, peer: str) -> str:

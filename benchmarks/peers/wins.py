@@ -1,4 +1,4 @@
-"""Where a peer wins, from the figures; why, from reasons.toml, which people write."""
+"""The figures in which another queue is ahead, and the reasons, which are written by hand in reasons.toml."""
 
 import tomllib
 from pathlib import Path
@@ -6,8 +6,8 @@ from pathlib import Path
 from benchmarks.peers.summary import FIGURES, Figure, Summary
 
 REASONS = Path(__file__).parent / "reasons.toml"
-REFERENCE = "bare"  # no queue: it is what a queue costs, and wins nothing
-NEARLY = 1.03  # less than rounds differ among themselves
+REFERENCE = "bare"  # a baseline, not a queue: it is not ranked
+NEARLY = 1.03  # smaller differences are within the spread of the rounds
 
 
 def reasons() -> dict[str, dict[str, str]]:
@@ -15,7 +15,7 @@ def reasons() -> dict[str, dict[str, str]]:
 
 
 def wins(summary: Summary) -> str:
-    """A line for each figure in which somebody is ahead of Treadle, with all who are."""
+    """A line for each figure in which other queues are ahead of Treadle, with all of them."""
     if not any(summary.rounds("treadle", figure.measure) for figure in FIGURES if "treadle" in summary.peers):
         return "Treadle is not in this run.\n"
     lines = []
@@ -30,11 +30,11 @@ def wins(summary: Summary) -> str:
         assert own
         lines.append(f"- **{figure.title}**, Treadle {_text(own.middle, figure)}: {'; '.join(told)}.")
         lines += _because(summary, figure, [peer for peer, _, _ in ahead])
-    return "\n".join(lines) + "\n" if lines else "In no figure of this run is a peer ahead.\n"
+    return "\n".join(lines) + "\n" if lines else "No other queue is ahead in any figure of this run.\n"
 
 
 def _because(summary: Summary, figure: Figure, peers: list[str]) -> list[str]:
-    """A reason that several share is told once."""
+    """A reason that several queues share appears once."""
     known, told = reasons(), dict[str, list[str]]()
     for peer in peers:
         names = (peer, "redis" if summary.on(peer, "redis") else "postgresql")

@@ -199,7 +199,7 @@ def test_on_a_pool_and_an_async_connection_of_the_caller(url: str) -> None:
 
 def test_every_finding_is_in_the_docs() -> None:
     page = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text()
-    _, table = page.split("## What it finds")
+    _, table = page.split("## Findings")
     assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == doctor.NAMES
 
 

@@ -41,11 +41,11 @@ def about() -> dict:
         "settings": [
             "max_jobs 100, poll_delay 1 ms, keep_result 0, log_results off",
             "hiredis and uvloop",
-            "bulk: 50 calls at once, there is none for many",
+            "bulk: 50 concurrent calls, there is no bulk call",
         ],
         # Two read the same head of the queue, and each job costs nearly twice as much.
         "processes": 1,
-        "recovery": "job_timeout (300 s by default, and longer than the longest job) + 10 s",
+        "recovery": "job_timeout (300 s by default, must be longer than the longest job) + 10 s",
     }
 
 

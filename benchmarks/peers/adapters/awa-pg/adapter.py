@@ -48,7 +48,7 @@ RESCUE = {
     "heartbeat_rescue_interval_ms": 5000,
     "leader_election_interval_ms": 2000,
 }
-RESCUE_TEXT = "heartbeats every 3 s, lost after 10 s, looked for every 5 s"
+RESCUE_TEXT = "heartbeats every 3 s, lost after 10 s, checked every 5 s"
 KINDS = {"noop": Noop, "wait5": Wait5}
 
 
@@ -61,7 +61,7 @@ def about() -> dict:
         "history": True,
         "settings": ["100 workers, 500 for no-op jobs", "2 claimers, claims of up to 500, pool of 20", RESCUE_TEXT],
         "processes": 1,
-        "recovery": "a heartbeat older than 10 s (90 s by default), looked for every 5 s",
+        "recovery": "a heartbeat older than 10 s (90 s by default), checked every 5 s",
     }
 
 
@@ -141,9 +141,7 @@ async def left() -> int:
 
 
 def finished(jobs: int) -> None:
-    raise NotImplementedError(
-        "it keeps finished jobs in segments that rotate, and no statement fills them from outside"
-    )
+    raise NotImplementedError("it keeps finished jobs in rotating segments, which cannot be filled from outside")
 
 
 async def hold(jobs: int) -> None:

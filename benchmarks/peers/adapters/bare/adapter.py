@@ -48,7 +48,7 @@ def about() -> dict:
         "language": "Python",
         "store": "postgresql",
         "history": True,
-        "settings": ["claims of 1,000 by one loop", "COPY to enqueue", "looks every 5 ms when there is nothing"],
+        "settings": ["one loop that claims 1,000 jobs at a time", "COPY to enqueue", "polls every 5 ms when idle"],
         "processes": 1,
         "recovery": "nothing recovers them",
     }

@@ -32,12 +32,12 @@ export function about() {
     history: false,
     settings: [
       "concurrency 100",
-      "removeOnComplete true: by default finished jobs stay",
+      "removeOnComplete true (by default finished jobs are kept)",
       "lockDuration and stalledInterval 5 s instead of 30 s",
-      "addBulk with 5,000 a call",
+      "addBulk with 5,000 jobs per call",
     ],
     processes: 2,
-    recovery: "lockDuration 5 s, then the next look for stalled jobs, every 5 s",
+    recovery: "lockDuration 5 s, then the next check for stalled jobs, every 5 s",
   };
 }
 

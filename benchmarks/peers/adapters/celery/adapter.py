@@ -51,11 +51,11 @@ def about() -> dict:
         "settings": [
             "task_acks_late, so that a crash loses no job; visibility_timeout 1 h, the default",
             "task_ignore_result, no events, rate limits, gossip, mingle or heartbeat",
-            "pool solo with prefetch 1,000 for no-op jobs, 100 threads with prefetch 400 for those that wait",
+            "pool solo with prefetch 1,000 for no-op jobs, 100 threads with prefetch 400 for jobs that wait",
             "bulk: one producer in kombu's batch() of 1,000; hiredis",
         ],
         "processes": 2,
-        "recovery": "visibility_timeout, 1 h by default, and longer than the longest job",
+        "recovery": "visibility_timeout (1 h by default, must be longer than the longest job)",
     }
 
 

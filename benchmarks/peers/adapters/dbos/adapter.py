@@ -60,7 +60,7 @@ def about() -> dict:
         "language": "Python",
         "store": "postgresql",
         "history": True,
-        "settings": ["polling every 10 ms", "worker_concurrency 100, none for no-op jobs", "pool of 20"],
+        "settings": ["polling every 10 ms", "worker_concurrency 100, unlimited for no-op jobs", "pool of 20"],
         "processes": 2,
         "recovery": "when a process with the same executor id starts, or by Conductor (commercial)",
     }

@@ -44,12 +44,12 @@ def about() -> dict:
         "history": False,
         "settings": [
             "threads per process: 8, the default, and 48 for jobs that wait",
-            "queue prefetch 1,000, worker_timeout 5 ms, middleware Retries alone",
+            "queue prefetch 1,000, worker_timeout 5 ms, only the Retries middleware",
             "heartbeat_timeout 5 s, maintenance_chance 1%",
-            "bulk: 4 threads, one message a call, there is none for many; hiredis",
+            "bulk: 4 threads, one message per call, there is no bulk call; hiredis",
         ],
         "processes": 2,
-        "recovery": "heartbeat_timeout 5 s, then the next maintenance",
+        "recovery": "heartbeat_timeout 5 s, then the next maintenance run",
     }
 
 

@@ -46,8 +46,8 @@ export function about() {
     history: false,
     settings: [
       "localQueue.size 2,000 for no-op jobs, 500 for others; completeJobBatchDelay 0, failJobBatchDelay 0",
-      "concurrentJobs 24, as in its own test, for no-op jobs; as many as asked for others",
-      "addJobs with 10,000 a call",
+      "concurrentJobs 24 for no-op jobs, as in its own test; the requested concurrency for others",
+      "addJobs with 10,000 jobs per call",
     ],
     processes: 2,
     recovery: "after 4 hours",

@@ -62,9 +62,9 @@ def about() -> dict:
         "language": "Python",
         "store": "postgresql",
         "history": True,
-        "settings": ["a queue with a limit of 100, of 500 for no-op jobs", "uvloop", "the free edition"],
+        "settings": ["a queue with a limit of 100, or 500 for no-op jobs", "uvloop", "the free edition"],
         "processes": 2,
-        "recovery": "whatever has been running for 300 s, looked for every 60 s",
+        "recovery": "jobs that have been running for 300 s, checked every 60 s",
     }
 
 

@@ -34,13 +34,13 @@ export function about() {
     store: "postgresql",
     history: true,
     settings: [
-      "notify and useListenNotify, burstWhenBatchFull, pollingIntervalSeconds 0.5 (the least)",
-      "batchSize 1,000 × localConcurrency 2 for no-op jobs, 25 × 4 for those that wait or are timed",
-      "heartbeatSeconds 10 (the least), superviseIntervalSeconds and monitorIntervalSeconds 5",
-      "insert with 10,000 a call",
+      "notify and useListenNotify, burstWhenBatchFull, pollingIntervalSeconds 0.5 (the minimum)",
+      "batchSize 1,000 × localConcurrency 2 for no-op jobs, 25 × 4 for jobs that wait or are timed",
+      "heartbeatSeconds 10 (the minimum), superviseIntervalSeconds and monitorIntervalSeconds 5",
+      "insert with 10,000 jobs per call",
     ],
     processes: 2,
-    recovery: "heartbeatSeconds 10, then the next look of the supervisor",
+    recovery: "heartbeatSeconds 10, then the next check of the supervisor",
   };
 }
 

@@ -37,11 +37,11 @@ def about() -> dict:
         "history": True,
         "settings": [
             "asyncpg and uvloop",
-            "batches of 1,000 for no-op jobs, of 50 for others",
+            "batches of 1,000 for no-op jobs, 50 for others",
             "heartbeat_timeout 10 s, dequeue_timeout 5 s instead of 30 s each",
         ],
         "processes": 2,
-        "recovery": "heartbeat_timeout 10 s, then its next look, every dequeue_timeout of 5 s (by default 30 s each)",
+        "recovery": "heartbeat_timeout 10 s, then the next check, every dequeue_timeout of 5 s (30 s each by default)",
     }
 
 

@@ -70,7 +70,7 @@ def about() -> dict:
             "after a kill: update_heartbeat_interval 3 s, stalled_worker_timeout 10 s, a periodic task every 5 s",
         ],
         "processes": 2,
-        "recovery": "none by itself; here by the periodic task of its guide, every 5 s, after 10 s without a heartbeat",
+        "recovery": "nothing automatic; here the periodic task of its guide, every 5 s, after 10 s without heartbeat",
     }
 
 

@@ -38,12 +38,12 @@ def about() -> dict:
         "store": "redis",
         "history": False,
         "settings": [
-            "SimpleWorker, no fork for each job; result_ttl 0, retry 3",
-            "a worker runs one job at a time: 4 of them for no-op jobs, 16 for those that wait",
-            "enqueue_many with 1,000 a call; hiredis",
+            "SimpleWorker, no fork per job; result_ttl 0, retry 3",
+            "a worker runs one job at a time: 4 workers for no-op jobs, 16 for jobs that wait",
+            "enqueue_many with 1,000 jobs per call; hiredis",
         ],
         "processes": 2,
-        "recovery": "the job's timeout (180 s by default, and longer than the longest job) + 60 s",
+        "recovery": "the job's timeout (180 s by default, must be longer than the longest job) + 60 s",
     }
 
 

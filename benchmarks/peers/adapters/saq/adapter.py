@@ -51,7 +51,7 @@ def about() -> dict:
         "history": True,
         "settings": ["concurrency 100", "pool of 20", "psycopg's C build", "LISTEN", "a sweep every 5 s"],
         "processes": 2,
-        "recovery": "the job's timeout (10 s, and longer than the longest job), then a sweep, every 5 s (else 60 s)",
+        "recovery": "the job's timeout (10 s, must exceed the longest job), then a sweep every 5 s (60 s by default)",
     }
 
 
