@@ -20,7 +20,8 @@ from treadle import (
     events,
 )
 from treadle.worker import Worker
-from treadle.worker.log import JsonFormatter, TextFormatter, write
+from treadle.worker.log import write
+from treadle.worker.log_format import JsonFormatter, TextFormatter
 
 
 def test_handlers_run_where_they_belong(app: Treadle) -> None:

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import TypeAlias, TypedDict, Unpack
 from uuid import UUID
 
-from treadle.db.query import Query, Rows, statement
-from treadle.db.rows import Claimed, read_claimed, read_row, row_statement
+from treadle.db.query import Query, Rows, row_statement, statement
+from treadle.db.rows import Claimed, read_claimed, read_row
 from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument, JobNotFound, LeaseLost, WrongStatus
 from treadle.words.job import JobPage, JobRow

@@ -1,21 +1,12 @@
 """How a row of the table becomes a JobRow: one by one, so that one that cannot be read fails alone."""
 
-from functools import cache
 from typing import Any, NamedTuple
 
-from treadle.db.query import Rows, statement
+from treadle.db.query import JSON_COLUMNS, Rows
 from treadle.words.errors import UndecodableJob
 from treadle.words.job import JobRow
 from treadle.words.payload import decode
 from treadle.words.status import Status
-
-_JSON = ("data", "result", "checkpoint", "pace")
-_READ = {
-    # As text: it is decoded row by row, so that a bad one fails alone.
-    **{each: f"{each}::text" for each in _JSON},
-    # Who inserts by hand may leave it out.
-    "created": "date_part('epoch', coalesce(created_at, run_at))",
-}
 
 
 class Claimed(NamedTuple):
@@ -25,15 +16,8 @@ class Claimed(NamedTuple):
     undecodable: list[tuple[JobRow, UndecodableJob]]
 
 
-@cache
-def row_statement(name: str, schema: str, shape: type[NamedTuple] = JobRow) -> bytes:
-    """A statement whose columns are the fields of a JobRow or a Claim."""
-    columns = ", ".join(_READ.get(each, each) for each in shape._fields)
-    return statement(name, schema).replace(b"/* columns */", columns.encode())
-
-
 # Where the status and what is JSON stand in a row, as JobRow has them.
-_STATUS, _DATA, *_OTHERS = (JobRow._fields.index(name) for name in ("status", *_JSON))
+_STATUS, _DATA, *_OTHERS = (JobRow._fields.index(name) for name in ("status", *JSON_COLUMNS))
 _STATUSES = {status.value: status for status in Status}
 
 

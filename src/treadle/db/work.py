@@ -6,8 +6,7 @@ from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from treadle.db.query import Query, Rows, statement
-from treadle.db.rows import row_statement
+from treadle.db.query import Query, Rows, row_statement, statement
 from treadle.words.claim import Claim
 from treadle.words.job import JobError
 from treadle.words.outcome import Outcome
