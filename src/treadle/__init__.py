@@ -1,42 +1,46 @@
 """Treadle: a job queue for Python on PostgreSQL alone."""
 
-from treadle.app import Handle, Job, Treadle, current_job
-from treadle.db.migrations import migrate
-from treadle.queue import JobQueue
-from treadle.why.reason import Reason
-from treadle.words import events as events
-from treadle.words.backoff import Backoff
-from treadle.words.changes import Pause
-from treadle.words.control import Cancel, Retry, Snooze
-from treadle.words.errors import (
-    DatabaseUnreachable,
-    EmbeddedFailed,
-    EmbeddedMissing,
-    InvalidArgument,
-    InvalidJob,
-    InvalidPayload,
-    JobCancelled,
-    JobFailed,
-    JobInterrupted,
-    JobNotFound,
-    LeaseLost,
-    NotAllowed,
-    SchemaError,
-    StepsChanged,
-    StoredDamaged,
-    StoredNotFound,
-    StoreMissing,
-    TreadleError,
-    UndecodableJob,
-    UnknownJobType,
-    WrongStatus,
-)
-from treadle.words.job import JobError, JobPage, JobRow
-from treadle.words.priority import Priority
-from treadle.words.progress import Progress
-from treadle.words.record import LogLine, RecordedEvent
-from treadle.words.status import Status
-from treadle.words.stored import Stored
+import importlib
+import typing
+
+if typing.TYPE_CHECKING:
+    from treadle.app import Handle, Job, Treadle, current_job
+    from treadle.db.migrations import migrate
+    from treadle.queue import JobQueue
+    from treadle.why.reason import Reason
+    from treadle.words import events as events
+    from treadle.words.backoff import Backoff
+    from treadle.words.changes import Pause
+    from treadle.words.control import Cancel, Retry, Snooze
+    from treadle.words.errors import (
+        DatabaseUnreachable,
+        EmbeddedFailed,
+        EmbeddedMissing,
+        InvalidArgument,
+        InvalidJob,
+        InvalidPayload,
+        JobCancelled,
+        JobFailed,
+        JobInterrupted,
+        JobNotFound,
+        LeaseLost,
+        NotAllowed,
+        SchemaError,
+        StepsChanged,
+        StoredDamaged,
+        StoredNotFound,
+        StoreMissing,
+        TreadleError,
+        UndecodableJob,
+        UnknownJobType,
+        WrongStatus,
+    )
+    from treadle.words.job import JobError, JobPage, JobRow
+    from treadle.words.priority import Priority
+    from treadle.words.progress import Progress
+    from treadle.words.record import LogLine, RecordedEvent
+    from treadle.words.status import Status
+    from treadle.words.stored import Stored
 
 __all__ = [
     "Backoff",
@@ -82,3 +86,61 @@ __all__ = [
     "current_job",
     "migrate",
 ]
+
+# Where each name is defined, below this package. A module is imported when one of its names is first used, so that
+# commands, supervisors and keepers do not load what they do not use. The imports above are for type checkers alone.
+_HOMES = {
+    "app": ["Handle", "Job", "Treadle", "current_job"],
+    "db.migrations": ["migrate"],
+    "queue": ["JobQueue"],
+    "words": ["events"],
+    "words.backoff": ["Backoff"],
+    "words.errors": [
+        "DatabaseUnreachable",
+        "EmbeddedFailed",
+        "EmbeddedMissing",
+        "InvalidArgument",
+        "InvalidJob",
+        "InvalidPayload",
+        "JobCancelled",
+        "JobFailed",
+        "JobInterrupted",
+        "JobNotFound",
+        "LeaseLost",
+        "NotAllowed",
+        "SchemaError",
+        "StepsChanged",
+        "StoreMissing",
+        "StoredDamaged",
+        "StoredNotFound",
+        "TreadleError",
+        "UndecodableJob",
+        "UnknownJobType",
+        "WrongStatus",
+    ],
+    "words.job": ["JobError", "JobPage", "JobRow"],
+    "words.changes": ["Pause"],
+    "words.priority": ["Priority"],
+    "words.progress": ["Progress"],
+    "words.record": ["LogLine", "RecordedEvent"],
+    "words.status": ["Status"],
+    "words.stored": ["Stored"],
+    "words.control": ["Cancel", "Retry", "Snooze"],
+    "why.reason": ["Reason"],
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+if not typing.TYPE_CHECKING:  # type checkers would take it that every name exists
+
+    def __getattr__(name: str) -> object:
+        if name not in _HOME:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name == "events":
+            return importlib.import_module("treadle.words.events")
+        found = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+        globals()[name] = found  # so that this is called once for each
+        return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

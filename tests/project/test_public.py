@@ -8,16 +8,29 @@ import venv
 import zipfile
 from pathlib import Path
 
+import pytest
+
 import treadle
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_the_door_is_what_it_says() -> None:
-    names = {
-        name for name, value in vars(treadle).items() if name[0] != "_" and not isinstance(value, types.ModuleType)
-    }
+    public = (name for name in dir(treadle) if name[0] != "_")
+    names = {name for name in public if not isinstance(getattr(treadle, name), types.ModuleType)}
     assert sorted(names) == treadle.__all__
+    assert treadle.events.JobStarted.__module__ == "treadle.words.events"
+    with pytest.raises(AttributeError, match="module 'treadle' has no attribute 'nothing'"):
+        treadle.nothing  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_type_checkers_see_the_same_door() -> None:
+    """Names are imported when they are used; type checkers read imports that are never carried out."""
+    guarded, _ = (each for each in ast.parse(Path(treadle.__file__).read_text()).body if isinstance(each, ast.If))
+    imports = [each for each in guarded.body if isinstance(each, ast.ImportFrom)]
+    assert {
+        str(each.module).removeprefix("treadle."): sorted(alias.name for alias in each.names) for each in imports
+    } == treadle._HOMES
 
 
 def test_nothing_connects_and_no_extra_is_imported_with_the_package() -> None:

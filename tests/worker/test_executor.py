@@ -20,7 +20,8 @@ from treadle import (
     events,
 )
 from treadle.worker import Worker
-from treadle.worker.log import JsonFormatter, TextFormatter, write
+from treadle.worker.log import write
+from treadle.worker.log_format import JsonFormatter, TextFormatter
 
 pytestmark = pytest.mark.own_database
 

@@ -5,44 +5,54 @@ import logging
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from treadle.words.errors import TreadleError
 from treadle.words.phrases import printable, printable_lines
 
-# Each has a module of its name, which is imported when the command is asked for: nobody waits for what the others need.
-COMMANDS = [
-    "demo",
-    "dev",
-    "migrate",
-    "roles",
-    "worker",
-    "enqueue",
-    "jobs",
-    "show",
-    "why",
-    "watch",
-    "stats",
-    "retry",
-    "cancel",
-    "delete",
-    "run-now",
-    "priority",
-    "pause",
-    "resume",
-    "pauses",
-    "top",
-    "dashboard",
-    "doctor",
-    "bench",
-    "completion",
-]
+# Each has a module of its name, which is imported when the command is used. `treadle --help` and the completion of the
+# shell show these lines, and import none of the modules.
+COMMANDS = {
+    "demo": "Watch the queue work: a worker and a dozen jobs.",
+    "dev": "Develop: restart the worker when a .py file changes.",
+    "migrate": "Bring the schema up to date.",
+    "roles": "Print or apply the grants for restricted roles.",
+    "worker": "Run the jobs of an application.",
+    "enqueue": "Enqueue a job, with its arguments checked.",
+    "jobs": "List jobs, by status, type, queue, text and more.",
+    "show": "Show everything that is known about a job.",
+    "why": "Say why a job does not run, and what to do.",
+    "watch": "Watch jobs with live progress bars.",
+    "stats": "Show numbers: jobs by status, rates, workers.",
+    "retry": "Run finished jobs again.",
+    "cancel": "Cancel jobs that have not finished.",
+    "delete": "Delete jobs, with their events and logs.",
+    "run-now": "Make jobs due now that are due later.",
+    "priority": "Change the priority of jobs.",
+    "pause": "Start no more jobs: of a type, in a queue, or all.",
+    "resume": "End a pause.",
+    "pauses": "List what is paused, since when, by whom and why.",
+    "top": "Watch the whole queue on one screen.",
+    "dashboard": "Serve the dashboard.",
+    "doctor": "Find problems in the database that slow the queue.",
+    "bench": "Measure how fast the queue is on this database.",
+    "completion": "Print the line that turns on shell completion.",
+}
 # As a shell says it of a program that Ctrl-C has ended.
 INTERRUPTED = 130
 
 
 class Commands(click.Group):
     def list_commands(self, context: click.Context) -> list[str]:
-        return COMMANDS
+        return list(COMMANDS)
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def shell_complete(self, context: click.Context, incomplete: str) -> list[CompletionItem]:
+        named = [CompletionItem(name, help=line) for name, line in COMMANDS.items() if name.startswith(incomplete)]
+        return [*named, *click.Command.shell_complete(self, context, incomplete)]
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:

@@ -5,14 +5,16 @@ import logging
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import click
 
-from treadle.app import Treadle
-from treadle.app.load import load_app
-from treadle.cli.ids import meant
 from treadle.words.naming import SCHEMA
+
+# Imported where they are used: `treadle migrate` and `treadle roles` have these options, and need no application.
+if TYPE_CHECKING:
+    from treadle.app import Treadle
 
 database_url = click.option(
     "--database-url",
@@ -43,8 +45,10 @@ actor = click.option(
 
 
 @contextmanager
-def opened(url: str | None, schema: str) -> Iterator[Treadle]:
+def opened(url: str | None, schema: str) -> "Iterator[Treadle]":
     """The queue, without anybody's job functions."""
+    from treadle.app import Treadle
+
     # A connection that is lost is told once, by the command.
     logging.getLogger("psycopg").setLevel(logging.ERROR)
     app = Treadle(url, schema=schema)
@@ -54,13 +58,17 @@ def opened(url: str | None, schema: str) -> Iterator[Treadle]:
         app.close()
 
 
-def job_ids(app: Treadle, ids: Sequence[str]) -> list[UUID]:
+def job_ids(app: "Treadle", ids: Sequence[str]) -> list[UUID]:
     """The jobs whose ids were typed, or the beginnings of them; each once."""
+    from treadle.cli.ids import meant
+
     return list(dict.fromkeys(meant(app.database, each) for each in ids))
 
 
 def known_types(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """For the shell: the job types of the application, if one is named."""
+    from treadle.app.load import load_app
+
     spec = context.params.get("app") or os.environ.get("TREADLE_APP")
     try:
         return [name for name in load_app(spec).job_types if name.startswith(incomplete)] if spec else []

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from treadle.worker.log import set_up
+from treadle.worker.log_format import set_up
 from treadle.worker.options import WorkerOptions
 from treadle.worker.supervisor import Supervisor
 

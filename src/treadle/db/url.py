@@ -6,7 +6,6 @@ from typing import NamedTuple
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from treadle.db.embedded import embedded_url
 from treadle.words.errors import InvalidArgument
 
 VARIABLES = ("TREADLE_DATABASE_URL", "DATABASE_URL")
@@ -24,6 +23,8 @@ def resolve(url: str | None) -> Target:
         if found:
             described(found)
             return Target(found, embedded=False)
+    from treadle.db.embedded import embedded_url  # here: of no use to most, and the keeper starts quickly
+
     return Target(embedded_url(), embedded=True)
 
 

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import NamedTuple
 from uuid import UUID
 
-from treadle.words.payload import Json
+from treadle.words.json import Json
 from treadle.words.status import Status
 
 

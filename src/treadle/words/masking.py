@@ -2,7 +2,7 @@
 
 import re
 
-from treadle.words.payload import Json
+from treadle.words.json import Json
 
 MASK = "********"
 

@@ -8,14 +8,12 @@ slips through comes back changed, or not at all, and fails far from where it was
 import math
 from collections.abc import Iterable
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import Any
 
 from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
 
 from treadle.words.errors import InvalidPayload, UndecodableJob
-
-# What the checks below accept. Not spelled out as a recursive type: a dict[str, int] would not be one.
-Json: TypeAlias = Any
+from treadle.words.json import Json as Json
 
 PAYLOAD_LIMIT = 256 * 1024
 EVENT_LIMIT = 64 * 1024

@@ -5,7 +5,7 @@ import math
 import unicodedata
 from collections.abc import Mapping
 
-from treadle.words.payload import Json
+from treadle.words.json import Json
 from treadle.words.progress import Progress
 from treadle.words.snapshot import JobSnapshot
 from treadle.words.status import Status

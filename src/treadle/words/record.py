@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from treadle.words.payload import Json
+from treadle.words.json import Json
 
 
 class Told(NamedTuple):

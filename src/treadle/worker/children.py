@@ -11,7 +11,6 @@ import json
 import logging
 import math
 import multiprocessing
-import signal
 import threading
 import time
 from collections.abc import Callable
@@ -27,6 +26,7 @@ from treadle.words.errors import DatabaseUnreachable
 from treadle.words.outcome import Ending, Interrupt, Outcome
 from treadle.words.record import Logged, Told
 from treadle.worker.child import work
+from treadle.worker.exit_codes import died
 from treadle.worker.outcomes import hungry, overdue, stopped
 from treadle.worker.running import Running
 
@@ -195,16 +195,6 @@ class Children:
                 self._idle.append(child)
                 return
         child.kill()
-
-
-def died(code: int | None) -> str:
-    """How a process ended, in words."""
-    if code is not None and code < 0:
-        try:
-            return f"was killed by {signal.Signals(-code).name}"
-        except ValueError:
-            return f"was killed by signal {-code}"
-    return f"ended with exit code {code}"
 
 
 def _flushed(running: Running) -> bool:

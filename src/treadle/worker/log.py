@@ -3,7 +3,6 @@
 import json
 import logging
 from dataclasses import fields
-from datetime import UTC, datetime
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -61,43 +60,6 @@ def write(event: events.Event) -> None:
 def facts(event: events.Event) -> dict[str, Any]:
     """An event without the payload."""
     return {each.name: getattr(event, each.name) for each in fields(event) if each.name != "data"}
-
-
-class TextFormatter(logging.Formatter):
-    """12:30:01 WARNING job failed, will be tried again job_type=mail attempt=1 …"""
-
-    def format(self, record: logging.LogRecord) -> str:
-        moment = datetime.fromtimestamp(record.created, UTC).astimezone().strftime("%H:%M:%S")
-        line = f"{moment} {record.levelname:7} {record.getMessage()}"
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
-
-
-class JsonFormatter(logging.Formatter):
-    """One JSON object a line."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        line = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
-            "level": record.levelname.lower(),
-            "message": getattr(record, "what", None) or record.getMessage(),
-            **getattr(record, "event", {}),
-        }
-        if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str)
-
-
-def set_up(level: str, style: str) -> None:
-    """For a worker that is the whole process: lines to standard error."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(JsonFormatter() if style == "json" else TextFormatter())
-    handler.addFilter(lambda record: record.name == "treadle" or record.levelno >= logging.WARNING)
-    root = logging.getLogger()
-    root.handlers[:] = [handler]
-    # What handlers log from here on is kept with their jobs; only the rest is for the terminal.
-    root.setLevel(logging.INFO)
-    log.handlers.clear()
-    log.setLevel(level.upper())
 
 
 def _shown(value: object) -> str:

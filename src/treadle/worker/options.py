@@ -9,6 +9,10 @@ from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument
 from treadle.words.naming import text_within
 
+# How long handlers that were interrupted may take to stop, and the last outcomes to be written.
+STOP_SECONDS = 3.0
+FLUSH_SECONDS = 5.0
+
 
 class WorkerOptions(TypedDict, total=False):
     concurrency: int

@@ -16,13 +16,12 @@ from typing import Any
 from treadle.app.load import load_app
 from treadle.words import events
 from treadle.words.errors import TreadleError
+from treadle.worker.exit_codes import MISTAKE, End
 from treadle.worker.job_slots import Board
-from treadle.worker.log import set_up
-from treadle.worker.run import End, end_now, work
+from treadle.worker.log_format import set_up
+from treadle.worker.run import end_now, work
 from treadle.worker.worker import Worker
 
-# A mistake of the user's: starting again would not help.
-MISTAKE = 64
 _DEFAULT_THRESHOLD = gc.get_threshold()
 
 

@@ -6,25 +6,16 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Coroutine
-from enum import Enum
 from typing import Any, TypeVar, Unpack
 
 from treadle.app import Treadle
 from treadle.db.embedded import leave_all
+from treadle.worker.exit_codes import End
 from treadle.worker.job_slots import Board
 from treadle.worker.options import WorkerOptions
 from treadle.worker.worker import Worker
 
 Result = TypeVar("Result")
-
-
-class End(Enum):
-    """Why a worker ended, as the exit code of its process. Not 0: that is what a handler ends with by mistake."""
-
-    TOLD = 73
-    DRAINED = 74
-    STUCK = 75  # a job ran past its deadline: its thread can only be got rid of with the process
-    BROKEN = 76  # an exception that nobody caught, such as SystemExit in a task that a handler left behind
 
 
 def run_worker(app: Treadle, **options: Unpack[WorkerOptions]) -> None:

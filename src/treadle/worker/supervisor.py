@@ -15,17 +15,13 @@ import time
 from typing import Any
 from uuid import UUID
 
-from treadle.db.embedded import embedded_url
 from treadle.db.queries.worker import Recovered
 from treadle.words.clock import now
-from treadle.worker.children import died
+from treadle.worker.exit_codes import MISTAKE, End, died
 from treadle.worker.job_slots import Board
 from treadle.worker.keeper import Keeper
-from treadle.worker.options import WorkerOptions, settings
-from treadle.worker.process import MISTAKE
-from treadle.worker.run import End
+from treadle.worker.options import FLUSH_SECONDS, STOP_SECONDS, WorkerOptions, settings
 from treadle.worker.services import within
-from treadle.worker.worker import FLUSH_SECONDS, STOP_SECONDS
 
 log = logging.getLogger("treadle")
 
@@ -154,6 +150,8 @@ class Supervisor:
     async def _keep(self, ward: Ward, worker_id: str, url: str, schema: str, embedded: bool) -> None:
         if embedded:
             # As a user of it, so that it does not stop with the worker: there is something to write after that.
+            from treadle.db.embedded import embedded_url
+
             await asyncio.to_thread(embedded_url, quiet=True)
         if self._keeper is None:
             chosen = self._settings

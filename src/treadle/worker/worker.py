@@ -32,7 +32,7 @@ from treadle.worker.job_slots import Board
 from treadle.worker.keeper import KeeperProcess
 from treadle.worker.log import forget_events, log_events
 from treadle.worker.log_capture import Capture
-from treadle.worker.options import Settings, WorkerOptions, settings
+from treadle.worker.options import FLUSH_SECONDS, STOP_SECONDS, Settings, WorkerOptions, settings
 from treadle.worker.recorder import Recorder
 from treadle.worker.running_jobs import Workbench
 from treadle.worker.services import forever, unbroken, within
@@ -45,9 +45,6 @@ PROBE_SECONDS = 15.0
 PRUNE_SECONDS = 60.0
 COUNT_SECONDS = 5.0
 DEAF_POLL = 0.5
-# How long handlers that were interrupted may take to stop, and the last outcomes to be written.
-STOP_SECONDS = 3.0
-FLUSH_SECONDS = 5.0
 
 
 class Worker:

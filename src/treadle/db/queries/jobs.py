@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import TypeAlias, TypedDict, Unpack
 from uuid import UUID
 
-from treadle.db.queries.rows import Claimed, columns, read_claimed, read_row, row_statement
+from treadle.db.queries.columns import columns
+from treadle.db.queries.rows import Claimed, read_claimed, read_row, row_statement
 from treadle.db.query import SCHEMA_TOKEN, Query, Result, Rows, call, statement
 from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument, JobNotFound, LeaseLost, WrongStatus

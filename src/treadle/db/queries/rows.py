@@ -3,19 +3,12 @@
 from functools import cache
 from typing import Any, NamedTuple
 
+from treadle.db.queries.columns import JSON_COLUMNS, columns
 from treadle.db.query import Rows, statement
 from treadle.words.errors import UndecodableJob
 from treadle.words.job import JobRow
 from treadle.words.payload import decode
 from treadle.words.status import Status
-
-_JSON = ("data", "result", "checkpoint", "pace")
-_READ = {
-    # As text: it is decoded row by row, so that a bad one fails alone.
-    **{each: f"{each}::text" for each in _JSON},
-    # Who inserts by hand may leave it out.
-    "created": "date_part('epoch', coalesce(created_at, run_at))",
-}
 
 
 class Claimed(NamedTuple):
@@ -26,19 +19,13 @@ class Claimed(NamedTuple):
 
 
 @cache
-def columns(shape: type[NamedTuple]) -> str:
-    """What to select, so that a row has the fields of a JobRow or a Claim."""
-    return ", ".join(_READ.get(each, each) for each in shape._fields)
-
-
-@cache
 def row_statement(name: str) -> str:
     """A statement whose columns are the fields of a JobRow."""
     return statement(name).replace("/* columns */", columns(JobRow))
 
 
 # Where the status and what is JSON stand in a row, as JobRow has them.
-_STATUS, _DATA, *_OTHERS = (JobRow._fields.index(name) for name in ("status", *_JSON))
+_STATUS, _DATA, *_OTHERS = (JobRow._fields.index(name) for name in ("status", *JSON_COLUMNS))
 _STATUSES = {status.value: status for status in Status}
 
 

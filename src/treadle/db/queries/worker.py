@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from treadle.db.queries.rows import columns
+from treadle.db.queries.columns import columns
 from treadle.db.query import Query, Rows, call, statement
 from treadle.words.claim import Claim
 from treadle.words.job import JobError

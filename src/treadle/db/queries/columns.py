@@ -1,0 +1,20 @@
+"""What to select of a job, so that a row has the fields of a JobRow or a Claim.
+
+Apart from rows.py, which reads the rows: workers' supervisors select, and must not load what decodes payloads.
+"""
+
+from functools import cache
+from typing import NamedTuple
+
+JSON_COLUMNS = ("data", "result", "checkpoint", "pace")
+_SELECTED = {
+    # As text: it is decoded row by row, so that a bad one fails alone.
+    **{each: f"{each}::text" for each in JSON_COLUMNS},
+    # A job that was inserted by hand may have none.
+    "created": "date_part('epoch', coalesce(created_at, run_at))",
+}
+
+
+@cache
+def columns(shape: type[NamedTuple]) -> str:
+    return ", ".join(_SELECTED.get(each, each) for each in shape._fields)
