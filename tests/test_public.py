@@ -55,7 +55,7 @@ def test_the_wheel_builds_installs_and_works(tmp_path: Path) -> None:
     subprocess.run(build, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("treadle-*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    for part in ("treadle/py.typed", "treadle/sql/migrations/0001_jobs.sql", "treadle/sql/functions/tick.sql"):
+    for part in ("treadle/py.typed", "treadle/sql/migrations/0001_jobs.sql", "treadle/sql/functions/public/tick.sql"):
         assert part in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
     environment = tmp_path / "environment"

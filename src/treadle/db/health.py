@@ -44,12 +44,12 @@ SETTINGS = (
 
 
 def server(schema: str) -> Query[Server]:
-    return Query(statement("look_at_server", schema), {"names": list(SETTINGS)}, lambda rows: Server._make(rows[0]))
+    return Query(statement("get_server", schema), {"names": list(SETTINGS)}, lambda rows: Server._make(rows[0]))
 
 
 def clock(schema: str) -> Query[float]:
     """Seconds since 1970, by the server."""
-    return Query(statement("read_clock", schema), {}, lambda rows: int(rows[0][0]) / 1_000_000)
+    return Query(statement("get_clock", schema), {}, lambda rows: int(rows[0][0]) / 1_000_000)
 
 
 def connections(schema: str) -> Query[list[Room]]:
@@ -57,56 +57,56 @@ def connections(schema: str) -> Query[list[Room]]:
 
 
 def ages(schema: str) -> Query[list[Age]]:
-    return Query(statement("read_ages", schema), {}, lambda rows: [Age._make(row) for row in rows])
+    return Query(statement("get_transaction_ages", schema), {}, lambda rows: [Age._make(row) for row in rows])
 
 
 def holders(schema: str) -> Query[list[Holder]]:
-    return Query(statement("find_holders", schema), {}, lambda rows: [Holder._make(row) for row in rows])
+    return Query(statement("find_vacuum_blockers", schema), {}, lambda rows: [Holder._make(row) for row in rows])
 
 
 def slots(schema: str) -> Query[list[Slot]]:
-    return Query(statement("look_at_slots", schema), {}, lambda rows: [Slot._make(row) for row in rows])
+    return Query(statement("get_slots", schema), {}, lambda rows: [Slot._make(row) for row in rows])
 
 
 def tables(schema: str) -> Query[list[Table]]:
     return Query(
-        statement("look_at_tables", schema), {"schema": schema}, lambda rows: [Table._make(row) for row in rows]
+        statement("get_tables", schema), {"schema": schema}, lambda rows: [Table._make(row) for row in rows]
     )
 
 
 def indexes(schema: str) -> Query[list[Index]]:
     return Query(
-        statement("look_at_indexes", schema), {"schema": schema}, lambda rows: [Index._make(row) for row in rows]
+        statement("get_indexes", schema), {"schema": schema}, lambda rows: [Index._make(row) for row in rows]
     )
 
 
 def triggers(schema: str) -> Query[list[Trigger]]:
     return Query(
-        statement("look_at_triggers", schema), {"schema": schema}, lambda rows: [Trigger._make(row) for row in rows]
+        statement("get_triggers", schema), {"schema": schema}, lambda rows: [Trigger._make(row) for row in rows]
     )
 
 
 def functions(schema: str) -> Query[list[Function]]:
     return Query(
-        statement("look_at_functions", schema), {"schema": schema}, lambda rows: [Function._make(row) for row in rows]
+        statement("get_functions", schema), {"schema": schema}, lambda rows: [Function._make(row) for row in rows]
     )
 
 
 def has_books(schema: str) -> Query[bool]:
     """Whether the schema is there at all."""
-    return Query(statement("find_books", schema), {"schema": schema}, lambda rows: bool(rows[0][0]))
+    return Query(statement("has_migration_records", schema), {"schema": schema}, lambda rows: bool(rows[0][0]))
 
 
 def books(schema: str) -> Query[Books]:
-    return Query(statement("read_books", schema), {}, lambda rows: Books._make(rows[0]))
+    return Query(statement("get_migration_records", schema), {}, lambda rows: Books._make(rows[0]))
 
 
 def cleaning(schema: str) -> Query[list[Cleaning]]:
-    return Query(statement("look_at_autovacuum", schema), {}, lambda rows: [Cleaning._make(row) for row in rows])
+    return Query(statement("get_autovacuum", schema), {}, lambda rows: [Cleaning._make(row) for row in rows])
 
 
 def workers(schema: str) -> Query[list[Worker]]:
-    return Query(statement("look_at_workers", schema), {}, lambda rows: [Worker._make(row) for row in rows])
+    return Query(statement("find_worker_health", schema), {}, lambda rows: [Worker._make(row) for row in rows])
 
 
 def due_lanes(schema: str) -> Query[list[DueLane]]:
@@ -114,12 +114,12 @@ def due_lanes(schema: str) -> Query[list[DueLane]]:
 
 
 def tick(schema: str, seconds: float) -> Query[Tick]:
-    return Query(statement("read_tick", schema), {"seconds": seconds}, lambda rows: Tick._make(rows[0]))
+    return Query(statement("get_tick", schema), {"seconds": seconds}, lambda rows: Tick._make(rows[0]))
 
 
 def strays(schema: str, seconds: float) -> Query[list[Stray]]:
     return Query(
-        statement("find_strays", schema), {"seconds": seconds}, lambda rows: [Stray._make(row) for row in rows]
+        statement("find_stale_claims", schema), {"seconds": seconds}, lambda rows: [Stray._make(row) for row in rows]
     )
 
 

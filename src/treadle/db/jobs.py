@@ -232,7 +232,7 @@ def list_jobs(
     if status is not None:
         # In the text, not as a parameter: a parameter cannot prove a partial index's condition.
         filters.append(f"and status = '{status_of(status)}'")
-    text = row_statement("list_jobs", schema).replace(
+    text = row_statement("find_newest_jobs", schema).replace(
         b"/* and the filters that were asked for */", "\n".join(filters).encode()
     )
 

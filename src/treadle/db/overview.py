@@ -48,12 +48,12 @@ def sample_jobs(schema: str) -> Query[list[Sampled]]:
 def count_few(schema: str) -> Query[dict[Status, tuple[int, bool]]]:
     """By status, and whether these are all."""
     return Query(
-        statement("count_few", schema), {}, lambda rows: {Status(row[0]): (row[1], bool(row[2])) for row in rows}
+        statement("count_rare_statuses", schema), {}, lambda rows: {Status(row[0]): (row[1], bool(row[2])) for row in rows}
     )
 
 
 def see_workers(schema: str) -> Query[list[WorkerRow]]:
-    return Query(statement("see_workers", schema), {}, lambda rows: [WorkerRow._make(row) for row in rows])
+    return Query(statement("find_workers", schema), {}, lambda rows: [WorkerRow._make(row) for row in rows])
 
 
 def see_minutes(schema: str, window: int, step: int, job_type: str | None = None) -> Query[Chart]:
@@ -68,7 +68,7 @@ def see_minutes(schema: str, window: int, step: int, job_type: str | None = None
         nothing = (0, 0, 0, 0, None, None, None, None)
         return Chart(now, counted, step, [known.get(at) or Span(at, *nothing) for at in moments])
 
-    return Query(statement("see_minutes", schema), {"window": window, "step": step, "job_type": job_type}, read)
+    return Query(statement("get_minutes", schema), {"window": window, "step": step, "job_type": job_type}, read)
 
 
 def _span(row: tuple[object, ...]) -> Span:

@@ -34,7 +34,7 @@ class Look(NamedTuple):
 
 
 class Position(NamedTuple):
-    """How far a reader of one job's events has come: see sql/functions/job_events.sql."""
+    """How far a reader of one job's events has come: see sql/functions/public/job_events.sql."""
 
     number: int = 0
     lease: int | None = None
@@ -214,12 +214,12 @@ def all_events(
                 )
         return Page(events, reached, len(rows) == limit)
 
-    return Query(statement("all_events", schema), params, read)
+    return Query(statement("find_all_events", schema), params, read)
 
 
 def look_at_jobs(schema: str, ids: Sequence[UUID]) -> Query[dict[UUID, Look]]:
     return Query(
-        statement("look_at_jobs", schema),
+        statement("get_job_states", schema),
         {"ids": list(ids)},
         lambda rows: {row[0]: Look._make(row[1:]) for row in rows},
     )
@@ -228,12 +228,12 @@ def look_at_jobs(schema: str, ids: Sequence[UUID]) -> Query[dict[UUID, Look]]:
 def see_jobs(schema: str, ids: Sequence[UUID], running: int = 0) -> Query[list[Seen]]:
     """These jobs as they are drawn, and up to so many others that run."""
     params = {"ids": list(ids), "running": running > 0, "limit": running}
-    return Query(statement("see_jobs", schema), params, _seen)
+    return Query(statement("get_snapshots", schema), params, _seen)
 
 
 def see_failed(schema: str, seconds: float, limit: int) -> Query[list[Seen]]:
     """Those that failed within so many seconds, the newest first."""
-    return Query(statement("see_failed", schema), {"seconds": seconds, "limit": limit}, _seen)
+    return Query(statement("find_failed_jobs", schema), {"seconds": seconds, "limit": limit}, _seen)
 
 
 def newest_events(schema: str, after: Mapping[UUID, int], limit: int) -> Query[list[RecordedEvent]]:
@@ -246,7 +246,7 @@ def newest_events(schema: str, after: Mapping[UUID, int], limit: int) -> Query[l
             for job_id, number, job_type, name, data, moment, attempt in rows
         ]
 
-    return Query(statement("newest_events", schema), params, read)
+    return Query(statement("find_newest_events", schema), params, read)
 
 
 def newest_logs(schema: str, after: Mapping[UUID, int], limit: int) -> Query[dict[UUID, list[LogLine]]]:
@@ -259,7 +259,7 @@ def newest_logs(schema: str, after: Mapping[UUID, int], limit: int) -> Query[dic
             found.setdefault(row[0], []).extend(_log_lines([row[1:]]))
         return found
 
-    return Query(statement("newest_logs", schema), params, read)
+    return Query(statement("find_newest_logs", schema), params, read)
 
 
 def await_news(schema: str, span: timedelta) -> Query[None]:

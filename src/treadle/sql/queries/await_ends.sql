@@ -1,1 +1,1 @@
-select treadle.await_ends(%(span)s)
+select treadle.request_notifications('ends', %(span)s)

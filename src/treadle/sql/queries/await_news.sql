@@ -1,1 +1,1 @@
-select treadle.await_news(%(span)s)
+select treadle.request_notifications('news', %(span)s)

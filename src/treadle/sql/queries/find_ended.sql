@@ -1,1 +1,1 @@
-select treadle.find_ended(%(ids)s::uuid[])
+select treadle.find_finished(%(ids)s::uuid[])

@@ -1,2 +1,2 @@
 select /* columns */
-from treadle.held_jobs(%(worker_id)s)
+from treadle.find_claimed_jobs(%(worker_id)s)

@@ -1,2 +1,2 @@
 select id, completed
-from treadle.lost_leases(%(ids)s::uuid[], %(leases)s::bigint[])
+from treadle.find_lost_claims(%(ids)s::uuid[], %(leases)s::bigint[])

@@ -1,1 +1,1 @@
-select treadle.rest(%(job_types)s::varchar[], %(queues)s::varchar[], %(sure)s)
+select treadle.next_due(%(job_types)s::varchar[], %(queues)s::varchar[], %(sure)s)

@@ -1,2 +1,2 @@
 select queue, job_type, priority, depth, depth < counted_to, due_first, paused
-from treadle.see_lanes()
+from treadle.find_lanes()
