@@ -2,15 +2,25 @@
 
 CREATE SCHEMA treadle;
 
-COMMENT ON FUNCTION treadle.announce(p_ids uuid[], p_kind text) IS 'Part of ending jobs and of recording what they tell: sends their ids to whoever waits for them.';
+CREATE TYPE treadle.lane AS (
+	queue character varying,
+	job_type character varying,
+	priority integer
+);
 
-COMMENT ON FUNCTION treadle.await_ends(p_for interval) IS 'Somebody listens to channel(''ends'') for this long: the ids of jobs that end are sent there. At most five minutes; ask again.';
+COMMENT ON TYPE treadle.lane IS 'What identifies a lane: its jobs are claimed in the order of their run_at.';
 
-COMMENT ON FUNCTION treadle.await_news(p_for interval) IS 'Somebody listens to channel(''news'') for this long: the ids of jobs with new events or progress are sent there. At most five minutes; ask again.';
+COMMENT ON FUNCTION treadle.announce(p_ids uuid[], p_kind text) IS 'Notifies sessions that wait for these jobs to finish (ends), or that watch their events and progress (news).';
 
-COMMENT ON FUNCTION treadle.cancel_job(p_id uuid, p_reason text, p_lease bigint, p_worker_id character varying) IS 'Ends a job that has not ended yet; its holder, if it has one, loses the lease. False: it has ended already.';
+COMMENT ON FUNCTION treadle.await_ends(p_for interval) IS 'Deprecated: use request_notifications(). Dropped in version 0.3.';
 
-COMMENT ON FUNCTION treadle.channel(p_kind text) IS 'The name to LISTEN to: "work" for workers (there may be something to claim, or to cancel), "ends" for the ids of jobs that ended.';
+COMMENT ON FUNCTION treadle.await_news(p_for interval) IS 'Deprecated: use request_notifications(). Dropped in version 0.3.';
+
+COMMENT ON FUNCTION treadle.blocked_by_key() IS 'The bit of jobs.holds that says: an earlier job with the same key has not finished.';
+
+COMMENT ON FUNCTION treadle.cancel_job(p_id uuid, p_reason text, p_lease bigint, p_worker_id character varying) IS 'Cancels an unfinished job; a worker that has claimed it loses the claim. Returns false if the job has finished already.';
+
+COMMENT ON FUNCTION treadle.channel(p_kind text) IS 'The name of the channel to LISTEN to: "work" (jobs to claim, or to stop), "ends" (the ids of jobs that finished) or "news" (the ids of jobs with new events or progress).';
 
 COMMENT ON FUNCTION treadle.new_id() IS 'A new time-ordered job id (uuid version 7).';
 
@@ -53,151 +63,191 @@ CREATE TABLE treadle.jobs (
 )
 WITH (fillfactor='90', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_insert_scale_factor='0.05', autovacuum_analyze_scale_factor='0.02', autovacuum_vacuum_cost_delay='0');
 
-COMMENT ON TABLE treadle.jobs IS 'One row a job, from enqueue until it is pruned.';
+COMMENT ON TABLE treadle.jobs IS 'One row per job, from enqueue until it is pruned.';
 
-COMMENT ON COLUMN treadle.jobs.run_at IS 'Not before this time; also the place in its lane. Left out on insert it follows created_at.';
+COMMENT ON COLUMN treadle.jobs.run_at IS 'The job is not claimed before this time; also its place in its lane. If an insert leaves it out, it follows created_at.';
 
-COMMENT ON COLUMN treadle.jobs.lease IS 'Grows by one with every claim and with nothing else: the number that fences a holder''s writes.';
+COMMENT ON COLUMN treadle.jobs.lease IS 'The lease number: each claim increments it, and nothing else does. It fences the writes of a worker.';
 
-COMMENT ON COLUMN treadle.jobs.holds IS 'What a pending job waits for besides its time, as bits: 1 = an earlier job with the same key. Only 0 can be claimed.';
+COMMENT ON COLUMN treadle.jobs.holds IS 'What a pending job is blocked by, as bits: 1 = an earlier job with the same key. Only jobs with 0 can be claimed.';
 
-COMMENT ON COLUMN treadle.jobs.crashes IS 'How often it was recovered from a holder that went silent.';
+COMMENT ON COLUMN treadle.jobs.crashes IS 'How often the job was recovered from a worker that had died.';
 
 COMMENT ON COLUMN treadle.jobs.key IS 'Jobs with the same key run one at a time, in the order they were enqueued.';
 
-COMMENT ON COLUMN treadle.jobs.seen_at IS 'The holder''s last sign of life through this job, if it gave any.';
+COMMENT ON COLUMN treadle.jobs.seen_at IS 'The last report of the worker about this job, if there was one.';
 
-COMMENT ON COLUMN treadle.jobs.finished_at IS 'When it became completed, failed or cancelled.';
+COMMENT ON COLUMN treadle.jobs.finished_at IS 'When the job became completed, failed or cancelled.';
 
-COMMENT ON COLUMN treadle.jobs.unique_key IS 'While this job has not ended, no other of its type with the same text is added.';
+COMMENT ON COLUMN treadle.jobs.unique_key IS 'While this job is unfinished, no other job of its type with the same unique key is added.';
 
-COMMENT ON COLUMN treadle.jobs.pace IS 'What the handler counts: done, total, rate a second and seconds left.';
+COMMENT ON COLUMN treadle.jobs.pace IS 'What the handler counts: done, total, rate per second and seconds left.';
 
 COMMENT ON COLUMN treadle.jobs.checkpoint IS 'What the handler saved last; the next attempt finds it.';
 
-COMMENT ON COLUMN treadle.jobs.keeps IS 'What else there is of this job, as bits: 1 = events, 2 = log lines, 4 = steps. Says what to remove with it.';
+COMMENT ON COLUMN treadle.jobs.keeps IS 'What else there is of this job, as bits: 1 = events, 2 = log lines, 4 = steps. It is deleted with the job.';
 
 COMMENT ON FUNCTION treadle.claim_job_batch(p_worker_id character varying, p_job_types character varying[], p_batch_size integer) IS 'Claims up to p_batch_size pending jobs of the given types, highest priority first, then oldest: select * from "treadle".claim_job_batch(''worker-1'', ''{welcome}'').';
 
 COMMENT ON FUNCTION treadle.claim_jobs(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[]) IS 'Claims up to p_batch_size due jobs of the given types (in the given queues, or in all), highest priority first, then oldest.';
 
-COMMENT ON FUNCTION treadle.complete_job(p_id uuid, p_result jsonb, p_lease bigint, p_worker_id character varying) IS 'A job is done, with its result. False: the lease is lost, or the job has ended already.';
+COMMENT ON FUNCTION treadle.claimable_lanes(p_job_types character varying[], p_queues character varying[], p_fresh boolean) IS 'The lanes of these job types, in these queues (null: in all), that are not paused, each with the time at which a search for jobs starts.';
 
-COMMENT ON FUNCTION treadle.complete_jobs(p_ids uuid[], p_leases bigint[], p_worker_ids character varying[], p_results text[], p_seconds double precision[]) IS 'Completes claimed jobs, each fenced by its lease and worker, with results as JSON texts and how many seconds ago they began; returns the ids that were accepted.';
+COMMENT ON FUNCTION treadle.complete_job(p_id uuid, p_result jsonb, p_lease bigint, p_worker_id character varying) IS 'Completes a job, with its result. Returns false if the claim is lost or the job has finished already.';
 
-COMMENT ON FUNCTION treadle.confirm_hold() IS 'Trigger: at commit, lets a job go that nobody will let go any more.';
+COMMENT ON FUNCTION treadle.complete_jobs(p_ids uuid[], p_leases bigint[], p_worker_ids character varying[], p_results text[], p_seconds double precision[]) IS 'Completes claimed jobs, each fenced by its lease number and worker, with results as JSON texts and how many seconds ago they started. Returns the ids that were accepted.';
 
-COMMENT ON FUNCTION treadle.count_minutes(p_lag interval, p_limit integer, p_keep interval) IS 'Counts what has ended since the last call in "treadle".minutes, for charts; returns how many rows of it changed. For whoever works, every few seconds.';
+COMMENT ON FUNCTION treadle.confirm_blocked() IS 'Trigger: at commit, unblocks an inserted job that no other job would unblock any more.';
 
-COMMENT ON FUNCTION treadle.drop_belongings() IS 'Trigger: removes the errors, events, log lines, steps and uses of deleted jobs.';
+COMMENT ON FUNCTION treadle.count_minutes(p_lag interval, p_limit integer, p_keep interval) IS 'Counts the jobs that finished since the last call in "treadle".minutes, for charts. Returns how many of its rows changed. Workers call it every few seconds.';
 
-COMMENT ON FUNCTION treadle.drop_hold() IS 'Trigger: a job that is revived is not held behind its key.';
+COMMENT ON FUNCTION treadle.drop_belongings() IS 'Trigger: deletes the errors, events, log lines, steps and uses of stored objects of deleted jobs.';
 
 COMMENT ON FUNCTION treadle.enqueue(p_job_type character varying, p_data jsonb, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_key character varying, p_max_attempts integer) IS 'Enqueues one job and returns its id: select "treadle".enqueue(''welcome'', ''{"user_id": 7}'').';
 
 COMMENT ON FUNCTION treadle.enqueue_jobs(p_job_type character varying, p_data text[], p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_keys character varying[], p_max_attempts integer) IS 'Enqueues one job per element of p_data (JSON texts) and returns their ids in that order.';
 
-COMMENT ON FUNCTION treadle.enqueue_unique(p_job_type character varying, p_unique character varying, p_data jsonb, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_key character varying, p_max_attempts integer) IS 'Enqueues one job, unless one of its type with the same p_unique has not ended: then returns the id of that one.';
+COMMENT ON FUNCTION treadle.enqueue_unique(p_job_type character varying, p_unique character varying, p_data jsonb, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_key character varying, p_max_attempts integer) IS 'Enqueues one job, unless there is an unfinished one of its type with the same p_unique; then returns the id of that one.';
 
-COMMENT ON FUNCTION treadle.enter_lane() IS 'Trigger: places a job that becomes claimable at or above its lane''s floor.';
+COMMENT ON FUNCTION treadle.enter_lane() IS 'Trigger: places a job that becomes claimable at or above the floor of its lane; a revived job is unblocked first.';
 
-COMMENT ON FUNCTION treadle.fail_job(p_id uuid, p_error text, p_delay interval, p_final boolean, p_lease bigint, p_worker_id character varying, p_traceback text) IS 'An attempt failed: the job is tried again after p_delay (by default a growing one), or has failed if that was its last attempt or p_final is true. False: the lease is lost, or the job has ended already.';
+COMMENT ON FUNCTION treadle.fail_job(p_id uuid, p_error text, p_delay interval, p_final boolean, p_lease bigint, p_worker_id character varying, p_traceback text) IS 'Records a failed attempt: the job is retried after p_delay (default: exponential), or fails if that was its last attempt or p_final is true. Returns false if the claim is lost or the job has finished already.';
 
-COMMENT ON FUNCTION treadle.find_ended(p_ids uuid[]) IS 'Those of the jobs that have ended, or are not there any more.';
+COMMENT ON FUNCTION treadle.find_claimable(p_job_type character varying, p_queue character varying, p_worker_id character varying, p_search text, p_payloads boolean, p_from timestamp with time zone, p_priority integer, p_run_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer, p_end timestamp with time zone) IS 'The claimable jobs in the order in which they will be claimed, for find_jobs().';
 
-COMMENT ON FUNCTION treadle.find_jobs(p_status character varying, p_job_type character varying, p_queue character varying, p_worker_id character varying, p_key character varying, p_search text, p_exact uuid, p_rank integer, p_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer, p_patience interval) IS 'A page of a list of jobs: those that fit, and with "last" where the look stopped. Its cost does not grow with the table.';
+COMMENT ON FUNCTION treadle.find_claimed_jobs(p_worker_id character varying) IS 'The jobs that a worker has claimed.';
 
-COMMENT ON FUNCTION treadle.find_pending(p_job_type character varying, p_queue character varying, p_worker_id character varying, p_search text, p_payloads boolean, p_from timestamp with time zone, p_priority integer, p_run_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer, p_end timestamp with time zone) IS 'Part of find_jobs(): jobs that can be claimed, in the order in which they will be.';
+COMMENT ON FUNCTION treadle.find_ended(p_ids uuid[]) IS 'Deprecated: use find_finished(). Dropped in version 0.3.';
 
-COMMENT ON FUNCTION treadle.finish_step(p_id uuid, p_position integer, p_name character varying, p_result jsonb, p_lease bigint, p_worker_id character varying) IS 'Remembers that a step of a job is done, and its result. False: the lease is lost.';
+COMMENT ON FUNCTION treadle.find_finished(p_ids uuid[]) IS 'Those of the jobs that have finished or do not exist any more.';
 
-COMMENT ON FUNCTION treadle.free_next() IS 'Trigger: when a job with a key ends, lets the next of its key go.';
+COMMENT ON FUNCTION treadle.find_jobs(p_status character varying, p_job_type character varying, p_queue character varying, p_worker_id character varying, p_key character varying, p_search text, p_exact uuid, p_rank integer, p_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer, p_patience interval) IS 'One page of a list of jobs: those that match, and with "last" where the search stopped. The cost does not grow with the table.';
 
-COMMENT ON FUNCTION treadle.heartbeat(p_worker_id character varying) IS 'A worker says that it is alive; its jobs are not stale while it does.';
+COMMENT ON FUNCTION treadle.find_lanes(p_budget integer) IS 'The lanes, deepest first: how many jobs wait in each (counted up to counted_to), when the first is or was due, and whether the lane is paused.';
 
-COMMENT ON FUNCTION treadle.held_jobs(p_worker_id character varying) IS 'What a worker holds.';
+COMMENT ON FUNCTION treadle.find_lost_claims(p_ids uuid[], p_leases bigint[]) IS 'Those of the claims that are lost, and whether the job was completed under the claim.';
 
-COMMENT ON FUNCTION treadle.is_head(p_key character varying, p_id uuid) IS 'Whether a job is the next of its key.';
+COMMENT ON FUNCTION treadle.finish_step(p_id uuid, p_position integer, p_name character varying, p_result jsonb, p_lease bigint, p_worker_id character varying) IS 'Records that a step of a job is finished, with its result. Returns false if the claim is lost.';
 
-COMMENT ON FUNCTION treadle.job_events(p_id uuid, p_number integer, p_lease bigint, p_phase integer, p_limit integer) IS 'The events of a job after a number, with its transitions among them, in order.';
+COMMENT ON FUNCTION treadle.has_attempts_left(p_attempts integer, p_max_attempts integer) IS 'Whether a job may be tried again.';
 
-COMMENT ON FUNCTION treadle.jobs_ahead(p_id uuid, p_limit integer) IS 'How many jobs the live workers that serve this one would take before it: in its lane, in others of its priority, in those of higher; p_limit + 1 at most in all.';
+COMMENT ON FUNCTION treadle.heartbeat(p_worker_id character varying) IS 'Records that a worker is alive: its jobs are not stale while it does this often enough.';
 
-COMMENT ON FUNCTION treadle.keep_key() IS 'Trigger: refuses to change the key of a job that has not ended.';
+COMMENT ON FUNCTION treadle.held_jobs(p_worker_id character varying) IS 'Deprecated: use find_claimed_jobs(). Dropped in version 0.3.';
 
-COMMENT ON FUNCTION treadle.keep_logs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_owners integer[], p_sequences integer[], p_levels integer[], p_loggers text[], p_messages text[], p_ages double precision[], p_head integer, p_tail integer) IS 'Writes the log lines of a worker''s jobs, fenced by their leases; keeps the first and the last of each; returns the jobs that were accepted.';
+COMMENT ON FUNCTION treadle.is_blocked_by_key(p_holds smallint) IS 'Whether a job waits for an earlier job with the same key.';
 
-COMMENT ON FUNCTION treadle.lock_held(p_worker_id character varying, p_ids uuid[], p_leases bigint[]) IS 'Part of what a holder writes: locks those of the jobs that are still held under these leases, and returns them.';
+COMMENT ON FUNCTION treadle.is_claimable(p_status character varying, p_holds smallint, p_attempts integer, p_max_attempts integer) IS 'Whether a worker may claim a job once it is due: it is pending, nothing blocks it, and it has attempts left.';
 
-COMMENT ON FUNCTION treadle.lost_leases(p_ids uuid[], p_leases bigint[]) IS 'Those claims that do not hold any more, and whether the job was completed under them.';
+COMMENT ON FUNCTION treadle.is_head(p_key character varying, p_id uuid) IS 'Deprecated: use is_head_of_key(). Dropped in version 0.3.';
 
-COMMENT ON FUNCTION treadle.operate(p_action character varying, p_ids uuid[], p_actor text, p_reason text, p_priority integer) IS 'What an operator does to jobs (retry, cancel, delete, run_now, priority), with a line in the audit for each; returns what came of each (done, unfit, busy, missing) and the status it had.';
+COMMENT ON FUNCTION treadle.is_head_of_key(p_key character varying, p_id uuid) IS 'Whether a job is the next to run of those with its key.';
 
-COMMENT ON FUNCTION treadle.pause(p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'No more jobs of this type, in this queue (null: any), are claimed; those that are held go on. False: it was paused already.';
+COMMENT ON FUNCTION treadle.is_in_lane(p_queue character varying, p_job_type character varying, p_priority integer, p_lane treadle.lane) IS 'Whether a job, or a row of lanes, with this queue, job type and priority belongs to a lane.';
 
-COMMENT ON FUNCTION treadle.prepare_job() IS 'Trigger: completes a job inserted by hand and holds it behind an earlier job with its key.';
+COMMENT ON FUNCTION treadle.is_read_committed() IS 'Whether the transaction is READ COMMITTED: only then does each of its statements see what others have just committed.';
 
-COMMENT ON FUNCTION treadle.prune_jobs(p_status character varying, p_age interval, p_limit integer, p_after timestamp with time zone, OUT pruned integer, OUT reached timestamp with time zone) IS 'Deletes up to p_limit jobs that ended with p_status longer than p_age ago; returns how many, and the time up to which it came.';
+COMMENT ON FUNCTION treadle.job_events(p_id uuid, p_number integer, p_lease bigint, p_phase integer, p_limit integer) IS 'The events of a job after a position, with its transitions among them, in order.';
 
-COMMENT ON FUNCTION treadle.reads_fresh() IS 'Whether the transaction is READ COMMITTED: only then can it see what others just committed.';
+COMMENT ON FUNCTION treadle.jobs_ahead(p_id uuid, p_limit integer) IS 'How many jobs the live workers that serve this one would claim before it: in its lane, in other lanes of its priority, in lanes of higher priority; p_limit + 1 at most in all.';
 
-COMMENT ON FUNCTION treadle.record_event(p_id uuid, p_name character varying, p_data jsonb, p_lease bigint, p_worker_id character varying) IS 'Adds an event to a job, numbered after those that it has. False: the lease is lost, or there is no such job.';
+COMMENT ON FUNCTION treadle.keep_key() IS 'Trigger: refuses to change the key of an unfinished job.';
 
-COMMENT ON FUNCTION treadle.record_events(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_owners integer[], p_sequences integer[], p_names character varying[], p_data text[], p_ages double precision[]) IS 'Writes the events that the handlers of a worker told, fenced by their leases; returns the jobs that were accepted.';
+COMMENT ON FUNCTION treadle.keep_logs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_owners integer[], p_sequences integer[], p_levels integer[], p_loggers text[], p_messages text[], p_ages double precision[], p_head integer, p_tail integer) IS 'Writes the log lines of a worker''s jobs, fenced by their lease numbers, and keeps the first and the last lines of each job. Returns the ids of the jobs that were accepted.';
 
-COMMENT ON FUNCTION treadle.recover_lost_workers(p_crash_limit integer, p_now timestamp with time zone) IS 'Gives back the jobs of workers that were silent for longer than their lease, and returns them; one call at a time.';
+COMMENT ON FUNCTION treadle.keeps_events() IS 'The bit of jobs.keeps that says: this job has events.';
 
-COMMENT ON FUNCTION treadle.recover_stale_jobs(p_timeout interval, p_now timestamp with time zone) IS 'Gives back the jobs of holders that were silent for longer than p_timeout; those without attempts left end as failed. Returns how many.';
+COMMENT ON FUNCTION treadle.keeps_logs() IS 'The bit of jobs.keeps that says: this job has log lines.';
 
-COMMENT ON FUNCTION treadle.recover_worker(p_worker_id character varying, p_reason text, p_crashed uuid[], p_overdue uuid[], p_crash_limit integer, p_keep boolean) IS 'Gives back what a worker that is gone still held: p_crashed (null: those that ran) are counted as crashed, p_overdue as failed, the rest as nothing. Returns them with their new status.';
+COMMENT ON FUNCTION treadle.keeps_steps() IS 'The bit of jobs.keeps that says: this job has steps.';
 
-COMMENT ON FUNCTION treadle.register_lanes() IS 'Trigger: sees that the lanes of inserted jobs exist.';
+COMMENT ON FUNCTION treadle.key_rank(p_status character varying, p_holds smallint) IS 'The rank of an unfinished job among those with its key: 0 it runs, 1 it waits for its turn, 2 it is blocked.';
 
-COMMENT ON FUNCTION treadle.register_worker(p_worker_id character varying, p_lease interval, p_job_types character varying[], p_queues character varying[], p_concurrency integer, p_host text, p_pid integer, p_version text, p_process_types character varying[], p_children integer) IS 'A worker begins: if it is silent for longer than p_lease, its jobs are given to others.';
+COMMENT ON FUNCTION treadle.known_lanes() IS 'Every lane once, with its bounds.';
 
-COMMENT ON FUNCTION treadle.release_job(p_id uuid, p_delay interval, p_lease bigint, p_worker_id character varying) IS 'A holder gives a job back without using an attempt: to its old place, or snoozed for p_delay. False: the lease is lost.';
+COMMENT ON FUNCTION treadle.lane_jobs(p_lane treadle.lane, p_start timestamp with time zone) IS 'The claimable jobs of a lane that are due at p_start or later.';
 
-COMMENT ON FUNCTION treadle.renew_workers(p_worker_ids character varying[], p_lease interval) IS 'These workers are alive; asked for again before p_lease has passed.';
+COMMENT ON FUNCTION treadle.lane_state(p_lane treadle.lane) IS 'The floor of one lane, and whether it stays listed: null if there is no such lane, false if it is about to be deleted.';
 
-COMMENT ON FUNCTION treadle.report_progress(p_id uuid, p_progress integer, p_stage character varying, p_lease bigint, p_worker_id character varying) IS 'Progress from 0 to 100 and the stage of a running job; null leaves either as it is. False: the lease is lost.';
+COMMENT ON FUNCTION treadle.lock_claimed(p_worker_id character varying, p_ids uuid[], p_leases bigint[]) IS 'Locks those of the jobs that the worker has still claimed under these lease numbers, and returns their ids.';
 
-COMMENT ON FUNCTION treadle.rest(p_job_types character varying[], p_queues character varying[], p_sure boolean) IS 'For a worker that found nothing: it will be woken by NOTIFY. Returns the seconds until the next job of these types is due, null if there is none.';
+COMMENT ON FUNCTION treadle.lock_held(p_worker_id character varying, p_ids uuid[], p_leases bigint[]) IS 'Deprecated: use lock_claimed(). Dropped in version 0.3.';
 
-COMMENT ON FUNCTION treadle.resume(p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Ends the pause of this type, in this queue (null: any), as it was made. False: there is none.';
+COMMENT ON FUNCTION treadle.lost_leases(p_ids uuid[], p_leases bigint[]) IS 'Deprecated: use find_lost_claims(). Dropped in version 0.3.';
 
-COMMENT ON FUNCTION treadle.retry_delay(p_attempts integer) IS 'How long a job waits after its nth failed attempt, unless it is told otherwise.';
+COMMENT ON FUNCTION treadle.next_due(p_job_types character varying[], p_queues character varying[], p_sure boolean) IS 'For a worker that found no job: from now on it is notified of new ones. Returns the seconds until the next job of these types is due (0 or less: now), null if there is none.';
 
-COMMENT ON FUNCTION treadle.retry_job(p_id uuid) IS 'Runs an ended job again, with at least one more attempt. False: it has not ended.';
+COMMENT ON FUNCTION treadle.operate(p_action character varying, p_ids uuid[], p_actor text, p_reason text, p_priority integer) IS 'Changes jobs for an operator (retry, cancel, delete, run_now, priority), with a row in the audit for each. Returns the outcome for each job (done, unfit, busy, missing) and the status that it had.';
 
-COMMENT ON FUNCTION treadle.ring(p_due timestamp with time zone) IS 'Part of enqueueing: wakes workers that sleep, at most every 20 milliseconds.';
+COMMENT ON FUNCTION treadle.pause(p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Stops claims of this job type in this queue (null: any). Claimed jobs go on. Returns false if it was paused already.';
 
-COMMENT ON FUNCTION treadle.sample_jobs(p_pages integer) IS 'About how many jobs there are by status, and by lane of those that are pending, from a sample of p_pages pages.';
+COMMENT ON FUNCTION treadle.prepare_job() IS 'Trigger: sets run_at of a job inserted without one, and blocks a job behind an earlier one with its key.';
 
-COMMENT ON FUNCTION treadle.save_checkpoint(p_id uuid, p_checkpoint jsonb, p_lease bigint, p_worker_id character varying) IS 'What the next attempt of a job shall find. False: the lease is lost.';
+COMMENT ON FUNCTION treadle.prune_jobs(p_status character varying, p_age interval, p_limit integer, p_after timestamp with time zone, OUT pruned integer, OUT reached timestamp with time zone) IS 'Deletes up to p_limit jobs that finished with p_status more than p_age ago. Returns how many, and up to which time it came.';
 
-COMMENT ON FUNCTION treadle.see_lanes(p_budget integer) IS 'The lanes, deepest first: how many jobs wait in each (counted up to counted_to), since when the first is due, and whether it is paused.';
+COMMENT ON FUNCTION treadle.record_event(p_id uuid, p_name character varying, p_data jsonb, p_lease bigint, p_worker_id character varying) IS 'Adds an event to a job, with the next number. Returns false if the claim is lost or there is no such job.';
 
-COMMENT ON FUNCTION treadle.serving_workers(p_queue character varying, p_job_type character varying, p_now timestamp with time zone) IS 'The live workers that claim jobs of this type in this queue, the types that share a place there, and how many places there are.';
+COMMENT ON FUNCTION treadle.record_events(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_owners integer[], p_sequences integer[], p_names character varying[], p_data text[], p_ages double precision[]) IS 'Writes the events of a worker''s handlers, fenced by their lease numbers. Returns the ids of the jobs that were accepted.';
 
-COMMENT ON FUNCTION treadle.settle_jobs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_outcomes character varying[], p_errors text[], p_tracebacks text[], p_delays double precision[], p_seconds double precision[], p_crash_limit integer) IS 'How attempts ended that did not complete (retry, failed, cancelled, released, crashed), each fenced by its lease and worker; returns those that were accepted, with their new status.';
+COMMENT ON FUNCTION treadle.recover_lost_workers(p_crash_limit integer, p_now timestamp with time zone) IS 'Gives back the jobs of workers whose lease has expired, and returns them. One call at a time does the work.';
 
-COMMENT ON FUNCTION treadle.stamp_finish() IS 'Trigger: keeps finished_at true when a statement by hand ends or revives a job.';
+COMMENT ON FUNCTION treadle.recover_stale_jobs(p_timeout interval, p_now timestamp with time zone) IS 'Gives back the jobs of workers that gave no sign of life for p_timeout; those without attempts left fail. Returns how many.';
 
-COMMENT ON FUNCTION treadle.start_job(p_id uuid, p_lease bigint, p_worker_id character varying) IS 'A claimed job begins to run. False: the lease is lost.';
+COMMENT ON FUNCTION treadle.recover_worker(p_worker_id character varying, p_reason text, p_crashed uuid[], p_overdue uuid[], p_crash_limit integer, p_keep boolean) IS 'Gives back the jobs that a dead worker had claimed: p_crashed (null: those that were running) count as crashed, p_overdue as failed attempts, the rest as neither. Returns the jobs with their new status.';
 
-COMMENT ON FUNCTION treadle.start_jobs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_seconds double precision[], p_progress integer[], p_stages character varying[], p_paces text[]) IS 'Claimed jobs run, since so many seconds, with this progress, stage and pace (null: as before); returns the ids that were accepted.';
+COMMENT ON FUNCTION treadle.register_lanes() IS 'Trigger: lists the lanes of inserted jobs.';
 
-COMMENT ON FUNCTION treadle.sweep_stored(p_grace interval, p_limit integer, p_parts integer, OUT swept integer, OUT more boolean, OUT files uuid[], OUT places text[]) IS 'Removes what is stored and used by no job since p_grace, in small steps; returns how many, whether there is more to do, and the files to remove elsewhere.';
+COMMENT ON FUNCTION treadle.register_worker(p_worker_id character varying, p_lease interval, p_job_types character varying[], p_queues character varying[], p_concurrency integer, p_host text, p_pid integer, p_version text, p_process_types character varying[], p_children integer) IS 'Registers a worker: if it does not renew within p_lease, its jobs are given to others.';
 
-COMMENT ON FUNCTION treadle.take_jobs(p_worker_id character varying, p_now timestamp with time zone, p_places tid[]) IS 'Part of claim_jobs: marks locked rows as claimed.';
+COMMENT ON FUNCTION treadle.release_job(p_id uuid, p_delay interval, p_lease bigint, p_worker_id character varying) IS 'Gives a claimed job back without using an attempt: to its old place, or due after p_delay. Returns false if the claim is lost.';
 
-COMMENT ON FUNCTION treadle.tick(p_interval interval) IS 'Upkeep of the lanes, for whoever claims to call about twice a second; returns how many lanes it changed, 0 if another tick was just made.';
+COMMENT ON FUNCTION treadle.renew_workers(p_worker_ids character varying[], p_lease interval) IS 'Renews the leases of workers; call it again before p_lease has passed.';
 
-COMMENT ON FUNCTION treadle.tick_is_fresh() IS 'Part of claiming: whether the floors of the lanes can be trusted.';
+COMMENT ON FUNCTION treadle.report_progress(p_id uuid, p_progress integer, p_stage character varying, p_lease bigint, p_worker_id character varying) IS 'Records the progress (0 to 100) and the stage of a running job; null leaves a value as it is. Returns false if the claim is lost.';
 
-COMMENT ON FUNCTION treadle.use_stored(p_job_ids uuid[], p_stored_ids uuid[]) IS 'Each of these jobs needs the stored thing beside it, until it is deleted; returns those that are not there any more.';
+COMMENT ON FUNCTION treadle.request_notifications(p_kind text, p_for interval) IS 'Starts notifications on channel(p_kind) for this long, at most 5 minutes; call it again to go on. ends: the ids of jobs that finish. news: the ids of jobs with new events or progress.';
 
-COMMENT ON FUNCTION treadle.wanted_lanes(p_job_types character varying[], p_queues character varying[], p_fresh boolean) IS 'Part of claiming: the lanes of these types that are not paused, with the time from which on a look for jobs has to begin.';
+COMMENT ON FUNCTION treadle.rest(p_job_types character varying[], p_queues character varying[], p_sure boolean) IS 'Deprecated: use next_due(). Dropped in version 0.3.';
+
+COMMENT ON FUNCTION treadle.resume(p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Ends the pause of this job type in this queue, named as it was made. Returns false if there is no such pause.';
+
+COMMENT ON FUNCTION treadle.retry_delay(p_attempts integer) IS 'The default delay before a job is retried after p_attempts attempts.';
+
+COMMENT ON FUNCTION treadle.retry_job(p_id uuid) IS 'Runs a finished job again, with at least one more attempt. Returns false if it has not finished.';
+
+COMMENT ON FUNCTION treadle.sample_jobs(p_pages integer) IS 'Estimates the number of jobs by status, and of the pending ones by lane, from a sample of p_pages pages.';
+
+COMMENT ON FUNCTION treadle.save_checkpoint(p_id uuid, p_checkpoint jsonb, p_lease bigint, p_worker_id character varying) IS 'Saves what the next attempt of a job will find. Returns false if the claim is lost.';
+
+COMMENT ON FUNCTION treadle.see_lanes(p_budget integer) IS 'Deprecated: use find_lanes(). Dropped in version 0.3.';
+
+COMMENT ON FUNCTION treadle.serving_workers(p_queue character varying, p_job_type character varying, p_now timestamp with time zone) IS 'The live workers that claim jobs of this type in this queue, the job types that share places with it, and how many places there are.';
+
+COMMENT ON FUNCTION treadle.set_paused(p_paused boolean, p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Pauses or resumes a job type, a queue, or both. Returns false if nothing changed.';
+
+COMMENT ON FUNCTION treadle.settle_jobs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_outcomes character varying[], p_errors text[], p_tracebacks text[], p_delays double precision[], p_seconds double precision[], p_crash_limit integer) IS 'Ends attempts that did not complete (retry, failed, cancelled, released, crashed), each fenced by its lease number and worker. Returns the jobs that were accepted, with their new status.';
+
+COMMENT ON FUNCTION treadle.stamp_finish() IS 'Trigger: sets finished_at when a job finishes, and clears it when a job is revived.';
+
+COMMENT ON FUNCTION treadle.start_job(p_id uuid, p_lease bigint, p_worker_id character varying) IS 'Marks a claimed job as running. Returns false if the claim is lost.';
+
+COMMENT ON FUNCTION treadle.start_jobs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_seconds double precision[], p_progress integer[], p_stages character varying[], p_paces text[]) IS 'Marks claimed jobs as running for p_seconds, with this progress, stage and pace (null: unchanged). Returns the ids that were accepted.';
+
+COMMENT ON FUNCTION treadle.sweep_stored(p_grace interval, p_limit integer, p_parts integer, OUT swept integer, OUT more boolean, OUT files uuid[], OUT places text[]) IS 'Removes stored objects that no job uses and that were not written to for p_grace, in small steps. Returns how many, whether there is more to do, and the files to remove elsewhere.';
+
+COMMENT ON FUNCTION treadle.take_jobs(p_worker_id character varying, p_now timestamp with time zone, p_places tid[]) IS 'Marks the rows that claim_jobs() has locked as claimed.';
+
+COMMENT ON FUNCTION treadle.tick(p_interval interval) IS 'Maintains the lanes; workers call it about every 0.5 s. Returns how many lanes it changed, 0 if another tick was just made.';
+
+COMMENT ON FUNCTION treadle.tick_is_fresh() IS 'Whether the last tick is recent enough to trust the floors of the lanes.';
+
+COMMENT ON FUNCTION treadle.unblock_next() IS 'Trigger: when a job with a key finishes, unblocks the next one of that key.';
+
+COMMENT ON FUNCTION treadle.use_stored(p_job_ids uuid[], p_stored_ids uuid[]) IS 'Records that each of these jobs uses the stored object beside it until the job is deleted. Returns the objects that do not exist any more.';
+
+COMMENT ON FUNCTION treadle.wake_workers(p_due timestamp with time zone) IS 'Notifies idle workers of a job that is due at p_due; at most one notification every 20 ms.';
+
+COMMENT ON FUNCTION treadle.wanted_lanes(p_job_types character varying[], p_queues character varying[], p_fresh boolean) IS 'Deprecated: use claimable_lanes(). Dropped in version 0.3.';
 
 CREATE TABLE treadle.audit (
     id bigint NOT NULL,
@@ -212,13 +262,13 @@ CREATE TABLE treadle.audit (
     details jsonb DEFAULT '{}'::jsonb NOT NULL
 );
 
-COMMENT ON TABLE treadle.audit IS 'What operators changed, written in the transaction of the change. One row a job.';
+COMMENT ON TABLE treadle.audit IS 'What operators changed, one row per job, written in the transaction of the change.';
 
-COMMENT ON COLUMN treadle.audit.actor IS 'Who, as the program that asked for it says.';
+COMMENT ON COLUMN treadle.audit.actor IS 'Who made the change, according to the program that made it.';
 
-COMMENT ON COLUMN treadle.audit.db_user IS 'The database user of that program, as PostgreSQL knows it.';
+COMMENT ON COLUMN treadle.audit.db_user IS 'The database user of that program.';
 
-COMMENT ON COLUMN treadle.audit.details IS 'What it was before, and what was asked.';
+COMMENT ON COLUMN treadle.audit.details IS 'The state before the change, and the arguments of the change.';
 
 ALTER TABLE treadle.audit ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME treadle.audit_id_seq
@@ -243,6 +293,8 @@ CREATE SEQUENCE treadle.bell
     NO MAXVALUE
     CACHE 1;
 
+COMMENT ON SEQUENCE treadle.bell IS 'Not used since version 0.2 (see wake_clock); dropped in 0.3.';
+
 CREATE TABLE treadle.errors (
     job_id uuid NOT NULL,
     attempt integer NOT NULL,
@@ -254,7 +306,7 @@ CREATE TABLE treadle.errors (
     started_at timestamp with time zone
 );
 
-COMMENT ON TABLE treadle.errors IS 'Each failed attempt of a job: when, on which worker, and why. They go with their job.';
+COMMENT ON TABLE treadle.errors IS 'The failed attempts of jobs: when, on which worker, and why. Deleted with their job.';
 
 CREATE TABLE treadle.events (
     job_id uuid NOT NULL,
@@ -270,13 +322,13 @@ CREATE TABLE treadle.events (
     transaction xid8 DEFAULT pg_current_xact_id() NOT NULL
 );
 
-COMMENT ON TABLE treadle.events IS 'What handlers told with job.event(), numbered per job. They go with their job.';
+COMMENT ON TABLE treadle.events IS 'The events that handlers published with job.event(), numbered per job. Deleted with their job.';
 
-COMMENT ON COLUMN treadle.events.sequence IS 'The how-manieth of its lease: what is written twice is found by it. Null if told by hand.';
+COMMENT ON COLUMN treadle.events.sequence IS 'The number of the event within its lease number: an event that is written twice is found by it. Null for record_event().';
 
-COMMENT ON COLUMN treadle.events.phase IS 'Its place among the transitions of its lease: see job_events().';
+COMMENT ON COLUMN treadle.events.phase IS 'The place of the event among the transitions of its lease number: see job_events().';
 
-COMMENT ON COLUMN treadle.events.transaction IS 'Who wrote it. A reader of all events goes no further than the oldest transaction that still runs, and so skips none.';
+COMMENT ON COLUMN treadle.events.transaction IS 'The transaction that wrote it. A reader of all events stops at the oldest transaction that still runs, and so skips none.';
 
 CREATE TABLE treadle.functions (
     name text NOT NULL,
@@ -295,9 +347,9 @@ CREATE TABLE treadle.horizon (
 )
 WITH (fillfactor='10');
 
-COMMENT ON TABLE treadle.horizon IS 'How far the transactions that might still commit an older job have ended.';
+COMMENT ON TABLE treadle.horizon IS 'One row: up to which transaction id all transactions that could still commit an older job have ended.';
 
-COMMENT ON COLUMN treadle.horizon.look_after IS 'When a tick may look at the held jobs again.';
+COMMENT ON COLUMN treadle.horizon.look_after IS 'When a tick may next read the claimed jobs.';
 
 CREATE TABLE treadle.lanes (
     id bigint NOT NULL,
@@ -313,17 +365,17 @@ CREATE TABLE treadle.lanes (
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='50', autovacuum_vacuum_cost_delay='0');
 
-COMMENT ON TABLE treadle.lanes IS 'The queue, job type and priority combinations that hold or held jobs, with where a claim starts to look.';
+COMMENT ON TABLE treadle.lanes IS 'The lanes (queue, job type, priority) that hold or held jobs, with the bounds at which claims start.';
 
-COMMENT ON COLUMN treadle.lanes.floor IS 'Claims look from here on, while the last tick is fresh: a hint.';
+COMMENT ON COLUMN treadle.lanes.floor IS 'Claims start here while the last tick is recent. A hint: a job that was committed late may lie below.';
 
-COMMENT ON COLUMN treadle.lanes.settled IS 'Nothing claimable lies below this, now or later: a fact. Claims start here when the tick is stale.';
+COMMENT ON COLUMN treadle.lanes.settled IS 'Nothing claimable lies below this, now or later. Claims start here if the last tick is not recent.';
 
 COMMENT ON COLUMN treadle.lanes.mark IS 'Becomes settled once every transaction that could not see it has ended.';
 
-COMMENT ON COLUMN treadle.lanes.mark_era IS 'The horizon''s era in which mark was written.';
+COMMENT ON COLUMN treadle.lanes.mark_era IS 'The era of "treadle".horizon in which mark was written.';
 
-COMMENT ON COLUMN treadle.lanes.close_era IS 'The era in which an unused lane was given notice; it is deleted two eras later unless a job came.';
+COMMENT ON COLUMN treadle.lanes.close_era IS 'The era in which an unused lane was marked for deletion; it is deleted two eras later unless a job was added.';
 
 ALTER TABLE treadle.lanes ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME treadle.lanes_id_seq
@@ -346,7 +398,7 @@ CREATE TABLE treadle.logs (
     message text NOT NULL
 );
 
-COMMENT ON TABLE treadle.logs IS 'What handlers logged: the first and the last lines of each job. They go with their job.';
+COMMENT ON TABLE treadle.logs IS 'What handlers logged: the first and the last lines of each job. Deleted with their job.';
 
 CREATE TABLE treadle.meter (
     only_row boolean DEFAULT true NOT NULL,
@@ -355,7 +407,7 @@ CREATE TABLE treadle.meter (
 )
 WITH (fillfactor='10');
 
-COMMENT ON TABLE treadle.meter IS 'Up to when ends were counted in minutes.';
+COMMENT ON TABLE treadle.meter IS 'One row: up to when finished jobs are counted in minutes.';
 
 CREATE TABLE treadle.migrations (
     version integer NOT NULL,
@@ -380,13 +432,13 @@ CREATE TABLE treadle.minutes (
 )
 WITH (fillfactor='70');
 
-COMMENT ON TABLE treadle.minutes IS 'What ended in each minute, for charts: counted by the workers a few seconds later, kept for a week.';
+COMMENT ON TABLE treadle.minutes IS 'What finished in each minute, for charts. Workers count it a few seconds later; it is kept for a week.';
 
-COMMENT ON COLUMN treadle.minutes.errors IS 'Attempts that failed, those that were tried again included.';
+COMMENT ON COLUMN treadle.minutes.errors IS 'Failed attempts, including those that were retried.';
 
-COMMENT ON COLUMN treadle.minutes.waited IS 'The seconds that the completed ones waited after they were due, added up.';
+COMMENT ON COLUMN treadle.minutes.waited IS 'How long the completed jobs waited after they were due, in seconds, summed.';
 
-COMMENT ON COLUMN treadle.minutes.ran IS 'The seconds that they ran, added up.';
+COMMENT ON COLUMN treadle.minutes.ran IS 'How long the completed jobs ran, in seconds, summed.';
 
 CREATE TABLE treadle.pauses (
     job_type character varying(50) DEFAULT ''::character varying NOT NULL,
@@ -411,7 +463,7 @@ CREATE TABLE treadle.steps (
     done_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
 );
 
-COMMENT ON TABLE treadle.steps IS 'Steps of jobs that are done and need not be done again, with what came of them. They go with their job.';
+COMMENT ON TABLE treadle.steps IS 'Finished steps of jobs, with their results: they are not repeated. Deleted with their job.';
 
 CREATE TABLE treadle.stored (
     id uuid NOT NULL,
@@ -425,17 +477,17 @@ CREATE TABLE treadle.stored (
 )
 WITH (fillfactor='70');
 
-COMMENT ON TABLE treadle.stored IS 'One row a stored thing: what Stored in a payload or a result refers to.';
+COMMENT ON TABLE treadle.stored IS 'One row per stored object: what Stored in a payload or a result refers to.';
 
-COMMENT ON COLUMN treadle.stored.size IS 'How many bytes; null until all of them are written, and until then nobody can refer to it.';
+COMMENT ON COLUMN treadle.stored.size IS 'In bytes; null until all of them are written, and until then nothing can refer to the object.';
 
 COMMENT ON COLUMN treadle.stored.digest IS 'SHA-256, in hexadecimal.';
 
-COMMENT ON COLUMN treadle.stored.place IS 'The folder or object store (a URL) that its file is in; null: its bytes are in stored_parts.';
+COMMENT ON COLUMN treadle.stored.place IS 'The folder or object store (a URL) of its file; null: its bytes are in stored_parts.';
 
-COMMENT ON COLUMN treadle.stored.written_at IS 'When something was last written to it. Nothing is swept for a while after that.';
+COMMENT ON COLUMN treadle.stored.written_at IS 'When the object was last written to. It is not swept for some time after that.';
 
-COMMENT ON COLUMN treadle.stored.removing_at IS 'It is being removed, and cannot be used any more; when the removal of its file was last begun.';
+COMMENT ON COLUMN treadle.stored.removing_at IS 'Set when the object is being removed and cannot be used any more: when the removal of its file last began.';
 
 CREATE TABLE treadle.stored_parts (
     stored_id uuid NOT NULL,
@@ -444,16 +496,23 @@ CREATE TABLE treadle.stored_parts (
 );
 ALTER TABLE ONLY treadle.stored_parts ALTER COLUMN bytes SET STORAGE EXTERNAL;
 
-COMMENT ON TABLE treadle.stored_parts IS 'The bytes of what is stored here: 256 kB a part, numbered from 0, the last one shorter.';
+COMMENT ON TABLE treadle.stored_parts IS 'The bytes of stored objects: 256 kB per part, numbered from 0, the last one shorter.';
 
 CREATE TABLE treadle.stored_uses (
     stored_id uuid NOT NULL,
     job_id uuid NOT NULL
 );
 
-COMMENT ON TABLE treadle.stored_uses IS 'Which job needs what is stored. A use goes with its job; without one the stored thing is swept.';
+COMMENT ON TABLE treadle.stored_uses IS 'Which jobs use which stored objects. A use is deleted with its job; an object without one is swept.';
 
 CREATE SEQUENCE treadle.tick_clock
+    START WITH 0
+    INCREMENT BY 1
+    MINVALUE 0
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE SEQUENCE treadle.wake_clock
     START WITH 0
     INCREMENT BY 1
     MINVALUE 0
@@ -484,17 +543,17 @@ CREATE TABLE treadle.workers (
 )
 WITH (fillfactor='50');
 
-COMMENT ON TABLE treadle.workers IS 'Workers that send heartbeats: one row each, never a write per job.';
+COMMENT ON TABLE treadle.workers IS 'One row per worker. Heartbeats update it, so none is written per job.';
 
-COMMENT ON COLUMN treadle.workers.lease IS 'How long it may be silent before its jobs are given to others; null for heartbeats by hand.';
+COMMENT ON COLUMN treadle.workers.lease IS 'How long the worker may go without renewing before its jobs are given to others; null for heartbeats by hand.';
 
-COMMENT ON COLUMN treadle.workers.lost_at IS 'When it was given up. It keeps its row for a day, so that a claim of it that arrives late is found.';
+COMMENT ON COLUMN treadle.workers.lost_at IS 'When the worker was given up. Its row is kept for a day, so that a claim of it that arrives late is found.';
 
-COMMENT ON COLUMN treadle.workers.version IS 'Of Treadle, as the worker has it.';
+COMMENT ON COLUMN treadle.workers.version IS 'The version of Treadle that the worker runs.';
 
-COMMENT ON COLUMN treadle.workers.process_types IS 'Those of its job types that run in child processes: they have places of their own.';
+COMMENT ON COLUMN treadle.workers.process_types IS 'Those of its job types that run in child processes and do not count towards concurrency.';
 
-COMMENT ON COLUMN treadle.workers.children IS 'How many of those run at once; concurrency is for the others.';
+COMMENT ON COLUMN treadle.workers.children IS 'How many jobs run in child processes at once; concurrency is for the other jobs.';
 
 ALTER TABLE ONLY treadle.audit
     ADD CONSTRAINT audit_pkey PRIMARY KEY (id);
@@ -552,11 +611,11 @@ CREATE INDEX idx_errors_job ON treadle.errors USING btree (job_id);
 
 CREATE INDEX idx_events_transaction ON treadle.events USING btree (transaction, job_id, number);
 
+CREATE INDEX idx_jobs_blocked ON treadle.jobs USING btree (id) WHERE (((status)::text = 'pending'::text) AND (holds <> 0));
+
 CREATE INDEX idx_jobs_claimable ON treadle.jobs USING btree (queue, job_type, priority DESC, run_at) WHERE (((status)::text = 'pending'::text) AND (holds = 0) AND (attempts < max_attempts));
 
 CREATE INDEX idx_jobs_finished ON treadle.jobs USING btree (status, finished_at) WHERE ((status)::text = ANY ((ARRAY['completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[]));
-
-CREATE INDEX idx_jobs_held ON treadle.jobs USING btree (id) WHERE (((status)::text = 'pending'::text) AND (holds <> 0));
 
 CREATE INDEX idx_jobs_key ON treadle.jobs USING btree (key, (
 CASE status
@@ -576,17 +635,11 @@ CREATE INDEX idx_stored_removing ON treadle.stored USING btree (removing_at) WHE
 
 CREATE INDEX idx_stored_uses_job ON treadle.stored_uses USING btree (job_id);
 
-CREATE CONSTRAINT TRIGGER confirm_hold AFTER INSERT ON treadle.jobs DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((((new.holds)::integer & 1) = 1)) EXECUTE FUNCTION treadle.confirm_hold();
+CREATE CONSTRAINT TRIGGER confirm_blocked AFTER INSERT ON treadle.jobs DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (treadle.is_blocked_by_key(new.holds)) EXECUTE FUNCTION treadle.confirm_blocked();
 
 CREATE TRIGGER drop_belongings AFTER DELETE ON treadle.jobs REFERENCING OLD TABLE AS old_jobs FOR EACH STATEMENT EXECUTE FUNCTION treadle.drop_belongings();
 
-CREATE TRIGGER drop_hold BEFORE UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((old.status)::text = ANY ((ARRAY['completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[])) AND ((new.status)::text = ANY ((ARRAY['pending'::character varying, 'claimed'::character varying, 'running'::character varying])::text[])) AND (((new.holds)::integer & 1) = 1))) EXECUTE FUNCTION treadle.drop_hold();
-
-CREATE TRIGGER enter_lane BEFORE UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((new.status)::text = 'pending'::text) AND (new.holds = 0) AND (new.attempts < new.max_attempts) AND (((((old.status)::text = 'pending'::text) AND (old.holds = 0) AND (old.attempts < old.max_attempts)) IS NOT TRUE) OR (old.run_at > new.run_at) OR (((old.queue)::text <> (new.queue)::text) OR ((old.job_type)::text <> (new.job_type)::text) OR (old.priority <> new.priority))))) EXECUTE FUNCTION treadle.enter_lane();
-
-CREATE TRIGGER free_next AFTER UPDATE ON treadle.jobs FOR EACH ROW WHEN (((old.key IS NOT NULL) AND (((old.holds)::integer & 1) = 0) AND ((old.status)::text = ANY ((ARRAY['pending'::character varying, 'claimed'::character varying, 'running'::character varying])::text[])) AND ((new.status)::text = ANY ((ARRAY['completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[])))) EXECUTE FUNCTION treadle.free_next();
-
-CREATE TRIGGER free_next_deleted AFTER DELETE ON treadle.jobs FOR EACH ROW WHEN (((old.key IS NOT NULL) AND (((old.holds)::integer & 1) = 0) AND ((old.status)::text = ANY ((ARRAY['pending'::character varying, 'claimed'::character varying, 'running'::character varying])::text[])))) EXECUTE FUNCTION treadle.free_next();
+CREATE TRIGGER enter_lane BEFORE UPDATE ON treadle.jobs FOR EACH ROW WHEN (((treadle.is_claimable(new.status, new.holds, new.attempts, new.max_attempts) AND ((treadle.is_claimable(old.status, old.holds, old.attempts, old.max_attempts) IS NOT TRUE) OR (old.run_at > new.run_at) OR (((old.queue)::text <> (new.queue)::text) OR ((old.job_type)::text <> (new.job_type)::text) OR (old.priority <> new.priority)))) OR (treadle.is_blocked_by_key(new.holds) AND ((old.status)::text = ANY ((ARRAY['completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[])) AND ((new.status)::text = ANY ((ARRAY['pending'::character varying, 'claimed'::character varying, 'running'::character varying])::text[]))))) EXECUTE FUNCTION treadle.enter_lane();
 
 CREATE TRIGGER keep_key BEFORE UPDATE OF key ON treadle.jobs FOR EACH ROW WHEN ((((old.key)::text IS DISTINCT FROM (new.key)::text) AND ((old.status)::text = ANY ((ARRAY['pending'::character varying, 'claimed'::character varying, 'running'::character varying])::text[])))) EXECUTE FUNCTION treadle.keep_key();
 
@@ -595,6 +648,10 @@ CREATE TRIGGER prepare_job BEFORE INSERT ON treadle.jobs FOR EACH ROW WHEN (((ne
 CREATE TRIGGER register_lanes AFTER INSERT ON treadle.jobs REFERENCING NEW TABLE AS new_jobs FOR EACH STATEMENT EXECUTE FUNCTION treadle.register_lanes();
 
 CREATE TRIGGER stamp_finish BEFORE INSERT OR UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((new.status)::text = ANY ((ARRAY['completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[])) <> (new.finished_at IS NOT NULL))) EXECUTE FUNCTION treadle.stamp_finish();
+
+CREATE TRIGGER unblock_next AFTER UPDATE ON treadle.jobs FOR EACH ROW WHEN (((old.key IS NOT NULL) AND (NOT treadle.is_blocked_by_key(old.holds)) AND ((old.status)::text = ANY ((ARRAY['pending'::character varying, 'claimed'::character varying, 'running'::character varying])::text[])) AND ((new.status)::text = ANY ((ARRAY['completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[])))) EXECUTE FUNCTION treadle.unblock_next();
+
+CREATE TRIGGER unblock_next_deleted AFTER DELETE ON treadle.jobs FOR EACH ROW WHEN (((old.key IS NOT NULL) AND (NOT treadle.is_blocked_by_key(old.holds)) AND ((old.status)::text = ANY ((ARRAY['pending'::character varying, 'claimed'::character varying, 'running'::character varying])::text[])))) EXECUTE FUNCTION treadle.unblock_next();
 
 ALTER TABLE ONLY treadle.stored_parts
     ADD CONSTRAINT stored_parts_stored_id_fkey FOREIGN KEY (stored_id) REFERENCES treadle.stored(id);

@@ -1,8 +1,8 @@
 """The previous version of Treadle at work; the schema is migrated under it; the new version takes over, one by one.
 
-The old version is what the repository was at its last commit with schema 4, kept as an archive (see decision 21). What
-it shows: old workers and producers go on while the migration runs and after it, beside new ones, and nothing is lost.
-What it does not show: a way back.
+The previous version is 0.1.0, with schema 5, kept as an archive (see decision 21). The storm shows that its workers and
+producers go on while the migration runs and after it, beside new ones, although functions were renamed, and that nothing
+is lost. It does not show a way back.
 """
 
 import signal
@@ -14,6 +14,7 @@ from chaos.storms.storm import Chance, Storm
 from treadle import migrate
 
 ARCHIVE = Path(__file__).parent.parent / "previous.tar.xz"
+SCHEMA = 5
 
 
 class Upgrade(Storm):
@@ -33,8 +34,8 @@ class Upgrade(Storm):
         scene.run_python("-m", "treadle", "migrate")
         with scene.server.connect() as connection:
             (version,) = connection.execute("select max(version) from treadle.migrations").fetchone() or (0,)
-            if version != 4:
-                raise AssertionError(f"the previous version should make schema 4, made {version}")
+            if version != SCHEMA:
+                raise AssertionError(f"the previous version should make schema {SCHEMA}, made {version}")
 
     def strike(self, scene: Scene, chance: Chance) -> None:
         self._steps += 1

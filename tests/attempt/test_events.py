@@ -198,7 +198,7 @@ def test_nothing_is_sent_while_nobody_listens(app: Treadle, connection: Connecti
         job.event("said")
 
     async def body(_: Worker) -> None:
-        connection.execute("select await_ends('1 minute')")  # that is another matter
+        connection.execute("select request_notifications('ends', '1 minute')")  # that is another matter
         await (await talk.aenqueue()).aresult(30)
 
     run(app, body)

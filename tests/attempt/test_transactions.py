@@ -184,7 +184,7 @@ def test_nobody_takes_the_job_between_the_fence_and_the_commit(
     (job,) = queue.claim(["a"])
     with app.database.transaction() as transaction:
         held = transaction.execute(
-            "select treadle.lock_held(%s, array[%s::uuid], array[%s::bigint])", [queue.worker_id, job_id, job.lease]
+            "select treadle.lock_claimed(%s, array[%s::uuid], array[%s::bigint])", [queue.worker_id, job_id, job.lease]
         ).fetchone()
         assert held == ([job_id],)
         assert connection.execute("select recover_stale_jobs('0')").fetchone() == (0,)

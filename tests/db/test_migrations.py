@@ -1,5 +1,6 @@
 """Migrations converge, wait politely, change nothing when there is nothing to do, and refuse what they do not know."""
 
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
@@ -66,7 +67,7 @@ def test_a_busy_table_is_not_stalled(url: str, empty_url: str, monkeypatch: pyte
     with psycopg.connect(empty_url) as reader, psycopg.connect(empty_url, autocommit=True) as writer:
         reader.execute("select from treadle.jobs")
         # A changed trigger needs a lock on the table that the reader's transaction is in the way of.
-        writer.execute("delete from treadle.functions where name = 'confirm_hold'")
+        writer.execute("delete from treadle.functions where name = 'confirm_blocked'")
         run = threading.Thread(target=migrate, args=[empty_url])
         run.start()
         until_blocked(writer)
@@ -75,7 +76,7 @@ def test_a_busy_table_is_not_stalled(url: str, empty_url: str, monkeypatch: pyte
         reader.rollback()
         run.join(30)
         assert not run.is_alive()
-        rows = writer.execute("select from treadle.functions where name = 'confirm_hold'").fetchall()
+        rows = writer.execute("select from treadle.functions where name = 'confirm_blocked'").fetchall()
         assert len(rows) == 1
 
 
@@ -87,7 +88,7 @@ def test_a_table_that_stays_busy_is_said_and_nothing_is_changed(
     monkeypatch.setattr(migrations, "TRIES", 2)
     with psycopg.connect(empty_url) as reader, psycopg.connect(empty_url, autocommit=True) as writer:
         reader.execute("select from treadle.jobs")
-        writer.execute("delete from treadle.functions where name = 'confirm_hold'")
+        writer.execute("delete from treadle.functions where name = 'confirm_blocked'")
         before = everything(empty_url)
         with pytest.raises(SchemaError, match=r"stayed busy for 2 tries of 20ms; nothing was changed"):
             migrate(empty_url)
@@ -99,7 +100,7 @@ def test_a_deadlock_is_tried_again(empty_url: str, monkeypatch: pytest.MonkeyPat
     migrate(empty_url)
     monkeypatch.setattr(migrations, "LOCK_TIMEOUT", "60s")
     with psycopg.connect(empty_url) as other, psycopg.connect(empty_url, autocommit=True) as monitor:
-        monitor.execute("delete from treadle.functions where name in ('claim_jobs', 'confirm_hold')")
+        monitor.execute("delete from treadle.functions where name in ('claim_jobs', 'confirm_blocked')")
         other.execute("set local deadlock_timeout = '1min'")
         other.execute("select from treadle.jobs")
         with ThreadPoolExecutor() as pool:
@@ -107,7 +108,7 @@ def test_a_deadlock_is_tried_again(empty_url: str, monkeypatch: pytest.MonkeyPat
             until_blocked(monitor)
             other.execute("insert into treadle.functions (name, digest) values ('claim_jobs', '')")
             other.rollback()
-            assert run.result() == ["claim_jobs()", "confirm_hold()"]
+            assert run.result() == ["claim_jobs()", "confirm_blocked()"]
 
 
 def test_a_changed_function_is_applied_again(empty_url: str) -> None:
@@ -197,9 +198,9 @@ def test_migrations_are_numbered_without_gaps() -> None:
 
 
 def test_a_function_for_a_newer_server_replaces_the_general_one() -> None:
-    assert dict(function_files(170000))["new_id"] == "new_id.sql"
-    assert dict(function_files(180000))["new_id"] == "new_id.pg18.sql"
-    assert dict(function_files(190001))["new_id"] == "new_id.pg18.sql"
+    assert dict(function_files(170000))["new_id"] == "public/new_id.sql"
+    assert dict(function_files(180000))["new_id"] == "public/new_id.pg18.sql"
+    assert dict(function_files(190001))["new_id"] == "public/new_id.pg18.sql"
 
 
 def test_every_function_has_a_comment_in_the_database(connection: Connection[Any]) -> None:
@@ -215,15 +216,14 @@ def test_every_function_that_reads_jobs_is_kept_from_scanning_them() -> None:
     allowed = {"register_lanes.sql", "enqueue_jobs.sql", "take_jobs.sql"}  # they only insert, or go by ctid
     allowed |= {"sample_jobs.sql"}  # it reads some pages, and a small table whole
     folder = Path(str(files("treadle"))) / "sql" / "functions"
-    found = {
-        path.name for path in folder.iterdir() if "treadle.jobs" in path.read_text() and "plpgsql" in path.read_text()
-    }
-    guarded = {path.name for path in folder.iterdir() if "set enable_seqscan = off" in path.read_text()}
+    texts = {path.name: path.read_text() for path in folder.rglob("*.sql")}
     reading = {
         name
-        for name in found
-        if "from treadle.jobs" in (folder / name).read_text() or "update treadle.jobs" in (folder / name).read_text()
+        for name, text in texts.items()
+        if "plpgsql" in text and re.search(r"(?:from|join|update) treadle\.(?:jobs|lane_jobs)\b", text)
     }
+    guarded = {name for name, text in texts.items() if "set enable_seqscan = off" in text}
+    assert {"claim_jobs.sql", "tick.sql", "next_due.sql"} <= reading
     assert reading - guarded <= allowed
 
 

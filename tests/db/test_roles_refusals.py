@@ -21,7 +21,7 @@ READING = {
     "results of steps": "select result from steps",
     "stored bytes": "select bytes from stored_parts",
     "places of files": "select place from stored",
-    "jobs of a worker": "select * from held_jobs('w')",
+    "jobs of a worker": "select * from find_claimed_jobs('w')",
 }
 LOOKING = {
     "statuses": "select status from jobs",
@@ -36,9 +36,9 @@ LOOKING = {
     "uses": "select * from stored_uses",
     "lanes": "select * from lanes",
     "workers": "select * from workers",
-    "ends": "select find_ended('{}')",
-    "asking for ends": "select await_ends()",
-    "asking for news": "select await_news()",
+    "ends": "select find_finished('{}')",
+    "asking for ends": "select request_notifications('ends')",
+    "asking for news": "select request_notifications('news')",
     "the clock of ticks": "select last_value from tick_clock",
     "pauses": "select * from pauses",
     "the audit": "select * from audit",
@@ -46,7 +46,7 @@ LOOKING = {
 }
 # For people, not for programs that work.
 GLANCING = {
-    "lanes at a glance": "select * from see_lanes()",
+    "lanes at a glance": "select * from find_lanes()",
     "a sample": "select * from sample_jobs()",
 }
 ENQUEUEING = {
@@ -81,7 +81,7 @@ WORKING = {
     "moving floors": "update lanes set floor = 'infinity'",
     "ticks": "select tick()",
     "stopping the clock of ticks": "select setval('tick_clock', 1)",
-    "ringing": "select setval('bell', 1)",
+    "ringing": "select setval('wake_clock', 1)",
     "listening for ever": "select setval('watched', 9000000000000000000)",
     "registering": "select register_worker('w', '1 s', '{a}')",
     "heartbeats": "select heartbeat('w')",
@@ -118,7 +118,7 @@ OWNING = {
     "dropping": "drop table jobs cascade",
     "a table in the schema": "create table treadle.x ()",
     "a function in the schema": "create function treadle.x() returns int language sql as 'select 1'",
-    "another body": "create or replace function treadle.is_head(p_key varchar, p_id uuid) returns boolean "
+    "another body": "create or replace function treadle.is_head_of_key(p_key varchar, p_id uuid) returns boolean "
     "language sql as 'select true'",
     "a trigger": "create trigger x before update on jobs execute function suppress_redundant_updates_trigger()",
     "no triggers": "alter table jobs disable trigger all",

@@ -57,7 +57,7 @@ def test_both_twins_say_the_same(url: str, app: Treadle) -> None:
 
 
 def write(_: Any = None) -> Query[None]:
-    return Query("select setval('treadle.bell', 7)", {}, lambda _: None)
+    return Query("select setval('treadle.wake_clock', 7)", {}, lambda _: None)
 
 
 def test_a_look_cannot_write(url: str, connection: Connection[Any]) -> None:

@@ -75,7 +75,7 @@ def test_the_end_of_a_pause_wakes_workers(queue: JobQueue, connect: Connect) -> 
     listener.execute(f"listen {channel}".encode())
     queue.enqueue("a")
     queue.pause("a")
-    assert one(listener, "select rest('{a}')") is None
+    assert one(listener, "select next_due('{a}')") is None
     list(listener.notifies(timeout=0.1))
     queue.resume("a")
     assert len(list(listener.notifies(timeout=5, stop_after=1))) == 1

@@ -129,7 +129,7 @@ def test_of_too_many_lanes_those_where_something_happened_last_are_shown(connect
         from generate_series(1, 1100) as n""")
     # Opened long ago, and claimed from just now.
     connection.execute("update lanes set floor = clock_timestamp() where job_type in ('a1050', 'a1100')")
-    shown = {row[0] for row in connection.execute("select job_type from see_lanes()")}
+    shown = {row[0] for row in connection.execute("select job_type from find_lanes()")}
     assert shown == {f"a{n}" for n in (*range(1, 999), 1050, 1100)}
 
 
@@ -153,8 +153,8 @@ def test_a_large_table_is_estimated_at_a_bounded_cost(app: Treadle, connection: 
     connection.execute("vacuum analyze jobs")
     assert one(connection, "select pg_relation_size('jobs') / 8192") > 1500, "large enough for a sample"
     assert buffers("select * from sample_jobs()") < 700
-    assert buffers("select * from see_lanes(2000)") < 700
-    assert one(connection, "select depth from see_lanes(2000)") == 2000, "counted up to the budget"
+    assert buffers("select * from find_lanes(2000)") < 700
+    assert one(connection, "select depth from find_lanes(2000)") == 2000, "counted up to the budget"
     seen = overview(app)
     assert not seen.totals[Status.COMPLETED].exact
     assert 45_000 < seen.totals[Status.COMPLETED].jobs < 135_000

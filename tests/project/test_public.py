@@ -1,6 +1,7 @@
 """The public door, the promises of the folder listing, and the package that people install."""
 
 import ast
+import re
 import subprocess
 import sys
 import types
@@ -42,7 +43,7 @@ def test_nothing_connects_and_no_extra_is_imported_with_the_package() -> None:
 def test_every_query_file_is_used() -> None:
     source = "".join(path.read_text() for path in (ROOT / "src" / "treadle").rglob("*.py"))
     for path in (ROOT / "src" / "treadle" / "sql" / "queries").iterdir():
-        assert f'statement("{path.stem}"' in source, f"{path.name} is used by nobody"
+        assert re.search(rf'(statement|_found)\("{path.stem}"', source), f"{path.name} is used by nobody"
 
 
 def test_no_placeholder_stands_inside_quotes() -> None:
@@ -68,7 +69,7 @@ def test_the_wheel_builds_installs_and_works(tmp_path: Path) -> None:
     subprocess.run(build, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("treadle-*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    for part in ("treadle/py.typed", "treadle/sql/migrations/0001_jobs.sql", "treadle/sql/functions/tick.sql"):
+    for part in ("treadle/py.typed", "treadle/sql/migrations/0001_jobs.sql", "treadle/sql/functions/public/tick.sql"):
         assert part in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
     environment = tmp_path / "environment"

@@ -137,7 +137,7 @@ def test_all_places_are_taken(queue: JobQueue, connection: Connection[Any], why:
     assert (reason.data["ahead"], reason.data["places"], reason.data["taken"]) == (0, 3, 3)
     assert "The 2 workers that take it have no free place (3 jobs at once), and it is the next" in reason.sentence
     assert reason.short == "is the next, with no free place"
-    connection.execute("select complete_job(id) from held_jobs('w1') limit 1")
+    connection.execute("select complete_job(id) from find_claimed_jobs('w1') limit 1")
     assert why(made).name == "ready"
 
 

@@ -40,7 +40,7 @@ def test_a_worker_is_not_drained_while_an_intake_claims(app: Treadle, queue: Job
 
         class Second:
             async def run(self, query: Query[Any]) -> Any:
-                if "rest(" in query.text and not enqueued.is_set():
+                if "next_due(" in query.text and not enqueued.is_set():
                     while not first.idle:
                         await asyncio.sleep(0)
                     enqueued.set()  # before it is: the first may be woken by the notification

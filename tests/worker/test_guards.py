@@ -156,9 +156,9 @@ def test_a_failure_without_a_reason_is_kept_too(queue: JobQueue, connection: Con
 @pytest.mark.parametrize(
     "question",
     [
-        "find_ended(%(ids)s::uuid[])",
-        "lost_leases(%(ids)s::uuid[], %(leases)s::bigint[])",
-        "held_jobs('worker-1')",
+        "find_finished(%(ids)s::uuid[])",
+        "find_lost_claims(%(ids)s::uuid[], %(leases)s::bigint[])",
+        "find_claimed_jobs('worker-1')",
         "enqueue_unique('a', 'one')",
     ],
 )
@@ -225,12 +225,16 @@ class Ear:
 )
 def test_when_workers_are_woken(connect: Connect, last: str, due: str, rings: bool) -> None:
     ear, connection = Ear(connect, "work"), connect()
-    connection.execute("select ring('infinity')")  # so that it is loaded
+    connection.execute("select wake_workers('infinity')")  # so that it is loaded
     # In one statement: 20 milliseconds are soon over.
-    connection.execute(f"select setval('bell', {last}), ring(clock_timestamp() + interval '{due}')".encode())
+    connection.execute(
+        f"select setval('wake_clock', {last}), wake_workers(clock_timestamp() + interval '{due}')".encode()
+    )
     assert ear.heard() == [""] * rings
     connection.execute("set treadle.notify = off")
-    connection.execute(f"select setval('bell', {last}), ring(clock_timestamp() + interval '{due}')".encode())
+    connection.execute(
+        f"select setval('wake_clock', {last}), wake_workers(clock_timestamp() + interval '{due}')".encode()
+    )
     assert ear.heard() == []
 
 
@@ -239,16 +243,18 @@ def test_who_adds_nothing_wakes_nobody(connect: Connect) -> None:
     connection.execute("select enqueue_unique('a', 'one')")
     ear.heard()
     for nothing in ("enqueue_unique('a', 'one')", "enqueue_jobs('a', '{}')"):
-        connection.execute("select setval('bell', 0)")  # a worker rests
+        connection.execute("select setval('wake_clock', 0)")  # a worker rests
         connection.execute(f"select {nothing}".encode())
         assert ear.heard() == []
 
 
 def test_who_goes_to_rest_is_woken_however_soon(connect: Connect) -> None:
     ear, connection = Ear(connect, "work"), connect()
-    connection.execute(f"select setval('bell', {NOW}), rest('{{a}}')".encode())
+    connection.execute(f"select setval('wake_clock', {NOW}), next_due('{{a}}')".encode())
     assert one(connection, "select last_value from bell") == 0
-    connection.execute(f"select setval('bell', {NOW}), rest('{{a}}'), ring(clock_timestamp())".encode())
+    connection.execute(
+        f"select setval('wake_clock', {NOW}), next_due('{{a}}'), wake_workers(clock_timestamp())".encode()
+    )
     assert ear.heard() == [""]
 
 
@@ -256,8 +262,8 @@ def test_who_has_to_be_sure_looks_below_the_floors(queue: JobQueue, connection: 
     queue.enqueue("a")
     connection.execute("update lanes set floor = clock_timestamp() + interval '1 minute'")
     connection.execute(f"select setval('tick_clock', {NOW})".encode())
-    assert one(connection, "select rest('{a}')") is None
-    assert one(connection, "select rest('{a}', null, true)") <= 0
+    assert one(connection, "select next_due('{a}')") is None
+    assert one(connection, "select next_due('{a}', null, true)") <= 0
 
 
 def test_what_cannot_be_claimed_keeps_nobody_from_resting(queue: JobQueue, connection: Connection[Any]) -> None:
@@ -267,9 +273,9 @@ def test_what_cannot_be_claimed_keeps_nobody_from_resting(queue: JobQueue, conne
     queue.claim(["a"])
     queue.enqueue("b")
     connection.execute("update jobs set attempts = max_attempts where job_type = 'b'")
-    assert one(connection, "select rest('{a, b}')") is None
+    assert one(connection, "select next_due('{a, b}')") is None
     queue.enqueue("a")
-    assert one(connection, "select rest('{a, b}')") <= 0
+    assert one(connection, "select next_due('{a, b}')") <= 0
 
 
 def test_ends_are_told_only_while_somebody_waits(queue: JobQueue, connect: Connect) -> None:
@@ -278,7 +284,7 @@ def test_ends_are_told_only_while_somebody_waits(queue: JobQueue, connect: Conne
     jobs = {job.id: job for job in queue.claim(["a"], 300)}
     assert queue.complete_many([jobs[ids[0]]]) == []
     assert ear.heard() == []
-    connection.execute("select await_ends()")
+    connection.execute("select request_notifications('ends')")
     assert queue.complete_many([jobs[ids[1]]]) == []
     assert ear.heard() == [str(ids[1])]
     connection.execute("set treadle.notify = off")
@@ -349,7 +355,7 @@ def test_a_job_that_another_completed_is_lost_and_not_ours(queue: JobQueue, conn
     (theirs,) = queue.claim(["a"])
     queue.complete(theirs)
     found = connection.execute(
-        "select completed from lost_leases(array[%s, %s]::uuid[], array[%s, %s]::bigint[])",
+        "select completed from find_lost_claims(array[%s, %s]::uuid[], array[%s, %s]::bigint[])",
         [mine.id, mine.id, mine.lease, theirs.lease],
     ).fetchall()
     assert found == [(False,), (True,)]

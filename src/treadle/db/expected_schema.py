@@ -16,6 +16,7 @@ _TABLE = re.compile(r"create table treadle\.(\w+) \((.*?)\n\)(?: with \((.*?)\))
 _OPTION = re.compile(r"(\w+) = ([^,\s]+)")
 _PRIMARY = re.compile(r"\bprimary key \(([^)]*)\)|^ +(\w+) .*\bprimary key\b", re.MULTILINE)
 _INDEX = re.compile(r"(create (?:unique )?index) (\w+) (on treadle\.(\w+).*?;)", re.DOTALL)
+_RENAME = re.compile(r"alter index treadle\.(\w+) rename to (\w+);")
 _TRIGGER = re.compile(
     r"create (?:or replace )?(?:constraint )?trigger (\w+)\s+(?:before|after)\b.*?\bon treadle\.(\w+)", re.DOTALL
 )
@@ -37,10 +38,13 @@ def blueprint(server_version: int, schema: str) -> Blueprint:
         for create, name, rest, table in _INDEX.findall(text):
             statement = " ".join(f"{create} concurrently {name} {rest}".split())
             indexes[name] = Planned(table, in_schema(statement, schema))
+        for old, new in _RENAME.findall(text):
+            planned = indexes.pop(old)
+            indexes[new] = Planned(planned.table, planned.statement.replace(old, new))
     functions: dict[str, str] = {}
     bodies: dict[str, frozenset[str]] = {}
     for name, file_name in function_files(server_version):
-        text = sql_text("functions", file_name)
+        text = sql_text("functions", *file_name.split("/"))
         functions[name] = hashlib.sha256(text.encode()).hexdigest()
         bodies[name] = frozenset(_md5(body) for body in _BODY.findall(in_schema(text, schema)))
         triggers |= dict(_TRIGGER.findall(_COMMENT.sub("", text)))

@@ -1,4 +1,5 @@
-"""Brings a schema up to date: numbered migrations once, functions whenever their text has changed.
+"""Brings a schema up to date: numbered migrations once, functions whenever their text has changed. Functions whose file
+is gone are dropped, with the triggers that call them.
 
 All of it is one transaction. An advisory lock lets one run at a time, and the others find nothing left to do. A short
 lock timeout with retries keeps a migration that waits for a busy table from stalling everybody queued up behind it; one
@@ -26,8 +27,12 @@ from treadle.words.naming import SCHEMA, schema_name
 LOCK_TIMEOUT = "2s"
 TRIES = 20
 
-# How the books are kept. Not a migration itself: it has to be there before the first.
-BOOKS = """\
+# The folders of sql/functions, in the order in which they are applied. Triggers come last: they lock the table of jobs
+# until the commit, and their conditions call functions that must exist.
+FOLDERS = ("parts", "public", "deprecated", "triggers")
+
+# The migration records. Not a migration itself: they have to exist before the first one.
+RECORDS = """\
 create schema if not exists {schema};
 
 create table if not exists treadle.migrations (
@@ -48,8 +53,33 @@ comment on table treadle.functions is 'The functions as they were last applied: 
 """
 
 
+# No CASCADE: a view or function of the user that depends on one of ours is the user's to change first.
+RETIRE = """\
+do $$
+declare
+    v_schema constant oid := (select relnamespace from pg_class where oid = 'treadle.jobs'::regclass);
+    v_trigger record;
+    v_function regprocedure;
+begin
+    for v_trigger in
+        select trigger.tgname as name, trigger.tgrelid::regclass as on_table
+        from pg_trigger as trigger
+        join pg_proc as function on function.oid = trigger.tgfoid
+        where function.pronamespace = v_schema
+          and function.proname = '{name}'
+          and not trigger.tgisinternal
+    loop
+        execute format('drop trigger %I on %s', v_trigger.name, v_trigger.on_table);
+    end loop;
+    for v_function in select oid from pg_proc where pronamespace = v_schema and proname = '{name}' loop
+        execute format('drop function %s', v_function);
+    end loop;
+end
+$$;"""
+
+
 class Step(NamedTuple):
-    """A piece of SQL that is to run, and how it is entered in the books."""
+    """A piece of SQL that is to run, and how it is recorded."""
 
     name: str
     sql: str
@@ -57,7 +87,7 @@ class Step(NamedTuple):
 
 
 class State(NamedTuple):
-    """What the books say."""
+    """What the migration records say."""
 
     version: int
     functions: dict[str, str]
@@ -87,7 +117,7 @@ def migration_sql(url: str, schema: str = SCHEMA) -> str:
         return ""
     parts = [
         f"begin;\nset local lock_timeout = '{LOCK_TIMEOUT}';\nset local check_function_bodies = off;",
-        _books(schema),
+        _records(schema),
     ]
     parts += [f"-- {step.name}\n{step.sql}\n{step.entry}" for step in steps]
     return "\n\n".join([*parts, "commit;"]) + "\n"
@@ -141,15 +171,18 @@ def migration_files() -> list[tuple[int, str]]:
 
 @cache
 def function_files(server_version: int) -> list[tuple[str, str]]:
-    """Name and file name of each function; name.pg18.sql replaces name.sql from PostgreSQL 18 on."""
+    """Name and file (folder/file.sql) of each function, in the order of FOLDERS, then of names; name.pg18.sql replaces
+    name.sql from PostgreSQL 18 on."""
     chosen: dict[str, str] = {}
-    for path in sorted(files("treadle").joinpath("sql/functions").iterdir(), key=lambda path: path.name):
-        match = re.fullmatch(r"(\w+)(?:\.pg(\d+))?\.sql", path.name)
-        if match and (
-            (match[2] is None and match[1] not in chosen) or (match[2] and server_version >= int(match[2]) * 10000)
-        ):
-            chosen[match[1]] = path.name
-    return sorted(chosen.items())
+    for folder in FOLDERS:
+        paths = files("treadle").joinpath("sql", "functions", folder).iterdir()
+        for file_name in sorted(path.name for path in paths):
+            match = re.fullmatch(r"(\w+)(?:\.pg(\d+))?\.sql", file_name)
+            if match and (
+                (match[2] is None and match[1] not in chosen) or (match[2] and server_version >= int(match[2]) * 10000)
+            ):
+                chosen[match[1]] = f"{folder}/{file_name}"
+    return list(chosen.items())
 
 
 def _apply(connection: Connection[Any], schema: str) -> list[str]:
@@ -162,7 +195,7 @@ def _apply(connection: Connection[Any], schema: str) -> list[str]:
             connection.execute(f"set local lock_timeout = '{LOCK_TIMEOUT}'")
             # A function may name one that comes later.
             connection.execute("set local check_function_bodies = off")
-            connection.execute(_books(schema).encode())
+            connection.execute(_records(schema).encode())
         for step in steps:
             connection.execute(step.sql.encode())
             connection.execute(step.entry.encode())
@@ -174,7 +207,12 @@ def _pending(connection: Connection[Any], schema: str) -> list[Step]:
     migrations = migration_files()
     _refuse_newer(state, schema, max(number for number, _ in migrations))
     missing = [_migration(number, name, schema) for number, name in migrations if number > state.version]
-    return missing + list(_changed_functions(state, connection.info.server_version, schema))
+    server_version = connection.info.server_version
+    return [
+        *missing,
+        *_changed_functions(state, server_version, schema),
+        *_retired_functions(state, server_version, schema),
+    ]
 
 
 def _migration(number: int, name: str, schema: str) -> Step:
@@ -184,7 +222,7 @@ def _migration(number: int, name: str, schema: str) -> Step:
 
 def _changed_functions(state: State, server_version: int, schema: str) -> Iterator[Step]:
     for name, file_name in function_files(server_version):
-        sql = sql_text("functions", file_name)
+        sql = sql_text("functions", *file_name.split("/"))
         digest = hashlib.sha256(sql.encode()).hexdigest()
         if state.functions.get(name) != digest:
             entry = (
@@ -194,8 +232,16 @@ def _changed_functions(state: State, server_version: int, schema: str) -> Iterat
             yield Step(f"{name}()", in_schema(sql, schema), in_schema(entry, schema))
 
 
+def _retired_functions(state: State, server_version: int, schema: str) -> Iterator[Step]:
+    """Those that the records name and no file defines. Last, when nothing of ours calls them any more."""
+    kept = {name for name, _ in function_files(server_version)}
+    for name in sorted(state.functions.keys() - kept):
+        entry = f"delete from treadle.functions where name = '{name}';"
+        yield Step(f"drop {name}()", in_schema(RETIRE.format(name=name), schema), in_schema(entry, schema))
+
+
 def _state(connection: Connection[Any], schema: str) -> State | None:
-    """None where there are no books."""
+    """None if there are no migration records."""
     # From the catalog's rows, not by to_regclass: that may answer from the session's cache, which another run's
     # commit, awaited at the lock, has not reached yet.
     found = connection.execute(
@@ -220,8 +266,8 @@ def _refuse_newer(state: State, schema: str, known: int) -> None:
         )
 
 
-def _books(schema: str) -> str:
-    return in_schema(BOOKS.format(schema=f'"{schema}"'), schema)
+def _records(schema: str) -> str:
+    return in_schema(RECORDS.format(schema=f'"{schema}"'), schema)
 
 
 def _reason(error: psycopg.Error, url: str) -> str:

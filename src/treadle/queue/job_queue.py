@@ -27,7 +27,7 @@ from treadle.words.status import Status
 
 log = logging.getLogger("treadle")
 
-# Whoever claims keeps the lanes' floors moving: see sql/functions/tick.sql.
+# Whoever claims keeps the lanes' floors moving: see sql/functions/public/tick.sql.
 TICK_SECONDS = 0.5
 
 

@@ -1,11 +1,11 @@
--- Who may do what: four groups without login. `treadle roles` prints this with your names for the schema and for the
--- groups, and `treadle roles --apply` runs it. A user gets what a group may by being its member:
+-- The rights of four group roles without login. `treadle roles` prints this script with your names for the schema and the
+-- groups, and `treadle roles --apply` runs it. A user gets the rights of a group by becoming its member:
 --
 --   grant treadle_worker to app_user;
 --
--- It may be run again at any time, and has to be after each `treadle migrate`: what is new in the schema is nobody's
--- until then. It asks for the owner of the schema's tables, and for CREATEROLE where the groups are missing.
--- Functions run with the rights of who calls them; those few that run as their owner are marked (owner).
+-- Run it again after each `treadle migrate`: it grants the rights on what is new in the schema. It can be run at any time,
+-- by the owner of the schema's tables, who needs CREATEROLE if the groups do not exist yet.
+-- Functions run with the rights of the caller; those that run with the rights of their owner are marked (owner).
 
 -- The groups.
 do $$
@@ -17,14 +17,14 @@ begin
             begin
                 execute pg_catalog.format('create role %I nologin', v_group);
             exception when duplicate_object or unique_violation then
-                null; -- somebody else just did, for another database of this server
+                null; -- another session just created it, for another database of this server
             end;
         end if;
     end loop;
 end
 $$;
 
--- Nothing, to begin with: what an earlier version granted and this one does not is taken back. Nothing for PUBLIC.
+-- First revoke everything: this takes back what an earlier version granted and this one does not, and all of PUBLIC.
 revoke all on schema treadle
     from public, treadle_enqueue, treadle_worker, treadle_viewer, treadle_operator;
 revoke all on all tables in schema treadle
@@ -34,15 +34,15 @@ revoke all on all sequences in schema treadle
 revoke all on all functions in schema treadle
     from public, treadle_enqueue, treadle_worker, treadle_viewer, treadle_operator;
 
--- Everybody: names in the schema can be used (nothing can be created in it), and programs can see whether they fit it.
+-- All groups: use the schema (but create nothing in it), and check whether its version fits.
 grant usage on schema treadle
     to treadle_enqueue, treadle_worker, treadle_viewer, treadle_operator;
 grant select on treadle.migrations, treadle.functions
     to treadle_enqueue, treadle_worker, treadle_viewer, treadle_operator;
 
 
--- treadle_enqueue: adds jobs, by function or by INSERT, and learns their ids. It reads nothing else of any job, and
--- changes none. Not for it: app.store, and jobs that use what is stored.
+-- treadle_enqueue: adds jobs, by function or by INSERT, and gets their ids. It cannot read anything else of a job, nor
+-- change one. It cannot use app.store, nor enqueue jobs that use stored objects.
 grant
     insert (id, job_type, priority, data, created_at, max_attempts, queue, run_at, key, unique_key),
     select (id)
@@ -52,12 +52,15 @@ grant execute on function
     treadle.enqueue,
     treadle.enqueue_jobs,
     treadle.enqueue_unique, -- (owner)
-    treadle.new_id
+    treadle.new_id,
+    -- in the condition of a trigger
+    treadle.is_blocked_by_key,
+    treadle.blocked_by_key
     to treadle_enqueue;
 
 
--- treadle_worker: what a worker and JobQueue do. It reads and writes jobs and all that belongs to them, and only adds to
--- what is told of them.
+-- treadle_worker: for workers and JobQueue. It reads and writes jobs and all that belongs to them. Errors, events, log lines
+-- and steps can be added and deleted, but not changed.
 grant select, insert, update, delete on
     treadle.jobs,
     treadle.lanes,
@@ -85,7 +88,8 @@ grant select on
     to treadle_worker;
 grant select, update on sequence
     treadle.tick_clock,
-    treadle.bell,
+    treadle.wake_clock,
+    treadle.bell, -- until version 0.3
     treadle.awaited,
     treadle.watched
     to treadle_worker;
@@ -100,11 +104,10 @@ grant execute on function
     treadle.claim_job_batch,
     treadle.claim_jobs,
     treadle.take_jobs,
-    treadle.wanted_lanes,
-    treadle.is_head,
-    treadle.held_jobs,
-    treadle.rest,
-    -- what a holder writes
+    treadle.is_head_of_key,
+    treadle.find_claimed_jobs,
+    treadle.next_due,
+    -- what a worker writes about its jobs
     treadle.start_job,
     treadle.start_jobs,
     treadle.report_progress,
@@ -113,24 +116,24 @@ grant execute on function
     treadle.keep_logs,
     treadle.save_checkpoint,
     treadle.finish_step,
-    treadle.lock_held,
-    treadle.lost_leases,
+    treadle.lock_claimed,
+    treadle.find_lost_claims,
     treadle.complete_job,
     treadle.complete_jobs,
     treadle.settle_jobs,
     treadle.fail_job,
     treadle.release_job,
     treadle.retry_delay,
-    -- what JobQueue and handles do beside it
+    -- the rest of JobQueue and handles
     treadle.cancel_job,
     treadle.retry_job,
-    treadle.find_ended,
+    treadle.find_finished,
     treadle.job_events,
     treadle.jobs_ahead,
     treadle.serving_workers,
     treadle.pause, -- (owner)
     treadle.resume, -- (owner)
-    -- workers, and upkeep
+    -- workers and maintenance
     treadle.register_worker,
     treadle.renew_workers,
     treadle.heartbeat,
@@ -141,25 +144,30 @@ grant execute on function
     treadle.sweep_stored,
     treadle.count_minutes,
     treadle.tick,
-    treadle.tick_is_fresh,
-    treadle.reads_fresh,
-    -- waking
-    treadle.ring,
+    -- notifications
+    treadle.wake_workers,
     treadle.announce,
-    treadle.await_ends, -- (owner)
-    treadle.await_news, -- (owner)
-    treadle.channel
+    -- the bits of jobs.keeps
+    treadle.keeps_events,
+    treadle.keeps_logs,
+    treadle.keeps_steps,
+    treadle.lane_state,
+    -- until version 0.3
+    treadle.held_jobs,
+    treadle.lock_held,
+    treadle.lost_leases,
+    treadle.rest
     to treadle_worker;
 
 
--- treadle_viewer: sees how it goes, but no payload, result or checkpoint, and nothing of what is stored but that it is
--- there. What handlers tell and log, and their errors, it sees. Views of the server's own need one more:
--- grant pg_monitor to … (for the sessions of others in pg_stat_activity, replication, settings).
+-- treadle_viewer: reads the state of the queue, including events, log lines and errors, but no payloads, results or
+-- checkpoints, and of stored objects only that they exist. To see the sessions of other users in pg_stat_activity,
+-- replication and settings, it also needs: grant pg_monitor to …
 grant select (
     id, job_type, priority, status, progress, current_stage, events_count, worker_id, claimed_at, created_at, started_at,
     completed_at, attempts, max_attempts, last_error, queue, run_at, lease, holds, crashes, key, seen_at, finished_at,
     unique_key, pace, keeps,
-    xmax -- who locks it: treadle why
+    xmax -- which transaction locks the row: treadle why
 )
     on treadle.jobs
     to treadle_viewer;
@@ -184,33 +192,53 @@ grant select on
     to treadle_viewer, treadle_operator;
 grant select on sequence
     treadle.tick_clock,
-    treadle.bell,
+    treadle.wake_clock,
+    treadle.bell, -- until version 0.3
     treadle.awaited,
     treadle.watched
     to treadle_viewer, treadle_operator;
 grant execute on function
-    treadle.see_lanes,
+    treadle.find_lanes,
     treadle.sample_jobs,
     treadle.find_jobs,
-    treadle.find_pending,
+    treadle.find_claimable,
     treadle.jobs_ahead,
     treadle.serving_workers,
     treadle.job_events,
+    treadle.find_finished,
+    treadle.is_head_of_key,
+    treadle.retry_delay,
+    treadle.keeps_events,
+    -- until version 0.3
+    treadle.see_lanes
+    to treadle_viewer, treadle_operator;
+grant execute on function
+    -- the parts that the planner inlines: whoever calls the functions above needs the right to call these, too
+    treadle.blocked_by_key,
+    treadle.is_blocked_by_key,
+    treadle.has_attempts_left,
+    treadle.is_claimable,
+    treadle.key_rank,
+    treadle.is_in_lane,
+    treadle.known_lanes,
+    treadle.claimable_lanes,
+    treadle.lane_jobs,
+    treadle.tick_is_fresh,
+    treadle.is_read_committed,
+    -- notifications
+    treadle.request_notifications, -- (owner)
+    treadle.channel,
+    -- until version 0.3
     treadle.find_ended,
     treadle.is_head,
     treadle.wanted_lanes,
-    treadle.tick_is_fresh,
-    treadle.reads_fresh,
-    treadle.retry_delay,
     treadle.await_ends, -- (owner)
-    treadle.await_news, -- (owner)
-    treadle.channel
-    to treadle_viewer, treadle_operator;
+    treadle.await_news -- (owner)
+    to treadle_worker, treadle_viewer, treadle_operator;
 
 
--- treadle_operator: sees all that a viewer sees, and payloads, results and what is stored. It retries, cancels, deletes and
--- moves jobs, pauses and resumes, by functions that write each change to the audit: it can neither go around them nor write
--- there itself.
+-- treadle_operator: reads what a viewer reads, and also payloads, results and stored objects. It retries, cancels, deletes
+-- and moves jobs, pauses and resumes, but only by functions that write each change to the audit, which it cannot write itself.
 grant select on
     treadle.jobs,
     treadle.steps,
@@ -218,9 +246,10 @@ grant select on
     treadle.stored_parts
     to treadle_operator;
 grant execute on function
-    treadle.held_jobs,
-    treadle.find_pending,
+    treadle.find_claimed_jobs,
+    treadle.find_claimable,
     treadle.operate, -- (owner)
     treadle.pause, -- (owner)
-    treadle.resume -- (owner)
+    treadle.resume, -- (owner)
+    treadle.held_jobs -- until version 0.3
     to treadle_operator;

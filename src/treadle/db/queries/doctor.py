@@ -44,12 +44,12 @@ SETTINGS = (
 
 
 def server() -> Query[Server]:
-    return Query(statement("look_at_server"), {"names": list(SETTINGS)}, lambda rows: Server._make(rows[0]))
+    return Query(statement("get_server"), {"names": list(SETTINGS)}, lambda rows: Server._make(rows[0]))
 
 
 def clock() -> Query[float]:
     """Seconds since 1970, by the server."""
-    return Query(statement("read_clock"), {}, lambda rows: int(rows[0][0]) / 1_000_000)
+    return Query(statement("get_clock"), {}, lambda rows: int(rows[0][0]) / 1_000_000)
 
 
 def connections() -> Query[list[Room]]:
@@ -57,48 +57,48 @@ def connections() -> Query[list[Room]]:
 
 
 def ages() -> Query[list[Age]]:
-    return Query(statement("read_ages"), {}, lambda rows: [Age._make(row) for row in rows])
+    return Query(statement("get_transaction_ages"), {}, lambda rows: [Age._make(row) for row in rows])
 
 
 def holders() -> Query[list[Holder]]:
-    return Query(statement("find_holders"), {}, lambda rows: [Holder._make(row) for row in rows])
+    return Query(statement("find_vacuum_blockers"), {}, lambda rows: [Holder._make(row) for row in rows])
 
 
 def slots() -> Query[list[Slot]]:
-    return Query(statement("look_at_slots"), {}, lambda rows: [Slot._make(row) for row in rows])
+    return Query(statement("get_slots"), {}, lambda rows: [Slot._make(row) for row in rows])
 
 
 def tables() -> Query[list[Table]]:
-    return Query(statement("look_at_tables"), {}, lambda rows: [Table._make(row) for row in rows])
+    return Query(statement("get_tables"), {}, lambda rows: [Table._make(row) for row in rows])
 
 
 def indexes() -> Query[list[Index]]:
-    return Query(statement("look_at_indexes"), {}, lambda rows: [Index._make(row) for row in rows])
+    return Query(statement("get_indexes"), {}, lambda rows: [Index._make(row) for row in rows])
 
 
 def triggers() -> Query[list[Trigger]]:
-    return Query(statement("look_at_triggers"), {}, lambda rows: [Trigger._make(row) for row in rows])
+    return Query(statement("get_triggers"), {}, lambda rows: [Trigger._make(row) for row in rows])
 
 
 def functions() -> Query[list[Function]]:
-    return Query(statement("look_at_functions"), {}, lambda rows: [Function._make(row) for row in rows])
+    return Query(statement("get_functions"), {}, lambda rows: [Function._make(row) for row in rows])
 
 
 def has_books() -> Query[bool]:
     """Whether the schema is there at all."""
-    return Query(statement("find_books"), {}, lambda rows: bool(rows[0][0]))
+    return Query(statement("has_migration_records"), {}, lambda rows: bool(rows[0][0]))
 
 
 def books() -> Query[Books]:
-    return Query(statement("read_books"), {}, lambda rows: Books._make(rows[0]))
+    return Query(statement("get_migration_records"), {}, lambda rows: Books._make(rows[0]))
 
 
 def cleaning() -> Query[list[Cleaning]]:
-    return Query(statement("look_at_autovacuum"), {}, lambda rows: [Cleaning._make(row) for row in rows])
+    return Query(statement("get_autovacuum"), {}, lambda rows: [Cleaning._make(row) for row in rows])
 
 
 def workers() -> Query[list[Worker]]:
-    return Query(statement("look_at_workers"), {}, lambda rows: [Worker._make(row) for row in rows])
+    return Query(statement("find_worker_health"), {}, lambda rows: [Worker._make(row) for row in rows])
 
 
 def due_lanes() -> Query[list[DueLane]]:
@@ -106,11 +106,11 @@ def due_lanes() -> Query[list[DueLane]]:
 
 
 def tick(seconds: float) -> Query[Tick]:
-    return Query(statement("read_tick"), {"seconds": seconds}, lambda rows: Tick._make(rows[0]))
+    return Query(statement("get_tick"), {"seconds": seconds}, lambda rows: Tick._make(rows[0]))
 
 
 def strays(seconds: float) -> Query[list[Stray]]:
-    return Query(statement("find_strays"), {"seconds": seconds}, lambda rows: [Stray._make(row) for row in rows])
+    return Query(statement("find_stale_claims"), {"seconds": seconds}, lambda rows: [Stray._make(row) for row in rows])
 
 
 def crashing(crashes: int) -> Query[list[Crashing]]:

@@ -20,7 +20,7 @@ _COLUMNS = "lease, phase, number, job_type, name, data::text, at, attempt"
 
 
 class Position(NamedTuple):
-    """How far a reader of one job's events has come: see sql/functions/job_events.sql."""
+    """How far a reader of one job's events has come: see sql/functions/public/job_events.sql."""
 
     number: int = 0
     lease: int | None = None
@@ -130,7 +130,7 @@ def find_all_events(
                 )
         return Page(events, reached, len(rows) == limit)
 
-    return Query(statement("all_events"), params, read)
+    return Query(statement("find_all_events"), params, read)
 
 
 def find_newest_events(after: Mapping[UUID, int], limit: int) -> Query[list[RecordedEvent]]:
@@ -143,7 +143,7 @@ def find_newest_events(after: Mapping[UUID, int], limit: int) -> Query[list[Reco
             for job_id, number, job_type, name, data, moment, attempt in rows
         ]
 
-    return Query(statement("newest_events"), params, read)
+    return Query(statement("find_newest_events"), params, read)
 
 
 def _is_number(text: str) -> bool:

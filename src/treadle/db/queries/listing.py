@@ -1,4 +1,4 @@
-"""Lists of jobs, page by page, at a cost that does not grow with the table: see sql/functions/find_jobs.sql."""
+"""Lists of jobs, page by page, at a cost that does not grow with the table: see sql/functions/public/find_jobs.sql."""
 
 import re
 from datetime import timedelta
@@ -23,6 +23,7 @@ _CURSOR = re.compile(r"([a-z-]+)/(-?\d{1,10})?/(-?\d{1,19}|-?infinity)?/([0-9a-f
 # After every job of the same moment.
 _END = UUID(int=2**128 - 1)
 _DAY = 86_400_000_000
+_NO_LIMIT = 1_000_000_000
 # From when to when PostgreSQL knows time, in microseconds.
 _FIRST, _LAST = -210_866_803_200_000_000, 9_224_318_015_999_999_999
 
@@ -102,7 +103,7 @@ def find_jobs(wanted: Wanted, after: str | None = None, limit: int = 50) -> Quer
             return Listing(jobs, None)
         return Listing(jobs, _cursor(order, stopped), stopped[5] if len(jobs) < limit else None)
 
-    return Query(statement("find_jobs"), {**params, "limit": limit}, read)
+    return Query(_found("find_jobs"), {**params, "limit": limit}, read)
 
 
 def tally_jobs(wanted: Wanted, after: str | None = None) -> Query[Tallied]:
@@ -113,7 +114,7 @@ def tally_jobs(wanted: Wanted, after: str | None = None) -> Query[Tallied]:
         ((count, looked, stopped, *place),) = rows
         return Tallied(count, looked or 0, _cursor(order, tuple(place)) if stopped else None)
 
-    return Query(statement("tally_jobs"), params, read)
+    return Query(_found("count_found_jobs"), {**params, "limit": _NO_LIMIT}, read)
 
 
 def ended_by(status: Status, moment: int) -> str:
@@ -123,7 +124,11 @@ def ended_by(status: Status, moment: int) -> str:
 
 def clock() -> Query[int]:
     """The database's, in microseconds since 1970."""
-    return Query(statement("read_clock"), {}, lambda rows: int(rows[0][0]))
+    return Query(statement("get_clock"), {}, lambda rows: int(rows[0][0]))
+
+
+def _found(name: str) -> str:
+    return statement("found_jobs") + statement(name)
 
 
 def _asked(wanted: Wanted, after: str | None) -> tuple[str, dict[str, object]]:

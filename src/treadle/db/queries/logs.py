@@ -48,7 +48,7 @@ def find_newest_logs(after: Mapping[UUID, int], limit: int) -> Query[dict[UUID, 
             found.setdefault(row[0], []).extend(_log_lines([row[1:]]))
         return found
 
-    return Query(statement("newest_logs"), params, read)
+    return Query(statement("find_newest_logs"), params, read)
 
 
 def _log_lines(rows: Rows) -> list[LogLine]:

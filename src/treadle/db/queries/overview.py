@@ -39,7 +39,7 @@ class Chart(NamedTuple):
 
 def see_lanes() -> Query[list[LaneCount]]:
     columns = "queue, job_type, priority, depth, depth < counted_to, due_first, paused"
-    return call("see_lanes", {}, lambda rows: [LaneCount._make(row) for row in rows], columns=columns)
+    return call("find_lanes", {}, lambda rows: [LaneCount._make(row) for row in rows], columns=columns)
 
 
 def sample_jobs() -> Query[list[Sampled]]:
@@ -49,11 +49,13 @@ def sample_jobs() -> Query[list[Sampled]]:
 
 def count_few() -> Query[dict[Status, tuple[int, bool]]]:
     """By status, and whether these are all."""
-    return Query(statement("count_few"), {}, lambda rows: {Status(row[0]): (row[1], bool(row[2])) for row in rows})
+    return Query(
+        statement("count_rare_statuses"), {}, lambda rows: {Status(row[0]): (row[1], bool(row[2])) for row in rows}
+    )
 
 
 def see_workers() -> Query[list[WorkerRow]]:
-    return Query(statement("see_workers"), {}, lambda rows: [WorkerRow._make(row) for row in rows])
+    return Query(statement("find_workers"), {}, lambda rows: [WorkerRow._make(row) for row in rows])
 
 
 def see_minutes(window: int, step: int, job_type: str | None = None) -> Query[Chart]:
@@ -68,7 +70,7 @@ def see_minutes(window: int, step: int, job_type: str | None = None) -> Query[Ch
         nothing = (0, 0, 0, 0, None, None, None, None)
         return Chart(now, counted, step, [known.get(at) or Span(at, *nothing) for at in moments])
 
-    return Query(statement("see_minutes"), {"window": window, "step": step, "job_type": job_type}, read)
+    return Query(statement("get_minutes"), {"window": window, "step": step, "job_type": job_type}, read)
 
 
 def _span(row: tuple[object, ...]) -> Span:

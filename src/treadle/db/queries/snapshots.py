@@ -28,7 +28,7 @@ class JobState(NamedTuple):
 
 def get_job_states(ids: Sequence[UUID]) -> Query[dict[UUID, JobState]]:
     return Query(
-        statement("look_at_jobs"),
+        statement("get_job_states"),
         {"ids": list(ids)},
         lambda rows: {row[0]: JobState._make(row[1:]) for row in rows},
     )
@@ -37,12 +37,12 @@ def get_job_states(ids: Sequence[UUID]) -> Query[dict[UUID, JobState]]:
 def find_snapshots(ids: Sequence[UUID], running: int = 0) -> Query[list[JobSnapshot]]:
     """These jobs as they are drawn, and up to so many others that run."""
     params = {"ids": list(ids), "running": running > 0, "limit": running}
-    return Query(statement("see_jobs"), params, _snapshots)
+    return Query(statement("get_snapshots"), params, _snapshots)
 
 
 def find_failed(seconds: float, limit: int) -> Query[list[JobSnapshot]]:
     """Those that failed within so many seconds, the newest first."""
-    return Query(statement("see_failed"), {"seconds": seconds, "limit": limit}, _snapshots)
+    return Query(statement("find_failed_jobs"), {"seconds": seconds, "limit": limit}, _snapshots)
 
 
 def _snapshots(rows: Rows) -> list[JobSnapshot]:

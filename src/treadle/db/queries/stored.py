@@ -60,7 +60,7 @@ def find(stored: Stored) -> Query[str | None]:
         place: str | None = rows[0][0]
         return place
 
-    return Query(statement("find_stored"), {"id": stored.id}, read)
+    return Query(statement("get_stored"), {"id": stored.id}, read)
 
 
 def read_part(stored: Stored, part: int) -> Query[bytes]:
@@ -71,7 +71,7 @@ def read_part(stored: Stored, part: int) -> Query[bytes]:
             raise StoredDamaged(stored.id, f"a part {part}", "none")
         return bytes(rows[0][0])
 
-    return Query(statement("read_part"), {"id": stored.id, "part": part}, read)
+    return Query(statement("get_part"), {"id": stored.id, "part": part}, read)
 
 
 # Use by jobs
@@ -100,7 +100,7 @@ def hold(stored_ids: Iterable[UUID]) -> Query[list[UUID]]:
             raise StoredNotFound(rows[0][0])
         return []
 
-    return Query(statement("hold_stored"), {"stored": _joined(stored_ids)}, read)
+    return Query(statement("lock_stored"), {"stored": _joined(stored_ids)}, read)
 
 
 def use(uses: Sequence[tuple[UUID, UUID | str]]) -> Query[list[UUID]]:

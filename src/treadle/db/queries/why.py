@@ -33,7 +33,7 @@ def find_ids(beginning: str, limit: int = 5) -> Query[list[UUID]]:
             f"a job is meant by its id (a uuid) or at least the first {SHORTEST} digits of it, got {beginning!r}"
         )
     params = {"first": UUID(digits.ljust(32, "0")), "last": UUID(digits.ljust(32, "f")), "limit": limit}
-    return Query(statement("find_ids"), params, lambda rows: [row[0] for row in rows])
+    return Query(statement("find_job_ids"), params, lambda rows: [row[0] for row in rows])
 
 
 def _facts(row: tuple[Any, ...]) -> Facts:

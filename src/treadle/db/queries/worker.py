@@ -58,7 +58,7 @@ def claim(
 
 def held(worker_id: str) -> Query[list[Claim]]:
     """All that this worker holds, by the database's books."""
-    return call("held_jobs", {"worker_id": worker_id}, _claims, columns=_COLUMNS)
+    return call("find_claimed_jobs", {"worker_id": worker_id}, _claims, columns=_COLUMNS)
 
 
 def complete(worker_id: str, done: Sequence[tuple[Claim, Outcome, float]], results: bool) -> Query[set[UUID]]:
@@ -116,13 +116,15 @@ def report(worker_id: str, reports: Sequence[Report]) -> Query[set[UUID]]:
 def lost_leases(claims: Sequence[Claim]) -> Query[dict[UUID, bool]]:
     """Those that are not held under this lease any more, and whether they were completed under it."""
     params = {"ids": [claim.id for claim in claims], "leases": [claim.lease for claim in claims]}
-    return call("lost_leases", params, lambda rows: {row[0]: bool(row[1]) for row in rows}, columns="id, completed")
+    return call(
+        "find_lost_claims", params, lambda rows: {row[0]: bool(row[1]) for row in rows}, columns="id, completed"
+    )
 
 
 def rest(job_types: Sequence[str], queues: Sequence[str] | None, sure: bool) -> Query[float | None]:
     """Seconds until the next job is due, None if there is none; `sure` also finds what was committed late."""
     params = {"job_types": job_types, "queues": queues, "sure": sure}
-    return call("rest", params, lambda rows: rows[0][0], often=True)
+    return call("next_due", params, lambda rows: rows[0][0], often=True)
 
 
 def register(worker: Worker) -> Query[None]:
@@ -168,17 +170,17 @@ def recover_lost(crash_limit: int) -> Query[list[Recovered]]:
 
 def listen_for_ends(span: timedelta) -> Query[None]:
     """For this long, finished jobs are announced."""
-    return call("await_ends", {"for": span}, _nothing)
+    return call("request_notifications", {"kind": "ends", "for": span}, _nothing)
 
 
 def listen_for_changes(span: timedelta) -> Query[None]:
     """For this long, changes of running jobs are announced."""
-    return call("await_news", {"for": span}, _nothing)
+    return call("request_notifications", {"kind": "news", "for": span}, _nothing)
 
 
 def find_ended(ids: Sequence[UUID]) -> Query[list[UUID]]:
     """Those that have ended, or are not there any more."""
-    return call("find_ended", {"ids": list(ids)}, lambda rows: [row[0] for row in rows])
+    return call("find_finished", {"ids": list(ids)}, lambda rows: [row[0] for row in rows])
 
 
 def errors(job_id: UUID) -> Query[list[JobError]]:

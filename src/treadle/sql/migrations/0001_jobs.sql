@@ -1,5 +1,5 @@
--- The tables of the queue. What moves them lives in ../functions, one file a function,
--- together with the triggers and defaults that call it.
+-- The tables of the queue. The rules are in ../functions, one file per function, together with the triggers and defaults
+-- that call it. Comments in the database that read differently from those here were rewritten by later migrations.
 
 create table treadle.jobs (
     -- the contract, column for column
@@ -20,7 +20,7 @@ create table treadle.jobs (
     max_attempts  int default 3,
     last_error    text,
 
-    -- what the rest of the product needs beside it
+    -- what the rest of the product needs besides
     queue         varchar(50) not null default 'default',
     run_at        timestamptz not null,
     lease         bigint not null default 0,
@@ -53,29 +53,30 @@ comment on column treadle.jobs.key is 'Jobs with the same key run one at a time,
 comment on column treadle.jobs.seen_at is 'The holder''s last sign of life through this job, if it gave any.';
 comment on column treadle.jobs.finished_at is 'When it became completed, failed or cancelled.';
 
--- Serves claim_jobs: one bounded range per lane. The predicate keeps out whatever cannot run.
+-- Serves claim_jobs: one bounded range per lane. The predicate is what the function is_claimable() becomes when the planner
+-- inlines it. It is written out, because an index must not depend on a function that can be replaced.
 create index idx_jobs_claimable on treadle.jobs (queue, job_type, priority desc, run_at)
     where status = 'pending' and holds = 0 and attempts < max_attempts;
 
--- Serves recover_stale_jobs and "what does this worker hold".
+-- Serves recover_stale_jobs and find_claimed_jobs.
 create index idx_jobs_worker on treadle.jobs (worker_id)
     where status in ('claimed', 'running');
 
--- Serves prune_jobs, and the tick's look at which lanes are busy.
+-- Serves prune_jobs, and the tick, which looks for busy lanes.
 create index idx_jobs_finished on treadle.jobs (status, finished_at)
     where status in ('completed', 'failed', 'cancelled');
 
--- Serves order per key: who of a key runs (0), waits for its turn (1) or is held (2), each oldest first. An expression
--- instead of the status itself, so that a look for "who runs" cannot be answered from idx_jobs_worker, everybody's.
+-- Serves order per key: the jobs of a key that run (0), wait for their turn (1) or are blocked (2), of each the oldest first.
+-- The expression is what the function key_rank() becomes when the planner inlines it.
 create index idx_jobs_key on treadle.jobs (key, (case status when 'pending' then 1 + (holds & 1) else 0 end), id)
     where key is not null and status in ('pending', 'claimed', 'running');
 
--- The fence under order per key: whatever path a job takes, two of a key never run at once.
+-- The last guard of order per key: whatever a statement does, two jobs of a key never run at once.
 create unique index idx_jobs_key_running on treadle.jobs (key)
     where key is not null and status in ('claimed', 'running');
 
--- The lanes that exist. Rows are only ever appended by those who put jobs into a lane, without a unique
--- constraint: its check would wait for a stranger's open transaction. The tick merges what was added twice.
+-- The lanes that exist. Transactions that add jobs to a lane only append rows, without a unique constraint: its check would
+-- wait for open transactions of others. The tick merges rows of the same lane.
 create table treadle.lanes (
     id        bigint generated always as identity primary key,
     queue     varchar(50) not null,
@@ -117,8 +118,8 @@ comment on column treadle.horizon.look_after is 'When a tick may look at the hel
 
 insert into treadle.horizon default values;
 
--- When the last tick ran, in microseconds since 1970. A sequence is not versioned: it stays one page however
--- long somebody holds a snapshot.
+-- When the last tick ran, in microseconds since 1970. A sequence has no row versions: it stays one page however long a
+-- snapshot is open.
 create sequence treadle.tick_clock minvalue 0 start 0 no cycle;
 
 create table treadle.workers (

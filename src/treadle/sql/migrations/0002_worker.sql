@@ -1,6 +1,6 @@
--- What a worker process needs: liveness of its own, kept errors, and two bells.
+-- What a worker process needs: a lease, the errors of all attempts, and notifications.
 
--- A worker that is looked after says how long it may be silent; one that sends heartbeats by hand does not.
+-- A supervised worker has a lease; one that sends heartbeats by hand has none.
 alter table treadle.workers
     add column lease       interval,
     add column lost_at     timestamptz,
@@ -28,7 +28,7 @@ comment on table treadle.errors is 'Each failed attempt of a job: when, on which
 -- Serves "the errors of this job", and their removal with it.
 create index idx_errors_job on treadle.errors (job_id);
 
--- Of the live jobs of a type, one at most has a given unique key. A job without one is not in this index.
+-- Of the unfinished jobs of a type, at most one has a given unique key. A job without one is not in this index.
 alter table treadle.jobs
     add column unique_key varchar(200);
 
@@ -37,11 +37,10 @@ comment on column treadle.jobs.unique_key is 'While this job has not ended, no o
 create unique index idx_jobs_unique on treadle.jobs (unique_key, job_type)
     where unique_key is not null and status in ('pending', 'claimed', 'running');
 
--- When a worker was last woken, in microseconds since 1970; 0: a worker sleeps and wants to be. A sequence, because it
--- is read and set at once, whatever happens to the transaction around it.
+-- When idle workers were last notified; see 0006_names.sql, which replaces it.
 create sequence treadle.bell minvalue 0 start 0 no cycle;
 
--- Until when somebody waits for the end of a job, in microseconds since 1970.
+-- Until when a session waits for jobs to finish, in microseconds since 1970.
 create sequence treadle.awaited minvalue 0 start 0 no cycle;
 
 -- These come back with more arguments.

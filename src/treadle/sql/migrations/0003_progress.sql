@@ -1,4 +1,4 @@
--- What a job tells while it runs, and what it remembers from one attempt to the next.
+-- What a running job publishes, and what it keeps from one attempt to the next.
 
 alter table treadle.jobs
     add column pace       jsonb,
@@ -59,15 +59,15 @@ create table treadle.steps (
 
 comment on table treadle.steps is 'Steps of jobs that are done and need not be done again, with what came of them. They go with their job.';
 
--- When each failed attempt began, and under which claim.
+-- When each failed attempt began, and under which lease number.
 alter table treadle.errors
     add column lease      bigint,
     add column started_at timestamptz;
 
--- Until when somebody watches jobs, in microseconds since 1970.
+-- Until when a session watches jobs, in microseconds since 1970.
 create sequence treadle.watched minvalue 0 start 0 no cycle;
 
--- These come back with other arguments, or another name.
+-- These are created again with other arguments or another name.
 drop function if exists treadle.announce(uuid[]);
 drop function if exists treadle.start_jobs(varchar, uuid[], bigint[], double precision[], int[], varchar[]);
 drop trigger if exists drop_errors on treadle.jobs;

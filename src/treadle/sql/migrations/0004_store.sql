@@ -1,4 +1,4 @@
--- Large payloads and results by reference: what is stored, its bytes, and which jobs need it.
+-- Large payloads and results by reference: stored objects, their bytes, and which jobs use them.
 
 create table treadle.stored (
     id          uuid primary key,
@@ -18,7 +18,7 @@ comment on column treadle.stored.place is 'The folder or object store (a URL) th
 comment on column treadle.stored.written_at is 'When something was last written to it. Nothing is swept for a while after that.';
 comment on column treadle.stored.removing_at is 'It is being removed, and cannot be used any more; when the removal of its file was last begun.';
 
--- Serves sweep_stored: those that are being removed, few at any time.
+-- Serves sweep_stored: the objects that are being removed, few at any time.
 create index idx_stored_removing on treadle.stored (removing_at)
     where removing_at is not null;
 
@@ -30,7 +30,7 @@ create table treadle.stored_parts (
     primary key (stored_id, part)
 );
 
--- Not compressed: what is large mostly is already, and a part is read and written whole.
+-- Not compressed: large data mostly is already, and a part is always read and written whole.
 alter table treadle.stored_parts alter column bytes set storage external;
 
 comment on table treadle.stored_parts is 'The bytes of what is stored here: 256 kB a part, numbered from 0, the last one shorter.';

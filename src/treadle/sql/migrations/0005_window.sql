@@ -1,4 +1,4 @@
--- What operators see and do: pauses, what was changed by whom, and how it went minute by minute.
+-- What operators see and do: pauses, the audit of changes, and counts per minute.
 
 create table treadle.pauses (
     job_type  varchar(50) not null default '',
@@ -31,7 +31,7 @@ comment on column treadle.audit.actor is 'Who, as the program that asked for it 
 comment on column treadle.audit.db_user is 'The database user of that program, as PostgreSQL knows it.';
 comment on column treadle.audit.details is 'What it was before, and what was asked.';
 
--- Serves "who did what to this job".
+-- Serves the audit of one job.
 create index idx_audit_job on treadle.audit (job_id) where job_id is not null;
 
 create table treadle.minutes (
@@ -63,7 +63,7 @@ comment on table treadle.meter is 'Up to when ends were counted in minutes.';
 
 insert into treadle.meter default values;
 
--- Serves find_jobs: the list of those that must wait, whatever for.
+-- Serves find_jobs: the list of blocked jobs. (0006_names.sql renames it to idx_jobs_blocked.)
 create index idx_jobs_held on treadle.jobs (id) where status = 'pending' and holds <> 0;
 
 -- Serves count_minutes.
@@ -79,5 +79,5 @@ comment on column treadle.workers.version is 'Of Treadle, as the worker has it.'
 comment on column treadle.workers.process_types is 'Those of its job types that run in child processes: they have places of their own.';
 comment on column treadle.workers.children is 'How many of those run at once; concurrency is for the others.';
 
--- Comes back with more arguments.
+-- Created again with more arguments.
 drop function if exists treadle.register_worker(varchar, interval, varchar[], varchar[], int, text, int);

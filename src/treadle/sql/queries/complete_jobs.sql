@@ -1,4 +1,4 @@
--- Which were accepted, or null for all: nearly always all, and their ids would be read for nothing.
+-- The ids that were accepted, or null if all were: nearly always all are, and reading their ids would be wasted.
 with accepted as materialized (
     select treadle.complete_jobs(
         string_to_array(%(ids)s, ',')::uuid[],

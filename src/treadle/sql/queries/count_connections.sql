@@ -2,7 +2,7 @@ with client as materialized (
     select activity.datid, activity.usesysid, activity.application_name like 'treadle%%' as ours
     from pg_stat_activity as activity
     where activity.datid is not null
-      -- Null for those that may not be seen.
+      -- Null for sessions that this role may not see.
       and coalesce(activity.backend_type, 'client backend') = 'client backend'
 )
 select

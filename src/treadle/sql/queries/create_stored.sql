@@ -1,4 +1,4 @@
--- What is stored while a job runs is used by it from the start.
+-- A running job uses what it stores from the start.
 with made as (
     insert into treadle.stored (id, name, place)
     values (treadle.new_id(), %(name)s, %(place)s)

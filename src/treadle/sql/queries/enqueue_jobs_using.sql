@@ -1,4 +1,4 @@
--- As enqueue_jobs.sql, with what the jobs use: the number of a job (from 1) beside each stored thing.
+-- As enqueue_jobs.sql, with the stored objects that the jobs use: beside each the number of its job, from 1.
 with enqueued as materialized (
     select job.id, job.nth
     from treadle.enqueue_jobs(

@@ -1,6 +1,6 @@
--- As enqueue_unique.sql, with what the job uses. A job that this statement can see was there before it, and has a payload
--- of its own. (One that another transaction has just added is not seen, and keeps what is stored for as long as it
--- lives itself: no harm.)
+-- As enqueue_unique.sql, with the stored objects that the job uses. A job that this statement can see existed before, and
+-- has its own payload. (One that another transaction has just added is not visible; it keeps the objects until it is
+-- deleted, which does no harm.)
 with enqueued as materialized (
     select treadle.enqueue_unique(
         %(job_type)s,

@@ -1,37 +1,25 @@
--- No index knows of crashes. But what was recovered goes back to its old place, at the head of its lane; else it is held,
--- or has failed.
+-- Jobs that crashed often. There is no index for crashes, but a recovered job returns to its old place at the head of its
+-- lane; otherwise it is claimed or has failed.
 with tick as materialized (
     select treadle.tick_is_fresh() as fresh
 ),
-lane as materialized (
-    select
-        lane.queue,
-        lane.job_type,
-        lane.priority,
-        max(case when tick.fresh then lane.floor else lane.settled end) as start
-    from treadle.lanes as lane
+known as materialized (
+    select known.lane, case when tick.fresh then known.floor else known.settled end as start
+    from treadle.known_lanes() as known
     cross join tick
-    group by lane.queue, lane.job_type, lane.priority
     limit 200
 ),
 waiting as materialized (
     select job.*
-    from lane
+    from known
     cross join lateral (
         select job.id, job.job_type, job.status, job.crashes, job.last_error
-        from treadle.jobs as job
-        where job.queue = lane.queue
-          and job.job_type = lane.job_type
-          and job.priority = lane.priority
-          and job.run_at >= lane.start
-          and job.status = 'pending'
-          and job.holds = 0
-          and job.attempts < job.max_attempts
+        from treadle.lane_jobs(known.lane, known.start) as job
         order by job.run_at
         limit 10
     ) as job
 ),
-held as materialized (
+claimed as materialized (
     select job.id, job.job_type, job.status, job.crashes, job.last_error
     from treadle.jobs as job
     where job.status in ('claimed', 'running')
@@ -45,15 +33,15 @@ failed as materialized (
     order by job.finished_at desc
     limit 500
 ),
-seen as (
+sample as (
     select * from waiting
     union all
-    select * from held
+    select * from claimed
     union all
     select * from failed
 )
-select seen.id::text, seen.job_type, seen.status, seen.crashes, left(seen.last_error, 200)
-from seen
-where seen.crashes >= %(crashes)s
-order by seen.crashes desc, seen.id
+select sample.id::text, sample.job_type, sample.status, sample.crashes, left(sample.last_error, 200)
+from sample
+where sample.crashes >= %(crashes)s
+order by sample.crashes desc, sample.id
 limit 50

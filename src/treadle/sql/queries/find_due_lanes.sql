@@ -1,35 +1,23 @@
--- The lanes that hold due jobs. Where the tick is stale a look has to begin at settled, as a claim does.
+-- The lanes with due jobs. If the last tick is not recent, the search starts at settled, as a claim does.
 with tick as materialized (
     select treadle.tick_is_fresh() as fresh
 ),
-lane as materialized (
-    select
-        lane.queue,
-        lane.job_type,
-        lane.priority,
-        max(case when tick.fresh then lane.floor else lane.settled end) as start
-    from treadle.lanes as lane
+known as materialized (
+    select known.lane, case when tick.fresh then known.floor else known.settled end as start
+    from treadle.known_lanes() as known
     cross join tick
-    group by lane.queue, lane.job_type, lane.priority
     limit 2000
 )
 select
-    lane.queue,
-    lane.job_type,
-    lane.priority,
-    -- By hand a job can be due since ever.
+    (known.lane).queue,
+    (known.lane).job_type,
+    (known.lane).priority,
+    -- An INSERT by hand can set any time, even -infinity.
     extract(epoch from clock_timestamp() - greatest(head.run_at, '0001-01-02'))::double precision as due
-from lane
+from known
 cross join lateral (
     select job.run_at
-    from treadle.jobs as job
-    where job.queue = lane.queue
-      and job.job_type = lane.job_type
-      and job.priority = lane.priority
-      and job.run_at >= lane.start
-      and job.status = 'pending'
-      and job.holds = 0
-      and job.attempts < job.max_attempts
+    from treadle.lane_jobs(known.lane, known.start) as job
     order by job.run_at
     limit 1
 ) as head

@@ -1,33 +1,22 @@
--- The next of a key that fails again and again is due soon, runs, or waits at the head of its lane.
+-- Heads of keys that fail again and again while others are blocked behind them. Such a job is due soon, runs, or waits at
+-- the head of its lane.
 with tick as materialized (
     select treadle.tick_is_fresh() as fresh
 ),
-lane as materialized (
-    select
-        lane.queue,
-        lane.job_type,
-        lane.priority,
-        max(case when tick.fresh then lane.floor else lane.settled end) as start
-    from treadle.lanes as lane
+known as materialized (
+    select known.lane, case when tick.fresh then known.floor else known.settled end as start
+    from treadle.known_lanes() as known
     cross join tick
-    group by lane.queue, lane.job_type, lane.priority
     limit 200
 ),
 sample as materialized (
     select job.*
-    from lane
-    -- Those that are due, and those that come next.
-    cross join lateral (values (lane.start), (clock_timestamp())) as beginning (at)
+    from known
+    -- The jobs that are due, and those that are due next.
+    cross join lateral (values (known.start), (clock_timestamp())) as beginning (at)
     cross join lateral (
         select job.id, job.job_type, job.key, job.attempts, job.max_attempts, job.last_error
-        from treadle.jobs as job
-        where job.queue = lane.queue
-          and job.job_type = lane.job_type
-          and job.priority = lane.priority
-          and job.run_at >= beginning.at
-          and job.status = 'pending'
-          and job.holds = 0
-          and job.attempts < job.max_attempts
+        from treadle.lane_jobs(known.lane, beginning.at) as job
         order by job.run_at
         limit 10
     ) as job
@@ -69,9 +58,9 @@ cross join lateral (
         from treadle.jobs as other
         where other.key = failing.key
           and other.status in ('pending', 'claimed', 'running')
-          and case other.status when 'pending' then 1 + (other.holds & 1) else 0 end = 2
+          and treadle.key_rank(other.status, other.holds) = 2
         limit 1000
-    ) as held
+    ) as blocked
 ) as behind
 where behind.number > 0
 order by failing.first

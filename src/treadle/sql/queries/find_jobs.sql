@@ -1,8 +1,8 @@
--- What was written by hand may have times that Python cannot hold, such as infinity; the place in the order keeps them.
+-- After found_jobs.sql: a page of a list, with the columns that the list shows.
 select
     found.id,
     found.rank,
-    case when isfinite(found.at) then (extract(epoch from found.at) * 1000000)::numeric(20)::text else found.at::text end,
+    found.at,
     found.fits,
     found.last,
     found.looked,
@@ -22,25 +22,8 @@ select
     case when job.started_at between '0001-01-02' and '9999-12-30' then job.started_at end,
     case when job.finished_at between '0001-01-02' and '9999-12-30' then job.finished_at end,
     left(job.last_error, 500)
-from treadle.find_jobs(
-    %(status)s,
-    %(job_type)s,
-    %(queue)s,
-    %(worker_id)s,
-    %(key)s,
-    %(search)s,
-    %(exact)s,
-    %(rank)s,
-    case
-        when %(at)s::text like '%%infinity' then %(at)s::timestamptz
-        else (timestamp 'epoch' + %(at)s::interval) at time zone 'UTC'
-    end,
-    %(id)s,
-    %(limit)s,
-    %(look)s,
-    %(patience)s::interval
-) with ordinality as found (id, rank, at, fits, last, looked, nth)
--- One by one, by their ids: not joined as the planner thinks best.
+from found
+-- One by one, by id; offset 0 keeps the planner from joining in another way.
 left join lateral (
     select
         known.job_type, known.queue, known.priority, known.status, known.progress, known.current_stage, known.attempts,

@@ -1,4 +1,4 @@
--- Their files are removed.
+-- The rows of stored objects whose files were removed.
 delete from treadle.stored
 where id = any (string_to_array(%(stored)s, ',')::uuid[])
   and removing_at is not null

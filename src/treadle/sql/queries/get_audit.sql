@@ -1,4 +1,4 @@
--- The newest first: of everything, or of one job.
+-- The newest first, of all jobs or of one.
 select id, at, actor, action, job_id, job_type, queue, reason, details::text
 from treadle.audit
 where (%(job_id)s::uuid is null or job_id = %(job_id)s::uuid)

@@ -1,4 +1,4 @@
--- It is still being written.
+-- Says that the object is still being written.
 update treadle.stored
 set written_at = clock_timestamp()
 where id = %(id)s

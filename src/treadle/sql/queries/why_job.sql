@@ -1,5 +1,5 @@
--- What there is to know about why a job does not run, in one look. Every part is a few rows or a bounded index range;
--- nothing here depends on how many jobs there are.
+-- The facts that explain why a job does not run, in one statement. Every part reads a few rows or a bounded range of an
+-- index; the cost does not depend on how many jobs there are.
 with job as materialized (
     select
         job.id, job.job_type, job.queue, job.priority, job.status, coalesce(job.attempts, 0) as attempts,
@@ -18,12 +18,12 @@ serving as materialized (
         select count(*) as jobs
         from (
             select
-            from treadle.jobs as held
-            where held.worker_id = worker.worker_id
-              and held.status in ('claimed', 'running')
-              and held.job_type = any (worker.together)
+            from treadle.jobs as claimed
+            where claimed.worker_id = worker.worker_id
+              and claimed.status in ('claimed', 'running')
+              and claimed.job_type = any (worker.together)
             limit worker.places
-        ) as held
+        ) as claimed
     ) as busy
     where job.status = 'pending'
 ),
@@ -42,20 +42,20 @@ known as materialized (
     left join serving on serving.worker_id = worker.worker_id
     where job.status in ('pending', 'claimed', 'running')
       and worker.lost_at is null
-      -- Who sends heartbeats by hand has not said how often.
+      -- A worker without a lease has not said how often it sends heartbeats.
       and worker.seen_at >= job.at - coalesce(worker.lease, interval '1 minute')
     order by serving.worker_id is null, worker.worker_id
     limit 1000
 ),
 ended as materialized (
-    -- Attempts that ended: what was cancelled while it waited made no room.
+    -- Attempts that ended. Jobs that were cancelled while they waited do not count.
     select
         sum(minutes.completed + greatest(minutes.failed, minutes.errors)) as jobs,
         extract(epoch from max(meter.reached) - min(minutes.minute)) as seconds
     from treadle.meter as meter
     cross join generate_series(0, 5) as ago (minutes)
     cross join lateral (
-        -- Minute by minute, and not to be made one with the rest: the planner would take a third of the table for so many.
+        -- Minute by minute, behind offset 0: as one join, the planner would expect a third of the table.
         select counted.minute, counted.queue, counted.job_type, counted.completed, counted.failed, counted.errors
         from treadle.minutes as counted
         where counted.minute = date_trunc('minute', meter.reached) - ago.minutes * interval '1 minute'
@@ -72,9 +72,9 @@ ended as materialized (
 )
 select
     job.at, job.id, job.job_type, job.queue, job.priority, job.status, job.attempts, job.max_attempts, job.lease, job.key,
-    job.holds & 1 = 1, job.run_at, job.worker_id, coalesce(job.claimed_at, job.started_at, job.created_at, job.run_at),
-    job.started_at, job.finished_at, greatest(job.seen_at, holder.seen_at), job.progress, job.current_stage, job.last_error,
-    extract(epoch from holder.lease)::float8, holder.lost_at, beside.jobs,
+    treadle.is_blocked_by_key(job.holds), job.run_at, job.worker_id, coalesce(job.claimed_at, job.started_at, job.created_at, job.run_at),
+    job.started_at, job.finished_at, greatest(job.seen_at, worker.seen_at), job.progress, job.current_stage, job.last_error,
+    extract(epoch from worker.lease)::float8, worker.lost_at, beside.jobs,
     error.attempt, error.failed_at, error.error, error.lease is not distinct from job.lease,
     cancelled.actor, cancelled.reason,
     (
@@ -84,7 +84,7 @@ select
                     nullif(pause.job_type, ''), nullif(pause.queue, ''), extract(epoch from pause.paused_at),
                     pause.paused_by, left(pause.reason, 500)
                 )
-                -- The widest first.
+                -- The most general first.
                 order by pause.job_type, pause.queue
             )::text
         from treadle.pauses as pause
@@ -110,7 +110,7 @@ select
             json_agg(
                 json_build_array(
                     known.worker_id, known.by_hand,
-                    -- There may be thousands; they are told if nobody serves the job.
+                    -- There may be thousands of types; they matter only if no worker serves the job.
                     case when not exists (select from serving) then known.job_types end,
                     known.queues, known.serves, known.places, known.busy,
                     extract(epoch from known.seen_at)
@@ -125,21 +125,21 @@ select
 from job
 cross join ended
 cross join treadle.tick_clock as clock
-left join treadle.workers as holder
-    on holder.worker_id = job.worker_id
+left join treadle.workers as worker
+    on worker.worker_id = job.worker_id
    and job.status in ('claimed', 'running')
 left join lateral (
-    -- What else its holder runs.
+    -- What else its worker runs.
     select count(*) as jobs
     from (
         select
-        from treadle.jobs as held
-        where held.worker_id = job.worker_id
-          and held.status in ('claimed', 'running')
-          and held.status = 'running'
-          and held.id <> job.id
+        from treadle.jobs as other
+        where other.worker_id = job.worker_id
+          and other.status in ('claimed', 'running')
+          and other.status = 'running'
+          and other.id <> job.id
         limit 1000
-    ) as held
+    ) as other
 ) as beside on job.status in ('claimed', 'running')
 left join lateral (
     select error.attempt, error.failed_at, left(error.error, 500) as error, error.lease
@@ -149,7 +149,7 @@ left join lateral (
     limit 1
 ) as error on true
 left join lateral (
-    -- By its time: in the order of its number, the planner could go through everybody's.
+    -- By time, not by id: for an order by id, the planner could read the audit of all jobs.
     select audit.actor, left(audit.reason, 500) as reason
     from treadle.audit as audit
     where audit.job_id = job.id
@@ -159,14 +159,14 @@ left join lateral (
     limit 1
 ) as cancelled on job.status = 'cancelled'
 left join lateral (
-    -- Whoever of its key runs, else the oldest that may: see is_head and free_next.
+    -- The job of its key that runs, else the oldest that is not blocked: see is_head_of_key() and unblock_next().
     select coalesce(
         (
             select other.id
             from treadle.jobs as other
             where other.key = job.key
               and other.status in ('pending', 'claimed', 'running')
-              and case other.status when 'pending' then 1 + (other.holds & 1) else 0 end = 0
+              and treadle.key_rank(other.status, other.holds) = 0
             order by other.id
             limit 1
         ),
@@ -175,28 +175,28 @@ left join lateral (
             from treadle.jobs as other
             where other.key = job.key
               and other.status in ('pending', 'claimed', 'running')
-              and case other.status when 'pending' then 1 + (other.holds & 1) else 0 end = 1
-              and (job.holds & 1 = 1 or other.id < job.id)
+              and treadle.key_rank(other.status, other.holds) = 1
+              and (treadle.is_blocked_by_key(job.holds) or other.id < job.id)
             order by other.id
             limit 1
         )
     ) as id
 ) as blocking on job.status = 'pending' and job.key is not null
 left join lateral (
-    -- Of its key, those that go before it; the one that blocks it is among them. Each kind is a range of idx_jobs_key.
+    -- The jobs of its key that go before it, including the one that blocks it. Each rank is a range of idx_jobs_key.
     select count(*) as jobs
     from (
         select
-        -- Who is not held does not wait for those that are.
-        from generate_series(0, 1 + (job.holds & 1)) as kind (rank)
+        -- A job that is not blocked does not wait for blocked ones.
+        from generate_series(0, 1 + (job.holds & treadle.blocked_by_key())) as kind (rank)
         cross join lateral (
             select
             from treadle.jobs as other
             where other.key = job.key
               and other.status in ('pending', 'claimed', 'running')
-              and case other.status when 'pending' then 1 + (other.holds & 1) else 0 end = kind.rank
-              -- All that are ahead by their kind, of the others the older ones.
-              and other.id < case when kind.rank <= job.holds & 1 then 'ffffffff-ffff-ffff-ffff-ffffffffffff' else job.id end
+              and treadle.key_rank(other.status, other.holds) = kind.rank
+              -- All of a lower rank; of its own rank the older ones.
+              and other.id < case when kind.rank <= job.holds & treadle.blocked_by_key() then 'ffffffff-ffff-ffff-ffff-ffffffffffff' else job.id end
               and other.id <> job.id
             limit 10001
         ) as other

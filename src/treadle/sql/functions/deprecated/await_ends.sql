@@ -1,0 +1,13 @@
+-- Renamed in version 0.2 to request_notifications(). Processes of version 0.1 call it by this name during a rolling upgrade.
+-- May be dropped in version 0.3.
+create or replace function treadle.await_ends(p_for interval default '30 seconds') returns void
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+    select treadle.request_notifications('ends', p_for)
+$$;
+
+comment on function treadle.await_ends(interval) is 'Deprecated: use request_notifications(). Dropped in version 0.3.';
+
+revoke all on function treadle.await_ends(interval) from public;

@@ -1,0 +1,28 @@
+-- Sends the ids of jobs to the sessions that wait for the jobs to finish (ends), or that watch their events and progress
+-- (news). Nothing is sent unless a session has asked for it: see request_notifications().
+create or replace function treadle.announce(p_ids uuid[], p_kind text default 'ends') returns void
+language plpgsql
+as $$
+declare
+    -- The payload of a notification must be shorter than 8,000 bytes.
+    c_ids constant int := 200;
+    v_last bigint;
+begin
+    if p_kind = 'ends' then
+        select awaited.last_value into v_last from treadle.awaited as awaited;
+    else
+        select watched.last_value into v_last from treadle.watched as watched;
+    end if;
+    if v_last < extract(epoch from clock_timestamp()) * 1000000
+        or current_setting('treadle' || '.notify', true) = 'off'
+    then
+        return;
+    end if;
+
+    perform pg_notify(treadle.channel(p_kind), array_to_string(p_ids[first : first + c_ids - 1], ','))
+    from generate_series(1, cardinality(p_ids), c_ids) as first;
+end
+$$;
+
+comment on function treadle.announce(uuid[], text)
+    is 'Notifies sessions that wait for these jobs to finish (ends), or that watch their events and progress (news).';

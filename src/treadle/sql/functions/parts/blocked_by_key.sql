@@ -1,0 +1,10 @@
+-- The bits of jobs.holds, each by name. A bit says what a pending job waits for besides its time.
+--
+-- An int, not a smallint: `holds & treadle.blocked_by_key()` must become the very expression of idx_jobs_key.
+create or replace function treadle.blocked_by_key() returns int
+language sql immutable parallel safe
+as $$
+    select 1
+$$;
+
+comment on function treadle.blocked_by_key() is 'The bit of jobs.holds that says: an earlier job with the same key has not finished.';

@@ -1,0 +1,165 @@
+-- The claimable jobs that are due at p_from or later, in the order in which they will be claimed, for find_jobs(). Paused
+-- lanes are included.
+--
+-- Priorities are read one after the other. Of each lane of a priority as many jobs as may be needed are read, and the
+-- lanes are merged. A job behind the last one read of any lane may not be the next one, and is left to another round. A
+-- search starts at settled, because of the dead index entries below (see tick.sql); the floor is only a hint, and could
+-- hide a job.
+create or replace function treadle.find_claimable(
+    p_job_type varchar,
+    p_queue varchar,
+    p_worker_id varchar,
+    p_search text,
+    p_payloads boolean,
+    p_from timestamptz,
+    p_priority int,
+    p_run_at timestamptz,
+    p_id uuid,
+    p_limit int,
+    p_look int,
+    p_end timestamptz
+) returns table (id uuid, rank int, at timestamptz, fits boolean, last boolean, looked bigint)
+language plpgsql stable
+rows 100
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+set enable_indexscan = on
+set enable_incremental_sort = on
+set enable_nestloop = on
+set max_parallel_workers_per_gather = 0
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    -- How many jobs a round reads at most, of all lanes, unless a page needs more: the clock is checked between rounds.
+    c_jobs constant int := 200;
+    c_end constant uuid := 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+    v_level record;
+    v_round record;
+    v_take int;
+    v_nth int;
+    v_read bigint := 0;
+    v_found int := 0;
+begin
+    looked := 0;
+
+    for v_level in
+        select
+            (known.lane).priority,
+            array_agg(known.lane) as lanes,
+            array_agg(greatest(known.settled, p_from)) as starts,
+            count(*)::int as number
+        from treadle.known_lanes() as known
+        where (p_job_type is null or (known.lane).job_type = p_job_type)
+          and (p_queue is null or (known.lane).queue = p_queue)
+          -- A search that stopped at the end of a priority goes on with the next one.
+          and (
+                p_priority is null
+                or (known.lane).priority < p_priority
+                or (known.lane).priority = p_priority and p_id <> c_end
+              )
+        group by (known.lane).priority
+        order by (known.lane).priority desc
+    loop
+        -- The previous priority has used up the time.
+        if rank is not null and coalesce(clock_timestamp() > p_end, false) then
+            fits := false;
+            last := true;
+            return next;
+            return;
+        end if;
+
+        rank := v_level.priority;
+        at := case when rank = p_priority then p_run_at else '-infinity' end;
+        id := case when rank = p_priority then p_id else '00000000-0000-0000-0000-000000000000' end;
+        v_take := case when p_limit < c_jobs then p_limit + 1 else c_jobs / v_level.number end;
+        loop
+            v_take := greatest(1, least(v_take, (p_look - v_read) / v_level.number));
+
+            with candidate as materialized (
+                select
+                    step.id,
+                    step.run_at,
+                    step.nth = v_take as cut,
+                    p_worker_id is null or coalesce(step.worker_id = p_worker_id, false) as fits,
+                    p_search is null or coalesce(strpos(lower(step.last_error), p_search) > 0, false) as in_error
+                from generate_subscripts(v_level.lanes, 1) as lane
+                cross join lateral (
+                    select next.*, row_number() over () as nth
+                    from (
+                        select job.id, job.run_at, job.worker_id, job.last_error
+                        from treadle.lane_jobs(v_level.lanes[lane], greatest(v_level.starts[lane], find_claimable.at)) as job
+                        where (job.run_at, job.id) > (find_claimable.at, find_claimable.id)
+                        order by job.run_at, job.id
+                        limit v_take
+                    ) as next
+                ) as step
+            ),
+            horizon as materialized (
+                select candidate.run_at, candidate.id
+                from candidate
+                where candidate.cut
+                order by candidate.run_at, candidate.id
+                limit 1
+            )
+            select
+                array_agg(candidate.id order by candidate.run_at, candidate.id) as ids,
+                array_agg(candidate.run_at order by candidate.run_at, candidate.id) as times,
+                array_agg(candidate.fits order by candidate.run_at, candidate.id) as fit,
+                array_agg(candidate.in_error order by candidate.run_at, candidate.id) as in_error,
+                (select count(*) from candidate) as read,
+                (select horizon.run_at from horizon) as run_at,
+                (select horizon.id from horizon) as id
+            into v_round
+            from candidate
+            where not exists (select from horizon)
+               or (candidate.run_at, candidate.id) <= (select horizon.run_at, horizon.id from horizon);
+
+            v_read := v_read + v_round.read;
+            for v_nth in 1 .. coalesce(cardinality(v_round.ids), 0) loop
+                looked := looked + 1;
+                id := v_round.ids[v_nth];
+                at := v_round.times[v_nth];
+                fits := v_round.fit[v_nth] and (v_round.in_error[v_nth] or p_payloads);
+                if fits and not v_round.in_error[v_nth] then
+                    fits := exists (
+                        select
+                        from treadle.jobs as job
+                        where job.id = find_claimable.id
+                          and strpos(lower(job.data::text), p_search) > 0
+                    );
+                end if;
+                last := (p_search is not null or p_limit >= p_look) and coalesce(clock_timestamp() > p_end, false);
+                if fits or last then
+                    return next;
+                end if;
+                if fits then
+                    v_found := v_found + 1;
+                end if;
+                if last or v_found > p_limit then
+                    return;
+                end if;
+            end loop;
+
+            if v_round.id is null then
+                at := 'infinity';
+                id := c_end;
+                exit;
+            end if;
+            at := v_round.run_at;
+            id := v_round.id;
+            if v_read + v_level.number > p_look or coalesce(clock_timestamp() > p_end, false) then
+                fits := false;
+                last := true;
+                return next;
+                return;
+            end if;
+            v_take := greatest(v_take, c_jobs / v_level.number);
+        end loop;
+    end loop;
+end
+$$;
+
+comment on function treadle.find_claimable(varchar, varchar, varchar, text, boolean, timestamptz, int, timestamptz, uuid, int, int, timestamptz)
+    is 'The claimable jobs in the order in which they will be claimed, for find_jobs().';

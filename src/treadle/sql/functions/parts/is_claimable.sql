@@ -1,0 +1,21 @@
+-- The one definition of a claimable job. What else must hold before a job can run (a key, later a limit or a dependency)
+-- is a bit of jobs.holds, so whoever adds a rule adds a bit, and nothing here changes.
+--
+-- The planner inlines this function. The result must be the predicate of idx_jobs_claimable, term by term, or claims
+-- cannot use the index: tests/test_claimable.py compares the plans.
+--
+-- It takes columns instead of the whole row because a whole-row reference needs the right to read every column of jobs,
+-- which a viewer does not have.
+create or replace function treadle.is_claimable(
+    p_status varchar,
+    p_holds smallint,
+    p_attempts int,
+    p_max_attempts int
+) returns boolean
+language sql immutable parallel safe
+as $$
+    select p_status = 'pending' and p_holds = 0 and treadle.has_attempts_left(p_attempts, p_max_attempts)
+$$;
+
+comment on function treadle.is_claimable(varchar, smallint, int, int)
+    is 'Whether a worker may claim a job once it is due: it is pending, nothing blocks it, and it has attempts left.';

@@ -1,0 +1,15 @@
+-- What identifies a lane is written in four places: the type treadle.lane, this function, known_lanes() and the columns
+-- of idx_jobs_claimable. The planner inlines this function, and each comparison becomes a condition of that index.
+create or replace function treadle.is_in_lane(
+    p_queue varchar,
+    p_job_type varchar,
+    p_priority int,
+    p_lane treadle.lane
+) returns boolean
+language sql immutable parallel safe
+as $$
+    select p_queue = p_lane.queue and p_job_type = p_lane.job_type and p_priority = p_lane.priority
+$$;
+
+comment on function treadle.is_in_lane(varchar, varchar, int, treadle.lane)
+    is 'Whether a job, or a row of lanes, with this queue, job type and priority belongs to a lane.';

@@ -1,0 +1,18 @@
+-- Whether a tick has looked for late commits below the floors within the last 0.8 s. If not, a search starts at settled,
+-- so that a late commit is found within a second even if a worker claims several times in it. (A tick from the future was
+-- made before the clock was set back.)
+--
+-- Call this before reading the lanes, in a statement of its own. A tick between the two statements may lower a floor; a
+-- check made after it would then trust the floor that was read before.
+create or replace function treadle.tick_is_fresh() returns boolean
+language plpgsql
+as $$
+begin
+    return (
+        select abs(clock.last_value - extract(epoch from clock_timestamp()) * 1000000) < 800000
+        from treadle.tick_clock as clock
+    );
+end
+$$;
+
+comment on function treadle.tick_is_fresh() is 'Whether the last tick is recent enough to trust the floors of the lanes.';

@@ -1,0 +1,36 @@
+create or replace function treadle.cancel_job(
+    p_id uuid,
+    p_reason text default null,
+    p_lease bigint default null,
+    p_worker_id varchar default null
+) returns boolean
+language plpgsql
+set enable_seqscan = off
+as $$
+declare
+    v_worker_id varchar;
+begin
+    update treadle.jobs as job
+    set status = 'cancelled',
+        finished_at = clock_timestamp(),
+        last_error = coalesce(p_reason, job.last_error)
+    where job.id = p_id
+      and (job.status in ('claimed', 'running') or job.status = 'pending' and p_lease is null)
+      and (p_lease is null or job.lease = p_lease)
+      and (p_worker_id is null or job.worker_id = p_worker_id)
+    returning job.worker_id
+    into v_worker_id;
+    if not found then
+        return false;
+    end if;
+
+    -- The worker is told at once; if the notification is lost, it finds out within a second.
+    if v_worker_id is not null then
+        perform pg_notify(treadle.channel('work'), 'cancelled ' || p_id);
+    end if;
+    perform treadle.announce(array[p_id]);
+    return true;
+end
+$$;
+
+comment on function treadle.cancel_job(uuid, text, bigint, varchar) is 'Cancels an unfinished job; a worker that has claimed it loses the claim. Returns false if the job has finished already.';

@@ -1,0 +1,31 @@
+create or replace function treadle.complete_job(
+    p_id uuid,
+    p_result jsonb default null,
+    p_lease bigint default null,
+    p_worker_id varchar default null
+) returns boolean
+language plpgsql
+set enable_seqscan = off
+as $$
+declare
+    v_now constant timestamptz := clock_timestamp();
+begin
+    update treadle.jobs as job
+    set status = 'completed',
+        progress = 100,
+        completed_at = v_now,
+        finished_at = v_now,
+        result = p_result
+    where job.id = p_id
+      and (job.status in ('claimed', 'running') or job.status = 'pending' and p_lease is null)
+      and (p_lease is null or job.lease = p_lease)
+      and (p_worker_id is null or job.worker_id = p_worker_id);
+    if not found then
+        return false;
+    end if;
+    perform treadle.announce(array[p_id]);
+    return true;
+end
+$$;
+
+comment on function treadle.complete_job(uuid, jsonb, bigint, varchar) is 'Completes a job, with its result. Returns false if the claim is lost or the job has finished already.';

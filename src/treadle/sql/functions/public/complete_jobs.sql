@@ -1,0 +1,52 @@
+-- Completes many jobs in one statement, each fenced by its lease number and worker. Returns the ids that were accepted.
+create or replace function treadle.complete_jobs(
+    p_ids uuid[],
+    p_leases bigint[],
+    p_worker_ids varchar[],
+    p_results text[] default null,
+    p_seconds double precision[] default null
+) returns setof uuid
+language plpgsql
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_indexscan = on
+set enable_nestloop = on
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    v_now constant timestamptz := clock_timestamp();
+begin
+    return query
+    with done as materialized (
+        -- In the order of ids, as in every statement that locks several jobs and may have to wait.
+        select done.id, done.lease, done.worker_id, done.result::jsonb as result, done.seconds
+        from unnest(p_ids, p_leases, p_worker_ids, p_results, p_seconds) as done (id, lease, worker_id, result, seconds)
+        order by done.id
+    )
+    update treadle.jobs as job
+    set status = 'completed',
+        progress = 100,
+        -- A short job completes before it was ever reported as running.
+        started_at = coalesce(job.started_at, v_now - done.seconds * interval '1 second'),
+        completed_at = v_now,
+        finished_at = v_now,
+        result = done.result
+    from done
+    where job.id = done.id
+      and job.lease = done.lease
+      -- Written so that only the primary key matches: with "worker_id =" or "status in", stale statistics made the planner
+      -- compare each job with all claimed jobs (measured: 100 ms for 1,000 instead of 13).
+      and job.worker_id is not distinct from done.worker_id
+      and job.status <> 'pending'
+      and job.finished_at is null
+    returning job.id;
+
+    perform treadle.announce(p_ids);
+end
+$$;
+
+comment on function treadle.complete_jobs(uuid[], bigint[], varchar[], text[], double precision[])
+    is 'Completes claimed jobs, each fenced by its lease number and worker, with results as JSON texts and how many seconds ago they started. Returns the ids that were accepted.';

@@ -1,0 +1,44 @@
+-- Enqueues many jobs of one type in one statement. Returns their ids in the order of p_data.
+--
+-- run_at grows by a microsecond from job to job, so that the floor of the lane can lie between any two of them. It is
+-- counted backwards from now, so that all of them are due at once.
+create or replace function treadle.enqueue_jobs(
+    p_job_type varchar,
+    p_data text[],
+    p_priority int default 100,
+    p_queue varchar default 'default',
+    p_run_at timestamptz default null,
+    p_delay interval default null,
+    p_keys varchar[] default null,
+    p_max_attempts int default 3
+) returns setof uuid
+language plpgsql
+as $$
+declare
+    v_now timestamptz;
+    v_first timestamptz;
+begin
+    -- First the transaction id, then the clock: the tick relies on that order (see tick.sql).
+    perform pg_current_xact_id();
+    v_now := clock_timestamp();
+    v_first := greatest(coalesce(p_run_at, v_now + p_delay, v_now), v_now)
+        - cardinality(p_data) * interval '1 microsecond';
+
+    return query
+    insert into treadle.jobs (job_type, priority, data, created_at, queue, run_at, key, max_attempts)
+    select
+        p_job_type,
+        p_priority,
+        item.data::jsonb,
+        v_now,
+        p_queue,
+        v_first + item.nth * interval '1 microsecond',
+        item.key,
+        p_max_attempts
+    from unnest(p_data, p_keys) with ordinality as item (data, key, nth)
+    returning id;
+end
+$$;
+
+comment on function treadle.enqueue_jobs(varchar, text[], int, varchar, timestamptz, interval, varchar[], int)
+    is 'Enqueues one job per element of p_data (JSON texts) and returns their ids in that order.';

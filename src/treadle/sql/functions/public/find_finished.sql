@@ -1,0 +1,17 @@
+create or replace function treadle.find_finished(p_ids uuid[]) returns setof uuid
+language plpgsql
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+begin
+    return query
+    select wanted.id
+    from unnest(p_ids) as wanted (id)
+    left join treadle.jobs as job on job.id = wanted.id
+    where job.id is null
+       or job.status in ('completed', 'failed', 'cancelled');
+end
+$$;
+
+comment on function treadle.find_finished(uuid[]) is 'Those of the jobs that have finished or do not exist any more.';

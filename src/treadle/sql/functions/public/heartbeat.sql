@@ -1,0 +1,12 @@
+create or replace function treadle.heartbeat(p_worker_id varchar) returns void
+language plpgsql
+as $$
+begin
+    insert into treadle.workers (worker_id)
+    values (p_worker_id)
+    on conflict (worker_id) do update
+    set seen_at = clock_timestamp();
+end
+$$;
+
+comment on function treadle.heartbeat(varchar) is 'Records that a worker is alive: its jobs are not stale while it does this often enough.';

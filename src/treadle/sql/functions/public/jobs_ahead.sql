@@ -1,0 +1,119 @@
+-- How many jobs the live workers that serve this one would claim before it, if it were claimable now: in its own lane, in
+-- the other lanes of its priority, and in lanes of higher priority. Counting stops one past p_limit in all.
+--
+-- It searches as a claim does (see claim_jobs.sql): one bounded range of idx_jobs_claimable per lane. Jobs that wait for
+-- their key, that are due later or paused do not count. Job types that a worker runs in child processes have places of
+-- their own, so the two kinds do not wait for each other.
+create or replace function treadle.jobs_ahead(p_id uuid, p_limit int default 1000)
+returns table (own bigint, level bigint, above bigint)
+language plpgsql
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_indexscan = on
+set enable_nestloop = on
+set jit = off
+as $$
+declare
+    v_now constant timestamptz := clock_timestamp();
+    v_fresh constant boolean := treadle.tick_is_fresh();
+    v_job record;
+    v_lanes treadle.lane[];
+    v_starts timestamptz[];
+    v_kinds int[];
+    v_kind int;
+    v_room bigint := p_limit + 1;
+    v_count bigint;
+    v_counts bigint[] := '{}';
+begin
+    select job.id, job.queue, job.job_type, job.priority, job.run_at
+    into v_job
+    from treadle.jobs as job
+    where job.id = p_id;
+    if not found then
+        return;
+    end if;
+
+    -- Most workers are alike: what they claim is expanded once.
+    with fleet as materialized (
+        select distinct worker.queues, worker.together
+        from treadle.serving_workers(v_job.queue, v_job.job_type, v_now) as worker
+    ),
+    served as materialized (
+        select distinct fleet.queues, known.job_type
+        from fleet
+        cross join lateral unnest(fleet.together) as known (job_type)
+    ),
+    wanted as (
+        select
+            known.lane,
+            case when v_fresh then known.floor else known.settled end as start,
+            case
+                when (known.lane).priority > v_job.priority then 2
+                when ((known.lane).queue, (known.lane).job_type) <> (v_job.queue, v_job.job_type) then 1
+                else 0
+            end as kind
+        from treadle.known_lanes() as known
+        where (known.lane).job_type = any (array(select served.job_type from served))
+          and (known.lane).priority >= v_job.priority
+          and exists (
+                select
+                from served
+                where served.job_type = (known.lane).job_type
+                  and (served.queues is null or (known.lane).queue = any (served.queues))
+              )
+          and (
+                ((known.lane).queue, (known.lane).job_type) = (v_job.queue, v_job.job_type)
+                or not exists (
+                    select
+                    from treadle.pauses as pause
+                    where pause.job_type in ((known.lane).job_type, '')
+                      and pause.queue in ((known.lane).queue, '')
+                )
+              )
+    )
+    select array_agg(wanted.lane), array_agg(wanted.start), array_agg(wanted.kind)
+    into v_lanes, v_starts, v_kinds
+    from wanted;
+
+    for v_kind in 0..2 loop
+        v_count := (
+            select count(*)
+            from (
+                select
+                from generate_subscripts(v_lanes, 1) as nth
+                cross join lateral (
+                    select
+                    from treadle.lane_jobs(v_lanes[nth], v_starts[nth]) as job
+                    where job.run_at <= case when v_kind = 2 then v_now else least(v_now, v_job.run_at) end
+                      and (v_kind = 2 or (job.run_at, job.id) < (v_job.run_at, v_job.id))
+                      and job.id <> v_job.id
+                      -- is_head_of_key() in one step: a call for each job would take too long.
+                      and (
+                            job.key is null
+                            or job.id = (
+                                select other.id
+                                from treadle.jobs as other
+                                where other.key = job.key
+                                  and other.status in ('pending', 'claimed', 'running')
+                                order by treadle.key_rank(other.status, other.holds), other.id
+                                limit 1
+                            )
+                          )
+                    limit v_room
+                ) as found
+                where v_kinds[nth] = v_kind
+                limit v_room
+            ) as counted
+        );
+        v_counts := v_counts || v_count;
+        v_room := v_room - v_count;
+    end loop;
+
+    return query select v_counts[1], v_counts[2], v_counts[3];
+end
+$$;
+
+comment on function treadle.jobs_ahead(uuid, int)
+    is 'How many jobs the live workers that serve this one would claim before it: in its lane, in other lanes of its priority, in lanes of higher priority; p_limit + 1 at most in all.';

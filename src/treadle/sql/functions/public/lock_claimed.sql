@@ -1,0 +1,33 @@
+-- Locks those of the jobs that this worker has claimed under these lease numbers, until the transaction ends: meanwhile no
+-- other transaction can claim or finish them. Whatever a worker writes about its jobs begins with this.
+create or replace function treadle.lock_claimed(p_worker_id varchar, p_ids uuid[], p_leases bigint[]) returns uuid[]
+language plpgsql
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_indexscan = on
+set enable_nestloop = on
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+    return (
+        select coalesce(array_agg(claimed.id), '{}')
+        from (
+            select job.id
+            from unnest(p_ids, p_leases) as mine (id, lease)
+            join treadle.jobs as job on job.id = mine.id
+            where job.lease = mine.lease
+              and job.worker_id is not distinct from p_worker_id
+              and job.status <> 'pending'
+              and job.finished_at is null
+            order by job.id
+            for no key update of job
+        ) as claimed
+    );
+end
+$$;
+
+comment on function treadle.lock_claimed(varchar, uuid[], bigint[])
+    is 'Locks those of the jobs that the worker has still claimed under these lease numbers, and returns their ids.';

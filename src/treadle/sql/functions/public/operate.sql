@@ -1,0 +1,115 @@
+-- The operations of an operator on jobs: retry, cancel, delete, run_now or priority. Each change writes a row of the audit
+-- in the same transaction. Returns an outcome for each job:
+--
+--   done      changed
+--   unfit     its status does not allow the operation, or nothing would change
+--   busy      another transaction has locked its row; with several jobs, locks are not waited for
+--   missing   there is no such job
+--
+-- Runs with the rights of its owner: the operator's role can change jobs in no other way, so every change is in the audit.
+create or replace function treadle.operate(
+    p_action varchar,
+    p_ids uuid[],
+    p_actor text default null,
+    p_reason text default null,
+    p_priority int default null
+) returns table (id uuid, outcome varchar, status varchar)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set lock_timeout = '2s'
+as $$
+declare
+    v_wait constant boolean := cardinality(p_ids) = 1;
+    v_id uuid;
+    v_job record;
+    v_details jsonb;
+    v_done boolean;
+begin
+    if p_action not in ('retry', 'cancel', 'delete', 'run_now', 'priority') or p_action is null then
+        raise exception 'action must be retry, cancel, delete, run_now or priority, got %', coalesce(p_action, 'null')
+            using errcode = 'invalid_parameter_value';
+    end if;
+    if p_action = 'priority' and p_priority is null then
+        raise exception 'the new priority must be given'
+            using errcode = 'invalid_parameter_value';
+    end if;
+
+    -- In the order of ids, as in every statement that locks several jobs.
+    for v_id in select distinct asked.id from unnest(p_ids) as asked (id) order by asked.id loop
+        if v_wait then
+            begin
+                select job.status, job.job_type, job.queue, job.priority, job.run_at
+                into v_job
+                from treadle.jobs as job
+                where job.id = v_id
+                for update;
+                v_done := found;
+            exception when lock_not_available then
+                v_done := false;
+            end;
+        else
+            -- Without an exception block: each would take a transaction id, and there may be millions of jobs.
+            select job.status, job.job_type, job.queue, job.priority, job.run_at
+            into v_job
+            from treadle.jobs as job
+            where job.id = v_id
+            for update skip locked;
+            v_done := found;
+        end if;
+        if not v_done then
+            id := v_id;
+            select job.status into status from treadle.jobs as job where job.id = v_id;
+            outcome := case when found then 'busy' else 'missing' end;
+            return next;
+            continue;
+        end if;
+
+        v_details := jsonb_build_object('status', v_job.status);
+        case p_action
+            when 'retry' then
+                v_done := treadle.retry_job(v_id);
+            when 'cancel' then
+                v_done := treadle.cancel_job(v_id, p_reason);
+            when 'delete' then
+                -- A claimed job may be running: it has to be cancelled first.
+                delete from treadle.jobs as job
+                where job.id = v_id
+                  and job.status not in ('claimed', 'running');
+                v_done := found;
+            when 'run_now' then
+                update treadle.jobs as job
+                set run_at = clock_timestamp()
+                where job.id = v_id
+                  and job.status = 'pending'
+                  and job.run_at > clock_timestamp();
+                v_done := found;
+                v_details := v_details || jsonb_build_object('run_at', v_job.run_at);
+            when 'priority' then
+                -- The new priority of a claimed job applies when it is retried.
+                update treadle.jobs as job
+                set priority = p_priority
+                where job.id = v_id
+                  and job.priority <> p_priority
+                  and job.status in ('pending', 'claimed', 'running');
+                v_done := found;
+                v_details := v_details || jsonb_build_object('priority', v_job.priority, 'to', p_priority);
+        end case;
+
+        if v_done then
+            insert into treadle.audit (actor, action, job_id, job_type, queue, reason, details)
+            values (coalesce(p_actor, session_user), p_action, v_id, v_job.job_type, v_job.queue, p_reason, v_details);
+        end if;
+        id := v_id;
+        status := v_job.status;
+        outcome := case when v_done then 'done' else 'unfit' end;
+        return next;
+    end loop;
+end
+$$;
+
+comment on function treadle.operate(varchar, uuid[], text, text, int)
+    is 'Changes jobs for an operator (retry, cancel, delete, run_now, priority), with a row in the audit for each. Returns the outcome for each job (done, unfit, busy, missing) and the status that it had.';
+
+revoke all on function treadle.operate(varchar, uuid[], text, text, int) from public;

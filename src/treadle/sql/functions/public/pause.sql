@@ -1,0 +1,19 @@
+-- Runs with the rights of its owner, as set_paused() does: until the roles are granted anew after an upgrade, the caller
+-- may not call that function.
+create or replace function treadle.pause(
+    p_job_type varchar default null,
+    p_queue varchar default null,
+    p_actor text default null,
+    p_reason text default null
+) returns boolean
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+    select treadle.set_paused(true, p_job_type, p_queue, p_actor, p_reason)
+$$;
+
+comment on function treadle.pause(varchar, varchar, text, text)
+    is 'Stops claims of this job type in this queue (null: any). Claimed jobs go on. Returns false if it was paused already.';
+
+revoke all on function treadle.pause(varchar, varchar, text, text) from public;

@@ -1,0 +1,47 @@
+-- Deletes up to p_limit jobs that finished with p_status more than p_age ago, oldest first. Returns also up to which time
+-- it came: as p_after of the next call, it spares that call the dead index entries of this one.
+create or replace function treadle.prune_jobs(
+    p_status varchar,
+    p_age interval,
+    p_limit int default 1000,
+    p_after timestamptz default '-infinity',
+    out pruned int,
+    out reached timestamptz
+)
+language plpgsql
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_indexscan = on
+set enable_nestloop = on
+set enable_tidscan = on
+set jit = off
+as $$
+declare
+    v_before constant timestamptz := clock_timestamp() - p_age;
+    v_places tid[];
+begin
+    select array_agg(old.place), max(old.finished_at)
+    into v_places, reached
+    from (
+        select job.ctid as place, job.finished_at
+        from treadle.jobs as job
+        where job.status in ('completed', 'failed', 'cancelled')
+          and job.status = p_status
+          and job.finished_at >= p_after
+          and job.finished_at < v_before
+        order by job.finished_at
+        limit p_limit
+        for update skip locked
+    ) as old;
+
+    delete from treadle.jobs as job
+    where job.ctid = any (v_places);
+
+    get diagnostics pruned = row_count;
+end
+$$;
+
+comment on function treadle.prune_jobs(varchar, interval, int, timestamptz)
+    is 'Deletes up to p_limit jobs that finished with p_status more than p_age ago. Returns how many, and up to which time it came.';

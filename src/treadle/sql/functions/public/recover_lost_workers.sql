@@ -1,0 +1,56 @@
+-- Gives back the jobs of workers whose lease has expired. Workers without a lease, which send heartbeats by hand, are left
+-- to recover_stale_jobs().
+create or replace function treadle.recover_lost_workers(
+    p_crash_limit int default 3,
+    p_now timestamptz default clock_timestamp()
+) returns table (id uuid, job_type varchar, status varchar, worker_id varchar)
+language plpgsql
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+    v_worker record;
+begin
+    -- One call at a time: two would only delay each other.
+    if not pg_try_advisory_xact_lock(hashtext('treadle recover'), hashoid('treadle.workers'::regclass)) then
+        return;
+    end if;
+
+    for v_worker in
+        select worker.worker_id, worker.seen_at, worker.lease, worker.lost_at, claimed.id is not null as has_jobs
+        from treadle.workers as worker
+        left join lateral (
+            select job.id
+            from treadle.jobs as job
+            where job.worker_id = worker.worker_id
+              and job.status in ('claimed', 'running')
+            limit 1
+        ) as claimed on true
+        where worker.lost_at is not null
+           or worker.seen_at < p_now - worker.lease
+        order by worker.worker_id
+    loop
+        if v_worker.has_jobs then
+            return query
+            select recovered.id, recovered.job_type, recovered.status, v_worker.worker_id
+            from treadle.recover_worker(
+                v_worker.worker_id,
+                format('worker %s gave no sign of life for %s', v_worker.worker_id, v_worker.lease),
+                p_crash_limit => p_crash_limit
+            ) as recovered;
+        elsif v_worker.lost_at is null then
+            update treadle.workers as worker
+            set lost_at = clock_timestamp()
+            where worker.worker_id = v_worker.worker_id;
+        elsif v_worker.lost_at < p_now - interval '1 day' then
+            delete from treadle.workers as worker
+            where worker.worker_id = v_worker.worker_id;
+        end if;
+    end loop;
+end
+$$;
+
+comment on function treadle.recover_lost_workers(int, timestamptz)
+    is 'Gives back the jobs of workers whose lease has expired, and returns them. One call at a time does the work.';

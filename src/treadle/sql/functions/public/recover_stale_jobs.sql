@@ -1,0 +1,49 @@
+-- Gives back the jobs of workers that gave no sign of life for p_timeout: neither a heartbeat (workers.seen_at) nor a
+-- report about the job (jobs.seen_at). If there never was one, the age of the claim counts.
+create or replace function treadle.recover_stale_jobs(
+    p_timeout interval,
+    p_now timestamptz default clock_timestamp()
+) returns int
+language plpgsql
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+    v_recovered int;
+begin
+    with stale as materialized (
+        select job.id, not treadle.has_attempts_left(job.attempts, job.max_attempts) as exhausted
+        from treadle.jobs as job
+        left join treadle.workers as worker on worker.worker_id = job.worker_id
+        where job.status in ('claimed', 'running')
+          and greatest(
+                coalesce(job.claimed_at, job.started_at, job.created_at), job.seen_at, worker.seen_at
+              ) < p_now - p_timeout
+        order by job.id
+        for no key update of job skip locked
+    )
+    update treadle.jobs as job
+    set status = case when stale.exhausted then 'failed' else 'pending' end,
+        finished_at = case when stale.exhausted then clock_timestamp() end,
+        last_error = case
+            when stale.exhausted then format(
+                'worker %s gave no sign of life for %s during attempt %s of %s, the last',
+                coalesce(job.worker_id, '(unknown)'), p_timeout, job.attempts, job.max_attempts
+            )
+            else job.last_error
+        end,
+        crashes = job.crashes + 1,
+        worker_id = null,
+        claimed_at = null,
+        started_at = null
+    from stale
+    where job.id = stale.id;
+
+    get diagnostics v_recovered = row_count;
+    return v_recovered;
+end
+$$;
+
+comment on function treadle.recover_stale_jobs(interval, timestamptz)
+    is 'Gives back the jobs of workers that gave no sign of life for p_timeout; those without attempts left fail. Returns how many.';

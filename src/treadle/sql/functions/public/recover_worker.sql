@@ -1,0 +1,78 @@
+-- Gives back the jobs that a dead worker had claimed. Those that were running when it died are counted as crashed; the
+-- others return to their place. It never waits for a locked row: a late write of the worker itself may have locked it, and
+-- recover_lost_workers() finds the job later.
+create or replace function treadle.recover_worker(
+    p_worker_id varchar,
+    p_reason text,
+    p_crashed uuid[] default null,
+    p_overdue uuid[] default '{}',
+    p_crash_limit int default 3,
+    p_keep boolean default true
+) returns table (id uuid, job_type varchar, status varchar)
+language plpgsql
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+    v_ids uuid[];
+    v_types varchar[];
+    v_leases bigint[];
+    v_outcomes varchar[];
+begin
+    select
+        array_agg(claimed.id),
+        array_agg(claimed.job_type),
+        array_agg(claimed.lease),
+        array_agg(
+            case
+                when claimed.id = any (p_overdue) then 'retry'
+                when claimed.id = any (p_crashed) or p_crashed is null and claimed.status = 'running' then 'crashed'
+                else 'released'
+            end
+        )
+    into v_ids, v_types, v_leases, v_outcomes
+    from (
+        select job.id, job.job_type, job.lease, job.status
+        from treadle.jobs as job
+        where job.worker_id = p_worker_id
+          and job.status in ('claimed', 'running')
+        order by job.id
+        limit 5000
+        for no key update skip locked
+    ) as claimed;
+
+    return query
+    select settled.id, claimed.job_type, settled.status
+    from treadle.settle_jobs(
+        p_worker_id,
+        v_ids,
+        v_leases,
+        v_outcomes,
+        (
+            select array_agg(case outcome when 'crashed' then p_reason when 'retry' then 'ran past its deadline and was killed' end)
+            from unnest(v_outcomes) as outcome
+        ),
+        p_crash_limit => p_crash_limit
+    ) as settled
+    join unnest(v_ids, v_types) as claimed (id, job_type) on claimed.id = settled.id;
+
+    if p_keep or exists (
+        select
+        from treadle.jobs as job
+        where job.worker_id = p_worker_id
+          and job.status in ('claimed', 'running')
+    ) then
+        update treadle.workers as worker
+        set lost_at = coalesce(worker.lost_at, clock_timestamp())
+        where worker.worker_id = p_worker_id;
+    else
+        delete from treadle.workers as worker
+        where worker.worker_id = p_worker_id;
+    end if;
+end
+$$;
+
+comment on function treadle.recover_worker(varchar, text, uuid[], uuid[], int, boolean)
+    is 'Gives back the jobs that a dead worker had claimed: p_crashed (null: those that were running) count as crashed, p_overdue as failed attempts, the rest as neither. Returns the jobs with their new status.';

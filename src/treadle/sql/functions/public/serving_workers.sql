@@ -1,0 +1,28 @@
+-- The live workers with a lease that would claim a job of this type in this queue. (Workers without a lease do not say what
+-- they claim.) A worker has one number of places for jobs on its event loop and threads, and another for jobs in child
+-- processes: "together" are the job types that share places with this one, "places" is how many there are.
+create or replace function treadle.serving_workers(p_queue varchar, p_job_type varchar, p_now timestamptz)
+returns table (worker_id varchar, queues varchar[], together varchar[], places int)
+language sql stable
+as $$
+    select
+        worker.worker_id,
+        worker.queues,
+        case
+            when cardinality(worker.process_types) > 0 then array(
+                select known.job_type
+                from unnest(worker.job_types) as known (job_type)
+                where (known.job_type = any (worker.process_types)) = (p_job_type = any (worker.process_types))
+            )
+            else worker.job_types
+        end,
+        case when p_job_type = any (worker.process_types) then worker.children else worker.concurrency end
+    from treadle.workers as worker
+    where worker.lost_at is null
+      and worker.seen_at >= p_now - worker.lease
+      and p_job_type = any (worker.job_types)
+      and (worker.queues is null or p_queue = any (worker.queues))
+$$;
+
+comment on function treadle.serving_workers(varchar, varchar, timestamptz)
+    is 'The live workers that claim jobs of this type in this queue, the job types that share places with it, and how many places there are.';

@@ -1,0 +1,103 @@
+-- Ends attempts that did not complete, many in one statement, each fenced by its lease number and worker. The outcomes:
+--
+--   retry      the attempt failed: the job is retried after the delay if it has attempts left, else it fails
+--   failed     the job fails
+--   cancelled  the handler cancelled the job
+--   released   the job is given back without using an attempt: to its old place, or due after the delay
+--   crashed    the process died: the job is given back without using an attempt, but fails at the crash limit
+--
+-- Returns the jobs that were accepted, with their new status.
+create or replace function treadle.settle_jobs(
+    p_worker_id varchar,
+    p_ids uuid[],
+    p_leases bigint[],
+    p_outcomes varchar[],
+    p_errors text[] default null,
+    p_tracebacks text[] default null,
+    p_delays double precision[] default null,
+    p_seconds double precision[] default null,
+    p_crash_limit int default 3
+) returns table (id uuid, status varchar)
+language plpgsql
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_indexscan = on
+set enable_nestloop = on
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+    v_now constant timestamptz := clock_timestamp();
+begin
+    return query
+    with ended as materialized (
+        select ended.*
+        from unnest(p_ids, p_leases, p_outcomes, p_errors, p_tracebacks, p_delays, p_seconds)
+            as ended (id, lease, outcome, error, traceback, delay, seconds)
+        order by ended.id
+    ),
+    settled as (
+        update treadle.jobs as job
+        set status = case
+                when ended.outcome = 'cancelled' then 'cancelled'
+                when ended.outcome = 'released'
+                    or ended.outcome = 'retry' and treadle.has_attempts_left(job.attempts, job.max_attempts)
+                    or ended.outcome = 'crashed' and job.crashes + 1 < p_crash_limit
+                    then 'pending'
+                else 'failed'
+            end, -- the trigger stamp_finish sets finished_at
+            run_at = case
+                when ended.delay is not null then v_now + ended.delay * interval '1 second'
+                when ended.outcome = 'retry' then v_now + treadle.retry_delay(job.attempts)
+                else job.run_at
+            end,
+            attempts = job.attempts - (ended.outcome in ('released', 'crashed'))::int,
+            crashes = job.crashes + (ended.outcome = 'crashed')::int,
+            last_error = case
+                when ended.outcome = 'crashed' and job.crashes + 1 >= p_crash_limit
+                    then format('took its process down %s times, the limit; the last time: %s', job.crashes + 1, ended.error)
+                else coalesce(ended.error, job.last_error)
+            end,
+            started_at = case
+                when ended.outcome not in ('released', 'crashed')
+                    then coalesce(job.started_at, v_now - ended.seconds * interval '1 second')
+            end,
+            worker_id = case when ended.outcome = 'cancelled' then job.worker_id end,
+            claimed_at = case when ended.outcome = 'cancelled' then job.claimed_at end
+        from ended
+        where job.id = ended.id
+          and job.lease = ended.lease
+          -- A pending job has no worker; only fail_job() without a lease number ends one.
+          and case when job.status = 'pending' then p_worker_id is null else job.worker_id is not distinct from p_worker_id end
+          and job.finished_at is null
+        returning
+            job.id,
+            job.status,
+            job.attempts + (ended.outcome in ('released', 'crashed'))::int as attempt,
+            job.lease,
+            job.started_at,
+            ended.outcome,
+            ended.error,
+            ended.traceback
+    ),
+    kept as (
+        insert into treadle.errors (job_id, attempt, failed_at, worker_id, error, traceback, lease, started_at)
+        select
+            settled.id, settled.attempt, v_now, p_worker_id, settled.error, settled.traceback, settled.lease,
+            settled.started_at
+        from settled
+        where settled.error is not null
+          and settled.outcome in ('retry', 'failed', 'crashed')
+    )
+    select settled.id, settled.status
+    from settled;
+
+    perform treadle.announce(p_ids);
+end
+$$;
+
+comment on function treadle.settle_jobs(varchar, uuid[], bigint[], varchar[], text[], text[], double precision[], double precision[], int)
+    is 'Ends attempts that did not complete (retry, failed, cancelled, released, crashed), each fenced by its lease number and worker. Returns the jobs that were accepted, with their new status.';

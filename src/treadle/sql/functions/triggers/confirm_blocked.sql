@@ -1,0 +1,45 @@
+-- At commit of a job that was inserted blocked: checks that there still is a job that will unblock it.
+--
+-- Every unfinished job of the key that is not blocked unblocks another one when it finishes (unblock_next). The one that
+-- this job relies on may have finished since, in a transaction that could not see this one. So this trigger takes a share
+-- lock on any job of the key that is unfinished and not blocked: its end then waits for this commit, and sees this job.
+-- If no such lock can be had at once, the other transaction may be just that end; then this job is unblocked instead of
+-- waiting, and claims skip it until its turn.
+--
+-- Runs with the rights of its owner: a role that may only enqueue cannot lock or change jobs.
+create or replace function treadle.confirm_blocked() returns trigger
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+as $$
+begin
+    perform
+    from treadle.jobs as other
+    where other.key = new.key
+      and other.status in ('pending', 'claimed', 'running')
+      and treadle.key_rank(other.status, other.holds) < 2
+    limit 1
+    for share skip locked;
+
+    if not found then
+        update treadle.jobs as job
+        set holds = job.holds & ~treadle.blocked_by_key()
+        where job.id = new.id
+          and job.status = 'pending';
+    end if;
+
+    return null;
+end
+$$;
+
+comment on function treadle.confirm_blocked() is 'Trigger: at commit, unblocks an inserted job that no other job would unblock any more.';
+
+drop trigger if exists confirm_blocked on treadle.jobs;
+
+create constraint trigger confirm_blocked
+    after insert on treadle.jobs
+    deferrable initially deferred
+    for each row
+    when (treadle.is_blocked_by_key(new.holds))
+    execute function treadle.confirm_blocked();

@@ -1,0 +1,53 @@
+-- After jobs were deleted, by whatever statement: deletes what belongs to them. The row of a job says what it has, so a
+-- job that has nothing costs nothing. Stored objects that only these jobs used are swept later.
+create or replace function treadle.drop_belongings() returns trigger
+language plpgsql
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+begin
+    delete from treadle.errors as error
+    using old_jobs as job
+    where error.job_id = job.id
+      and job.last_error is not null;
+
+    delete from treadle.events as event
+    using old_jobs as job
+    where event.job_id = job.id
+      and job.keeps & treadle.keeps_events() <> 0;
+
+    delete from treadle.logs as line
+    using old_jobs as job
+    where line.job_id = job.id
+      and job.keeps & treadle.keeps_logs() <> 0;
+
+    delete from treadle.steps as step
+    using old_jobs as job
+    where step.job_id = job.id
+      and job.keeps & treadle.keeps_steps() <> 0;
+
+    -- Ids are ordered by time, and so are batches of pruned jobs: one look at the range of their ids says whether any of
+    -- them used a stored object. So jobs without one cost one index search per statement, not one per job.
+    perform
+    from treadle.stored_uses as use
+    where use.job_id >= (select job.id from old_jobs as job order by job.id limit 1)
+      and use.job_id <= (select job.id from old_jobs as job order by job.id desc limit 1)
+    limit 1;
+
+    if found then
+        delete from treadle.stored_uses as use
+        using old_jobs as job
+        where use.job_id = job.id;
+    end if;
+    return null;
+end
+$$;
+
+comment on function treadle.drop_belongings() is 'Trigger: deletes the errors, events, log lines, steps and uses of stored objects of deleted jobs.';
+
+create or replace trigger drop_belongings
+    after delete on treadle.jobs
+    referencing old table as old_jobs
+    for each statement
+    execute function treadle.drop_belongings();

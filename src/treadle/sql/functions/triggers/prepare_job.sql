@@ -1,0 +1,44 @@
+-- Before a job is inserted without a run_at, or with a key: gives it a place in its lane, and blocks it behind its key.
+-- Runs with the rights of its owner: a role that may only enqueue cannot read other jobs.
+create or replace function treadle.prepare_job() returns trigger
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+as $$
+begin
+    -- First the transaction id, then the clock: the tick relies on that order (see tick.sql).
+    perform pg_current_xact_id();
+
+    if new.run_at is null then
+        -- For an INSERT by hand, "oldest first" means created_at. Its default is the start of the transaction, the same
+        -- for every row; the clock tells those rows apart.
+        if new.created_at is distinct from now() and treadle.is_read_committed() then
+            new.run_at := coalesce(new.created_at, clock_timestamp());
+        else
+            new.run_at := clock_timestamp();
+        end if;
+    end if;
+
+    -- Blocked only if there is a job that will unblock it; confirm_blocked() checks that again at commit. An older
+    -- snapshot cannot tell, so the job is not blocked then, and claims skip it until its turn.
+    if new.key is not null and new.status = 'pending' and treadle.is_read_committed() and exists (
+        select
+        from treadle.jobs as other
+        where other.key = new.key
+          and other.status in ('pending', 'claimed', 'running')
+    ) then
+        new.holds := new.holds | treadle.blocked_by_key();
+    end if;
+
+    return new;
+end
+$$;
+
+comment on function treadle.prepare_job() is 'Trigger: sets run_at of a job inserted without one, and blocks a job behind an earlier one with its key.';
+
+create or replace trigger prepare_job
+    before insert on treadle.jobs
+    for each row
+    when (new.run_at is null or new.key is not null)
+    execute function treadle.prepare_job();

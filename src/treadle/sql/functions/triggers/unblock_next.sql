@@ -1,0 +1,64 @@
+-- After a job with a key has finished or was deleted, by whatever statement: unblocks the oldest blocked job of the key.
+--
+-- While a key has blocked jobs, it has at least one unfinished job that is not blocked. Each of those unblocks one other
+-- when it finishes, so two that finish at the same time unblock two. More than one unblocked job does no harm: claims take
+-- only the head of the key.
+create or replace function treadle.unblock_next() returns trigger
+language plpgsql
+set enable_seqscan = off
+as $$
+declare
+    v_next uuid;
+begin
+    if not treadle.is_read_committed() then
+        raise exception 'job % has a key, and this transaction is %', old.id, current_setting('transaction_isolation')
+            using errcode = 'feature_not_supported',
+                  hint = 'Finish jobs that have a key in a READ COMMITTED transaction: an older snapshot cannot see who waits behind them.';
+    end if;
+
+    loop
+        select job.id
+        into v_next
+        from treadle.jobs as job
+        where job.key = old.key
+          and job.status in ('pending', 'claimed', 'running')
+          and treadle.key_rank(job.status, job.holds) = 2
+        order by job.id
+        limit 1;
+        exit when not found;
+
+        -- Waits if the row is being unblocked, cancelled, or locked by a commit in confirm_blocked(); then looks again.
+        update treadle.jobs as job
+        set holds = job.holds & ~treadle.blocked_by_key()
+        where job.id = v_next
+          and job.status = 'pending'
+          and treadle.is_blocked_by_key(job.holds);
+        exit when found;
+    end loop;
+
+    return null;
+end
+$$;
+
+comment on function treadle.unblock_next() is 'Trigger: when a job with a key finishes, unblocks the next one of that key.';
+
+create or replace trigger unblock_next
+    after update on treadle.jobs
+    for each row
+    when (
+        old.key is not null
+        and not treadle.is_blocked_by_key(old.holds)
+        and old.status in ('pending', 'claimed', 'running')
+        and new.status in ('completed', 'failed', 'cancelled')
+    )
+    execute function treadle.unblock_next();
+
+create or replace trigger unblock_next_deleted
+    after delete on treadle.jobs
+    for each row
+    when (
+        old.key is not null
+        and not treadle.is_blocked_by_key(old.holds)
+        and old.status in ('pending', 'claimed', 'running')
+    )
+    execute function treadle.unblock_next();

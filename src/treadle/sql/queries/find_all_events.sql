@@ -1,0 +1,14 @@
+-- Only events that no running transaction can still add an event before. A long transaction delays this.
+select transaction::text, job_id, number, job_type, name, case when wanted then data::text end, happened_at, attempt
+from (
+    select
+        *,
+        (%(job_types)s::varchar[] is null or job_type = any (%(job_types)s::varchar[]))
+            and (%(names)s::varchar[] is null or name = any (%(names)s::varchar[])) as wanted
+    from treadle.events
+    where transaction < pg_snapshot_xmin(pg_current_snapshot())
+      and (transaction, job_id, number) > (%(transaction)s::xid8, %(job_id)s::uuid, %(number)s::int)
+    order by transaction, job_id, number
+    limit %(limit)s
+) as event
+order by transaction, job_id, number

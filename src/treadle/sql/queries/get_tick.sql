@@ -1,0 +1,33 @@
+-- How long ago the last tick was made (null: never), and the last claim of a worker that no tick has followed for some
+-- time: workers make ticks while they claim, and none while they are idle.
+with tick as materialized (
+    select to_timestamp(nullif(clock.last_value, 0) / 1000000.0) as at
+    from treadle.tick_clock as clock
+),
+claim as materialized (
+    (
+        select job.worker_id, job.claimed_at
+        from treadle.jobs as job
+        where job.status = 'completed'
+          and job.finished_at < clock_timestamp() - make_interval(secs => %(seconds)s)
+        order by job.finished_at desc
+        limit 100
+    )
+    union all
+    (
+        select job.worker_id, job.claimed_at
+        from treadle.jobs as job
+        where job.status in ('claimed', 'running')
+        limit 1000
+    )
+)
+select
+    (select extract(epoch from clock_timestamp() - tick.at)::double precision from tick),
+    (
+        select extract(epoch from clock_timestamp() - max(claim.claimed_at))::double precision
+        from claim
+        join treadle.workers as worker on worker.worker_id = claim.worker_id
+        where worker.lease is not null
+          and claim.claimed_at < clock_timestamp() - make_interval(secs => %(seconds)s)
+          and claim.claimed_at > coalesce((select tick.at from tick), '-infinity')
+    )

@@ -1,0 +1,16 @@
+-- Locks stored objects, so that they are not swept until this transaction ends. Returns those that do not exist (any more).
+with wanted as materialized (
+    select unnest(string_to_array(%(stored)s, ',')::uuid[]) as id
+),
+locked as materialized (
+    select stored.id
+    from treadle.stored as stored
+    where stored.id in (select wanted.id from wanted)
+      and stored.size is not null
+      and stored.removing_at is null
+    order by stored.id
+    for key share
+)
+select distinct wanted.id
+from wanted
+where wanted.id not in (select locked.id from locked)

@@ -1,0 +1,134 @@
+"""The functions that say which jobs can be claimed are inlined, and what they become is what the indexes have."""
+
+import json
+from typing import Any
+
+import pytest
+from psycopg import Connection
+
+LANE = "row('default', 'mail', 100)::treadle.lane"
+# Each line of a plan's conditions, as PostgreSQL writes them.
+BY_HAND = {
+    "the head of a lane": (
+        f"select run_at from lane_jobs({LANE}, '-infinity') order by run_at limit 1",
+        "select run_at from jobs where queue = 'default' and job_type = 'mail' and priority = 100 "
+        "and run_at >= '-infinity' and status = 'pending' and holds = 0 and attempts < max_attempts "
+        "order by run_at limit 1",
+    ),
+    "a claim": (
+        f"select ctid from jobs where is_in_lane(queue, job_type, priority, {LANE}) and run_at <= '2024-01-01' "
+        "and is_claimable(status, holds, attempts, max_attempts) order by run_at limit 10 for no key update skip locked",
+        "select ctid from jobs where queue = 'default' and job_type = 'mail' and priority = 100 "
+        "and run_at <= '2024-01-01' and status = 'pending' and holds = 0 and attempts < max_attempts "
+        "order by run_at limit 10 for no key update skip locked",
+    ),
+    "the head of a key": (
+        "select id from jobs where key = 'k' and status in ('pending', 'claimed', 'running') "
+        "order by key_rank(status, holds), id limit 1",
+        "select id from jobs where key = 'k' and status in ('pending', 'claimed', 'running') "
+        "order by case status when 'pending' then 1 + (holds & 1) else 0 end, id limit 1",
+    ),
+    "the blocked jobs of a key": (
+        "select id from jobs where key = 'k' and status in ('pending', 'claimed', 'running') "
+        "and key_rank(status, holds) = 2 order by id limit 1",
+        "select id from jobs where key = 'k' and status in ('pending', 'claimed', 'running') "
+        "and case status when 'pending' then 1 + (holds & 1) else 0 end = 2 order by id limit 1",
+    ),
+    "the lanes of some types": (
+        "select (known.lane).queue, known.floor from known_lanes() as known "
+        "where (known.lane).job_type = any ('{a,b}') and ((known.lane).queue = 'default')",
+        "select queue, max(floor) from lanes where job_type = any ('{a,b}') and queue = 'default' "
+        "group by queue, job_type, priority",
+    ),
+}
+INDEXES = {
+    "the head of a lane": "idx_jobs_claimable",
+    "a claim": "idx_jobs_claimable",
+    "the head of a key": "idx_jobs_key",
+    "the blocked jobs of a key": "idx_jobs_key",
+    "the lanes of some types": "idx_lanes_type",
+}
+
+
+@pytest.fixture
+def planned(connection: Connection[Any]) -> Connection[Any]:
+    """Enough jobs for an index to be worth it, and of one key most of them."""
+    connection.execute(
+        "insert into jobs (job_type, key, holds) select 'mail', case when n % 2 = 0 then 'k' end, n % 2 "
+        "from generate_series(1, 2000) as n"
+    )
+    connection.execute(
+        "insert into lanes (queue, job_type, priority) select 'default', n, n from generate_series(1, 500) as n"
+    )
+    connection.execute("analyze jobs, lanes")
+    connection.execute("set enable_seqscan = off")
+    connection.execute("set enable_bitmapscan = off")
+    return connection
+
+
+def scans(connection: Connection[Any], statement: str) -> list[tuple[str, str, str]]:
+    """Index, index condition and filter of every scan in the plan; names and qualifiers left out."""
+    (text,) = connection.execute(f"explain (format json, verbose off, costs off) {statement}".encode()).fetchone() or (
+        "",
+    )
+    plans = text if isinstance(text, list) else json.loads(text)
+    found = []
+    waiting = [plans[0]["Plan"]]
+    while waiting:
+        node = waiting.pop()
+        waiting += node.get("Plans", [])
+        if "Scan" in node["Node Type"] and node["Node Type"] != "Subquery Scan":
+            alias = node.get("Alias", "")
+            conditions = [node.get(key, "").replace(f"{alias}.", "") for key in ("Index Cond", "Filter")]
+            found.append((node.get("Index Name", node["Node Type"]), *conditions))
+    return found
+
+
+@pytest.mark.parametrize("what", BY_HAND)
+def test_the_functions_become_the_conditions_of_the_indexes(planned: Connection[Any], what: str) -> None:
+    named, by_hand = BY_HAND[what]
+    assert scans(planned, named) == scans(planned, by_hand)
+    ((index, condition, _),) = scans(planned, named)
+    assert index == INDEXES[what]
+    assert condition
+
+
+def test_a_claim_reads_the_lane_that_it_is_given(planned: Connection[Any]) -> None:
+    """With the lane as a parameter, as in a generic plan, all three parts of its identity are conditions of the index."""
+    planned.execute("set plan_cache_mode = force_generic_plan")
+    planned.execute(
+        "prepare head (treadle.lane) as select run_at from lane_jobs($1, '-infinity') order by run_at limit 1"
+    )
+    ((index, condition, rest),) = scans(planned, f"execute head ({LANE})")
+    planned.execute("deallocate head")
+    assert index == "idx_jobs_claimable"
+    assert all(f"({column}" in condition for column in ("queue", "job_type", "priority", "run_at"))
+    assert not rest
+
+
+def test_no_trigger_depends_on_the_order_of_the_names(connection: Connection[Any]) -> None:
+    """PostgreSQL fires triggers in the order of their names: with that order reversed, the result is the same."""
+    rows = connection.execute(
+        "select tgname from pg_trigger where tgrelid = 'jobs'::regclass and not tgisinternal order by tgname desc"
+    ).fetchall()
+
+    def life() -> list[tuple[Any, ...]]:
+        connection.execute("insert into jobs (job_type, key) select 'a', 'k' from generate_series(1, 3)")
+        ids = [row[0] for row in connection.execute("select id from jobs order by id")]
+        # The second is blocked when it is cancelled, and revived by hand; it then must not be below the floor.
+        connection.execute("update lanes set floor = '2100-01-01'")
+        connection.execute("update jobs set status = 'cancelled' where id = %s", [ids[1]])
+        connection.execute("update jobs set status = 'pending' where id = %s", [ids[1]])
+        connection.execute("update jobs set status = 'completed' where id = %s", [ids[0]])
+        connection.execute("delete from jobs where id = %s", [ids[0]])
+        return connection.execute(
+            "select status, holds, run_at >= '2100-01-01', finished_at is null from jobs order by id"
+        ).fetchall()
+
+    expected = [("pending", 0, True, True), ("pending", 0, True, True)]
+    with connection.transaction(force_rollback=True):
+        assert life() == expected
+    with connection.transaction(force_rollback=True):
+        for nth, (name,) in enumerate(rows):
+            connection.execute(f"alter trigger {name} on jobs rename to t{nth}".encode())
+        assert life() == expected
