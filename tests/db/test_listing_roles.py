@@ -26,7 +26,7 @@ def roles(empty_url: str) -> Iterator[Roles]:
 def found(roles: Roles, role: str, **wanted: Any) -> int:
     database = Database(roles.url_of(role), "treadle")
     try:
-        return len(database.look(listing.find_jobs(Wanted(**wanted), None, 50), 30).jobs)
+        return len(database.read(listing.find_jobs(Wanted(**wanted), None, 50), 30).jobs)
     finally:
         database.close()
 

@@ -28,8 +28,8 @@ def seen_everywhere(app: Treadle, job: UUID) -> None:
     assert overview(app).lanes is not None
     assert life(app, job).job.id == job
     assert app.handle(job).why().sentence
-    assert [each.id for each in app.database.look(snapshot_queries.find_snapshots([job]))] == [job]
-    assert app.database.look(listing.find_jobs(Wanted(), None, 10)).jobs
+    assert [each.id for each in app.database.read(snapshot_queries.find_snapshots([job]))] == [job]
+    assert app.database.read(listing.find_jobs(Wanted(), None, 10)).jobs
     assert examine(app)
     assert pages(app, job) == [200, 200, 200, 200, 200, 200]
 

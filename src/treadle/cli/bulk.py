@@ -79,7 +79,7 @@ def sample(app: Treadle, change: Change, wanted: Wanted) -> list[Listed]:
     some: list[Listed] = []
     for status in bulk.lists(change.action, wanted):
         if len(some) < SAMPLE:
-            page = app.database.look(find_jobs(wanted._replace(status=status), None, SAMPLE - len(some)))
+            page = app.database.read(find_jobs(wanted._replace(status=status), None, SAMPLE - len(some)))
             some += [each for each in page.jobs if each.priority != change.priority]
     return some
 

@@ -61,7 +61,7 @@ def life(app: "Treadle", job_id: UUID, *, full: bool = False) -> Life:
     script, answer = _script(job_id, full), None
     while True:
         try:
-            answer = app.database.look(script.send(answer))
+            answer = app.database.read(script.send(answer))
         except StopIteration as end:
             seen: Life = end.value
             break
@@ -78,7 +78,7 @@ async def alife(app: "Treadle", job_id: UUID) -> Life:
         except StopIteration as end:
             seen: Life = end.value
             return seen
-        answer = await app.database.alook(asked)
+        answer = await app.database.aread(asked)
 
 
 def _whole(job: JobRow) -> JobRow:

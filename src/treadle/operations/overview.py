@@ -20,11 +20,11 @@ STEPS = {3600: 60, 21_600: 300, 86_400: 900, 604_800: 7200}
 
 def overview(app: "Treadle", window: int = 3600) -> Overview:
     """The charts show the last `window` seconds: one of STEPS."""
-    return _together(*app.database.look_together(_queries(window)))
+    return _together(*app.database.read_together(_queries(window)))
 
 
 async def aoverview(app: "Treadle", window: int = 3600) -> Overview:
-    return _together(*await app.database.alook_together(_queries(window)))
+    return _together(*await app.database.aread_together(_queries(window)))
 
 
 def _queries(window: int) -> list[Query[Any]]:

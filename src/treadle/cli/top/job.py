@@ -76,16 +76,16 @@ class JobScreen(Screen[None]):
 
     async def _ask(self) -> Told:
         database, before = self.app.treadle.database, self._told
-        found = await database.alook(snapshot_queries.find_snapshots([before.job.id]))
+        found = await database.aread(snapshot_queries.find_snapshots([before.job.id]))
         self._gone = not found
         job = found[0] if found else before.job
         last = before.events[-1].number or 0 if before.events else 0
         events, logs = before.events, before.logs
         if job.events_count > last:
-            events = [*events, *await database.alook(event_queries.find_newest_events({job.id: last}, EVENTS))][
+            events = [*events, *await database.aread(event_queries.find_newest_events({job.id: last}, EVENTS))][
                 -EVENTS:
             ]
-        new = await database.alook(log_queries.get_logs(job.id, logs[-1].number if logs else 0))
+        new = await database.aread(log_queries.get_logs(job.id, logs[-1].number if logs else 0))
         return Told(job, events, [*logs, *new][-LOGS:])
 
     def action_back(self) -> None:

@@ -76,7 +76,7 @@ class Looks:
         wanted = (
             snapshot_queries.find_failed(3600, LIMIT) if self.failed else snapshot_queries.find_snapshots((), LIMIT)
         )
-        glance = Glance(overview, await self._app.database.alook(wanted), self.failed)
+        glance = Glance(overview, await self._app.database.aread(wanted), self.failed)
         self.spacing = min(LONGEST, max(SECONDS, SHARE * (time.monotonic() - began)))
         return glance
 

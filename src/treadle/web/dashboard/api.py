@@ -35,7 +35,7 @@ def rules(app: Treadle, doctor: Health) -> list[Rule]:
 
     async def jobs(asked: Asked, given: questions.JobsQuestion) -> Any:
         _check_search(asked, given)
-        found = await app.database.alook(listing.find_jobs(given.wanted, given.after, given.limit))
+        found = await app.database.aread(listing.find_jobs(given.wanted, given.after, given.limit))
         return found._replace(jobs=[each._replace(error=masked(each.error)) for each in found.jobs])
 
     async def job(asked: Asked, given: None) -> Any:
@@ -49,14 +49,14 @@ def rules(app: Treadle, doctor: Health) -> list[Rule]:
         return {"level": worst(findings), "findings": findings}
 
     async def workers(asked: Asked, given: None) -> Any:
-        return {"workers": await app.database.alook(looks.see_workers())}
+        return {"workers": await app.database.aread(looks.see_workers())}
 
     async def pauses(asked: Asked, given: None) -> Any:
-        return {"pauses": await app.database.alook(operate.pauses())}
+        return {"pauses": await app.database.aread(operate.pauses())}
 
     async def audit(asked: Asked, given: questions.AuditQuestion) -> Any:
         query = operate.audit(given.job_id, given.before, given.limit + 1)
-        found = await app.database.alook(query)
+        found = await app.database.aread(query)
         return {
             "changes": found[: given.limit],
             "next": found[given.limit - 1].id if len(found) > given.limit else None,

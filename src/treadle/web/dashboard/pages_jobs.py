@@ -45,7 +45,7 @@ def address(asked: Asked) -> dict[str, str | None]:
 
 def rules(app: Treadle) -> list[Rule]:
     async def listed(asked: Asked) -> Response:
-        found = await app.database.alook(find_jobs(wanted(asked), asked.field("after"), PAGE))
+        found = await app.database.aread(find_jobs(wanted(asked), asked.field("after"), PAGE))
         return page(
             asked,
             "jobs.html",
@@ -84,7 +84,7 @@ def rules(app: Treadle) -> list[Rule]:
         for status in lists(action, meant):
             if len(some) < FIRST:
                 query = find_jobs(meant._replace(status=status), None, FIRST - len(some))
-                some += (await app.database.alook(query)).jobs
+                some += (await app.database.aread(query)).jobs
         return some
 
     return [
