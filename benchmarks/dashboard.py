@@ -101,12 +101,12 @@ def far_page(wanted: Wanted) -> Look:
 
 
 def counted(action: Action, app: Treadle) -> str:
-    total = count(app, Wanted(), action)
+    total = count(app.database, Wanted(), action)
     return f"{'' if total.exact else 'at least '}{total.jobs:,}"
 
 
 def glance(window: int, app: Treadle) -> str:
-    return f"{len(overview(app, window).lanes)} lanes"
+    return f"{len(overview(app.database, window).lanes)} lanes"
 
 
 def get(path: str, app: Treadle) -> int:

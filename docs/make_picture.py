@@ -59,7 +59,7 @@ def make_demo(url: str) -> str:
         parts = demo_cast.enqueue().parts
         bars = Bars(console, {part.handle.id: part.label for part in parts})
         frames: list[tuple[int, RenderableType]] = []
-        for sight in snapshots(demo_jobs.app, [part.handle.id for part in parts]):
+        for sight in snapshots(demo_jobs.app.database, demo_jobs.app.watch, [part.handle.id for part in parts]):
             seen = {each.id: each for each in sight.jobs}
             bars.show(sight._replace(jobs=[seen[part.handle.id] for part in parts]))
             frames.append((telling(sight.jobs), bars.draw()))

@@ -72,7 +72,7 @@ class Looks:
 
     async def _glance(self) -> Glance:
         began = time.monotonic()
-        overview = await aoverview(self._app)
+        overview = await aoverview(self._app.database)
         wanted = (
             snapshot_queries.find_failed(3600, LIMIT) if self.failed else snapshot_queries.find_snapshots((), LIMIT)
         )

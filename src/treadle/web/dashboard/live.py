@@ -118,7 +118,7 @@ class Live:
 
     async def glance(self, window: int) -> Glance:
         """As a page begins."""
-        seen = await aoverview(self._app, window)
+        seen = await aoverview(self._app.database, window)
         return Glance(seen, *await self._running())
 
     def _begin(self) -> None:
@@ -177,7 +177,7 @@ class Live:
     async def _look_at_all(self, pages: list[OverviewPage]) -> None:
         windows = {page.window for page in pages}
         first = min(windows)
-        seen = {first: await aoverview(self._app, first)}
+        seen = {first: await aoverview(self._app.database, first)}
         for window in windows - {first}:
             # Only the charts are others.
             chart = await self._app.database.aread(looks.see_minutes(window, STEPS[window]))

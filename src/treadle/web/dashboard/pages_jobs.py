@@ -62,7 +62,7 @@ def rules(app: Treadle) -> list[Rule]:
             raise HTTPException(400, f"action must be one of {', '.join(BULK)}, got {action[:50]!r}")
         ids = _ids(asked)
         if ids is None:
-            total = await acount(app, wanted(asked), Action(action))
+            total = await acount(app.database, wanted(asked), Action(action))
             some, filters = await first(Action(action), wanted(asked)), address(asked)
         else:
             total, some, filters = Total(len(ids), exact=True), [], {}
