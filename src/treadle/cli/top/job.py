@@ -1,18 +1,18 @@
 """The screen of one job: how far it is, and the newest of what it told and logged."""
 
 import textwrap
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.events import Resize
-from textual.screen import Screen
 from textual.widgets import Static
 
 from treadle.cli.top.acts import changing
 from treadle.cli.top.head import apart
 from treadle.cli.top.parts import Foot
+from treadle.cli.top.screen import LiveScreen
 from treadle.db.queries import events as event_queries
 from treadle.db.queries import logs as log_queries
 from treadle.db.queries import snapshots as snapshot_queries
@@ -22,9 +22,6 @@ from treadle.words.phrases import facts, pace, printable, span, standing
 from treadle.words.record import LogLine, RecordedEvent
 from treadle.words.snapshot import JobSnapshot
 from treadle.words.status import Status
-
-if TYPE_CHECKING:
-    from treadle.cli.top.screen import Top
 
 KEYS = "Esc back  c cancel  r retry  q quit"
 EVENTS = 100
@@ -40,7 +37,7 @@ class Told(NamedTuple):
     logs: list[LogLine]
 
 
-class JobScreen(Screen[None]):
+class JobScreen(LiveScreen):
     CSS = """
     #job { height: 1fr; }
     #foot { height: 1; }
@@ -50,7 +47,6 @@ class JobScreen(Screen[None]):
         Binding("c", "change('cancel')"),
         Binding("r", "change('retry')"),
     ]
-    app: "Top"
 
     def __init__(self, job: JobSnapshot) -> None:
         super().__init__()
@@ -67,7 +63,7 @@ class JobScreen(Screen[None]):
         self.set_interval(0.5, self._draw)
         self.app.look_now()
 
-    async def look(self) -> None:
+    async def reload(self) -> None:
         told = await self.app.looks.ask(self._ask)
         if told is not None:
             self._told = told
