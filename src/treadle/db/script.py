@@ -7,7 +7,7 @@ is always closed.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import closing, suppress
 from typing import Any, NamedTuple, TypeVar
 
@@ -55,7 +55,9 @@ async def adrive(
             script.close()
 
 
-def iterate(script: Generator[Query[Any] | Request | Item, Any, None], run: Callable[[Any], Any]) -> Iterator[Item]:
+def iterate(
+    script: Generator[Query[Any] | Request | Item, Any, None], run: Callable[[Any], Any]
+) -> Generator[Item, None, None]:
     """Run a script, yielding its items."""
     with closing(script):
         step = _advance(script, None)

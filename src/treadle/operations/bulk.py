@@ -4,7 +4,6 @@ A chunk that was changed stays changed, even if a later one fails.
 """
 
 from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
-from contextlib import aclosing
 from operator import add
 from typing import Any, NamedTuple, TypeAlias
 
@@ -105,10 +104,8 @@ class Change:
     def __iter__(self) -> Iterator[Counts]:
         return iterate(self._script(), self._database.run)
 
-    async def __aiter__(self) -> AsyncIterator[Counts]:
-        async with aclosing(aiterate(self._script(), self._database.arun)) as chunks:
-            async for counts in chunks:
-                yield counts
+    def __aiter__(self) -> AsyncIterator[Counts]:
+        return aiterate(self._script(), self._database.arun)
 
     def _script(self) -> Generator[Query[Any] | Counts, Any, None]:
         began: int = yield listing.clock()

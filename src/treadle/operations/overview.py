@@ -5,7 +5,7 @@ from typing import Any
 
 from treadle.db.database import Database
 from treadle.db.queries import operations as operate
-from treadle.db.queries import overview as looks
+from treadle.db.queries import overview as queries
 from treadle.db.queries.overview import Chart, LaneCount, Sampled
 from treadle.db.query import Query
 from treadle.words.changes import Pause
@@ -27,12 +27,12 @@ async def aoverview(database: Database, window: int = 3600) -> Overview:
 
 def _queries(window: int) -> list[Query[Any]]:
     return [
-        looks.see_minutes(window, STEPS[window]),
-        looks.see_lanes(),
-        looks.see_workers(),
+        queries.see_minutes(window, STEPS[window]),
+        queries.see_lanes(),
+        queries.see_workers(),
         operate.pauses(),
-        looks.sample_jobs(),
-        looks.count_few(),
+        queries.sample_jobs(),
+        queries.count_few(),
     ]
 
 
@@ -96,11 +96,11 @@ def _totals(
 
 def _rate(chart: Chart) -> float:
     """Finished jobs per second: over the current span if enough of it is over, else over the previous one."""
-    ended = [span.completed + span.failed + span.cancelled for span in chart.spans]
+    finished = [span.completed + span.failed + span.cancelled for span in chart.spans]
     current = next((nth for nth, span in reversed(list(enumerate(chart.spans))) if span.at <= chart.counted), None)
     if current is None:
         return 0.0
     seconds = (chart.counted - chart.spans[current].at).total_seconds()
     if seconds >= chart.step / 4:
-        return ended[current] / min(seconds, chart.step)
-    return ended[current - 1] / chart.step if current else 0.0
+        return finished[current] / min(seconds, chart.step)
+    return finished[current - 1] / chart.step if current else 0.0
