@@ -339,6 +339,7 @@ class JobQueue:
 def _prune(status: str, older_than: Duration, batch_size: int) -> Generator[Query[Any], Any, int]:
     total, reached = 0, None
     while True:
+        pruned: int
         pruned, reached = yield jobs.prune(status, older_than, batch_size, reached)
         total += pruned
         if pruned < batch_size:
