@@ -79,7 +79,7 @@ def looks() -> Iterator[tuple[str, Look]]:
 
 
 def page(wanted: Wanted, app: Treadle, after: str | None = None) -> str:
-    found: Listing = app.database.look(listing.find_jobs(wanted, after, 50), 30)
+    found: Listing = app.database.read(listing.find_jobs(wanted, after, 50), 30)
     return f"{len(found.jobs)} jobs" + (f", looked at {found.looked:,}" if found.looked else "")
 
 
@@ -90,7 +90,7 @@ def far_page(wanted: Wanted) -> Look:
         if not after:  # only the page itself counts
             at = None
             for _ in range(99):
-                found: Listing = app.database.look(listing.find_jobs(wanted, at, 50), 30)
+                found: Listing = app.database.read(listing.find_jobs(wanted, at, 50), 30)
                 at = found.next or at
             after.append(at)
             with psycopg.connect(app.database.url, autocommit=True) as connection:
@@ -101,12 +101,12 @@ def far_page(wanted: Wanted) -> Look:
 
 
 def counted(action: Action, app: Treadle) -> str:
-    total = count(app, Wanted(), action)
+    total = count(app.database, Wanted(), action)
     return f"{'' if total.exact else 'at least '}{total.jobs:,}"
 
 
 def glance(window: int, app: Treadle) -> str:
-    return f"{len(overview(app, window).lanes)} lanes"
+    return f"{len(overview(app.database, window).lanes)} lanes"
 
 
 def get(path: str, app: Treadle) -> int:
@@ -127,7 +127,7 @@ def get(path: str, app: Treadle) -> int:
 
 def some_job(path: str, app: Treadle) -> str:
     before, status = path.rstrip("}").split("{")
-    found: Listing = app.database.look(listing.find_jobs(Wanted(status=status), None, 50), 30)
+    found: Listing = app.database.read(listing.find_jobs(Wanted(status=status), None, 50), 30)
     with psycopg.connect(app.database.url, autocommit=True) as connection:
         connection.execute("select pg_stat_statements_reset()")
     return f"{before}{found.jobs[-1].id}"

@@ -15,6 +15,7 @@ from rich.console import Console, RenderableType
 from treadle import Status, migrate
 from treadle.cli import demo, demo_cast, demo_jobs
 from treadle.cli.top.looks import Looks
+from treadle.cli.top.queue import QueueScreen
 from treadle.cli.top.screen import Top
 from treadle.cli.top.table import Board
 from treadle.db.embedded import embedded_url, leave
@@ -59,7 +60,7 @@ def make_demo(url: str) -> str:
         parts = demo_cast.enqueue().parts
         bars = Bars(console, {part.handle.id: part.label for part in parts})
         frames: list[tuple[int, RenderableType]] = []
-        for sight in snapshots(demo_jobs.app, [part.handle.id for part in parts]):
+        for sight in snapshots(demo_jobs.app.database, demo_jobs.app.watch, [part.handle.id for part in parts]):
             seen = {each.id: each for each in sight.jobs}
             bars.show(sight._replace(jobs=[seen[part.handle.id] for part in parts]))
             frames.append((telling(sight.jobs), bars.draw()))
@@ -92,7 +93,7 @@ def make_top(url: str) -> str:
 async def photograph() -> str:
     """The most telling of some seconds."""
     looks = Looks(demo_jobs.app)
-    top = Top(demo_jobs.app, looks, "db.example.org/shop", await looks.first())
+    top = Top(demo_jobs.app, looks, "db.example.org/shop", QueueScreen(await looks.first()))
     frames: list[tuple[int, str]] = []
     async with top.run_test(size=(100, 30)) as pilot:
         for _ in range(40):

@@ -21,6 +21,7 @@ from chaos.ledger import FOLDER
 from psycopg import Connection
 from psycopg.conninfo import make_conninfo
 
+from tests.support.apps import move
 from tests.support.dashboard_fixtures import NO_CHROMIUM, chromium, dashboard, operator, site, theme, visit  # noqa: F401
 from tests.support.databases import empty, made
 from tests.support.embedded_server import QUICK, clean_up
@@ -198,13 +199,8 @@ def orders(connection: Connection[Any]) -> Iterator[Callable[[], int]]:
 def here(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The handlers of tests.support.handlers enqueue into the test's database."""
     from tests.support import handlers
-    from treadle.db.database import Database
-    from treadle.watching.watch import Watch
 
-    database = Database(url, "treadle")
-    monkeypatch.setattr(handlers.app, "database", database)
-    monkeypatch.setattr(handlers.app, "queue", JobQueue(database))
-    monkeypatch.setattr(handlers.app, "watch", Watch(database))
+    move(handlers.app, url, monkeypatch)
 
 
 @pytest.fixture

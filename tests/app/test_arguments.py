@@ -251,7 +251,7 @@ def test_the_job_is_asked_for_once(app: Treadle) -> None:
     @app.job
     def twice(one: Job, two: Job | None) -> None: ...
 
-    with pytest.raises(InvalidJob, match="asks for the job more than once: one, two"):
+    with pytest.raises(InvalidJob, match="has more than one Job parameter: one, two"):
         twice.enqueue(None)
 
 

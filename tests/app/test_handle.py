@@ -195,9 +195,9 @@ def test_waiting_for_a_result_ends_at_the_timeout(app: Treadle) -> None:
 
     handle = count.enqueue()
     for timeout, told in ((0, "0"), ("50ms", "0.05"), (timedelta(milliseconds=50), "0.05")):
-        with pytest.raises(TimeoutError, match=rf"job {handle.id} has not ended within {told} seconds"):
+        with pytest.raises(TimeoutError, match=rf"job {handle.id} has not finished within {told} seconds"):
             handle.result(timeout)
-        with pytest.raises(TimeoutError, match=rf"job {handle.id} has not ended within {told} seconds"):
+        with pytest.raises(TimeoutError, match=rf"job {handle.id} has not finished within {told} seconds"):
             run(app, handle.aresult(timeout))
     with pytest.raises(InvalidArgument, match="timeout must not be negative"):
         handle.result(-1)
@@ -207,7 +207,7 @@ def test_waiting_for_a_result_ends_at_the_timeout(app: Treadle) -> None:
 def test_a_result_is_woken_not_polled(
     app: Treadle, queue: JobQueue, monkeypatch: pytest.MonkeyPatch, ending: str
 ) -> None:
-    monkeypatch.setattr(watch, "LOOK_SECONDS", 60.0)
+    monkeypatch.setattr(watch, "POLL_SECONDS", 60.0)
 
     @app.job
     def count() -> int:
@@ -234,7 +234,7 @@ def test_a_result_is_woken_not_polled(
 def test_a_result_is_woken_by_a_worker_and_asynchronously(
     app: Treadle, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch, "LOOK_SECONDS", 60.0)
+    monkeypatch.setattr(watch, "POLL_SECONDS", 60.0)
 
     @app.job(max_attempts=1)
     async def count(fails: bool) -> int:

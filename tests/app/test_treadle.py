@@ -108,9 +108,9 @@ def test_a_job_enqueued_under_an_old_name_is_run_by_the_renamed_function(app: Tr
 def test_what_is_no_job_function_is_refused() -> None:
     app = Treadle(NOWHERE)
     refused: list[tuple[Any, str]] = [
-        (7, "a job is a function, got 7"),
-        (app.job(name="once")(lambda: None), "once is a job already"),
-        (lambda *args: None, r"\*parameter, args: a payload is a set of named values"),
+        (7, "a job must be a function, got 7"),
+        (app.job(name="once")(lambda: None), "once is already a job function"),
+        (lambda *args: None, r"\*parameter, args: a payload consists of named values"),
         (lambda one, /: None, "positional-only parameter, one"),
         (lambda: (yield), "is a generator"),
     ]
@@ -142,20 +142,20 @@ def test_attributes_of_the_function_do_not_become_those_of_the_job() -> None:
 
     def add() -> None: ...
 
-    add.name = add.app = "mine"  # type: ignore[attr-defined]
+    add.name = add.backend = "mine"  # type: ignore[attr-defined]
     job = app.job(add)
-    assert (job.name, job.app) == ("add", app)
+    assert (job.name, job.backend) == ("add", app.backend)
 
 
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"timeout": 0}, "timeout and deadline must be longer than nothing"),
-        ({"deadline": "0s"}, "timeout and deadline must be longer than nothing"),
+        ({"timeout": 0}, "timeout and deadline must be longer than 0 s"),
+        ({"deadline": "0s"}, "timeout and deadline must be longer than 0 s"),
         ({"timeout": -1}, "timeout must not be negative, got -1"),
         ({"timeout": "soon"}, "timeout must be a timedelta, seconds, or a text .*, got 'soon'"),
         ({"deadline": []}, "deadline must be a timedelta, seconds, or a text"),
-        ({"timeout": "5m", "deadline": "1m"}, "deadline must not come before timeout, got '1m' and '5m'"),
+        ({"timeout": "5m", "deadline": "1m"}, "deadline must not be shorter than timeout, got '1m' and '5m'"),
         ({"memory_limit": "1GB"}, "memory_limit needs process=True"),
         ({"memory_limit": "much", "process": True}, 'memory_limit must be .* such as "512MB" or "2GB", got \'much\''),
         ({"retry_on": [ValueError, "OSError"]}, "retry_on must be exception classes, got 'OSError'"),
@@ -216,7 +216,7 @@ def test_how_a_job_type_is_run() -> None:
     assert (policy.timeout, policy.deadline, policy.retry_on) == (60, 60, ())
     policy = app.job(name="three", deadline=7)(heavy).policy
     assert (policy.timeout, policy.deadline, policy.retry_on, policy.backoff) == (None, 7, None, Backoff())
-    with pytest.raises(InvalidJob, match="cannot run in a process of its own: it has to be defined at the top"):
+    with pytest.raises(InvalidJob, match="cannot run in a process of its own: it must be defined at the top"):
         app.job(process=True)(lambda: None)
 
 
@@ -224,7 +224,7 @@ def test_how_long_ended_jobs_are_kept() -> None:
     assert Treadle(NOWHERE).keep == {"completed": "7d", "cancelled": "7d", "failed": "30d"}
     kept = Treadle(NOWHERE, keep={"completed": "1h", "failed": None}).keep
     assert kept == {"completed": "1h", "cancelled": "7d", "failed": None}
-    with pytest.raises(InvalidArgument, match="keep is by completed, failed or cancelled, got pending, running"):
+    with pytest.raises(InvalidArgument, match="keep are completed, failed and cancelled, got pending, running"):
         Treadle(NOWHERE, keep={"running": "1d", "pending": "1d", "failed": "1d"})
     with pytest.raises(InvalidArgument, match=r"keep\['failed'\] must be a timedelta, seconds, or a text"):
         Treadle(NOWHERE, keep={"failed": "for ever"})

@@ -11,6 +11,7 @@ from tests.support.workers import auntil, one, run
 from treadle import InvalidArgument, Job, JobNotFound, JobQueue, RecordedEvent, Treadle
 from treadle.db.queries import events as event_queries
 from treadle.db.query import Query
+from treadle.db.script import Request, iterate
 from treadle.watching import streams, watch
 from treadle.words.claim import Claim
 from treadle.words.record import Told
@@ -145,7 +146,7 @@ def test_a_job_that_is_not_there_is_said_to_be(app: Treadle) -> None:
 
 def test_a_listener_is_woken_rather_than_polling(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would not look by itself before a minute is over."""
-    monkeypatch.setattr(watch, "LOOK_SECONDS", 60.0)
+    monkeypatch.setattr(watch, "POLL_SECONDS", 60.0)
     heard: asyncio.Queue[int] = asyncio.Queue()
 
     @app.job
@@ -168,8 +169,10 @@ def test_what_came_between_a_look_and_the_end_is_not_missed(app: Treadle, queue:
     (job,) = queue.claim(["a"])
     asked = 0
 
-    def run_query(query: Query[Any]) -> Any:
+    def run_query(query: Query[Any] | Request) -> Any:
         nonlocal asked
+        if not isinstance(query, Query):
+            return None
         if "events_count" in query.text:
             asked += 1
             if asked == 2:
@@ -177,15 +180,8 @@ def test_what_came_between_a_look_and_the_end_is_not_missed(app: Treadle, queue:
                 queue.complete(job)
         return app.database.run(query)
 
-    script, answer, names = streams._of_job(job_id, event_queries.Position(), True), None, []
-    while True:
-        try:
-            said = script.send(answer)
-        except StopIteration:
-            break
-        answer = run_query(said) if isinstance(said, Query) else None
-        if isinstance(said, RecordedEvent):
-            names.append(said.name)
+    script = streams._job_events(job_id, event_queries.Position(), True)
+    names = [event.name for event in iterate(script, run_query)]
     assert names[-2:] == ["last", "completed"]
 
 

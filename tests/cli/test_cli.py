@@ -44,9 +44,9 @@ def test_migrate_prints_the_script(empty_url: str) -> None:
         (
             ["worker", "tests.support.handlers:nope"],
             1,
-            "has no application 'nope': there is tests.support.handlers:app",
+            "has no application 'nope': found tests.support.handlers:app",
         ),
-        (["worker", "tests.support.workers"], 1, "has no application 'app': it makes no Treadle()"),
+        (["worker", "tests.support.workers"], 1, "has no application 'app': it has no Treadle()"),
         (
             ["worker", "tests.support.broken_app"],
             1,

@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.support import cli_app
+from tests.support.apps import move
 from tests.support.commands import TREADLE, in_a_process, objects, told, typed
 from tests.support.screens import terminal
 from treadle import JobQueue, JobRow
@@ -17,13 +18,10 @@ APP = ("--app", "tests.support.cli_app:app")
 @pytest.fixture(autouse=True)
 def where(url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A database of the test's own for an application that is imported once."""
-    from treadle.db.database import Database
-
-    database = Database(url, "treadle")
-    monkeypatch.setattr(cli_app.app, "database", database)
+    backend = move(cli_app.app, url, monkeypatch)
     monkeypatch.setenv("TREADLE_DATABASE_URL", url)
     yield
-    database.close()
+    backend.database.close()
 
 
 def enqueued(queue: JobQueue, *arguments: str, **more: Any) -> JobRow:

@@ -77,7 +77,7 @@ def test_an_error_that_quotes_what_is_stored(url: str, monkeypatch: pytest.Monke
     def refuse(*_: object, **__: object) -> None:
         raise TreadleError("stored: \x1b[2J\x9b31m\u202e")
 
-    monkeypatch.setattr("treadle.cli.show.life", refuse)
+    monkeypatch.setattr("treadle.cli.show.get_details", refuse)
     assert sentence(["show", ID], url) == "Error: stored: [2J 31m\n"
 
 

@@ -269,13 +269,13 @@ def test_a_look_is_seven_statements_that_cannot_write(
     asked: list[str] = []
 
     async def look() -> None:
-        original = app.database.alook_together
+        original = app.database.aread_together
 
-        async def alook_together(queries: Any, *rest: Any) -> Any:
+        async def aread_together(queries: Any, *rest: Any) -> Any:
             asked.extend(query.text for query in queries)
             return await original(queries, *rest)
 
-        monkeypatch.setattr(app.database, "alook_together", alook_together)
+        monkeypatch.setattr(app.database, "aread_together", aread_together)
         monkeypatch.setattr(app.database, "arun_together", None)
         try:
             await looks.Looks(app).first()

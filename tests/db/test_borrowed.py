@@ -249,17 +249,17 @@ def test_every_method_works_as_on_psycopg(queue: JobQueue, caller: Caller) -> No
 
 @pytest.mark.parametrize("kind", ["connection on psycopg2", "session on psycopg", "django connection"])
 def test_an_async_method_on_a_sync_connection_says_what_to_use(caller: Caller) -> None:
-    with pytest.raises(InvalidArgument, match="a sync connection: use the methods without an a"):
+    with pytest.raises(InvalidArgument, match="a sync connection; use the sync methods"):
         asyncio.run(JobQueue(caller.connection).aenqueue("a"))
-    with pytest.raises(InvalidArgument, match="a sync connection: use the methods without an a"):
+    with pytest.raises(InvalidArgument, match="a sync connection; use the sync methods"):
         asyncio.run(JobQueue(caller.connection).aenqueue_many("a", [1]))
 
 
 @pytest.mark.parametrize("kind", ["async connection on asyncpg", "async session on psycopg", "asyncpg connection"])
 def test_a_sync_method_on_an_async_connection_says_what_to_use(caller: Caller) -> None:
-    with pytest.raises(InvalidArgument, match="an async connection: use the methods that begin with a"):
+    with pytest.raises(InvalidArgument, match="an async connection; use the async methods"):
         JobQueue(caller.connection).enqueue("a")
-    with pytest.raises(InvalidArgument, match="an async connection: use the methods that begin with a"):
+    with pytest.raises(InvalidArgument, match="an async connection; use the async methods"):
         JobQueue(caller.connection).enqueue_many("a", [1])
 
 

@@ -29,7 +29,7 @@ def database(url: str) -> Any:
 
 
 def page(database: Database, after: str | None = None, limit: int = 50, **wanted: Any) -> Listing:
-    return database.look(listing.find_jobs(Wanted(**wanted), after, limit), 30)
+    return database.read(listing.find_jobs(Wanted(**wanted), after, limit), 30)
 
 
 def everything(database: Database, limit: int = 50, pages: int = 1000, **wanted: Any) -> list[Listed]:

@@ -26,7 +26,7 @@ def roles(empty_url: str) -> Iterator[Roles]:
 def found(roles: Roles, role: str, **wanted: Any) -> int:
     database = Database(roles.url_of(role), "treadle")
     try:
-        return len(database.look(listing.find_jobs(Wanted(**wanted), None, 50), 30).jobs)
+        return len(database.read(listing.find_jobs(Wanted(**wanted), None, 50), 30).jobs)
     finally:
         database.close()
 
@@ -49,10 +49,10 @@ def test_only_an_operator_changes_many(roles: Roles) -> None:
         queue.enqueue_many("a", [{}] * 3)
     viewer, operator = Treadle(roles.url_of("viewer")), Treadle(roles.url_of("operator"))
     try:
-        assert count(viewer, Wanted(), Action.CANCEL) == (3, True)
+        assert count(viewer.database, Wanted(), Action.CANCEL) == (3, True)
         with pytest.raises(NotAllowed):
-            list(Change(viewer, Wanted(), Action.CANCEL, "eve"))
-        assert [*Change(operator, Wanted(), Action.CANCEL, "ada")][-1].done == 3
+            list(Change(viewer.database, Wanted(), Action.CANCEL, "eve"))
+        assert [*Change(operator.database, Wanted(), Action.CANCEL, "ada")][-1].done == 3
     finally:
         viewer.close()
         operator.close()

@@ -299,9 +299,9 @@ def test_the_queue_at_a_glance(roles: Roles, queue: JobQueue, group: str) -> Non
     queue.enqueue("films", {})
     queue.pause("films")
     app = Treadle(roles.url_of(group))
-    seen = overview(app)
+    seen = overview(app.database)
     assert [(lane.job_type, lane.depth, lane.paused) for lane in seen.lanes] == [("films", 1, True)]
-    (audited,) = app.database.look(operate.audit())
+    (audited,) = app.database.read(operate.audit())
     assert audited.action == "pause"
     app.close()
 
@@ -322,7 +322,7 @@ def test_a_viewer_lists_jobs_but_does_not_search_payloads(roles: Roles, queue: J
     assert (found("viewer", "ALIEN"), found("operator", "ALIEN")) == (1, 2)
     for group in ("viewer", "operator"):
         app = Treadle(roles.url_of(group))
-        assert len(app.database.look(listing.find_jobs(Wanted())).jobs) == 2
+        assert len(app.database.read(listing.find_jobs(Wanted())).jobs) == 2
         app.close()
         for arguments in (["why", str(failed)], ["doctor"]):
             shown = treadle(*arguments, "--json", "--database-url", roles.url_of(group))

@@ -46,14 +46,14 @@ def test_a_fresh_server_with_a_worker_and_some_thousand_jobs_is_well(
 def test_both_twins_say_the_same(url: str, app: Treadle) -> None:
     async def both() -> list[Finding]:
         try:
-            return await aexamine(app)
+            return await aexamine(app.database)
         finally:
             await app.aclose()
 
     def told(found: list[Finding]) -> list[tuple[str, Level]]:
         return [(each.name, each.level) for each in found]
 
-    assert told(asyncio.run(both())) == told(examine(app))
+    assert told(asyncio.run(both())) == told(examine(app.database))
 
 
 def write(_: Any = None) -> Query[None]:
@@ -177,7 +177,7 @@ def test_on_a_connection_of_the_caller_nothing_is_left_behind(url: str) -> None:
     with psycopg.connect(url) as connection:
         connection.execute("create table public.mine (n int)")
         before = one(connection, "show statement_timeout"), one(connection, "show enable_seqscan")
-        found = {each.name: each for each in examine(Treadle(connection))}
+        found = {each.name: each for each in examine(Treadle(connection).database)}
         assert found["schema"].level is Level.OK
         assert "not tried" in found["listen"].title
         assert (one(connection, "show statement_timeout"), one(connection, "show enable_seqscan")) == before
@@ -188,11 +188,11 @@ def test_on_a_connection_of_the_caller_nothing_is_left_behind(url: str) -> None:
 
 def test_on_a_pool_and_an_async_connection_of_the_caller(url: str) -> None:
     with ConnectionPool(url, min_size=1, max_size=1) as pool:
-        assert sorted(each.name for each in examine(Treadle(pool))) == sorted(doctor.NAMES)
+        assert sorted(each.name for each in examine(Treadle(pool).database)) == sorted(doctor.NAMES)
 
     async def on_async() -> list[Finding]:
         async with await AsyncConnection.connect(url) as connection:
-            return await aexamine(Treadle(connection))
+            return await aexamine(Treadle(connection).database)
 
     assert sorted(each.name for each in asyncio.run(on_async())) == sorted(doctor.NAMES)
 

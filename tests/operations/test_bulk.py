@@ -14,7 +14,7 @@ from tests.support.workers import one
 from treadle import InvalidArgument, JobQueue, Status, Treadle
 from treadle.db.queries import listing
 from treadle.operations import bulk
-from treadle.operations.bulk import Change, Tally, acount, count
+from treadle.operations.bulk import Change, Counts, acount, count
 from treadle.words.changes import Action
 from treadle.words.listing import Wanted
 
@@ -28,8 +28,8 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing, "PATIENCE", None)
 
 
-def change(app: Treadle, action: Action, priority: int | None = None, **wanted: Any) -> Tally:
-    *_, last = Change(app, Wanted(**wanted), action, "ada", "because", priority)
+def change(app: Treadle, action: Action, priority: int | None = None, **wanted: Any) -> Counts:
+    *_, last = Change(app.database, Wanted(**wanted), action, "ada", "because", priority)
     return last
 
 
@@ -67,31 +67,31 @@ def test_which_jobs_an_action_means_if_no_status_is_given(
     app: Treadle, connection: Connection[Any], action: Action, expected: dict[str, int]
 ) -> None:
     in_every_status(connection)
-    before = count(app, Wanted(), action)
-    tally = change(app, action)
+    before = count(app.database, Wanted(), action)
+    counts = change(app, action)
     assert statuses(connection) == expected
-    assert before == (tally.done, True)
-    assert tally == (tally.done, 0, 0, 0)
-    assert one(connection, "select count(*) from audit where actor = 'ada' and reason = 'because'") == tally.done
+    assert before == (counts.done, True)
+    assert counts == (counts.done, 0, 0, 0)
+    assert one(connection, "select count(*) from audit where actor = 'ada' and reason = 'because'") == counts.done
 
 
 def test_run_now_and_priority_mean_what_waits(app: Treadle, connection: Connection[Any]) -> None:
     in_every_status(connection)
-    assert count(app, Wanted(), RUN_NOW) == (3, True)
-    assert change(app, RUN_NOW) == Tally(done=3)
+    assert count(app.database, Wanted(), RUN_NOW) == (3, True)
+    assert change(app, RUN_NOW) == Counts(done=3)
     assert one(connection, "select count(*) from jobs where run_at > clock_timestamp()") == 0
-    assert count(app, Wanted(), PRIORITY) == (9, True)
-    assert change(app, PRIORITY, 7) == Tally(done=9)
+    assert count(app.database, Wanted(), PRIORITY) == (9, True)
+    assert change(app, PRIORITY, 7) == Counts(done=9)
     assert one(connection, "select count(*) from jobs where priority = 7 and status = 'pending'") == 9
     assert one(connection, "select count(*) from jobs where priority = 7") == 9
 
 
 def test_a_status_that_is_given_is_meant(app: Treadle, connection: Connection[Any]) -> None:
     in_every_status(connection)
-    assert change(app, RETRY, status="completed") == Tally(done=3)
-    assert change(app, CANCEL, status="running") == Tally(done=3)
-    assert change(app, CANCEL, status="later") == Tally(done=3)
-    assert change(app, DELETE, status="held") == Tally(done=3)
+    assert change(app, RETRY, status="completed") == Counts(done=3)
+    assert change(app, CANCEL, status="running") == Counts(done=3)
+    assert change(app, CANCEL, status="later") == Counts(done=3)
+    assert change(app, DELETE, status="held") == Counts(done=3)
     assert statuses(connection) == {"claimed": 3, "failed": 3, "cancelled": 9, "pending": 6}
 
 
@@ -101,37 +101,37 @@ def test_a_status_that_is_given_is_meant(app: Treadle, connection: Connection[An
 )
 def test_a_status_that_does_not_fit_is_a_sentence(app: Treadle, action: Action, status: str) -> None:
     with pytest.raises(InvalidArgument, match=f"to {action.value.replace('_', ' ')} jobs, .*, got '{status}'"):
-        Change(app, Wanted(status=status), action, "ada")
+        Change(app.database, Wanted(status=status), action, "ada")
     with pytest.raises(InvalidArgument, match="their status must be one of"):
-        count(app, Wanted(status=status), action)
+        count(app.database, Wanted(status=status), action)
 
 
 def test_a_mistake_is_told_before_anything_is_changed(app: Treadle) -> None:
     with pytest.raises(InvalidArgument, match="a priority goes with the action priority"):
-        Change(app, Wanted(), PRIORITY, "ada")
+        Change(app.database, Wanted(), PRIORITY, "ada")
     with pytest.raises(InvalidArgument, match="actor must be"):
-        Change(app, Wanted(), CANCEL, "")
+        Change(app.database, Wanted(), CANCEL, "")
 
 
 def test_only_what_is_wanted_is_changed(app: Treadle, queue: JobQueue, connection: Connection[Any]) -> None:
     failed(queue, 25, "a")
     failed(queue, 25, "b")
-    assert count(app, Wanted(job_type="b"), RETRY) == (25, True)
-    assert change(app, RETRY, job_type="b") == Tally(done=25)
+    assert count(app.database, Wanted(job_type="b"), RETRY) == (25, True)
+    assert change(app, RETRY, job_type="b") == Counts(done=25)
     assert connection.execute("select distinct job_type from jobs where status = 'pending'").fetchall() == [("b",)]
-    assert change(app, RETRY, search='"n": 7') == Tally(done=1)
+    assert change(app, RETRY, search='"n": 7') == Counts(done=1)
 
 
 def test_an_id_can_be_meant(app: Treadle, queue: JobQueue) -> None:
     made = failed(queue, 30)
-    assert count(app, Wanted(search=str(made[0])), RETRY) == (1, True)
-    assert change(app, RETRY, search=str(made[0])) == Tally(done=1)
+    assert count(app.database, Wanted(search=str(made[0])), RETRY) == (1, True)
+    assert change(app, RETRY, search=str(made[0])) == Counts(done=1)
     assert queue.get(made[0]).status == Status.PENDING
 
 
 def test_it_goes_in_chunks_and_tells_how_far_it_is(app: Treadle, queue: JobQueue, connection: Connection[Any]) -> None:
     failed(queue, 25)
-    told = [(tally.done, tally.met) for tally in Change(app, Wanted(status="failed"), RETRY, "ada")]
+    told = [(counts.done, counts.total) for counts in Change(app.database, Wanted(status="failed"), RETRY, "ada")]
     assert told == [(10, 10), (20, 20), (25, 25)]
     sizes = connection.execute("select count(*) from audit group by xmin::text order by 1").fetchall()
     assert sizes == [(5,), (10,), (10,)], "a transaction each"
@@ -139,7 +139,7 @@ def test_it_goes_in_chunks_and_tells_how_far_it_is(app: Treadle, queue: JobQueue
 
 def test_stopping_in_the_middle_leaves_what_is_done(app: Treadle, queue: JobQueue, connection: Connection[Any]) -> None:
     failed(queue, 25)
-    assert next(iter(Change(app, Wanted(), RETRY, "ada"))).done == 10
+    assert next(iter(Change(app.database, Wanted(), RETRY, "ada"))).done == 10
     assert statuses(connection) == {"failed": 15, "pending": 10}
     assert change(app, RETRY).done == 15
 
@@ -149,24 +149,24 @@ def test_a_job_that_is_retried_and_ends_again_meanwhile_is_not_met_twice(
     app: Treadle, queue: JobQueue, connection: Connection[Any], again: str
 ) -> None:
     failed(queue, 35)
-    tallies = []
-    for tally in Change(app, Wanted(), RETRY, "ada"):
-        tallies.append(tally)
-        assert len(tallies) < 20, "it goes on and on"
+    counted = []
+    for counts in Change(app.database, Wanted(), RETRY, "ada"):
+        counted.append(counts)
+        assert len(counted) < 20, "it goes on and on"
         for job in queue.claim(["a"], 100):
             if again == "fail":
                 queue.fail(job, "again", final=True)
             else:
                 queue.cancel(job)
-    assert tallies[-1] == Tally(done=35)
+    assert counted[-1] == Counts(done=35)
     assert one(connection, "select max(attempts) from jobs") == 2
 
 
 def test_a_priority_that_moves_jobs_ahead_of_the_walk_is_set_once(app: Treadle, queue: JobQueue) -> None:
     queue.enqueue_many("a", [{}] * 25, priority=150)
     queue.enqueue_many("a", [{}] * 5, priority=30)
-    assert change(app, PRIORITY, 30) == Tally(done=25)
-    assert change(app, PRIORITY, 20, job_type="a") == Tally(done=30)
+    assert change(app, PRIORITY, 30) == Counts(done=25)
+    assert change(app, PRIORITY, 20, job_type="a") == Counts(done=30)
 
 
 def test_what_is_enqueued_meanwhile_is_not_meant(app: Treadle, queue: JobQueue, connection: Connection[Any]) -> None:
@@ -174,12 +174,12 @@ def test_what_is_enqueued_meanwhile_is_not_meant(app: Treadle, queue: JobQueue, 
     queue.enqueue_many("a", [{}] * 25)
     connection.execute("insert into jobs (job_type, created_at) values ('a', now() + '2 hours')")
     connection.execute("insert into jobs (id, job_type) values (%s, 'a')", [uuid.UUID(int=2**128 - 2)])
-    tallies = []
-    for tally in Change(app, Wanted(), CANCEL, "ada"):
-        tallies.append(tally)
-        if len(tallies) < 10:
+    counted = []
+    for counts in Change(app.database, Wanted(), CANCEL, "ada"):
+        counted.append(counts)
+        if len(counted) < 10:
             queue.enqueue_many("a", [{}] * 20)
-    assert tallies[-1] == Tally(done=27)
+    assert counted[-1] == Counts(done=27)
     assert set(statuses(connection)) == {"cancelled", "pending"}
 
 
@@ -187,7 +187,7 @@ def test_a_whole_chain_of_a_key_is_cancelled(app: Treadle, queue: JobQueue, conn
     for _ in range(25):
         queue.enqueue("a", key="k")
     queue.enqueue("a", key="other", priority=200)
-    assert change(app, CANCEL) == Tally(done=26)
+    assert change(app, CANCEL) == Counts(done=26)
     assert statuses(connection) == {"cancelled": 26}
 
 
@@ -195,39 +195,39 @@ def test_what_others_hold_or_took_is_counted(app: Treadle, queue: JobQueue, conn
     made = failed(queue, 4)
     other = connect(autocommit=False)
     other.execute("select from jobs where id = %s for update", [made[0]])
-    script = Change(app, Wanted(status="failed"), RETRY, "ada")._script()
+    script = Change(app.database, Wanted(status="failed"), RETRY, "ada")._script()
     answer: Any = None
     for _ in range(2):
         asked = script.send(answer)
-        assert not isinstance(asked, Tally)
+        assert not isinstance(asked, Counts)
         answer = app.database.run(asked)
     # Between the look and the change.
     connect().execute("delete from jobs where id = %s", [made[1]])
     queue.retry(made[2])
     asked = script.send(answer)
-    assert not isinstance(asked, Tally)
-    assert script.send(app.database.run(asked)) == Tally(done=1, unfit=1, busy=1, missing=1)
+    assert not isinstance(asked, Counts)
+    assert script.send(app.database.run(asked)) == Counts(done=1, unfit=1, busy=1, missing=1)
     other.rollback()
 
 
 def test_the_async_twin_does_the_same(app: Treadle, queue: JobQueue) -> None:
     failed(queue, 25)
 
-    async def both() -> tuple[Any, list[Tally]]:
+    async def both() -> tuple[Any, list[Counts]]:
         try:
-            counted = await acount(app, Wanted(), RETRY)
-            return counted, [tally async for tally in Change(app, Wanted(status="failed"), RETRY, "ada")]
+            counted = await acount(app.database, Wanted(), RETRY)
+            return counted, [counts async for counts in Change(app.database, Wanted(status="failed"), RETRY, "ada")]
         finally:
             await app.aclose()
 
-    assert asyncio.run(both()) == ((25, True), [Tally(10), Tally(20), Tally(25)])
+    assert asyncio.run(both()) == ((25, True), [Counts(10), Counts(20), Counts(25)])
 
 
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
     def set_both(look: int, most: int) -> None:
         monkeypatch.setattr(listing, "LOOK", look)
-        monkeypatch.setattr(bulk, "COUNT_LOOK", most)
+        monkeypatch.setattr(bulk, "COUNT_LIMIT", most)
 
     return set_both
 
@@ -246,13 +246,13 @@ def test_a_count_stops_where_it_would_take_long(
         else:
             queue.enqueue_many(name, [{}] * 50)
     looks(10, 40)
-    assert count(app, Wanted(status=status)) == (40, False)
+    assert count(app.database, Wanted(status=status)) == (40, False)
     looks(10, 1000)
-    assert count(app, Wanted(status=status)) == (100, True)
+    assert count(app.database, Wanted(status=status)) == (100, True)
     monkeypatch.setattr(listing, "PATIENCE", timedelta(0))
     looks(1000, 1000)
     assert app.database.run(listing.tally_jobs(Wanted(status=status))).looked < 100, "nor for long at once"
-    assert count(app, Wanted(status=status)) == (100, True)
+    assert count(app.database, Wanted(status=status)) == (100, True)
     monkeypatch.setattr(listing, "PATIENCE", None)
-    assert count(app, Wanted(status=status, search="nothing")) == (0, True)
-    assert count(app, Wanted(status=status, job_type="b")) == (50, True)
+    assert count(app.database, Wanted(status=status, search="nothing")) == (0, True)
+    assert count(app.database, Wanted(status=status, job_type="b")) == (50, True)

@@ -260,9 +260,9 @@ def test_two_do_not_count_the_same(queue: JobQueue, connect: Connect) -> None:
 
 def test_a_look_cannot_write_and_ends_in_time(queue: JobQueue, database: Database) -> None:
     with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
-        database.look(operate.pause("a", None))
-    assert database.look(Query("show jit", {}, lambda rows: rows[0][0])) == "off"
+        database.read(operate.pause("a", None))
+    assert database.read(Query("show jit", {}, lambda rows: rows[0][0])) == "off"
     with pytest.raises(TooSlow, match="took too long") as raised:
-        database.look(Query("select pg_sleep(30)", {}, lambda _: None), 0.05)
+        database.read(Query("select pg_sleep(30)", {}, lambda _: None), 0.05)
     assert isinstance(raised.value, TreadleError)
     assert database.run(operate.pause("a", None)), "the connection is as it was"

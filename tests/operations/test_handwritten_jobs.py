@@ -14,7 +14,7 @@ from treadle.db.queries import listing
 from treadle.db.queries import operations as operate
 from treadle.db.queries import snapshots as snapshot_queries
 from treadle.doctor.examine import examine
-from treadle.operations.details import life
+from treadle.operations.details import get_details
 from treadle.operations.overview import overview
 from treadle.web.dashboard import Role, Visitor, dashboard_app
 from treadle.words.changes import Action
@@ -25,12 +25,12 @@ NULLS = ["progress", "events_count", "attempts", "max_attempts", "created_at"]
 
 
 def seen_everywhere(app: Treadle, job: UUID) -> None:
-    assert overview(app).lanes is not None
-    assert life(app, job).job.id == job
+    assert overview(app.database).lanes is not None
+    assert get_details(app.database, job).job.id == job
     assert app.handle(job).why().sentence
-    assert [each.id for each in app.database.look(snapshot_queries.find_snapshots([job]))] == [job]
-    assert app.database.look(listing.find_jobs(Wanted(), None, 10)).jobs
-    assert examine(app)
+    assert [each.id for each in app.database.read(snapshot_queries.find_snapshots([job]))] == [job]
+    assert app.database.read(listing.find_jobs(Wanted(), None, 10)).jobs
+    assert examine(app.database)
     assert pages(app, job) == [200, 200, 200, 200, 200, 200]
 
 
@@ -81,7 +81,7 @@ def test_a_wait_without_end_is_not_counted(app: Treadle, queue: JobQueue, connec
     connection.execute("select count_minutes('0')")
     row = connection.execute("select completed, waited, ran from minutes").fetchone()
     assert row == (1, 0, 0)
-    assert overview(app).rate >= 0
+    assert overview(app.database).rate >= 0
 
 
 def test_a_look_leaves_nothing_in_a_callers_transaction(connection: Connection[Any], queue: JobQueue) -> None:

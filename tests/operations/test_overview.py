@@ -20,7 +20,7 @@ def test_a_small_queue_is_counted(app: Treadle, queue: JobQueue) -> None:
     queue.enqueue("other", queue="slow")
     queue.start(queue.claim(["other"])[0])
     queue.fail(queue.claim(["mail"], batch_size=1)[0], "no", final=True)
-    seen = overview(app)
+    seen = overview(app.database)
     assert [(lane.job_type, lane.priority, lane.depth, lane.exact) for lane in seen.lanes] == [
         ("mail", 100, 4, True),
         ("mail", 150, 1, True),
@@ -46,11 +46,11 @@ def test_both_ways_see_the_same(app: Treadle, queue: JobQueue) -> None:
 
     async def look() -> Any:
         try:
-            return await aoverview(app)
+            return await aoverview(app.database)
         finally:
             await app.aclose()
 
-    assert overview(app).lanes == asyncio.run(look()).lanes
+    assert overview(app.database).lanes == asyncio.run(look()).lanes
 
 
 def test_who_serves_a_lane_and_what_is_paused(app: Treadle, queue: JobQueue, connection: Connection[Any]) -> None:
@@ -62,7 +62,7 @@ def test_who_serves_a_lane_and_what_is_paused(app: Treadle, queue: JobQueue, con
     queue.pause("b")
     queue.claim(["a"], batch_size=1)
     connection.execute("update jobs set worker_id = 'w' where status = 'claimed'")
-    seen = overview(app)
+    seen = overview(app.database)
     served = {(lane.job_type, lane.queue): (lane.served, lane.paused) for lane in seen.lanes}
     assert served == {
         ("a", "default"): (True, False),
@@ -83,7 +83,7 @@ def test_no_span_of_a_chart_is_left_out(app: Treadle, connection: Connection[Any
         insert into minutes (minute, queue, job_type, completed, failed, errors, waited, waited_most, ran, ran_most)
         select date_trunc('minute', clock_timestamp()) - interval '30 minutes', name, 'a', 3, 1, 2, 6, 4, 30, 20
         from unnest(array['x', 'y']) as name""")
-    seen = overview(app, window)
+    seen = overview(app.database, window)
     step = timedelta(seconds=seen.step)
     assert [later.at - span.at for span, later in zip(seen.spans, seen.spans[1:], strict=False)] == [step] * (
         len(seen.spans) - 1
@@ -116,10 +116,10 @@ def test_the_rate_is_of_the_last_span_that_was_counted(app: Treadle, connection:
     )
     # Half of the minute before the last was counted; what came after has not been yet.
     connection.execute("update meter set reached = %s", [minute - timedelta(seconds=90)])
-    assert overview(app).rate == pytest.approx(2 * 600 / 30)
+    assert overview(app.database).rate == pytest.approx(2 * 600 / 30)
     # Too little of it: the one before.
     connection.execute("update meter set reached = %s", [minute - timedelta(seconds=119)])
-    assert overview(app).rate == pytest.approx(3 * 600 / 60)
+    assert overview(app.database).rate == pytest.approx(3 * 600 / 60)
 
 
 def test_of_too_many_lanes_those_where_something_happened_last_are_shown(connection: Connection[Any]) -> None:
@@ -155,7 +155,7 @@ def test_a_large_table_is_estimated_at_a_bounded_cost(app: Treadle, connection: 
     assert buffers("select * from sample_jobs()") < 700
     assert buffers("select * from find_lanes(2000)") < 700
     assert one(connection, "select depth from find_lanes(2000)") == 2000, "counted up to the budget"
-    seen = overview(app)
+    seen = overview(app.database)
     assert not seen.totals[Status.COMPLETED].exact
     assert 45_000 < seen.totals[Status.COMPLETED].jobs < 135_000
     assert seen.totals[Status.FAILED] == Total(1, exact=True), "what is rare is counted"

@@ -165,7 +165,7 @@ def test_using(app: Treadle) -> None:
 
     first = welcome.using(unique="user:7").enqueue(user_id=7)
     assert welcome.using(unique="user:7").enqueue(user_id=8).id == first.id
-    with pytest.raises(InvalidArgument, match="unique is for one job at a time"):
+    with pytest.raises(InvalidArgument, match="unique cannot be used with enqueue_many"):
         welcome.using(unique="user:7").enqueue_many([{"user_id": 1}])
     with pytest.raises(InvalidArgument, match="unique must be a text of 1 to 200 characters"):
         welcome.using(unique="").enqueue(user_id=1)

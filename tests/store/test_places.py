@@ -137,7 +137,7 @@ def test_a_file_that_cannot_be_removed_is_tried_again(
         patched.setattr(filesystem, "rm_file", refuse)
         assert sweep(url) == 1
     assert sweep(url) == 0  # not at once
-    assert f"what is stored as {first.id} could not be removed from {place}: not today" in caplog.text
+    assert f"stored content {first.id} could not be removed from {place}: not today" in caplog.text
     assert files(place) == [first.id.hex]
     assert second.id != first.id
     connection.execute("update stored set removing_at = removing_at - interval '1 minute'")
@@ -211,7 +211,7 @@ def test_a_database_that_fails_leaves_no_file(
 def test_what_a_crash_leaves_is_swept(placed: Treadle, url: str, place: str, connection: Connection[Any]) -> None:
     """Without its last statement; with a draft, and with a file that has its name already."""
     for store in (Store(placed.database, place, 0, "1GB") for _ in range(2)):
-        steps = store._steps(CONTENT, None)
+        steps = store._write(CONTENT, None, None)
         stored_id = placed.database.run(next(steps))
         filesystem, path = places._located(place, stored_id)
         filesystem.makedirs(path.rpartition("/")[0], exist_ok=True)

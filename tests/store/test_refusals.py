@@ -21,8 +21,8 @@ def test_what_cannot_be_stored_is_refused(app: Treadle, connection: Connection[A
     text = tmp_path / "text"
     text.write_text("text")
     refused: list[tuple[Any, str]] = [
-        ("a text", "got the text 'a text'; for a path use Path(…), for a text .encode()"),
-        (tmp_path / "nowhere", "nowhere', which is no such file"),
+        ("a text", "got the string 'a text'; use Path(…) for a path, .encode() for text"),
+        (tmp_path / "nowhere", "nowhere', which does not exist"),
         (tmp_path, "which is a folder"),
         (7, "got 7 (int)"),
         (None, "got None (NoneType)"),

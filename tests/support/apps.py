@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
+import pytest
 from pydantic import BaseModel, ConfigDict
 
 from treadle import (
@@ -17,8 +18,24 @@ from treadle import (
     Status,
     Treadle,
 )
+from treadle.app.backend import Backend
+from treadle.db.database import Database
+from treadle.watching.watch import Watch
 
 T = TypeVar("T")
+
+
+def move(app: Treadle, url: str, monkeypatch: pytest.MonkeyPatch) -> Backend:
+    """Let an application that is imported once, and its functions, use the test's database."""
+    database = Database(url, "treadle")
+    backend = Backend(database, Watch(database), app.payload_limit)
+    monkeypatch.setattr(app, "database", database)
+    monkeypatch.setattr(app, "queue", JobQueue(database))
+    monkeypatch.setattr(app, "watch", backend.watch)
+    monkeypatch.setattr(app, "backend", backend)
+    for job_type in app.job_types:
+        monkeypatch.setattr(app.function(job_type), "backend", backend)
+    return backend
 
 
 class Colour(Enum):

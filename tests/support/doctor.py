@@ -46,7 +46,7 @@ def findings(url: str, limits: Limits | None = None, schema: str = "treadle") ->
     """By name; each comes once."""
     app = Treadle(url, schema=schema)
     try:
-        found = examine(app, limits)
+        found = examine(app.database, limits)
     finally:
         app.close()
     by_name = {each.name: each for each in found}

@@ -39,7 +39,7 @@ def test_a_cursor_that_is_none_is_refused(app: Treadle, after: Any) -> None:
 
 
 def test_one_text_is_not_a_list_of_types(app: Treadle) -> None:
-    with pytest.raises(InvalidArgument, match="list of texts"):
+    with pytest.raises(InvalidArgument, match="list of strings"):
         app.events(types="a")
 
 

@@ -15,7 +15,7 @@ from psycopg import Connection
 
 from tests.support.apps import held
 from treadle import JobQueue, Status, Treadle
-from treadle.watching import snapshots as sight
+from treadle.watching import snapshots
 
 
 @contextmanager
@@ -111,7 +111,7 @@ def test_a_flood_of_events_is_told_in_part(url: str, queue: JobQueue, connection
     with piped("watch", str(job.id), "--database-url", url) as process:
         said, _ = process.communicate(timeout=60)
     assert "films: … 30 earlier events\n" in said
-    assert said.count("films: drawn\n") == sight.NEWEST
+    assert said.count("films: drawn\n") == snapshots.NEWEST
 
 
 # handle.watch
@@ -124,7 +124,7 @@ def test_a_handle_is_watched(app: Treadle, queue: JobQueue, capsys: pytest.Captu
     assert app.handle(job.id).watch() == Status.COMPLETED
     assert "films: completed in" in capsys.readouterr().out
     ending.join()
-    assert not app.watch.news.futures
+    assert not app.watch.changes.futures
 
 
 def test_a_handle_is_watched_on_a_loop(app: Treadle, queue: JobQueue, capsys: pytest.CaptureFixture[str]) -> None:
@@ -132,13 +132,13 @@ def test_a_handle_is_watched_on_a_loop(app: Treadle, queue: JobQueue, capsys: py
 
     async def main() -> Status:
         watching = asyncio.create_task(app.handle(job.id).awatch())
-        while not app.watch.news.futures:
+        while not app.watch.changes.futures:
             await asyncio.sleep(0.01)
         await queue.aevent(job, "drawn")
         await queue.acancel(job.id)
         status = await watching
         stopped = asyncio.create_task(app.handle(held_again.id).awatch())
-        while not app.watch.news.futures:
+        while not app.watch.changes.futures:
             await asyncio.sleep(0.01)
         stopped.cancel()
         with pytest.raises(asyncio.CancelledError):

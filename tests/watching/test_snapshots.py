@@ -10,7 +10,7 @@ from rich.console import Console
 
 from tests.support.apps import held
 from treadle import JobQueue, Treadle
-from treadle.watching import snapshots as sight
+from treadle.watching import snapshots as watching
 from treadle.watching.viewer import Viewer
 
 
@@ -39,17 +39,17 @@ def test_one_look_for_all_of_them_a_few_times_a_second(app: Treadle, queue: JobQ
     working = threading.Thread(target=get_on)
     began = time.monotonic()
     working.start()
-    Viewer(app, [job.id for job in jobs], Console(file=io.StringIO())).run()
+    Viewer(app.database, app.watch, [job.id for job in jobs], Console(file=io.StringIO())).run()
     seconds = time.monotonic() - began
     working.join()
     assert done.is_set()
-    assert 2 <= len(looks) <= seconds / sight.SPACING_SECONDS + 3
+    assert 2 <= len(looks) <= seconds / watching.SPACING_SECONDS + 3
 
 
 def test_a_silent_job_is_looked_at_once_a_second(app: Treadle, queue: JobQueue, monkeypatch: Any) -> None:
     job = held(queue)
-    monkeypatch.setattr(sight, "PATIENCE_SECONDS", 0.3)
-    snapshots = iter(sight.snapshots(app, [job.id]))
+    monkeypatch.setattr(watching, "WAIT_SECONDS", 0.3)
+    snapshots = iter(watching.snapshots(app.database, app.watch, [job.id]))
     for _ in range(2):
         next(snapshots)
     monkeypatch.setattr(app.watch, "change", lambda *ids: Future())
@@ -69,7 +69,7 @@ def test_an_event_that_comes_between_the_count_and_the_events_is_told_once(
         return real(query)
 
     monkeypatch.setattr(app.database, "run", run)
-    snapshots = iter(sight.snapshots(app, [job.id]))
+    snapshots = iter(watching.snapshots(app.database, app.watch, [job.id]))
     assert [event.name for event in next(snapshots).events] == ["one", "two"]
     assert next(snapshots).events == []
     queue.event(job, "three")
@@ -91,11 +91,11 @@ def test_a_database_that_goes_away_and_comes_back_is_said(url: str, queue: JobQu
     monkeypatch.setattr(app.database, "run", run)
     told: list[bool] = []
 
-    def away(away: bool) -> None:
-        told.append(away)
+    def unavailable(unavailable: bool) -> None:
+        told.append(unavailable)
         broken.clear()
 
-    snapshots = iter(sight.snapshots(app, [job.id], away))
+    snapshots = iter(watching.snapshots(app.database, app.watch, [job.id], unavailable))
     next(snapshots)
     broken.set()
     next(snapshots)

@@ -16,7 +16,7 @@ from treadle.web.stream import EventStream
 
 
 def nobody_waits(app: Treadle, server: Server) -> None:
-    until(lambda: not app.watch.news.futures and not app.watch.ends.futures, lambda: app.watch.news.futures)
+    until(lambda: not app.watch.changes.futures and not app.watch.ends.futures, lambda: app.watch.changes.futures)
     until(lambda: server.tasks() == 0, server.tasks)
 
 
@@ -37,7 +37,7 @@ def test_clients_that_go_leave_nothing_behind(app: Treadle, server: Server, queu
         with httpx.stream("GET", server.url + path, timeout=60) as response:
             coming = messages(response)
             next(coming)
-            until(lambda: app.watch.news.futures)
+            until(lambda: app.watch.changes.futures)
             assert server.tasks() > 0
         nobody_waits(app, server)
 
@@ -50,7 +50,7 @@ def test_a_client_that_takes_nothing_is_let_go(
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.connect(("127.0.0.1", server.port))
         client.sendall(f"GET /jobs/{job.id}/events HTTP/1.1\r\nhost: x\r\n\r\n".encode())
-        until(lambda: app.watch.news.futures)
+        until(lambda: app.watch.changes.futures)
         for _ in range(120):
             queue.event(job, "large", text="x" * 60_000)
         nobody_waits(app, server)

@@ -58,7 +58,7 @@ def test_what_is_wrong_with_a_request_is_said_in_json(server: Server, job: JobRo
 def test_what_the_server_refuses_is_raised_and_not_asked_for_ever(app: Treadle) -> None:
     """Whatever slips through the checks of cursors."""
     place = event_queries.Place(number=2**40)
-    stream = Stream(app, lambda: streams._of_all(None, None, place, True), [ANY], 1.0)
+    stream = Stream(app.database, app.watch, lambda: streams._all_events(None, None, place, True), [ANY], 1.0)
     with pytest.raises(DatabaseError, match="out of range"):
         next(iter(stream))
 

@@ -28,10 +28,10 @@ class Counted:
     def __init__(self, app: Treadle) -> None:
         self.texts: list[str] = []
         self.away: Exception | None = None
-        self._look = app.database.alook_together
-        app.database.alook_together = self.alook_together  # type: ignore[method-assign]
+        self._look = app.database.aread_together
+        app.database.aread_together = self.aread_together  # type: ignore[method-assign]
 
-    async def alook_together(self, queries: Sequence[Query[Any]], seconds: float = 3.0) -> Any:
+    async def aread_together(self, queries: Sequence[Query[Any]], seconds: float = 3.0) -> Any:
         self.texts += [query.text for query in queries]
         if self.away is not None:
             raise self.away

@@ -9,6 +9,7 @@ from psycopg import Connection
 
 from tests.support.dashboards import OPERATOR, VIEWER, Browser, Site
 from treadle import JobQueue, Treadle
+from treadle.db.database import Database
 from treadle.doctor.examine import aexamine
 from treadle.doctor.finding import Finding
 from treadle.web.dashboard import health as health_module
@@ -182,7 +183,7 @@ def test_a_preview_counts_what_the_action_fits(operator: Browser, queue: JobQueu
 def test_a_preview_says_so_if_there_are_too_many_to_count(
     operator: Browser, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("treadle.operations.bulk.COUNT_LOOK", 0)
+    monkeypatch.setattr("treadle.operations.bulk.COUNT_LIMIT", 0)
     queue.enqueue("films")
     page = get(operator, "/bulk?action=cancel&all=1&type=films")
     assert "Cancel: at least 0 jobs" in page
@@ -221,8 +222,8 @@ def test_the_audit_has_pages(operator: Browser, connection: Connection[Any]) -> 
 def test_health_is_not_looked_up_for_every_reload(operator: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     examined = []
 
-    async def examining(app: Treadle) -> list[Finding]:
-        examined.append(await aexamine(app))
+    async def examining(database: Database) -> list[Finding]:
+        examined.append(await aexamine(database))
         return examined[-1]
 
     monkeypatch.setattr(health_module, "aexamine", examining)

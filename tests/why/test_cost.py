@@ -8,7 +8,7 @@ from psycopg import Connection
 
 from tests.support.why import live
 from treadle import JobQueue
-from treadle.db.database import look_settings
+from treadle.db.database import read_settings
 from treadle.db.query import in_schema, statement
 
 MANY = 50_000
@@ -33,7 +33,7 @@ IN_THE_WAY = {
 def cost(connection: Connection[Any], job_id: UUID) -> int:
     text = in_schema(statement("why_job"), "treadle")
     with connection.transaction(force_rollback=True):
-        connection.execute(look_settings(60))
+        connection.execute(read_settings(60))
         for _ in range(2):  # the first use of a function in a session reads the catalog
             row = connection.execute(f"explain (analyze, buffers, format json) {text}", {"id": job_id}).fetchone()
             assert row

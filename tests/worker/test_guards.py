@@ -314,7 +314,7 @@ def test_an_end_that_commits_as_somebody_comes_to_wait_is_found_soon(
     app: Treadle, queue: JobQueue, connect: Connect, monkeypatch: pytest.MonkeyPatch, look: int
 ) -> None:
     """Its transaction found nobody waiting, and committed after the first look, or after the second."""
-    monkeypatch.setattr(watch, "LOOK_SECONDS", 60.0)
+    monkeypatch.setattr(watch, "POLL_SECONDS", 60.0)
     late = connect(autocommit=False)
     handle = app.handle(queue.enqueue("a"))
     (job,) = queue.claim(["a"])

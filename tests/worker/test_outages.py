@@ -22,7 +22,7 @@ from treadle.db import reconnecting as lines
 from treadle.db.embedded import leave
 from treadle.db.query import Query
 from treadle.db.reconnecting import DatabaseAway, Line
-from treadle.watching.watch import LOOK_SECONDS
+from treadle.watching.watch import POLL_SECONDS
 from treadle.worker import Worker
 
 pytestmark = pytest.mark.own_database
@@ -241,7 +241,7 @@ def _watches_in(function: str) -> bool:
         return frame is not None and function in [each.name for each in traceback.extract_stack(frame)]
 
     began = time.monotonic()
-    while time.monotonic() - began < 2 * LOOK_SECONDS:
+    while time.monotonic() - began < 2 * POLL_SECONDS:
         if not now():
             return False
         time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""What applications call: Treadle, job functions, handles, and the job that a handler is given."""
+"""The front door: what applications import."""
 
 from treadle.app.handle import Handle
 from treadle.app.treadle import Treadle

@@ -1,4 +1,4 @@
-"""A function's parameters as the payload of its job: checked and turned into JSON, and back, by their annotations."""
+"""Converts between the arguments of a function and the JSON payload of its job, by the annotations of the function."""
 
 import inspect
 import sys
@@ -16,7 +16,7 @@ from treadle.attempt.job import Job
 from treadle.words.errors import InvalidJob, InvalidPayload, shown
 from treadle.words.payload import Json
 
-# NaN is refused later, with its path; it must not become null on the way.
+# NaN must not become null here; it is refused later, in an error with its path.
 _EXACT = ConfigDict(ser_json_inf_nan="constants")
 _REFUSED: dict[object, str] = {
     inspect.Parameter.POSITIONAL_ONLY: "a positional-only parameter",
@@ -25,7 +25,7 @@ _REFUSED: dict[object, str] = {
 
 
 class Arguments:
-    """Annotations are looked at when they are first needed, so that they may name what is defined later."""
+    """Annotations are evaluated on first use, so that they may name what is defined later in the module."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -33,27 +33,27 @@ class Arguments:
         for parameter in self._signature.parameters.values():
             if kind := _REFUSED.get(parameter.kind):
                 raise InvalidJob(
-                    f"{_name(function)} has {kind}, {parameter.name}: a payload is a set of named values; "
-                    "use parameters that can be given by name"
+                    f"{_name(function)} has {kind}, {parameter.name}: a payload consists of named values; "
+                    "use parameters that can be passed by name"
                 )
 
     @cached_property
     def job_parameter(self) -> str | None:
-        """The parameter that the running job is handed in for."""
+        """The parameter that receives the running job, if there is one."""
         found = [name for name in self._signature.parameters if _is_job(self._hints.get(name))]
         if len(found) > 1:
-            raise InvalidJob(f"{_name(self._function)} asks for the job more than once: {', '.join(found)}")
+            raise InvalidJob(f"{_name(self._function)} has more than one Job parameter: {', '.join(found)}")
         return found[0] if found else None
 
     def bind(self, positional: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Json]:
-        """The payload of a call."""
+        """The payload for a call with these arguments."""
         if not positional and named.keys() == self._names:
-            return self.check(named)  # the usual call: nothing to bind, which takes as long as all else here
+            return self.check(named)  # the usual call; binding would double the time
         try:
             bound = self._caller.bind(*positional, **named)
         except TypeError as error:
             raise InvalidPayload(
-                _name(self._function), str(error), f"it takes {self._caller} (the job is handed in)"
+                _name(self._function), str(error), f"it takes {self._caller} (the worker passes the job)"
             ) from None
         given = bound.arguments
         if self._open_ended:
@@ -61,10 +61,10 @@ class Arguments:
         return self.check(given)
 
     def check(self, given: Mapping[str, Any]) -> dict[str, Json]:
-        """The payload of arguments by name."""
+        """The payload for arguments by name."""
         if isinstance(given, Mapping) and self.job_parameter in given:
             raise InvalidPayload(
-                _name(self._function), f"{self.job_parameter} is the job, which is handed in", "leave it out"
+                _name(self._function), f"{self.job_parameter} is the job, which the worker passes", "leave it out"
             )
         try:
             dumped: dict[str, Json] = self._adapter.dump_python(self._adapter.validate_python(given), mode="json")
@@ -75,12 +75,12 @@ class Arguments:
             raise self._explained(error) from None
         except (PydanticSerializationError, UnicodeDecodeError) as error:
             raise InvalidPayload(
-                _name(self._function), f"a value that is not JSON: {error}", "annotate it, or convert it first"
+                _name(self._function), f"a value is not JSON: {error}", "annotate it, or convert it first"
             ) from None
         return dumped
 
     def load(self, text: str, job: Job) -> dict[str, Any]:
-        """The arguments from a payload, and the job where it is asked for."""
+        """The arguments for a payload, with the job if there is a parameter for it."""
         try:
             loaded: dict[str, Any] = self._adapter.validate_json(text)
             if self._others is not None:
@@ -92,8 +92,8 @@ class Arguments:
         return loaded
 
     def value_of(self, name: str, text: str) -> Json:
-        """What somebody means who types this text: a number, true, false, null, a list or an object where that is what
-        the parameter takes, else the text."""
+        """Interpret a value from the command line: as JSON (a number, true, false, null, a list or an object) if the
+        parameter accepts that, else as text."""
         try:
             value = from_json(text, allow_inf_nan=False)
         except ValueError:
@@ -108,12 +108,12 @@ class Arguments:
         return text if isinstance(value, float) and isinstance(taken, Decimal) else value
 
     def check_annotations(self) -> None:
-        """Raise InvalidJob if they cannot be read: before the first job is enqueued or claimed, not when it is run."""
+        """Raise InvalidJob if the annotations cannot be used: before a job is enqueued or claimed, not when it runs."""
         _ = self.job_parameter, self._adapter, self._others, self.result
 
     @cached_property
     def result(self) -> TypeAdapter[Any]:
-        """What the function returns."""
+        """The type that the function returns."""
         return self._adapted(self._hints.get("return", Any))
 
     @cached_property
@@ -130,7 +130,7 @@ class Arguments:
 
     @cached_property
     def _names(self) -> frozenset[str] | None:
-        """Of a call that gives each parameter by its name, if there is such a call."""
+        """The names of all parameters, unless there is a **parameter."""
         return None if self._open_ended else frozenset(self._caller.parameters)
 
     @cached_property
@@ -140,7 +140,7 @@ class Arguments:
 
     @cached_property
     def _adapter(self) -> TypeAdapter[Any]:
-        # A TypedDict: any name may be a key, where a model's fields must not be called json, copy or schema.
+        # A TypedDict, because the fields of a model must not be called json, copy or schema.
         fields: dict[str, Any] = {}
         for name, parameter in self._caller.parameters.items():
             if name != self._open_ended:
@@ -153,7 +153,7 @@ class Arguments:
 
     @cached_property
     def _others(self) -> TypeAdapter[Any] | None:
-        """What the **parameter takes, if it says what."""
+        """The type of the values of the **parameter, if it is annotated."""
         hint = self._hints.get(self._open_ended, Any) if self._open_ended else Any
         return None if hint is Any else self._adapted(dict[str, hint])  # type: ignore[valid-type]
 
@@ -163,7 +163,7 @@ class Arguments:
         return self._hints.get(known, Any) if known else Any
 
     def _explained(self, error: ValidationError) -> InvalidPayload:
-        """The first thing that is wrong, in a sentence; the others by number."""
+        """The first problem in a sentence, and how many more there are."""
         first, *others = error.errors(include_url=False)
         where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"])
         came = "" if first["type"] == "missing" else f", got {shown(first['input'])}"
@@ -186,7 +186,7 @@ class Arguments:
             ) from None
 
 
-# By another name: a type checker wants to see the fields.
+# Aliased, because type checkers require the fields of a TypedDict to be literal.
 _typed_dict: Any = TypedDict
 
 

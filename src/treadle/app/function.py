@@ -5,10 +5,11 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import starmap
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar, Unpack
+from typing import Any, Generic, ParamSpec, TypedDict, TypeVar, Unpack
 from uuid import UUID
 
 from treadle.app.arguments import Arguments
+from treadle.app.backend import Backend
 from treadle.app.handle import Handle
 from treadle.db.database import Database, Source
 from treadle.db.queries import jobs, stored
@@ -19,27 +20,26 @@ from treadle.words.errors import InvalidArgument, InvalidJob
 from treadle.words.payload import Json, encode
 from treadle.words.stored import Noted
 
-if TYPE_CHECKING:
-    from treadle.app.treadle import Treadle
-
-P = ParamSpec("P")  # what is enqueued: the function's parameters without the job
-R = TypeVar("R")  # what a job's result is
-Q = ParamSpec("Q")  # what the function itself takes
-C = TypeVar("C")  # what a call of it gives: for an async function, a coroutine
+P = ParamSpec("P")  # the parameters of enqueue(): those of the function, without the job
+R = TypeVar("R")  # the result of the job
+Q = ParamSpec("Q")  # the parameters of the function itself
+C = TypeVar("C")  # what a call returns: for an async function, a coroutine
 
 
 class UsingOptions(EnqueueOptions, total=False):
-    """How this one job is enqueued."""
+    """The options of using()."""
 
     key: str | None
-    """Jobs with the same key run one at a time, in the order they were enqueued."""
+    """Jobs with the same key run one at a time, in the order in which they were enqueued."""
     unique: str | None
-    """While a job of this type with the same text has not ended, none is added: the handle is that one's."""
+    """While an unfinished job of this type has the same value, no job is added and its handle is returned."""
     connection: Source | None
-    """A connection of yours, of psycopg, asyncpg, SQLAlchemy or Django: the job is part of its transaction."""
+    """Your connection, of psycopg, asyncpg, SQLAlchemy or Django: the job becomes part of its transaction."""
 
 
 class Defaults(TypedDict, total=False):
+    """The options of a job function that using() can override."""
+
     priority: int
     queue: str
     max_attempts: int
@@ -47,7 +47,7 @@ class Defaults(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Policy:
-    """How a job type is run."""
+    """How the jobs of a function are run."""
 
     backoff: Backoff
     timeout: float | None = None
@@ -61,18 +61,19 @@ class Policy:
 
 
 class Enqueuer(Generic[P, R]):
-    """Enqueues calls of a job function, with the options that were asked for."""
+    """A job function with options: what using() returns."""
 
     def __init__(self, function: "JobFunction[P, R, ..., Any]", options: UsingOptions) -> None:
         self._function = function
         self._options = options
 
     def using(self, **options: Unpack[UsingOptions]) -> "Enqueuer[P, R]":
-        """The same job with other options: priority, queue, delay, run_at, max_attempts, key, unique, connection."""
+        """Return the same function with other options: priority, queue, delay, run_at, max_attempts, key, unique and
+        connection."""
         return Enqueuer(self._function, {**self._options, **options})
 
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
-        """Put the call into the queue. The arguments are checked first."""
+        """Enqueue a call of the function and return a handle of the job. The arguments are checked first."""
         queries, database = self._one(args, kwargs)
         return self._function.handle(database.run_together(queries)[-1][0])
 
@@ -83,7 +84,7 @@ class Enqueuer(Generic[P, R]):
     def enqueue_many(
         self, calls: Iterable[Mapping[str, Any]], *, keys: Iterable[str | None] | None = None
     ) -> list[Handle[R]]:
-        """One job per set of arguments, all or none."""
+        """Enqueue one job for each mapping of arguments, all or none, and return their handles."""
         queries, database = self._many(calls, keys)
         return [self._function.handle(job_id) for ids in database.run_together(queries) for job_id in ids]
 
@@ -94,11 +95,12 @@ class Enqueuer(Generic[P, R]):
         return [self._function.handle(job_id) for ids in await database.arun_together(queries) for job_id in ids]
 
     def _one(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Query[list[UUID]]], Database]:
-        app, (database, key, unique, options) = self._function.app, self._resolved()
+        database, key, unique, options = self._resolved()
         self._function.arguments.check_annotations()
         with Noted() as used:
             data = self._function.arguments.bind(args, kwargs)
-        queries = [jobs.enqueue(self._function.name, data, key, app.payload_limit, unique, **options)]
+        limit = self._function.backend.payload_limit
+        queries = [jobs.enqueue(self._function.name, data, key, limit, unique, **options)]
         if used:
             queries = stored.enqueue_using(queries, [(0, each) for each in used])
         return queries, database
@@ -106,9 +108,9 @@ class Enqueuer(Generic[P, R]):
     def _many(
         self, calls: Iterable[Mapping[str, Any]], keys: Iterable[str | None] | None
     ) -> tuple[list[Query[list[UUID]]], Database]:
-        app, (database, key, unique, options) = self._function.app, self._resolved()
+        database, key, unique, options = self._resolved()
         if unique is not None:
-            raise InvalidArgument(f"unique is for one job at a time, got {unique!r} for many")
+            raise InvalidArgument(f"unique cannot be used with enqueue_many, got {unique!r}")
         self._function.arguments.check_annotations()
         if key is not None and keys is None:
             calls = list(calls)
@@ -123,25 +125,28 @@ class Enqueuer(Generic[P, R]):
             return data
 
         payloads = starmap(checked, enumerate(calls))
-        queries = jobs.enqueue_many(self._function.name, payloads, keys, app.payload_limit, **options)
+        limit = self._function.backend.payload_limit
+        queries = jobs.enqueue_many(self._function.name, payloads, keys, limit, **options)
         if uses:
             queries = stored.enqueue_using(queries, uses)
         return queries, database
 
     def _resolved(self) -> tuple[Database, str | None, str | None, EnqueueOptions]:
-        """Where to enqueue, the key, what is to be unique, and the rest of the options."""
+        """The database to enqueue into, key, unique, and the other options."""
         given: UsingOptions = {**self._function.defaults, **self._options}
         key, unique, connection = given.pop("key", None), given.pop("unique", None), given.pop("connection", None)
-        app = self._function.app
-        return app.database if connection is None else Database(connection, app.schema), key, unique, given
+        database = self._function.backend.database
+        if connection is not None:
+            database = Database(connection, database.schema)
+        return database, key, unique, given
 
 
 class JobFunction(Enqueuer[P, R], Generic[P, R, Q, C]):
-    """What `@app.job` makes of a function. Called, it is that function."""
+    """A function decorated with `@app.job`. Calling it calls the function; enqueue() enqueues the call."""
 
     def __init__(
         self,
-        app: "Treadle",
+        backend: Backend,
         function: Callable[..., Any],
         name: str,
         aliases: tuple[str, ...],
@@ -149,7 +154,7 @@ class JobFunction(Enqueuer[P, R], Generic[P, R, Q, C]):
         defaults: Defaults,
     ) -> None:
         super().__init__(self, {})
-        self.app = app
+        self.backend = backend
         self.name = name
         self.aliases = aliases
         self.policy = policy
@@ -158,9 +163,11 @@ class JobFunction(Enqueuer[P, R], Generic[P, R, Q, C]):
         self.arguments = Arguments(function)
         self.is_async = inspect.iscoroutinefunction(function)
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            raise InvalidJob(f"{name} is a generator: a job function returns its result, or nothing")
+            raise InvalidJob(f"{name} is a generator function: a job function must return its result, or None")
         if policy.process and not self.importable:
-            raise InvalidJob(f"{name} cannot run in a process of its own: it has to be defined at the top of a module")
+            raise InvalidJob(
+                f"{name} cannot run in a process of its own: it must be defined at the top level of a module"
+            )
         functools.update_wrapper(self, function, updated=())
 
     def __call__(self, /, *args: Q.args, **kwargs: Q.kwargs) -> C:
@@ -170,22 +177,22 @@ class JobFunction(Enqueuer[P, R], Generic[P, R, Q, C]):
     def __get__(self, instance: object, owner: type | None = None) -> "JobFunction[P, R, Q, C]":
         if instance is None:
             return self
-        raise InvalidJob(f"{self.name} is a method: a job is a function, so that any process can call it")
+        raise InvalidJob(f"{self.name} is a method: a job must be a function, so that any process can call it")
 
     def handle(self, job_id: UUID) -> Handle[R]:
-        """The handle of a job of this type."""
-        return Handle(self.app, job_id, self.arguments.result)
+        """Return a handle of a job of this type."""
+        return Handle(self.backend, job_id, self.arguments.result)
 
     def encode_result(self, result: Any) -> str | None:
-        """What a handler returned, as JSON."""
+        """Encode what the handler returned as JSON."""
         if result is None:
             return None
         value = self.arguments.result.dump_python(result, mode="json", warnings="error")
-        return encode(value, self.app.payload_limit, "result")
+        return encode(value, self.backend.payload_limit, "result")
 
     @property
     def importable(self) -> bool:
-        """Whether another process can find it by name."""
+        """Whether another process can import it by name."""
         return "<" not in self.function.__qualname__
 
     def __repr__(self) -> str:

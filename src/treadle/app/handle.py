@@ -1,4 +1,4 @@
-"""An enqueued job, from outside."""
+"""A handle of an enqueued job: its state, its result, and what can be done to it from outside."""
 
 import asyncio
 import importlib
@@ -9,8 +9,10 @@ from uuid import UUID
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
+from treadle.app.backend import Backend
 from treadle.db.queries import jobs
 from treadle.db.queries import logs as log_queries
+from treadle.db.queries import worker as work
 from treadle.watching.streams import Stream, job_events
 from treadle.why.explain import awhy, why
 from treadle.why.reason import Reason
@@ -22,7 +24,6 @@ from treadle.words.record import LogLine, RecordedEvent
 from treadle.words.status import Status
 
 if TYPE_CHECKING:
-    from treadle.app.treadle import Treadle
     from treadle.watching.viewer import Viewer
 
 Result = TypeVar("Result", covariant=True)
@@ -31,62 +32,71 @@ POLL_SECONDS = 0.2
 
 
 class Handle(Generic[Result]):
-    """Every method has an async twin with an `a` in front."""
+    """An enqueued job, as enqueue() and app.handle() return it.
 
-    def __init__(self, app: "Treadle", job_id: UUID, result: TypeAdapter[Any] | None = None) -> None:
-        self._app = app
+    Every method that queries the database has an async twin with an `a` in front: `result()` and `aresult()`.
+    """
+
+    def __init__(self, backend: Backend, job_id: UUID, result: TypeAdapter[Any] | None = None) -> None:
+        self._database = backend.database
+        self._watch = backend.watch
         self._result = result
         self.id = job_id
 
     def job(self) -> JobRow:
-        """The job as it is now."""
-        return self._app.queue.get(self.id)
+        """Return the job's row as it is now. Raises JobNotFound if it has been deleted."""
+        return self._database.run(jobs.get(self.id))
 
     async def ajob(self) -> JobRow:
-        return await self._app.queue.aget(self.id)
+        return await self._database.arun(jobs.get(self.id))
 
     def status(self) -> Status:
+        """Return the job's status."""
         return self.job().status
 
     async def astatus(self) -> Status:
         return (await self.ajob()).status
 
     def progress(self) -> Progress:
+        """Return the progress that the handler last reported."""
         return _progress(self.job())
 
     async def aprogress(self) -> Progress:
         return _progress(await self.ajob())
 
     def errors(self) -> list[JobError]:
-        """Why each of its attempts failed that did, oldest first."""
-        return self._app.queue.errors(self.id)
+        """Return the errors of the failed attempts, oldest first."""
+        return self._database.run(work.errors(self.id))
 
     async def aerrors(self) -> list[JobError]:
-        return await self._app.queue.aerrors(self.id)
+        return await self._database.arun(work.errors(self.id))
 
     def events(self, after: int | str | None = None, *, follow: bool = True) -> Stream[RecordedEvent]:
-        """What it tells and what becomes of it: from the beginning, or after the event of this number or cursor, and
-        then live until it has ended (unless `follow` is False). `for` and `async for` both work."""
-        return job_events(self._app, self.id, after, follow)
+        """Iterate over the events of the job and its status changes, with `for` or `async for`.
+
+        Starts at the beginning, or after the event with the number or cursor `after`. Then follows the job live until
+        it has finished, unless `follow` is False.
+        """
+        return job_events(self._database, self._watch, self.id, after, follow)
 
     def logs(self, after: int = 0) -> list[LogLine]:
-        """What its handler logged, oldest first: the first lines and the last, if there were many."""
-        return self._app.database.run(log_queries.get_logs(self.id, after))
+        """Return what the handler logged, oldest first. If that is too much, the lines in the middle are dropped."""
+        return self._database.run(log_queries.get_logs(self.id, after))
 
     async def alogs(self, after: int = 0) -> list[LogLine]:
-        return await self._app.database.arun(log_queries.get_logs(self.id, after))
+        return await self._database.arun(log_queries.get_logs(self.id, after))
 
     def why(self) -> Reason:
-        """Why it does not run: the one reason, in a sentence, with what to do."""
-        return why(self._app.database, self.id)
+        """Explain why the job is not running: the decisive reason, and what to do about it."""
+        return why(self._database, self.id)
 
     async def awhy(self) -> Reason:
-        return await awhy(self._app.database, self.id)
+        return await awhy(self._database, self.id)
 
     def watch(self) -> Status:
-        """Show a live bar of it, and what it tells, until it has ended; without a terminal, lines. Says how it ended.
+        """Show a live progress bar and the job's events until it has finished, and return its status.
 
-        Ctrl-C only stops watching.
+        Without a terminal, prints lines instead. Ctrl-C stops watching; the job goes on.
         """
         return self._viewer().run()[self.id]
 
@@ -94,50 +104,52 @@ class Handle(Generic[Result]):
         return (await self._viewer().arun())[self.id]
 
     def cancel(self, reason: str | None = None) -> None:
-        """End it. A handler that runs is stopped."""
-        self._app.queue.cancel(self.id, reason)
+        """Cancel the job. If it is running, its handler is stopped."""
+        self._database.run(jobs.cancel(self.id, reason))
 
     async def acancel(self, reason: str | None = None) -> None:
-        await self._app.queue.acancel(self.id, reason)
+        await self._database.arun(jobs.cancel(self.id, reason))
 
     def result(self, timeout: Duration | None = None) -> Result:
-        """What the handler returned, once it has; woken, not polled.
+        """Wait until the job has finished, and return what its handler returned.
 
-        Raises JobFailed, JobCancelled, or TimeoutError if it has not ended by then.
+        Raises JobFailed or JobCancelled if that is how it finished, and TimeoutError if it has not finished within
+        `timeout`. A notification wakes the caller; on a connection of yours, the job is polled every 0.2 s.
         """
-        end = _moment(timeout)
+        end = _deadline(timeout)
         while True:
-            woken = self._app.watch.end(self.id)
+            woken = self._watch.end(self.id)
             try:
-                row = self._app.database.persist(jobs.get(self.id))
+                row = self._database.persist(jobs.get(self.id))
                 if row.status.finished:
                     return self._returned(row)
-                woken.result(self._patience(end))
+                woken.result(self._wait_seconds(end))
             except TimeoutError:
                 if end is not None and time.monotonic() >= end:
-                    raise self._late(timeout) from None
+                    raise self._timed_out(timeout) from None
             finally:
-                self._app.watch.forget(self.id, woken)
+                self._watch.forget(self.id, woken)
 
     async def aresult(self, timeout: Duration | None = None) -> Result:
-        end = _moment(timeout)
+        end = _deadline(timeout)
         while True:
-            woken = self._app.watch.end(self.id)
+            woken = self._watch.end(self.id)
             try:
-                row = await self._app.database.apersist(jobs.get(self.id))
+                row = await self._database.apersist(jobs.get(self.id))
                 if row.status.finished:
                     return self._returned(row)
-                async with asyncio.timeout(self._patience(end)):
+                async with asyncio.timeout(self._wait_seconds(end)):
                     await asyncio.wrap_future(woken)
             except TimeoutError:
                 if end is not None and time.monotonic() >= end:
-                    raise self._late(timeout) from None
+                    raise self._timed_out(timeout) from None
             finally:
-                self._app.watch.forget(self.id, woken)
+                self._watch.forget(self.id, woken)
 
     def _viewer(self) -> "Viewer":
-        # When it is asked for: most programs draw nothing, and rich takes its time to load.
-        viewer: Viewer = importlib.import_module("treadle.watching.viewer").Viewer(self._app, [self.id])
+        # Imported on first use: most programs draw nothing, and rich is slow to import.
+        module = importlib.import_module("treadle.watching.viewer")
+        viewer: Viewer = module.Viewer(self._database, self._watch, [self.id])
         return viewer
 
     def _returned(self, row: JobRow) -> Result:
@@ -152,21 +164,21 @@ class Handle(Generic[Result]):
         except ValidationError as error:
             raise UndecodableJob(f"the result of job {self.id} is not what {row.job_type} returns: {error}") from None
 
-    def _patience(self, end: float | None) -> float | None:
-        """How long to wait before looking again: on a connection of the caller's nobody is woken."""
+    def _wait_seconds(self, end: float | None) -> float | None:
+        """How long to wait before the next query: on a caller's connection there are no notifications."""
         left = None if end is None else max(0.0, end - time.monotonic())
-        if self._app.database.owned:
+        if self._database.owned:
             return left
         return POLL_SECONDS if left is None else min(left, POLL_SECONDS)
 
-    def _late(self, timeout: Duration | None) -> TimeoutError:
-        return TimeoutError(f"job {self.id} has not ended within {duration(timeout or 0).total_seconds():g} seconds")
+    def _timed_out(self, timeout: Duration | None) -> TimeoutError:
+        return TimeoutError(f"job {self.id} has not finished within {duration(timeout or 0).total_seconds():g} seconds")
 
     def __repr__(self) -> str:
         return f"<Handle {self.id}>"
 
 
-def _moment(timeout: Duration | None) -> float | None:
+def _deadline(timeout: Duration | None) -> float | None:
     return None if timeout is None else time.monotonic() + duration(timeout, "timeout").total_seconds()
 
 

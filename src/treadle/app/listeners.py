@@ -1,4 +1,4 @@
-"""Who wants to know what happens: functions, by the kind of event."""
+"""Functions that are called when something happens in a worker, by the class of the event."""
 
 import logging
 from collections.abc import Callable
@@ -11,7 +11,7 @@ log = logging.getLogger("treadle")
 
 
 class Listeners:
-    """A listener is called at once, where the event happens: it should be quick. What it raises is logged."""
+    """A listener is called synchronously, so it should be quick. An exception that it raises is logged."""
 
     def __init__(self) -> None:
         self._by_kind: dict[type[Event], list[Callable[[Any], object]]] = {}
@@ -27,7 +27,7 @@ class Listeners:
         self._wanted.clear()
 
     def wants(self, kind: type[Event]) -> bool:
-        """Whether it is worth making such an event: at 20,000 jobs a second it is not free."""
+        """Whether anybody listens: at 20,000 jobs a second, creating an event that nobody needs costs too much."""
         return bool(self._of(kind))
 
     def emit(self, event: Event) -> None:
@@ -35,7 +35,7 @@ class Listeners:
             try:
                 listener(event)
             except Exception:
-                log.exception("a listener to %s failed", type(event).__name__)
+                log.exception("a listener for %s failed", type(event).__name__)
 
     def _of(self, kind: type[Event]) -> tuple[Callable[[Any], object], ...]:
         found = self._wanted.get(kind)

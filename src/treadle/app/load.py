@@ -1,4 +1,4 @@
-"""Finds the application that is meant by `module:attribute`."""
+"""Imports the application that `module:attribute` names."""
 
 import importlib
 import sys
@@ -10,11 +10,11 @@ from treadle.words.errors import TreadleError
 
 
 class AppNotFound(TreadleError):
-    """What was named is not an application, or cannot be imported."""
+    """The name is not that of an application, or it cannot be imported."""
 
 
 def load_app(spec: str) -> Treadle:
-    """The application `shop.jobs:app`; `:app` may be left out. Modules are looked for in the working folder first."""
+    """Return the application `shop.jobs:app`; `:app` is the default. The working folder is searched first."""
     name, _, attribute = spec.partition(":")
     here = str(Path.cwd())
     if here not in sys.path:
@@ -30,7 +30,7 @@ def load_app(spec: str) -> Treadle:
     found = getattr(module, attribute or "app", None)
     if not isinstance(found, Treadle):
         apps = [f"{name}:{key}" for key, value in vars(module).items() if isinstance(value, Treadle)]
-        hint = f"there is {' and '.join(apps)}" if apps else "it makes no Treadle()"
+        hint = f"found {' and '.join(apps)}" if apps else "it has no Treadle()"
         raise AppNotFound(f"{name} has no application {attribute or 'app'!r}: {hint}")
     return found
 

@@ -37,7 +37,7 @@ _NOTHING = object()
 class Memory:
     def __init__(self, job: "Job") -> None:
         self._job = job
-        self._app = job.function.app
+        self._app = job.function.backend
         self._checkpoint: Any = _NOTHING
         self._done: dict[int, tuple[str, str | None]] | None = None
         self._called = 0

@@ -15,7 +15,7 @@ from treadle.cli.jobs import COLUMNS, row
 from treadle.cli.output import counted, print_json, say, screen, show_table
 from treadle.db.queries.listing import find_jobs
 from treadle.operations import bulk
-from treadle.operations.bulk import Tally
+from treadle.operations.bulk import Counts
 from treadle.words.changes import Change
 from treadle.words.listing import Listed, Wanted
 from treadle.words.overview import Total
@@ -30,8 +30,8 @@ KINDS = 8
 def change_by_filter(app: Treadle, change: Change, wanted: Wanted, *, yes: bool, as_json: bool, dry_run: bool) -> None:
     """Ends with 1 if nothing was done."""
     # What is wrong with it is said before anything is counted.
-    going = bulk.Change(app, wanted, change.action, change.actor, change.reason, change.priority)
-    total = bulk.count(app, wanted, change.action)
+    going = bulk.Change(app.database, wanted, change.action, change.actor, change.reason, change.priority)
+    total = bulk.count(app.database, wanted, change.action)
     if not as_json:
         preview(app, change, wanted, total)
     if dry_run:
@@ -40,7 +40,7 @@ def change_by_filter(app: Treadle, change: Change, wanted: Wanted, *, yes: bool,
         return
     if not total.jobs and total.exact:
         if as_json:
-            print_json({"action": change.action, **Tally()._asdict()})
+            print_json({"action": change.action, **Counts()._asdict()})
         sys.exit(1)
     if not yes:
         ask(change, total)
@@ -79,7 +79,7 @@ def sample(app: Treadle, change: Change, wanted: Wanted) -> list[Listed]:
     some: list[Listed] = []
     for status in bulk.lists(change.action, wanted):
         if len(some) < SAMPLE:
-            page = app.database.look(find_jobs(wanted._replace(status=status), None, SAMPLE - len(some)))
+            page = app.database.read(find_jobs(wanted._replace(status=status), None, SAMPLE - len(some)))
             some += [each for each in page.jobs if each.priority != change.priority]
     return some
 
@@ -93,7 +93,7 @@ def ask(change: Change, total: Total) -> None:
         raise click.ClickException("nothing was changed")
 
 
-def carry_out(going: bulk.Change, change: Change, total: Total, wanted: Wanted) -> Tally:
+def carry_out(going: bulk.Change, change: Change, total: Total, wanted: Wanted) -> Counts:
     console = screen(stderr=True)
     bar = Progress(
         TextColumn(f"{change.done}"),
@@ -103,12 +103,12 @@ def carry_out(going: bulk.Change, change: Change, total: Total, wanted: Wanted) 
         console=console,
         transient=True,
     )
-    tally = Tally()
+    tally = Counts()
     with bar if console.is_terminal else nullcontext():
         task = bar.add_task("", total=max(total.jobs, 1) if total.exact else None)
         try:
             for tally in going:
-                bar.update(task, completed=tally.met)
+                bar.update(task, completed=tally.total)
         except KeyboardInterrupt:
             bar.stop()
             say(f"\nstopped: {said_of(tally, change)}, and maybe some more", stderr=True)
@@ -123,7 +123,7 @@ def again(change: Change, wanted: Wanted) -> str:
     return f"treadle {name}{priority} {as_typed(wanted)}"
 
 
-def said_of(tally: Tally, change: Change) -> str:
+def said_of(tally: Counts, change: Change) -> str:
     """12 jobs retried; 1 had changed meanwhile."""
     parts = [f"{counted(tally.done)} {change.done}"]
     left: Sequence[tuple[int, str]] = (

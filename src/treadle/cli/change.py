@@ -98,7 +98,7 @@ def _query(app: Treadle, change: Change, ids: Sequence[UUID]) -> Query[list[Oper
 
 
 def _seen(app: Treadle, ids: Sequence[UUID]) -> dict[UUID, JobSnapshot]:
-    return {each.id: each for each in app.database.look(snapshot_queries.find_snapshots(ids))}
+    return {each.id: each for each in app.database.read(snapshot_queries.find_snapshots(ids))}
 
 
 def _would(change: Change, job_id: UUID, job: JobSnapshot | None) -> str:

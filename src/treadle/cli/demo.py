@@ -145,7 +145,9 @@ def run_demo(console: Console, url: str | None) -> int:
 def _play(screen: Bars | Lines, cast: Cast, worker: Actor, end: float | None) -> None:
     """Show a round until all of its jobs have ended."""
     director = Director(cast, worker)
-    for sight in snapshots(jobs.app, [part.handle.id for part in cast.parts], screen.away):
+    for sight in snapshots(
+        jobs.app.database, jobs.app.watch, [part.handle.id for part in cast.parts], screen.unavailable
+    ):
         order = {part.handle.id: place for place, part in enumerate(cast.parts)}
         screen.show(sight._replace(jobs=sorted(sight.jobs, key=lambda each: order[each.id])))
         director.look(sight)

@@ -46,7 +46,7 @@ def doctor(as_json: bool, verbose: bool, database_url: str | None, schema: str) 
     """
     app = Treadle(database_url, schema=schema)
     try:
-        findings = examine(app)
+        findings = examine(app.database)
     except TreadleError as error:
         raise NotExamined(str(error)) from error
     finally:

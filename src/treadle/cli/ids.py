@@ -15,7 +15,7 @@ def meant(database: Database, text: str) -> UUID:
     with suppress(ValueError):
         return UUID(text)
     try:
-        found = database.look(find_ids(text))
+        found = database.read(find_ids(text))
     except InvalidArgument as error:
         raise click.BadParameter(str(error), param_hint="ID") from None
     if not found:

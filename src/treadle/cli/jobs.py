@@ -60,7 +60,7 @@ def find(app: Treadle, wanted: Wanted, after: str | None, limit: int) -> Listing
     found: list[Listed] = []
     looked = 0
     for _ in range(LOOKS):
-        page = app.database.look(find_jobs(wanted, after, limit - len(found)))
+        page = app.database.read(find_jobs(wanted, after, limit - len(found)))
         found += page.jobs
         looked += page.looked or 0
         after = page.next

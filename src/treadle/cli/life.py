@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.text import Text
 
 from treadle.cli.output import COLOURS, counted, heading, status_text, write
-from treadle.operations.details import Life
+from treadle.operations.details import JobDetails
 from treadle.words.payload import Json
 from treadle.words.phrases import facts, pace, printable, printable_lines, span, standing
 from treadle.words.progress import Progress
@@ -19,7 +19,7 @@ _MARKED = {"retried": "red"} | {status.value: colour for status, colour in COLOU
 _LEVELS = {"WARNING": "yellow", "ERROR": "red", "CRITICAL": "red"}
 
 
-def show_life(console: Console, life: Life, *, full: bool = False) -> None:
+def show_life(console: Console, life: JobDetails, *, full: bool = False) -> None:
     """In sections; one that would be empty is left out."""
     job = life.job
     write(console, Text.assemble((printable(job.job_type), "bold"), "  ").append_text(status_text(job.status)))
@@ -74,7 +74,7 @@ def show_life(console: Console, life: Life, *, full: bool = False) -> None:
             _cut(console, Text(f"  {_after(audited.at, job.created_at)}  {done}  {facts(audited.details)}"), full)
 
 
-def _facts(console: Console, life: Life) -> None:
+def _facts(console: Console, life: JobDetails) -> None:
     job, now = life.job, life.at
     lines: list[tuple[str, str]] = [
         ("id", str(job.id)),
@@ -95,7 +95,7 @@ def _facts(console: Console, life: Life) -> None:
     if job.started_at is not None:
         lines.append(("started", _when(job.started_at, now)))
     if job.finished_at is not None:
-        took = f", ran for {span(life.seen.seconds)}" if life.seen.seconds is not None else ""
+        took = f", ran for {span(life.snapshot.seconds)}" if life.snapshot.seconds is not None else ""
         lines.append(("ended", _when(job.finished_at, now) + took))
     if job.worker_id is not None:
         lines.append(("worker", printable(job.worker_id)))
@@ -104,7 +104,7 @@ def _facts(console: Console, life: Life) -> None:
         stage = [printable(progress.stage)] if progress.stage else []
         lines.append(("progress", ", ".join([f"{progress.percent}%", *stage, *pace(progress)])))
     if job.status not in (Status.RUNNING, Status.COMPLETED):
-        lines.append(("now", standing(life.seen)))
+        lines.append(("now", standing(life.snapshot)))
     for name, said in lines:
         write(console, Text.assemble((f"  {name:<9} ", "dim"), said))
 

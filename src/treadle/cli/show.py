@@ -5,7 +5,7 @@ import click
 from treadle.cli.life import show_life
 from treadle.cli.options import as_json, database_url, job_ids, opened, schema
 from treadle.cli.output import print_json, screen
-from treadle.operations.details import LINES, Life, Step, life
+from treadle.operations.details import LINES, JobDetails, Step, get_details
 from treadle.words.masking import masked
 from treadle.words.payload import Json
 
@@ -26,7 +26,7 @@ def show(job_id: str, full: bool, show_secrets: bool, as_json: bool, database_ur
     """
     with opened(database_url, schema) as app:
         (wanted,) = job_ids(app, [job_id])
-        found = life(app, wanted, full=full)
+        found = get_details(app.database, wanted, full=full)
     if not show_secrets:
         found = without_secrets(found)
     if as_json:
@@ -35,7 +35,7 @@ def show(job_id: str, full: bool, show_secrets: bool, as_json: bool, database_ur
         show_life(screen(), found, full=full)
 
 
-def without_secrets(found: Life) -> Life:
+def without_secrets(found: JobDetails) -> JobDetails:
     job = found.job
     return found._replace(
         job=job._replace(data=masked(job.data), result=masked(job.result), checkpoint=masked(job.checkpoint)),
@@ -45,5 +45,5 @@ def without_secrets(found: Life) -> Life:
     )
 
 
-def as_object(found: Life) -> Json:
-    return {"at": found.at, **{name: value for name, value in found._asdict().items() if name != "seen"}}
+def as_object(found: JobDetails) -> Json:
+    return {"at": found.at, **{name: value for name, value in found._asdict().items() if name != "snapshot"}}

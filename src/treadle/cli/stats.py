@@ -62,7 +62,7 @@ def stats(as_json: bool, database_url: str | None, schema: str) -> None:
     treadle stats --json | jq .totals.failed.jobs
     """
     with opened(database_url, schema) as app:
-        seen = overview(app)
+        seen = overview(app.database)
     lasts = [last(seen.spans, minutes) for minutes in MINUTES]
     if as_json:
         made = plain(seen._asdict())

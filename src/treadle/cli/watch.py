@@ -35,7 +35,7 @@ def watch(ids: tuple[str, ...], database_url: str | None, schema: str) -> None:
 
 def watch_jobs(console: Console, app: Treadle, ids: Sequence[UUID] | None) -> int:
     """Until they have ended. Returns the exit code."""
-    statuses = Viewer(app, ids, console).run().values()
+    statuses = Viewer(app.database, app.watch, ids, console).run().values()
     if not statuses:
         console.print("nothing is running")
     if not all(status.finished for status in statuses):

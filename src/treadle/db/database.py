@@ -1,4 +1,4 @@
-"""Where queries run: on pools of our own, or on a connection or pool that the caller has.
+"""Runs queries: on our own pools, or on a connection or pool of the caller.
 
 On our own pools every statement is its own transaction. On a caller's connection nothing is committed or rolled back:
 the queue's writes are part of the caller's transaction.
@@ -33,16 +33,16 @@ SyncSource: TypeAlias = Connection[Any] | ConnectionPool[Any]
 AsyncSource: TypeAlias = AsyncConnection[Any] | AsyncConnectionPool[Any]
 Source: TypeAlias = str | SyncSource | AsyncSource | Borrowable
 
-# A connection inside a transaction.
+# A connection with an open transaction.
 Transaction: TypeAlias = Connection[Any]
 AsyncTransaction: TypeAlias = AsyncConnection[Any]
 
-# How long a broken connection is tried again.
+# How many seconds persist() retries when the connection breaks.
 PATIENCE = 10.0
-# How long a look may take by default.
-LOOK_SECONDS = 3.0
+# The default time limit of read() and read_together().
+READ_SECONDS = 3.0
 
-# What is said in other words.
+# Driver errors that are raised as a TreadleError that says what to do.
 _EXPLAINED = (
     PoolTimeout,
     psycopg.errors.InsufficientPrivilege,
@@ -51,19 +51,19 @@ _EXPLAINED = (
     psycopg.errors.UndefinedFunction,
 )
 
-# What can go wrong with a statement, for those who may not import the driver.
+# The base of the driver's errors, for packages that must not import the driver.
 DatabaseError = psycopg.Error
 
 
 class Database:
-    """Runs queries, sync and async, on whatever it was given. Nothing connects before the first query."""
+    """Runs queries, sync and async, on the given source. Nothing connects before the first query."""
 
     def __init__(self, source: Source | None, schema: str, pool_size: int = 10) -> None:
         self.schema = schema_name(schema)
         self._pool_size = pool_size
         self._lock = threading.Lock()
         self._url: str | None = None
-        self.embedded = False  # known once it was reached
+        self.embedded = False  # known once it is connected
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening = asyncio.Lock()
         self._sync: SyncSource | None = None
@@ -88,7 +88,7 @@ class Database:
                 self._aborrowed = borrowed
             else:
                 raise InvalidArgument(
-                    "a database is a URL, a psycopg connection or pool, or a connection of asyncpg, SQLAlchemy or "
+                    "expected a URL, a psycopg connection or pool, or a connection of asyncpg, SQLAlchemy or "
                     f"Django, got {type(source).__name__}"
                 )
 
@@ -97,7 +97,7 @@ class Database:
         return result
 
     def run_together(self, queries: Sequence[Query[Result]]) -> list[Result]:
-        """All of them or none: in the caller's transaction if one is open, else in one of their own."""
+        """Run all of them or none: in the caller's transaction if one is open, else in a transaction of their own."""
         if self._borrowed:
             return self._borrowed.run_together(queries)
         with self._connection() as connection:
@@ -123,7 +123,7 @@ class Database:
                 return [await arun(connection, query, self.schema) for query in queries]
 
     def persist(self, query: Query[Result]) -> Result:
-        """Run it, again if the connection breaks. Only for what may be carried out twice."""
+        """Run it, and again for up to PATIENCE seconds if the connection breaks. Only for idempotent queries."""
         failures, end = 0, time.monotonic() + PATIENCE
         while True:
             try:
@@ -149,36 +149,39 @@ class Database:
                     raise
                 await asyncio.sleep(pause(failures))
 
-    def look(self, query: Query[Result], seconds: float = LOOK_SECONDS) -> Result:
-        """For who shows something: it cannot write, and it does not go on for longer than that."""
-        (result,) = self.look_together((query,), seconds)
+    def read(self, query: Query[Result], seconds: float = READ_SECONDS) -> Result:
+        """Run a query that only shows something: in a read-only transaction, cancelled after `seconds`.
+
+        Times that Python cannot represent are clamped to the first or the last that it can.
+        """
+        (result,) = self.read_together((query,), seconds)
         return result
 
-    async def alook(self, query: Query[Result], seconds: float = LOOK_SECONDS) -> Result:
-        (result,) = await self.alook_together((query,), seconds)
+    async def aread(self, query: Query[Result], seconds: float = READ_SECONDS) -> Result:
+        (result,) = await self.aread_together((query,), seconds)
         return result
 
-    def look_together(self, queries: Sequence[Query[Result]], seconds: float = LOOK_SECONDS) -> list[Result]:
-        """Several looks in one transaction: who is far away waits for each round trip."""
+    def read_together(self, queries: Sequence[Query[Result]], seconds: float = READ_SECONDS) -> list[Result]:
+        """Several reads in one transaction, which saves round trips."""
         if self._borrowed:
             return self._borrowed.run_together(queries)
-        # Rolled back: in a caller's transaction nothing of the settings is left.
+        # Rolled back, so that the settings do not outlive it in a caller's transaction.
         with _in_time(), self._connection() as connection, connection.transaction(force_rollback=True):
-            connection.execute(look_settings(seconds))
+            connection.execute(read_settings(seconds))
             return [peek(connection, query, self.schema) for query in queries]
 
-    async def alook_together(self, queries: Sequence[Query[Result]], seconds: float = LOOK_SECONDS) -> list[Result]:
+    async def aread_together(self, queries: Sequence[Query[Result]], seconds: float = READ_SECONDS) -> list[Result]:
         if self._aborrowed:
             return await self._aborrowed.arun_together(queries)
         with _in_time():
             async with self._aconnection() as connection, connection.transaction(force_rollback=True):
-                await connection.execute(look_settings(seconds))
+                await connection.execute(read_settings(seconds))
                 return [await apeek(connection, query, self.schema) for query in queries]
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
         """A connection with an open transaction: committed at the end, rolled back if something is raised."""
-        # Not explained: what goes wrong inside is the caller's own.
+        # Errors are not explained here: what fails inside the block is the caller's own statement.
         with self._taken() as connection, connection.transaction():
             yield connection
 
@@ -189,14 +192,14 @@ class Database:
 
     @property
     def url(self) -> str:
-        """The URL, reached and checked: for those who keep connections of their own."""
+        """The URL, after connecting and checking the schema: for callers that open connections themselves."""
         if not self.owned:
             raise InvalidArgument("this needs a database URL: a connection or pool of yours cannot be opened again")
         return self._checked_url()
 
     @property
     def target(self) -> str:
-        """The URL before any look at the schema, for those who look for themselves. (The embedded one is migrated.)"""
+        """The URL, without checking the schema. (The embedded server is started and migrated.)"""
         if not self.owned:
             return self.url
         if self._url is None:
@@ -205,7 +208,7 @@ class Database:
         return self._url
 
     def migrate(self) -> Target:
-        """Bring its schema up to date. Which database that is."""
+        """Bring the schema up to date, and return which database it is in."""
         if not self.owned:
             raise InvalidArgument("this needs a database URL: a connection or pool of yours cannot be opened again")
         target = resolve(self._given)
@@ -213,14 +216,14 @@ class Database:
         return target
 
     def use(self, url: str) -> None:
-        """The database is this one, which somebody else has reached and checked."""
+        """Use this URL, which another process has already connected to and checked."""
         if self.owned and self._url is None:
             self._url = url
 
     @contextmanager
     def listening(self, *kinds: str) -> Iterator[Callable[[float], Iterator[tuple[str, str]]]]:
-        """Listen on a connection of its own. What it gives yields what is heard within that many seconds: of which
-        kind, and the message."""
+        """Listen on a connection of its own. Yields a function that waits up to so many seconds and yields what was
+        notified: its kind and its payload."""
         if not self.owned:
             yield _hear_nothing
             return
@@ -236,7 +239,7 @@ class Database:
             yield heard
 
     def close(self) -> None:
-        """Close what is ours. The async pool needs aclose()."""
+        """Close the sync pool if it is ours. The async pool needs aclose()."""
         if self._close_pool:
             self._close_pool()
             self._sync = self._close_pool = None
@@ -265,7 +268,7 @@ class Database:
             with source.connection() as connection:
                 yield connection
             return
-        # Not by its context manager, which ends a transaction that these connections never have open.
+        # Not with the pool's context manager: it ends a transaction, and these connections never have one open.
         connection = source.getconn()
         try:
             yield connection
@@ -287,7 +290,7 @@ class Database:
     @asynccontextmanager
     async def _ataken(self) -> AsyncIterator[AsyncConnection[Any]]:
         if self.owned and self._loop is not asyncio.get_running_loop():
-            # A pool lives and dies with its event loop; asyncio.run twice means two.
+            # A pool belongs to its event loop: calling asyncio.run twice needs two pools.
             self._async, self._loop, self._opening = None, asyncio.get_running_loop(), asyncio.Lock()
         if self._async is None:
             async with self._opening:
@@ -312,29 +315,27 @@ class Database:
 
     def _open_pool(self) -> ConnectionPool[Any]:
         if not self.owned:
-            raise InvalidArgument(
-                "this queue stands on an async connection: use the methods that begin with a, such as aclaim"
-            )
+            raise InvalidArgument("this queue was given an async connection; use the async methods, such as aclaim")
         with self._lock:
             if isinstance(self._sync, ConnectionPool):
                 return self._sync
             pool = Pool(self._checked_url(), self._pool_size)
             pool.open()
-            # Also at exit: a pool that is left to the interpreter's end keeps it waiting for its threads.
+            # Also at exit: the interpreter would wait for the threads of an open pool.
             self._close_pool = weakref.finalize(self, pool.close)
             self._sync = pool
             return pool
 
     async def _aopen_pool(self) -> AsyncConnectionPool[Any]:
         if not self.owned:
-            raise InvalidArgument("this queue stands on a sync connection: use the methods without an a, such as claim")
+            raise InvalidArgument("this queue was given a sync connection; use the sync methods, such as claim")
         url = await asyncio.to_thread(self._checked_url)
         pool = AsyncPool(url, self._pool_size)
         await pool.open()
         return pool
 
     def _checked_url(self) -> str:
-        """The URL, once it was reached and its schema fits. The embedded server's schema is brought up to date."""
+        """The URL, after connecting and checking the schema. The schema of the embedded server is migrated."""
         if self._url is None:
             target = resolve(self._given)
             if target.embedded:
@@ -345,10 +346,10 @@ class Database:
                     with connect(target.url) as connection:
                         check_schema(connection, self.schema)
                         default = connection.execute("show default_transaction_isolation").fetchone()
-                except psycopg.OperationalError as error:  # gone since it was reached
+                except psycopg.OperationalError as error:  # lost since resolve() reached it
                     raise unreachable(error, target.url) from None
                 if default != ("read committed",):
-                    # The queue's functions count on seeing what others have just committed.
+                    # The queue's functions rely on seeing what other transactions have just committed.
                     target = target._replace(url=_reading_committed(target.url))
             self._url = target.url
         return self._url
@@ -356,7 +357,7 @@ class Database:
     def _explanation(self, error: Exception) -> TreadleError:
         if isinstance(error, PoolTimeout):
             where = described(self._url) if self._url else "the database"
-            return DatabaseUnreachable(f"no connection to {where} could be had: {error}")
+            return DatabaseUnreachable(f"no connection to {where} within the time limit: {error}")
         if isinstance(error, psycopg.errors.InsufficientPrivilege):
             return not_allowed(error, self.schema)
         return SchemaError(f"schema {self.schema} does not fit this version of Treadle; run: treadle migrate")
@@ -372,12 +373,12 @@ def _in_time() -> Iterator[None]:
     try:
         yield
     except psycopg.errors.QueryCanceled as error:
-        raise TooSlow("the database took too long to answer; treadle doctor may say why") from error
+        raise TooSlow("the database took too long to answer; to find out why, run: treadle doctor") from error
 
 
-def look_settings(seconds: float) -> bytes:
-    """For the length of a look: nothing is written, nothing takes long, and the planner does not read a whole table
-    because of what it takes for typical, nor compile for half a second what runs for two milliseconds."""
+def read_settings(seconds: float) -> bytes:
+    """The settings of a read: read-only and with a time limit. Sequential scans are off, so that a generic or outdated
+    estimate never reads a whole table; JIT is off, which would compile for 500 ms what runs for 2 ms."""
     return f"""\
 set transaction read only;
 set local statement_timeout = {round(seconds * 1000)};

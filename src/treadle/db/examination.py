@@ -14,7 +14,7 @@ import psycopg
 from psycopg import AsyncConnection, Connection, sql
 from psycopg.pq import TransactionStatus
 
-from treadle.db.database import Database, look_settings
+from treadle.db.database import Database, read_settings
 from treadle.db.migrations import unreachable
 from treadle.db.query import Query, Result
 from treadle.db.runner import apeek, peek
@@ -149,7 +149,7 @@ def _is_inside(connection: Connection[Any] | AsyncConnection[Any]) -> bool:
 
 
 def _settings(seconds: float) -> bytes:
-    return look_settings(seconds) + b";" + _SETTINGS
+    return read_settings(seconds) + b";" + _SETTINGS
 
 
 def _refused(error: psycopg.Error) -> Refused:

@@ -7,13 +7,15 @@ alone.
 import time
 from collections.abc import Callable, Generator, Mapping
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+from treadle.db.database import Database
 from treadle.db.examination import ahears, alooking, hears, looking
 from treadle.db.expected_schema import blueprint
 from treadle.db.queries import doctor as health
 from treadle.db.queries import operations as operate
 from treadle.db.query import Query
+from treadle.db.script import adrive, drive
 from treadle.doctor import Finding, Level, Limits, by_urgency
 from treadle.doctor.facts import Clocks, Refused, Server
 from treadle.doctor.finding import Case
@@ -36,9 +38,6 @@ from treadle.doctor.work import (
     judge_ticks,
     judge_workers,
 )
-
-if TYPE_CHECKING:
-    from treadle.app.treadle import Treadle
 
 
 class Check(NamedTuple):
@@ -91,27 +90,23 @@ Facts: TypeAlias = dict[str, Any]
 Examination: TypeAlias = Generator[Query[Any] | Hearing, Any, list[Finding]]
 
 
-def examine(app: "Treadle", limits: Limits | None = None) -> list[Finding]:
+def examine(database: Database, limits: Limits | None = None) -> list[Finding]:
     """What is well and what is not, the worst first; how to tell is in `limits`."""
-    script, answer = _examination(app.schema, limits or Limits()), None
-    with looking(app.database) as look:
-        while True:
-            try:
-                asked = script.send(answer)
-            except StopIteration as end:
-                return by_urgency(end.value)
-            answer = hears(app.database) if isinstance(asked, Hearing) else look(asked)
+    with looking(database) as look:
+
+        def run(asked: Query[Any] | Hearing) -> Any:
+            return hears(database) if isinstance(asked, Hearing) else look(asked)
+
+        return by_urgency(drive(_examination(database.schema, limits or Limits()), run))
 
 
-async def aexamine(app: "Treadle", limits: Limits | None = None) -> list[Finding]:
-    script, answer = _examination(app.schema, limits or Limits()), None
-    async with alooking(app.database) as look:
-        while True:
-            try:
-                asked = script.send(answer)
-            except StopIteration as end:
-                return by_urgency(end.value)
-            answer = await ahears(app.database) if isinstance(asked, Hearing) else await look(asked)
+async def aexamine(database: Database, limits: Limits | None = None) -> list[Finding]:
+    async with alooking(database) as look:
+
+        async def run(asked: Query[Any] | Hearing) -> Any:
+            return await (ahears(database) if isinstance(asked, Hearing) else look(asked))
+
+        return by_urgency(await adrive(_examination(database.schema, limits or Limits()), run))
 
 
 def _examination(schema: str, limits: Limits) -> Examination:

@@ -1,1 +1,1 @@
-"""What operators do and look at: the overview, the details of a job, changes of many jobs."""
+"""What operators use: the overview of the queue, the details of a job, and changes of many jobs."""

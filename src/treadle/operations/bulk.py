@@ -1,79 +1,78 @@
-"""Changes of many jobs by filter: counted before, then in chunks, each a transaction of its own.
+"""Changes of many jobs by filter: counted first, then changed in chunks, each in a transaction of its own.
 
-What to do is a generator that does no I/O, as in streams.py: it asks for queries, and hands out how far it is. A chunk
-that was changed stays changed, however the rest ends.
+A chunk that was changed stays changed, even if a later one fails.
 """
 
 from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
 from operator import add
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+from treadle.db.database import Database
 from treadle.db.queries import listing
 from treadle.db.queries.operations import CHUNK, operate
 from treadle.db.query import Query
+from treadle.db.script import adrive, aiterate, drive, iterate
 from treadle.words.changes import Action, Operated
 from treadle.words.errors import InvalidArgument, shown
 from treadle.words.listing import HELD, LATER, Listed, Listing, Wanted
 from treadle.words.overview import Total
 from treadle.words.status import FINISHED, Status
 
-if TYPE_CHECKING:
-    from treadle.app.treadle import Treadle
+# How many jobs are examined at most to count those that match.
+COUNT_LIMIT = 100_000
 
-# Jobs that are looked at, at most, to count those that are wanted.
-COUNT_LOOK = 100_000
-
-_ENDED = (Status.FAILED, Status.CANCELLED, Status.COMPLETED)
-_ALIVE = (HELD, Status.PENDING, Status.CLAIMED, Status.RUNNING)
-# Which lists an action goes through if no status is asked for, one after the other. Held ones come first: the end of
-# a job lets the next one of its key go, which would slip out of a list that has not been read into one that has.
+_FINISHED = (Status.FAILED, Status.CANCELLED, Status.COMPLETED)
+_UNFINISHED = (HELD, Status.PENDING, Status.CLAIMED, Status.RUNNING)
+# The lists that an action goes through, in this order, if the filter names no status. Blocked jobs come first: when a
+# job finishes, the next job with its key moves from the blocked to the pending list, and would be missed.
 LISTS: Mapping[Action, Sequence[str]] = {
     Action.RETRY: (Status.FAILED, Status.CANCELLED),
-    Action.CANCEL: _ALIVE,
-    Action.DELETE: (HELD, Status.PENDING, *_ENDED),
+    Action.CANCEL: _UNFINISHED,
+    Action.DELETE: (HELD, Status.PENDING, *_FINISHED),
     Action.RUN_NOW: (LATER,),
     Action.PRIORITY: (HELD, Status.PENDING),
 }
-# Which may be asked for.
+# The statuses that a filter may name.
 _FIT: Mapping[Action, Sequence[str]] = {
-    Action.RETRY: _ENDED,
-    Action.CANCEL: (*_ALIVE, LATER),
-    Action.DELETE: (HELD, Status.PENDING, LATER, *_ENDED),
+    Action.RETRY: _FINISHED,
+    Action.CANCEL: (*_UNFINISHED, LATER),
+    Action.DELETE: (HELD, Status.PENDING, LATER, *_FINISHED),
     Action.RUN_NOW: (LATER, HELD, Status.PENDING),
-    Action.PRIORITY: (*_ALIVE, LATER),
+    Action.PRIORITY: (*_UNFINISHED, LATER),
 }
 
 
-class Tally(NamedTuple):
-    """How far a change of many jobs has come."""
+class Counts(NamedTuple):
+    """The jobs that a change has reached so far, by outcome."""
 
     done: int = 0
     unfit: int = 0
-    """Another status by now, or nothing to change."""
+    """Its status does not allow the change by now, or there was nothing to change."""
     busy: int = 0
-    """Somebody held the row."""
+    """Another transaction had locked the row."""
     missing: int = 0
 
     @property
-    def met(self) -> int:
+    def total(self) -> int:
         return sum(self)
 
 
 class Place(NamedTuple):
-    """How far it has come: in which list, and since when."""
+    """Where the next chunk begins: in which list, and after which job."""
 
     began: int
+    """When the change began, in microseconds by the database's clock."""
     status: str
     after: str | None = None
     looked: int | None = None
-    """The look stopped before the page was full."""
+    """The search for the chunk before stopped at its limit, after so many jobs."""
 
     @classmethod
     def read(cls, text: str, chosen: Sequence[str]) -> "Place":
         began, _, rest = text.partition("~")
         status, _, after = rest.partition("~")
         if not (began.isascii() and began.isdigit() and len(began) <= 17) or status not in chosen:
-            raise InvalidArgument(f"after must be what the chunk before gave, got {shown(text)}")
+            raise InvalidArgument(f"after must be the cursor that the previous chunk returned, got {shown(text)}")
         return cls(int(began), status, after or None)
 
     def __str__(self) -> str:
@@ -81,135 +80,100 @@ class Place(NamedTuple):
 
 
 Order: TypeAlias = tuple[Action, str, str | None, int | None]
-Script: TypeAlias = Generator[Query[Any] | Tally, Any, None]
+_Chunk: TypeAlias = Generator[Query[Any], Any, tuple[Counts, Place | None]]
 
 
 class Change:
-    """Changes many jobs while it is gone through, with `for` or with `async for`; gives the tally after each chunk."""
+    """Changes jobs while it is iterated, with `for` or `async for`, and yields the counts after each chunk."""
 
     def __init__(
         self,
-        app: "Treadle",
+        database: Database,
         wanted: Wanted,
         action: Action,
         actor: str,
         reason: str | None = None,
         priority: int | None = None,
     ) -> None:
-        self._database = app.database
+        self._database = database
         self._wanted = wanted
         self._lists = lists(action, wanted)
         self._order = (action, actor, reason, priority)
-        operate(action, (), actor, reason, priority)  # says what is wrong before anything is changed
+        operate(action, (), actor, reason, priority)  # checks the arguments before anything is changed
 
-    def __iter__(self) -> Iterator[Tally]:
-        script, answer = self._script(), None
-        while True:
-            try:
-                asked = script.send(answer)
-            except StopIteration:
-                return
-            answer = None
-            if isinstance(asked, Tally):
-                yield asked
-            else:
-                answer = self._database.run(asked)
+    def __iter__(self) -> Iterator[Counts]:
+        return iterate(self._script(), self._database.run)
 
-    async def __aiter__(self) -> AsyncIterator[Tally]:
-        script, answer = self._script(), None
-        while True:
-            try:
-                asked = script.send(answer)
-            except StopIteration:
-                return
-            answer = None
-            if isinstance(asked, Tally):
-                yield asked
-            else:
-                answer = await self._database.arun(asked)
+    def __aiter__(self) -> AsyncIterator[Counts]:
+        return aiterate(self._script(), self._database.arun)
 
-    def _script(self) -> Script:
+    def _script(self) -> Generator[Query[Any] | Counts, Any, None]:
         began: int = yield listing.clock()
-        tally = Tally()
+        counts = Counts()
         place: Place | None = Place(began, self._lists[0])
         while place is not None:
-            some, place = yield from _chunk(self._wanted, self._lists, self._order, place)
-            tally = Tally._make(map(add, tally, some))
-            yield tally
+            chunk, place = yield from _chunk(self._wanted, self._lists, self._order, place)
+            counts = Counts._make(map(add, counts, chunk))
+            yield counts
 
 
-async def achange_some(
-    app: "Treadle",
+async def achange_chunk(
+    database: Database,
     wanted: Wanted,
     action: Action,
     actor: str,
     reason: str | None = None,
     priority: int | None = None,
     after: str | None = None,
-) -> tuple[Tally, str | None]:
-    """One chunk, for who asks again for the next one with the text that this gives; None: it was the last."""
+) -> tuple[Counts, str | None]:
+    """Change one chunk. Returns its counts and the cursor of the next chunk, or None if this was the last."""
     chosen, order = lists(action, wanted), (action, actor, reason, priority)
     operate(action, (), actor, reason, priority)
-    if after is None:
-        place: Place | None = Place(await app.database.arun(listing.clock()), chosen[0])
-    else:
-        place = Place.read(after, chosen)
-    tally = Tally()
-    # Lists may be empty, and nobody wants to be asked to go on for that; a look that stopped halfway is long enough.
-    while place is not None and not tally.met and place.looked is None:
-        script, answer = _chunk(wanted, chosen, order, place), None
-        try:
-            while True:
-                answer = await app.database.arun(script.send(answer))
-        except StopIteration as end:
-            tally, place = end.value
-    return tally, None if place is None else str(place)
+    place = None if after is None else Place.read(after, chosen)
+    counts, following = await adrive(_next_chunk(wanted, chosen, order, place), database.arun)
+    return counts, None if following is None else str(following)
 
 
-def _chunk(
-    wanted: Wanted, chosen: Sequence[str], order: Order, place: Place
-) -> Generator[Query[Any], Any, tuple[Tally, Place | None]]:
+def _next_chunk(wanted: Wanted, chosen: Sequence[str], order: Order, place: Place | None) -> _Chunk:
+    if place is None:
+        place = Place((yield listing.clock()), chosen[0])
+    counts, following = yield from _chunk(wanted, chosen, order, place)
+    # An empty list is not worth a round trip of the caller; but a search that stopped at its limit took long enough.
+    while following is not None and not counts.total and following.looked is None:
+        counts, following = yield from _chunk(wanted, chosen, order, following)
+    return counts, following
+
+
+def _chunk(wanted: Wanted, chosen: Sequence[str], order: Order, place: Place) -> _Chunk:
     action, actor, reason, priority = order
     after = place.after
     if after is None and place.status in FINISHED:
-        # What ended since is not meant: it may be one that was changed here, and ended again.
+        # Leave out jobs that finished since: one may have been changed here and finished again.
         after = listing.ended_by(Status(place.status), place.began)
     page: Listing = yield listing.find_jobs(wanted._replace(status=place.status), after, CHUNK)
     ids = [job.id for job in page.jobs if job.priority != priority and not _came_after(job, place.began)]
-    tally = Tally()
+    counts = Counts()
     if ids:
         done: list[Operated] = yield operate(action, ids, actor, reason, priority)
         outcomes = [each.outcome for each in done]
-        tally = Tally._make(map(outcomes.count, Tally._fields))
+        counts = Counts._make(map(outcomes.count, Counts._fields))
     if page.next is not None:
-        return tally, Place(place.began, place.status, page.next, page.looked)
+        return counts, Place(place.began, place.status, page.next, page.looked)
     following = chosen.index(place.status) + 1
-    return tally, Place(place.began, chosen[following]) if following < len(chosen) else None
+    return counts, Place(place.began, chosen[following]) if following < len(chosen) else None
 
 
-def count(app: "Treadle", wanted: Wanted, action: Action | None = None) -> Total:
-    """How many there are, of those that the action fits; not exact if that is too many to look at."""
-    counting, answer = _count(wanted, action), None
-    while True:
-        try:
-            asked = counting.send(answer)
-        except StopIteration as end:
-            return _total(end)
-        answer = app.database.run(asked)
+def count(database: Database, wanted: Wanted, action: Action | None = None) -> Total:
+    """Count the matching jobs that the action applies to; not exact if there are too many to examine."""
+    return drive(_count(wanted, action), database.run)
 
 
-async def acount(app: "Treadle", wanted: Wanted, action: Action | None = None) -> Total:
-    counting, answer = _count(wanted, action), None
-    while True:
-        try:
-            asked = counting.send(answer)
-        except StopIteration as end:
-            return _total(end)
-        answer = await app.database.arun(asked)
+async def acount(database: Database, wanted: Wanted, action: Action | None = None) -> Total:
+    return await adrive(_count(wanted, action), database.arun)
 
 
 def lists(action: Action, wanted: Wanted) -> Sequence[str]:
-    """The lists that a change goes through."""
+    """The lists of jobs that a change goes through."""
     if wanted.status is None:
         return LISTS[action]
     if wanted.status not in _FIT[action]:
@@ -225,7 +189,7 @@ def _count(wanted: Wanted, action: Action | None) -> Generator[Query[listing.Tal
     for status in (wanted.status,) if action is None else lists(action, wanted):
         after = None
         while True:
-            if looked >= COUNT_LOOK:
+            if looked >= COUNT_LIMIT:
                 return Total(found, exact=False)
             page: listing.Tallied = yield listing.tally_jobs(wanted._replace(status=status), after)
             found, looked, after = found + page.found, looked + page.looked, page.next
@@ -234,12 +198,7 @@ def _count(wanted: Wanted, action: Action | None) -> Generator[Query[listing.Tal
     return Total(found, exact=True)
 
 
-def _total(end: StopIteration) -> Total:
-    total: Total = end.value
-    return total
-
-
 def _came_after(job: Listed, began: int) -> bool:
-    """Whoever enqueues faster than this changes would keep it busy for ever. The time of a job is in its id, unless
-    somebody made it by hand; then it is in created_at."""
+    """Jobs created since the change began are left out: if they come faster than they are changed, it would never end.
+    The time is in the job's id, and for ids that were not made by Treadle in created_at."""
     return job.id.int >> 80 > began // 1000 and job.created_at.timestamp() * 1_000_000 > began

@@ -1,11 +1,11 @@
-"""The whole life of a job, as an operator looks at it."""
+"""Everything that is known about one job."""
 
 from collections.abc import Generator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from treadle.app.handle import Handle
+from treadle.db.database import Database
 from treadle.db.queries import events as event_queries
 from treadle.db.queries import jobs
 from treadle.db.queries import logs as log_queries
@@ -14,6 +14,7 @@ from treadle.db.queries import operations as operate
 from treadle.db.queries import snapshots as snapshot_queries
 from treadle.db.queries import worker as work
 from treadle.db.query import Query
+from treadle.db.script import adrive, drive
 from treadle.words.changes import Audited
 from treadle.words.errors import JobNotFound
 from treadle.words.job import JobError, JobRow
@@ -21,68 +22,51 @@ from treadle.words.payload import Json, decode
 from treadle.words.record import LogLine, RecordedEvent
 from treadle.words.snapshot import JobSnapshot
 
-if TYPE_CHECKING:
-    from treadle.app.treadle import Treadle
-
 LINES = 100
-# Transitions are few: an attempt has three.
+# Enough for all of them: an attempt has three.
 _TRANSITIONS = 1000
+_BATCH = 1000
 
 
 class Step(NamedTuple):
-    """A step that is done."""
+    """A finished step."""
 
     name: str
     result: Json
 
 
-class Life(NamedTuple):
+class JobDetails(NamedTuple):
     job: JobRow
-    seen: JobSnapshot
-    """The same in short, with the database's clock."""
+    snapshot: JobSnapshot
+    """The same job, with the time by the database's clock."""
     events: list[RecordedEvent]
-    """With the transitions among them, oldest first."""
+    """Including the job's transitions, oldest first."""
     earlier_events: int
-    """So many were left out."""
+    """How many earlier events were left out."""
     errors: list[JobError]
     logs: list[LogLine]
     earlier_logs: int
+    """How many earlier log lines were left out."""
     steps: list[Step]
     audit: list[Audited]
-    """Oldest first."""
+    """Changes made by operators, oldest first."""
 
     @property
     def at(self) -> datetime:
-        return self.seen.at
+        return self.snapshot.at
 
 
-def life(app: "Treadle", job_id: UUID, *, full: bool = False) -> Life:
-    """Of the events and log lines the last hundred, unless it is to be `full`."""
-    script, answer = _script(job_id, full), None
-    while True:
-        try:
-            answer = app.database.look(script.send(answer))
-        except StopIteration as end:
-            seen: Life = end.value
-            break
-    if full:
-        return seen._replace(events=list(Handle[object](app, job_id).events(follow=False)), earlier_events=0)
-    return seen
+def get_details(database: Database, job_id: UUID, *, full: bool = False) -> JobDetails:
+    """The job with its last hundred events and log lines; with `full`, with all of them."""
+    return drive(_details(job_id, full), database.read)
 
 
-async def alife(app: "Treadle", job_id: UUID) -> Life:
-    script, answer = _script(job_id, full=False), None
-    while True:
-        try:
-            asked = script.send(answer)
-        except StopIteration as end:
-            seen: Life = end.value
-            return seen
-        answer = await app.database.alook(asked)
+async def aget_details(database: Database, job_id: UUID, *, full: bool = False) -> JobDetails:
+    return await adrive(_details(job_id, full), database.aread)
 
 
 def _whole(job: JobRow) -> JobRow:
-    """The contract lets these be null for who writes the row by hand."""
+    """These columns may be null in rows that were written without Treadle's functions."""
     return job._replace(
         progress=job.progress or 0,
         attempts=job.attempts or 0,
@@ -92,22 +76,21 @@ def _whole(job: JobRow) -> JobRow:
     )
 
 
-def _script(job_id: UUID, full: bool) -> Generator[Query[Any], Any, Life]:
+def _details(job_id: UUID, full: bool) -> Generator[Query[Any], Any, JobDetails]:
     job: JobRow = _whole((yield jobs.get(job_id)))
-    seen: list[JobSnapshot] = yield snapshot_queries.find_snapshots([job_id])
-    if not seen:
+    snapshots: list[JobSnapshot] = yield snapshot_queries.find_snapshots([job_id])
+    if not snapshots:
         raise JobNotFound(job_id)
-    earlier = max(0, job.events_count - LINES)
-    # After that event, but from the first transition on.
-    events = yield event_queries.find_job_events(job_id, event_queries.Position(earlier, -1, 0), LINES + _TRANSITIONS)
+    earlier = 0 if full else max(0, job.events_count - LINES)
+    events = (yield from _all_events(job_id)) if full else (yield _events(job_id, earlier))
     logs: list[LogLine] = yield log_queries.get_logs(job_id)
     kept = logs if full else logs[-LINES:]
     errors = yield work.errors(job_id)
     steps = yield memory_queries.get_steps(job_id)
     audit = yield operate.audit(job_id)
-    return Life(
+    return JobDetails(
         job=job,
-        seen=seen[0],
+        snapshot=snapshots[0],
         events=events,
         earlier_events=earlier,
         errors=errors,
@@ -116,3 +99,17 @@ def _script(job_id: UUID, full: bool) -> Generator[Query[Any], Any, Life]:
         steps=[Step(name, None if result is None else decode(result)) for name, result in steps.values()],
         audit=audit[::-1],
     )
+
+
+def _events(job_id: UUID, earlier: int) -> Query[list[RecordedEvent]]:
+    # After that event, but from the first transition on.
+    return event_queries.find_job_events(job_id, event_queries.Position(earlier, -1, 0), LINES + _TRANSITIONS)
+
+
+def _all_events(job_id: UUID) -> Generator[Query[Any], Any, list[RecordedEvent]]:
+    events: list[RecordedEvent] = []
+    position = event_queries.Position()
+    while batch := (yield event_queries.find_job_events(job_id, position, _BATCH)):
+        events += batch
+        position = event_queries.Position.read(batch[-1].cursor)
+    return events

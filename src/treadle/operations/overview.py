@@ -1,40 +1,38 @@
-"""The whole queue at a glance, for the command line and the dashboard: a few statements; none counts the table."""
+"""The state of the whole queue, for the command line and the dashboard. No statement scans the whole table."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from treadle.db.database import Database
 from treadle.db.queries import operations as operate
-from treadle.db.queries import overview as looks
+from treadle.db.queries import overview as queries
 from treadle.db.queries.overview import Chart, LaneCount, Sampled
 from treadle.db.query import Query
 from treadle.words.changes import Pause
 from treadle.words.overview import Lane, Overview, Total, WorkerRow
 from treadle.words.status import Status
 
-if TYPE_CHECKING:
-    from treadle.app.treadle import Treadle
-
-# Seconds of the charts that are offered, and of a span in each.
+# The windows of the charts that are offered, in seconds, and the length of a span in each.
 STEPS = {3600: 60, 21_600: 300, 86_400: 900, 604_800: 7200}
 
 
-def overview(app: "Treadle", window: int = 3600) -> Overview:
-    """The charts show the last `window` seconds: one of STEPS."""
-    return _together(*app.database.look_together(_queries(window)))
+def overview(database: Database, window: int = 3600) -> Overview:
+    """The overview, with charts of the last `window` seconds, which is one of STEPS."""
+    return _together(*database.read_together(_queries(window)))
 
 
-async def aoverview(app: "Treadle", window: int = 3600) -> Overview:
-    return _together(*await app.database.alook_together(_queries(window)))
+async def aoverview(database: Database, window: int = 3600) -> Overview:
+    return _together(*await database.aread_together(_queries(window)))
 
 
 def _queries(window: int) -> list[Query[Any]]:
     return [
-        looks.see_minutes(window, STEPS[window]),
-        looks.see_lanes(),
-        looks.see_workers(),
+        queries.see_minutes(window, STEPS[window]),
+        queries.see_lanes(),
+        queries.see_workers(),
         operate.pauses(),
-        looks.sample_jobs(),
-        looks.count_few(),
+        queries.sample_jobs(),
+        queries.count_few(),
     ]
 
 
@@ -97,12 +95,12 @@ def _totals(
 
 
 def _rate(chart: Chart) -> float:
-    """Over the current span if enough of it was counted, else over the one before it."""
-    ended = [span.completed + span.failed + span.cancelled for span in chart.spans]
+    """Finished jobs per second: over the current span if enough of it is over, else over the previous one."""
+    finished = [span.completed + span.failed + span.cancelled for span in chart.spans]
     current = next((nth for nth, span in reversed(list(enumerate(chart.spans))) if span.at <= chart.counted), None)
     if current is None:
         return 0.0
     seconds = (chart.counted - chart.spans[current].at).total_seconds()
     if seconds >= chart.step / 4:
-        return ended[current] / min(seconds, chart.step)
-    return ended[current - 1] / chart.step if current else 0.0
+        return finished[current] / min(seconds, chart.step)
+    return finished[current - 1] / chart.step if current else 0.0

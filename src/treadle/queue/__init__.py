@@ -1,4 +1,4 @@
-"""What applications call."""
+"""JobQueue: the queue without an application."""
 
 from treadle.queue.job_queue import JobQueue
 

@@ -1,15 +1,14 @@
-"""The queue by hand: enqueue, claim, finish, and look after jobs.
+"""The queue without an application: enqueue, claim, finish and manage jobs.
 
-Every method has an async twin with an `a` in front. Both run the same query values (treadle.db.queries.jobs); only the
-way of waiting differs.
+Every method has an async twin with an `a` in front, which runs the same query (treadle.db.queries.jobs).
 """
 
 import builtins
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Any, Self, Unpack
 from uuid import UUID
 
 from treadle.db.database import Database, DatabaseError, Source
@@ -17,6 +16,8 @@ from treadle.db.queries import jobs
 from treadle.db.queries import operations as operate
 from treadle.db.queries import worker as work
 from treadle.db.queries.jobs import AnyJob, EnqueueOptions, ListFilters
+from treadle.db.query import Query
+from treadle.db.script import adrive, drive
 from treadle.words.changes import Pause
 from treadle.words.duration import Duration
 from treadle.words.errors import TreadleError
@@ -27,17 +28,17 @@ from treadle.words.status import Status
 
 log = logging.getLogger("treadle")
 
-# Whoever claims keeps the lanes' floors moving: see sql/functions/public/tick.sql.
+# Seconds between the ticks that claim() makes to keep the floors of the lanes moving: see tick.sql.
 TICK_SECONDS = 0.5
 
 
 class JobQueue:
-    """Jobs in one schema of a PostgreSQL database.
+    """The jobs in one schema of a PostgreSQL database.
 
-    `database` is a URL (a pool is opened at first use), a connection of yours (of psycopg, asyncpg, SQLAlchemy or
-    Django), or a psycopg pool; on your connection everything happens inside your transaction. Left out, it is
-    TREADLE_DATABASE_URL, else DATABASE_URL, else an embedded server. `worker_id` names the holder of what is claimed;
-    left out, it is made of host, process and chance.
+    `database` is a URL, for which a pool is opened at first use; or your connection, of psycopg, asyncpg, SQLAlchemy or
+    Django; or a psycopg pool. On your connection, everything is part of your transaction. By default the URL is taken
+    from TREADLE_DATABASE_URL or DATABASE_URL, or an embedded server is started. `worker_id` is the worker of the jobs
+    that are claimed; by default it consists of the host, the process id and random characters.
     """
 
     def __init__(
@@ -65,10 +66,10 @@ class JobQueue:
         unique: str | None = None,
         **options: Unpack[EnqueueOptions],
     ) -> UUID:
-        """Put one job into the queue and return its id.
+        """Enqueue a job and return its id.
 
-        Jobs with the same `key` run one at a time, in the order they were enqueued. While a job of this type with the
-        same `unique` has not ended, none is added, and that one's id is returned.
+        Jobs with the same `key` run one at a time, in the order in which they were enqueued. While an unfinished job of
+        this type has the same `unique`, no job is added and the id of that job is returned.
         """
         query = jobs.enqueue(job_type, data, key, self.payload_limit, unique, **options)
         return self._database.run(query)[0]
@@ -93,7 +94,7 @@ class JobQueue:
         keys: Iterable[str | None] | None = None,
         **options: Unpack[EnqueueOptions],
     ) -> list[UUID]:
-        """Put one job per payload into the queue, all or none, and return their ids in the same order."""
+        """Enqueue one job for each payload, all or none, and return their ids in the same order."""
         queries = jobs.enqueue_many(job_type, data, keys, self.payload_limit, **options)
         return [job_id for ids in self._database.run_together(queries) for job_id in ids]
 
@@ -113,7 +114,7 @@ class JobQueue:
     def claim(
         self, job_types: Sequence[str], batch_size: int = 10, *, queues: Sequence[str] | None = None
     ) -> list[JobRow]:
-        """Take up to `batch_size` due jobs of these types: highest priority first, then oldest first."""
+        """Claim up to `batch_size` due jobs of these types: the highest priority first, then the oldest."""
         query = jobs.claim(self.worker_id, job_types, batch_size, queues)
         if self._tick_is_due():
             self._database.run(jobs.tick())
@@ -122,7 +123,7 @@ class JobQueue:
             try:
                 self._database.run(jobs.fail(job, error, final=True))
             except (TreadleError, DatabaseError):
-                log.warning("job %s cannot be read and could not be failed", job.id, exc_info=True)
+                log.warning("job %s cannot be decoded and could not be failed", job.id, exc_info=True)
         return claimed.jobs
 
     async def aclaim(
@@ -136,93 +137,99 @@ class JobQueue:
             try:
                 await self._database.arun(jobs.fail(job, error, final=True))
             except (TreadleError, DatabaseError):
-                log.warning("job %s cannot be read and could not be failed", job.id, exc_info=True)
+                log.warning("job %s cannot be decoded and could not be failed", job.id, exc_info=True)
         return claimed.jobs
 
     def start(self, job: AnyJob) -> None:
-        """The claimed job begins to run."""
+        """Mark a claimed job as running."""
         self._database.run(jobs.start(job))
 
     async def astart(self, job: AnyJob) -> None:
         await self._database.arun(jobs.start(job))
 
     def progress(self, job: AnyJob, percent: int | None = None, stage: str | None = None) -> None:
-        """How far the job is, 0 to 100, and a word for what it is doing. Also a sign of life."""
+        """Report the progress of a job: 0 to 100 percent, and its current stage. Also counts as a heartbeat."""
         self._database.run(jobs.progress(job, percent, stage))
 
     async def aprogress(self, job: AnyJob, percent: int | None = None, stage: str | None = None) -> None:
         await self._database.arun(jobs.progress(job, percent, stage))
 
     def event(self, job: AnyJob, name: str, /, **data: Json) -> None:
-        """Something happened: kept with the job, numbered, and told to whoever listens."""
+        """Record an event of a job. It is numbered, stored with the job, and sent to those who follow its events."""
         self._database.run(jobs.event(job, name, data))
 
     async def aevent(self, job: AnyJob, name: str, /, **data: Json) -> None:
         await self._database.arun(jobs.event(job, name, data))
 
     def complete(self, job: AnyJob, result: Json = None) -> None:
-        """The job is done."""
+        """Mark a job as completed, with its result."""
         self._database.run(jobs.complete(job, result, self.payload_limit))
 
     async def acomplete(self, job: AnyJob, result: Json = None) -> None:
         await self._database.arun(jobs.complete(job, result, self.payload_limit))
 
     def complete_many(self, claimed: Sequence[JobRow], results: Sequence[Json] | None = None) -> list[JobRow]:
-        """These jobs are done, in one statement. Returns those whose lease was lost: they are not."""
+        """Complete several claimed jobs in one statement. Returns those that were not, because the lease was lost."""
         return self._database.run(jobs.complete_many(claimed, results, self.payload_limit))
 
     async def acomplete_many(self, claimed: Sequence[JobRow], results: Sequence[Json] | None = None) -> list[JobRow]:
         return await self._database.arun(jobs.complete_many(claimed, results, self.payload_limit))
 
     def fail(self, job: AnyJob, error: object, *, delay: Duration | None = None, final: bool = False) -> None:
-        """The attempt failed. It is tried again after `delay` (1, 2, 4 … seconds if not given), unless that was the
-        last attempt or it is `final`: then the job has failed."""
+        """Fail the current attempt of a job.
+
+        The job is retried after `delay`: by default exponential, 1 s doubling to at most 1 h, with 50 % jitter. After
+        the last attempt, or if `final`, the job fails.
+        """
         self._database.run(jobs.fail(job, error, delay, final))
 
     async def afail(self, job: AnyJob, error: object, *, delay: Duration | None = None, final: bool = False) -> None:
         await self._database.arun(jobs.fail(job, error, delay, final))
 
     def release(self, job: AnyJob) -> None:
-        """Give the job back unworked: to its old place, without using an attempt."""
+        """Return a claimed job to its place in the queue, without using an attempt."""
         self._database.run(jobs.release(job))
 
     async def arelease(self, job: AnyJob) -> None:
         await self._database.arun(jobs.release(job))
 
     def snooze(self, job: AnyJob, delay: Duration) -> None:
-        """Give the job back for later, without using an attempt."""
+        """Return a claimed job to the queue, to run after `delay`, without using an attempt."""
         self._database.run(jobs.release(job, delay))
 
     async def asnooze(self, job: AnyJob, delay: Duration) -> None:
         await self._database.arun(jobs.release(job, delay))
 
     def heartbeat(self) -> None:
-        """This worker is alive: as long as it says so more often than the timeout, its jobs are not stale."""
+        """Report that this worker is alive. Jobs of a worker without a heartbeat become stale: recover_stale_jobs()."""
         self._database.run(jobs.heartbeat(self.worker_id))
 
     async def aheartbeat(self) -> None:
         await self._database.arun(jobs.heartbeat(self.worker_id))
 
-    # Looking, and looking after
+    # Managing
 
     def cancel(self, job: AnyJob, reason: str | None = None) -> None:
-        """End a job that has not ended. A holder loses its lease. Given as a claimed row it is fenced by that claim."""
+        """Cancel an unfinished job. If it is claimed, its worker loses it.
+
+        Passed as a claimed row, the job is cancelled only if that claim is still valid.
+        """
         self._database.run(jobs.cancel(job, reason))
 
     async def acancel(self, job: AnyJob, reason: str | None = None) -> None:
         await self._database.arun(jobs.cancel(job, reason))
 
     def retry(self, job: AnyJob) -> None:
-        """Run a job that has ended again, with at least one more attempt."""
+        """Run a finished job again, with at least one more attempt."""
         self._database.run(jobs.retry(job))
 
     async def aretry(self, job: AnyJob) -> None:
         await self._database.arun(jobs.retry(job))
 
     def pause(self, job_type: str | None = None, queue: str | None = None, *, reason: str | None = None) -> bool:
-        """Let no more jobs of this type, in this queue (None: any), be claimed; what is held goes on.
+        """Stop the claiming of jobs of this type, in this queue; None is any. Claimed jobs go on.
 
-        False: it was paused already.
+        Returns False if it was already paused; pausing twice is harmless.
         """
         return self._database.run(operate.pause(job_type, queue, reason=reason))
 
@@ -230,7 +237,7 @@ class JobQueue:
         return await self._database.arun(operate.pause(job_type, queue, reason=reason))
 
     def resume(self, job_type: str | None = None, queue: str | None = None, *, reason: str | None = None) -> bool:
-        """End a pause, named as it was made. False: there is none."""
+        """End the pause with this type and queue. Returns False if there is none."""
         return self._database.run(operate.resume(job_type, queue, reason=reason))
 
     async def aresume(
@@ -239,30 +246,30 @@ class JobQueue:
         return await self._database.arun(operate.resume(job_type, queue, reason=reason))
 
     def pauses(self) -> builtins.list[Pause]:
-        """What is paused."""
+        """Return the pauses."""
         return self._database.run(operate.pauses())
 
     async def apauses(self) -> builtins.list[Pause]:
         return await self._database.arun(operate.pauses())
 
     def get(self, job: AnyJob) -> JobRow:
-        """The job as it is now."""
+        """Return the row of a job as it is now."""
         return self._database.run(jobs.get(job))
 
     async def aget(self, job: AnyJob) -> JobRow:
         return await self._database.arun(jobs.get(job))
 
     def errors(self, job: AnyJob) -> builtins.list[JobError]:
-        """Why each of its attempts failed that did, oldest first, with traceback, time and worker."""
+        """Return the errors of the failed attempts of a job, oldest first, with traceback, time and worker."""
         return self._database.run(work.errors(jobs.job_id(job)))
 
     async def aerrors(self, job: AnyJob) -> builtins.list[JobError]:
         return await self._database.arun(work.errors(jobs.job_id(job)))
 
     def list(self, **filters: Unpack[ListFilters]) -> JobPage:
-        """Jobs, newest first, by status, job_type, queue, worker_id or key, `limit` to a page.
+        """Return a page of up to `limit` jobs, newest first, by status, job_type, queue, worker_id or key.
 
-        For the next page give the page's `next` as `after`.
+        For the next page, pass the page's `next` as `after`.
         """
         return self._database.run(jobs.list_jobs(**filters))
 
@@ -270,17 +277,17 @@ class JobQueue:
         return await self._database.arun(jobs.list_jobs(**filters))
 
     def counts(self) -> dict[Status, int]:
-        """How many jobs there are of each status. Counts rows: its time grows with the table."""
+        """Count the jobs of each status. The time that this takes grows with the table."""
         return self._database.run(jobs.count())
 
     async def acounts(self) -> dict[Status, int]:
         return await self._database.arun(jobs.count())
 
     def recover_stale_jobs(self, timeout: Duration) -> int:
-        """Give back the jobs of holders that were silent for longer than the timeout; return how many.
+        """Return the jobs of workers without a heartbeat for longer than `timeout` to the queue; return how many.
 
-        A holder is alive by heartbeats and by the progress it reports; one that never sent either is judged by the age
-        of its claim. Jobs without attempts left end as failed, with the reason in last_error.
+        Reported progress counts as a heartbeat. If a worker never sent either, the time of its claim counts. Jobs
+        without attempts left fail, with the reason in last_error.
         """
         return self._database.run(jobs.recover(timeout))
 
@@ -288,30 +295,18 @@ class JobQueue:
         return await self._database.arun(jobs.recover(timeout))
 
     def prune(self, status: str = Status.COMPLETED, older_than: Duration = "7d", *, batch_size: int = 5000) -> int:
-        """Delete jobs that ended with this status longer ago than that, batch by batch; return how many."""
-        total, reached = 0, None
-        while True:
-            query = jobs.prune(status, older_than, batch_size, reached)
-            pruned, reached = self._database.run(query)
-            total += pruned
-            if pruned < batch_size:
-                return total
+        """Delete the jobs with this status that finished longer ago than `older_than`, in batches; return how many."""
+        return drive(_prune(status, older_than, batch_size), self._database.run)
 
     async def aprune(
         self, status: str = Status.COMPLETED, older_than: Duration = "7d", *, batch_size: int = 5000
     ) -> int:
-        total, reached = 0, None
-        while True:
-            query = jobs.prune(status, older_than, batch_size, reached)
-            pruned, reached = await self._database.arun(query)
-            total += pruned
-            if pruned < batch_size:
-                return total
+        return await adrive(_prune(status, older_than, batch_size), self._database.arun)
 
     # Closing
 
     def close(self) -> None:
-        """Close the pool, if it is ours."""
+        """Close the pool, if the queue opened it."""
         self._database.close()
 
     async def aclose(self) -> None:
@@ -334,8 +329,18 @@ class JobQueue:
         await self.aclose()
 
     def _tick_is_due(self) -> bool:
-        # In a caller's transaction the floors would move only at its end, and lock out other ticks until then.
+        # In a caller's transaction the floors would move only when it commits, and block other ticks until then.
         if not self._database.owned or time.monotonic() < self._next_tick:
             return False
         self._next_tick = time.monotonic() + TICK_SECONDS
         return True
+
+
+def _prune(status: str, older_than: Duration, batch_size: int) -> Generator[Query[Any], Any, int]:
+    total, reached = 0, None
+    while True:
+        pruned: int
+        pruned, reached = yield jobs.prune(status, older_than, batch_size, reached)
+        total += pruned
+        if pruned < batch_size:
+            return total

@@ -1,8 +1,8 @@
-"""Places outside of PostgreSQL: a folder or an object store, through fsspec. One file a stored thing, named by its id.
+"""Places outside of PostgreSQL: a folder or an object store, through fsspec. Each stored content is a file named by its
+id.
 
-A file counts once its row in the database says that it is complete, so whatever a crash leaves behind has a row without
-a size, and is swept with it. Credentials and endpoints come from where fsspec looks for them (its configuration, the
-environment), never from the row.
+A file is valid once its row in the database has a size. What a crash leaves behind has a row without a size, and is
+swept. Credentials and endpoints come from fsspec's configuration or the environment, never from the row.
 """
 
 import logging
@@ -19,7 +19,7 @@ log = logging.getLogger("treadle")
 
 
 def check_place(url: str) -> str:
-    """The URL of a place, if it can be one."""
+    """Return the URL of a place, or raise InvalidArgument."""
     if not isinstance(url, str) or "://" not in url:
         raise InvalidArgument(
             f'store must be a URL such as "file:///var/lib/blobs" or "s3://bucket/prefix", got {shown(url)}'
@@ -28,14 +28,14 @@ def check_place(url: str) -> str:
 
 
 def settled_place(url: str) -> str:
-    """As other processes will find it: a folder by its whole path."""
+    """The URL by which other processes find the place: a folder by its absolute path."""
     filesystem, root = _filesystem(url)
     return str(filesystem.unstrip_protocol(root)) if _is_local(filesystem) else url
 
 
 @contextmanager
 def writing(place: str, stored_id: UUID) -> Iterator[BinaryIO]:
-    """A file to write to, which has its name only once it is complete, where the filesystem can rename."""
+    """A file to write to. Where the filesystem can rename files, it gets its name only once it is complete."""
     filesystem, path = _located(place, stored_id)
     draft = f"{path}.part" if _renames(filesystem) else path
     filesystem.makedirs(path.rpartition("/")[0], exist_ok=True)
@@ -51,7 +51,7 @@ def writing(place: str, stored_id: UUID) -> Iterator[BinaryIO]:
         if _is_local(filesystem):
             _sync_folder(Path(path).parent)
     except BaseException:
-        # Closed first, also where that completes the upload: nobody looks at it, and a removal then removes it all.
+        # Closed first, even if that completes the upload: only then does the removal remove everything.
         with suppress(Exception):
             file.close()
         for each in {draft, path}:
@@ -65,12 +65,12 @@ def reading(place: str, stored_id: UUID) -> BinaryIO:
     try:
         file: BinaryIO = filesystem.open(path, "rb")
     except FileNotFoundError:
-        raise StoredNotFound(stored_id, f"its file is not in {place} (can this machine see that place?)") from None
+        raise StoredNotFound(stored_id, f"its file is not in {place} (can this machine access that place?)") from None
     return file
 
 
 def remove_files(files: Sequence[tuple[UUID, str]]) -> list[UUID]:
-    """Those whose file is gone now, removed or not there. What fails is logged, and left to be tried again."""
+    """Remove files, and return the ids of those that no longer exist. Failures are logged; they are retried later."""
     gone = []
     for stored_id, place in files:
         try:
@@ -80,14 +80,14 @@ def remove_files(files: Sequence[tuple[UUID, str]]) -> list[UUID]:
                     filesystem.rm_file(each)
             gone.append(stored_id)
         except Exception as error:
-            log.warning("what is stored as %s could not be removed from %s: %s", stored_id, place, error)
+            log.warning("stored content %s could not be removed from %s: %s", stored_id, place, error)
     return gone
 
 
 def _located(place: str, stored_id: UUID) -> tuple[Any, str]:
     filesystem, root = _filesystem(place)
     name = stored_id.hex
-    # Its end is random: 256 folders.
+    # 256 folders, by the random end of the id.
     return filesystem, f"{root.rstrip('/')}/{name[-2:]}/{name}"
 
 
@@ -104,8 +104,8 @@ def _filesystem(place: str) -> tuple[Any, str]:
 
 
 def _renames(filesystem: Any) -> bool:
-    """Whether moving a file is more than to copy and to delete it. Object stores cannot, and need not: a file is there
-    once it was closed."""
+    """Whether it can rename a file without copying it. Object stores cannot, and need not: a file appears once it is
+    closed."""
     from fsspec import AbstractFileSystem
 
     return type(filesystem).mv is not AbstractFileSystem.mv
@@ -118,7 +118,7 @@ def _is_local(filesystem: Any) -> bool:
 
 
 def _sync_folder(folder: Path) -> None:
-    """The name of a file is as durable as its bytes only after this."""
+    """Make the name of a file as durable as its content."""
     with suppress(OSError):  # some systems do not open folders
         descriptor = os.open(folder, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""What is to be stored, in parts: bytes, a file by its path, or an open binary file."""
+"""Sources of stored content: bytes, the file at a path, or an open binary file, read in parts."""
 
 import io
 import os
@@ -15,27 +15,27 @@ _EXPECTED = "bytes, a Path or an open binary file"
 
 
 def check_source(source: Source, limit: int) -> None:
-    """Raise InvalidArgument for what cannot be stored, as far as that shows before it is read."""
+    """Raise InvalidArgument for a source that cannot be stored, as far as is known before it is read."""
     if isinstance(source, str):
         raise InvalidArgument(
-            f"{_EXPECTED} can be stored, got the text {shown(source)}; for a path use Path(…), for a text .encode()"
+            f"expected {_EXPECTED} to store, got the string {shown(source)}; use Path(…) for a path, .encode() for text"
         )
     if isinstance(source, bytes | bytearray | memoryview):
         _check_size(memoryview(source).nbytes, limit)
     elif isinstance(source, os.PathLike):
         path = Path(source)
         if not path.is_file():
-            what = "a folder" if path.is_dir() else "no such file"
-            raise InvalidArgument(f"{_EXPECTED} can be stored, got {str(path)!r}, which is {what}")
+            what = "is a folder" if path.is_dir() else "does not exist"
+            raise InvalidArgument(f"expected {_EXPECTED} to store, got {str(path)!r}, which {what}")
         _check_size(path.stat().st_size, limit)
     elif isinstance(source, io.TextIOBase):
         raise _as_text(source)
     elif not callable(getattr(source, "read", None)):
-        raise InvalidArgument(f"{_EXPECTED} can be stored, got {shown(source)} ({type(source).__name__})")
+        raise InvalidArgument(f"expected {_EXPECTED} to store, got {shown(source)} ({type(source).__name__})")
 
 
 def parts(source: Source, limit: int) -> Iterator[bytes]:
-    """Each of PART_SIZE, but for the last."""
+    """The content in parts of PART_SIZE; the last one may be shorter."""
     if isinstance(source, bytes | bytearray | memoryview):
         whole = memoryview(source).cast("B")
         for begin in range(0, len(whole), PART_SIZE):
@@ -48,7 +48,7 @@ def parts(source: Source, limit: int) -> Iterator[bytes]:
 
 
 def name_of(source: Source) -> str | None:
-    """The name that a file has already."""
+    """The name of a file at a path."""
     return Path(source).name[-200:] if isinstance(source, os.PathLike) else None
 
 
@@ -63,7 +63,7 @@ def _read(file: BinaryIO, limit: int) -> Iterator[bytes]:
 
 
 def _part(file: BinaryIO) -> bytes:
-    """As much as there is, up to PART_SIZE: sockets and pipes give less at a time."""
+    """Read PART_SIZE bytes, or up to the end: sockets and pipes return less at a time."""
     pieces: list[bytes] = []
     wanted = PART_SIZE
     while wanted:
@@ -81,9 +81,11 @@ def _check_size(size: int, limit: int) -> None:
     if size > limit:
         raise InvalidArgument(
             f"at most {limit:,} bytes can be stored, got {size:,} or more; raise store_limit, "
-            "or put it elsewhere and send its address"
+            "or store it elsewhere and send its URL"
         )
 
 
 def _as_text(source: object) -> InvalidArgument:
-    return InvalidArgument(f'{_EXPECTED} can be stored, got a file opened as text ({shown(source)}); open it with "rb"')
+    return InvalidArgument(
+        f'expected {_EXPECTED} to store, got a file opened as text ({shown(source)}); open it with "rb"'
+    )

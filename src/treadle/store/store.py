@@ -1,7 +1,7 @@
-"""Large things by reference: stored in parts, streamed back, in PostgreSQL or in a place outside of it.
+"""Stores large content by reference: written and read in parts, in PostgreSQL or in a place outside of it.
 
-Every part is a statement of its own: a store of an hour holds no transaction open, and works through any pooler. It
-can be referred to once its last statement was carried out; what a crash leaves unfinished is swept.
+Every part is a statement of its own, so that a long upload keeps no transaction open and works through any pooler. The
+content can be referred to after the last statement; what a crash leaves incomplete is swept.
 """
 
 import asyncio
@@ -9,15 +9,15 @@ import hashlib
 import io
 import time
 from collections.abc import AsyncIterator, Callable, Generator
-from contextlib import closing, nullcontext, suppress
-from typing import Any, BinaryIO, TypeVar
+from contextlib import nullcontext
+from typing import Any, BinaryIO
 from uuid import UUID
 
-from treadle.attempt.job import running_job
 from treadle.db.database import Database
 from treadle.db.queries import stored as queries
 from treadle.db.queries.stored import PART_SIZE
 from treadle.db.query import Query
+from treadle.db.script import adrive, drive
 from treadle.store.places import check_place, reading, settled_place, writing
 from treadle.store.source import Source, check_source, name_of, parts
 from treadle.words.duration import Duration, duration
@@ -26,39 +26,28 @@ from treadle.words.naming import text_within
 from treadle.words.size import Size, size
 from treadle.words.stored import Stored
 
-T = TypeVar("T")
-
 GRACE = "1h"
 LIMIT = "2GB"
-# How often a long upload to another place says that it goes on.
+# How often a long upload to a place outside of the database is touched, so that it is not swept.
 TOUCH_SECONDS = 60.0
 
 
 class Store:
+    """Writes and reads stored content, in the database or in `place`."""
+
     def __init__(self, database: Database, place: str | None, grace: Duration, limit: Size) -> None:
         self._database = database
         self._place = None if place is None else check_place(place)
         self.grace = duration(grace, "store_grace")
         self._limit = size(limit, "store_limit")
 
-    def write(self, source: Source, name: str | None) -> Stored:
-        with closing(self._steps(source, name)) as steps:
-            result: Any = None
-            while not isinstance(query := _next(steps, result), Stored):
-                result = self._database.run(query)
-            return query
+    def write(self, source: Source, name: str | None, job_id: UUID | None = None) -> Stored:
+        """Store the source. With `job_id` it is kept as long as that job exists."""
+        return drive(self._write(source, name, job_id), self._database.run)
 
-    async def awrite(self, source: Source, name: str | None) -> Stored:
-        steps = self._steps(source, name)
-        try:
-            result: Any = None
-            # On a thread: a step reads files and counts the digest.
-            while not isinstance(query := await asyncio.to_thread(_next, steps, result), Stored):
-                result = await self._database.arun(query)
-            return query
-        finally:
-            with suppress(ValueError):  # cancelled while the thread is at it: it ends when that does
-                steps.close()
+    async def awrite(self, source: Source, name: str | None, job_id: UUID | None = None) -> Stored:
+        # On a thread, because the script reads files and computes the digest.
+        return await adrive(self._write(source, name, job_id), self._database.arun, on_thread=True)
 
     def open(self, stored: Stored) -> io.BufferedReader:
         place = self._database.run(queries.find(_checked(stored)))
@@ -84,18 +73,12 @@ class Store:
                 file.close()
         check.end()
 
-    @property
-    def _schema(self) -> str:
-        return self._database.schema
-
-    def _steps(self, source: Source, name: str | None) -> Generator[Query[Any], Any, Stored]:
-        """The queries that store it, one after the other, and in the end the reference."""
+    def _write(self, source: Source, name: str | None, job_id: UUID | None) -> Generator[Query[Any], Any, Stored]:
         check_source(source, self._limit)
         name = name_of(source) if name is None else text_within(name, 200, "name")
-        job = running_job.get(None)
         place = None if self._place is None else settled_place(self._place)
-        stored_id: UUID = yield queries.create(name, place, None if job is None else job.id)
-        digest, total, told = hashlib.sha256(), 0, time.monotonic()
+        stored_id: UUID = yield queries.create(name, place, job_id)
+        digest, total, touched = hashlib.sha256(), 0, time.monotonic()
         try:
             with nullcontext() if place is None else writing(place, stored_id) as file:
                 for nth, part in enumerate(parts(source, self._limit)):
@@ -105,9 +88,9 @@ class Store:
                         yield queries.write_part(stored_id, nth, part)
                         continue
                     file.write(part)
-                    if time.monotonic() - told > TOUCH_SECONDS:
+                    if time.monotonic() - touched > TOUCH_SECONDS:
                         yield queries.touch(stored_id)
-                        told = time.monotonic()
+                        touched = time.monotonic()
         except Exception:
             yield queries.discard(stored_id)
             raise
@@ -117,8 +100,8 @@ class Store:
 
 
 class Check:
-    """Whether what is read is what was stored: once all parts were read in their order, the digest has to fit. Parts
-    that are read again, or out of turn, are not counted."""
+    """Checks that what is read is what was stored: once all parts were read in order, the digest must match. Parts that
+    are read again or out of order are ignored."""
 
     def __init__(self, stored: Stored) -> None:
         self._stored = stored
@@ -126,7 +109,7 @@ class Check:
         self._seen = 0
 
     def add(self, position: int, content: bytes) -> None:
-        """Raises StoredDamaged instead of letting the last bytes through."""
+        """Raise StoredDamaged before the last bytes are returned, if the digest does not match."""
         expected = min(PART_SIZE, self._stored.size - position)
         if len(content) != expected:
             raise StoredDamaged(self._stored.id, f"{expected:,} bytes at {position:,}", f"{len(content):,}")
@@ -142,7 +125,7 @@ class Check:
 
 
 class StoredFile(io.RawIOBase):
-    """Reads part by part; one part is kept."""
+    """Reads stored content as a file, and keeps one part in memory."""
 
     def __init__(self, stored: Stored, part: Callable[[int], bytes], end: Callable[[], None]) -> None:
         super().__init__()
@@ -167,7 +150,7 @@ class StoredFile(io.RawIOBase):
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         begin = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._stored.size}[whence]
         if begin + offset < 0:
-            raise ValueError(f"a position must not be negative, got {begin + offset}")
+            raise ValueError(f"the position must not be negative, got {begin + offset}")
         self._position = begin + offset
         return self._position
 
@@ -190,19 +173,10 @@ class StoredFile(io.RawIOBase):
         super().close()
 
 
-def _next(steps: Generator[Query[Any], Any, Stored], result: Any) -> Query[Any] | Stored:
-    try:
-        return steps.send(result)
-    except StopIteration as done:  # cannot be raised out of a thread
-        stored: Stored = done.value
-        return stored
-
-
 def _checked(stored: Stored) -> Stored:
     if not isinstance(stored, Stored):
         raise InvalidArgument(
-            f"what is read is meant by its reference, a Stored, got {shown(stored)}; "
-            "annotate the parameter that it comes from as Stored"
+            f"expected a reference, a Stored, got {shown(stored)}; annotate the parameter that it comes from as Stored"
         )
     return stored
 

@@ -1,4 +1,4 @@
-"""Draws jobs with live bars, and the newest of their events beneath: on a terminal, in 80 columns or more."""
+"""Draws jobs as live progress bars on a terminal, with their newest events below them."""
 
 import time
 from collections import deque
@@ -19,7 +19,7 @@ from treadle.words.snapshot import JobSnapshot, Snapshot
 from treadle.words.status import Status
 
 EVENTS = 5
-# Countdowns go on between two looks.
+# Countdowns go on between two snapshots.
 REDRAWS_A_SECOND = 4
 LABEL_LIMIT = 24
 
@@ -35,7 +35,7 @@ ASCII = str.maketrans("·▸✓✗━─╾…", ".>+x#-#~")
 
 
 class Bars:
-    """`with Bars(console) as bars: bars.show(sight)`. In the end they stay there, unless they are `transient`."""
+    """`with Bars(console) as bars: bars.show(snapshot)`. Unless they are `transient`, the bars stay at the end."""
 
     def __init__(self, console: Console, labels: Mapping[UUID, str] | None = None, *, transient: bool = False) -> None:
         self._console = console
@@ -43,19 +43,19 @@ class Bars:
         self._jobs: list[JobSnapshot] = []
         self._events: deque[RecordedEvent] = deque(maxlen=EVENTS)
         self._seen = time.monotonic()
-        self._away = False
+        self._unavailable = False
         self._live = Live(
             console=console, get_renderable=self.draw, refresh_per_second=REDRAWS_A_SECOND, transient=transient
         )
 
-    def show(self, sight: Snapshot) -> None:
-        self._jobs, self._seen = sight.jobs, time.monotonic()
-        self._events.extend(sight.events)
+    def show(self, snapshot: Snapshot) -> None:
+        self._jobs, self._seen = snapshot.jobs, time.monotonic()
+        self._events.extend(snapshot.events)
         self._live.refresh()
 
-    def away(self, away: bool) -> None:
-        """The database is, or is back."""
-        self._away = away
+    def unavailable(self, unavailable: bool) -> None:
+        """The database has become unavailable, or is back."""
+        self._unavailable = unavailable
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -68,7 +68,7 @@ class Bars:
 
     def draw(self) -> RenderableType:
         width, height = self._console.size
-        passed = timedelta(seconds=0 if self._away else time.monotonic() - self._seen)
+        passed = timedelta(seconds=0 if self._unavailable else time.monotonic() - self._seen)
         labels = {job.id: label_of(job, self._labels) for job in self._jobs}
         wide = min(max(map(cell_len, labels.values()), default=0), LABEL_LIMIT, width // 4)
         room = max(1, height - EVENTS - 5)
@@ -79,8 +79,8 @@ class Bars:
         if self._events:
             lines.append(Text())
             lines += [event_line(event, self._labels, width) for event in self._events]
-        if self._away:
-            lines.append(Text("the database is away; trying again", style="yellow"))
+        if self._unavailable:
+            lines.append(Text("the database is unavailable; retrying", style="yellow"))
         if self._console.options.ascii_only:
             lines = [Text(str(each).translate(ASCII), style=each.style) for each in lines]
         return Group(*lines)
@@ -100,14 +100,14 @@ def line(job: JobSnapshot, label: str, wide: int, width: int) -> Text:
     head.append(f" {job.progress.percent:3}%  ")
     rest = max(0, width - head.cell_len)
     if job.status != Status.RUNNING:
-        said = Text(standing(job), style="" if job.status.finished else "dim")
-        said.truncate(rest, overflow="ellipsis")
-        return head.append_text(said)
-    stage, told = printable(job.progress.stage or ""), pace(job.progress)
-    # What there is no room for is left out, the rate first: a stage should be readable.
-    while told and cell_len("  ".join(told)) + 2 + min(cell_len(stage), 16) > rest:
-        told.remove(told[1] if len(told) == 3 else told[0])
-    right = "  ".join(told)
+        state = Text(standing(job), style="" if job.status.finished else "dim")
+        state.truncate(rest, overflow="ellipsis")
+        return head.append_text(state)
+    stage, parts = printable(job.progress.stage or ""), pace(job.progress)
+    # Without enough room, parts are left out, first the rate, so that the stage stays readable.
+    while parts and cell_len("  ".join(parts)) + 2 + min(cell_len(stage), 16) > rest:
+        parts.remove(parts[1] if len(parts) == 3 else parts[0])
+    right = "  ".join(parts)
     head.append(_fitted(stage, rest - cell_len(right) - 2 if right else rest))
     return head.append(f"  {right}", style="cyan") if right else head
 
@@ -119,10 +119,10 @@ def bar(percent: int, width: int, colour: str) -> Text:
 
 
 def event_line(event: RecordedEvent, labels: Mapping[UUID, str], width: int) -> Text:
-    told = (
+    line = (
         f"  {event.at.astimezone():%H:%M:%S}  {label_of(event, labels)}: {printable(event.name)}  {facts(event.data)}"
     )
-    text = Text(told.rstrip(), style="dim")
+    text = Text(line.rstrip(), style="dim")
     text.truncate(width, overflow="ellipsis")
     return text
 

@@ -1,4 +1,4 @@
-"""Tells what becomes of jobs in plain lines, for a pipe or a file: when something has changed, and not too often."""
+"""Prints jobs as plain lines, for a pipe or a file: one for each change, but not too often."""
 
 import time
 from collections.abc import Mapping
@@ -13,37 +13,37 @@ from treadle.words.phrases import facts, pace, printable, standing
 from treadle.words.snapshot import JobSnapshot, Snapshot
 from treadle.words.status import Status
 
-# A job that only gets on has a line this often, at most, and only if it got on by so much or is at another stage.
+# Progress alone is printed at most this often, and only if it is so many points further or the stage is another.
 SECONDS = 1.0
 POINTS = 5
 
 
 class Lines:
-    """`with Lines(console) as lines: lines.show(sight)`."""
+    """`with Lines(console) as lines: lines.show(snapshot)`."""
 
     def __init__(self, console: Console, labels: Mapping[UUID, str] | None = None) -> None:
         self._console = console
         self._labels = {} if labels is None else labels
-        self._told: dict[UUID, tuple[JobSnapshot, float]] = {}
+        self._printed: dict[UUID, tuple[JobSnapshot, float]] = {}
         self._counted: dict[UUID, int] = {}
 
-    def show(self, sight: Snapshot) -> None:
-        for job in sight.jobs:
-            if not job.status.finished and self._news(job):
-                self._tell(job)
-        for event in sight.events:
-            # The newest are looked up; a flood of them is not.
+    def show(self, snapshot: Snapshot) -> None:
+        for job in snapshot.jobs:
+            if not job.status.finished and self._is_new(job):
+                self._print_job(job)
+        for event in snapshot.events:
+            # A snapshot has only the newest events.
             missed = (event.number or 0) - self._counted.get(event.job_id, 0) - 1
             if missed > 0:
                 self._print(f"{label_of(event, self._labels)}: … {missed:,} earlier event{'s' * (missed > 1)}")
             self._counted[event.job_id] = event.number or 0
             self._print(f"{label_of(event, self._labels)}: {printable(event.name)} {facts(event.data)}".rstrip())
-        for job in sight.jobs:
-            if job.status.finished and self._news(job):
-                self._tell(job)
+        for job in snapshot.jobs:
+            if job.status.finished and self._is_new(job):
+                self._print_job(job)
 
-    def away(self, away: bool) -> None:
-        self._print("the database is away; trying again" if away else "the database is back")
+    def unavailable(self, unavailable: bool) -> None:
+        self._print("the database is unavailable; retrying" if unavailable else "the database is back")
 
     def __enter__(self) -> Self:
         return self
@@ -53,12 +53,12 @@ class Lines:
     ) -> None:
         pass
 
-    def _news(self, job: JobSnapshot) -> bool:
-        if job.status == Status.CLAIMED:  # it begins in a moment
+    def _is_new(self, job: JobSnapshot) -> bool:
+        if job.status == Status.CLAIMED:  # it starts in a moment
             return False
-        if job.id not in self._told:
+        if job.id not in self._printed:
             return True
-        before, at = self._told[job.id]
+        before, at = self._printed[job.id]
         if (before.status, before.attempts) != (job.status, job.attempts):
             return True
         moved = (
@@ -66,16 +66,16 @@ class Lines:
         )
         return job.status == Status.RUNNING and moved and time.monotonic() - at >= SECONDS
 
-    def _tell(self, job: JobSnapshot) -> None:
-        self._told[job.id] = (job, time.monotonic())
+    def _print_job(self, job: JobSnapshot) -> None:
+        self._printed[job.id] = (job, time.monotonic())
         if job.status == Status.RUNNING:
             stage = [printable(job.progress.stage)] if job.progress.stage else []
-            said = ", ".join([f"{job.progress.percent}%", *stage, *pace(job.progress)])
+            state = ", ".join([f"{job.progress.percent}%", *stage, *pace(job.progress)])
         else:
-            said = standing(job)
-        self._print(f"{label_of(job, self._labels)}: {said}")
+            state = standing(job)
+        self._print(f"{label_of(job, self._labels)}: {state}")
 
     def _print(self, line: str) -> None:
-        # Not by rich, which would write a line again that was interrupted between its write and its books.
+        # Not by rich: interrupted by Ctrl-C after a write, it would write that line again.
         self._console.file.write(f"{line}\n")
         self._console.file.flush()

@@ -1,223 +1,251 @@
-"""Streams of events: the stored past, then the live rest, with no gap and no repeat, also over a lost connection.
+"""Streams of events: first what is stored, then what comes, without gaps or repeats, also across lost connections.
 
-What to do is a generator that does no I/O: it asks for queries and waits, and hands out events. A Stream drives it,
-with `for` or with `async for`. The same goes for the news of a job (news.py) and for how several jobs look (sight.py).
+What to do is a script (db/script.py): it yields queries, asks to listen, wait and sleep, and yields events as items. A
+Stream runs it, with `for` or with `async for`. updates.py and snapshots.py stream other things in the same way.
 """
 
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
-from enum import Enum
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
+from contextlib import aclosing, closing, suppress
+from dataclasses import dataclass
+from typing import Any, Generic, TypeAlias, TypeVar
 from uuid import UUID
 
-from treadle.db.database import DatabaseError
+from treadle.db.database import Database, DatabaseError
 from treadle.db.queries import events as event_queries
 from treadle.db.queries import snapshots as snapshot_queries
 from treadle.db.query import Query
 from treadle.db.reconnecting import REFUSED, pause
-from treadle.watching.watch import ANY
+from treadle.db.script import Request, aiterate, iterate
+from treadle.watching.watch import ANY, Watch
 from treadle.words.errors import DatabaseUnreachable, JobNotFound
 from treadle.words.record import RecordedEvent
 from treadle.words.status import FINISHED
 
-if TYPE_CHECKING:
-    from treadle.app.treadle import Treadle
-
 BATCH = 1000
-# On a connection of the caller's nobody is woken.
+# On a caller's connection there are no notifications.
 POLL_SECONDS = 0.2
-# All events are looked for this often, too: a transaction that held them up may have ended.
-LOOK_SECONDS = 0.5
+# Also without a notification: a transaction that held events back may have ended.
+ALL_EVENTS_SECONDS = 0.5
+
+Item = TypeVar("Item")
 
 
-class Ask(Enum):
-    LISTEN = "from here on, notice what comes"
-    WAIT = "until something came"
+@dataclass(frozen=True, slots=True)
+class Listen(Request):
+    """From now on, notice changes."""
 
 
-class Pause(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Wait(Request):
+    """Until something has changed since Listen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sleep(Request):
     seconds: float
 
 
-Item = TypeVar("Item")
-# Whatever else it gives is handed out.
-Script: TypeAlias = Generator[Ask | Pause | Query[Any] | Item, Any, None]
+Script: TypeAlias = Generator[Query[Any] | Request | Item, Any, None]
 
 
 class Stream(Generic[Item]):
-    """Events, one after the other. `for event in …` and `async for event in …`.
+    """Items, one after the other: `for item in …` or `async for item in …`.
 
-    `away` is told when the database is (True) and when it is back.
+    `timeout` is how long it waits at most for a notification before it queries again; None: without limit.
+    `unavailable` is called with True when the database becomes unavailable, and with False when it is back.
     """
 
     def __init__(
         self,
-        app: "Treadle",
+        database: Database,
+        watch: Watch,
         script: Callable[[], Script[Item]],
         watched: Sequence[UUID],
-        patience: float | None,
-        away: Callable[[bool], None] = lambda _: None,
+        timeout: float | None,
+        unavailable: Callable[[bool], None] = lambda _: None,
     ) -> None:
-        self._app = app
+        self._database = database
+        self._watch = watch
         self._script = script
         self._watched = watched
-        self._patience = patience if app.database.owned else POLL_SECONDS
-        self._away = away
+        self._timeout = timeout if database.owned else POLL_SECONDS
+        self._unavailable = unavailable
 
     def __iter__(self) -> Iterator[Item]:
-        script, woken, answer = self._script(), None, None
-        try:
-            while True:
-                try:
-                    asked = script.send(answer)
-                except StopIteration:
-                    return
-                answer = None
-                if asked is Ask.LISTEN:
-                    woken = self._listen(woken)
-                elif asked is Ask.WAIT and woken is not None:
-                    self._wait(woken)
-                elif isinstance(asked, Pause):
-                    time.sleep(asked.seconds)
-                elif isinstance(asked, Query):
-                    answer = self._run(asked)
-                elif not isinstance(asked, Ask):
-                    yield asked
-        finally:
-            self._forget(woken)
+        with closing(self._runner()) as runner:
+            yield from iterate(self._script(), runner.run)
 
     async def __aiter__(self) -> AsyncGenerator[Item, None]:
-        script, woken, answer = self._script(), None, None
-        try:
-            while True:
-                try:
-                    asked = script.send(answer)
-                except StopIteration:
-                    return
-                answer = None
-                if asked is Ask.LISTEN:
-                    woken = self._listen(woken)
-                elif asked is Ask.WAIT and woken is not None:
-                    await self._await(woken)
-                elif isinstance(asked, Pause):
-                    await asyncio.sleep(asked.seconds)
-                elif isinstance(asked, Query):
-                    answer = await self._arun(asked)
-                elif not isinstance(asked, Ask):
-                    yield asked
-        finally:
-            self._forget(woken)
+        with closing(self._runner()) as runner:
+            async with aclosing(aiterate(self._script(), runner.arun)) as items:
+                async for item in items:
+                    yield item
 
-    def _listen(self, woken: "Future[None] | None") -> "Future[None]":
-        self._forget(woken)
-        return self._app.watch.change(*self._watched)
+    def _runner(self) -> "_Runner":
+        return _Runner(self._database, self._watch, self._watched, self._timeout, self._unavailable)
 
-    def _forget(self, woken: "Future[None] | None") -> None:
-        if woken is not None:
+
+class _Runner:
+    """Carries out the requests of one iteration."""
+
+    def __init__(
+        self,
+        database: Database,
+        watch: Watch,
+        watched: Sequence[UUID],
+        timeout: float | None,
+        unavailable: Callable[[bool], None],
+    ) -> None:
+        self._database = database
+        self._watch = watch
+        self._watched = watched
+        self._timeout = timeout
+        self._unavailable = unavailable
+        self._changed: Future[None] | None = None
+
+    def run(self, request: Query[Any] | Request) -> Any:
+        match request:
+            case Query():
+                return self._query(request)
+            case Listen():
+                self._listen()
+            case Wait():
+                self._wait()
+            case Sleep(seconds):
+                time.sleep(seconds)
+        return None
+
+    async def arun(self, request: Query[Any] | Request) -> Any:
+        match request:
+            case Query():
+                return await self._aquery(request)
+            case Listen():
+                self._listen()
+            case Wait():
+                await self._await()
+            case Sleep(seconds):
+                await asyncio.sleep(seconds)
+        return None
+
+    def close(self) -> None:
+        if self._changed is not None:
             for job_id in self._watched:
-                self._app.watch.forget(job_id, woken)
+                self._watch.forget(job_id, self._changed)
 
-    def _wait(self, woken: "Future[None]") -> None:
-        try:
-            woken.result(self._patience)
-        except TimeoutError:
-            return
+    def _listen(self) -> None:
+        self.close()
+        self._changed = self._watch.change(*self._watched)
 
-    async def _await(self, woken: "Future[None]") -> None:
-        try:
-            async with asyncio.timeout(self._patience):
-                await asyncio.wrap_future(woken)
-        except TimeoutError:
-            return
+    def _wait(self) -> None:
+        if self._changed is not None:
+            with suppress(TimeoutError):
+                self._changed.result(self._timeout)
 
-    def _run(self, query: Query[Any]) -> Any:
+    async def _await(self) -> None:
+        if self._changed is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._timeout):
+                    await asyncio.wrap_future(self._changed)
+
+    def _query(self, query: Query[Any]) -> Any:
+        """Retries for as long as the database is unavailable."""
         failures = 0
         while True:
             try:
-                answer = self._app.database.run(query)
+                result = self._database.run(query)
             except REFUSED:
                 raise
             except (DatabaseError, DatabaseUnreachable, OSError):
-                if not self._app.database.owned:  # the caller's transaction is the caller's to mend
+                if not self._database.owned:  # only the caller can repair the caller's transaction
                     raise
                 failures += 1
                 if failures == 1:
-                    self._away(True)
+                    self._unavailable(True)
                 time.sleep(pause(failures))
             else:
                 if failures:
-                    self._away(False)
-                return answer
+                    self._unavailable(False)
+                return result
 
-    async def _arun(self, query: Query[Any]) -> Any:
+    async def _aquery(self, query: Query[Any]) -> Any:
         failures = 0
         while True:
             try:
-                answer = await self._app.database.arun(query)
+                result = await self._database.arun(query)
             except REFUSED:
                 raise
             except (DatabaseError, DatabaseUnreachable, OSError):
-                if not self._app.database.owned:
+                if not self._database.owned:
                     raise
                 failures += 1
                 if failures == 1:
-                    self._away(True)
+                    self._unavailable(True)
                 await asyncio.sleep(pause(failures))
             else:
                 if failures:
-                    self._away(False)
-                return answer
+                    self._unavailable(False)
+                return result
 
 
-def job_events(app: "Treadle", job_id: UUID, after: int | str | None, follow: bool) -> Stream[RecordedEvent]:
+def job_events(
+    database: Database, watch: Watch, job_id: UUID, after: int | str | None = None, follow: bool = True
+) -> Stream[RecordedEvent]:
+    """The events and transitions of a job after a position; with `follow` also those to come, until it has finished."""
     position = event_queries.Position.read(after)
-    # Woken by its end and by what it tells; should that be missed, a look twice a second finds it.
-    return Stream(app, lambda: _of_job(job_id, position, follow), [job_id], None)
+    # Without a time limit: the watch also polls, so that a lost notification costs 0.5 s.
+    return Stream(database, watch, lambda: _job_events(job_id, position, follow), [job_id], None)
 
 
 def all_events(
-    app: "Treadle", types: Sequence[str] | None, names: Sequence[str] | None, after: str | None, follow: bool
+    database: Database,
+    watch: Watch,
+    types: Sequence[str] | None,
+    names: Sequence[str] | None,
+    after: str | None,
+    follow: bool,
 ) -> Stream[RecordedEvent]:
+    """The events of all jobs, optionally of some job types and names, after a cursor."""
     place = event_queries.Place.read(after)
-    return Stream(app, lambda: _of_all(types, names, place, follow), [ANY], LOOK_SECONDS)
+    return Stream(database, watch, lambda: _all_events(types, names, place, follow), [ANY], ALL_EVENTS_SECONDS)
 
 
-def _of_job(job_id: UUID, position: event_queries.Position, follow: bool) -> Script[RecordedEvent]:
-    look = snapshot_queries.get_job_states([job_id])
-    if not (yield look):
+def _job_events(job_id: UUID, position: event_queries.Position, follow: bool) -> Script[RecordedEvent]:
+    states = snapshot_queries.get_job_states([job_id])
+    if not (yield states):
         raise JobNotFound(job_id)
-    ended = False
+    finished = False
     while True:
-        # First listen, then look: what comes in between is not missed.
+        # Listen before the query, or what comes in between would be missed.
         if follow:
-            yield Ask.LISTEN
+            yield Listen()
         batch: list[RecordedEvent] = yield event_queries.find_job_events(job_id, position, BATCH)
         for event in batch:
             position = event_queries.Position.read(event.cursor)
             yield event
         if batch:
             continue
-        if ended or not follow:
+        if finished or not follow:
             return
-        found = (yield look).get(job_id)
-        # What it told last was written before its end, but maybe after the look above: look once more.
-        ended = found is None or found.status in FINISHED
-        if not ended:
-            yield Ask.WAIT
+        state = (yield states).get(job_id)
+        # Its last events were written before it finished, but maybe after the query above: query once more.
+        finished = state is None or state.status in FINISHED
+        if not finished:
+            yield Wait()
 
 
-def _of_all(
+def _all_events(
     types: Sequence[str] | None, names: Sequence[str] | None, place: event_queries.Place, follow: bool
 ) -> Script[RecordedEvent]:
     while True:
         if follow:
-            yield Ask.LISTEN
+            yield Listen()
         page: event_queries.Page = yield event_queries.find_all_events(place, types, names, BATCH)
         place = page.reached
         yield from page.events
         if not page.full:
             if not follow:
                 return
-            yield Ask.WAIT
+            yield Wait()

@@ -1,54 +1,53 @@
-"""What is new of one job, for a page that shows it: its events, and between them how far it is."""
+"""Live updates of one job, for a page that shows it: its events and, between them, its state."""
 
 import time
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 from uuid import UUID
 
+from treadle.db.database import Database
 from treadle.db.queries import events as event_queries
 from treadle.db.queries import snapshots as snapshot_queries
 from treadle.db.queries.snapshots import JobState
-from treadle.watching.streams import BATCH, Ask, Pause, Script, Stream
+from treadle.watching.streams import BATCH, Listen, Script, Sleep, Stream, Wait
+from treadle.watching.watch import Watch
 from treadle.words.record import RecordedEvent
 from treadle.words.status import FINISHED
 
-if TYPE_CHECKING:
-    from treadle.app.treadle import Treadle
-
-# Between two looks, at least: however often a job says how far it is, a page is told a few times a second.
+# The least time between two updates, however often the job reports its progress.
 SPACING_SECONDS = 0.25
 
-News: TypeAlias = RecordedEvent | JobState
+Update: TypeAlias = RecordedEvent | JobState
 
 
-def job_news(app: "Treadle", job_id: UUID, after: str | None) -> Stream[News]:
+def job_updates(database: Database, watch: Watch, job_id: UUID, after: str | None) -> Stream[Update]:
     """The job's events after a cursor, in order, and its JobState whenever it changes, until it has finished."""
     position = event_queries.Position.read(after)
-    return Stream(app, lambda: _of_job(job_id, position), [job_id], None)
+    return Stream(database, watch, lambda: _job_updates(job_id, position), [job_id], None)
 
 
-def _of_job(job_id: UUID, position: event_queries.Position) -> Script[News]:
-    look = snapshot_queries.get_job_states([job_id])
-    told: JobState | None = None
+def _job_updates(job_id: UUID, position: event_queries.Position) -> Script[Update]:
+    states = snapshot_queries.get_job_states([job_id])
+    sent: JobState | None = None
     while True:
-        # First listen, then look: what comes in between is not missed.
-        yield Ask.LISTEN
-        looked = time.monotonic()
-        # The look before the events: once it has ended, all of its events are there.
-        found: JobState | None = (yield look).get(job_id)
+        # Listen before the queries, or what comes in between would be missed.
+        yield Listen()
+        began = time.monotonic()
+        # The state before the events: once it is a finished one, all of its events are there.
+        state: JobState | None = (yield states).get(job_id)
         while batch := (yield event_queries.find_job_events(job_id, position, BATCH)):
             for event in batch:
                 position = event_queries.Position.read(event.cursor)
                 yield event
-        if found is None:
+        if state is None:
             return
-        if told is None or _shown(told) != _shown(found):
-            told = found
-            yield found
-        if found.status in FINISHED:
+        if sent is None or _shown(sent) != _shown(state):
+            sent = state
+            yield state
+        if state.status in FINISHED:
             return
-        yield Ask.WAIT
-        yield Pause(max(0.0, looked + SPACING_SECONDS - time.monotonic()))
+        yield Wait()
+        yield Sleep(max(0.0, began + SPACING_SECONDS - time.monotonic()))
 
 
-def _shown(look: JobState) -> tuple[object, ...]:
-    return look.status, look.progress, look.stage, look.pace
+def _shown(state: JobState) -> tuple[object, ...]:
+    return state.status, state.progress, state.stage, state.pace

@@ -1,6 +1,6 @@
-"""Wakes those who wait for a job to end, or for something new of it: one thread and one connection for all of them.
+"""Wakes callers that wait for a job to finish or to change: one thread and one connection for all of them.
 
-The thread lives while somebody waits, and a little longer. Notifications are hints: it also looks, twice a second.
+The thread runs while somebody waits, and LINGER_SECONDS longer. Notifications are hints: it also polls, every 0.5 s.
 """
 
 import contextlib
@@ -19,16 +19,16 @@ from treadle.db.queries import worker as work
 
 log = logging.getLogger("treadle")
 
-LOOK_SECONDS = 0.5
+POLL_SECONDS = 0.5
 LINGER_SECONDS = 5.0
 CLOSE_SECONDS = 3.0
 _SPAN = timedelta(seconds=30)
-# Something new of whatever job.
+# Instead of a job's id: a change of any job.
 ANY = UUID(int=0)
 
 
 class Waiting:
-    """Futures, by what they wait for."""
+    """Futures by the job that they wait for."""
 
     def __init__(self, lock: threading.Lock) -> None:
         self._lock = lock
@@ -47,11 +47,13 @@ class Waiting:
             with self._lock:
                 futures = self.futures.pop(job_id, [])
             for future in futures:
-                with contextlib.suppress(InvalidStateError):  # cancelled meanwhile, or woken by another of its jobs
+                with contextlib.suppress(InvalidStateError):  # cancelled, or woken by another of its jobs
                     future.set_result(None)
 
 
 class Watch:
+    """Futures for the end and for changes of jobs. They never fail: after a wake-up, query the job."""
+
     def __init__(self, database: Database) -> None:
         self._database = database
         self._closed = False
@@ -61,38 +63,41 @@ class Watch:
         self._process = os.getpid()
         self._lock = threading.Lock()
         self.ends = Waiting(self._lock)
-        self.news = Waiting(self._lock)
-        self._looks: dict[UUID, Hashable] = {}
+        self.changes = Waiting(self._lock)
+        self._states: dict[UUID, Hashable] = {}
         self._thread: threading.Thread | None = None
 
     def end(self, job_id: UUID) -> "Future[None]":
-        """A future that is done when the job has ended, or is not there any more."""
-        return self._wait("ends", job_id)
+        """A future that is done when the job has finished or no longer exists."""
+        self._notice_fork()
+        return self._wait(self.ends, job_id)
 
     def change(self, *job_ids: UUID) -> "Future[None]":
-        """A future that is done when there may be something new of one of the jobs, or of ANY."""
-        return self._wait("news", *job_ids)
+        """A future that is done when one of the jobs, or ANY job, may have changed."""
+        self._notice_fork()
+        return self._wait(self.changes, *job_ids)
 
     def forget(self, job_id: UUID, future: "Future[None]") -> None:
-        """Nobody waits for this any more."""
+        """Stop waiting: this future is no longer needed."""
         self.ends.forget(job_id, future)
-        self.news.forget(job_id, future)
+        self.changes.forget(job_id, future)
 
     def close(self) -> None:
-        """End the thread, unless somebody still waits."""
+        """Stop the thread, unless somebody still waits."""
         self._closed = True
         thread = self._thread
-        if thread is not None and not self.ends.futures and not self.news.futures:
-            # It may hang on a connection that has fallen silent. It ends with the program.
+        if thread is not None and not self._awaited():
+            # It may hang on a dead connection; it is a daemon thread and ends with the program.
             thread.join(CLOSE_SECONDS)
 
-    def _wait(self, kind: str, *job_ids: UUID) -> "Future[None]":
-        future: Future[None] = Future()
-        if not self._database.owned:  # a caller's connection is the caller's to use
-            return future
-        if self._process != os.getpid():  # forked: the thread stayed behind
+    def _notice_fork(self) -> None:
+        if self._process != os.getpid():  # the thread stayed in the parent process
             self._begin()
-        waiting: Waiting = self.ends if kind == "ends" else self.news
+
+    def _wait(self, waiting: Waiting, *job_ids: UUID) -> "Future[None]":
+        future: Future[None] = Future()
+        if not self._database.owned:  # nothing can listen on a caller's connection
+            return future
         with self._lock:
             self._closed = False
             for job_id in job_ids:
@@ -107,8 +112,8 @@ class Watch:
         while True:
             try:
                 idle_since = self._listen(idle_since)
-            except Exception:  # whatever it is: those who wait have their own timeouts
-                log.debug("watching jobs failed; it will be tried again", exc_info=True)
+            except Exception:  # whatever it is, try again: callers have timeouts of their own
+                log.debug("watching jobs failed; retrying", exc_info=True)
             with self._lock:
                 if not self._awaited() and (self._closed or time.monotonic() - idle_since > LINGER_SECONDS):
                     self._thread = None
@@ -116,48 +121,50 @@ class Watch:
             time.sleep(0.1)
 
     def _listen(self, idle_since: float) -> float:
-        """Until nobody has waited for a while; says since when."""
+        """Until nobody has waited for LINGER_SECONDS. Returns when somebody last did."""
         with self._database.listening("ends", "news") as heard:
             began = time.monotonic()
-            ends_until = news_until = began  # somebody is known to listen
-            # Something may have come while nobody was known to wait, with its commit still under way: look again soon.
-            looks = [began, began + 0.02, began + 0.1]
+            # Until when the database knows that somebody listens.
+            ends_until = changes_until = began
+            # A transaction that is about to commit may not know yet that somebody listens: poll again soon.
+            polls = [began, began + 0.02, began + 0.1]
             while True:
                 now = time.monotonic()
                 with self._lock:
-                    ending, changing = list(self.ends.futures), list(self.news.futures)
+                    ending, changing = list(self.ends.futures), list(self.changes.futures)
                 if ending or changing:
                     idle_since = now
                 elif self._closed or now - idle_since > LINGER_SECONDS:
                     return idle_since
-                # Who is told of news is told of ends.
+                # Whoever is notified of changes is notified of ends, too.
                 if now >= ends_until:
                     self._database.run(work.listen_for_ends(_SPAN))
                     ends_until = now + _SPAN.total_seconds() / 3
-                if changing and now >= news_until:
+                if changing and now >= changes_until:
                     self._database.run(work.listen_for_changes(_SPAN))
-                    news_until = now + _SPAN.total_seconds() / 3
-                    looks = [now + 0.02, now + 0.1]
-                if now >= looks[0]:
-                    looks = looks[1:] or [now + LOOK_SECONDS]
-                    self._look(ending, changing)
-                # In short pieces, so that the end is noticed.
-                for kind, ids in heard(min(0.1, max(0.0, looks[0] - time.monotonic()))):
-                    with contextlib.suppress(ValueError):  # anybody may send anything
+                    changes_until = now + _SPAN.total_seconds() / 3
+                    polls = [now + 0.02, now + 0.1]
+                if now >= polls[0]:
+                    polls = polls[1:] or [now + POLL_SECONDS]
+                    self._poll(ending, changing)
+                # In short waits, so that close() is noticed.
+                for kind, ids in heard(min(0.1, max(0.0, polls[0] - time.monotonic()))):
+                    with contextlib.suppress(ValueError):  # anybody may notify on the channel
                         self._hear(kind, [UUID(each) for each in ids.split(",")])
 
     def _hear(self, kind: str, ids: list[UUID]) -> None:
         if kind == "ends":
             self.ends.wake(ids)
-        self.news.wake([*ids, ANY])
+        self.changes.wake([*ids, ANY])
 
-    def _look(self, ending: list[UUID], changing: list[UUID]) -> None:
+    def _poll(self, ending: list[UUID], changing: list[UUID]) -> None:
         if ending:
             self.ends.wake(self._database.run(work.find_ended(ending)))
         if changing:
             found = self._database.run(snapshot_queries.get_job_states(changing))
-            before, self._looks = self._looks, {each: found.get(each) for each in changing}
-            self.news.wake([ANY, *(each for each in changing if each not in before or before[each] != found.get(each))])
+            before, self._states = self._states, {each: found.get(each) for each in changing}
+            changed = [each for each in changing if each not in before or before[each] != found.get(each)]
+            self.changes.wake([ANY, *changed])
 
     def _awaited(self) -> bool:
-        return bool(self.ends.futures or self.news.futures)
+        return bool(self.ends.futures or self.changes.futures)

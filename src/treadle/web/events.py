@@ -18,7 +18,7 @@ from treadle.db.database import DatabaseError
 from treadle.db.queries import events as event_queries
 from treadle.db.queries import snapshots as snapshot_queries
 from treadle.db.queries.jobs import job_id
-from treadle.watching.updates import job_news
+from treadle.watching.updates import job_updates
 from treadle.web.frames import end_frame, event_frame, progress_frame
 from treadle.web.stream import HEADERS, EventStream
 from treadle.words.errors import InvalidArgument, JobNotFound, TreadleError
@@ -63,8 +63,8 @@ def events_app(app: Treadle) -> Starlette:
 
 async def _job_frames(app: Treadle, job: UUID, after: str | None) -> AsyncGenerator[bytes, None]:
     status: str | None = None
-    async with aclosing(aiter(job_news(app, job, after))) as news:
-        async for each in news:
+    async with aclosing(aiter(job_updates(app.database, app.watch, job, after))) as updates:
+        async for each in updates:
             if isinstance(each, RecordedEvent):
                 yield event_frame(each)
             else:

@@ -11,18 +11,18 @@ from treadle.words.errors import JobNotFound
 
 
 def why(database: Database, job_id: UUID) -> Reason:
-    facts = database.look(queries.why(job_id))
+    facts = database.read(queries.why(job_id))
     blocker = None
     if facts.blocker:
         with suppress(JobNotFound):  # deleted in between
-            blocker = decide(database.look(queries.why(facts.blocker)))
+            blocker = decide(database.read(queries.why(facts.blocker)))
     return decide(facts, blocker)
 
 
 async def awhy(database: Database, job_id: UUID) -> Reason:
-    facts = await database.alook(queries.why(job_id))
+    facts = await database.aread(queries.why(job_id))
     blocker = None
     if facts.blocker:
         with suppress(JobNotFound):
-            blocker = decide(await database.alook(queries.why(facts.blocker)))
+            blocker = decide(await database.aread(queries.why(facts.blocker)))
     return decide(facts, blocker)

@@ -105,7 +105,7 @@ def _run(order: dict[str, Any], current: Current, runner: asyncio.Runner) -> Out
         function = _find(importlib.import_module(order["module"]), order["name"])
     except Exception as error:
         return Outcome(Ending.RETRY, error=f"its process could not find {order['module']}.{order['name']}: {error}")
-    function.app.database.use(order["url"])
+    function.backend.database.use(order["url"])
     capture = Capture()
     capture.start(function.policy.prints)
     job = Job(claim, order["worker_id"], function, current)

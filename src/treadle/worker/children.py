@@ -114,7 +114,7 @@ class Children:
             "name": running.function.function.__qualname__,
             "claim": [str(running.claim.id), *running.claim[1:]],
             "worker_id": running.job.worker_id,
-            "url": running.function.app.database.url,
+            "url": running.function.backend.database.url,
             "log_level": logging.getLogger().level,
         }
         try:

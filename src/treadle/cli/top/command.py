@@ -50,6 +50,7 @@ async def _show(app: Treadle) -> None:
     """Until it is quit."""
     # Here, because it takes most of a second.
     from treadle.cli.top.looks import Looks
+    from treadle.cli.top.queue import QueueScreen
     from treadle.cli.top.screen import Top
 
     if isinstance(sys.__stderr__, io.TextIOWrapper):
@@ -60,7 +61,7 @@ async def _show(app: Treadle) -> None:
     looks = Looks(app)
     try:
         first = await looks.first()
-        screen = Top(app, looks, described(app.database.url), first)
+        screen = Top(app, looks, described(app.database.url), QueueScreen(first))
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             # Left by the door, so that the terminal is as it was.
             asyncio.get_running_loop().add_signal_handler(number, screen.exit)

@@ -1,18 +1,18 @@
 """The screen of one job: how far it is, and the newest of what it told and logged."""
 
 import textwrap
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.events import Resize
-from textual.screen import Screen
 from textual.widgets import Static
 
 from treadle.cli.top.acts import changing
 from treadle.cli.top.head import apart
 from treadle.cli.top.parts import Foot
+from treadle.cli.top.screen import LiveScreen
 from treadle.db.queries import events as event_queries
 from treadle.db.queries import logs as log_queries
 from treadle.db.queries import snapshots as snapshot_queries
@@ -22,9 +22,6 @@ from treadle.words.phrases import facts, pace, printable, span, standing
 from treadle.words.record import LogLine, RecordedEvent
 from treadle.words.snapshot import JobSnapshot
 from treadle.words.status import Status
-
-if TYPE_CHECKING:
-    from treadle.cli.top.screen import Top
 
 KEYS = "Esc back  c cancel  r retry  q quit"
 EVENTS = 100
@@ -40,7 +37,7 @@ class Told(NamedTuple):
     logs: list[LogLine]
 
 
-class JobScreen(Screen[None]):
+class JobScreen(LiveScreen):
     CSS = """
     #job { height: 1fr; }
     #foot { height: 1; }
@@ -50,7 +47,6 @@ class JobScreen(Screen[None]):
         Binding("c", "change('cancel')"),
         Binding("r", "change('retry')"),
     ]
-    app: "Top"
 
     def __init__(self, job: JobSnapshot) -> None:
         super().__init__()
@@ -67,7 +63,7 @@ class JobScreen(Screen[None]):
         self.set_interval(0.5, self._draw)
         self.app.look_now()
 
-    async def look(self) -> None:
+    async def reload(self) -> None:
         told = await self.app.looks.ask(self._ask)
         if told is not None:
             self._told = told
@@ -76,16 +72,16 @@ class JobScreen(Screen[None]):
 
     async def _ask(self) -> Told:
         database, before = self.app.treadle.database, self._told
-        found = await database.alook(snapshot_queries.find_snapshots([before.job.id]))
+        found = await database.aread(snapshot_queries.find_snapshots([before.job.id]))
         self._gone = not found
         job = found[0] if found else before.job
         last = before.events[-1].number or 0 if before.events else 0
         events, logs = before.events, before.logs
         if job.events_count > last:
-            events = [*events, *await database.alook(event_queries.find_newest_events({job.id: last}, EVENTS))][
+            events = [*events, *await database.aread(event_queries.find_newest_events({job.id: last}, EVENTS))][
                 -EVENTS:
             ]
-        new = await database.alook(log_queries.get_logs(job.id, logs[-1].number if logs else 0))
+        new = await database.aread(log_queries.get_logs(job.id, logs[-1].number if logs else 0))
         return Told(job, events, [*logs, *new][-LOGS:])
 
     def action_back(self) -> None:

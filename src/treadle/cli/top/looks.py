@@ -72,11 +72,11 @@ class Looks:
 
     async def _glance(self) -> Glance:
         began = time.monotonic()
-        overview = await aoverview(self._app)
+        overview = await aoverview(self._app.database)
         wanted = (
             snapshot_queries.find_failed(3600, LIMIT) if self.failed else snapshot_queries.find_snapshots((), LIMIT)
         )
-        glance = Glance(overview, await self._app.database.alook(wanted), self.failed)
+        glance = Glance(overview, await self._app.database.aread(wanted), self.failed)
         self.spacing = min(LONGEST, max(SECONDS, SHARE * (time.monotonic() - began)))
         return glance
 

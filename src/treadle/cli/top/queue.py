@@ -1,7 +1,7 @@
 """The screen of the whole queue."""
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from rich.text import Text
 from textual import on
@@ -10,7 +10,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.events import Key, Resize
 from textual.geometry import Size
-from textual.screen import Screen
 from textual.widgets import Static
 
 from treadle.cli.top.acts import changing, pausing
@@ -19,12 +18,10 @@ from treadle.cli.top.head import first_line, second_line
 from treadle.cli.top.job import JobScreen
 from treadle.cli.top.looks import Glance
 from treadle.cli.top.parts import Foot, Help
+from treadle.cli.top.screen import LiveScreen
 from treadle.cli.top.table import Board
 from treadle.words.changes import Action
 from treadle.words.snapshot import JobSnapshot
-
-if TYPE_CHECKING:
-    from treadle.cli.top.screen import Top
 
 # Columns and lines below which there is nothing to see, and columns from which on two tables stand side by side.
 LEAST = (60, 15)
@@ -33,7 +30,7 @@ KEYS = "Tab table  Enter open  s sort  / filter  p pause  c cancel  ? help  q qu
 ALL_KEYS = "↑↓ move  Tab table  Enter open  s sort  / filter  p pause  c cancel  r retry  f failed  ? help  q quit"
 
 
-class QueueScreen(Screen[None]):
+class QueueScreen(LiveScreen):
     AUTO_FOCUS = "#jobs"
     CSS = """
     #head { height: 3; }
@@ -59,7 +56,6 @@ class QueueScreen(Screen[None]):
         Binding("f", "failed"),
         Binding("question_mark", "help"),
     ]
-    app: "Top"
 
     def __init__(self, first: Glance) -> None:
         super().__init__()
@@ -82,6 +78,11 @@ class QueueScreen(Screen[None]):
         self._lay_out(self.app.size)
         self.show(self._glance)
         self.set_interval(0.5, self.draw_head)
+
+    async def reload(self) -> None:
+        glance = await self.app.looks.glance()
+        if glance is not None and self.is_mounted:
+            self.show(glance)
 
     def show(self, glance: Glance) -> None:
         self._glance = glance

@@ -1,18 +1,20 @@
-"""The application: looks again and again, and does what was asked, once it was said yes to."""
+"""The application: reloads its screens again and again, and carries out changes once they are confirmed.
+
+It knows none of its screens; they know it.
+"""
 
 import asyncio
 from typing import ClassVar
 
 from textual.app import App
 from textual.binding import Binding, BindingType
+from textual.screen import Screen
 
 from treadle.app import Treadle
 from treadle.cli.options import whoever
 from treadle.cli.top.acts import Act
-from treadle.cli.top.job import JobScreen
-from treadle.cli.top.looks import AWAY, PATIENCE, Glance, Looks
+from treadle.cli.top.looks import AWAY, PATIENCE, Looks
 from treadle.cli.top.parts import Foot, Question
-from treadle.cli.top.queue import QueueScreen
 from treadle.words.errors import NotAllowed
 from treadle.words.phrases import printable
 
@@ -22,7 +24,7 @@ class Top(App[None]):
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [Binding("q", "quit"), Binding("ctrl+c", "quit", priority=True)]
 
-    def __init__(self, treadle: Treadle, looks: Looks, where: str, first: Glance) -> None:
+    def __init__(self, treadle: Treadle, looks: Looks, where: str, first: "LiveScreen") -> None:
         super().__init__()
         # The terminal's own colours, which somebody has chosen, light or dark.
         self.theme = "ansi-dark"
@@ -34,8 +36,7 @@ class Top(App[None]):
         self._soon = asyncio.Event()
 
     def on_mount(self) -> None:
-        self._queue = QueueScreen(self._first)
-        self.push_screen(self._queue)
+        self.push_screen(self._first)
         self.run_worker(self._watch())
 
     def look_now(self) -> None:
@@ -66,8 +67,16 @@ class Top(App[None]):
             except TimeoutError:
                 pass
             self._soon.clear()
-            glance = await self.looks.glance()
-            if glance is not None and self._queue.is_mounted:
-                self._queue.show(glance)
-            if isinstance(self.screen, JobScreen):
-                await self.screen.look()
+            for screen in list(self.screen_stack):
+                if isinstance(screen, LiveScreen):
+                    await screen.reload()
+
+
+class LiveScreen(Screen[None]):
+    """A screen of the application that shows what is in the database."""
+
+    app: Top
+
+    async def reload(self) -> None:
+        """Query the database and show what it has now."""
+        raise NotImplementedError

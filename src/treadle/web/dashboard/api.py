@@ -13,7 +13,7 @@ from treadle.db.queries import operations as operate
 from treadle.db.queries import overview as looks
 from treadle.db.queries.jobs import job_id
 from treadle.doctor import worst
-from treadle.operations.details import Life, alife
+from treadle.operations.details import JobDetails, aget_details
 from treadle.operations.overview import aoverview
 from treadle.web.dashboard import answers, openapi, operating, questions
 from treadle.web.dashboard.access import Role
@@ -31,15 +31,16 @@ Reply: TypeAlias = Callable[[Asked, Any], Awaitable[Any]]
 
 def rules(app: Treadle, doctor: Health) -> list[Rule]:
     async def overview(asked: Asked, given: questions.OverviewQuestion) -> Any:
-        return await aoverview(app, int(given.window))
+        return await aoverview(app.database, int(given.window))
 
     async def jobs(asked: Asked, given: questions.JobsQuestion) -> Any:
         _check_search(asked, given)
-        found = await app.database.alook(listing.find_jobs(given.wanted, given.after, given.limit))
+        found = await app.database.aread(listing.find_jobs(given.wanted, given.after, given.limit))
         return found._replace(jobs=[each._replace(error=masked(each.error)) for each in found.jobs])
 
     async def job(asked: Asked, given: None) -> Any:
-        return _job(veiled(asked.visitor.role, await alife(app, job_id(asked.request.path_params["id"]))))
+        life = await aget_details(app.database, job_id(asked.request.path_params["id"]))
+        return _job(veiled(asked.visitor.role, life))
 
     async def why(asked: Asked, given: None) -> Any:
         return reason_veiled(await awhy(app.database, job_id(asked.request.path_params["id"])))
@@ -49,14 +50,14 @@ def rules(app: Treadle, doctor: Health) -> list[Rule]:
         return {"level": worst(findings), "findings": findings}
 
     async def workers(asked: Asked, given: None) -> Any:
-        return {"workers": await app.database.alook(looks.see_workers())}
+        return {"workers": await app.database.aread(looks.see_workers())}
 
     async def pauses(asked: Asked, given: None) -> Any:
-        return {"pauses": await app.database.alook(operate.pauses())}
+        return {"pauses": await app.database.aread(operate.pauses())}
 
     async def audit(asked: Asked, given: questions.AuditQuestion) -> Any:
         query = operate.audit(given.job_id, given.before, given.limit + 1)
-        found = await app.database.alook(query)
+        found = await app.database.aread(query)
         return {
             "changes": found[: given.limit],
             "next": found[given.limit - 1].id if len(found) > given.limit else None,
@@ -177,7 +178,7 @@ def _check_search(asked: Asked, given: questions.Filter) -> None:
         raise HTTPException(403, "a search looks into payloads, and so it needs the role operator")
 
 
-def _job(life: Life) -> dict[str, Any]:
+def _job(life: JobDetails) -> dict[str, Any]:
     row = life.job._asdict()
     return {
         **{name: row[name] for name in answers.JobAnswer.model_fields if name in row},

@@ -26,6 +26,6 @@ class Health:
         self._asking = self._asking or asyncio.Lock()
         async with self._asking:
             if time.monotonic() - self._at >= HEALTH_SECONDS:
-                self._found = [finding_veiled(each) for each in await aexamine(self._app)]
+                self._found = [finding_veiled(each) for each in await aexamine(self._app.database)]
                 self._at = time.monotonic()
             return self._found

@@ -118,7 +118,7 @@ class Live:
 
     async def glance(self, window: int) -> Glance:
         """As a page begins."""
-        seen = await aoverview(self._app, window)
+        seen = await aoverview(self._app.database, window)
         return Glance(seen, *await self._running())
 
     def _begin(self) -> None:
@@ -154,9 +154,9 @@ class Live:
             await self._look_at_all(list(self._overviews))
 
     async def _look_at_jobs(self, pages: list[JobPage]) -> None:
-        alook = self._app.database.alook
+        aread = self._app.database.aread
         ids = list({page.job_id for page in pages})
-        seen = {each.id: each for each in await alook(snapshot_queries.find_snapshots(ids))}
+        seen = {each.id: each for each in await aread(snapshot_queries.find_snapshots(ids))}
         # The lines after the look at the job: once it has ended, all of them are there.
         read: dict[UUID, int] = {}
         told: dict[UUID, int] = {}
@@ -167,9 +167,9 @@ class Live:
                     told[page.job_id] = min(page.event, told.get(page.job_id, page.event))
         events: dict[UUID, list[RecordedEvent]] = {}
         if told:
-            for event in await alook(event_queries.find_newest_events(told, NEWEST)):
+            for event in await aread(event_queries.find_newest_events(told, NEWEST)):
                 events.setdefault(event.job_id, []).append(event)
-        logs = await alook(log_queries.find_newest_logs(read, NEWEST)) if read else {}
+        logs = await aread(log_queries.find_newest_logs(read, NEWEST)) if read else {}
         for page in pages:
             job = seen.get(page.job_id)
             page.tell(Gone() if job is None else JobNews(job, events.get(job.id, []), logs.get(job.id, [])))
@@ -177,10 +177,10 @@ class Live:
     async def _look_at_all(self, pages: list[OverviewPage]) -> None:
         windows = {page.window for page in pages}
         first = min(windows)
-        seen = {first: await aoverview(self._app, first)}
+        seen = {first: await aoverview(self._app.database, first)}
         for window in windows - {first}:
             # Only the charts are others.
-            chart = await self._app.database.alook(looks.see_minutes(window, STEPS[window]))
+            chart = await self._app.database.aread(looks.see_minutes(window, STEPS[window]))
             seen[window] = seen[first]._replace(spans=chart.spans, step=chart.step)
         running, more = await self._running()
         glances = {window: Glance(each, running, more) for window, each in seen.items()}
@@ -188,7 +188,7 @@ class Live:
             _put(page.inbox, glances[page.window])
 
     async def _running(self) -> tuple[list[JobSnapshot], bool]:
-        found = await self._app.database.alook(snapshot_queries.find_snapshots([], RUNNING + 1))
+        found = await self._app.database.aread(snapshot_queries.find_snapshots([], RUNNING + 1))
         found.sort(key=lambda each: (each.started_at is None, each.started_at))
         return found[:RUNNING], len(found) > RUNNING
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from treadle.app import Treadle
 from treadle.db.queries import operations as operate
-from treadle.operations.bulk import Tally, achange_some
+from treadle.operations.bulk import Counts, achange_chunk
 from treadle.web.dashboard.access import Visitor
 from treadle.words.changes import Action, Operated
 from treadle.words.errors import InvalidArgument
@@ -52,7 +52,7 @@ async def change_these(
     query = operate.operate(action, ids, actor(visitor), reason, priority)
     done = await app.database.arun(query)
     outcomes = [each.outcome for each in done]
-    return Chunk(*Tally._make(map(outcomes.count, Tally._fields)))
+    return Chunk(*Counts._make(map(outcomes.count, Counts._fields)))
 
 
 async def change_matching(
@@ -65,8 +65,8 @@ async def change_matching(
     priority: int | None,
 ) -> Chunk:
     """One chunk of those that a filter finds."""
-    tally, following = await achange_some(app, wanted, action, actor(visitor), reason, priority, after)
-    return Chunk(*tally, following)
+    counts, following = await achange_chunk(app.database, wanted, action, actor(visitor), reason, priority, after)
+    return Chunk(*counts, following)
 
 
 async def pause(

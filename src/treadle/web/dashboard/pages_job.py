@@ -6,7 +6,7 @@ from uuid import UUID
 from starlette.responses import Response
 
 from treadle.app import Treadle
-from treadle.operations.details import alife
+from treadle.operations.details import aget_details
 from treadle.web.dashboard.access import Role
 from treadle.web.dashboard.redaction import reason_veiled, veiled
 from treadle.web.dashboard.render import fragment, page
@@ -59,20 +59,20 @@ def rules(app: Treadle) -> list[Rule]:
         return None
 
     async def job(asked: Asked) -> Response:
-        life = veiled(asked.visitor.role, await alife(app, id_of(asked)))
+        life = veiled(asked.visitor.role, await aget_details(app.database, id_of(asked)))
         told = [each for each in life.events if each.number is not None]
         return page(
             asked,
             "job.html",
             life=life,
             job=life.job,
-            seen=life.seen,
+            seen=life.snapshot,
             told=told,
             transitions=[each for each in life.events if each.number is None],
             cursor=_cursor(told, life.logs),
-            state=state(life.seen),
-            possible=[each.value for each in possible(life.job, life.seen)],
-            why=await _why(life.seen),
+            state=state(life.snapshot),
+            possible=[each.value for each in possible(life.job, life.snapshot)],
+            why=await _why(life.snapshot),
         )
 
     return [Rule("GET", "/jobs/{id}", job, Role.VIEWER, "A job")]

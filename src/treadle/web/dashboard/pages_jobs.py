@@ -45,7 +45,7 @@ def address(asked: Asked) -> dict[str, str | None]:
 
 def rules(app: Treadle) -> list[Rule]:
     async def listed(asked: Asked) -> Response:
-        found = await app.database.alook(find_jobs(wanted(asked), asked.field("after"), PAGE))
+        found = await app.database.aread(find_jobs(wanted(asked), asked.field("after"), PAGE))
         return page(
             asked,
             "jobs.html",
@@ -62,7 +62,7 @@ def rules(app: Treadle) -> list[Rule]:
             raise HTTPException(400, f"action must be one of {', '.join(BULK)}, got {action[:50]!r}")
         ids = _ids(asked)
         if ids is None:
-            total = await acount(app, wanted(asked), Action(action))
+            total = await acount(app.database, wanted(asked), Action(action))
             some, filters = await first(Action(action), wanted(asked)), address(asked)
         else:
             total, some, filters = Total(len(ids), exact=True), [], {}
@@ -84,7 +84,7 @@ def rules(app: Treadle) -> list[Rule]:
         for status in lists(action, meant):
             if len(some) < FIRST:
                 query = find_jobs(meant._replace(status=status), None, FIRST - len(some))
-                some += (await app.database.alook(query)).jobs
+                some += (await app.database.aread(query)).jobs
         return some
 
     return [

@@ -5,7 +5,7 @@ see none of it. What handlers tell and log is for everybody, under the same mask
 """
 
 from treadle.doctor.finding import Finding
-from treadle.operations.details import Life, Step
+from treadle.operations.details import JobDetails, Step
 from treadle.web.dashboard.access import Role
 from treadle.why.reason import Reason
 from treadle.words.masking import masked
@@ -22,7 +22,7 @@ def carried(role: Role, value: Json) -> Json:
     return masked(value) if may_look_inside(role) else None
 
 
-def veiled(role: Role, life: Life) -> Life:
+def veiled(role: Role, life: JobDetails) -> JobDetails:
     job = life.job._replace(
         data=carried(role, life.job.data),
         result=carried(role, life.job.result),
@@ -31,7 +31,7 @@ def veiled(role: Role, life: Life) -> Life:
     )
     return life._replace(
         job=job,
-        seen=life.seen._replace(error=masked(life.seen.error)),
+        snapshot=life.snapshot._replace(error=masked(life.snapshot.error)),
         events=[each._replace(data=masked(each.data)) for each in life.events],
         errors=[each._replace(error=masked(each.error), traceback=masked(each.traceback)) for each in life.errors],
         logs=[each._replace(message=masked(each.message)) for each in life.logs],

@@ -1,0 +1,16 @@
+"""What job functions and handles need of their application."""
+
+from dataclasses import dataclass
+
+from treadle.db.database import Database
+from treadle.watching.watch import Watch
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """Where jobs are stored and watched. All job functions and handles of an application share one."""
+
+    database: Database
+    watch: Watch
+    payload_limit: int
+    """The size limit of payloads, results and checkpoints, in bytes of JSON."""

@@ -1,0 +1,80 @@
+"""The options of `@app.job`: checked, with their defaults."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from treadle.app.function import Defaults, Policy
+from treadle.db.queries.jobs import check_options
+from treadle.words.backoff import Backoff
+from treadle.words.duration import Duration, duration
+from treadle.words.errors import InvalidArgument
+from treadle.words.priority import Priority
+from treadle.words.size import Size, size
+
+Errors: TypeAlias = type[BaseException] | Iterable[type[BaseException]]
+
+# Seconds between the interruption of a handler and its killing, if no deadline is given.
+DEADLINE_GRACE = 10.0
+
+
+class JobOptions(NamedTuple):
+    name: str | None
+    aliases: tuple[str, ...]
+    policy: Policy
+    defaults: Defaults
+
+
+def job_options(
+    *,
+    name: str | None = None,
+    aliases: Sequence[str] = (),
+    priority: int = Priority.DISCOVERED,
+    queue: str = "default",
+    max_attempts: int = 3,
+    timeout: Duration | None = None,
+    deadline: Duration | None = None,
+    backoff: Backoff | None = None,
+    retry_on: Errors | None = None,
+    give_up_on: Errors = (),
+    process: bool = False,
+    memory_limit: Size | None = None,
+    logs: bool = True,
+    prints: bool = False,
+) -> JobOptions:
+    """Check the options of `@app.job`."""
+    if isinstance(aliases, str):
+        raise InvalidArgument(f"aliases must be a list of strings, got {aliases!r}")
+    if backoff is not None and not isinstance(backoff, Backoff):
+        raise InvalidArgument(f"backoff must be a Backoff(…), got {backoff!r}")
+    check_options(priority=priority, queue=queue, max_attempts=max_attempts)
+    if memory_limit is not None and not process:
+        raise InvalidArgument("memory_limit needs process=True: only a child process can be killed for exceeding it")
+    soft = None if timeout is None else duration(timeout, "timeout").total_seconds()
+    hard = None if deadline is None else duration(deadline, "deadline").total_seconds()
+    if soft is not None and hard is not None and hard < soft:
+        raise InvalidArgument(f"deadline must not be shorter than timeout, got {deadline!r} and {timeout!r}")
+    if soft == 0 or hard == 0:
+        raise InvalidArgument(f"timeout and deadline must be longer than 0 s, got {timeout!r} and {deadline!r}")
+    policy = Policy(
+        backoff=backoff or Backoff(),
+        timeout=soft,
+        deadline=soft + DEADLINE_GRACE if hard is None and soft is not None else hard,
+        retry_on=None if retry_on is None else _classes(retry_on, "retry_on"),
+        give_up_on=_classes(give_up_on, "give_up_on"),
+        process=process,
+        memory_limit=None if memory_limit is None else size(memory_limit, "memory_limit"),
+        logs=bool(logs),
+        prints=bool(prints),
+    )
+    return JobOptions(
+        name, tuple(aliases), policy, {"priority": priority, "queue": queue, "max_attempts": max_attempts}
+    )
+
+
+def _classes(given: Errors, name: str) -> tuple[type[BaseException], ...]:
+    several = isinstance(given, Iterable) and not isinstance(given, type | str)
+    classes: tuple[Any, ...] = tuple(given) if several else (given,)  # type: ignore[arg-type]
+    for each in classes:
+        if not (isinstance(each, type) and issubclass(each, BaseException)):
+            raise InvalidArgument(f"{name} must be exception classes, got {each!r}")
+    return classes
