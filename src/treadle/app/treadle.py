@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Proto
 from treadle.app.function import Defaults, JobFunction, Policy
 from treadle.app.handle import Handle
 from treadle.app.listeners import Kind, Listeners
+from treadle.attempt.attempt import running_job_id
 from treadle.attempt.job import Job
 from treadle.db.database import Database, Source
 from treadle.db.queries.jobs import AnyJob, check_options, job_id
@@ -98,7 +99,7 @@ class Treadle:
         self.listeners = Listeners()
         self.middlewares: list[Middleware] = []
         self.keep = _keep(keep or {})
-        self.storage = Store(self.database, store, store_grace, store_limit)
+        self.storage = Store(self.database, store, store_grace, store_limit, running_job_id)
         self._functions: dict[str, JobFunction[..., Any, ..., Any]] = {}
 
     # Jobs

@@ -13,7 +13,6 @@ from contextlib import closing, nullcontext, suppress
 from typing import Any, BinaryIO, TypeVar
 from uuid import UUID
 
-from treadle.attempt.job import running_job
 from treadle.db.database import Database
 from treadle.db.queries import stored as queries
 from treadle.db.queries.stored import PART_SIZE
@@ -35,11 +34,19 @@ TOUCH_SECONDS = 60.0
 
 
 class Store:
-    def __init__(self, database: Database, place: str | None, grace: Duration, limit: Size) -> None:
+    def __init__(
+        self,
+        database: Database,
+        place: str | None,
+        grace: Duration,
+        limit: Size,
+        running_job_id: Callable[[], UUID | None] = lambda: None,
+    ) -> None:
         self._database = database
         self._place = None if place is None else check_place(place)
         self.grace = duration(grace, "store_grace")
         self._limit = size(limit, "store_limit")
+        self._running_job_id = running_job_id
 
     def write(self, source: Source, name: str | None) -> Stored:
         with closing(self._steps(source, name)) as steps:
@@ -92,9 +99,8 @@ class Store:
         """The queries that store it, one after the other, and in the end the reference."""
         check_source(source, self._limit)
         name = name_of(source) if name is None else text_within(name, 200, "name")
-        job = running_job.get(None)
         place = None if self._place is None else settled_place(self._place)
-        stored_id: UUID = yield queries.create(name, place, None if job is None else job.id)
+        stored_id: UUID = yield queries.create(name, place, self._running_job_id())
         digest, total, told = hashlib.sha256(), 0, time.monotonic()
         try:
             with nullcontext() if place is None else writing(place, stored_id) as file:
