@@ -14,7 +14,7 @@ from treadle.db.query import Query
 from treadle.db.script import Request, iterate
 from treadle.watching import streams, watch
 from treadle.words.claim import Claim
-from treadle.words.record import Told
+from treadle.words.record import OutgoingEvent
 from treadle.worker import Worker
 
 pytestmark = pytest.mark.own_database
@@ -116,7 +116,7 @@ def test_who_tells_something_has_begun(app: Treadle, queue: JobQueue) -> None:
     job_id = queue.enqueue("a")
     (job,) = queue.claim(["a"])
     claim = Claim(job.id, job.lease, "a", "{}", 1, 3, 0, "default", 100, None, None, 0.0)
-    app.database.run(event_queries.record_events(queue.worker_id, [(claim, [Told(1, 0.0, "one", "{}")])], 0.0))
+    app.database.run(event_queries.record_events(queue.worker_id, [(claim, [OutgoingEvent(1, 0.0, "one", "{}")])], 0.0))
     assert queue.get(job_id).status == "running"
     assert queue.get(job_id).started_at is not None
 

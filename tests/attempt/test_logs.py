@@ -14,10 +14,10 @@ from tests.support import handlers
 from tests.support.workers import auntil, one, run
 from treadle import Job, JobFailed, JobQueue, LogLine, Treadle
 from treadle.attempt import outbox
-from treadle.attempt.job import LINE_LIMIT
+from treadle.attempt.attempt import running_attempt
 from treadle.db.queries import logs as log_queries
 from treadle.words.claim import Claim
-from treadle.words.record import Logged
+from treadle.words.record import OutgoingLogLine
 from treadle.worker import Worker, recorder
 
 pytestmark = pytest.mark.own_database
@@ -187,10 +187,11 @@ def test_a_handler_that_logs_without_end_is_bounded_in_memory(app: Treadle, monk
     """Nothing can be written while it holds the loop; what is dropped is the middle."""
 
     @app.job
-    async def shop(job: Job) -> int:
+    async def shop() -> int:
         for n in range(100_000):
             log.info("%s", n)
-        return len(job.outbox.head) + len(job.outbox.tail)
+        waiting = running_attempt.get().outbox
+        return len(waiting.log_head) + len(waiting.log_tail)
 
     async def body(_: Worker) -> tuple[int, list[LogLine]]:
         handle = await shop.aenqueue()
@@ -247,7 +248,7 @@ def test_a_line_whose_answer_was_lost_is_not_written_twice(app: Treadle, queue: 
     job_id = queue.enqueue("a")
     (job,) = queue.claim(["a"])
     claim = Claim(job.id, job.lease, "a", "{}", 1, 3, 0, "default", 100, None, None, 0.0)
-    lines = [Logged(n, 0.0, 20, "shop", str(n)) for n in (1, 2, 3)]
+    lines = [OutgoingLogLine(n, 0.0, 20, "shop", str(n)) for n in (1, 2, 3)]
     for some in (lines[:2], lines[1:], lines):
         assert app.database.run(log_queries.record_logs(queue.worker_id, [(claim, some)], 0.0, 9, 9))
     assert [line.message for line in app.handle(job_id).logs()] == ["1", "2", "3"]
@@ -309,7 +310,7 @@ def test_lines_are_written_in_batches(app: Treadle, monkeypatch: pytest.MonkeyPa
             log.info("%s", n)
 
     async def body(worker: Worker) -> int:
-        sent: list[bytes] = []
+        sent: list[str] = []
         send = worker._outcomes._run
 
         async def counted(query: Any) -> Any:
@@ -319,7 +320,7 @@ def test_lines_are_written_in_batches(app: Treadle, monkeypatch: pytest.MonkeyPa
         worker._outcomes._run = counted  # type: ignore[method-assign]
         for handle in [await shop.aenqueue() for _ in range(10)]:
             await handle.aresult(30)
-        return len([text for text in sent if b"keep_logs" in text])
+        return len([text for text in sent if "keep_logs" in text])
 
     assert run(app, body) <= 10
 
@@ -347,11 +348,11 @@ def test_what_is_printed_without_line_ends_is_bounded(app: Treadle) -> None:
     held: list[int] = []
 
     @app.job(prints=True)
-    def dots(job: Job) -> None:
+    def dots() -> None:
         for _ in range(10_000):
             print("." * 10, end="")
-            held.append(job.outbox.unfinished(""))
+            held.append(running_attempt.get().outbox.unfinished_size)
 
     lines = logs_of(app, dots)
-    assert max(held) <= LINE_LIMIT
+    assert max(held) <= outbox.LINE_LIMIT
     assert sum(len(line.message) for line in lines) == 100_000

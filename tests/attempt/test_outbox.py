@@ -13,7 +13,7 @@ from tests.support.workers import auntil, one, run
 from treadle import InvalidArgument, InvalidPayload, Job, JobFailed, JobQueue, Treadle
 from treadle.db.queries import events as event_queries
 from treadle.words.claim import Claim
-from treadle.words.record import Told
+from treadle.words.record import OutgoingEvent
 from treadle.worker import Worker, recorder
 
 pytestmark = pytest.mark.own_database
@@ -46,7 +46,7 @@ def test_an_event_is_not_written_twice_when_its_answer_was_lost(
     queue.enqueue("a")
     (job,) = queue.claim(["a"])
     claim = Claim(job.id, job.lease, "a", "{}", 1, 3, 0, "default", 100, None, None, 0.0)
-    query = event_queries.record_events(queue.worker_id, [(claim, [Told(1, 0.0, "one", "{}")])], 0.0)
+    query = event_queries.record_events(queue.worker_id, [(claim, [OutgoingEvent(1, 0.0, "one", "{}")])], 0.0)
     first, second = connect(autocommit=False), connect()
     first.execute(query.bound("treadle"), query.params)
     again = threading.Thread(target=lambda: second.execute(query.bound("treadle"), query.params))

@@ -14,7 +14,7 @@ from treadle.db.queries import memory as memory_queries
 from treadle.db.queries import worker as work
 from treadle.db.query import Query
 from treadle.words.claim import Claim
-from treadle.words.record import Logged, Told
+from treadle.words.record import OutgoingEvent, OutgoingLogLine
 
 WRITES: dict[str, Callable[[JobQueue, JobRow], object]] = {
     "start": lambda queue, job: queue.start(job),
@@ -28,8 +28,8 @@ WRITES: dict[str, Callable[[JobQueue, JobRow], object]] = {
     "event": lambda queue, job: queue.event(job, "rendered"),
 }
 
-TOLD = [Told(1, 0.0, "rendered", "{}")]
-LOGGED = [Logged(1, 0.0, 20, "shop", "apples")]
+TOLD = [OutgoingEvent(1, 0.0, "rendered", "{}")]
+LOGGED = [OutgoingLogLine(1, 0.0, 20, "shop", "apples")]
 # What a worker writes while a handler runs: whether it was accepted.
 TELLS: dict[str, Callable[[str, Claim], Query[Any]]] = {
     "report": lambda worker, claim: work.report(worker, [work.Report(claim, 1.0, 50, "resizing", None)]),

@@ -11,7 +11,7 @@ from tests.support.workers import one
 from treadle import InvalidArgument, JobQueue, RecordedEvent, Treadle
 from treadle.db.queries import events as event_queries
 from treadle.words.claim import Claim
-from treadle.words.record import Told
+from treadle.words.record import OutgoingEvent
 
 pytestmark = pytest.mark.own_database
 
@@ -59,7 +59,7 @@ def test_rows_that_are_not_wanted_are_passed_only_once(app: Treadle, queue: JobQ
     job_id = queue.enqueue("a")
     (job,) = queue.claim(["a"])
     claim = Claim(job.id, job.lease, "a", "{}", 1, 3, 0, "default", 100, None, None, 0.0)
-    lines = [Told(n, 0.0, "noise", "{}") for n in range(1, 2501)]
+    lines = [OutgoingEvent(n, 0.0, "noise", "{}") for n in range(1, 2501)]
     app.database.run(event_queries.record_events(queue.worker_id, [(claim, lines)], 0.0))
     queue.event(job_id, "signal")
     assert [event.name for event in first(app, 1, names=["signal"])] == ["signal"]

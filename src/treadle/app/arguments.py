@@ -12,7 +12,8 @@ from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, from_json
 from typing_extensions import TypeAliasType, TypedDict  # pydantic needs these before Python 3.12
 
-from treadle.attempt.job import Job
+from treadle.attempt.attempt import Attempt
+from treadle.attempt.job import Job, job_of
 from treadle.words.errors import InvalidJob, InvalidPayload, shown
 from treadle.words.payload import Json
 
@@ -79,8 +80,8 @@ class Arguments:
             ) from None
         return dumped
 
-    def load(self, text: str, job: Job) -> dict[str, Any]:
-        """The arguments for a payload, with the job if there is a parameter for it."""
+    def load(self, text: str, attempt: Attempt) -> dict[str, Any]:
+        """The arguments from a payload, and the job where it is asked for."""
         try:
             loaded: dict[str, Any] = self._adapter.validate_json(text)
             if self._others is not None:
@@ -88,7 +89,7 @@ class Arguments:
         except ValidationError as error:
             raise self._explained(error) from None
         if self.job_parameter is not None:
-            loaded[self.job_parameter] = job
+            loaded[self.job_parameter] = job_of(attempt)
         return loaded
 
     def value_of(self, name: str, text: str) -> Json:

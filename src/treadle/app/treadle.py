@@ -5,14 +5,14 @@ import importlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from io import BufferedReader
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, overload
-from uuid import UUID
 
 from treadle.app.backend import Backend
 from treadle.app.function import JobFunction
 from treadle.app.handle import Handle
 from treadle.app.job_options import Errors, JobOptions, job_options
 from treadle.app.listeners import Kind, Listeners
-from treadle.attempt.job import Job, running_job
+from treadle.attempt.attempt import running_job_id
+from treadle.attempt.job import Job
 from treadle.db.database import Database, Source
 from treadle.db.queries.jobs import AnyJob, job_id
 from treadle.queue import JobQueue
@@ -188,10 +188,10 @@ class Treadle:
         The reference can be an argument or the result of a job. The content is kept as long as a job exists that was
         enqueued with the reference, stored it or returned it.
         """
-        return self.storage.write(source, name, _running_job_id())
+        return self.storage.write(source, name, running_job_id())
 
     async def astore(self, source: Storable, *, name: str | None = None) -> Stored:
-        return await self.storage.awrite(source, name, _running_job_id())
+        return await self.storage.awrite(source, name, running_job_id())
 
     def open(self, stored: Stored) -> BufferedReader:
         """Open stored content as a binary file. It is read in parts, and its digest is checked at the end."""
@@ -266,12 +266,6 @@ class Treadle:
         for known in (name, *options.aliases):
             self._functions[known] = made
         return made
-
-
-def _running_job_id() -> UUID | None:
-    """The job whose handler calls this, if one does."""
-    job = running_job.get(None)
-    return None if job is None else job.id
 
 
 def _texts(given: Sequence[str] | None, name: str) -> list[str] | None:

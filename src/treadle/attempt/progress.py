@@ -1,5 +1,7 @@
-"""How far a job is: percent, stage, and how fast it counts. Set by the handler as often as it likes; read a few times a
-second by whoever passes it on."""
+"""The progress of a job: percentage, stage, and counted items with their rate.
+
+The handler may set it as often as it likes: that only changes memory. The worker reads and writes it every 0.25 s.
+"""
 
 import json
 import time
@@ -14,14 +16,14 @@ from treadle.words.progress import STAGE_LIMIT
 
 Item = TypeVar("Item")
 
-# The rate is that of the last seconds.
+# The rate is measured over this time.
 RATE_SECONDS = 10.0
-# What is counted stays a number that every reader of JSON can hold.
+# The largest integer that every JSON reader represents exactly.
 COUNT_LIMIT = 2**53
 
 
-class Said(NamedTuple):
-    """What there is to pass on."""
+class ProgressReport(NamedTuple):
+    """The progress at one moment, as it is written."""
 
     percent: int
     stage: str | None
@@ -29,7 +31,7 @@ class Said(NamedTuple):
 
 
 class _Count:
-    """How many of something are done."""
+    """The items that a tracked loop has done."""
 
     def __init__(self, done: int, total: int | None, span: "_Span") -> None:
         self.span = span
@@ -42,8 +44,8 @@ class _Count:
         self._samples.append((now, done))
         while len(self._samples) > 2 and self._samples[1][0] < now - RATE_SECONDS:
             self._samples.popleft()
-        began, before = self._samples[0]
-        rate = (done - before) / (now - began) if now > began else 0.0
+        then, done_then = self._samples[0]
+        rate = (done - done_then) / (now - then) if now > then else 0.0
         left = (self.total - done) / rate if self.total is not None and rate > 0 else None
         return json.dumps(
             {
@@ -56,16 +58,16 @@ class _Count:
 
 
 class _Span:
-    """The part of the whole that a stage stands for, in percent, and how much of it lies behind."""
+    """The range of percentages that a stage covers. `used` is the fraction that its inner stages have used up."""
 
     def __init__(self, start: float, width: float, name: str | None) -> None:
         self.start = start
         self.width = width
-        self.behind = 0.0
+        self.used = 0.0
         self.name = name
 
 
-class Meter:
+class ProgressTracker:
     def __init__(self, changed: Callable[[], None], check: Callable[[], None]) -> None:
         self._changed = changed
         self._check = check
@@ -73,7 +75,7 @@ class Meter:
         self._stage: str | None = None
         self._spans = [_Span(0.0, 100.0, None)]
         self._counts: list[_Count] = []
-        self._counted: str | None = None
+        self._pace: str | None = None
 
     def set(self, percent: float | None, stage: str | None, back: bool) -> None:
         if percent is not None:
@@ -81,7 +83,7 @@ class Meter:
                 raise InvalidArgument(f"progress must be a number from 0 to 100, got {shown(percent)}")
             self._move(percent / 100, back)
         if stage is not None:
-            self._stage = self._named(text_within(stage, STAGE_LIMIT, "stage"))
+            self._stage = self._full_name(text_within(stage, STAGE_LIMIT, "stage"))
         self._changed()
 
     @contextmanager
@@ -89,25 +91,25 @@ class Meter:
         outer = self._spans[-1]
         start, width = outer.start, outer.width
         if self._counts and self._counts[-1].span is outer:
-            # Inside a loop that is counted it is a part of one item.
+            # Inside a tracked loop, a stage is a part of one item.
             count = self._counts[-1]
             start += width * min(1.0, count.done / count.total) if count.total else 0.0
             width = width / count.total if count.total else 0.0
-        share = 1.0 - outer.behind if weight is None else _weight(weight)
-        share = min(share, 1.0 - outer.behind)
-        span = _Span(start + width * outer.behind, width * share, name)
+        share = 1.0 - outer.used if weight is None else _weight(weight)
+        share = min(share, 1.0 - outer.used)
+        span = _Span(start + width * outer.used, width * share, name)
         if name is not None:
-            self._stage = self._named(text_within(name, STAGE_LIMIT, "stage"))
+            self._stage = self._full_name(text_within(name, STAGE_LIMIT, "stage"))
         self._spans.append(span)
         self._changed()
         try:
             yield
-            # Not if it raised, or was left early: then it is as far as it came.
+            # Only if the block ran to its end: otherwise the progress stays where it was.
             self._move(1.0, back=False)
         finally:
-            # What comes next is not a part of it.
+            # By value, not the last one: an abandoned generator may close an outer stage first.
             self._spans.remove(span)
-            outer.behind = min(1.0, outer.behind + share)
+            outer.used = min(1.0, outer.used + share)
             self._changed()
 
     def track(
@@ -126,14 +128,14 @@ class Meter:
                 yield item
                 count()
 
-    def say(self) -> Said:
+    def report(self) -> ProgressReport:
         if self._counts:
             count = self._counts[-1]
-            self._counted = count.pace()
+            self._pace = count.pace()
             if count.total:
                 self._move(min(1.0, count.done / count.total), back=False, span=count.span)
-        # Below 100 until it is: a job that is all but done is not done.
-        return Said(int(self._percent + 1e-9), self._stage, self._counted)
+        # Rounded down: 100 is shown only when everything is done.
+        return ProgressReport(int(self._percent + 1e-9), self._stage, self._pace)
 
     @contextmanager
     def _counting(
@@ -152,18 +154,18 @@ class Meter:
             count, changed, check = _Count(done, total, span), self._changed, self._check
             self._counts.append(count)
 
-            def one() -> None:
+            def item_done() -> None:
                 count.done += 1
-                span.behind = 0.0
+                span.used = 0.0  # the stages of the next item have all of it
                 changed()
                 check()
 
             changed()
             try:
-                yield one
+                yield item_done
             finally:
-                self.say()
-                # Not the last one, if it was abandoned and is closed only now.
+                self.report()
+                # By value, not the last one: an abandoned loop may be closed after the next has begun.
                 self._counts.remove(count)
                 changed()
 
@@ -173,8 +175,8 @@ class Meter:
         if percent > self._percent or back:
             self._percent = percent
 
-    def _named(self, stage: str) -> str:
-        """The stages around it, outermost first, and it."""
+    def _full_name(self, stage: str) -> str:
+        """The names of the enclosing stages, outermost first, and its own."""
         names = [span.name for span in self._spans if span.name]
         return " / ".join([*names, stage])[-STAGE_LIMIT:]
 
@@ -182,6 +184,6 @@ class Meter:
 def _weight(weight: float) -> float:
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight <= 1:
         raise InvalidArgument(
-            f"weight must be the stage's part of the whole around it, above 0 and up to 1, got {shown(weight)}"
+            f"weight must be the stage's share of the job or stage around it, above 0 and up to 1, got {shown(weight)}"
         )
     return float(weight)

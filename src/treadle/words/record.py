@@ -1,4 +1,4 @@
-"""What a job tells while it runs: on its way, and as it is kept."""
+"""Events and log lines of jobs: on their way to the database, and as they are stored."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -7,11 +7,11 @@ from uuid import UUID
 from treadle.words.json import Json
 
 
-class Told(NamedTuple):
+class OutgoingEvent(NamedTuple):
     """An event on its way to the database."""
 
     sequence: int
-    """The how-manieth of its claim."""
+    """Counts the events of one attempt, from 1."""
     at: float
     """By the clock of the machine: words/clock.py."""
     name: str
@@ -19,8 +19,8 @@ class Told(NamedTuple):
     """JSON."""
 
 
-class Logged(NamedTuple):
-    """A log line on its way."""
+class OutgoingLogLine(NamedTuple):
+    """A log line on its way to the database."""
 
     sequence: int
     at: float

@@ -1,7 +1,7 @@
-"""The inside of a child process: takes a job from the pipe, runs it, and sends its outcome back.
+"""The inside of a child process: receives a job through the pipe, runs it, and sends its outcome back.
 
-A second thread reads the pipe, so that a request to stop is heard while the handler runs, and ends the process when the
-worker is gone.
+A second thread reads the pipe: it receives requests to stop while the handler runs, and ends the process when the
+worker is gone. A third thread sends progress, events and log lines.
 """
 
 import asyncio
@@ -22,82 +22,87 @@ from typing import Any
 from uuid import UUID
 
 from treadle.app.function import JobFunction
-from treadle.attempt.job import Job, running_job
+from treadle.attempt.attempt import Attempt, running_attempt
 from treadle.words.claim import Claim
 from treadle.words.errors import DatabaseUnreachable
 from treadle.words.outcome import Ending, Interrupt, Outcome
 from treadle.worker.log_capture import Capture
 from treadle.worker.outcomes import raised, returned
+from treadle.worker.running import environment_of
 
 PROGRESS_SECONDS = 0.1
-# What is told goes sooner, but not one by one.
+# Events and log lines are sent sooner than progress, but in batches.
 GATHER_SECONDS = 0.01
+# Events in one message.
 EVENTS = 1000
+# Characters of events, and of log lines, in one message.
 SIZE = 1024 * 1024
 FLUSH_SECONDS = 30.0
 
 
-class Current:
-    """The job that runs now, for the threads beside it, and the pipe that all of them share."""
+class ChildState:
+    """The attempt that is running, and the pipe to the worker: all threads of the child share them."""
 
     def __init__(self, pipe: "Connection[Any, Any]") -> None:
-        self.job: Job | None = None
+        self.attempt: Attempt | None = None
         self.stop: Callable[[], object] | None = None
-        self.told = threading.Event()
+        self.has_records = threading.Event()
         self.flushed = threading.Event()
-        self.refused = False
+        self.flush_failed = False
         self._pipe = pipe
         self._lock = threading.Lock()
 
-    def came(self, job: Job) -> None:
-        self.told.set()
+    def notify(self, attempt: Attempt) -> None:
+        self.has_records.set()
 
-    def flush_now(self, job: Job) -> None:
-        self.send_news(job)
+    def flush_now(self, attempt: Attempt) -> None:
+        self.send_records(attempt)
         self.flushed.clear()
         self.send({"flush": True})
-        if not self.flushed.wait(FLUSH_SECONDS) or self.refused:
-            raise DatabaseUnreachable(f"what job {job.id} told could not be written")
+        if not self.flushed.wait(FLUSH_SECONDS) or self.flush_failed:
+            raise DatabaseUnreachable(f"the events of job {attempt.claim.id} could not be written")
 
     def send(self, message: dict[str, object]) -> None:
         with self._lock:
             self._pipe.send_bytes(json.dumps(message).encode())
 
-    def send_news(self, job: Job) -> None:
-        """All that the job said, told and logged."""
+    def send_records(self, attempt: Attempt) -> None:
+        """Send all progress, events and log lines."""
+        outbox = attempt.outbox
         with self._lock:
             while True:
-                said, events, logs = job.news(), job.outbox.waiting_events(EVENTS, SIZE), job.outbox.waiting_logs(SIZE)
-                if said is None and not events and not logs:
+                progress = attempt.take_progress()
+                events, log_lines = outbox.next_events(EVENTS, SIZE), outbox.next_log_lines(SIZE)
+                if progress is None and not events and not log_lines:
                     return
-                self._pipe.send_bytes(json.dumps({"news": [said, events, logs]}).encode())
+                self._pipe.send_bytes(json.dumps({"records": [progress, events, log_lines]}).encode())
                 if events:
-                    job.outbox.events_written(events[-1].sequence)
-                if logs:
-                    job.outbox.logs_written(logs[-1].sequence)
+                    outbox.events_written(events[-1].sequence)
+                if log_lines:
+                    outbox.log_lines_written(log_lines[-1].sequence)
 
 
 def work(pipe: "Connection[Any, Any]") -> None:
-    # The worker decides when to stop; Ctrl-C in a terminal reaches everybody.
+    # The worker decides when to stop: Ctrl-C in a terminal also reaches the children.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     orders: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-    current = Current(pipe)
-    threading.Thread(target=_listen, args=(pipe, orders, current), daemon=True).start()
-    threading.Thread(target=_tell_news, args=(current,), daemon=True).start()
-    # One loop for all of them: the application's connections live and die with it.
+    state = ChildState(pipe)
+    threading.Thread(target=_listen, args=(pipe, orders, state), daemon=True).start()
+    threading.Thread(target=_send_records, args=(state,), daemon=True).start()
+    # One event loop for all jobs: the application's connections belong to it.
     with asyncio.Runner() as runner:
         while True:
             order = orders.get()
-            outcome = _run(order, current, runner)
-            job, current.job, current.stop = current.job, None, None
-            if job is not None:
-                current.send_news(job)
-            current.send({"outcome": list(outcome)})
+            outcome = _run(order, state, runner)
+            attempt, state.attempt, state.stop = state.attempt, None, None
+            if attempt is not None:
+                state.send_records(attempt)
+            state.send({"outcome": list(outcome)})
 
 
-def _run(order: dict[str, Any], current: Current, runner: asyncio.Runner) -> Outcome:
-    # As in the worker; what the function's module sets up when it is imported comes after that.
+def _run(order: dict[str, Any], state: ChildState, runner: asyncio.Runner) -> Outcome:
+    # The level of the worker. The function's module may set another one when it is imported.
     logging.getLogger().setLevel(order["log_level"])
     job_id, *values = order["claim"]
     claim = Claim(UUID(job_id), *values)
@@ -108,28 +113,28 @@ def _run(order: dict[str, Any], current: Current, runner: asyncio.Runner) -> Out
     function.backend.database.use(order["url"])
     capture = Capture()
     capture.start(function.policy.prints)
-    job = Job(claim, order["worker_id"], function, current)
-    running_job.set(job)
-    current.job = job
-    current.send({"begun": True})
+    attempt = Attempt(claim, environment_of(function, order["worker_id"]), state)
+    running_attempt.set(attempt)
+    state.attempt = attempt
+    state.send({"started": True})
     try:
-        arguments = function.arguments.load(claim.data, job)
+        arguments = function.arguments.load(claim.data, attempt)
         if function.is_async:
-            result = runner.run(_cancellable(function, arguments, current), context=copy_context())
-            return returned(function, job, result)
-        return returned(function, job, function.function(**arguments))
+            result = runner.run(_cancellable(function, arguments, state), context=copy_context())
+            return returned(function, attempt, result)
+        return returned(function, attempt, function.function(**arguments))
     except BaseException as error:
-        return raised(function, job, error)
+        return raised(function, attempt, error)
     finally:
-        job.end_line()
+        attempt.end_line()
         capture.stop()
 
 
 def _find(module: ModuleType, name: str) -> JobFunction[..., Any, ..., Any]:
-    """The job function that was made of the function of this name, whatever it is called in the module."""
+    """The job function of the function with this name, under whatever name the module has it."""
     found: Any = module
-    for step in name.split("."):
-        found = getattr(found, step, None)
+    for part in name.split("."):
+        found = getattr(found, part, None)
     if isinstance(found, JobFunction):
         return found
     for value in vars(module).values():
@@ -138,38 +143,38 @@ def _find(module: ModuleType, name: str) -> JobFunction[..., Any, ..., Any]:
     raise LookupError("there is no such job function in that module")
 
 
-async def _cancellable(function: JobFunction[..., Any, ..., Any], arguments: dict[str, Any], current: Current) -> Any:
+async def _cancellable(function: JobFunction[..., Any, ..., Any], arguments: dict[str, Any], state: ChildState) -> Any:
     loop = asyncio.get_running_loop()
     task = loop.create_task(function.function(**arguments))
-    current.stop = lambda: loop.call_soon_threadsafe(task.cancel)
+    state.stop = lambda: loop.call_soon_threadsafe(task.cancel)
     return await task
 
 
-def _listen(pipe: "Connection[Any, Any]", orders: "queue.SimpleQueue[dict[str, Any]]", current: Current) -> None:
+def _listen(pipe: "Connection[Any, Any]", orders: "queue.SimpleQueue[dict[str, Any]]", state: ChildState) -> None:
     while True:
         try:
             message = json.loads(pipe.recv_bytes())
-        except Exception:  # without orders there is nothing to do here
+        except Exception:  # the worker is gone
             os._exit(1)
         if "interrupt" in message:
-            job, stop = current.job, current.stop
-            if job is not None:
-                job.interrupt(Interrupt(message["interrupt"]))
+            attempt, stop = state.attempt, state.stop
+            if attempt is not None:
+                attempt.interrupt(Interrupt(message["interrupt"]))
             if stop is not None:
-                with contextlib.suppress(RuntimeError):  # its loop has ended in this moment
+                with contextlib.suppress(RuntimeError):  # the event loop has just stopped
                     stop()
         elif "flushed" in message:
-            current.refused = not message["flushed"]
-            current.flushed.set()
+            state.flush_failed = not message["flushed"]
+            state.flushed.set()
         else:
             orders.put(message)
 
 
-def _tell_news(current: Current) -> None:
+def _send_records(state: ChildState) -> None:
     while True:
-        if current.told.wait(PROGRESS_SECONDS):
+        if state.has_records.wait(PROGRESS_SECONDS):
             time.sleep(GATHER_SECONDS)
-            current.told.clear()
-        job = current.job
-        if job is not None:
-            current.send_news(job)
+            state.has_records.clear()
+        attempt = state.attempt
+        if attempt is not None:
+            state.send_records(attempt)

@@ -1,8 +1,8 @@
-"""Child processes that run one job at a time and can be killed alone.
+"""Child processes, seen from the worker: each runs one job at a time and can be killed alone.
 
-Started when they are first needed, kept for the next job, replaced when they die. A thread of the worker stands for
-each that works: it waits for the outcome, and kills the child at its deadline, beyond its memory limit, or when it
-does not stop though asked to.
+They are started when they are first needed, kept for the next job, and replaced when they die. For each running job, a
+thread of the worker waits for the outcome. It kills the child at the job's deadline, above its memory limit, or when
+the child was asked to stop and does not.
 """
 
 import asyncio
@@ -21,19 +21,19 @@ from typing import Any
 
 import psutil
 
-from treadle.attempt.progress import Said
+from treadle.attempt.progress import ProgressReport
 from treadle.words.errors import DatabaseUnreachable
 from treadle.words.outcome import Ending, Interrupt, Outcome
-from treadle.words.record import Logged, Told
+from treadle.words.record import OutgoingEvent, OutgoingLogLine
 from treadle.worker.child import work
 from treadle.worker.exit_codes import died
-from treadle.worker.outcomes import hungry, overdue, stopped
+from treadle.worker.outcomes import over_memory_limit, overdue, stopped
 from treadle.worker.running import Running
 
-# How long a child that was asked to stop may take. Cancelled jobs end within two seconds.
+# A child that was asked to stop is killed after this time. So a cancelled job ends within two seconds.
 STOP_SECONDS = 1.0
 LOOK_SECONDS = 0.1
-# To start, and to import what the function needs.
+# The time to start the process and to import the function's module.
 START_SECONDS = 60.0
 
 
@@ -44,7 +44,7 @@ class Child:
         self.process: BaseProcess = context.Process(target=work, args=(theirs,), name="treadle-child")
         self.process.start()
         theirs.close()
-        self.has_worked = False
+        self.has_run_a_job = False
 
     @property
     def pid(self) -> int:
@@ -61,59 +61,59 @@ class Children:
         self._threads = ThreadPoolExecutor(limit, thread_name_prefix="treadle-child")
         self._lock = threading.Lock()
         self._idle: list[Child] = []
-        self._working: set[Child] = set()
+        self._busy: set[Child] = set()
         self._closed = False
 
-    async def run(self, running: Running, began: Callable[[int], None]) -> Outcome:
+    async def run(self, running: Running, on_start: Callable[[int], None]) -> Outcome:
         stop = threading.Event()
         running.stop_child = stop.set
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._run, running, stop, began)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._run, running, stop, on_start)
 
     def kill(self) -> None:
         with self._lock:
             self._closed = True
-            everyone = [*self._idle, *self._working]
+            children = [*self._idle, *self._busy]
             self._idle.clear()
-        for child in everyone:
+        for child in children:
             child.process.kill()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _run(self, running: Running, stop: threading.Event, began: Callable[[int], None]) -> Outcome:
+    def _run(self, running: Running, stop: threading.Event, on_start: Callable[[int], None]) -> Outcome:
         started = math.inf
 
-        def begins(process: int) -> None:
+        def note_start(process: int) -> None:
             nonlocal started
             started = time.monotonic()
-            began(process)
+            on_start(process)
 
         while True:
-            if running.job.interrupted_by is not None:  # while it waited for a child
-                return stopped(running.function, running.job)
+            if running.attempt.interrupted_by is not None:  # while it waited for a child
+                return stopped(running.function, running.attempt)
             try:
                 child = self._take()
             except OSError as error:  # out of processes or memory: not the job's fault
                 return Outcome(Ending.RELEASED, delay=1.0, error=str(error))
-            told = False
+            usable = False
             try:
-                outcome, told = self._converse(child, running, stop, begins)
-                if outcome is None and child.has_worked and started == math.inf:
+                outcome, usable = self._supervise(child, running, stop, note_start)
+                if outcome is None and child.has_run_a_job and started == math.inf:
                     continue  # it died between two jobs
-                return outcome or self._death(child, running, time.monotonic() - started)
+                return outcome or self._outcome_of_death(child, running, time.monotonic() - started)
             finally:
-                self._give_back(child, keep=told)
+                self._give_back(child, keep=usable)
 
-    def _converse(
-        self, child: Child, running: Running, stop: threading.Event, began: Callable[[int], None]
+    def _supervise(
+        self, child: Child, running: Running, stop: threading.Event, on_start: Callable[[int], None]
     ) -> tuple[Outcome | None, bool]:
-        """The outcome (None if the child died), and whether the child itself told it: if not, it has to be killed."""
+        """The outcome (None if the child died), and whether the child can be used again: it sent the outcome itself."""
         policy, sent = running.function.policy, time.monotonic()
-        started: float | None = None  # its time counts from when the handler begins, not from when its process does
-        told_to_stop: float | None = None
+        started: float | None = None  # timeout and deadline count from the start of the handler, not of the process
+        asked_to_stop: float | None = None
         order = {
             "module": running.function.function.__module__,
             "name": running.function.function.__qualname__,
             "claim": [str(running.claim.id), *running.claim[1:]],
-            "worker_id": running.job.worker_id,
+            "worker_id": running.attempt.environment.worker_id,
             "url": running.function.backend.database.url,
             "log_level": logging.getLogger().level,
         }
@@ -129,18 +129,18 @@ class Children:
                     return None, False
                 if "outcome" in message:
                     return Outcome(Ending(message["outcome"][0]), *message["outcome"][1:]), True
-                if "news" in message:
-                    said, told, logged = message["news"]
-                    running.job.hear(
-                        None if said is None else Said(*said),
-                        [Told(*each) for each in told],
-                        [Logged(*each) for each in logged],
+                if "records" in message:
+                    progress, events, log_lines = message["records"]
+                    running.attempt.receive(
+                        None if progress is None else ProgressReport(*progress),
+                        [OutgoingEvent(*each) for each in events],
+                        [OutgoingLogLine(*each) for each in log_lines],
                     )
                 elif "flush" in message:
-                    _tell(child.pipe, {"flushed": _flushed(running)})
+                    _send(child.pipe, {"flushed": _flush(running)})
                 else:
                     started = time.monotonic()
-                    began(child.pid)
+                    on_start(child.pid)
             elif not child.process.is_alive() and not child.pipe.poll():
                 return None, False
             now = time.monotonic()
@@ -150,26 +150,26 @@ class Children:
                 ), False
             if policy.timeout is not None and started is not None and now - started > policy.timeout:
                 running.interrupt(Interrupt.TIMEOUT)
-            if stop.is_set() and told_to_stop is None:
-                told_to_stop = now
-                _tell(child.pipe, {"interrupt": running.job.interrupted_by})
-            if policy.memory_limit is not None and (used := _memory(child.pid)) > policy.memory_limit:
-                return hungry(running.function, running.job, used), False
+            if stop.is_set() and asked_to_stop is None:
+                asked_to_stop = now
+                _send(child.pipe, {"interrupt": running.attempt.interrupted_by})
+            if policy.memory_limit is not None and (used := _memory_used(child.pid)) > policy.memory_limit:
+                return over_memory_limit(running.function, running.attempt, used), False
             if policy.deadline is not None and started is not None and now - started > policy.deadline:
-                return overdue(running.function, running.job), False
+                return overdue(running.function, running.attempt), False
             if (
-                told_to_stop is not None
-                and now - told_to_stop > STOP_SECONDS
-                and running.job.interrupted_by is not Interrupt.TIMEOUT
+                asked_to_stop is not None
+                and now - asked_to_stop > STOP_SECONDS
+                and running.attempt.interrupted_by is not Interrupt.TIMEOUT
             ):
-                return stopped(running.function, running.job), False
+                return stopped(running.function, running.attempt), False
 
-    def _death(self, child: Child, running: Running, seconds: float) -> Outcome:
+    def _outcome_of_death(self, child: Child, running: Running, seconds: float) -> Outcome:
         child.process.join()
         if running.function.policy.deadline is not None and seconds > running.function.policy.deadline:
-            return overdue(running.function, running.job)
-        if running.job.interrupted_by is not None:
-            return stopped(running.function, running.job)
+            return overdue(running.function, running.attempt)
+        if running.attempt.interrupted_by is not None:
+            return stopped(running.function, running.attempt)
         return Outcome(Ending.CRASHED, error=f"its process {died(child.process.exitcode)}")
 
     def _take(self) -> Child:
@@ -177,40 +177,40 @@ class Children:
             while self._idle:
                 child = self._idle.pop()
                 if child.process.is_alive():
-                    self._working.add(child)
+                    self._busy.add(child)
                     return child
                 child.kill()
         child = Child()
         with self._lock:
-            self._working.add(child)
+            self._busy.add(child)
             if self._closed:
                 child.process.kill()
         return child
 
     def _give_back(self, child: Child, keep: bool) -> None:
         with self._lock:
-            self._working.discard(child)
+            self._busy.discard(child)
             if keep and not self._closed:
-                child.has_worked = True
+                child.has_run_a_job = True
                 self._idle.append(child)
                 return
         child.kill()
 
 
-def _flushed(running: Running) -> bool:
+def _flush(running: Running) -> bool:
     try:
-        running.job.flush()
+        running.attempt.flush()
     except DatabaseUnreachable:
         return False
     return True
 
 
-def _tell(pipe: "Connection[Any, Any]", message: dict[str, object]) -> None:
-    with contextlib.suppress(OSError):  # it died; the next look finds out
+def _send(pipe: "Connection[Any, Any]", message: dict[str, object]) -> None:
+    with contextlib.suppress(OSError):  # the child has died: the caller finds out at its next read
         pipe.send_bytes(json.dumps(message).encode())
 
 
-def _memory(pid: int) -> int:
+def _memory_used(pid: int) -> int:
     try:
         return int(psutil.Process(pid).memory_info().rss)
     except psutil.Error:

@@ -1,29 +1,32 @@
-"""Puts what a handler logs and prints into its job's outbox. Which job that is, the context says: for async handlers,
-threads and child processes alike, and whatever they call. A thread that a handler starts by itself has no job."""
+"""Keeps what handlers log and print. Log lines are attributed to jobs through contextvars.
+
+This works for async handlers, threads and child processes, and for all code that they call. A thread that a handler
+starts itself has a context of its own: its lines are not kept.
+"""
 
 import logging
 import sys
 from typing import Any, TextIO
 
-from treadle.attempt.job import running_job
+from treadle.attempt.attempt import running_attempt
 
 _FORMATTER = logging.Formatter()
 
 
-class _Logs(logging.Handler):
+class _JobLogHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if record.levelno >= logging.WARNING and logging.lastResort is not None and self._is_alone(record.name):
-            # Without a handler Python writes warnings to standard error. This one must not count as one.
+            # Python writes warnings to standard error if no handler is set up. This one must not prevent that.
             logging.lastResort.handle(record)
-        job = running_job.get(None)
-        if job is None or not job.function.policy.logs or record.name.partition(".")[0] == "treadle":
+        attempt = running_attempt.get(None)
+        if attempt is None or not attempt.environment.keep_logs or record.name.partition(".")[0] == "treadle":
             return
         try:
             message = record.getMessage()
             if record.exc_info and record.exc_info[0] is not None:
                 message = f"{message}\n{_FORMATTER.formatException(record.exc_info)}"
-            job.log(record.levelno, record.name, message)
-        except Exception:  # such as a message whose arguments do not fit it
+            attempt.outbox.add_log_line(record.levelno, record.name, message)
+        except Exception:  # such as a message whose arguments do not match its placeholders
             self.handleError(record)
 
     def _is_alone(self, name: str) -> bool:
@@ -35,16 +38,16 @@ class _Logs(logging.Handler):
         return True
 
 
-class _Prints:
-    """Standard output, and a copy for the job that prints."""
+class _CapturedOutput:
+    """Standard output that also keeps what jobs print."""
 
     def __init__(self, output: TextIO) -> None:
         self.output = output
 
     def write(self, text: str) -> int:
-        job = running_job.get(None)
-        if job is not None and job.function.policy.prints:
-            job.printed(text)
+        attempt = running_attempt.get(None)
+        if attempt is not None and attempt.environment.keep_prints:
+            attempt.outbox.add_printed(text)
         return self.output.write(text)
 
     def __getattr__(self, name: str) -> Any:
@@ -52,20 +55,20 @@ class _Prints:
 
 
 class Capture:
-    """From start to stop. Several at once do no harm: each line is kept once."""
+    """Captures from start() to stop(). Several may be active in one process: each line is still kept once."""
 
-    _handler = _Logs()
+    _handler = _JobLogHandler()
     _users = 0
 
     def start(self, prints: bool) -> None:
         Capture._users += 1
-        logging.getLogger().addHandler(self._handler)  # once, however often it is added
-        if prints and not isinstance(sys.stdout, _Prints):
-            sys.stdout = _Prints(sys.stdout)
+        logging.getLogger().addHandler(self._handler)  # adding it again changes nothing
+        if prints and not isinstance(sys.stdout, _CapturedOutput):
+            sys.stdout = _CapturedOutput(sys.stdout)
 
     def stop(self) -> None:
         Capture._users -= 1
         if Capture._users == 0:
             logging.getLogger().removeHandler(self._handler)
-            if isinstance(sys.stdout, _Prints):
+            if isinstance(sys.stdout, _CapturedOutput):
                 sys.stdout = sys.stdout.output

@@ -1,7 +1,7 @@
-"""Writes what handlers tell and log: gathered for a moment, then all jobs' in one statement.
+"""Writes the events and log lines of running jobs: collected for 20 ms, then all jobs' in one statement.
 
-Nothing leaves a job's outbox before it is known to be written, and writing it twice does no harm. The completer has it
-write what is left before a job's end is.
+Nothing leaves an attempt's outbox before it is known to be written, and writing it twice is harmless. Before the
+completer writes an outcome, it lets the recorder write the records of that job.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TypeVar
 from uuid import UUID
 
-from treadle.attempt.job import Job
+from treadle.attempt.attempt import Attempt
 from treadle.attempt.outbox import LOG_HEAD, LOG_TAIL, Outbox
 from treadle.db.queries import events as event_queries
 from treadle.db.queries import logs as log_queries
@@ -21,19 +21,19 @@ from treadle.db.reconnecting import DatabaseAway, Line, RowLocked, pause
 from treadle.words.claim import Claim
 from treadle.words.clock import now
 from treadle.words.errors import DatabaseUnreachable
-from treadle.words.record import Logged, Told
+from treadle.words.record import OutgoingEvent, OutgoingLogLine
 
 log = logging.getLogger("treadle")
-Sent = TypeVar("Sent", Told, Logged)
+Record = TypeVar("Record", OutgoingEvent, OutgoingLogLine)
 
-# Events are live within a tenth of a second, and come in batches all the same.
+# Short enough that listeners have an event within 0.1 s, long enough for batches.
 GATHER_SECONDS = 0.02
-# Of one job in one statement.
+# Events of one job in one statement.
 EVENTS = 1000
-# In one statement, in characters: it has to be written within a few seconds, and making it blocks the loop.
+# Characters in one statement: building it blocks the event loop, and writing it must not take more than seconds.
 SIZE = 1024 * 1024
 FLUSH_SECONDS = 10.0
-# Before a row that somebody holds is tried again.
+# Wait before a row that another transaction has locked is tried again.
 LOCKED_SECONDS = 0.5
 
 
@@ -43,90 +43,94 @@ class Recorder:
         self._worker_id = worker_id
         self._away = away
         self._loop = asyncio.get_running_loop()
-        self._bell = asyncio.Event()
-        self._rung = False
-        self._turn = asyncio.Lock()
-        self._jobs: dict[Job, None] = {}  # not by id: something of an earlier attempt may be left, and tell
-        self._last_words: list[work.Report] = []
+        self._wake = asyncio.Event()
+        self._waking = False
+        self._lock = asyncio.Lock()
+        # Attempts with records. Not by job id: a task that an earlier attempt left behind may still publish events.
+        self._attempts: dict[Attempt, None] = {}
+        self._final_reports: list[work.Report] = []
 
-    def came(self, job: Job) -> None:
-        """There is something in this job's outbox. From any thread."""
-        self._jobs[job] = None
-        if not self._rung:
-            self._rung = True
-            self._loop.call_soon_threadsafe(self._bell.set)
+    def notify(self, attempt: Attempt) -> None:
+        """The attempt's outbox has something to write. May be called from any thread."""
+        self._attempts[attempt] = None
+        if not self._waking:
+            self._waking = True
+            self._loop.call_soon_threadsafe(self._wake.set)
 
-    def flush_now(self, job: Job) -> None:
-        self.last_word(work.Report(job.claim, time.monotonic() - job.started, *(job.news() or (None, None, None))))
-        flushed = asyncio.run_coroutine_threadsafe(self._persist({job.id}), self._loop)
+    def flush_now(self, attempt: Attempt) -> None:
+        claim, progress = attempt.claim, attempt.take_progress()
+        self.add_final_report(work.Report(claim, time.monotonic() - attempt.started, *(progress or (None, None, None))))
+        flushed = asyncio.run_coroutine_threadsafe(self._persist({claim.id}), self._loop)
         try:
             flushed.result(FLUSH_SECONDS)
         except TimeoutError:
             flushed.cancel()
             raise DatabaseUnreachable(
-                f"what job {job.id} told could not be written within {FLUSH_SECONDS:g} seconds: the database is away, "
-                "or somebody holds the job's row (in its own transaction a job tells with job.event, not by hand)"
+                f"the events of job {claim.id} could not be written within {FLUSH_SECONDS:g} seconds: the database is "
+                "unreachable, or another transaction has locked the job's row "
+                "(inside job.transaction(), publish events with job.event, not with queue.event)"
             ) from None
 
-    def last_word(self, report: work.Report) -> None:
-        """How far a job was that has ended."""
-        self._last_words.append(report)
+    def add_final_report(self, report: work.Report) -> None:
+        """Write the last progress of a job before its outcome."""
+        self._final_reports.append(report)
 
     async def run(self) -> None:
         failures = 0
         while True:
-            await self._bell.wait()
-            self._bell.clear()
+            await self._wake.wait()
+            self._wake.clear()
             await asyncio.sleep(GATHER_SECONDS)
-            self._rung = False
+            self._waking = False
             try:
                 locked = await self.flush()
             except DatabaseAway as error:
                 self._away(error)
                 failures += 1
                 await asyncio.sleep(pause(failures))
-                self._bell.set()
+                self._wake.set()
             else:
                 failures = 0
                 if locked:
-                    self._loop.call_later(LOCKED_SECONDS, self._bell.set)
+                    self._loop.call_later(LOCKED_SECONDS, self._wake.set)
 
     @property
     def has_something(self) -> bool:
-        """Whether something is waiting, or being written."""
-        return bool(self._jobs or self._last_words or self._turn.locked())
+        """Whether records are waiting, or being written."""
+        return bool(self._attempts or self._final_reports or self._lock.locked())
 
     async def flush(self, only: set[UUID] | None = None) -> set[UUID]:
-        """Until everything that was told before this call is written: of all jobs, or of some. Returns those whose rows
-        somebody holds: it has to be tried again."""
+        """Write all records that were added before this call: those of all jobs, or of some. Returns the jobs whose
+        rows are locked by others: they have to be tried again."""
         locked: set[UUID] = set()
         if not self.has_something:
             return locked
-        async with self._turn:
-            await self._send_last_words()
-        jobs = [job for job in list(self._jobs) if only is None or job.id in only]
-        # Up to what is there now, and others may come in between: a job that tells much must not keep them waiting.
-        ends = {job: job.outbox.last() for job in jobs}
-        while jobs := [job for job in jobs if self._is_left(job) and job.outbox.is_behind(*ends[job])]:
-            async with self._turn:
-                locked |= await self._send_some(jobs)
-            jobs = [job for job in jobs if job.id not in locked]
+        async with self._lock:
+            await self._write_final_reports()
+        attempts = [each for each in list(self._attempts) if only is None or each.claim.id in only]
+        # Only up to the records that are there now, and others may write in between: a job that publishes without end
+        # must not keep them waiting.
+        ends = {each: each.outbox.last() for each in attempts}
+        while attempts := [each for each in attempts if self._has_records(each) and each.outbox.is_behind(*ends[each])]:
+            async with self._lock:
+                locked |= await self._write_some(attempts)
+            attempts = [each for each in attempts if each.claim.id not in locked]
         self._away(None)
         return locked
 
-    async def _send_some(self, jobs: list[Job]) -> set[UUID]:
-        size = max(SIZE // len(jobs), 1)
-        events = ((job, job.outbox.waiting_events(EVENTS, size)) for job in jobs)
-        locked = await self._send(
+    async def _write_some(self, attempts: list[Attempt]) -> set[UUID]:
+        size = max(SIZE // len(attempts), 1)
+        events = ((each, each.outbox.next_events(EVENTS, size)) for each in attempts)
+        locked = await self._write(
             [each for each in events if each[1]],
-            lambda told: event_queries.record_events(self._worker_id, told, now()),
+            lambda batch: event_queries.record_events(self._worker_id, batch, now()),
             Outbox.events_written,
         )
-        logs = ((job, job.outbox.waiting_logs(size)) for job in jobs if job.id not in locked)
-        return locked | await self._send(
+        logs = ((each, each.outbox.next_log_lines(size)) for each in attempts if each.claim.id not in locked)
+        return locked | await self._write(
             [each for each in logs if each[1]],
-            lambda logged: log_queries.record_logs(self._worker_id, logged, now(), LOG_HEAD, LOG_TAIL),
-            Outbox.logs_written,
+            lambda batch: log_queries.record_logs(self._worker_id, batch, now(), LOG_HEAD, LOG_TAIL),
+            Outbox.log_lines_written,
         )
 
     async def _persist(self, only: set[UUID]) -> None:
@@ -140,8 +144,8 @@ class Recorder:
             failures += 1
             await asyncio.sleep(pause(failures))
 
-    async def _send_last_words(self) -> None:
-        reports = list(self._last_words)
+    async def _write_final_reports(self) -> None:
+        reports = list(self._final_reports)
         if not reports:
             return
         try:
@@ -149,46 +153,46 @@ class Recorder:
         except DatabaseAway:
             raise
         except RowLocked:
-            log.warning("how far %s jobs were could not be written: somebody holds one of them", len(reports))
+            log.warning("the last progress of %s jobs could not be written: the row of one is locked", len(reports))
         except Exception:
-            log.exception("how far %s jobs were could not be written", len(reports))
-        del self._last_words[: len(reports)]
+            log.exception("the last progress of %s jobs could not be written", len(reports))
+        del self._final_reports[: len(reports)]
 
-    async def _send(
+    async def _write(
         self,
-        batch: list[tuple[Job, list[Sent]]],
-        query: Callable[[list[tuple[Claim, list[Sent]]]], Query[set[UUID]]],
+        batch: list[tuple[Attempt, list[Record]]],
+        query: Callable[[list[tuple[Claim, list[Record]]]], Query[set[UUID]]],
         written: Callable[[Outbox, int], None],
     ) -> set[UUID]:
-        """Returns the jobs whose rows somebody holds."""
+        """Returns the jobs whose rows are locked by others."""
         if not batch:
             return set()
         try:
-            held = await self._line.run(query([(job.claim, lines) for job, lines in batch]))
+            accepted = await self._line.run(query([(attempt.claim, records) for attempt, records in batch]))
         except DatabaseAway:
             raise
         except Exception as error:
-            # Something in it cannot be written. It must not keep the others waiting, nor the job's end.
+            # One job's records cannot be written. They must not delay those of others, nor the outcome of the job.
             if len(batch) > 1:
-                locked = [await self._send([each], query, written) for each in batch]
+                locked = [await self._write([each], query, written) for each in batch]
                 return set().union(*locked)
-            job, lines = batch[0]
+            attempt, records = batch[0]
             if isinstance(error, RowLocked):
-                return {job.id}
-            log.exception("what job %s told could not be written and is dropped", job.id)
-            written(job.outbox, lines[-1].sequence)
+                return {attempt.claim.id}
+            log.exception("records of job %s could not be written and are dropped", attempt.claim.id)
+            written(attempt.outbox, records[-1].sequence)
             return set()
-        for job, lines in batch:
-            if job.id in held:
-                written(job.outbox, lines[-1].sequence)
+        for attempt, records in batch:
+            if attempt.claim.id in accepted:
+                written(attempt.outbox, records[-1].sequence)
             else:
-                job.outbox.refuse()
+                attempt.outbox.discard()
         return set()
 
-    def _is_left(self, job: Job) -> bool:
-        """Whether there is something in its outbox; if not, it is forgotten until there is."""
-        # Forgotten first: what comes in meanwhile puts it back.
-        self._jobs.pop(job, None)
-        if job.outbox:
-            self._jobs[job] = None
-        return job in self._jobs
+    def _has_records(self, attempt: Attempt) -> bool:
+        """Whether its outbox holds records; if not, the attempt is removed until it notifies again."""
+        # Removed first: records that are added in this moment put it back.
+        self._attempts.pop(attempt, None)
+        if attempt.outbox:
+            self._attempts[attempt] = None
+        return attempt in self._attempts

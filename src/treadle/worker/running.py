@@ -1,27 +1,28 @@
-"""One job that runs, and how to stop it."""
+"""One running job, and how to interrupt it."""
 
 import asyncio
 from collections.abc import Callable
 from typing import Any
 
 from treadle.app.function import JobFunction, Policy
-from treadle.attempt.job import Job, Scribe
+from treadle.attempt.attempt import Attempt, RecordWriter
+from treadle.attempt.environment import Environment
 from treadle.words.claim import Claim
 from treadle.words.clock import now
 from treadle.words.outcome import Interrupt
 
-# How long the worker itself has to deal with a job past its deadline, before whoever looks after it kills it.
+# A supervisor kills the worker this long after a job's deadline: the worker has this time to end the job itself.
 DEADLINE_SLACK = 2.0
 
 
 class Running:
     __slots__ = (
         "apart",
+        "attempt",
         "begun",
         "claim",
         "ended",
         "function",
-        "job",
         "reported",
         "slot",
         "started",
@@ -34,16 +35,16 @@ class Running:
         self,
         claim: Claim,
         function: JobFunction[..., Any, ..., Any],
-        worker_id: str,
+        environment: Environment,
+        writer: RecordWriter,
         apart: bool,
-        scribe: Scribe,
     ) -> None:
         self.claim = claim
         self.function = function
-        self.job = Job(claim, worker_id, function, scribe)
-        self.slot = 0  # on the board
+        self.attempt = Attempt(claim, environment, writer)
+        self.slot = 0  # in shared memory: worker/job_slots.py
         self.apart = apart  # in a child process
-        self.started = self.job.started
+        self.started = self.attempt.started
         self.task: asyncio.Task[None] | None = None
         self.timers: list[asyncio.TimerHandle] = []
         self.stop_child: Callable[[], None] | None = None
@@ -52,15 +53,15 @@ class Running:
         self.ended = False  # its outcome is decided, although its thread may still run
 
     def interrupt(self, reason: Interrupt) -> None:
-        """Ask the handler to stop. A coroutine is cancelled; a thread finds out when it next uses its job; a child
-        process is told, and killed after a while."""
-        if self.job.interrupted_by is not None:
+        """Ask the handler to stop. A coroutine is cancelled; a thread is interrupted when it next uses its job; a child
+        process is asked, and killed if it does not stop."""
+        if self.attempt.interrupted_by is not None:
             return
-        self.job.interrupt(reason)
+        self.attempt.interrupt(reason)
         if self.stop_child is not None:
             self.stop_child()
         elif self.function.is_async and not self.apart and self.task is not None and self.begun:
-            # A task that is cancelled before its first step never takes it, and nobody would clean up.
+            # A task that is cancelled before its first step never runs, and so would never remove itself.
             self.task.cancel()
 
     def disarm(self) -> None:
@@ -69,6 +70,14 @@ class Running:
         self.timers.clear()
 
 
+def environment_of(function: JobFunction[..., Any, ..., Any], worker_id: str) -> Environment:
+    """What the attempts of this function share. One for all of them: it is not made for every job."""
+    backend, policy = function.backend, function.policy
+    return Environment(
+        worker_id, backend.database, backend.payload_limit, function.encode_result, policy.logs, policy.prints
+    )
+
+
 def deadline_of(policy: Policy) -> float:
-    """When whoever looks after the worker kills it, if it begins now."""
+    """When a supervisor kills the worker if a job that starts now is still running."""
     return 0.0 if policy.deadline is None else now() + policy.deadline + DEADLINE_SLACK

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from treadle.app.function import JobFunction
 from treadle.app.listeners import Listeners
-from treadle.attempt.progress import Said
+from treadle.attempt.progress import ProgressReport
 from treadle.db.queries import worker as work
 from treadle.db.reconnecting import DatabaseAway, Line, RowLocked
 from treadle.words import events
@@ -23,7 +23,7 @@ from treadle.worker.executor import Executor
 from treadle.worker.job_slots import SOON, Board
 from treadle.worker.outcomes import overdue
 from treadle.worker.recorder import Recorder
-from treadle.worker.running import Running, deadline_of
+from treadle.worker.running import Running, deadline_of, environment_of
 from treadle.worker.services import within
 
 log = logging.getLogger("treadle")
@@ -49,6 +49,7 @@ class Workbench:
     ) -> None:
         self._worker_id = worker_id
         self._functions = functions
+        self._environments = {name: environment_of(each, worker_id) for name, each in functions.items()}
         self._executor = executor
         self._completer = completer
         self._recorder = recorder
@@ -71,7 +72,7 @@ class Workbench:
         policy = function.policy
         # A suspect, that was running when its process died, may be what killed it: it runs in a child, if it can.
         apart = policy.process or (claim.crashes > 0 and function.importable)
-        running = Running(claim, function, self._worker_id, apart, self._recorder)
+        running = Running(claim, function, self._environments[claim.job_type], self._recorder, apart)
         if self._running.setdefault(claim.id, running) is not running:
             return False
         running.slot = self._board.enter(
@@ -115,7 +116,7 @@ class Workbench:
         for running in self._running.values():
             if running.ended:
                 continue
-            news = running.job.news()
+            news = running.attempt.take_progress()
             if news is not None or (not running.reported and moment - running.started > SHOWN_AFTER):
                 told.append((running, _report(running, news, moment)))
         if told:
@@ -124,7 +125,7 @@ class Workbench:
             except DatabaseAway:
                 for running, report in told:
                     if report.progress is not None:
-                        running.job.untold()
+                        running.attempt.progress_not_written()
                 raise
             for running, _ in told:
                 running.reported = True
@@ -156,7 +157,7 @@ class Workbench:
         del self._running[running.claim.id]
         self._board.leave(running.slot)
         if not running.ended:
-            if not running.job.is_silent:
+            if running.attempt.has_unwritten:
                 self._say_last(running)
             self._completer.add(running.claim, outcome, running.started)
         ended()
@@ -164,10 +165,10 @@ class Workbench:
 
     def _say_last(self, running: Running) -> None:
         try:
-            running.job.end_line()
-            news = running.job.news()
+            running.attempt.end_line()
+            news = running.attempt.take_progress()
             if news is not None:
-                self._recorder.last_word(_report(running, news, time.monotonic()))
+                self._recorder.add_final_report(_report(running, news, time.monotonic()))
         except Exception:  # must not cost the job's end
             log.exception("how far job %s was could not be said", running.claim.id)
 
@@ -185,14 +186,14 @@ class Workbench:
     def _overdue(self, running: Running) -> None:
         """It did not stop though it was asked to. Its outcome is decided, but its thread (or a coroutine that does not
         let itself be cancelled) runs on, and this process cannot get rid of it but by ending."""
-        if running.job.interrupted_by is None:  # a deadline without a timeout: ask first
+        if running.attempt.interrupted_by is None:  # a deadline without a timeout: ask first
             running.interrupt(Interrupt.TIMEOUT)
             running.timers.append(asyncio.get_running_loop().call_later(ASKED_SECONDS, self._overdue, running))
             return
         running.ended = True
         # Dealt with: whoever looks after this process need not kill it, so the others have time to finish.
         self._board.name_process(running.slot, 0, 0.0)
-        self._completer.add(running.claim, overdue(running.function, running.job), running.started)
+        self._completer.add(running.claim, overdue(running.function, running.attempt), running.started)
         self.overdue.set()
 
 
@@ -203,5 +204,5 @@ def _begin(run: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop, cont
     return loop.create_task(run, context=context)
 
 
-def _report(running: Running, news: Said | None, moment: float) -> work.Report:
+def _report(running: Running, news: ProgressReport | None, moment: float) -> work.Report:
     return work.Report(running.claim, moment - running.started, *(news or (None, None, None)))

@@ -10,7 +10,7 @@ from treadle.db.query import Query, Rows, call, statement
 from treadle.words.claim import Claim
 from treadle.words.errors import InvalidArgument, shown
 from treadle.words.payload import decode
-from treadle.words.record import RecordedEvent, Told
+from treadle.words.record import OutgoingEvent, RecordedEvent
 
 _MAX_INT = 2**31 - 1
 _MAX_BIGINT = 2**63 - 1
@@ -72,7 +72,9 @@ class Place(NamedTuple):
         return f"{self.transaction}.{self.job_id}.{self.number}"
 
 
-def record_events(worker_id: str, told: Sequence[tuple[Claim, Sequence[Told]]], now: float) -> Query[set[UUID]]:
+def record_events(
+    worker_id: str, told: Sequence[tuple[Claim, Sequence[OutgoingEvent]]], now: float
+) -> Query[set[UUID]]:
     """Reads as the jobs that were accepted."""
     owners, lines = flat(told)
     params = {

@@ -6,14 +6,14 @@ from uuid import UUID
 from treadle.db.queries.records import by_job, flat, ids
 from treadle.db.query import Query, Rows, statement
 from treadle.words.claim import Claim
-from treadle.words.record import Logged, LogLine
+from treadle.words.record import LogLine, OutgoingLogLine
 
 _LEVELS = {10: "DEBUG", 20: "INFO", 30: "WARNING", 40: "ERROR", 50: "CRITICAL"}
 
 
 def record_logs(
     worker_id: str,
-    logged: Sequence[tuple[Claim, Sequence[Logged]]],
+    logged: Sequence[tuple[Claim, Sequence[OutgoingLogLine]]],
     now: float,
     head: int,
     tail: int,

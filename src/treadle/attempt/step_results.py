@@ -1,0 +1,51 @@
+"""Results of steps: how they are stored as JSON, and how they are read back by later attempts."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, get_type_hints
+
+from pydantic import PydanticUserError, TypeAdapter, ValidationError
+
+from treadle.words.errors import StepsChanged
+from treadle.words.payload import encode
+
+ADVICE = (
+    "a job that is tried again has to have the same steps in the same order: put the old code back, "
+    "or cancel the job and enqueue it anew"
+)
+
+
+class StepResult:
+    """The return value of a step. The first attempt, too, gets `value`: what later attempts will read back."""
+
+    def __init__(self, function: Callable[..., Any], returned: Any, limit: int, name: str) -> None:
+        value = None if returned is None else _adapter(function).dump_python(returned, mode="json", warnings="error")
+        self.text = None if value is None else encode(value, limit, f"the result of step {name}")
+        self.value = decode_result(function, self.text, name)
+
+
+def decode_result(function: Callable[..., Any], text: str | None, name: str) -> Any:
+    """The stored result of a step, by the return annotation of its function."""
+    if text is None:
+        return None
+    try:
+        return _adapter(function).validate_json(text)
+    except ValidationError as error:
+        raise StepsChanged(
+            f"step {name!r} returned something else in an earlier attempt than it promises now: {error}; {ADVICE}"
+        ) from None
+
+
+def _adapter(function: Callable[..., Any]) -> TypeAdapter[Any]:
+    try:
+        return _cached_adapter(function)
+    except TypeError:  # the function cannot be hashed
+        return _cached_adapter.__wrapped__(function)
+
+
+@lru_cache(512)
+def _cached_adapter(function: Callable[..., Any]) -> TypeAdapter[Any]:
+    try:
+        return TypeAdapter(get_type_hints(function).get("return", Any))
+    except (TypeError, NameError, AttributeError, PydanticUserError):  # a partial, or a type that is not JSON
+        return TypeAdapter(Any)
