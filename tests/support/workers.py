@@ -71,7 +71,7 @@ async def auntil(condition: Callable[[], Any], seconds: float = 45) -> None:
 
 async def auntil_resting(worker: Worker) -> None:
     """Until it has found nothing more to claim, and waits for its bell."""
-    await auntil(lambda: all(intake.bell._waiters for intake in worker._intakes))
+    await auntil(lambda: all(claimer.is_waiting for claimer in worker.claimers))
 
 
 def one(connection: Connection[Any], query: str, *params: object) -> Any:

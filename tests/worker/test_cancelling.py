@@ -54,7 +54,7 @@ def test_a_running_job_is_cancelled_from_anywhere(app: Treadle, queue: JobQueue,
             queue.cancel(handle.id, "changed my mind")
             with pytest.raises(JobCancelled, match="changed my mind"):
                 await handle.aresult(30)
-        await auntil(lambda: len(worker.bench) == 0)
+        await auntil(lambda: len(worker.running) == 0)
         assert time.monotonic() - began < 20
         for handle in handles:
             assert await handle.astatus() == "cancelled"

@@ -27,9 +27,9 @@ def test_a_worker_is_not_drained_while_an_intake_claims(app: Treadle, queue: Job
     async def scene() -> None:
         worker = app.worker(drain=True)
         await worker.start()  # the intakes have not taken a step yet
-        first, second = worker._intakes
+        first, second = worker.claimers
         enqueued, claims, rested = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        run = worker._claims.run
+        run = worker.connections.claims.run
 
         class First:
             async def run(self, query: Query[Any]) -> Any:
@@ -45,7 +45,7 @@ def test_a_worker_is_not_drained_while_an_intake_claims(app: Treadle, queue: Job
                         await asyncio.sleep(0)
                     enqueued.set()  # before it is: the first may be woken by the notification
                     await late.aenqueue()
-                    first.bell.set()
+                    first.wake()
                     await claims.wait()
                     answer = await run(query)
                     asyncio.get_running_loop().call_later(0.05, rested.set)

@@ -16,7 +16,7 @@ from tests.support.workers import Parked, auntil, lose_worker, one, run
 from treadle import Job, JobFailed, JobQueue, Treadle, events
 from treadle.db.queries import worker as work
 from treadle.db.query import Query
-from treadle.db.reconnecting import DatabaseAway, Line
+from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection
 from treadle.words.outcome import Interrupt
 from treadle.worker import Worker
 from treadle.worker.claimer import TURN
@@ -34,7 +34,7 @@ def test_no_more_is_held_than_was_asked_for(
     async def body(worker: Worker) -> None:
         handles = await park.aenqueue_many({"n": n} for n in range(8))
         await auntil(lambda: len(began) == 2)
-        await auntil(lambda: not worker._claims._turn.locked())
+        await auntil(lambda: not worker.connections.claims.lock.locked())
         assert one(connection, "select count(*) from jobs where worker_id is not null") == held
         assert len(began) == 2
         go.set()
@@ -52,12 +52,12 @@ def test_everything_is_stopped_and_given_back_at_the_fence(
 
     async def body(worker: Worker) -> None:
         await park.aenqueue_many({"n": n} for n in range(3))
-        await auntil(lambda: len(worker._intakes[0].ready) == 2)
+        await auntil(lambda: len(worker.claimers[0].ready) == 2)
         keeper = psutil.Process(worker.keeper_pid)
         keeper.suspend()
         try:
             await auntil(lambda: fenced)
-            await auntil(lambda: len(worker.bench) == 0)
+            await auntil(lambda: len(worker.running) == 0)
             await auntil(
                 lambda: one(connection, "select count(*) from jobs where status = 'pending' and attempts = 0") == 3
             )
@@ -77,7 +77,7 @@ def test_what_was_not_begun_is_given_back_at_the_end(app: Treadle, connection: C
         worker = app.worker(concurrency=1, prefetch=2)
         await worker.start()
         await park.aenqueue_many({"n": n} for n in range(3))
-        await auntil(lambda: len(worker._intakes[0].ready) == 2)
+        await auntil(lambda: len(worker.claimers[0].ready) == 2)
         stopping = asyncio.create_task(worker.stop())
         await auntil(
             lambda: one(connection, "select count(*) from jobs where status = 'pending' and attempts = 0") == 2
@@ -97,9 +97,9 @@ def test_a_claim_that_arrives_while_the_worker_stops_is_given_back(
 
     async def body(worker: Worker) -> None:
         await park.aenqueue(n=1)
-        claims = await worker._claims.run(work.claim(worker.worker_id, ["park"], 1, None))
-        worker._stopping = True
-        worker._intakes[0].take(claims)
+        claims = await worker.connections.claims.run(work.claim(worker.worker_id, ["park"], 1, None))
+        worker.stopping = True
+        worker.claimers[0].take(claims)
         await auntil(lambda: one(connection, "select status from jobs") == "pending")
 
     run(app, body, queues=["another"], grace=0)
@@ -124,10 +124,10 @@ def test_a_job_that_is_stopped_before_its_first_step_does_not_take_it(
     async def body(worker: Worker) -> None:
         job = on_the_loop if place == "loop" else on_a_thread
         await job.aenqueue()
-        claims = await worker._claims.run(work.claim(worker.worker_id, [job.name], 1, None))
-        worker._intakes[0].take(claims)
-        worker.bench.interrupt_all(Interrupt.SHUTDOWN)
-        await auntil(lambda: len(worker.bench) == 0)
+        claims = await worker.connections.claims.run(work.claim(worker.worker_id, [job.name], 1, None))
+        worker.claimers[0].take(claims)
+        worker.running.interrupt_all(Interrupt.SHUTDOWN)
+        await auntil(lambda: len(worker.running) == 0)
         await auntil(lambda: one(connection, "select status from jobs") == "pending")
         assert one(connection, "select attempts from jobs") == 0
 
@@ -152,12 +152,12 @@ def test_a_handler_that_tidies_up_is_not_stopped_again(app: Treadle) -> None:
     async def body(worker: Worker) -> None:
         handle = await tidy.aenqueue()
         await begun.wait()
-        worker.bench.interrupt(handle.id, Interrupt.CANCELLED)
+        worker.running.interrupt(handle.id, Interrupt.CANCELLED)
         await auntil(lambda: not begun.is_set())
-        worker.bench.interrupt(handle.id, Interrupt.LEASE_LOST)
+        worker.running.interrupt(handle.id, Interrupt.LEASE_LOST)
         await asyncio.sleep(0)  # a second cancellation would arrive in this step of the loop
         go.set()
-        await auntil(lambda: len(worker.bench) == 0)
+        await auntil(lambda: len(worker.running) == 0)
 
     run(app, body)
     assert tidied == [True]
@@ -186,7 +186,7 @@ def test_after_an_outage_nobody_is_given_up_at_once(app: Treadle, queue: JobQueu
     async def hello() -> None: ...
 
     async def body(worker: Worker) -> None:
-        worker.away(DatabaseAway("for a while"))
+        worker.unavailable(DatabaseUnavailable("for a while"))
         lose_worker(connection)
         connection.execute("update workers set seen_at = clock_timestamp() where worker_id <> 'gone'")
         queue.enqueue("a")
@@ -239,8 +239,8 @@ def test_a_thread_past_its_deadline_has_no_second_outcome(app: Treadle) -> None:
         with pytest.raises(JobFailed, match="still ran at its deadline"):
             await (await deaf.aenqueue()).aresult(30)
         over.set()
-        await auntil(lambda: len(worker.bench) == 0)
-        await worker._completer.flushed()
+        await auntil(lambda: len(worker.running) == 0)
+        await worker.completer.flushed()
 
     run(app, body)
     assert lost == []
@@ -259,8 +259,8 @@ def test_progress_that_could_not_be_told_is_told_again(app: Treadle, connection:
         async def refused() -> bool:
             """Not if the worker's own report has just taken what there is to tell."""
             try:
-                await worker.bench.report(worker._outcomes)
-            except DatabaseAway:
+                await worker.running.report(worker.connections.outcomes)
+            except DatabaseUnavailable:
                 return True
             return False
 
@@ -281,14 +281,14 @@ def test_progress_that_could_not_be_told_is_told_again(app: Treadle, connection:
 def test_a_job_that_somebody_else_has_locked_is_not_asked_for_all_the_time(
     app: Treadle, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, statements = Line.run, 0
+    real, statements = ReconnectingConnection.run, 0
 
-    async def counted(line: Line, query: Query[Any]) -> Any:
+    async def counted(line: ReconnectingConnection, query: Query[Any]) -> Any:
         nonlocal statements
         statements += 1
         return await real(line, query)
 
-    monkeypatch.setattr(Line, "run", counted)
+    monkeypatch.setattr(ReconnectingConnection, "run", counted)
 
     @app.job
     async def hello() -> str:

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.own_database
 def test_what_a_worker_holds_without_knowing_is_taken_up_by_and_by(
     app: Treadle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_module, "ADOPT_SECONDS", 0.1)
+    monkeypatch.setattr(worker_module, "LOST_REPLIES_SECONDS", 0.1)
 
     @app.job
     async def hello() -> int:
@@ -28,7 +28,7 @@ def test_what_a_worker_holds_without_knowing_is_taken_up_by_and_by(
 
     async def body(worker: Worker) -> None:
         handle = await hello.aenqueue()
-        await worker._claims.run(work.claim(worker.worker_id, ["hello"], 1, None))
+        await worker.connections.claims.run(work.claim(worker.worker_id, ["hello"], 1, None))
         assert await handle.aresult(30) == 3
 
     run(app, body, queues=["another"])
@@ -40,15 +40,15 @@ def test_what_a_worker_knows_is_not_taken_up_again(app: Treadle, parked: Parked)
 
     async def body(worker: Worker) -> None:
         handles = await park.aenqueue_many({"n": n} for n in range(3))
-        await auntil(lambda: len(worker._intakes[0].ready) == 2)
-        await worker._adopt()
-        await worker._adopt()
-        assert (began, len(worker._intakes[0].ready)) == ([0], 2)
-        async with worker._outcomes._turn:  # nothing can be written now
+        await auntil(lambda: len(worker.claimers[0].ready) == 2)
+        await worker.lost_replies.take_unknown()
+        await worker.lost_replies.take_unknown()
+        assert (began, len(worker.claimers[0].ready)) == ([0], 2)
+        async with worker.connections.outcomes.lock:  # nothing can be written now
             go.set()
-            await auntil(lambda: len(worker._completer.unwritten()) == 3)
-            await worker._adopt()
-            assert len(worker._intakes[0].ready) == 0
+            await auntil(lambda: len(worker.completer.unwritten()) == 3)
+            await worker.lost_replies.take_unknown()
+            assert len(worker.claimers[0].ready) == 0
         assert [await handle.aresult(30) for handle in handles] == [0, 1, 2]
 
     run(app, body, concurrency=1, prefetch=2, grace=0)
@@ -68,11 +68,11 @@ def test_what_ends_during_a_look_at_the_holdings_is_not_taken_up(
         ran.append(n)
 
     async def body(worker: Worker) -> None:
-        real, looks = worker._strangers, 0
+        real, looks = worker.lost_replies.find_unknown, 0
 
         async def claim(n: int) -> list[Claim]:
             await hello.aenqueue(n=n)
-            return await worker._claims.run(work.claim(worker.worker_id, ["hello"], 1, None))
+            return await worker.connections.claims.run(work.claim(worker.worker_id, ["hello"], 1, None))
 
         async def late() -> list[Claim]:
             nonlocal looks
@@ -80,15 +80,15 @@ def test_what_ends_during_a_look_at_the_holdings_is_not_taken_up(
             claims = await claim(looks)
             found = await real()
             if looks == look:
-                worker._intakes[0].take(claims)
+                worker.claimers[0].take(claims)
                 await auntil(lambda: one(connection, "select count(*) from jobs where status = 'completed'") == 1)
             return found
 
-        monkeypatch.setattr(worker, "_strangers", late)
-        await worker._adopt()
+        monkeypatch.setattr(worker.lost_replies, "find_unknown", late)
+        await worker.lost_replies.take_unknown()
         assert looks == 2
-        monkeypatch.setattr(worker, "_strangers", real)
-        await worker._adopt()
+        monkeypatch.setattr(worker.lost_replies, "find_unknown", real)
+        await worker.lost_replies.take_unknown()
         await auntil(lambda: one(connection, "select count(*) from jobs where status = 'completed'") == 2)
 
     run(app, body, queues=["another"])
@@ -96,7 +96,7 @@ def test_what_ends_during_a_look_at_the_holdings_is_not_taken_up(
 
 
 def test_a_listener_that_goes_deaf_is_noticed_later_too(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_module, "PROBE_SECONDS", 0.1)
+    monkeypatch.setattr(notifications, "PROBE_SECONDS", 0.1)
     resets: list[bool] = []
 
     @app.job
@@ -104,8 +104,8 @@ def test_a_listener_that_goes_deaf_is_noticed_later_too(app: Treadle, monkeypatc
 
     async def body(worker: Worker) -> None:
         await auntil(lambda: worker.hears)
-        monkeypatch.setattr(worker._listener, "reset", lambda: resets.append(True))
-        worker._listener._heard = lambda _: None
+        monkeypatch.setattr(worker.notifications.listener, "reset", lambda: resets.append(True))
+        worker.notifications.listener.received = lambda _: None
         await auntil(lambda: resets)
         assert not worker.hears
 
@@ -118,10 +118,10 @@ def test_only_its_own_probe_tells_a_worker_that_it_hears(app: Treadle) -> None:
 
     async def body(worker: Worker) -> None:
         await auntil(lambda: worker.hears)
-        worker._listener.hearing = False
-        worker._heard("probe somebody-else")
+        worker.notifications.listener.hearing = False
+        worker.notifications.received("probe somebody-else")
         assert not worker.hears
-        worker._heard(f"probe {worker.worker_id}")
+        worker.notifications.received(f"probe {worker.worker_id}")
         assert worker.hears
 
     run(app, body)
@@ -142,7 +142,7 @@ def test_strangers_messages_break_no_listener(
             for message in ("cancelled nonsense", "nonsense"):
                 connection.execute("select pg_notify(channel(%s), %s)", [kind, message])
         # What comes after them is heard.
-        worker._listener.hearing = False
+        worker.notifications.listener.hearing = False
         connection.execute("select pg_notify(channel('work'), %s)", [f"probe {worker.worker_id}"])
         await auntil(lambda: worker.hears)
         app.queue.cancel(next(iter(app.watch.ends.futures)))
@@ -161,7 +161,7 @@ def test_a_draining_worker_ends_only_when_it_was_not_busy_before_it_looked(
 
     async def body(worker: Worker) -> None:
         await auntil(lambda: began)
-        (intake,) = worker._intakes
+        (intake,) = worker.claimers
         worker.nothing_left(intake, True)
         assert not worker._drained.is_set(), "a job runs"
         with monkeypatch.context() as patched:
@@ -198,9 +198,9 @@ def test_a_worker_writes_what_has_ended_before_it_goes(
         worker = app.worker()
         await worker.start()
         await park.aenqueue(n=1)
-        async with worker._outcomes._turn:  # nothing can be written now
+        async with worker.connections.outcomes.lock:  # nothing can be written now
             go.set()
-            await auntil(worker._completer.unwritten)
+            await auntil(worker.completer.unwritten)
             stopping = asyncio.create_task(worker.stop())
             await asyncio.wait({stopping}, timeout=0.5)
         await stopping
@@ -213,7 +213,7 @@ def test_a_worker_writes_what_has_ended_before_it_goes(
 def test_floors_move_and_old_jobs_go_by_themselves(
     app: Treadle, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_module, "PRUNE_SECONDS", 0.1)
+    monkeypatch.setattr(maintenance, "PRUNE_EVERY", 0.1)
 
     @app.job
     async def hello() -> None: ...
@@ -237,13 +237,13 @@ def test_an_outcome_survives_a_failure_of_whoever_writes_it(app: Treadle, monkey
         return 3
 
     async def body(worker: Worker) -> None:
-        real = worker._completer._write
+        real = worker.completer.write
 
         async def broken(batch: Any) -> None:
-            monkeypatch.setattr(worker._completer, "_write", real)
+            monkeypatch.setattr(worker.completer, "write", real)
             raise RuntimeError("cannot be")
 
-        monkeypatch.setattr(worker._completer, "_write", broken)
+        monkeypatch.setattr(worker.completer, "write", broken)
         assert await (await hello.aenqueue()).aresult(30) == 3
 
     run(app, body)

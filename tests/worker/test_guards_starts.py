@@ -172,8 +172,8 @@ def test_who_stops_when_asked_at_the_deadline_is_not_given_up(app: Treadle, monk
             await (await sleepy.aenqueue()).aresult(30)
         assert await (await tidy.aenqueue()).aresult(30) == "tidy"
         await asyncio.sleep(workbench.ASKED_SECONDS + 0.2)
-        assert not worker.bench.overdue.is_set()
-        await worker._completer.flushed()
+        assert not worker.running.overdue.is_set()
+        await worker.completer.flushed()
 
     run(app, body)
     assert lost == []
@@ -199,10 +199,10 @@ def test_a_thread_that_was_given_up_is_not_waited_for(app: Treadle) -> None:
         await neighbour.aenqueue()
         await auntil(began.is_set)
         asked = time.monotonic()
-        await worker.bench.empty(10)
+        await worker.running.empty(10)
         patience = time.monotonic() - asked
         over.set()
-        await auntil(lambda: len(worker.bench) == 0)
+        await auntil(lambda: len(worker.running) == 0)
         assert done.is_set()
         assert patience < 5
 
@@ -218,7 +218,7 @@ def test_a_process_that_dies_at_its_start_is_started_again_beside_the_other(
     (starts / "crash").touch()
     with working(url, tmp_path, "--processes", "2", app=LATER) as worker:
         worker.started(2)
-        assert "a worker process ended with exit code 3; it is started again" in worker.log.read_text()
+        assert "a worker process ended with exit code 3; it is restarted" in worker.log.read_text()
         job_id = queue.enqueue("light")
         until(lambda: queue.get(job_id).status == "completed")
         worker.terminate()
@@ -234,7 +234,7 @@ def test_a_mistake_comes_too_late_to_stop_those_that_work(
         (starts / "broken").touch()
         until(worker.worker_process).kill()
         until(lambda: "broken for a while" in worker.log.read_text())
-        until(lambda: worker.log.read_text().count("it is started again") >= 2)
+        until(lambda: worker.log.read_text().count("it is restarted") >= 2)
         job_id = queue.enqueue("light")
         until(lambda: queue.get(job_id).status == "completed")
         (starts / "broken").unlink()
@@ -276,7 +276,7 @@ def test_a_worker_process_that_cannot_be_started_is_tried_again(
         looks_after = supervisor.Supervisor("tests.support.handlers:app", 1, WorkerOptions(grace=0), "info", "text")
         running = asyncio.create_task(looks_after.run())
         assert await asyncio.to_thread(handle.result, 60) == 1
-        looks_after._stop()
+        looks_after.stop()
         return await asyncio.wait_for(running, 60)
 
     assert asyncio.run(body()) == 0

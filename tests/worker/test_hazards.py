@@ -18,7 +18,7 @@ from tests.support.workers import auntil, auntil_resting, run
 from treadle import Backoff, Job, JobFailed, JobQueue, Snooze, Treadle, events
 from treadle.db.queries import worker as work
 from treadle.db.query import Query
-from treadle.db.reconnecting import DatabaseAway, Line
+from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection
 from treadle.words.clock import now
 from treadle.worker import Worker
 
@@ -41,10 +41,10 @@ def test_a_worker_goes_on_after_its_fence_lifts(app: Treadle) -> None:
             await auntil(lambda: fenced)
             # A claim that was under way, or found later: not begun, and given back.
             handles = [await hello.aenqueue(n=n) for n in range(5)]
-            claims = await worker._claims.run(work.claim(worker.worker_id, ["hello"], 2, None))
+            claims = await worker.connections.claims.run(work.claim(worker.worker_id, ["hello"], 2, None))
             assert len(claims) == 2
-            worker._intakes[0].take(claims)
-            assert len(worker.bench) == 0
+            worker.claimers[0].take(claims)
+            assert len(worker.running) == 0
         finally:
             keeper.resume()
         assert [await handle.aresult(30) for handle in handles] == list(range(5))
@@ -69,7 +69,7 @@ def test_a_deadline_without_a_timeout(app: Treadle) -> None:
             with pytest.raises(JobFailed, match=r"(timed out|still ran at its deadline,) after 0\.2 seconds"):
                 await (await job.aenqueue()).aresult(30)
         over.set()
-        await auntil(lambda: len(worker.bench) == 0)
+        await auntil(lambda: len(worker.running) == 0)
 
     run(app, body, concurrency=2)
 
@@ -93,9 +93,9 @@ def test_a_job_does_not_run_again_beside_a_thread_of_it_that_never_ended(app: Tr
     async def body(worker: Worker) -> None:
         handle = await deaf.aenqueue()
         assert await handle.aresult(30) > 1
-        await auntil(lambda: len(worker.bench) == 0)
-        assert worker._intakes[0].running == 0
-        assert worker._board.entries() == []
+        await auntil(lambda: len(worker.running) == 0)
+        assert worker.claimers[0].running == 0
+        assert worker.slots.entries() == []
 
     run(app, body, concurrency=3)
     assert most == 1
@@ -191,17 +191,17 @@ def test_a_function_that_is_missing_for_a_while_costs_nothing(
     app: Treadle, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch, function: str
 ) -> None:
     """As while somebody migrates."""
-    real, refused = Line.run, 0
+    real, refused = ReconnectingConnection.run, 0
 
-    async def counted(line: Line, query: Query[Any]) -> Any:
+    async def counted(line: ReconnectingConnection, query: Query[Any]) -> Any:
         nonlocal refused
         try:
             return await real(line, query)
-        except DatabaseAway:
+        except DatabaseUnavailable:
             refused += f"{function}(" in query.text
             raise
 
-    monkeypatch.setattr(Line, "run", counted)
+    monkeypatch.setattr(ReconnectingConnection, "run", counted)
 
     go = asyncio.Event()
 
@@ -216,7 +216,7 @@ def test_a_function_that_is_missing_for_a_while_costs_nothing(
     async def body(worker: Worker) -> None:
         def missed() -> bool:
             if function == "renew_workers":  # another process does that, three times in the lease of 3 seconds
-                return now() - worker._board.renewed_at > 1.5
+                return now() - worker.slots.renewed_at > 1.5
             return refused > 1
 
         handles = [await hello.aenqueue(n=n) for n in range(6)]
@@ -235,21 +235,21 @@ def test_a_function_that_is_missing_for_a_while_costs_nothing(
 def test_what_ends_while_holdings_are_looked_at_is_not_run_again(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> None:
     """The answer to "what do I hold" arrives late: by then some of it was claimed, run and completed."""
     ran: Counter[int] = Counter()
-    real = Line.run
+    real = ReconnectingConnection.run
     looked = 0
 
-    async def late(line: Line, query: Query[Any]) -> Any:
+    async def late(line: ReconnectingConnection, query: Query[Any]) -> Any:
         nonlocal looked
         if "held_jobs" in query.text and looked < 3:
             looked += 1
-            beside = Line(app.database.url, app.schema, "late")
+            beside = ReconnectingConnection(app.database.url, app.schema, "late")
             answer = await real(beside, query)
             await beside.close()
             await asyncio.sleep(0.3)  # meanwhile a dozen of the jobs run
             return answer
         return await real(line, query)
 
-    monkeypatch.setattr(Line, "run", late)
+    monkeypatch.setattr(ReconnectingConnection, "run", late)
 
     @app.job
     async def hello(n: int) -> None:
@@ -260,7 +260,7 @@ def test_what_ends_while_holdings_are_looked_at_is_not_run_again(app: Treadle, m
         handles = await hello.aenqueue_many({"n": n} for n in range(40))
         await auntil(lambda: ran)
         for _ in range(3):
-            await worker._adopt()
+            await worker.lost_replies.take_unknown()
         for handle in handles:
             await handle.aresult(30)
 
@@ -313,7 +313,7 @@ def test_the_second_of_two_quick_jobs_does_not_wait_for_the_poll(app: Treadle, c
                 committed = time.monotonic()
             in_time = committed - seen[first] < 0.08
             if not in_time:  # a busy machine; that one has to be fetched
-                worker._intakes[0].bell.set()
+                worker.claimers[0].wake()
             await auntil(partial(seen.__contains__, first + 1))
             if in_time:
                 assert seen[first + 1] - committed < 5

@@ -14,10 +14,10 @@ from tests.support.waiting import until_blocked
 from tests.support.workers import auntil, run
 from treadle import Treadle, events
 from treadle.db.query import Query
-from treadle.db.reconnecting import DatabaseAway
+from treadle.db.reconnecting import DatabaseUnavailable
 from treadle.words.clock import now
 from treadle.worker import Worker
-from treadle.worker.job_slots import Board
+from treadle.worker.job_slots import JobSlots
 from treadle.worker.keeper import Keeper
 
 pytestmark = pytest.mark.own_database
@@ -29,18 +29,18 @@ def test_a_lease_counts_from_before_it_was_asked_for(url: str, connect: Connect)
     holder.execute("select from workers for update")
 
     async def body() -> None:
-        keeper, board = Keeper(url, "treadle", timedelta(minutes=1), 3), Board.make(1)
-        keeper.wards["me"] = board
+        keeper, slots = Keeper(url, "treadle", timedelta(minutes=1), 3), JobSlots.create(1)
+        keeper.workers["me"] = slots
         renewing = asyncio.create_task(keeper.renew())
         await asyncio.to_thread(until_blocked, connection)
         asked = now()
         holder.rollback()
-        await auntil(lambda: board.renewed_at)
-        assert board.renewed_at < asked
+        await auntil(lambda: slots.renewed_at)
+        assert slots.renewed_at < asked
         renewing.cancel()
         await asyncio.gather(renewing, return_exceptions=True)
         await keeper.close()
-        board.close()
+        slots.close()
 
     asyncio.run(body())
 
@@ -48,32 +48,32 @@ def test_a_lease_counts_from_before_it_was_asked_for(url: str, connect: Connect)
 def test_a_renewal_that_fails_is_tried_again(
     url: str, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failed: list[DatabaseAway] = []
+    failed: list[DatabaseUnavailable] = []
 
     async def body() -> None:
-        keeper, board = Keeper(url, "treadle", timedelta(seconds=5), 3), Board.make(1)
-        keeper.wards["me"] = board
-        real = keeper._line.run
+        keeper, slots = Keeper(url, "treadle", timedelta(seconds=5), 3), JobSlots.create(1)
+        keeper.workers["me"] = slots
+        real = keeper.connection.run
 
         async def watched(query: Query[Any]) -> Any:
             try:
                 return await real(query)
-            except DatabaseAway as error:
+            except DatabaseUnavailable as error:
                 failed.append(error)
                 raise
 
-        monkeypatch.setattr(keeper._line, "run", watched)
+        monkeypatch.setattr(keeper.connection, "run", watched)
         connection.execute("alter function renew_workers rename to renew_workers_away")
         renewing = asyncio.create_task(keeper.renew())
         try:
             await auntil(lambda: failed)
         finally:
             connection.execute("alter function renew_workers_away rename to renew_workers")
-        await auntil(lambda: board.renewed_at)
+        await auntil(lambda: slots.renewed_at)
         renewing.cancel()
         await asyncio.gather(renewing, return_exceptions=True)
         await keeper.close()
-        board.close()
+        slots.close()
 
     asyncio.run(body())
 
@@ -90,7 +90,7 @@ def test_a_keeper_that_dies_is_replaced(app: Treadle) -> None:
         first = worker.keeper_pid
         psutil.Process(first).kill()
         killed = now()
-        await auntil(lambda: worker._board.renewed_at > killed)
+        await auntil(lambda: worker.slots.renewed_at > killed)
         assert worker.keeper_pid != first
         assert not fenced
         assert await (await hello.aenqueue()).aresult(30) == "hello"
@@ -108,11 +108,11 @@ def test_a_keeper_whose_connection_falls_silent_renews_the_lease_in_time(url: st
     async def hello() -> None: ...
 
     async def body(worker: Worker) -> None:
-        first = worker._board.renewed_at
-        await auntil(lambda: worker._board.renewed_at > first)
+        first = worker.slots.renewed_at
+        await auntil(lambda: worker.slots.renewed_at > first)
         proxy.go_silent()
         silent = now()
-        await auntil(lambda: worker._board.renewed_at > silent)
+        await auntil(lambda: worker.slots.renewed_at > silent)
         assert not fenced
 
     try:

@@ -43,7 +43,7 @@ def test_upkeep_happens_by_itself(app: Treadle, queue: JobQueue, connection: Con
 
 
 def test_ended_jobs_are_pruned_as_asked(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
-    from treadle.db.reconnecting import Line
+    from treadle.db.reconnecting import ReconnectingConnection
     from treadle.worker import maintenance as upkeep
 
     app = Treadle(url, keep={"completed": "1h", "failed": None})
@@ -55,7 +55,7 @@ def test_ended_jobs_are_pruned_as_asked(url: str, queue: JobQueue, connection: C
         )
 
     async def body() -> int:
-        line = Line(url, "treadle", "test")
+        line = ReconnectingConnection(url, "treadle", "test")
         try:
             return await upkeep.prune(line, app.keep)
         finally:

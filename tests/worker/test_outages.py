@@ -21,7 +21,7 @@ from treadle import Job, JobFailed, Treadle, events
 from treadle.db import reconnecting as lines
 from treadle.db.embedded import leave
 from treadle.db.query import Query
-from treadle.db.reconnecting import DatabaseAway, Line
+from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection
 from treadle.watching.watch import LOOK_SECONDS
 from treadle.worker import Worker
 
@@ -101,19 +101,19 @@ def test_killed_connections_are_survived(url: str, tmp_path: Path, connection: C
 
 def lose_answers(monkeypatch: pytest.MonkeyPatch, statement: str, times: int) -> list[str]:
     """The statement is carried out, and its answer never arrives."""
-    real = Line.run
+    real = ReconnectingConnection.run
     lost: list[str] = []
 
-    async def run(line: Line, query: Query[Any]) -> Any:
+    async def run(line: ReconnectingConnection, query: Query[Any]) -> Any:
         answer = await real(line, query)
         # A claim that brought something; an end, whose answer is which were refused.
         if statement in query.text and len(lost) < times and (answer or statement == "complete_jobs"):
             lost.append(statement)
-            await line.hang_up()
-            raise DatabaseAway("the connection was cut before the answer")
+            await line.disconnect()
+            raise DatabaseUnavailable("the connection was cut before the answer")
         return answer
 
-    monkeypatch.setattr(Line, "run", run)
+    monkeypatch.setattr(ReconnectingConnection, "run", run)
     return lost
 
 
@@ -164,17 +164,17 @@ def test_an_outcome_whose_answer_is_lost_is_written_once(
 def test_an_outcome_waits_while_the_database_is_away(
     app: Treadle, monkeypatch: pytest.MonkeyPatch, statement: str
 ) -> None:
-    real = Line.run
+    real = ReconnectingConnection.run
     tries: list[str] = []
     runs: list[str] = []
 
-    async def away(line: Line, query: Query[Any]) -> Any:
+    async def away(line: ReconnectingConnection, query: Query[Any]) -> Any:
         if statement in query.text and len(tries) < 2:
             tries.append(statement)
-            raise DatabaseAway("the server does not answer")
+            raise DatabaseUnavailable("the server does not answer")
         return await real(line, query)
 
-    monkeypatch.setattr(Line, "run", away)
+    monkeypatch.setattr(ReconnectingConnection, "run", away)
 
     @app.job(max_attempts=1)
     async def hello(fail: bool) -> None:
@@ -192,7 +192,7 @@ def test_an_outcome_waits_while_the_database_is_away(
 
 
 def test_connections_that_fall_silent_are_replaced(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines.Line.__init__, "__defaults__", (1.0, 5))
+    monkeypatch.setattr(lines.ReconnectingConnection.__init__, "__defaults__", (1.0, 5))
     proxy = Proxy(url)
     app = Treadle(proxy.url)
     quiet = Treadle(url)

@@ -89,16 +89,16 @@ def test_drain_runs_what_is_there_and_ends(app: Treadle, connection: Connection[
 def test_an_idle_worker_is_quiet(app: Treadle, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """At most two statements a second: its own, and those of the process that renews its lease."""
     from treadle.db.query import Query
-    from treadle.db.reconnecting import Line
+    from treadle.db.reconnecting import ReconnectingConnection
 
-    real, statements = Line.run, 0
+    real, statements = ReconnectingConnection.run, 0
 
-    async def counted(line: Line, query: Query[Any]) -> Any:
+    async def counted(line: ReconnectingConnection, query: Query[Any]) -> Any:
         nonlocal statements
         statements += 1
         return await real(line, query)
 
-    monkeypatch.setattr(Line, "run", counted)
+    monkeypatch.setattr(ReconnectingConnection, "run", counted)
 
     @app.job
     async def hello() -> None: ...

@@ -16,7 +16,7 @@ from treadle.db.database import DatabaseError
 from treadle.db.queries import events as event_queries
 from treadle.db.queries import snapshots as snapshot_queries
 from treadle.db.query import Query
-from treadle.db.reconnecting import REFUSED, pause
+from treadle.db.reconnecting import REFUSED, reconnect_delay
 from treadle.watching.watch import ANY
 from treadle.words.errors import DatabaseUnreachable, JobNotFound
 from treadle.words.record import RecordedEvent
@@ -145,7 +145,7 @@ class Stream(Generic[Item]):
                 failures += 1
                 if failures == 1:
                     self._away(True)
-                time.sleep(pause(failures))
+                time.sleep(reconnect_delay(failures))
             else:
                 if failures:
                     self._away(False)
@@ -164,7 +164,7 @@ class Stream(Generic[Item]):
                 failures += 1
                 if failures == 1:
                     self._away(True)
-                await asyncio.sleep(pause(failures))
+                await asyncio.sleep(reconnect_delay(failures))
             else:
                 if failures:
                     self._away(False)

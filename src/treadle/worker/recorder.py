@@ -17,7 +17,7 @@ from treadle.db.queries import events as event_queries
 from treadle.db.queries import logs as log_queries
 from treadle.db.queries import worker as work
 from treadle.db.query import Query
-from treadle.db.reconnecting import DatabaseAway, Line, RowLocked, pause
+from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection, RowLocked, reconnect_delay
 from treadle.words.claim import Claim
 from treadle.words.clock import now
 from treadle.words.errors import DatabaseUnreachable
@@ -38,7 +38,9 @@ LOCKED_SECONDS = 0.5
 
 
 class Recorder:
-    def __init__(self, line: Line, worker_id: str, away: Callable[[DatabaseAway | None], None]) -> None:
+    def __init__(
+        self, line: ReconnectingConnection, worker_id: str, away: Callable[[DatabaseUnavailable | None], None]
+    ) -> None:
         self._line = line
         self._worker_id = worker_id
         self._away = away
@@ -81,10 +83,10 @@ class Recorder:
             self._rung = False
             try:
                 locked = await self.flush()
-            except DatabaseAway as error:
+            except DatabaseUnavailable as error:
                 self._away(error)
                 failures += 1
-                await asyncio.sleep(pause(failures))
+                await asyncio.sleep(reconnect_delay(failures))
                 self._bell.set()
             else:
                 failures = 0
@@ -135,10 +137,10 @@ class Recorder:
             try:
                 if not await self.flush(only):
                     return
-            except DatabaseAway as error:
+            except DatabaseUnavailable as error:
                 self._away(error)
             failures += 1
-            await asyncio.sleep(pause(failures))
+            await asyncio.sleep(reconnect_delay(failures))
 
     async def _send_last_words(self) -> None:
         reports = list(self._last_words)
@@ -146,7 +148,7 @@ class Recorder:
             return
         try:
             await self._line.run(work.report(self._worker_id, reports))
-        except DatabaseAway:
+        except DatabaseUnavailable:
             raise
         except RowLocked:
             log.warning("how far %s jobs were could not be written: somebody holds one of them", len(reports))
@@ -165,7 +167,7 @@ class Recorder:
             return set()
         try:
             held = await self._line.run(query([(job.claim, lines) for job, lines in batch]))
-        except DatabaseAway:
+        except DatabaseUnavailable:
             raise
         except Exception as error:
             # Something in it cannot be written. It must not keep the others waiting, nor the job's end.

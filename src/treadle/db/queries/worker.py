@@ -119,7 +119,7 @@ def lost_leases(claims: Sequence[Claim]) -> Query[dict[UUID, bool]]:
     return call("lost_leases", params, lambda rows: {row[0]: bool(row[1]) for row in rows}, columns="id, completed")
 
 
-def rest(job_types: Sequence[str], queues: Sequence[str] | None, sure: bool) -> Query[float | None]:
+def next_due(job_types: Sequence[str], queues: Sequence[str] | None, sure: bool) -> Query[float | None]:
     """Seconds until the next job is due, None if there is none; `sure` also finds what was committed late."""
     params = {"job_types": job_types, "queues": queues, "sure": sure}
     return call("rest", params, lambda rows: rows[0][0], often=True)
