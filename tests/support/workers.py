@@ -69,7 +69,7 @@ async def auntil(condition: Callable[[], Any], seconds: float = 45) -> None:
         await asyncio.sleep(0.01)
 
 
-async def auntil_resting(worker: Worker) -> None:
+async def auntil_waiting(worker: Worker) -> None:
     """Until it has found nothing more to claim, and waits for its bell."""
     await auntil(lambda: all(claimer.is_waiting for claimer in worker.claimers))
 

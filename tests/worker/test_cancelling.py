@@ -8,13 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.workers import auntil, run
-from treadle import (
-    Job,
-    JobCancelled,
-    JobQueue,
-    Treadle,
-    events,
-)
+from treadle import Job, JobCancelled, JobQueue, Treadle, events
 from treadle.worker import Worker
 
 pytestmark = pytest.mark.own_database
