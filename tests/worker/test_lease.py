@@ -10,7 +10,10 @@ from psycopg import Connection
 from tests.support.workers import Parked, auntil, one, run
 from treadle import Treadle, events
 from treadle.db.queries import worker as work
+from treadle.words.clock import now
 from treadle.worker import Worker
+from treadle.worker.job_slots import JobSlots
+from treadle.worker.lease import LeaseWatch
 
 pytestmark = pytest.mark.own_database
 
@@ -68,3 +71,18 @@ def test_a_worker_goes_on_when_its_lease_is_renewed(app: Treadle) -> None:
         assert {(await handle.ajob()).attempts for handle in handles} == {1}
 
     run(app, body, lease="2s", concurrency=3)
+
+
+def test_the_handlers_are_stopped_once_until_the_lease_is_renewed() -> None:
+    fenced: list[bool] = []
+
+    async def body() -> None:
+        slots = JobSlots.create(1)
+        lease = LeaseWatch(slots, fence_after=8, fence=lambda: fenced.append(True))
+        for age, stopped, times in ((7, False, 0), (9, True, 1), (10, True, 1), (1, False, 1), (9, True, 2)):
+            slots.renewed_at = now() - age
+            await lease.check()
+            assert (lease.fenced, len(fenced)) == (stopped, times)
+        slots.close()
+
+    asyncio.run(body())

@@ -179,15 +179,15 @@ class Completer:
     async def _last_resort(self, each: Ended, error: Exception) -> None:
         """An outcome that cannot be stored must not leave its job claimed forever."""
         claim, outcome, started = each
-        told = f"the outcome ({outcome.ending}) could not be stored: {type(error).__name__}"
-        failed = (claim, Outcome(Ending.FAILED, error=told), time.monotonic() - started)
+        reason = f"the outcome ({outcome.ending}) could not be stored: {type(error).__name__}"
+        failed = (claim, Outcome(Ending.FAILED, error=reason), time.monotonic() - started)
         try:
             await self._connection.persist(work.settle(self._worker_id, [failed], self._crash_limit))
         except Exception:
             # The job is still claimed by this worker and no longer known here: it will be found as a lost reply.
             log.exception("the outcome of job %s could not be written", claim.id)
         else:
-            self._listeners.emit(events.about(claim, self._worker_id, events.JobFailed, error=told))
+            self._listeners.emit(events.about(claim, self._worker_id, events.JobFailed, error=reason))
 
     def _settled(self, claim: Claim, outcome: Outcome, seconds: float, status: Status) -> events.Event:
         error = outcome.error or ""

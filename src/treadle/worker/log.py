@@ -54,8 +54,8 @@ def forget_events(listeners: Listeners) -> None:
 def write(event: events.Event) -> None:
     level, text = LINES[type(event)]
     found = facts(event)
-    told = " ".join(f"{key}={_shown(value)}" for key, value in found.items() if value not in (None, ""))
-    log.log(level, "%s %s", text, told, extra={"what": text, "event": found})
+    pairs = " ".join(f"{key}={_shown(value)}" for key, value in found.items() if value not in (None, ""))
+    log.log(level, "%s %s", text, pairs, extra={"what": text, "event": found})
 
 
 def facts(event: events.Event) -> dict[str, Any]:

@@ -17,7 +17,7 @@ class Prefetch:
         """A fixed size, or None to follow the speed of the worker."""
         self._size = size
         self.finished = 0
-        """Jobs that finished since the last measurement; whoever finishes one counts it here."""
+        """How many jobs finished since the last measurement; the claimer counts them here."""
         self._speed = 0.0  # jobs per second
         self._measured = time.monotonic()
 

@@ -50,14 +50,14 @@ async def _serve(order: dict[str, Any]) -> End:
     listening: list[asyncio.Task[None]] = []  # the event loop keeps only a weak reference
 
     def ready(worker: Worker) -> None:
-        told = {
+        started = {
             "worker_id": worker.worker_id,
             "url": app.database.url,
             "schema": app.schema,
             "embedded": app.database.embedded,
         }
         with os.fdopen(order["pipe"], "w") as pipe:
-            pipe.write(json.dumps(told) + "\n")
+            pipe.write(json.dumps(started) + "\n")
         listening.append(asyncio.create_task(_listen(app.listeners.emit)))
 
     _collect_seldom()

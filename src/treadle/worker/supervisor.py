@@ -70,7 +70,7 @@ class Supervisor:
         self._stopping = asyncio.Event()
         self._hurried = asyncio.Event()
         self._worked = False
-        self._recovered: list[Recovered] = []  # to be told to the next worker process, which emits the events
+        self._recovered: list[Recovered] = []  # for the next worker process, which emits the events
 
     async def run(self) -> int:
         """Supervise until told to stop, or until all worker processes have drained the queue. Returns the exit code."""
@@ -193,13 +193,13 @@ class Supervisor:
         itself are counted as crashed; no others are."""
         if self._keeper is None or worker.worker_id is None:
             return
-        told = code in (End.TOLD.value, End.DRAINED.value, End.STUCK.value)
+        expected = code in (End.TOLD.value, End.DRAINED.value, End.STUCK.value)
         crashed: list[UUID] = []
-        if not (self._stopping.is_set() or told or worker.killed_for):
+        if not (self._stopping.is_set() or expected or worker.killed_for):
             crashed = [entry.id for entry in worker.slots.entries() if not entry.process]
         reason = f"its worker process {died(code)}"
         recovery = asyncio.ensure_future(
-            self._keeper.recover(worker.worker_id, reason, crashed, worker.overdue, keep=not told)
+            self._keeper.recover(worker.worker_id, reason, crashed, worker.overdue, keep=not expected)
         )
         # Waits while the database is unavailable, but not forever once the supervisor stops: other workers then give
         # the jobs back, when the lease has run out.

@@ -1,4 +1,4 @@
-"""A worker: claims, runs and finishes jobs until it is told to stop.
+"""A worker: claims, runs and finishes jobs until it is stopped.
 
 It has four connections: for claims, for outcomes, for maintenance, and for notifications. Handlers use none of them.
 Its lease is renewed by another process (keeper.py), so that a handler that blocks this one does not make it look dead.
@@ -225,7 +225,7 @@ class Worker:
             wake=self._wake,
             cancel=partial(self.running.interrupt, reason=Interrupt.CANCELLED),
         )
-        self.claimers += self._make_claimers()
+        self.claimers[:] = self._make_claimers()
 
     def _make_claimers(self) -> Iterator[Claimer]:
         """One for the jobs that run in this process, and one for those that run in child processes."""
