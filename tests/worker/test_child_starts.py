@@ -86,7 +86,7 @@ def test_a_process_that_takes_too_long_to_start_is_given_up_and_killed(
 def test_a_job_without_a_free_process_waits_before_it_is_tried_again(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The machine is out of processes: asking again at once, and again, would make that worse."""
+    """The machine is out of processes: trying again at once would make that worse."""
     process = multiprocessing.get_context("spawn").Process
     real, asked = process.start, 0
 
@@ -114,7 +114,7 @@ def test_a_job_without_a_free_process_waits_before_it_is_tried_again(
 def test_a_child_that_dies_soon_after_a_slow_start_has_crashed(
     url: str, tmp_path: Path, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether it ended past its deadline counts from when the handler began."""
+    """Whether it was past its deadline counts from the start of the handler."""
     monkeypatch.setenv(IMPORT_SECONDS, "2")
     job_id = queue.enqueue("leave", max_attempts=1)
     with working(url, tmp_path, app=MORE):

@@ -154,7 +154,7 @@ def test_an_interrupt_from_a_terminal_does_not_reach_a_child(
 def test_a_job_that_is_cancelled_while_it_waits_for_a_child_does_not_start(
     url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger, queue: JobQueue
 ) -> None:
-    """A suspect occupies the only child."""
+    """A job that has crashed before occupies the only child."""
     suspect = queue.enqueue("nap", {"seconds": 5}, priority=200)
     connection.execute("update jobs set crashes = 1")
     waiting = queue.enqueue("apart", {"seconds": 0})
@@ -171,7 +171,7 @@ def test_a_job_that_is_cancelled_while_it_waits_for_a_child_does_not_start(
 def test_a_job_that_waits_for_a_child_is_not_running(
     url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger, queue: JobQueue, seconds: int
 ) -> None:
-    """Neither is it past its deadline, nor suspected when the worker dies. A suspect occupies the only child."""
+    """It is not past its deadline, and has not crashed when the worker dies. Another job occupies the only child."""
     queue.enqueue("suspect", {"seconds": seconds}, priority=200)
     connection.execute("update jobs set crashes = 1")
     waiting = queue.enqueue("swift", max_attempts=1)
@@ -194,7 +194,7 @@ def test_a_job_that_waited_for_a_child_has_all_of_its_time(
     ledger: Ledger,
     queue: JobQueue,
 ) -> None:
-    """A suspect occupies the only child; what waits for it is neither late nor a crash."""
+    """While a job that has crashed before occupies the only child, the one that waits for it loses no time."""
     suspect = queue.enqueue("nap", {"seconds": 5}, priority=200)
     connection.execute("update jobs set crashes = 1")
     waiting = queue.enqueue("punctual", {"seconds": 2}, max_attempts=1)
@@ -251,7 +251,7 @@ def test_a_job_without_a_free_process_is_released_without_using_an_attempt(
 
 
 def test_a_child_in_a_program_is_killed_at_its_deadline(ledger: Ledger) -> None:
-    """Where no supervisor does it."""
+    """The worker does it where there is no supervisor."""
 
     async def body(worker: Worker) -> None:
         await (await apart.aenqueue(seconds=0)).aresult(30)

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.own_database
 def test_no_more_jobs_are_claimed_than_asked_for(
     app: Treadle, connection: Connection[Any], parked: Parked, prefetch: int | None, held: int
 ) -> None:
-    """Of long jobs none is held ready by itself: another worker could begin it meanwhile."""
+    """By default no long job is claimed ahead: another worker could start it in the meantime."""
     park, began, go = parked
 
     async def body(worker: Worker) -> None:

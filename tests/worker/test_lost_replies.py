@@ -35,7 +35,7 @@ def test_a_claimed_job_that_the_worker_does_not_know_is_found(app: Treadle, monk
 
 
 def test_a_job_that_the_worker_knows_is_not_taken_again(app: Treadle, parked: Parked) -> None:
-    """Running, ready, or ended and not written yet."""
+    """Running, ready, or finished and not yet written."""
     park, began, go = parked
 
     async def body(worker: Worker) -> None:
@@ -59,8 +59,8 @@ def test_a_job_that_the_worker_knows_is_not_taken_again(app: Treadle, parked: Pa
 def test_a_job_that_finishes_between_two_looks_is_not_taken(
     app: Treadle, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch, look: int
 ) -> None:
-    """A claim was carried out before the first look, or before the second; its answer arrives, and the job is done,
-    while the answer to the look is under way."""
+    """A claim was carried out before the first look, or before the second. Its reply arrives and the job finishes while
+    the reply to the look is under way."""
     ran: list[int] = []
 
     @app.job
@@ -98,7 +98,7 @@ def test_a_job_that_finishes_between_two_looks_is_not_taken(
 def test_a_job_that_finishes_while_the_worker_looks_is_not_run_again(
     app: Treadle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The answer to "what do I hold" arrives late: by then some of it was claimed, run and completed."""
+    """The list of claimed jobs arrives late: by then some of them have run and completed."""
     ran: Counter[int] = Counter()
     real = ReconnectingConnection.run
     looked = 0

@@ -33,7 +33,7 @@ def test_notifications_that_stop_arriving_are_noticed(app: Treadle, monkeypatch:
 
 
 def test_notifications_that_never_arrive_are_noticed(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As behind a pooler: LISTEN succeeds and nothing ever arrives."""
+    """As through a pooler: LISTEN succeeds and nothing ever arrives."""
 
     real = work.channel
     deaf = True

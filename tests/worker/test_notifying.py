@@ -14,8 +14,8 @@ pytestmark = pytest.mark.own_database
 NOW = "(extract(epoch from clock_timestamp()) * 1000000)::bigint"
 
 
-class Ear:
-    """Hears what is said on a channel."""
+class Receiver:
+    """Receives the notifications of a channel."""
 
     def __init__(self, connect: Connect, kind: str) -> None:
         self._connection = connect()
@@ -23,15 +23,15 @@ class Ear:
         self._channel = one(self._speaker, "select channel(%s)", kind)
         self._connection.execute(f'listen "{self._channel}"'.encode())
 
-    def heard(self) -> list[str]:
-        """Since the last time. Notifications come in the order of commits, so nothing has to be waited for."""
+    def received(self) -> list[str]:
+        """The notifications since the last call. They come in the order of commits, so there is nothing to wait for."""
         self._speaker.execute("select pg_notify(%s, 'that is all')", [self._channel])
         said: list[str] = []
         for notification in self._connection.notifies(timeout=30):
             if notification.payload == "that is all":
                 return said
             said.append(notification.payload)
-        raise AssertionError("nothing was heard for 30 seconds")
+        raise AssertionError("nothing was received for 30 seconds")
 
 
 @pytest.mark.parametrize(
@@ -45,41 +45,41 @@ class Ear:
         ("0", "11 seconds", False),
     ],
     ids=[
-        "a worker rests",
-        "rung just now",
-        "rung a second ago, perhaps by one that rolled back",
+        "a worker waits",
+        "notified just now",
+        "notified a second ago, perhaps by a transaction that rolled back",
         "the clock was set back",
         "due soon",
         "due later",
     ],
 )
 def test_when_workers_are_woken(connect: Connect, last: str, due: str, rings: bool) -> None:
-    ear, connection = Ear(connect, "work"), connect()
+    receiver, connection = Receiver(connect, "work"), connect()
     connection.execute("select ring('infinity')")  # so that it is loaded
     # In one statement: 20 milliseconds are soon over.
     connection.execute(f"select setval('bell', {last}), ring(clock_timestamp() + interval '{due}')".encode())
-    assert ear.heard() == [""] * rings
+    assert receiver.received() == [""] * rings
     connection.execute("set treadle.notify = off")
     connection.execute(f"select setval('bell', {last}), ring(clock_timestamp() + interval '{due}')".encode())
-    assert ear.heard() == []
+    assert receiver.received() == []
 
 
 def test_an_enqueue_that_adds_nothing_wakes_no_worker(connect: Connect) -> None:
-    ear, connection = Ear(connect, "work"), connect()
+    receiver, connection = Receiver(connect, "work"), connect()
     connection.execute("select enqueue_unique('a', 'one')")
-    ear.heard()
+    receiver.received()
     for nothing in ("enqueue_unique('a', 'one')", "enqueue_jobs('a', '{}')"):
-        connection.execute("select setval('bell', 0)")  # a worker rests
+        connection.execute("select setval('bell', 0)")  # a worker waits
         connection.execute(f"select {nothing}".encode())
-        assert ear.heard() == []
+        assert receiver.received() == []
 
 
 def test_a_worker_that_begins_to_wait_is_woken_however_soon(connect: Connect) -> None:
-    ear, connection = Ear(connect, "work"), connect()
+    receiver, connection = Receiver(connect, "work"), connect()
     connection.execute(f"select setval('bell', {NOW}), rest('{{a}}')".encode())
     assert one(connection, "select last_value from bell") == 0
     connection.execute(f"select setval('bell', {NOW}), rest('{{a}}'), ring(clock_timestamp())".encode())
-    assert ear.heard() == [""]
+    assert receiver.received() == [""]
 
 
 def test_a_draining_worker_looks_below_the_floors(queue: JobQueue, connection: Connection[Any]) -> None:
@@ -91,7 +91,7 @@ def test_a_draining_worker_looks_below_the_floors(queue: JobQueue, connection: C
 
 
 def test_jobs_that_cannot_be_claimed_are_not_due(queue: JobQueue, connection: Connection[Any]) -> None:
-    """Behind its key, or without an attempt left."""
+    """Blocked by their key, or without an attempt left."""
     for _ in range(2):
         queue.enqueue("a", key="one")
     queue.claim(["a"])
@@ -103,28 +103,28 @@ def test_jobs_that_cannot_be_claimed_are_not_due(queue: JobQueue, connection: Co
 
 
 def test_finished_jobs_are_announced_only_while_somebody_waits(queue: JobQueue, connect: Connect) -> None:
-    ear, connection = Ear(connect, "ends"), connect()
+    receiver, connection = Receiver(connect, "ends"), connect()
     ids = queue.enqueue_many("a", [{}] * 300)
     jobs = {job.id: job for job in queue.claim(["a"], 300)}
     assert queue.complete_many([jobs[ids[0]]]) == []
-    assert ear.heard() == []
+    assert receiver.received() == []
     connection.execute("select await_ends()")
     assert queue.complete_many([jobs[ids[1]]]) == []
-    assert ear.heard() == [str(ids[1])]
+    assert receiver.received() == [str(ids[1])]
     connection.execute("set treadle.notify = off")
     connection.execute("select announce(%s)", [ids[:1]])
-    assert ear.heard() == []
+    assert receiver.received() == []
     # A notification has room for 200.
     assert queue.complete_many([jobs[each] for each in ids[2:]]) == []
-    assert sorted(",".join(ear.heard()).split(",")) == sorted(map(str, ids[2:]))
+    assert sorted(",".join(receiver.received()).split(",")) == sorted(map(str, ids[2:]))
 
 
 def test_the_worker_of_a_cancelled_job_is_notified(queue: JobQueue, connect: Connect) -> None:
-    ear = Ear(connect, "work")
+    receiver = Receiver(connect, "work")
     waiting, held = queue.enqueue("a"), queue.enqueue("b")
     queue.claim(["b"])
-    ear.heard()
+    receiver.received()
     queue.cancel(waiting)
-    assert ear.heard() == []
+    assert receiver.received() == []
     queue.cancel(held)
-    assert ear.heard() == [f"cancelled {held}"]
+    assert receiver.received() == [f"cancelled {held}"]

@@ -98,28 +98,28 @@ def test_killed_connections_are_survived(url: str, tmp_path: Path, connection: C
     assert count(connection, "attempts <> 1 or crashes <> 0") == 0
 
 
-def lose_answers(monkeypatch: pytest.MonkeyPatch, statement: str, times: int) -> list[str]:
-    """The statement is carried out, and its answer never arrives."""
+def lose_replies(monkeypatch: pytest.MonkeyPatch, statement: str, times: int) -> list[str]:
+    """The statement is carried out and its reply never arrives."""
     real = ReconnectingConnection.run
     lost: list[str] = []
 
     async def run(connection: ReconnectingConnection, query: Query[Any]) -> Any:
-        answer = await real(connection, query)
-        # A claim that brought something; an end, whose answer is which were refused.
-        if statement in query.text and len(lost) < times and (answer or statement == "complete_jobs"):
+        reply = await real(connection, query)
+        # A claim that found jobs; or an outcome, whose reply lists those that were refused.
+        if statement in query.text and len(lost) < times and (reply or statement == "complete_jobs"):
             lost.append(statement)
             await connection.disconnect()
-            raise DatabaseUnavailable("the connection was cut before the answer")
-        return answer
+            raise DatabaseUnavailable("the connection was cut before the reply")
+        return reply
 
     monkeypatch.setattr(ReconnectingConnection, "run", run)
     return lost
 
 
 def test_a_claim_whose_reply_is_lost_is_found(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At once, and not only by the look of every half a minute."""
+    """At once, not only by the check every 30 s."""
     monkeypatch.setattr("treadle.worker.worker.ADOPT_SECONDS", 600)
-    lost = lose_answers(monkeypatch, "claim_jobs", 2)
+    lost = lose_replies(monkeypatch, "claim_jobs", 2)
 
     @app.job
     async def hello(n: int) -> int:
@@ -138,7 +138,7 @@ def test_a_claim_whose_reply_is_lost_is_found(app: Treadle, monkeypatch: pytest.
 def test_an_outcome_whose_reply_is_lost_is_written_once(
     app: Treadle, monkeypatch: pytest.MonkeyPatch, statement: str
 ) -> None:
-    lost = lose_answers(monkeypatch, statement, 2)
+    lost = lose_replies(monkeypatch, statement, 2)
     told: list[events.Event] = []
     app.on(events.JobEvent)(told.append)
 
@@ -221,7 +221,7 @@ def test_connections_that_fall_silent_are_replaced(url: str, monkeypatch: pytest
 def test_a_function_that_is_missing_for_a_while_costs_no_attempt(
     app: Treadle, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch, function: str
 ) -> None:
-    """As while somebody migrates."""
+    """As during a migration."""
     real, refused = ReconnectingConnection.run, 0
 
     async def counted(connection: ReconnectingConnection, query: Query[Any]) -> Any:

@@ -96,7 +96,7 @@ def test_a_worker_process_that_does_not_react_is_killed(
         looks_after = supervisor.Supervisor("tests.support.handlers:app", 1, WorkerOptions(grace=0), "info", "text")
         running = asyncio.create_task(looks_after.run())
         await asyncio.to_thread(until, ledger.starts)
-        looks_after._stop()
+        looks_after.stop()
         return await asyncio.wait_for(running, 40)
 
     assert asyncio.run(body()) == 0
@@ -132,14 +132,14 @@ def test_a_worker_process_that_is_told_to_stop_alone_is_replaced(url: str, tmp_p
 def test_jobs_locked_by_the_last_statement_of_a_killed_worker_are_given_back(
     url: str, tmp_path: Path, ledger: Ledger, connect: Connect
 ) -> None:
-    """By its supervisor: nobody has to wait for the lease to run out, an hour here."""
+    """The supervisor gives them back, long before the lease of an hour runs out."""
     handle = handlers.nap.enqueue(seconds=600)
     with working(url, tmp_path, "--lease", "1h") as worker:
         until(lambda: handle.status() == "running")
         statement, looking = connect(autocommit=False), connect()
         statement.execute("select from jobs for no key update")
         until(worker.worker_process).kill()
-        # At once: its supervisor looks again for a second, no longer.
+        # At once: the supervisor tries again for one second only.
         until(lambda: one(looking, "select lost_at is not null from workers"))
         statement.rollback()
         until(lambda: handle.job().crashes == 1)

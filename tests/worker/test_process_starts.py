@@ -81,7 +81,7 @@ def test_a_process_that_dies_at_its_start_is_restarted_beside_the_other(
 def test_a_broken_module_does_not_stop_processes_that_work(
     url: str, tmp_path: Path, queue: JobQueue, starts: Path
 ) -> None:
-    """A deploy has broken the module, and one process had to be started again."""
+    """A deploy has broken the module, and one process has to be restarted."""
     with working(url, tmp_path, "--processes", "2", app=MORE) as worker:
         worker.started(2)
         (starts / "broken").touch()
@@ -97,20 +97,20 @@ def test_a_broken_module_does_not_stop_processes_that_work(
 
 
 def test_a_process_that_cannot_import_does_not_stop_one_that_works(url: str, tmp_path: Path, starts: Path) -> None:
-    """One works from the moment that it has started, not only when it has ended."""
+    """A process counts as working from its start, not only from its end."""
     for name in ("first", "second"):
         (starts / name).touch()
     with working(url, tmp_path, "--processes", "2", app=MORE) as worker:
         (starts / "go").touch()
         until(lambda: "a mistake of one" in worker.log.read_text())
-        until(lambda: "it is started again" in worker.log.read_text(), worker.log.read_text)
+        until(lambda: "it is restarted" in worker.log.read_text(), worker.log.read_text)
         (starts / "healed").touch()
         worker.started(2)
         assert worker.process.poll() is None
 
 
 def test_a_broken_module_stops_all_before_any_has_worked(url: str, tmp_path: Path, starts: Path) -> None:
-    """Also the one that would still be at its imports for a minute."""
+    """Also the one whose imports would take another minute."""
     for name in ("mistake", "wait"):
         (starts / name).touch()
     worker = WorkerProcess(url, tmp_path / "worker.log", "--processes", "2", app=MORE)
@@ -151,7 +151,7 @@ def test_a_worker_process_that_cannot_be_started_is_tried_again(
 
 @pytest.mark.usefixtures("here")
 def test_starts_that_fail_leave_no_files_open(url: str, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is no process to be had, twenty times."""
+    """Twenty processes in a row cannot be started."""
     open_files: list[int] = []
 
     async def refuse(*args: Any, **kwargs: Any) -> Any:
@@ -167,7 +167,7 @@ def test_starts_that_fail_leave_no_files_open(url: str, ledger: Ledger, monkeypa
         running = asyncio.create_task(looks_after.run())
         while len(open_files) < 20:
             await asyncio.sleep(0)
-        looks_after._stop()
+        looks_after.stop()
         await asyncio.wait_for(running, 60)
 
     asyncio.run(body())

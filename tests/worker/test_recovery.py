@@ -49,7 +49,7 @@ def test_workers_recover_the_jobs_of_lost_workers(app: Treadle, queue: JobQueue,
 def test_after_an_outage_no_worker_is_taken_for_lost_at_once(
     app: Treadle, queue: JobQueue, connection: Connection[Any]
 ) -> None:
-    """Workers that live have to be able to renew their leases first."""
+    """Workers that are alive have to be able to renew their leases first."""
 
     @app.job
     async def hello() -> None: ...

@@ -32,7 +32,7 @@ def test_a_program_ends_at_a_signal_although_a_thread_of_its_handler_does_not(ur
 
 
 def test_a_second_signal_ends_the_grace_of_a_program(url: str, queue: JobQueue) -> None:
-    """Where no supervisor does it."""
+    """The program does it where there is no supervisor."""
     program = """
         import asyncio
         from treadle import Treadle
@@ -53,7 +53,7 @@ def test_a_second_signal_ends_the_grace_of_a_program(url: str, queue: JobQueue) 
 
 
 def signalled(program: str, url: str, times: int) -> int | None:
-    """Its exit code, after it said that its job runs and was told to stop."""
+    """Start the program, signal it when its job runs, and return its exit code."""
     with subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(program)],
         stdout=subprocess.PIPE,

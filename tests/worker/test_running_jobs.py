@@ -102,7 +102,7 @@ def test_progress_that_could_not_be_reported_is_reported_again(app: Treadle, con
 
     async def body(worker: Worker) -> None:
         async def refused() -> bool:
-            """Not if the worker's own report has just taken what there is to tell."""
+            """False if the worker's own report has just taken the progress."""
             try:
                 await worker.running.report(worker.connections.outcomes)
             except DatabaseUnavailable:

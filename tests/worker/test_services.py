@@ -84,6 +84,4 @@ def test_a_part_that_fails_is_started_again(caplog: pytest.LogCaptureFixture, mo
     with caplog.at_level(logging.ERROR, "treadle"):
         asyncio.run(restart_on_error(part))
     assert starts == [0, 1, 2]
-    assert [record.getMessage().rpartition(".")[2] for record in caplog.records] == [
-        "part failed; it is started again"
-    ] * 2
+    assert [record.getMessage().rpartition(".")[2] for record in caplog.records] == ["part failed; it is restarted"] * 2

@@ -107,7 +107,7 @@ def test_a_deadline_without_a_timeout(app: Treadle) -> None:
 
 
 def test_a_handler_that_stops_at_its_deadline_is_not_given_up(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither at once nor later, when its place may be another's."""
+    """Neither at once nor later, when another job may use its slot."""
     monkeypatch.setattr(running_jobs, "INTERRUPTED_SECONDS", 3.0)
     lost: list[events.Event] = []
     app.on(events.LeaseWasLost)(lost.append)
@@ -136,7 +136,7 @@ def test_a_handler_that_stops_at_its_deadline_is_not_given_up(app: Treadle, monk
 
 
 def test_a_thread_that_was_given_up_is_not_waited_for(app: Treadle) -> None:
-    """A worker that stops lets the others finish, and then has no more patience."""
+    """A worker that stops waits for the other jobs only."""
     over, began, done = threading.Event(), threading.Event(), threading.Event()
 
     @app.job(deadline=0.1, timeout=0.05, max_attempts=1)

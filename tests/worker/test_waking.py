@@ -19,7 +19,7 @@ pytestmark = pytest.mark.own_database
 
 
 def test_a_job_for_later_starts_by_a_timer(app: Treadle) -> None:
-    """With a poll of a minute, only a timer can do it."""
+    """With a poll of one minute, only a timer can start it."""
 
     @app.job
     async def late() -> float:
@@ -54,7 +54,7 @@ def test_a_job_is_picked_up_by_a_notification(app: Treadle) -> None:
 def test_a_job_committed_just_after_a_notification_was_answered_is_found(
     app: Treadle, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As one that saw that somebody else had just rung, it does not ring itself."""
+    """An enqueue just after a notification sends none itself."""
     monkeypatch.setattr(claimer, "LOOK_AGAIN", (4.0, 1.0))
 
     @app.job
@@ -76,7 +76,7 @@ def test_a_job_committed_just_after_a_notification_was_answered_is_found(
 
 
 def test_the_second_of_two_quick_jobs_does_not_wait_for_the_poll(app: Treadle, connection: Connection[Any]) -> None:
-    """Who enqueues right after somebody rang does not ring again. Here it commits after the worker went to rest."""
+    """An enqueue just after a notification sends none. Here it commits when the worker already waits again."""
     seen: dict[int, float] = {}
 
     @app.job
@@ -91,7 +91,7 @@ def test_the_second_of_two_quick_jobs_does_not_wait_for_the_poll(app: Treadle, c
                 await hello.aenqueue(n=first)
                 late.execute("select treadle.enqueue('hello', jsonb_build_object('n', %s::int))", [first + 1])
                 await auntil(partial(seen.__contains__, first))
-                # It has gone to rest after that, and looks again after 25 and 100 ms: in time for a commit, not later.
+                # The worker waits after that, and looks again after 25 and 100 ms: this commit has to come in time.
                 await asyncio.sleep(0.01)
                 late.commit()
                 committed = time.monotonic()

@@ -51,12 +51,12 @@ class Service:
 
 
 async def restart_on_error(part: Callable[[], Awaitable[None]]) -> None:
-    """Run a part that loops by itself. If it fails it is started again: without it the worker would only look alive."""
+    """Run a part that loops by itself. If it fails it is restarted: without it the worker would only look alive."""
     while True:
         try:
             await part()
         except Exception:
-            log.exception("%s failed; it is started again", _name(part))
+            log.exception("%s failed; it is restarted", _name(part))
             await asyncio.sleep(RESTART_SECONDS)
         else:
             return
