@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent
 
 
 class WorkerProcess:
-    """A supervisor and what it started."""
+    """A supervisor and the processes that it started."""
 
     def __init__(self, url: str, log: Path, *options: str, app: str, **environment: str) -> None:
         self.log = log
@@ -38,11 +38,11 @@ class WorkerProcess:
             return []
 
     def worker_process(self) -> psutil.Process | None:
-        """One that imports the user's code, if there is one now."""
+        """A process that imports the user's code, if there is one now."""
         return next(iter(self._those("treadle.worker.process")), None)
 
     def children(self) -> list[psutil.Process]:
-        """Those that run jobs with process=True."""
+        """The child processes that run jobs with process=True."""
         return self._those("spawn_main")
 
     def _those(self, command: str) -> list[psutil.Process]:

@@ -238,7 +238,7 @@ def test_lines_of_a_job_that_was_taken_away_are_refused(app: Treadle, connection
     async def body(worker: Worker) -> None:
         await shop.aenqueue()
         await auntil(lambda: one(connection, "select lease from jobs") == 2)
-        await auntil(lambda: not len(worker.bench))
+        await auntil(lambda: not len(worker.running))
         assert one(connection, "select count(*) from logs") == 0
 
     run(app, body)
@@ -311,13 +311,13 @@ def test_lines_are_written_in_batches(app: Treadle, monkeypatch: pytest.MonkeyPa
 
     async def body(worker: Worker) -> int:
         sent: list[str] = []
-        send = worker._outcomes._run
+        send = worker.connections.outcomes.run
 
         async def counted(query: Any) -> Any:
             sent.append(query.text)
             return await send(query)
 
-        worker._outcomes._run = counted  # type: ignore[method-assign]
+        worker.connections.outcomes.run = counted  # type: ignore[method-assign]
         for handle in [await shop.aenqueue() for _ in range(10)]:
             await handle.aresult(30)
         return len([text for text in sent if "keep_logs" in text])

@@ -114,7 +114,7 @@ def test_whoever_lost_the_job_cannot_save(app: Treadle, connection: Connection[A
     async def body(worker: Worker) -> None:
         await work.aenqueue()
         await auntil(lambda: after)
-        await auntil(lambda: not len(worker.bench))
+        await auntil(lambda: not len(worker.running))
 
     run(app, body)
     assert after == ["interrupted"]
@@ -330,7 +330,7 @@ def test_whoever_lost_the_job_cannot_finish_a_step(app: Treadle, connection: Con
     async def body(worker: Worker) -> None:
         await work.aenqueue()
         await auntil(lambda: one(connection, "select lease from jobs") == 2)
-        await auntil(lambda: not len(worker.bench))
+        await auntil(lambda: not len(worker.running))
 
     run(app, body)
     assert one(connection, "select count(*) from steps") == 0

@@ -33,7 +33,7 @@ def test_events_of_a_job_that_was_taken_away_are_refused(app: Treadle, connectio
         await auntil(lambda: one(connection, "select status = 'running' from jobs"))
         connection.execute("update jobs set lease = lease + 1, worker_id = 'other'")
         go.set()
-        await auntil(lambda: not len(worker.bench))
+        await auntil(lambda: not len(worker.running))
         assert one(connection, "select count(*) from events") == 0
 
     run(app, body)

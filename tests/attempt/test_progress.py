@@ -101,7 +101,7 @@ def test_progress_of_a_job_that_was_taken_away_is_refused(app: Treadle, connecti
         await auntil(lambda: one(connection, "select status = 'running' from jobs"))
         connection.execute("update jobs set lease = lease + 1, worker_id = 'other'")
         go.set()
-        await auntil(lambda: not len(_.bench))
+        await auntil(lambda: not len(_.running))
         assert (await handle.aprogress())[:2] == (0, None)
 
     run(app, body)
@@ -126,13 +126,13 @@ def test_three_hundred_thousand_calls_cost_five_statements_a_second(app: Treadle
         nonlocal stop
         sent = _count_statements(worker)
         await chatter.aenqueue_many({} for _ in range(50))
-        await auntil(lambda: len(worker.bench) == 50)
+        await auntil(lambda: len(worker.running) == 50)
         sent.clear()
         before, began = calls, time.monotonic()
         await auntil(lambda: calls - before >= 300_000, 120)
         written, seconds = len(sent), time.monotonic() - began
         stop = True
-        await auntil(lambda: not len(worker.bench))
+        await auntil(lambda: not len(worker.running))
         return written, seconds
 
     written, seconds = run(app, body, concurrency=50)
@@ -178,7 +178,7 @@ def test_a_plain_job_pays_nothing(app: Treadle, queue: JobQueue) -> None:
     async def body(worker: Worker) -> list[str]:
         await noop.aenqueue_many({} for _ in range(500))
         sent = _count_statements(worker)
-        worker._intakes[0].bell.set()
+        worker.claimers[0].wake()
         await auntil(lambda: queue.counts()[Status.COMPLETED] == 500)
         return [text for text in sent if "complete_jobs" in text or "start_jobs" in text or "record" in text]
 
@@ -190,11 +190,11 @@ def test_a_plain_job_pays_nothing(app: Treadle, queue: JobQueue) -> None:
 def _count_statements(worker: Worker) -> list[str]:
     """What the worker sends for outcomes and reports from now on."""
     sent: list[str] = []
-    send = worker._outcomes._run
+    send = worker.connections.outcomes.run
 
     async def counted(query: Any) -> Any:
         sent.append(query.text)
         return await send(query)
 
-    worker._outcomes._run = counted  # type: ignore[method-assign]
+    worker.connections.outcomes.run = counted  # type: ignore[method-assign]
     return sent

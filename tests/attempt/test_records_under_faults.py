@@ -95,7 +95,7 @@ def test_a_row_that_somebody_holds_does_not_hold_up_the_ends_of_others(app: Trea
         with connect(autocommit=False) as holder:
             holder.execute("select treadle.record_event(%s, 'by hand')", [handle.id])
             go.set()
-            await auntil(lambda: worker._completer._postponed)
+            await auntil(lambda: worker.completer.postponed)
             await (await other.aenqueue()).aresult(30)
             holder.rollback()
         await handle.aresult(30)
@@ -125,7 +125,7 @@ def test_a_worker_that_stops_waits_for_an_end_that_was_put_off(app: Treadle, con
         holder = connect(autocommit=False)
         holder.execute("select from jobs for no key update")
         go.set()
-        await auntil(lambda: worker._completer._postponed)
+        await auntil(lambda: worker.completer.postponed)
         stopping = asyncio.create_task(worker.stop())
         await auntil(lambda: not worker.may_start())
         holder.rollback()
@@ -365,14 +365,14 @@ def test_large_events_are_written_in_pieces_that_do_not_hold_up_others(app: Trea
     sizes: list[int] = []
 
     async def body(worker: Worker) -> None:
-        send = worker._outcomes._run
+        send = worker.connections.outcomes.run
 
         async def measured(query: Query[Any]) -> Any:
             if "record_events" in query.text:
                 sizes.append(sum(map(len, query.params["data"])))
             return await send(query)
 
-        worker._outcomes._run = measured  # type: ignore[method-assign]
+        worker.connections.outcomes.run = measured  # type: ignore[method-assign]
         handle = await tells.aenqueue()
         await auntil(lambda: sizes)
         await (await other.aenqueue()).aresult(60)

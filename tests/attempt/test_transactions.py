@@ -59,7 +59,7 @@ def test_writes_children_and_the_end_are_committed_together(app: Treadle, connec
     async def body(worker: Worker) -> None:
         handle = await parent.aenqueue()
         assert await handle.aresult(30) == "done"
-        await auntil(lambda: not len(worker.bench) and not worker._completer.unwritten())
+        await auntil(lambda: not len(worker.running) and not worker.completer.unwritten())
         assert completed == [handle.id]
         row = await handle.ajob()
         assert (row.progress, row.current_stage, row.events_count) == (100, "nearly", 2)
@@ -146,7 +146,7 @@ def test_whoever_lost_the_job_commits_nothing(
     async def body(worker: Worker) -> None:
         await (on_loop if place == "loop" else on_thread).aenqueue()
         await auntil(lambda: one(connection, "select lease from jobs") == 2)
-        await auntil(lambda: not len(worker.bench))
+        await auntil(lambda: not len(worker.running))
 
     run(app, body)
     assert written(connection) == []
@@ -170,7 +170,7 @@ def test_a_job_that_is_cancelled_meanwhile_commits_nothing(
         handle = await work.aenqueue()
         await inside.wait()
         await handle.acancel()
-        await auntil(lambda: not len(worker.bench))
+        await auntil(lambda: not len(worker.running))
 
     run(app, body)
     assert written(connection) == []
@@ -252,7 +252,7 @@ def test_a_handler_may_go_on_after_its_job_has_ended(app: Treadle) -> None:
     async def body(worker: Worker) -> None:
         handle = await work.aenqueue()
         assert await handle.aresult(30) == "done"
-        await auntil(lambda: not len(worker.bench))
+        await auntil(lambda: not len(worker.running))
 
     run(app, body)
     assert ended == ["went on"]
@@ -329,7 +329,7 @@ def test_a_step_of_a_job_that_was_taken_away_writes_nothing(app: Treadle, connec
     async def body(worker: Worker) -> None:
         await work.aenqueue()
         await auntil(lambda: one(connection, "select lease from jobs") == 2)
-        await auntil(lambda: not len(worker.bench))
+        await auntil(lambda: not len(worker.running))
 
     run(app, body)
     assert written(connection) == []

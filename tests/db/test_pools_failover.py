@@ -18,7 +18,7 @@ from tests.conftest import Connect
 from treadle import JobQueue, Treadle
 from treadle.db.database import Database
 from treadle.db.queries import jobs
-from treadle.db.reconnecting import Line
+from treadle.db.reconnecting import ReconnectingConnection
 from treadle.db.url import described
 from treadle.worker.keeper import Keeper
 
@@ -142,9 +142,9 @@ def test_a_pool_that_somebody_waits_for_goes_on_trying_without_growing_pauses(ur
 
 def test_a_line_gets_to_the_second_server_though_the_first_is_silent(silent: socket.socket, url: str) -> None:
     async def run() -> None:
-        line = Line(after(silent, url), "treadle", "test", patience=1.5, connect_seconds=2)
-        assert await line.run(jobs.count())
-        await line.close()
+        connection = ReconnectingConnection(after(silent, url), "treadle", "test", timeout=1.5, connect_timeout=2)
+        assert await connection.run(jobs.count())
+        await connection.close()
 
     asyncio.run(run())
 
@@ -153,7 +153,7 @@ def test_a_keeper_renews_a_short_lease_at_the_second_server(silent: socket.socke
     async def run() -> None:
         keeper = Keeper(after(silent, url), "treadle", timedelta(seconds=5), 3)
         began = time.monotonic()
-        assert await keeper.bury("nobody", "gone") == []
+        assert await keeper.recover("nobody", "gone") == []
         assert time.monotonic() - began < 4.5, "the least that libpq waits is 2 seconds"
         await keeper.close()
 

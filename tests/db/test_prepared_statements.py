@@ -10,7 +10,7 @@ from psycopg.conninfo import make_conninfo
 from treadle import JobQueue
 from treadle.db.queries import worker as work
 from treadle.db.query import Query
-from treadle.db.reconnecting import Line
+from treadle.db.reconnecting import ReconnectingConnection
 
 TIMES = 7
 PREPARED: Query[list[str]] = Query(
@@ -57,7 +57,7 @@ def test_an_async_enqueue(through: str, expected: int) -> None:
 
 def test_a_worker_s_claim(through: str, expected: int) -> None:
     async def claim() -> list[str]:
-        line = Line(through, "treadle", "a line")
+        line = ReconnectingConnection(through, "treadle", "a line")
         for _ in range(TIMES):
             await line.run(work.claim("w", ["a"], 10, None))
         try:

@@ -13,8 +13,8 @@ from pydantic import BaseModel
 from treadle import Stored
 from treadle.app.function import JobFunction
 from treadle.db.queries.stored import PART_SIZE
-from treadle.db.reconnecting import Line
-from treadle.worker import maintenance as upkeep
+from treadle.db.reconnecting import ReconnectingConnection
+from treadle.worker import maintenance
 
 # Two parts and a bit.
 CONTENT = bytes(range(256)) * (2 * PART_SIZE // 256) + b"the rest"
@@ -39,11 +39,11 @@ def uses(connection: Connection[Any]) -> set[tuple[Any, Any]]:
 
 def sweep(url: str, grace: float = 0) -> int:
     async def swept() -> int:
-        line = Line(url, "treadle", "sweeper")
+        connection = ReconnectingConnection(url, "treadle", "sweeper")
         try:
-            return await upkeep.sweep(line, timedelta(seconds=grace))
+            return await maintenance.sweep(connection, timedelta(seconds=grace))
         finally:
-            await line.close()
+            await connection.close()
 
     return asyncio.run(swept())
 

@@ -1,4 +1,4 @@
-"""Workers for tests: inside the test's own program, and real processes, which are started, stopped and killed."""
+"""Workers for tests: in the process of the test, and as real processes, which are started, stopped and killed."""
 
 import asyncio
 import inspect
@@ -22,18 +22,18 @@ from treadle.worker import Worker, keeper
 __all__ = ["ROOT", "WorkerProcess", "until"]
 
 HANDLERS = "tests.support.handlers:app"
-# For who waits until a lease has run out. Others are better off with more: a busy machine may miss a short one.
+# For tests that wait until a lease runs out. Others take a longer one: on a busy machine a short one may be missed.
 QUICK = ("--lease", "3s")
 
-# A keeper that is left alone, because it is still starting, would be warned of in another test.
+# A keeper that is left running, because it is still starting, would cause a warning in another test.
 keeper.STOP_SECONDS = 60.0
 
-# A job that runs until it is let go; which of them began; and what lets them go.
+# A job that runs until an event is set; which of them have started; and the event.
 Parked = tuple[Any, list[int], asyncio.Event]
 
 
 def run(app: Treadle, body: Callable[[Worker], Coroutine[Any, Any, Any]], **options: Any) -> Any:
-    """The body beside a worker. Its lease is long: on a busy machine a keeper is late to renew a short one."""
+    """Run the body beside a worker. Its lease is long: on a busy machine a keeper is late to renew a short one."""
 
     async def both() -> Any:
         try:
@@ -47,7 +47,7 @@ def run(app: Treadle, body: Callable[[Worker], Coroutine[Any, Any, Any]], **opti
 
 @contextmanager
 def working(url: str, folder: Path, *options: str, **environment: str) -> Iterator[WorkerProcess]:
-    """A worker process that has started, killed in the end if it is still there."""
+    """A worker process that has started; it is killed in the end if it still runs."""
     log = folder / f"worker-{time.monotonic_ns()}.log"
     worker = WorkerProcess(url, log, *options, **({"app": HANDLERS} | environment))
     try:
@@ -59,7 +59,7 @@ def working(url: str, folder: Path, *options: str, **environment: str) -> Iterat
 
 
 async def auntil(condition: Callable[[], Any], seconds: float = 45) -> None:
-    """The same beside a worker, which goes on meanwhile; the condition may be async."""
+    """Wait until the condition, which may be async, is true, while the worker goes on."""
     end = time.monotonic() + seconds
     while True:
         found = condition()
@@ -69,9 +69,9 @@ async def auntil(condition: Callable[[], Any], seconds: float = 45) -> None:
         await asyncio.sleep(0.01)
 
 
-async def auntil_resting(worker: Worker) -> None:
-    """Until it has found nothing more to claim, and waits for its bell."""
-    await auntil(lambda: all(intake.bell._waiters for intake in worker._intakes))
+async def auntil_waiting(worker: Worker) -> None:
+    """Wait until the worker has found nothing more to claim, and waits for a notification, a due job or its poll."""
+    await auntil(lambda: all(claimer.is_waiting for claimer in worker.claimers))
 
 
 def one(connection: Connection[Any], query: str, *params: object) -> Any:
@@ -87,18 +87,18 @@ def count(connection: Connection[Any], condition: str = "true") -> int:
 
 
 def until_completed(connection: Connection[Any], number: int) -> None:
-    """Until so many jobs are."""
+    """Wait until this many jobs are completed."""
     until(lambda: count(connection, "status = 'completed'") >= number, lambda: f"{number} jobs completed", 60)
 
 
 def lose_worker(connection: Connection[Any], worker_id: str = "gone") -> None:
-    """It was silent for longer than its lease."""
+    """Register a worker that has missed its lease."""
     connection.execute("select register_worker(%s, '1 second', '{a}')", [worker_id])
     connection.execute("update workers set seen_at = clock_timestamp() - interval '1 minute'")
 
 
 class Ledger:
-    """What the handlers wrote down."""
+    """What the handlers noted."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -112,7 +112,7 @@ class Ledger:
         return [each for each in self.entries() if each["what"] == "start" and job_id in (None, each["id"])]
 
     def check(self, jobs: dict[str, tuple[int, Any]]) -> None:
-        """Against what the database says: the lease and the result of each completed job, by id."""
+        """Compare with the database: the lease number and the result of each completed job, by id."""
         runs: dict[str, dict[int, dict[str, Any]]] = defaultdict(dict)
         for entry in self.entries():
             run = runs[entry["id"]].setdefault(entry["lease"], {"pid": entry["pid"]})

@@ -8,13 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.workers import auntil, run
-from treadle import (
-    Job,
-    JobCancelled,
-    JobQueue,
-    Treadle,
-    events,
-)
+from treadle import Job, JobCancelled, JobQueue, Treadle, events
 from treadle.worker import Worker
 
 pytestmark = pytest.mark.own_database
@@ -54,7 +48,7 @@ def test_a_running_job_is_cancelled_from_anywhere(app: Treadle, queue: JobQueue,
             queue.cancel(handle.id, "changed my mind")
             with pytest.raises(JobCancelled, match="changed my mind"):
                 await handle.aresult(30)
-        await auntil(lambda: len(worker.bench) == 0)
+        await auntil(lambda: len(worker.running) == 0)
         assert time.monotonic() - began < 20
         for handle in handles:
             assert await handle.astatus() == "cancelled"

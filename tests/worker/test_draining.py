@@ -1,23 +1,27 @@
-"""When a draining worker is done. It has two intakes if some of its job types run in child processes."""
+"""When a draining worker is done. It has two claimers if some of its job types run in child processes."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from psycopg import Connection
 
-from treadle import JobQueue, Treadle
+from tests.support.workers import Parked, auntil, auntil_waiting, count, run
+from treadle import Backoff, Job, JobQueue, Status, Treadle
 from treadle.db.query import Query
-from treadle.words.status import Status
+from treadle.worker import Worker
+from treadle.worker.draining import Draining
 
 pytestmark = pytest.mark.own_database
 
 
 def apart() -> None:
-    """Has an intake of its own, which finds nothing."""
+    """Has a claimer of its own, which finds nothing."""
 
 
-def test_a_worker_is_not_drained_while_an_intake_claims(app: Treadle, queue: JobQueue) -> None:
-    """The first intake found nothing and is woken for a job; the second finds nothing while that job is claimed."""
+def test_a_worker_is_not_drained_while_a_claimer_claims(app: Treadle, queue: JobQueue) -> None:
+    """The first claimer found nothing and is woken for a job; the second finds nothing while that job is claimed."""
 
     @app.job
     async def late() -> None: ...
@@ -26,10 +30,10 @@ def test_a_worker_is_not_drained_while_an_intake_claims(app: Treadle, queue: Job
 
     async def scene() -> None:
         worker = app.worker(drain=True)
-        await worker.start()  # the intakes have not taken a step yet
-        first, second = worker._intakes
+        await worker.start()  # the claimers have not taken a step yet
+        first, second = worker.claimers
         enqueued, claims, rested = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        run = worker._claims.run
+        run = worker.connections.claims.run
 
         class First:
             async def run(self, query: Query[Any]) -> Any:
@@ -45,16 +49,81 @@ def test_a_worker_is_not_drained_while_an_intake_claims(app: Treadle, queue: Job
                         await asyncio.sleep(0)
                     enqueued.set()  # before it is: the first may be woken by the notification
                     await late.aenqueue()
-                    first.bell.set()
+                    first.wake()
                     await claims.wait()
                     answer = await run(query)
                     asyncio.get_running_loop().call_later(0.05, rested.set)
                     return answer
                 return await run(query)
 
-        first._line, second._line = First(), Second()  # type: ignore[assignment]
+        first.connection, second.connection = First(), Second()  # type: ignore[assignment]
         await asyncio.wait_for(worker.drained(), 20)
         await worker.stop()
 
     asyncio.run(scene())
     assert [job.status for job in queue.list().jobs] == [Status.COMPLETED]
+
+
+def test_a_draining_worker_ends_only_when_it_was_not_busy_before_it_looked() -> None:
+    """A job that finished since may have unblocked another."""
+
+    async def body() -> None:
+        busy, woken = True, []
+
+        def claimer() -> Any:
+            return SimpleNamespace(idle=False, wake=lambda: woken.append(True))
+
+        claimers = [claimer(), claimer()]
+        draining = Draining(claimers, lambda: busy)
+        draining.found_nothing(claimers[0], quiet=True)
+        assert not claimers[0].idle, "a job runs"
+        busy = False
+        draining.found_nothing(claimers[0], quiet=False)
+        assert woken == [True], "it has to look again"
+        draining.found_nothing(claimers[0], quiet=True)
+        assert not draining.done.is_set(), "the other claimer has to find nothing as well"
+        draining.found_nothing(claimers[1], quiet=True)
+        assert draining.done.is_set()
+
+    asyncio.run(body())
+
+
+def test_a_draining_worker_looks_again_when_its_last_job_has_finished(app: Treadle, parked: Parked) -> None:
+    """It found nothing while the job ran, and is not done: with a poll of a minute, the outcome has to wake it."""
+    park, began, go = parked
+
+    async def body(worker: Worker) -> None:
+        await auntil(lambda: began)
+        await auntil_waiting(worker)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(worker.drained(), 0.2)
+        go.set()
+        await asyncio.wait_for(worker.drained(), 30)
+
+    park.enqueue(n=1)
+    run(app, body, drain=True, poll="60s", grace=0)
+
+
+def test_a_draining_worker_does_not_wait_for_the_poll(app: Treadle, parked: Parked) -> None:
+    park, began, go = parked
+
+    async def body(worker: Worker) -> None:
+        await auntil(lambda: began)
+        await auntil_waiting(worker)
+        go.set()
+        await asyncio.wait_for(worker.drained(), 30)
+
+    park.enqueue(n=1)
+    run(app, body, drain=True, listen=False, poll="60s", grace=0)
+
+
+def test_drain_runs_what_is_there_and_ends(app: Treadle, connection: Connection[Any]) -> None:
+    @app.job(max_attempts=2, backoff=Backoff(first=0, limit=0))
+    async def shaky(job: Job, n: int) -> None:
+        if job.attempt == 1 and n % 10 == 0:
+            raise ValueError("first time")
+
+    shaky.enqueue_many({"n": n} for n in range(200))
+    app.run_worker(drain=True, concurrency=20)
+    assert count(connection, "status = 'completed'") == 200
+    app.close()

@@ -1,121 +1,88 @@
-"""Guards of a worker's lease: each of these goes red when its guard is removed."""
+"""A worker whose lease is not renewed: it stops its handlers, and goes on when the lease is renewed."""
 
 import asyncio
-from datetime import timedelta
 from typing import Any
 
 import psutil
 import pytest
-from chaos.proxy import Proxy
 from psycopg import Connection
 
-from tests.conftest import Connect
-from tests.support.waiting import until_blocked
-from tests.support.workers import auntil, run
+from tests.support.workers import Parked, auntil, one, run
 from treadle import Treadle, events
-from treadle.db.query import Query
-from treadle.db.reconnecting import DatabaseAway
+from treadle.db.queries import worker as work
 from treadle.words.clock import now
 from treadle.worker import Worker
-from treadle.worker.job_slots import Board
-from treadle.worker.keeper import Keeper
+from treadle.worker.job_slots import JobSlots
+from treadle.worker.lease import LeaseWatch
 
 pytestmark = pytest.mark.own_database
 
 
-def test_a_lease_counts_from_before_it_was_asked_for(url: str, connect: Connect) -> None:
-    connection, holder = connect(), connect(autocommit=False)
-    connection.execute("select register_worker('me', '1 minute', '{a}')")
-    holder.execute("select from workers for update")
-
-    async def body() -> None:
-        keeper, board = Keeper(url, "treadle", timedelta(minutes=1), 3), Board.make(1)
-        keeper.wards["me"] = board
-        renewing = asyncio.create_task(keeper.renew())
-        await asyncio.to_thread(until_blocked, connection)
-        asked = now()
-        holder.rollback()
-        await auntil(lambda: board.renewed_at)
-        assert board.renewed_at < asked
-        renewing.cancel()
-        await asyncio.gather(renewing, return_exceptions=True)
-        await keeper.close()
-        board.close()
-
-    asyncio.run(body())
-
-
-def test_a_renewal_that_fails_is_tried_again(
-    url: str, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
+def test_a_worker_whose_lease_is_not_renewed_gives_all_jobs_back(
+    app: Treadle, connection: Connection[Any], parked: Parked
 ) -> None:
-    failed: list[DatabaseAway] = []
+    fenced: list[events.Event] = []
+    app.on(events.WorkerFenced)(fenced.append)
+    park, began, _ = parked
+
+    async def body(worker: Worker) -> None:
+        await park.aenqueue_many({"n": n} for n in range(3))
+        await auntil(lambda: len(worker.claimers[0].ready) == 2)
+        keeper = psutil.Process(worker.keeper_pid)
+        keeper.suspend()
+        try:
+            await auntil(lambda: fenced)
+            await auntil(lambda: len(worker.running) == 0)
+            await auntil(
+                lambda: one(connection, "select count(*) from jobs where status = 'pending' and attempts = 0") == 3
+            )
+            await asyncio.sleep(0.2)  # an intake that may not start looks again every 0.05
+            assert one(connection, "select max(lease + crashes) from jobs") == 1, "nothing is claimed behind the fence"
+            assert began == [0]
+        finally:
+            keeper.resume()
+
+    run(app, body, lease="3s", concurrency=1, prefetch=2, grace=0)
+
+
+def test_a_worker_goes_on_when_its_lease_is_renewed(app: Treadle) -> None:
+    fenced: list[events.Event] = []
+    app.on(events.WorkerFenced)(fenced.append)
+
+    @app.job
+    async def hello(n: int) -> int:
+        return n
+
+    async def body(worker: Worker) -> None:
+        assert await (await hello.aenqueue(n=0)).aresult(30) == 0
+        keeper = psutil.Process(worker.keeper_pid)
+        keeper.suspend()
+        try:
+            await auntil(lambda: fenced)
+            # A claim that was under way, or found later: not begun, and given back.
+            handles = [await hello.aenqueue(n=n) for n in range(5)]
+            claims = await worker.connections.claims.run(work.claim(worker.worker_id, ["hello"], 2, None))
+            assert len(claims) == 2
+            worker.claimers[0].take(claims)
+            assert len(worker.running) == 0
+        finally:
+            keeper.resume()
+        assert [await handle.aresult(30) for handle in handles] == list(range(5))
+        assert {(await handle.ajob()).attempts for handle in handles} == {1}
+
+    run(app, body, lease="2s", concurrency=3)
+
+
+def test_the_handlers_are_stopped_once_until_the_lease_is_renewed() -> None:
+    fenced: list[bool] = []
 
     async def body() -> None:
-        keeper, board = Keeper(url, "treadle", timedelta(seconds=5), 3), Board.make(1)
-        keeper.wards["me"] = board
-        real = keeper._line.run
-
-        async def watched(query: Query[Any]) -> Any:
-            try:
-                return await real(query)
-            except DatabaseAway as error:
-                failed.append(error)
-                raise
-
-        monkeypatch.setattr(keeper._line, "run", watched)
-        connection.execute("alter function renew_workers rename to renew_workers_away")
-        renewing = asyncio.create_task(keeper.renew())
-        try:
-            await auntil(lambda: failed)
-        finally:
-            connection.execute("alter function renew_workers_away rename to renew_workers")
-        await auntil(lambda: board.renewed_at)
-        renewing.cancel()
-        await asyncio.gather(renewing, return_exceptions=True)
-        await keeper.close()
-        board.close()
+        slots = JobSlots.create(1)
+        lease = LeaseWatch(slots, fence_after=8, fence=lambda: fenced.append(True))
+        for age, stopped, times in ((7, False, 0), (9, True, 1), (10, True, 1), (1, False, 1), (9, True, 2)):
+            slots.renewed_at = now() - age
+            await lease.check()
+            assert (lease.fenced, len(fenced)) == (stopped, times)
+        slots.close()
 
     asyncio.run(body())
-
-
-def test_a_keeper_that_dies_is_replaced(app: Treadle) -> None:
-    fenced: list[events.Event] = []
-    app.on(events.WorkerFenced)(fenced.append)
-
-    @app.job
-    async def hello() -> str:
-        return "hello"
-
-    async def body(worker: Worker) -> None:
-        first = worker.keeper_pid
-        psutil.Process(first).kill()
-        killed = now()
-        await auntil(lambda: worker._board.renewed_at > killed)
-        assert worker.keeper_pid != first
-        assert not fenced
-        assert await (await hello.aenqueue()).aresult(30) == "hello"
-
-    run(app, body, lease="20s")
-
-
-def test_a_keeper_whose_connection_falls_silent_renews_the_lease_in_time(url: str) -> None:
-    proxy = Proxy(url)
-    app = Treadle(proxy.url)
-    fenced: list[events.Event] = []
-    app.on(events.WorkerFenced)(fenced.append)
-
-    @app.job
-    async def hello() -> None: ...
-
-    async def body(worker: Worker) -> None:
-        first = worker._board.renewed_at
-        await auntil(lambda: worker._board.renewed_at > first)
-        proxy.go_silent()
-        silent = now()
-        await auntil(lambda: worker._board.renewed_at > silent)
-        assert not fenced
-
-    try:
-        run(app, body, lease="10s", listen=False, poll="60s")
-    finally:
-        proxy.close()

@@ -1,4 +1,4 @@
-"""What workers do for the queue beside their jobs: recovering and pruning."""
+"""Periodic maintenance: floors move, finished jobs are pruned and counted."""
 
 import asyncio
 from typing import Any
@@ -6,45 +6,36 @@ from typing import Any
 import pytest
 from psycopg import Connection
 
-from tests.support.workers import auntil, count, one, run
-from treadle import (
-    JobQueue,
-    Treadle,
-    events,
-)
-from treadle.worker import Worker
-from treadle.worker import worker as worker_module
+from tests.support.workers import auntil, one, run
+from treadle import JobQueue, Treadle
+from treadle.db.reconnecting import ReconnectingConnection
+from treadle.worker import Worker, maintenance
 
 pytestmark = pytest.mark.own_database
 
 
-def test_upkeep_happens_by_itself(app: Treadle, queue: JobQueue, connection: Connection[Any]) -> None:
-    recovered: list[events.JobRecovered] = []
-    app.on(events.JobRecovered)(recovered.append)
+def test_floors_move_and_old_jobs_are_pruned(
+    app: Treadle, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "PRUNE_EVERY", 0.1)
 
     @app.job
     async def hello() -> None: ...
 
-    other = queue.enqueue("elsewhere")
-    by_hand = queue.enqueue("by hand")
-    connection.execute("select register_worker('gone', '1 second', '{elsewhere}')")
-    connection.execute("update workers set seen_at = now() - interval '1 minute'")
-    connection.execute("select claim_jobs('gone', '{elsewhere}')")
-    connection.execute("select claim_jobs('somebody by hand', '{by hand}')")
-    connection.execute("update jobs set claimed_at = now() - interval '1 hour'")
+    connection.execute(
+        "insert into jobs (job_type, status, finished_at) values ('old', 'completed', now() - interval '1 year')"
+    )
 
     async def body(worker: Worker) -> None:
-        await auntil(lambda: recovered)
-        await auntil(lambda: count(connection, "status = 'pending'") == 1)
+        handle = await hello.aenqueue()
+        await handle.aresult(30)
+        await auntil(lambda: one(connection, "select bool_or(floor > '-infinity') from lanes where job_type = 'hello'"))
+        await auntil(lambda: one(connection, "select count(*) from jobs where job_type = 'old'") == 0)
 
-    run(app, body, lease="1s")
-    assert [(each.job_id, each.worker_id, each.status) for each in recovered] == [(other, "gone", "pending")]
-    assert queue.get(by_hand).status == "claimed", "holders without a lease are left alone"
+    run(app, body)
 
 
-def test_ended_jobs_are_pruned_as_asked(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
-    from treadle.db.reconnecting import Line
-    from treadle.worker import maintenance as upkeep
+def test_finished_jobs_are_pruned_by_status_and_age(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
 
     app = Treadle(url, keep={"completed": "1h", "failed": None})
     for status in ("completed", "failed", "cancelled"):
@@ -55,11 +46,11 @@ def test_ended_jobs_are_pruned_as_asked(url: str, queue: JobQueue, connection: C
         )
 
     async def body() -> int:
-        line = Line(url, "treadle", "test")
+        connection = ReconnectingConnection(url, "treadle", "test")
         try:
-            return await upkeep.prune(line, app.keep)
+            return await maintenance.prune(connection, app.keep)
         finally:
-            await line.close()
+            await connection.close()
 
     assert asyncio.run(body()) == 3 + 2
     assert dict(connection.execute("select status, count(*) from jobs group by 1").fetchall()) == {
@@ -69,7 +60,7 @@ def test_ended_jobs_are_pruned_as_asked(url: str, queue: JobQueue, connection: C
     }
 
 
-def test_errors_go_with_their_job(app: Treadle, queue: JobQueue, connection: Connection[Any]) -> None:
+def test_errors_are_deleted_with_their_job(app: Treadle, queue: JobQueue, connection: Connection[Any]) -> None:
     for name in ("a", "b"):
         job_id = queue.enqueue(name)
         (row,) = queue.claim([name])
@@ -81,10 +72,10 @@ def test_errors_go_with_their_job(app: Treadle, queue: JobQueue, connection: Con
     assert connection.execute("select count(*) from errors").fetchone() == (0,)
 
 
-def test_what_ends_is_counted_for_charts(
+def test_finished_jobs_are_counted_for_charts(
     app: Treadle, queue: JobQueue, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_module, "COUNT_SECONDS", 0.1)
+    monkeypatch.setattr(maintenance, "COUNT_EVERY", 0.1)
 
     @app.job
     async def hello() -> None: ...

@@ -1,28 +1,27 @@
-"""A database that goes away and comes back: restarts, killed connections, answers that are lost, silence."""
+"""A database that becomes unavailable and returns: restarts, killed connections, lost replies, silent connections."""
 
+import asyncio
 import os
 import shutil
-import sys
-import threading
 import time
-import traceback
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from chaos.proxy import Proxy
 from chaos.servers import Server
 from psycopg import Connection
 
 from tests.support.workers import Ledger, auntil, completed, count, run, until, until_completed, working
-from treadle import Job, JobFailed, Treadle, events
-from treadle.db import reconnecting as lines
+from treadle import Backoff, Job, JobFailed, JobQueue, Status, Treadle, events, migrate
+from treadle.db import reconnecting
 from treadle.db.embedded import leave
 from treadle.db.query import Query
-from treadle.db.reconnecting import DatabaseAway, Line
-from treadle.watching.watch import POLL_SECONDS
+from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection
+from treadle.words.clock import now
 from treadle.worker import Worker
 
 pytestmark = pytest.mark.own_database
@@ -99,28 +98,28 @@ def test_killed_connections_are_survived(url: str, tmp_path: Path, connection: C
     assert count(connection, "attempts <> 1 or crashes <> 0") == 0
 
 
-def lose_answers(monkeypatch: pytest.MonkeyPatch, statement: str, times: int) -> list[str]:
-    """The statement is carried out, and its answer never arrives."""
-    real = Line.run
+def lose_replies(monkeypatch: pytest.MonkeyPatch, statement: str, times: int) -> list[str]:
+    """The statement is carried out and its reply never arrives."""
+    real = ReconnectingConnection.run
     lost: list[str] = []
 
-    async def run(line: Line, query: Query[Any]) -> Any:
-        answer = await real(line, query)
-        # A claim that brought something; an end, whose answer is which were refused.
-        if statement in query.text and len(lost) < times and (answer or statement == "complete_jobs"):
+    async def run(connection: ReconnectingConnection, query: Query[Any]) -> Any:
+        reply = await real(connection, query)
+        # A claim that found jobs; or an outcome, whose reply lists those that were refused.
+        if statement in query.text and len(lost) < times and (reply or statement == "complete_jobs"):
             lost.append(statement)
-            await line.hang_up()
-            raise DatabaseAway("the connection was cut before the answer")
-        return answer
+            await connection.disconnect()
+            raise DatabaseUnavailable("the connection was cut before the reply")
+        return reply
 
-    monkeypatch.setattr(Line, "run", run)
+    monkeypatch.setattr(ReconnectingConnection, "run", run)
     return lost
 
 
-def test_a_claim_whose_answer_is_lost_is_taken_up(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At once, and not only by the look of every half a minute."""
+def test_a_claim_whose_reply_is_lost_is_found(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once, not only by the check every 30 s."""
     monkeypatch.setattr("treadle.worker.worker.ADOPT_SECONDS", 600)
-    lost = lose_answers(monkeypatch, "claim_jobs", 2)
+    lost = lose_replies(monkeypatch, "claim_jobs", 2)
 
     @app.job
     async def hello(n: int) -> int:
@@ -136,10 +135,10 @@ def test_a_claim_whose_answer_is_lost_is_taken_up(app: Treadle, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("statement", ["complete_jobs", "settle_jobs"])
-def test_an_outcome_whose_answer_is_lost_is_written_once(
+def test_an_outcome_whose_reply_is_lost_is_written_once(
     app: Treadle, monkeypatch: pytest.MonkeyPatch, statement: str
 ) -> None:
-    lost = lose_answers(monkeypatch, statement, 2)
+    lost = lose_replies(monkeypatch, statement, 2)
     told: list[events.Event] = []
     app.on(events.JobEvent)(told.append)
 
@@ -161,20 +160,20 @@ def test_an_outcome_whose_answer_is_lost_is_written_once(
 
 
 @pytest.mark.parametrize("statement", ["complete_jobs", "settle_jobs"])
-def test_an_outcome_waits_while_the_database_is_away(
+def test_an_outcome_waits_while_the_database_is_unavailable(
     app: Treadle, monkeypatch: pytest.MonkeyPatch, statement: str
 ) -> None:
-    real = Line.run
+    real = ReconnectingConnection.run
     tries: list[str] = []
     runs: list[str] = []
 
-    async def away(line: Line, query: Query[Any]) -> Any:
+    async def unavailable(connection: ReconnectingConnection, query: Query[Any]) -> Any:
         if statement in query.text and len(tries) < 2:
             tries.append(statement)
-            raise DatabaseAway("the server does not answer")
-        return await real(line, query)
+            raise DatabaseUnavailable("the server does not answer")
+        return await real(connection, query)
 
-    monkeypatch.setattr(Line, "run", away)
+    monkeypatch.setattr(ReconnectingConnection, "run", unavailable)
 
     @app.job(max_attempts=1)
     async def hello(fail: bool) -> None:
@@ -192,7 +191,7 @@ def test_an_outcome_waits_while_the_database_is_away(
 
 
 def test_connections_that_fall_silent_are_replaced(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines.Line.__init__, "__defaults__", (1.0, 5))
+    monkeypatch.setattr(reconnecting, "STATEMENT_SECONDS", 1.0)
     proxy = Proxy(url)
     app = Treadle(proxy.url)
     quiet = Treadle(url)
@@ -216,33 +215,66 @@ def test_connections_that_fall_silent_are_replaced(url: str, monkeypatch: pytest
         proxy.close()
 
 
-def test_a_watch_on_a_silent_connection_keeps_nobody(url: str) -> None:
-    proxy = Proxy(url)
-    app = Treadle(proxy.url)
-    try:
-        job_id = app.queue.enqueue("a")
-        woken = app.watch.end(job_id)
-        until(lambda: _watches_in("_listen"))
-        proxy.go_silent()
-        until(lambda: _watches_in("_look"))
-        app.watch.forget(job_id, woken)
-        app.watch.close()  # or the test does not end
-    finally:
-        proxy.close()
-        app.close()
+@pytest.mark.parametrize(
+    "function", ["complete_jobs", "settle_jobs", "claim_jobs", "next_due", "renew_workers", "start_jobs"]
+)
+def test_a_function_that_is_missing_for_a_while_costs_no_attempt(
+    app: Treadle, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch, function: str
+) -> None:
+    """As during a migration."""
+    real, refused = ReconnectingConnection.run, 0
+
+    async def counted(connection: ReconnectingConnection, query: Query[Any]) -> Any:
+        nonlocal refused
+        try:
+            return await real(connection, query)
+        except DatabaseUnavailable:
+            refused += f"{function}(" in query.text
+            raise
+
+    monkeypatch.setattr(ReconnectingConnection, "run", counted)
+
+    go = asyncio.Event()
+
+    @app.job(max_attempts=3, backoff=Backoff(first=0))
+    async def hello(job: Job, n: int) -> int:
+        if n % 3 == 0 and job.attempt == 1:
+            raise ValueError("the first time")
+        if function == "start_jobs" and n % 2:
+            await go.wait()  # until it was to be reported as running, twice
+        return n
+
+    async def body(worker: Worker) -> None:
+        def missed() -> bool:
+            if function == "renew_workers":  # another process does that, three times in the lease of 3 seconds
+                return now() - worker.slots.renewed_at > 1.5
+            return refused > 1
+
+        handles = [await hello.aenqueue(n=n) for n in range(6)]
+        connection.execute(f"alter function {function} rename to {function}_away")
+        try:
+            handles += [await hello.aenqueue(n=n) for n in range(6, 12)]
+            await auntil(missed)
+        finally:
+            connection.execute(f"alter function {function}_away rename to {function}")
+            go.set()
+        assert [await handle.aresult(30) for handle in handles] == list(range(12))
+
+    run(app, body, lease="3s")
 
 
-def _watches_in(function: str) -> bool:
-    """For longer than it does between two looks."""
-    watching = [each.ident for each in threading.enumerate() if each.name == "treadle-watch"]
-
-    def now() -> bool:
-        frame = sys._current_frames().get(watching[-1] or 0)
-        return frame is not None and function in [each.name for each in traceback.extract_stack(frame)]
-
-    began = time.monotonic()
-    while time.monotonic() - began < 2 * POLL_SECONDS:
-        if not now():
-            return False
-        time.sleep(0.01)
-    return True
+def test_a_worker_ends_while_the_database_is_unavailable(tmp_path: Path, empty_url: str) -> None:
+    migrate(empty_url)
+    with working(empty_url, tmp_path, "--grace", "1s") as worker:
+        with JobQueue(empty_url) as queue:
+            queue.enqueue("doze", {"seconds": 60})
+            until(lambda: queue.counts()[Status.RUNNING] == 1)
+        name = psycopg.conninfo.conninfo_to_dict(empty_url)["dbname"]
+        with psycopg.connect(psycopg.conninfo.make_conninfo(empty_url, dbname="postgres"), autocommit=True) as server:
+            server.execute(f"alter database {name} allow_connections false".encode())
+            server.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", [name])
+            worker.terminate()
+            try:
+                assert worker.ended(25) == 0
+            finally:
+                server.execute(f"alter database {name} allow_connections true".encode())

@@ -88,9 +88,7 @@ def test_what_a_stopped_worker_writes_late_is_refused(
             before = connection.execute("select * from jobs order by id").fetchall()
             one.signal_all(signal.SIGCONT)
             # It finds that its lease ran out; what its handlers did meanwhile is not accepted. (Or it is killed first.)
-            until(
-                lambda: (told := one.log.read_text()).count("no longer ours") == 6 or told.count("worker started") > 1
-            )
+            until(lambda: (told := one.log.read_text()).count("lease lost") == 6 or told.count("worker started") > 1)
             fresh = nap.enqueue(seconds=0.01)
             fresh.result(30)
             two.terminate()

@@ -1,4 +1,4 @@
-"""Handlers that take too long."""
+"""Handlers that take too long: timeouts, which interrupt them, and deadlines, at which they are given up."""
 
 import asyncio
 import threading
@@ -6,14 +6,9 @@ import time
 
 import pytest
 
-from tests.support.workers import run
-from treadle import (
-    Job,
-    JobFailed,
-    JobInterrupted,
-    Treadle,
-)
-from treadle.worker import Worker
+from tests.support.workers import auntil, run
+from treadle import Backoff, Job, JobFailed, JobInterrupted, Treadle, events
+from treadle.worker import Worker, running_jobs
 
 pytestmark = pytest.mark.own_database
 
@@ -68,3 +63,130 @@ def test_a_thread_past_its_deadline_is_given_up(app: Treadle) -> None:
         release.set()
 
     run(app, body)
+
+
+def test_a_thread_past_its_deadline_has_no_second_outcome(app: Treadle) -> None:
+    over = threading.Event()
+    lost: list[events.Event] = []
+    app.on(events.LeaseWasLost)(lost.append)
+
+    @app.job(timeout=0.05, deadline=0.1, max_attempts=1)
+    def deaf() -> None:
+        over.wait(30)
+
+    async def body(worker: Worker) -> None:
+        with pytest.raises(JobFailed, match="still ran at its deadline"):
+            await (await deaf.aenqueue()).aresult(30)
+        over.set()
+        await auntil(lambda: len(worker.running) == 0)
+        await worker.completer.flushed()
+
+    run(app, body)
+    assert lost == []
+
+
+def test_a_deadline_without_a_timeout(app: Treadle) -> None:
+    over = threading.Event()
+
+    @app.job(deadline=0.2, max_attempts=1)
+    async def sleepy() -> None:
+        await asyncio.sleep(30)
+
+    @app.job(deadline=0.2, max_attempts=1)
+    def deaf() -> None:
+        over.wait(30)
+
+    async def body(worker: Worker) -> None:
+        for job in (sleepy, deaf):
+            with pytest.raises(JobFailed, match=r"(timed out|still ran at its deadline,) after 0\.2 seconds"):
+                await (await job.aenqueue()).aresult(30)
+        over.set()
+        await auntil(lambda: len(worker.running) == 0)
+
+    run(app, body, concurrency=2)
+
+
+def test_a_handler_that_stops_at_its_deadline_is_not_given_up(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither at once nor later, when another job may use its slot."""
+    monkeypatch.setattr(running_jobs, "INTERRUPTED_SECONDS", 3.0)
+    lost: list[events.Event] = []
+    app.on(events.LeaseWasLost)(lost.append)
+
+    @app.job(deadline=0.2, max_attempts=1)
+    async def sleepy() -> None:
+        await asyncio.sleep(60)
+
+    @app.job(deadline=0.2, max_attempts=1)
+    def tidy(job: Job) -> str:
+        while not job.cancelled:
+            time.sleep(0.01)
+        time.sleep(0.1)
+        return "tidy"
+
+    async def body(worker: Worker) -> None:
+        with pytest.raises(JobFailed, match=r"timed out after 0\.2 seconds"):
+            await (await sleepy.aenqueue()).aresult(30)
+        assert await (await tidy.aenqueue()).aresult(30) == "tidy"
+        await asyncio.sleep(running_jobs.INTERRUPTED_SECONDS + 0.2)
+        assert not worker.running.overdue.is_set()
+        await worker.completer.flushed()
+
+    run(app, body)
+    assert lost == []
+
+
+def test_a_thread_that_was_given_up_is_not_waited_for(app: Treadle) -> None:
+    """A worker that stops waits for the other jobs only."""
+    over, began, done = threading.Event(), threading.Event(), threading.Event()
+
+    @app.job(deadline=0.1, timeout=0.05, max_attempts=1)
+    def deaf() -> None:
+        over.wait(60)
+
+    @app.job
+    async def neighbour() -> None:
+        began.set()
+        await asyncio.sleep(0.5)
+        done.set()
+
+    async def body(worker: Worker) -> None:
+        with pytest.raises(JobFailed, match="still ran at its deadline"):
+            await (await deaf.aenqueue()).aresult(30)
+        await neighbour.aenqueue()
+        await auntil(began.is_set)
+        asked = time.monotonic()
+        await worker.running.empty(10)
+        patience = time.monotonic() - asked
+        over.set()
+        await auntil(lambda: len(worker.running) == 0)
+        assert done.is_set()
+        assert patience < 5
+
+    run(app, body)
+
+
+def test_a_job_does_not_run_again_beside_a_thread_of_it_that_still_runs(app: Treadle) -> None:
+    at_once, most, ended = 0, 0, threading.Event()
+    lock = threading.Lock()
+
+    @app.job(deadline=0.2, timeout=0.1, max_attempts=5, backoff=Backoff(first=0))
+    def deaf(job: Job) -> int:
+        nonlocal at_once, most
+        with lock:
+            at_once += 1
+            most = max(most, at_once)
+        if job.fence == 1:
+            ended.wait(1.5)
+        with lock:
+            at_once -= 1
+        return job.fence
+
+    async def body(worker: Worker) -> None:
+        handle = await deaf.aenqueue()
+        assert await handle.aresult(30) > 1
+        await auntil(lambda: len(worker.running) == 0)
+        assert worker.claimers[0].running == 0
+        assert worker.slots.entries() == []
+
+    run(app, body, concurrency=3)
+    assert most == 1

@@ -1,4 +1,4 @@
-"""A worker inside a program: what it takes on, and how it begins, rests and ends."""
+"""A worker inside a program: its options, which jobs it takes, and what it costs."""
 
 import asyncio
 import os
@@ -9,14 +9,10 @@ from typing import Any
 import pytest
 from psycopg import Connection
 
-from tests.support.workers import auntil, count, run
-from treadle import (
-    Backoff,
-    InvalidArgument,
-    Job,
-    JobQueue,
-    Treadle,
-)
+from tests.support.workers import auntil, run
+from treadle import InvalidArgument, JobQueue, Treadle
+from treadle.db.query import Query
+from treadle.db.reconnecting import ReconnectingConnection
 from treadle.worker import Worker, WorkerOptions
 
 pytestmark = pytest.mark.own_database
@@ -74,31 +70,17 @@ def test_an_application_without_jobs_has_nothing_to_work_on(app: Treadle) -> Non
         app.worker()
 
 
-def test_drain_runs_what_is_there_and_ends(app: Treadle, connection: Connection[Any]) -> None:
-    @app.job(max_attempts=2, backoff=Backoff(first=0, limit=0))
-    async def shaky(job: Job, n: int) -> None:
-        if job.attempt == 1 and n % 10 == 0:
-            raise ValueError("first time")
-
-    shaky.enqueue_many({"n": n} for n in range(200))
-    app.run_worker(drain=True, concurrency=20)
-    assert count(connection, "status = 'completed'") == 200
-    app.close()
-
-
 def test_an_idle_worker_is_quiet(app: Treadle, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """At most two statements a second: its own, and those of the process that renews its lease."""
-    from treadle.db.query import Query
-    from treadle.db.reconnecting import Line
 
-    real, statements = Line.run, 0
+    real, statements = ReconnectingConnection.run, 0
 
-    async def counted(line: Line, query: Query[Any]) -> Any:
+    async def counted(connection: ReconnectingConnection, query: Query[Any]) -> Any:
         nonlocal statements
         statements += 1
-        return await real(line, query)
+        return await real(connection, query)
 
-    monkeypatch.setattr(Line, "run", counted)
+    monkeypatch.setattr(ReconnectingConnection, "run", counted)
 
     @app.job
     async def hello() -> None: ...

@@ -23,7 +23,7 @@ from treadle.db.migrations import check_schema, connect, migrate, not_allowed, u
 from treadle.db.pools import AsyncPool, Pool, server_changed
 from treadle.db.queries import worker as work
 from treadle.db.query import Query, Result
-from treadle.db.reconnecting import AWAY, REFUSED, pause
+from treadle.db.reconnecting import REFUSED, UNAVAILABLE, reconnect_delay
 from treadle.db.runner import apeek, arun, peek, run
 from treadle.db.url import Target, described, patient, resolve
 from treadle.words.errors import DatabaseUnreachable, InvalidArgument, SchemaError, TooSlow, TreadleError
@@ -130,11 +130,11 @@ class Database:
                 return self.run(query)
             except REFUSED:
                 raise
-            except AWAY:
+            except UNAVAILABLE:
                 failures += 1
                 if not self.owned or time.monotonic() > end:
                     raise
-                time.sleep(pause(failures))
+                time.sleep(reconnect_delay(failures))
 
     async def apersist(self, query: Query[Result]) -> Result:
         failures, end = 0, time.monotonic() + PATIENCE
@@ -143,11 +143,11 @@ class Database:
                 return await self.arun(query)
             except REFUSED:
                 raise
-            except AWAY:
+            except UNAVAILABLE:
                 failures += 1
                 if not self.owned or time.monotonic() > end:
                     raise
-                await asyncio.sleep(pause(failures))
+                await asyncio.sleep(reconnect_delay(failures))
 
     def read(self, query: Query[Result], seconds: float = READ_SECONDS) -> Result:
         """Run a query that only shows something: in a read-only transaction, cancelled after `seconds`.

@@ -1,8 +1,8 @@
-"""Hears notifications on a connection of its own, and comes back when that breaks.
+"""Receives notifications on a connection of its own, and reconnects when that connection breaks.
 
-Notifications are hints. A listener may be deaf without knowing it: through a pooler LISTEN succeeds and nothing ever
-arrives, and a half-open connection is silent for a quarter of an hour. So somebody has to send it a probe now and then;
-`hearing` is true only if the last one came through.
+Notifications are hints. They may stop without an error: through a pooler LISTEN succeeds and nothing ever arrives, and
+a half-open connection shows no error for about 15 minutes. So the owner sends probes: `hearing` is true only if the
+last one arrived.
 """
 
 import asyncio
@@ -12,21 +12,21 @@ from typing import Any
 from psycopg import AsyncConnection, sql
 
 from treadle.db.queries import worker as work
-from treadle.db.reconnecting import AWAY, open_connection, pause
+from treadle.db.reconnecting import UNAVAILABLE, open_connection, reconnect_delay
 from treadle.db.runner import arun
 from treadle.db.url import CONNECT_SECONDS, hosts
 
 
 class Listener:
-    def __init__(self, url: str, schema: str, kind: str, heard: Callable[[str], None], name: str) -> None:
+    def __init__(self, url: str, schema: str, kind: str, received: Callable[[str], None], name: str) -> None:
         self._url = url
         self._schema = schema
         self._kind = kind
-        self._heard = heard
         self._name = name
         self._connection: AsyncConnection[Any] | None = None
         self._seconds = 5 + CONNECT_SECONDS * hosts(url)
         self._reset = False
+        self.received = received
         self.listening = asyncio.Event()
         self.hearing = False
 
@@ -40,10 +40,10 @@ class Listener:
                 await self._connection.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
                 self.listening.set()
                 failures = 0
-                await self._hear(self._connection)
-            except (*AWAY, TimeoutError):
+                await self._receive(self._connection)
+            except (*UNAVAILABLE, TimeoutError):
                 failures += 1
-                await asyncio.sleep(pause(failures))
+                await asyncio.sleep(reconnect_delay(failures))
             finally:
                 self.listening.clear()
                 self.hearing = False
@@ -52,12 +52,12 @@ class Listener:
                     self._connection = None
 
     def reset(self) -> None:
-        """Connect anew: a probe did not come through."""
+        """Reconnect: a probe did not arrive."""
         self._reset = True
 
-    async def _hear(self, connection: AsyncConnection[Any]) -> None:
+    async def _receive(self, connection: AsyncConnection[Any]) -> None:
         self._reset = False
         while not self._reset:
-            # Looked up now and then, so that a reset is noticed.
+            # With a timeout, so that a reset is noticed.
             async for notification in connection.notifies(timeout=1):
-                self._heard(notification.payload)
+                self.received(notification.payload)

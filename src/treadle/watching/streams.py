@@ -17,7 +17,7 @@ from treadle.db.database import Database, DatabaseError
 from treadle.db.queries import events as event_queries
 from treadle.db.queries import snapshots as snapshot_queries
 from treadle.db.query import Query
-from treadle.db.reconnecting import REFUSED, pause
+from treadle.db.reconnecting import REFUSED, reconnect_delay
 from treadle.db.script import Request, aiterate, iterate
 from treadle.watching.watch import ANY, Watch
 from treadle.words.errors import DatabaseUnreachable, JobNotFound
@@ -164,7 +164,7 @@ class _Runner:
                 failures += 1
                 if failures == 1:
                     self._unavailable(True)
-                time.sleep(pause(failures))
+                time.sleep(reconnect_delay(failures))
             else:
                 if failures:
                     self._unavailable(False)
@@ -183,7 +183,7 @@ class _Runner:
                 failures += 1
                 if failures == 1:
                     self._unavailable(True)
-                await asyncio.sleep(pause(failures))
+                await asyncio.sleep(reconnect_delay(failures))
             else:
                 if failures:
                     self._unavailable(False)

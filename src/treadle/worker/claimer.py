@@ -1,200 +1,244 @@
-"""Claims jobs while there is room, and starts them: no cooldown, a freed slot is refilled at once.
+"""Claims jobs while there is room, and starts them: a slot that becomes free is refilled at once.
 
-A few jobs are held ready beyond those that run, as many as end in about a seventh of a second: none for long
-jobs, which another worker could begin meanwhile, and hundreds for quick ones, so that claims come in large batches.
-
-When nothing is left the intake goes to rest: until a notification, until the next job is due, or until it is time to
-look without being told.
+When nothing is left the claimer waits: for a notification, until the next job is due, or for the next poll.
 """
 
 import asyncio
+import math
 import time
 from collections import deque
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 from uuid import UUID
 
+from treadle.app.listeners import Listeners
 from treadle.db.queries import worker as work
-from treadle.db.reconnecting import DatabaseAway, Line, pause
+from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection, reconnect_delay
+from treadle.words import events
 from treadle.words.claim import Claim
-
-if TYPE_CHECKING:
-    from treadle.worker.worker import Worker
+from treadle.worker.prefetch import Prefetch
 
 BATCH = 2000
-AHEAD_SECONDS = 0.15
-MOST_AHEAD = 4000
-# After so many that were begun, whatever else waits for the event loop gets its turn.
+# After starting this many jobs, other tasks of the event loop get a turn.
 TURN = 100
-# Who enqueues within 20 ms after the bell was rung does not ring again, and may commit a moment after it was answered.
+# While the worker may not start jobs, it checks this often whether it may again.
+FENCED_SECONDS = 0.05
+# Before a job that still runs here, in a thread that does not stop, is tried again.
+STILL_RUNNING_SECONDS = 1.0
+# An enqueue within 20 ms after a notification sends none, and may commit a moment after the claimer has looked. So it
+# looks again, from the last of these to the first.
 LOOK_AGAIN = (0.1, 0.025)
 
 
-class Intake:
-    def __init__(self, worker: "Worker", line: Line, types: Sequence[str], limit: int) -> None:
-        self._worker = worker
-        self._line = line
+class Claimer:
+    """`step` is one round; `run` calls it and waits in between."""
+
+    def __init__(
+        self,
+        connection: ReconnectingConnection,
+        worker_id: str,
+        types: Sequence[str],
+        queues: Sequence[str] | None,
+        limit: int,
+        *,
+        start: Callable[[Claim, Callable[[], None]], bool],
+        release: Callable[[Sequence[Claim], float | None], None],
+        may_start: Callable[[], bool],
+        poll: Callable[[], float],
+        listeners: Listeners,
+        unavailable: Callable[[DatabaseUnavailable | None], None],
+        reply_lost: Callable[[], None],
+        prefetch: int | None = None,
+        drain: bool = False,
+        busy: Callable[[], bool] = lambda: False,
+        found_nothing: Callable[["Claimer", bool], None] = lambda _claimer, _quiet: None,
+    ) -> None:
+        """`start` runs a job and calls back when it finishes; it returns False if the job still runs here. `release`
+        gives back jobs that were not started. `poll` says how long to wait without a notification.
+
+        With `drain`, `found_nothing` is called when nothing is due, not even a job that was committed late; its second
+        argument says whether the worker was not `busy` before the claimer looked.
+        """
+        self.connection = connection
         self.types = list(types)
+        self._worker_id = worker_id
+        self._queues = queues
         self._limit = limit
+        self._start = start
+        self._release = release
+        self._may_start = may_start
+        self._poll = poll
+        self._listeners = listeners
+        self._unavailable = unavailable
+        self._reply_lost = reply_lost
+        self._found_nothing = found_nothing
+        self._busy = busy
+        self._prefetch = Prefetch(prefetch)
+        self._drain = drain
         self.ready: deque[Claim] = deque()
+        """Claimed and not yet started."""
         self.running = 0
-        self.idle = False
-        self._filling = False
-        self._stopped = False
         self.claimed_at = 0.0
-        self._ended = 0
-        self._speed = 0.0  # jobs per second
-        self._measured = time.monotonic()
-        self._enough = -1  # with no more ready than these, it is time to claim; less than none: nobody waits for that
-        self._room = asyncio.Event()
-        self.bell = asyncio.Event()
+        self.idle = False
+        """When draining: whether it found nothing, and has claimed nothing since."""
+        self.is_waiting = False
+        """Whether it waits for a notification, a due job or the next poll."""
+        self._wake = asyncio.Event()
+        self._stopped = False
+        self._filling = False
+        self._enough = -1  # while it waits for room: claim again when no more than these are ready; otherwise -1
+        self._waits_for_jobs = False
+        self._look_first = False  # nothing says that there is a job: look before claiming
+        self._look_again: list[float] = []  # delays of the next looks
+        self._fruitless = 0  # rounds in a row that found only jobs locked by others
 
-    # Called by the worker
-
-    def end(self) -> None:
-        """A job ended: its slot is free."""
+    def finish(self) -> None:
+        """A job finished: its slot is free."""
         self.running -= 1
-        self._ended += 1
+        self._prefetch.finished += 1
         if self.ready:
             self.fill()
         if len(self.ready) <= self._enough and self._wanted() > 0:
-            self._room.set()
+            self._wake.set()
 
     def fill(self) -> None:
-        if self._filling:  # a job that was begun here has ended at once
+        """Start jobs that are ready while there is room."""
+        if self._filling:  # a job that was started here has finished at once
             return
-        self._filling, begun = True, 0
+        self._filling, started = True, 0
         try:
             while self.ready and self.running < self._limit:
-                if begun == TURN:
+                if started == TURN:
                     asyncio.get_running_loop().call_soon(self.fill)
                     return
-                begun += 1
+                started += 1
                 self.running += 1
-                if not self._worker.start_job(self.ready.popleft(), self):
+                claim = self.ready.popleft()
+                if not self._start(claim, self.finish):
                     self.running -= 1
+                    self._release([claim], STILL_RUNNING_SECONDS)
         finally:
             self._filling = False
 
     def take(self, claims: Sequence[Claim]) -> None:
-        """These are held by this worker."""
+        """This worker has claimed these jobs."""
         self.idle = False
-        if self._worker.may_start():
-            self._worker.claimed(claims)
+        if self._may_start():
+            if self._listeners.wants(events.JobClaimed):
+                for claim in claims:
+                    self._listeners.emit(events.about(claim, self._worker_id, events.JobClaimed))
             self.ready.extend(claims)
             self.fill()
         else:
-            # They came while the worker stops, or while it cannot be sure that they are still its own.
-            self._worker.release(claims)
+            # The worker is stopping, or cannot be sure that the jobs are still its own.
+            self._release(claims, None)
 
-    def give_up(self) -> list[Claim]:
-        """What was claimed and not started."""
+    def release_ready(self) -> None:
+        """Give back what was claimed and not started."""
         claims = list(self.ready)
         self.ready.clear()
-        return claims
+        self._release(claims, None)
+
+    def wake(self) -> None:
+        """There may be a job to claim."""
+        self._wake.set()
 
     def stop(self) -> None:
-        """Claim no more. A claim that is under way is waited for, and what it brings is given up."""
+        """Claim no more. `run` returns when the claim under way has been answered; its jobs are given back."""
         self._stopped = True
-        self.bell.set()
-        self._room.set()
+        self._wake.set()
 
     def known(self) -> set[UUID]:
         return {claim.id for claim in self.ready}
 
     async def run(self) -> None:
-        chosen = self._worker.settings
-        failures = barren = 0
-        look = False  # only look whether there is something: nobody said so
-        again: list[float] = []  # when to look again after the bell
+        """Claim until stopped."""
+        woken, failures = False, 0
         while not self._stopped:
-            if not self._worker.may_start():
-                await asyncio.sleep(0.05)
-                continue
-            wanted = self._wanted()
-            if wanted < 1:
-                self._room.clear()
-                self._enough = self._ahead() // 2
-                await self._room.wait()
-                self._enough = -1
-                continue
-            self.bell.clear()
             try:
-                claims = [] if look else await self._claim(wanted)
-                if claims and len(claims) == wanted:
-                    failures = barren = 0
-                    continue
-                quiet = chosen.drain and not self._worker.busy()
-                seconds = await self._line.run(work.rest(self.types, chosen.queues, chosen.drain))
-                self._worker.away(None)
-            except DatabaseAway as error:
-                if not look:
-                    # The claim may have been carried out: somebody has to look what this worker holds.
-                    self._worker.unknown()
-                self._worker.away(error)
+                delay = await self.step(woken)
+            except DatabaseUnavailable as error:
+                self._unavailable(error)
                 failures += 1
-                await asyncio.sleep(pause(failures))
-                continue
-            failures = 0
-            if seconds is None or seconds > 0:
-                barren = 0
-                self._worker.nothing_left(self, quiet)
-                every = again.pop() if again else self._worker.look_every()
-                due = seconds is not None and seconds < every
-                rung = await self._rest(seconds if due and seconds is not None else every)
-                look = not rung and not due
-                if rung:
-                    again = list(LOOK_AGAIN)
-            elif claims or look:
-                look = False
+                woken = False
+                await asyncio.sleep(reconnect_delay(failures))
             else:
-                # There is something, but others hold it: do not turn in circles.
-                barren += 1
-                await self._rest(min(0.002 * 2 ** min(barren, 8), self._worker.look_every()))
+                failures = 0
+                woken = delay > 0 and await self._wait(delay)
+
+    async def step(self, woken: bool = False) -> float:
+        """One round: claim if there is room, and start what was claimed. Returns how many seconds to wait before the
+        next round unless woken. `woken` says how the wait before this round ended."""
+        if woken and self._waits_for_jobs:
+            self._look_first, self._look_again = False, list(LOOK_AGAIN)
+        self._waits_for_jobs = False
+        self._enough = -1
+        self._wake.clear()
+        if not self._may_start():
+            return FENCED_SECONDS
+        wanted = self._wanted()
+        if wanted < 1:
+            self._enough = self._prefetch.size() // 2
+            return math.inf
+        claims = [] if self._look_first else await self._claim(wanted)
+        if claims and len(claims) == wanted:
+            self._fruitless = 0
+            return 0.0
+        quiet = self._drain and not self._busy()
+        next_due = await self.connection.run(work.next_due(self.types, self._queues, self._drain))
+        self._unavailable(None)
+        if next_due is None or next_due > 0:
+            self._fruitless = 0
+            if self._drain:
+                self._found_nothing(self, quiet)
+            return self._wait_for_jobs(next_due)
+        if claims or self._look_first:
+            self._look_first = False
+            return 0.0
+        # Jobs are due, but others have locked them: do not ask all the time.
+        self._fruitless += 1
+        return min(0.002 * 2.0 ** min(self._fruitless, 8), self._poll())
 
     async def _claim(self, wanted: int) -> list[Claim]:
-        self.idle = False  # while it is under way: with drain, another intake must not take this one for done
-        worker = self._worker
-        claims = await self._line.run(work.claim(worker.worker_id, self.types, wanted, worker.settings.queues))
+        self.idle = False  # while the claim is under way: another claimer must not take this one for done
+        try:
+            claims = await self.connection.run(work.claim(self._worker_id, self.types, wanted, self._queues))
+        except DatabaseUnavailable:
+            # The claim may have been carried out.
+            self._reply_lost()
+            raise
         if claims:
             self.claimed_at = time.monotonic()
             self.take(claims)
         return claims
 
-    async def _rest(self, seconds: float) -> bool:
-        """Whether the bell was rung before that."""
-        if self._stopped:
-            return True
-        over = False
+    def _wait_for_jobs(self, next_due: float | None) -> float:
+        every = self._look_again.pop() if self._look_again else self._poll()
+        self._waits_for_jobs = True
+        self._look_first = next_due is None or next_due >= every
+        return every if next_due is None else min(next_due, every)
+
+    async def _wait(self, seconds: float) -> bool:
+        """Whether it was woken before that."""
+        timed_out = False
 
         def end() -> None:
-            nonlocal over
-            over = not self.bell.is_set()
-            self.bell.set()
+            nonlocal timed_out
+            timed_out = not self._wake.is_set()
+            self._wake.set()
 
-        timer = asyncio.get_running_loop().call_later(seconds, end)
+        # Not asyncio.wait_for, which would make a task of each wait.
+        timer = None if seconds == math.inf else asyncio.get_running_loop().call_later(seconds, end)
+        self.is_waiting = timer is not None
         try:
-            await self.bell.wait()
+            await self._wake.wait()
         finally:
-            timer.cancel()
-        return not over
+            self.is_waiting = False
+            if timer is not None:
+                timer.cancel()
+        return not timed_out
 
     def _wanted(self) -> int:
         """How many to claim now; 0 while enough are ready."""
-        ahead = self._ahead()
+        ahead = self._prefetch.size()
         room = self._limit + ahead - self.running - len(self.ready)
         return min(room, BATCH) if len(self.ready) <= ahead // 2 else 0
-
-    def _ahead(self) -> int:
-        asked = self._worker.settings.prefetch
-        if asked is not None:
-            return asked
-        now = time.monotonic()
-        span = now - self._measured
-        if span >= 0.02:
-            # The newest hundredths of a second count most, so that it follows a change at once.
-            speed = self._ended / span
-            self._speed = max(speed, self._speed + (speed - self._speed) * min(1.0, span * 20))
-            self._ended = 0
-            self._measured = now
-        return min(int(self._speed * AHEAD_SECONDS), MOST_AHEAD)

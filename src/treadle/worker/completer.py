@@ -1,7 +1,7 @@
-"""Writes outcomes in batches: whatever came in while the last batch was being written is the next one.
+"""Writes outcomes in batches: the outcomes that arrive while one batch is written are the next batch.
 
-It never gives an outcome up: while the database is away they wait. Each is fenced by its lease, so writing one twice
-does no harm; one whose first write was carried out without an answer is found to be so.
+No outcome is given up: while the database is unavailable they wait. Each is fenced by its lease number, so writing one
+twice does no harm. If a reply is lost, the completer checks what was committed.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from uuid import UUID
 from treadle.app.listeners import Listeners
 from treadle.db.queries import stored
 from treadle.db.queries import worker as work
-from treadle.db.reconnecting import DatabaseAway, Line, pause
+from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection, reconnect_delay
 from treadle.words import events
 from treadle.words.claim import Claim
 from treadle.words.outcome import Ending, Outcome
@@ -23,7 +23,7 @@ from treadle.worker.recorder import LOCKED_SECONDS, Recorder
 
 log = logging.getLogger("treadle")
 
-# A claim, its outcome, and when it was started (time.monotonic), or how long ago.
+# A claim, its outcome, and when the job was started (time.monotonic) or how many seconds ago.
 Ended: TypeAlias = tuple[Claim, Outcome, float]
 
 BATCH = 2000
@@ -33,68 +33,70 @@ _NOT_SETTLED = (Ending.COMPLETED, Ending.DROPPED, Ending.WRITTEN)
 class Completer:
     def __init__(
         self,
-        line: Line,
+        connection: ReconnectingConnection,
         worker_id: str,
         recorder: Recorder,
         listeners: Listeners,
         crash_limit: int,
-        away: Callable[[DatabaseAway | None], None],
+        unavailable: Callable[[DatabaseUnavailable | None], None],
         written: Callable[[], None],
     ) -> None:
-        self._line = line
+        self._connection = connection
         self._worker_id = worker_id
         self._recorder = recorder
         self._listeners = listeners
         self._crash_limit = crash_limit
-        self._away = away
+        self._unavailable = unavailable
         self._written = written
         self._waiting: list[Ended] = []
         self._writing: list[Ended] = []
-        self._postponed: list[Ended] = []  # somebody holds their rows
-        self._came = asyncio.Event()
+        self.postponed: list[Ended] = []
+        """Their rows are locked; they are tried again soon."""
+        self._added = asyncio.Event()
         self._empty = asyncio.Event()
         self._empty.set()
 
     def add(self, claim: Claim, outcome: Outcome, started: float) -> None:
         self._waiting.append((claim, outcome, started))
-        self._came.set()
+        self._added.set()
         self._empty.clear()
 
     def unwritten(self) -> set[UUID]:
-        """The jobs whose end is known here but not yet in the database."""
-        return {claim.id for claim, _, _ in (*self._waiting, *self._writing, *self._postponed)}
+        """The jobs whose outcome is known here and not yet in the database."""
+        return {claim.id for claim, _, _ in (*self._waiting, *self._writing, *self.postponed)}
 
     async def flushed(self) -> None:
-        """Until everything is written."""
+        """Wait until everything is written."""
         await self._empty.wait()
 
     async def run(self) -> None:
-        if self._writing:  # it failed in the middle
+        """Write until cancelled."""
+        if self._writing:  # an earlier run failed while it wrote these
             self._waiting[:0], self._writing = self._writing, []
-            self._came.set()
+            self._added.set()
         while True:
-            await self._came.wait()
+            await self._added.wait()
             self._writing, self._waiting = self._waiting[:BATCH], self._waiting[BATCH:]
             if not self._waiting:
-                self._came.clear()
-            await self._write(self._writing)
+                self._added.clear()
+            await self.write(self._writing)
             self._writing = []
-            if not self._waiting and not self._postponed:
+            if not self._waiting and not self.postponed:
                 self._empty.set()
                 self._written()
 
     def _postpone(self, batch: list[Ended]) -> None:
-        self._postponed += batch
-        asyncio.get_running_loop().call_later(LOCKED_SECONDS, self._take_up)
+        self.postponed += batch
+        asyncio.get_running_loop().call_later(LOCKED_SECONDS, self._retry_postponed)
 
-    def _take_up(self) -> None:
-        self._waiting += self._postponed
-        self._postponed.clear()
-        self._came.set()
+    def _retry_postponed(self) -> None:
+        self._waiting += self.postponed
+        self.postponed.clear()
+        self._added.set()
 
-    async def _write(self, batch: list[Ended]) -> None:
+    async def write(self, batch: list[Ended]) -> None:
         done = [each for each in batch if each[1].ending is Ending.COMPLETED]
-        # The usual case by itself: this is done for every job.
+        # The usual case needs no second pass over the batch.
         ended = [] if len(done) == len(batch) else [each for each in batch if each[1].ending not in _NOT_SETTLED]
         if done:
             await self._persist(done, self._complete)
@@ -116,7 +118,7 @@ class Completer:
         failures = 0
         while True:
             try:
-                # What the jobs told comes before their end.
+                # Events and logs of a job are written before its outcome.
                 if self._recorder.has_something and (
                     locked := await self._recorder.flush({claim.id for claim, _, _ in batch})
                 ):
@@ -125,12 +127,12 @@ class Completer:
                     if not batch:
                         return
                 await write(batch, failures > 0)
-            except DatabaseAway as error:
-                self._away(error)
+            except DatabaseUnavailable as error:
+                self._unavailable(error)
                 failures += 1
-                await asyncio.sleep(pause(failures))
+                await asyncio.sleep(reconnect_delay(failures))
             except Exception as error:
-                # Something in it cannot be written. Whichever it is must not keep the others waiting.
+                # One of them cannot be written. It must not keep the others waiting.
                 if len(batch) == 1:
                     await self._last_resort(batch[0], error)
                     return
@@ -138,22 +140,22 @@ class Completer:
                     await self._persist([each], write)
                 return
             else:
-                self._away(None)
+                self._unavailable(None)
                 return
 
     async def _complete(self, batch: list[Ended], again: bool) -> None:
         now = time.monotonic()
         aged = [(claim, outcome, now - started) for claim, outcome, started in batch]
         results = any(outcome.result is not None for _, outcome, _ in batch)
-        # First what the results refer to: should this be cut short, the jobs need it a little too early, not too late.
+        # First what the results refer to: if this is interrupted, objects are in use a little too early, not too late.
         if results and (uses := [(claim.id, each) for claim, outcome, _ in batch for each in outcome.stored]):
-            await self._line.run(stored.use(uses))
-        refused = await self._line.run(work.complete(self._worker_id, aged, results))
+            await self._connection.run(stored.use(uses))
+        refused = await self._connection.run(work.complete(self._worker_id, aged, results))
         if refused:
             lost = [claim for claim, _, _ in batch if claim.id in refused]
             if again:
-                # The write before may have been carried out although no answer came.
-                found = await self._line.run(work.lost_leases(lost))
+                # The earlier write may have been committed although its reply was lost.
+                found = await self._connection.run(work.lost_leases(lost))
                 refused -= {job_id for job_id, completed in found.items() if completed}
             for claim in lost:
                 if claim.id in refused:
@@ -166,7 +168,7 @@ class Completer:
     async def _settle(self, batch: list[Ended], again: bool) -> None:
         now = time.monotonic()
         aged = [(claim, outcome, now - started) for claim, outcome, started in batch]
-        accepted = await self._line.run(work.settle(self._worker_id, aged, self._crash_limit))
+        accepted = await self._connection.run(work.settle(self._worker_id, aged, self._crash_limit))
         for claim, outcome, seconds in aged:
             status = accepted.get(claim.id)
             if status is not None:
@@ -175,17 +177,17 @@ class Completer:
                 self._listeners.emit(events.about(claim, self._worker_id, events.LeaseWasLost))
 
     async def _last_resort(self, each: Ended, error: Exception) -> None:
-        """Recording an outcome must never leave the job held for ever."""
+        """An outcome that cannot be stored must not leave its job claimed forever."""
         claim, outcome, started = each
-        told = f"the outcome ({outcome.ending}) could not be stored: {type(error).__name__}"
-        failed = (claim, Outcome(Ending.FAILED, error=told), time.monotonic() - started)
+        reason = f"the outcome ({outcome.ending}) could not be stored: {type(error).__name__}"
+        failed = (claim, Outcome(Ending.FAILED, error=reason), time.monotonic() - started)
         try:
-            await self._line.persist(work.settle(self._worker_id, [failed], self._crash_limit))
+            await self._connection.persist(work.settle(self._worker_id, [failed], self._crash_limit))
         except Exception:
-            # Still held, and not known here any more: the worker takes it up again by and by.
-            log.exception("the end of job %s could not be written", claim.id)
+            # The job is still claimed by this worker and no longer known here: it will be found as a lost reply.
+            log.exception("the outcome of job %s could not be written", claim.id)
         else:
-            self._listeners.emit(events.about(claim, self._worker_id, events.JobFailed, error=told))
+            self._listeners.emit(events.about(claim, self._worker_id, events.JobFailed, error=reason))
 
     def _settled(self, claim: Claim, outcome: Outcome, seconds: float, status: Status) -> events.Event:
         error = outcome.error or ""

@@ -21,17 +21,17 @@ from treadle.attempt.attempt import running_attempt
 from treadle.attempt.job import job_of
 from treadle.words.outcome import Ending, Outcome
 from treadle.worker.children import Children
-from treadle.worker.job_slots import Board
+from treadle.worker.job_slots import JobSlots
 from treadle.worker.outcomes import ChildEnded, raised, returned, stopped
 from treadle.worker.running import Running, deadline_of
 
 
 class Executor:
-    def __init__(self, middlewares: list[Middleware], threads: int, children: int, board: Board) -> None:
+    def __init__(self, middlewares: list[Middleware], threads: int, children: int, slots: JobSlots) -> None:
         self._middlewares = middlewares
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="treadle-job")
         self._children = Children(children)
-        self._board = board
+        self._slots = slots
 
     async def execute(self, running: Running) -> Outcome:
         function, attempt = running.function, running.attempt
@@ -71,7 +71,7 @@ class Executor:
         raise value
 
     def _begun(self, running: Running, process: int) -> None:
-        self._board.name_process(running.slot, process, deadline_of(running.function.policy))
+        self._slots.set_process(running.slot, process, deadline_of(running.function.policy))
 
     async def _in_child(self, running: Running) -> Outcome:
         outcomes: list[Outcome] = []

@@ -1,9 +1,9 @@
-"""What a worker is running, and until when it may, in memory that outlives it.
+"""Which jobs a worker is running, and until when they may run, in shared memory that survives the worker's process.
 
-The worker writes down each job that it starts; whoever looks after it reads which jobs were running when it died, and
-which are past their deadline. The other way round, it writes down when the lease was last renewed, and the worker
-stops its handlers if that was too long ago. Neither waits for the other: a blocked event loop cannot make a live job
-look dead. A job costs a write of 64 bytes.
+The worker notes each job that it starts. The process that supervises it reads which jobs were running when the worker
+died, and which ones are past their deadline. In return it notes when the lease was last renewed, and the worker stops
+its handlers if that was too long ago. Neither waits for the other: a blocked event loop cannot make a live job look
+dead. A job costs one write of 64 bytes.
 """
 
 import mmap
@@ -28,23 +28,23 @@ class Entry(NamedTuple):
     lease: int
     started: float
     deadline: float  # 0: none
-    process: int  # 0: in the worker itself; SOON: in a child that is not there yet
+    process: int  # 0: in the worker itself; SOON: in a child process that has not started yet
 
 
-class Board:
+class JobSlots:
     """A header and slots of 64 bytes in an unlinked file."""
 
-    def __init__(self, descriptor: int, slots: int) -> None:
+    def __init__(self, descriptor: int, count: int) -> None:
         self.descriptor = descriptor
-        self.slots = slots
-        self._memory = mmap.mmap(descriptor, _SIZE * (slots + 1))
-        self._free = list(range(slots, 0, -1))
+        self.count = count
+        self._memory = mmap.mmap(descriptor, _SIZE * (count + 1))
+        self._free = list(range(count, 0, -1))
 
     @classmethod
-    def make(cls, slots: int) -> "Board":
+    def create(cls, count: int) -> "JobSlots":
         with tempfile.TemporaryFile() as file:
-            file.truncate(_SIZE * (slots + 1))
-            return cls(os.dup(file.fileno()), slots)
+            file.truncate(_SIZE * (count + 1))
+            return cls(os.dup(file.fileno()), count)
 
     # The lease
 
@@ -57,27 +57,28 @@ class Board:
     def renewed_at(self, moment: float) -> None:
         _HEADER.pack_into(self._memory, 0, moment)
 
-    # The jobs. One worker writes; what it has written is marked as used last, and unmarked first.
+    # The jobs. Only the worker writes them. A slot is marked as used after it is filled, and as free before reuse.
 
-    def enter(self, job_id: UUID, lease: int, deadline: float, process: int = 0) -> int:
+    def add(self, job_id: UUID, lease: int, deadline: float, process: int = 0) -> int:
+        """Note a job that starts; returns its slot."""
         slot = self._free.pop()
         _SLOT.pack_into(self._memory, slot * _SIZE, job_id.bytes, lease, now(), deadline, process)
         self._memory[slot * _SIZE + _USED] = 1
         return slot
 
-    def leave(self, slot: int) -> None:
+    def remove(self, slot: int) -> None:
         self._memory[slot * _SIZE + _USED] = 0
         self._free.append(slot)
 
-    def name_process(self, slot: int, process: int, deadline: float) -> None:
-        """The job in this slot begins now, in this process, which can be killed alone."""
+    def set_process(self, slot: int, process: int, deadline: float) -> None:
+        """The job in this slot starts now, in this process, which can be killed on its own."""
         job, lease, started = _SLOT.unpack_from(self._memory, slot * _SIZE)[:3]
         _SLOT.pack_into(self._memory, slot * _SIZE, job, lease, started, deadline, process)
 
     def entries(self) -> list[Entry]:
-        """The jobs that run, or ran when the worker died."""
+        """The jobs that are running, or were running when the worker died."""
         found = []
-        for slot in range(1, self.slots + 1):
+        for slot in range(1, self.count + 1):
             if self._memory[slot * _SIZE + _USED]:
                 raw, lease, started, deadline, process = _SLOT.unpack_from(self._memory, slot * _SIZE)
                 found.append(Entry(UUID(bytes=raw), lease, started, deadline, process))

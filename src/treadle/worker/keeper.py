@@ -1,7 +1,7 @@
-"""Renews the leases of workers from a process that runs none of the user's code, and sees to what they leave behind.
+"""Renews the leases of workers from a process that runs none of the user's code, and gives back their jobs.
 
 `treadle worker` has a supervisor that does this for the processes it starts. A worker inside a program has a keeper
-process of its own: it ends when the program does, however that ends, and then gives back what the worker held.
+process of its own: it ends with the program, however that ends, and then gives back the jobs of the worker.
 """
 
 import asyncio
@@ -18,51 +18,54 @@ from typing import Any
 from uuid import UUID
 
 from treadle.db.queries import worker as work
-from treadle.db.reconnecting import DatabaseAway, Line
+from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection
 from treadle.words.clock import now
-from treadle.worker.job_slots import Board
+from treadle.worker.job_slots import JobSlots
 from treadle.worker.options import Settings, renew_every
 
 log = logging.getLogger("treadle")
 
-# At each host of the URL: the least that libpq knows. Of two the first may be silent, and the lease is short.
+# At each host of the URL; the minimum of libpq. The first of two hosts may not respond, and the lease is short.
 CONNECT_SECONDS = 2
-# How often what is left of a worker is looked for; after that any other worker finds it by and by.
-BURIALS = 10
-# On a busy machine a keeper of a short-lived worker may still be starting when it is told to end.
+# How often the jobs of a dead worker are recovered, 0.1 s apart. After that any other worker does it.
+RECOVERIES = 10
+# On a busy machine the keeper of a short-lived worker may still be starting when it is told to end.
 STOP_SECONDS = 15.0
 
 
 class Keeper:
-    """Looks after some workers of one database."""
+    """Keeps the leases of some workers on one database."""
 
     def __init__(self, url: str, schema: str, lease: timedelta, crash_limit: int) -> None:
-        # Short, so that there is time to try again on another connection before the worker has to stop.
-        self._line = Line(url, schema, "treadle keeper", lease.total_seconds() / 5, CONNECT_SECONDS)
+        # A short timeout, so that there is time for another connection before the worker has to stop.
+        self.connection = ReconnectingConnection(
+            url, schema, "treadle keeper", lease.total_seconds() / 5, CONNECT_SECONDS
+        )
         self._lease = lease
         self._crash_limit = crash_limit
-        self.wards: dict[str, Board] = {}
+        self.workers: dict[str, JobSlots] = {}
+        """Whose leases are renewed, by worker id."""
 
     async def renew(self) -> None:
-        """Again and again. What fails is tried again soon: the workers count the time themselves."""
+        """Renew the leases until cancelled. A failed renewal is soon tried again."""
         every = renew_every(self._lease)
         while True:
-            boards = dict(self.wards)
+            workers = dict(self.workers)
             began = now()
             try:
-                if boards:
-                    await self._line.run(work.renew(list(boards), self._lease))
+                if workers:
+                    await self.connection.run(work.renew(list(workers), self._lease))
             except Exception as error:
-                if not isinstance(error, DatabaseAway):
+                if not isinstance(error, DatabaseUnavailable):
                     log.exception("the lease could not be renewed; it will be tried again")
                 await asyncio.sleep(every / 10)
                 continue
-            for board in boards.values():
-                # The time before it was sent: the lease lasts from then on for certain.
-                board.renewed_at = began
+            for slots in workers.values():
+                # The time before the statement was sent: the lease certainly lasts from then on.
+                slots.renewed_at = began
             await asyncio.sleep(max(0.0, every - (now() - began)))
 
-    async def bury(
+    async def recover(
         self,
         worker_id: str,
         reason: str,
@@ -70,34 +73,34 @@ class Keeper:
         overdue: Sequence[UUID] = (),
         keep: bool = True,
     ) -> list[work.Recovered]:
-        """Give back what a worker that has ended still held, and say what it was. Waits while the database is away."""
-        self.wards.pop(worker_id, None)
+        """Give back the jobs of a worker that has ended, and return them. Waits while the database is unavailable."""
+        self.workers.pop(worker_id, None)
         query = work.recover_worker(worker_id, reason, crashed, overdue, self._crash_limit, keep)
-        recovered = await self._line.persist(query)
-        # A statement of a worker that was killed may still be under way, and hold what it was about.
-        for _ in range(BURIALS):
-            if not await self._line.persist(work.held(worker_id)):
+        recovered = await self.connection.persist(query)
+        # A statement of a worker that was killed may still be running, and have locked some of its jobs.
+        for _ in range(RECOVERIES):
+            if not await self.connection.persist(work.held(worker_id)):
                 break
             await asyncio.sleep(0.1)
-            again = await self._line.persist(query)
+            again = await self.connection.persist(query)
             recovered += again
         return recovered
 
     async def close(self) -> None:
-        await self._line.close()
+        await self.connection.close()
 
 
 class KeeperProcess:
     """A keeper for one worker inside a program."""
 
-    def __init__(self, worker_id: str, url: str, schema: str, board: Board, chosen: Settings) -> None:
-        self._board = board
+    def __init__(self, worker_id: str, url: str, schema: str, slots: JobSlots, chosen: Settings) -> None:
+        self._slots = slots
         self._order = {
             "worker_id": worker_id,
             "url": url,
             "schema": schema,
-            "slots": board.slots,
-            "board": board.descriptor,
+            "slots": slots.count,
+            "slots_descriptor": slots.descriptor,
             "lease": chosen.lease.total_seconds(),
             "crash_limit": chosen.crash_limit,
             "parent": os.getpid(),
@@ -109,29 +112,29 @@ class KeeperProcess:
             "-c",
             "from treadle.worker.keeper import main; main()",
             stdin=subprocess.PIPE,
-            pass_fds=[self._board.descriptor],
+            pass_fds=[self._slots.descriptor],
             start_new_session=True,  # Ctrl-C in a terminal is for the program
         )
-        self._say(self._order)
+        self._send(self._order)
         self._watch = asyncio.create_task(self._restart())
 
     async def stop(self, wait: bool) -> None:
-        """The worker has ended, or (without waiting) all of it but a thread that does not stop."""
+        """The worker has ended, or (without waiting) all of it except a thread that does not stop."""
         self._watch.cancel()
         if not wait:
             return
         with contextlib.suppress(OSError):
-            self._say({"bye": True})
+            self._send({"bye": True})
         self._pipe.close()
         try:
             await asyncio.wait_for(self._process.wait(), STOP_SECONDS)
         except TimeoutError:
-            log.warning("the keeper of the worker's lease does not end; it is left alone")
+            log.warning("the process that renews the worker's lease does not end; it is left running")
 
     async def _restart(self) -> None:
-        """A keeper that dies is replaced: without one the worker would have to stop."""
+        """Replace a keeper that died: without one the worker would have to stop."""
         code = await self._process.wait()
-        log.warning("the keeper of the worker's lease ended with exit code %s; it is started again", code)
+        log.warning("the process that renews the worker's lease ended with exit code %s; it is restarted", code)
         await asyncio.sleep(0.2)
         await self.start()
 
@@ -146,22 +149,22 @@ class KeeperProcess:
             raise RuntimeError("the keeper was started without a pipe")
         return pipe
 
-    def _say(self, message: dict[str, Any]) -> None:
+    def _send(self, message: dict[str, Any]) -> None:
         self._pipe.write(json.dumps(message).encode() + b"\n")
 
 
 async def keep() -> None:
-    """The inside of a keeper process: the order comes on standard input, whose end is the program's."""
+    """Run a keeper process. Its order comes on standard input, which is closed when the program ends."""
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     order = json.loads(await reader.readline() or b"{}")
     if not order:
         return
-    board = Board(order["board"], order["slots"])
+    slots = JobSlots(order["slots_descriptor"], order["slots"])
     keeper = Keeper(order["url"], order["schema"], timedelta(seconds=order["lease"]), order["crash_limit"])
-    keeper.wards[order["worker_id"]] = board
+    keeper.workers[order["worker_id"]] = slots
     renewing = asyncio.create_task(keeper.renew())
-    # The end of the pipe is not enough: a process that the program forked may hold it open.
+    # The end of the pipe is not enough: a process that the program has forked may keep it open.
     last, orphaned = asyncio.create_task(reader.readline()), asyncio.create_task(_orphaned(order["parent"]))
     await asyncio.wait([last, orphaned], return_when=asyncio.FIRST_COMPLETED)
     clean = last.done() and bool(last.result())
@@ -169,11 +172,11 @@ async def keep() -> None:
     orphaned.cancel()
     renewing.cancel()
     await asyncio.gather(renewing, return_exceptions=True)
-    crashed = [] if clean else [entry.id for entry in board.entries() if not entry.process]
-    burial = keeper.bury(order["worker_id"], "its program ended while it ran", crashed, keep=not clean)
-    # If the database is away for longer, others give its jobs back: the lease runs out by itself.
+    crashed = [] if clean else [entry.id for entry in slots.entries() if not entry.process]
+    recovery = keeper.recover(order["worker_id"], "its program ended while it ran", crashed, keep=not clean)
+    # If the database is unavailable for longer, other workers give the jobs back when the lease has run out.
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(burial, 2 * order["lease"])
+        await asyncio.wait_for(recovery, 2 * order["lease"])
     await keeper.close()
 
 

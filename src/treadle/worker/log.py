@@ -1,4 +1,4 @@
-"""Every line that a worker logs, made from events. Payloads are left out."""
+"""The log lines of a worker, made from events. Payloads are left out."""
 
 import json
 import logging
@@ -20,11 +20,11 @@ LINES: dict[type[events.Event], tuple[int, str]] = {
     events.JobRetried: (logging.WARNING, "job failed, will be tried again"),
     events.JobFailed: (logging.ERROR, "job failed"),
     events.JobRecovered: (logging.WARNING, "job recovered from a lost worker"),
-    events.LeaseWasLost: (logging.WARNING, "job is no longer ours: nothing was written"),
+    events.LeaseWasLost: (logging.WARNING, "lease lost: the outcome of the job was not written"),
     events.WorkerStarted: (logging.INFO, "worker started"),
     events.WorkerStopped: (logging.INFO, "worker stopped"),
     events.WorkerFenced: (logging.ERROR, "lease not renewed: handlers were stopped"),
-    events.DatabaseLost: (logging.ERROR, "database away, trying again"),
+    events.DatabaseLost: (logging.ERROR, "database unavailable, trying again"),
     events.DatabaseBack: (logging.WARNING, "database is back"),
 }
 
@@ -33,7 +33,7 @@ _users: WeakKeyDictionary[Listeners, int] = WeakKeyDictionary()
 
 
 def log_events(listeners: Listeners) -> None:
-    """Write a line for each event whose level is enabled now: an event that nobody wants is not made."""
+    """Write a line for each event whose level is enabled now. Events without a listener are not created."""
     _users[listeners] = _users.get(listeners, 0) + 1
     if _users[listeners] > 1:  # another worker of this application
         return
@@ -53,8 +53,8 @@ def forget_events(listeners: Listeners) -> None:
 def write(event: events.Event) -> None:
     level, text = LINES[type(event)]
     found = facts(event)
-    told = " ".join(f"{key}={_shown(value)}" for key, value in found.items() if value not in (None, ""))
-    log.log(level, "%s %s", text, told, extra={"what": text, "event": found})
+    pairs = " ".join(f"{key}={_shown(value)}" for key, value in found.items() if value not in (None, ""))
+    log.log(level, "%s %s", text, pairs, extra={"what": text, "event": found})
 
 
 def facts(event: events.Event) -> dict[str, Any]:

@@ -1,65 +1,112 @@
-"""What some worker has to do now and then, so that nobody needs to. Each is harmless when two do it at once: the SQL
-functions let one at a time, and the others find nothing left to do."""
+"""Periodic maintenance of the queue, done by every worker. Two workers may do it at once: the SQL functions admit one
+at a time, and the others find nothing left to do."""
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
 from treadle.app.listeners import Listeners
 from treadle.db.queries import jobs, stored
 from treadle.db.queries import operations as operate
 from treadle.db.queries import worker as work
-from treadle.db.reconnecting import Line
+from treadle.db.reconnecting import Outage, ReconnectingConnection
 from treadle.store.places import remove_files
 from treadle.words import events
 from treadle.words.duration import Duration
 from treadle.words.status import Status
+from treadle.worker.options import Settings
+from treadle.worker.services import Service
 
+TICK_EVERY = 0.5
+PRUNE_EVERY = 60.0
+COUNT_EVERY = 5.0
+# Floors move only where jobs leave: there is no tick when the last claim is longer ago.
+TICK_AFTER_CLAIM = 2.0
 PRUNE_BATCH = 2000
-PRUNE_SECONDS = 5.0
 SWEEP_BATCH = 100
+# How long one pass may take.
+PASS_SECONDS = 5.0
 
 
-async def move_floors(line: Line) -> int:
-    return await line.run(jobs.tick())
+def services(
+    connection: ReconnectingConnection,
+    chosen: Settings,
+    keep: Mapping[Status, Duration | None],
+    grace: timedelta,
+    outage: Outage,
+    listeners: Listeners,
+    claimed_at: Callable[[], float],
+) -> list[Service]:
+    """The maintenance of a worker with these settings. `keep` says how long finished jobs are kept, `grace` how long
+    stored objects that no job uses; `claimed_at` is when the worker claimed last."""
+
+    async def tick() -> None:
+        if time.monotonic() - claimed_at() < TICK_AFTER_CLAIM:
+            await move_floors(connection)
+
+    async def recover() -> None:
+        await recover_lost(connection, chosen.crash_limit, chosen.lease, outage, listeners)
+
+    async def remove_old() -> None:
+        await prune(connection, keep)
+        await sweep(connection, grace)
+
+    async def count_finished() -> None:
+        await count(connection)
+
+    return [
+        Service(tick, TICK_EVERY),
+        Service(recover, chosen.renew_every),
+        Service(remove_old, PRUNE_EVERY),
+        Service(count_finished, COUNT_EVERY),
+    ]
 
 
-async def recover_lost(line: Line, crash_limit: int, listeners: Listeners) -> int:
-    """Give back what workers hold that went silent."""
-    recovered = await line.run(work.recover_lost(crash_limit))
+async def move_floors(connection: ReconnectingConnection) -> int:
+    return await connection.run(jobs.tick())
+
+
+async def recover_lost(
+    connection: ReconnectingConnection, crash_limit: int, lease: timedelta, outage: Outage, listeners: Listeners
+) -> int:
+    """Give back the jobs of workers that missed their lease."""
+    # After an outage all workers seem to have missed it: wait until those that live have renewed theirs.
+    if not outage.is_over_for(lease.total_seconds()):
+        return 0
+    recovered = await connection.run(work.recover_lost(crash_limit))
     for each in recovered:
         listeners.emit(events.JobRecovered(each.id, each.job_type, each.worker_id, each.status))
     return len(recovered)
 
 
-async def prune(line: Line, keep: Mapping[Status, Duration | None]) -> int:
-    """Delete ended jobs that were kept long enough: in batches, for a few seconds at a time."""
-    total, end = 0, time.monotonic() + PRUNE_SECONDS
+async def prune(connection: ReconnectingConnection, keep: Mapping[Status, Duration | None]) -> int:
+    """Delete finished jobs whose retention time is over: in batches, for at most 5 s."""
+    total, end = 0, time.monotonic() + PASS_SECONDS
     for status, age in keep.items():
         reached: datetime | None = None
         while age is not None and time.monotonic() < end:
-            pruned, reached = await line.run(jobs.prune(status, age, PRUNE_BATCH, reached))
+            pruned, reached = await connection.run(jobs.prune(status, age, PRUNE_BATCH, reached))
             total += pruned
             if pruned < PRUNE_BATCH:
                 break
     return total
 
 
-async def count(line: Line) -> int:
-    """Count what has ended lately, for charts."""
-    return await line.run(operate.count_minutes())
+async def count(connection: ReconnectingConnection) -> int:
+    """Count the jobs that finished lately, for charts."""
+    return await connection.run(operate.count_minutes())
 
 
-async def sweep(line: Line, grace: timedelta) -> int:
-    """Remove what is stored and used by no job: in batches, for a few seconds at a time."""
-    total, end = 0, time.monotonic() + PRUNE_SECONDS
+async def sweep(connection: ReconnectingConnection, grace: timedelta) -> int:
+    """Remove stored objects that no job uses: in batches, for at most 5 s."""
+    total, end = 0, time.monotonic() + PASS_SECONDS
     while time.monotonic() < end:
-        swept = await line.run(stored.sweep(grace, SWEEP_BATCH))
+        swept = await connection.run(stored.sweep(grace, SWEEP_BATCH))
         total += swept.removed
         if swept.files:
             gone = await asyncio.to_thread(remove_files, swept.files)
-            total += await line.run(stored.forget(gone))
+            total += await connection.run(stored.forget(gone))
         if not swept.more:
             break
     return total

@@ -1,4 +1,4 @@
-"""How a worker works: what may be asked for, and what is taken if it is not."""
+"""The options of a worker, their defaults and their checks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,32 +16,32 @@ FLUSH_SECONDS = 5.0
 
 class WorkerOptions(TypedDict, total=False):
     concurrency: int
-    """How many jobs run at once, on the event loop and on threads. 50 if not given."""
+    """How many jobs run at once, on the event loop and on threads. The default is 50."""
     children: int
-    """How many child processes run jobs with process=True at once. As many as there are cores if not given."""
+    """How many child processes run jobs with process=True. The default is the number of cores."""
     types: Sequence[str] | None
-    """Which job types; all that the application knows if not given."""
+    """The job types to work on. The default is all that the application knows."""
     queues: Sequence[str] | None
-    """Which queues; all if not given."""
+    """The queues to work on. The default is all."""
     drain: bool
-    """End when nothing is left to do now."""
+    """Stop when nothing is left to do."""
     grace: Duration
-    """How long running jobs are let finish when the worker stops. 25 seconds if not given."""
+    """How long running jobs may take to finish when the worker stops. The default is 25 seconds."""
     lease: Duration
-    """How long the worker may be silent before its jobs are given to others. 10 seconds if not given."""
+    """A worker that does not renew its lease within this time loses its jobs. The default is 10 seconds."""
     poll: Duration
-    """How often to look for jobs without being told. 1 second if not given."""
+    """How often to look for jobs without a notification. The default is every second."""
     listen: bool
-    """Whether to be told of new jobs by notifications. False is polling alone."""
+    """Whether to listen for notifications of new jobs. With False the worker only polls."""
     prefetch: int | None
-    """How many jobs to hold ready beyond those that run. Left to the worker's speed if not given."""
+    """How many jobs to claim ahead of those that run. The default follows the speed of the worker."""
     crash_limit: int
-    """How often a job may take its process down before it has failed. 3 if not given."""
+    """A job fails when it has crashed its process this many times. The default is 3."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """WorkerOptions, checked."""
+    """WorkerOptions after the checks, with their defaults."""
 
     concurrency: int
     children: int
@@ -55,8 +55,7 @@ class Settings:
     prefetch: int | None
     crash_limit: int
 
-    # A worker that could not renew its lease stops its handlers some time before it runs out, and is killed if it has
-    # not stopped.
+    # A worker that cannot renew its lease stops its handlers before the lease runs out, and is killed if it does not.
     @property
     def renew_every(self) -> float:
         return renew_every(self.lease)
@@ -71,12 +70,12 @@ class Settings:
 
 
 def renew_every(lease: timedelta) -> float:
-    """Three times before it runs out."""
+    """A lease is renewed three times before it runs out."""
     return lease.total_seconds() / 3
 
 
 def settings(known: Sequence[str], cores: int, **asked: Unpack[WorkerOptions]) -> Settings:
-    """The options with their defaults, for an application that knows these job types."""
+    """The options with their defaults, for an application with these job types."""
     types = asked.get("types")
     if isinstance(types, str) or isinstance(asked.get("queues"), str):
         raise InvalidArgument("types and queues must be lists of texts")

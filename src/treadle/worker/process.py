@@ -1,6 +1,7 @@
-"""A worker process: started by the supervisor, which looks after it. This is where the user's code is imported.
+"""The main function of a worker process, which a supervisor starts. This is where the user's code is imported.
 
-Orders come on standard input, whose end is the supervisor's. What the supervisor has to know goes to a pipe.
+Orders come on standard input, which is closed when the supervisor ends. A pipe tells the supervisor that the worker has
+started.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ from treadle.app.load import load_app
 from treadle.words import events
 from treadle.words.errors import TreadleError
 from treadle.worker.exit_codes import MISTAKE, End
-from treadle.worker.job_slots import Board
+from treadle.worker.job_slots import JobSlots
 from treadle.worker.log_format import set_up
 from treadle.worker.run import end_now, work
 from treadle.worker.worker import Worker
@@ -30,7 +31,7 @@ def main() -> None:
     order = json.loads(sys.stdin.buffer.readline())
     set_up(order["log_level"], order["log_style"])
     try:
-        # Not asyncio.run: at an exit by a handler's doing, what was running has to stay on the board.
+        # Not asyncio.run: if a handler ends the process, the running jobs have to stay in their slots.
         ended = asyncio.new_event_loop().run_until_complete(_serve(order))
     except TreadleError as error:
         print(f"Error: {error}", file=sys.stderr)
@@ -44,27 +45,27 @@ def main() -> None:
 
 async def _serve(order: dict[str, Any]) -> End:
     app = load_app(order["app"])
-    board = Board(order["board"], order["slots"])
-    listening: list[asyncio.Task[None]] = []  # the loop alone would not keep it
+    slots = JobSlots(order["slots_descriptor"], order["slots"])
+    listening: list[asyncio.Task[None]] = []  # the event loop keeps only a weak reference
 
     def ready(worker: Worker) -> None:
-        told = {
+        started = {
             "worker_id": worker.worker_id,
             "url": app.database.url,
             "schema": app.schema,
             "embedded": app.database.embedded,
         }
         with os.fdopen(order["pipe"], "w") as pipe:
-            pipe.write(json.dumps(told) + "\n")
+            pipe.write(json.dumps(started) + "\n")
         listening.append(asyncio.create_task(_listen(app.listeners.emit)))
 
     _collect_seldom()
-    return await work(app, board, ready, **order["options"])
+    return await work(app, slots, ready, **order["options"])
 
 
 def _collect_seldom() -> None:
-    """What was imported is never garbage, and thousands of claimed jobs are not either; looking for cycles among them
-    as often as Python does by default takes a fourteenth of the time of quick jobs. Who chose otherwise keeps that."""
+    """Imported modules are never garbage, and neither are thousands of claimed jobs. Looking for cycles among them as
+    often as Python does by default takes 7 % of the time of quick jobs. Thresholds that the user has set are kept."""
     gc.collect()
     gc.freeze()
     if gc.get_threshold() == _DEFAULT_THRESHOLD:
@@ -72,7 +73,7 @@ def _collect_seldom() -> None:
 
 
 async def _listen(emit: Any) -> None:
-    """What the supervisor says. At its end this process has nobody who renews its lease: it stops."""
+    """Receive messages of the supervisor. When it ends nobody renews the lease of this process, so it stops."""
     reader = asyncio.StreamReader(limit=2**24)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     while line := await reader.readline():
@@ -82,7 +83,7 @@ async def _listen(emit: Any) -> None:
 
 
 def _die_with(parent: int) -> None:
-    """Be killed when the supervisor is: nobody would renew the lease, nor kill a handler that does not stop."""
+    """Die with the supervisor: nobody else renews the lease, or kills a handler that does not stop."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
     if os.getppid() != parent:

@@ -17,7 +17,7 @@ from treadle.db.queries import events as event_queries
 from treadle.db.queries import logs as log_queries
 from treadle.db.queries import worker as work
 from treadle.db.query import Query
-from treadle.db.reconnecting import DatabaseAway, Line, RowLocked, pause
+from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection, RowLocked, reconnect_delay
 from treadle.words.claim import Claim
 from treadle.words.clock import now
 from treadle.words.errors import DatabaseUnreachable
@@ -38,7 +38,9 @@ LOCKED_SECONDS = 0.5
 
 
 class Recorder:
-    def __init__(self, line: Line, worker_id: str, away: Callable[[DatabaseAway | None], None]) -> None:
+    def __init__(
+        self, line: ReconnectingConnection, worker_id: str, away: Callable[[DatabaseUnavailable | None], None]
+    ) -> None:
         self._line = line
         self._worker_id = worker_id
         self._away = away
@@ -84,10 +86,10 @@ class Recorder:
             self._waking = False
             try:
                 locked = await self.flush()
-            except DatabaseAway as error:
+            except DatabaseUnavailable as error:
                 self._away(error)
                 failures += 1
-                await asyncio.sleep(pause(failures))
+                await asyncio.sleep(reconnect_delay(failures))
                 self._wake.set()
             else:
                 failures = 0
@@ -139,10 +141,10 @@ class Recorder:
             try:
                 if not await self.flush(only):
                     return
-            except DatabaseAway as error:
+            except DatabaseUnavailable as error:
                 self._away(error)
             failures += 1
-            await asyncio.sleep(pause(failures))
+            await asyncio.sleep(reconnect_delay(failures))
 
     async def _write_final_reports(self) -> None:
         reports = list(self._final_reports)
@@ -150,7 +152,7 @@ class Recorder:
             return
         try:
             await self._line.run(work.report(self._worker_id, reports))
-        except DatabaseAway:
+        except DatabaseUnavailable:
             raise
         except RowLocked:
             log.warning("the last progress of %s jobs could not be written: the row of one is locked", len(reports))
@@ -169,7 +171,7 @@ class Recorder:
             return set()
         try:
             accepted = await self._line.run(query([(attempt.claim, records) for attempt, records in batch]))
-        except DatabaseAway:
+        except DatabaseUnavailable:
             raise
         except Exception as error:
             # One job's records cannot be written. They must not delay those of others, nor the outcome of the job.

@@ -1,4 +1,4 @@
-"""A worker as the whole of a program: until a signal, or until nothing is left to do."""
+"""Runs a worker as a program: until a signal, or until nothing is left to do."""
 
 import asyncio
 import os
@@ -11,7 +11,7 @@ from typing import Any, TypeVar, Unpack
 from treadle.app import Treadle
 from treadle.db.embedded import leave_all
 from treadle.worker.exit_codes import End
-from treadle.worker.job_slots import Board
+from treadle.worker.job_slots import JobSlots
 from treadle.worker.options import WorkerOptions
 from treadle.worker.worker import Worker
 
@@ -19,17 +19,17 @@ Result = TypeVar("Result")
 
 
 def run_worker(app: Treadle, **options: Unpack[WorkerOptions]) -> None:
-    """Work until SIGTERM or Ctrl-C; a second one interrupts what runs."""
+    """Work until SIGTERM or Ctrl-C; a second signal interrupts the jobs that still run."""
     ended = run_without_waiting(work(app, None, **options))
     if ended is End.TOLD and any(
         not each.daemon and each is not threading.main_thread() for each in threading.enumerate()
     ):
-        # Threads of handlers that do not end. Whoever sent the signal does not want to wait for them.
+        # Threads of handlers that do not end: the program ends without waiting for them.
         end_now(0)
 
 
 def run_without_waiting(what: Coroutine[Any, Any, Result]) -> Result:
-    """As asyncio.run, but it does not wait for the threads of asyncio.to_thread, which may never end."""
+    """Like asyncio.run, but does not wait for the threads of asyncio.to_thread, which may never end."""
     loop = asyncio.new_event_loop()
     try:
         asyncio.set_event_loop(loop)
@@ -47,7 +47,7 @@ def run_without_waiting(what: Coroutine[Any, Any, Result]) -> Result:
 
 def end_now(code: int) -> None:
     """End without waiting for threads."""
-    leave_all()  # what the embedded server does at an ordinary exit
+    leave_all()  # as the embedded server does at a normal exit
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
@@ -55,11 +55,11 @@ def end_now(code: int) -> None:
 
 async def work(
     app: Treadle,
-    board: Board | None,
+    slots: JobSlots | None,
     ready: Callable[[Worker], object] = lambda _: None,
     **options: Unpack[WorkerOptions],
 ) -> End:
-    worker = Worker(app, board=board, **options)
+    worker = Worker(app, slots=slots, **options)
     signals: asyncio.Queue[int] = asyncio.Queue()
     loop = asyncio.get_running_loop()
     numbers = (signal.SIGTERM, signal.SIGINT)
@@ -68,7 +68,7 @@ async def work(
     try:
         await worker.start()
         ready(worker)
-        ended = await _end(worker, signals, stuck_ends=board is not None)
+        ended = await _end(worker, signals, stuck_ends=slots is not None)
         stopping, again = asyncio.ensure_future(worker.stop()), asyncio.ensure_future(signals.get())
         await asyncio.wait([stopping, again], return_when=asyncio.FIRST_COMPLETED)
         if not stopping.done():
@@ -89,8 +89,8 @@ async def _end(worker: Worker, signals: "asyncio.Queue[int]", stuck_ends: bool) 
         asyncio.ensure_future(worker.drained()): End.DRAINED,
     }
     if stuck_ends:
-        # Whoever looks after this process starts another.
-        reasons[asyncio.ensure_future(worker.bench.overdue.wait())] = End.STUCK
+        # The supervisor starts another process.
+        reasons[asyncio.ensure_future(worker.running.overdue.wait())] = End.STUCK
     done, waiting = await asyncio.wait(reasons, return_when=asyncio.FIRST_COMPLETED)
     for each in waiting:
         each.cancel()

@@ -1,4 +1,4 @@
-"""The jobs that run in this worker: started, watched, interrupted, and handed to the completer when they end."""
+"""The jobs that run in this worker: starts, reports, watches and interrupts them, and passes their outcomes on."""
 
 import asyncio
 import logging
@@ -13,14 +13,14 @@ from treadle.app.function import JobFunction
 from treadle.app.listeners import Listeners
 from treadle.attempt.progress import ProgressReport
 from treadle.db.queries import worker as work
-from treadle.db.reconnecting import DatabaseAway, Line, RowLocked
+from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection, RowLocked
 from treadle.words import events
 from treadle.words.claim import Claim
 from treadle.words.outcome import Ending, Interrupt, Outcome
 from treadle.words.payload import clean_error
 from treadle.worker.completer import Completer
 from treadle.worker.executor import Executor
-from treadle.worker.job_slots import SOON, Board
+from treadle.worker.job_slots import SOON, JobSlots
 from treadle.worker.outcomes import overdue
 from treadle.worker.recorder import Recorder
 from treadle.worker.running import Running, deadline_of, environment_of
@@ -28,15 +28,15 @@ from treadle.worker.services import within
 
 log = logging.getLogger("treadle")
 
-# A job that is done sooner is never reported as running: it costs no write.
+# A job that finishes sooner is never reported as running, which saves a write.
 SHOWN_AFTER = 0.2
-# Jobs that run for longer are looked up now and then: somebody may have cancelled them.
+# Jobs that run for longer are looked up regularly: somebody may have cancelled them.
 WATCHED_AFTER = 1.0
-# How long a handler may take to stop that is asked only at its deadline.
-ASKED_SECONDS = 0.5
+# How long a handler that is first interrupted at its deadline may take to stop.
+INTERRUPTED_SECONDS = 0.5
 
 
-class Workbench:
+class RunningJobs:
     def __init__(
         self,
         worker_id: str,
@@ -44,7 +44,7 @@ class Workbench:
         executor: Executor,
         completer: Completer,
         recorder: Recorder,
-        board: Board,
+        slots: JobSlots,
         listeners: Listeners,
     ) -> None:
         self._worker_id = worker_id
@@ -53,12 +53,13 @@ class Workbench:
         self._executor = executor
         self._completer = completer
         self._recorder = recorder
-        self._board = board
+        self._slots = slots
         self._listeners = listeners
         self._context = copy_context()
         self._running: dict[UUID, Running] = {}
         self._changed = asyncio.Event()
         self.overdue = asyncio.Event()
+        """Set when a handler did not stop at its deadline: only the end of the process stops its thread."""
 
     def __len__(self) -> int:
         return len(self._running)
@@ -66,18 +67,16 @@ class Workbench:
     def known(self) -> set[UUID]:
         return set(self._running)
 
-    def start(self, claim: Claim, ended: Callable[[], None]) -> bool:
-        """False if an earlier attempt of it still runs here: in a thread that does not stop."""
+    def start(self, claim: Claim, finished: Callable[[], None]) -> bool:
+        """Returns False if an earlier attempt of the job still runs here, in a thread that does not stop."""
         function = self._functions[claim.job_type]
         policy = function.policy
-        # A suspect, that was running when its process died, may be what killed it: it runs in a child, if it can.
+        # A job that was running when its process died may have killed it: it runs in a child process if possible.
         apart = policy.process or (claim.crashes > 0 and function.importable)
         running = Running(claim, function, self._environments[claim.job_type], self._recorder, apart)
         if self._running.setdefault(claim.id, running) is not running:
             return False
-        running.slot = self._board.enter(
-            claim.id, claim.lease, 0 if apart else deadline_of(policy), SOON if apart else 0
-        )
+        running.slot = self._slots.add(claim.id, claim.lease, 0 if apart else deadline_of(policy), SOON if apart else 0)
         loop = asyncio.get_running_loop()
         if policy.timeout is not None and not apart:
             running.timers.append(loop.call_later(policy.timeout, running.interrupt, Interrupt.TIMEOUT))
@@ -85,8 +84,8 @@ class Workbench:
             running.timers.append(loop.call_later(policy.deadline, self._overdue, running))
         if self._listeners.wants(events.JobStarted):
             self._listeners.emit(events.about(claim, self._worker_id, events.JobStarted))
-        # In a context of its own: this one may be that of the job that has just ended.
-        running.task = _begin(self._run(running, ended), loop, self._context.copy())
+        # In a context of its own: the current one may be that of the job that has just finished.
+        running.task = _begin(self._run(running, finished), loop, self._context.copy())
         return True
 
     def interrupt(self, job_id: UUID, reason: Interrupt) -> None:
@@ -99,18 +98,18 @@ class Workbench:
             running.interrupt(reason)
 
     async def empty(self, seconds: float, cut_short: Callable[[], bool] = lambda: False) -> None:
-        """Until nothing runs any more, but for what was given up, for that long at most."""
+        """Wait until no job runs except those given up at their deadline, for this long at most."""
         end = time.monotonic() + seconds
         while any(not each.ended for each in self._running.values()) and not cut_short() and time.monotonic() < end:
             self._changed.clear()
             await within(self._changed.wait(), end - time.monotonic())
 
     def nudge(self) -> None:
-        """Let empty() look whether it is cut short."""
+        """Let empty() check whether it is cut short."""
         self._changed.set()
 
-    async def report(self, line: Line) -> None:
-        """Say which jobs run, and how far they are; find out which are not ours any more."""
+    async def report(self, connection: ReconnectingConnection) -> None:
+        """Report which jobs run and how far they are; interrupt those that this worker has lost."""
         moment = time.monotonic()
         told: list[tuple[Running, work.Report]] = []
         for running in self._running.values():
@@ -121,85 +120,85 @@ class Workbench:
                 told.append((running, _report(running, news, moment)))
         if told:
             try:
-                accepted = await self._tell([report for _, report in told], line)
-            except DatabaseAway:
+                accepted = await self._send([report for _, report in told], connection)
+            except DatabaseUnavailable:
                 for running, report in told:
                     if report.progress is not None:
                         running.attempt.progress_not_written()
                 raise
             for running, _ in told:
                 running.reported = True
-            await self._lose([each for each, _ in told if each.claim.id not in accepted], line)
+            await self._interrupt_lost([each for each, _ in told if each.claim.id not in accepted], connection)
 
-    async def _tell(self, reports: list[work.Report], line: Line) -> set[UUID]:
+    async def _send(self, reports: list[work.Report], connection: ReconnectingConnection) -> set[UUID]:
         try:
-            return await line.run(work.report(self._worker_id, reports))
+            return await connection.run(work.report(self._worker_id, reports))
         except RowLocked:
-            # One by one then. What somebody holds is still ours, as far as is known; it says more another time.
+            # Report them one by one. A job whose row is locked counts as ours; it is reported again later.
             if len(reports) == 1:
                 return {reports[0].claim.id}
-            return set().union(*[await self._tell([each], line) for each in reports])
+            return set().union(*[await self._send([each], connection) for each in reports])
 
-    async def watch(self, line: Line) -> None:
-        """Find out which long jobs are not ours any more."""
+    async def watch(self, connection: ReconnectingConnection) -> None:
+        """Find out which long-running jobs this worker has lost, and interrupt them."""
         moment = time.monotonic()
         watched = [each for each in self._running.values() if moment - each.started > WATCHED_AFTER]
-        await self._lose(watched, line)
+        await self._interrupt_lost(watched, connection)
 
-    async def _run(self, running: Running, ended: Callable[[], None]) -> None:
+    async def _run(self, running: Running, finished: Callable[[], None]) -> None:
         try:
             outcome = await self._executor.execute(running)
-        except BaseException as error:  # cannot be; but a slot must never be lost
-            log.exception("job %s could not be judged", running.claim.id)
+        except BaseException as error:  # must not happen; but a slot must never be lost
+            log.exception("the outcome of job %s could not be determined", running.claim.id)
             outcome = Outcome(Ending.FAILED, error=clean_error(error))
         if running.timers:
             running.disarm()
         del self._running[running.claim.id]
-        self._board.leave(running.slot)
+        self._slots.remove(running.slot)
         if not running.ended:
             if running.attempt.has_unwritten:
-                self._say_last(running)
+                self._record_last_progress(running)
             self._completer.add(running.claim, outcome, running.started)
-        ended()
+        finished()
         self._changed.set()
 
-    def _say_last(self, running: Running) -> None:
+    def _record_last_progress(self, running: Running) -> None:
         try:
             running.attempt.end_line()
             news = running.attempt.take_progress()
             if news is not None:
                 self._recorder.add_final_report(_report(running, news, time.monotonic()))
-        except Exception:  # must not cost the job's end
-            log.exception("how far job %s was could not be said", running.claim.id)
+        except Exception:  # must not cost the job its outcome
+            log.exception("the last progress of job %s could not be recorded", running.claim.id)
 
-    async def _lose(self, doubtful: list[Running], line: Line) -> None:
-        """Stop those of them that are not ours any more. One that has completed itself may go on."""
+    async def _interrupt_lost(self, doubtful: list[Running], connection: ReconnectingConnection) -> None:
+        """Interrupt those that this worker has lost. A job that has completed itself may go on."""
         if not doubtful:
             return
-        lost = await line.run(work.lost_leases([each.claim for each in doubtful]))
+        lost = await connection.run(work.lost_leases([each.claim for each in doubtful]))
         for running in doubtful:
             completed = lost.get(running.claim.id)
-            # It may have ended while the question was under way.
+            # It may have finished while the query was under way.
             if completed is False and self._running.get(running.claim.id) is running and not running.ended:
                 running.interrupt(Interrupt.LEASE_LOST)
 
     def _overdue(self, running: Running) -> None:
-        """It did not stop though it was asked to. Its outcome is decided, but its thread (or a coroutine that does not
-        let itself be cancelled) runs on, and this process cannot get rid of it but by ending."""
-        if running.attempt.interrupted_by is None:  # a deadline without a timeout: ask first
+        """The handler did not stop at its deadline. Its outcome is decided, but its thread (or a coroutine that ignores
+        its cancellation) runs on, and only the end of this process stops it."""
+        if running.attempt.interrupted_by is None:  # a deadline without a timeout: interrupt first
             running.interrupt(Interrupt.TIMEOUT)
-            running.timers.append(asyncio.get_running_loop().call_later(ASKED_SECONDS, self._overdue, running))
+            running.timers.append(asyncio.get_running_loop().call_later(INTERRUPTED_SECONDS, self._overdue, running))
             return
         running.ended = True
-        # Dealt with: whoever looks after this process need not kill it, so the others have time to finish.
-        self._board.name_process(running.slot, 0, 0.0)
+        # The supervisor need not kill this process for it, so the other jobs have time to finish.
+        self._slots.set_process(running.slot, 0, 0.0)
         self._completer.add(running.claim, overdue(running.function, running.attempt), running.started)
         self.overdue.set()
 
 
 def _begin(run: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop, context: Context) -> asyncio.Task[None]:
     if sys.version_info >= (3, 12):
-        # Its first step at once: a quick job is done then, and the event loop never hears of it.
+        # Takes the first step at once: a quick job finishes in it, and is never scheduled on the event loop.
         return asyncio.Task(run, loop=loop, context=context, eager_start=True)
     return loop.create_task(run, context=context)
 

@@ -1,47 +1,76 @@
-"""Calls a service again and again. A service is a plain async function; what it raises because the database is away is
-tried again next time, and whatever else it raises is logged and does not stop it."""
+"""Services: functions that a worker calls periodically, each in a task of its own."""
 
 import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import NewType
 
-from treadle.db.reconnecting import DatabaseAway
+from treadle.db.reconnecting import DatabaseUnavailable
 
 log = logging.getLogger("treadle")
 
+RESTART_SECONDS = 1.0
 
-async def forever(
-    service: Callable[[], Awaitable[object]], every: float, away: Callable[[DatabaseAway | None], None] | None = None
-) -> None:
-    while True:
-        # Jitter: a hundred workers that were started together do not do it together.
-        await asyncio.sleep(every * random.uniform(0.9, 1.1))  # noqa: S311 - jitter, not a secret
-        try:
-            await service()
-        except DatabaseAway as error:
-            if away is not None:
-                away(error)
-        except Exception:
-            log.exception("%s failed; it will be tried again", getattr(service, "__name__", service))
+Delay = NewType("Delay", float)
+"""Seconds until the next call. A type of its own, because many functions return a count, which is not a delay."""
 
 
-async def unbroken(part: Callable[[], Awaitable[object]]) -> None:
-    """Something that goes on by itself, and goes on again if it fails: a worker without it would only look alive."""
+@dataclass(frozen=True)
+class Service:
+    """A function that is called every so many seconds, with 10 % jitter, so that a hundred workers that were started
+    together do not call it together. If it returns a delay, the next call comes after that one instead. An event calls
+    it earlier."""
+
+    function: Callable[[], Awaitable[Delay | None]]
+    every: float
+    wake: asyncio.Event | None = None
+
+    async def run(self, unavailable: Callable[[DatabaseUnavailable], None]) -> None:
+        """Call the function until cancelled. If the database is unavailable or the function fails, it is called again
+        at the next time."""
+        delay = self.every
+        while True:
+            await self._wait(delay * random.uniform(0.9, 1.1))  # noqa: S311 - jitter, not a secret
+            delay = self.every
+            try:
+                delay = await self.function() or self.every
+            except DatabaseUnavailable as error:
+                unavailable(error)
+            except Exception:
+                log.exception("%s failed; it will be tried again", _name(self.function))
+
+    async def _wait(self, seconds: float) -> None:
+        if self.wake is None:
+            await asyncio.sleep(seconds)
+        else:
+            await within(self.wake.wait(), seconds)
+            self.wake.clear()
+
+
+async def restart_on_error(part: Callable[[], Awaitable[None]]) -> None:
+    """Run a part that loops by itself. If it fails it is restarted: without it the worker would only look alive."""
     while True:
         try:
             await part()
         except Exception:
-            log.exception("%s failed; it is started again", getattr(part, "__qualname__", part))
-            await asyncio.sleep(1)
+            log.exception("%s failed; it is restarted", _name(part))
+            await asyncio.sleep(RESTART_SECONDS)
         else:
             return
 
 
 async def within(what: Awaitable[object], seconds: float) -> bool:
-    """Whether it came within that time."""
+    """Whether it finished within this time."""
     try:
         await asyncio.wait_for(what, max(0.0, seconds))
     except TimeoutError:
         return False
     return True
+
+
+def _name(function: Callable[..., object]) -> str:
+    function = function.func if isinstance(function, partial) else function
+    return str(getattr(function, "__qualname__", function))

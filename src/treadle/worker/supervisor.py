@@ -1,6 +1,5 @@
-"""Starts worker processes and looks after them: renews their leases, starts them again when they die, gives back what
-they held, and kills what runs past its deadline. It imports none of the user's code, so nothing that a handler does can
-keep it from doing so.
+"""Starts and supervises worker processes: renews their leases, restarts them when they die, gives back their jobs, and
+kills what runs past its deadline. It imports none of the user's code, so nothing that a handler does can block it.
 """
 
 import asyncio
@@ -18,7 +17,7 @@ from uuid import UUID
 from treadle.db.queries.worker import Recovered
 from treadle.words.clock import now
 from treadle.worker.exit_codes import MISTAKE, End, died
-from treadle.worker.job_slots import Board
+from treadle.worker.job_slots import JobSlots
 from treadle.worker.keeper import Keeper
 from treadle.worker.options import FLUSH_SECONDS, STOP_SECONDS, WorkerOptions, settings
 from treadle.worker.services import within
@@ -26,52 +25,57 @@ from treadle.worker.services import within
 log = logging.getLogger("treadle")
 
 ENFORCE_SECONDS = 0.2
-# A process that dies sooner than this after its start is started again ever more slowly.
+# A process that dies sooner than this after its start is restarted with a growing delay.
 HEALTHY_SECONDS = 10.0
 
 
-class Ward:
-    """A worker process."""
+class WorkerProcess:
+    """A worker process, as its supervisor sees it."""
 
-    def __init__(self, process: asyncio.subprocess.Process, board: Board) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, slots: JobSlots) -> None:
         self.process = process
-        self.board = board
+        self.slots = slots
         self.worker_id: str | None = None
         self.began = time.monotonic()
         self.overdue: list[UUID] = []
         self.killed_for: str | None = None
 
     def kill(self) -> None:
-        """With its children: they are of its group."""
+        """Kill it and its child processes, which belong to its process group."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
 
-    def say(self, message: dict[str, Any]) -> None:
+    def send(self, message: dict[str, Any]) -> None:
         if self.process.stdin is not None:
             self.process.stdin.write(json.dumps(message).encode() + b"\n")
 
 
+def restart_delay(failures: int) -> float:
+    """Seconds to wait after this many failed starts in a row: exponential, 0.2 s doubling to at most 15 s."""
+    return min(0.1 * 2**failures, 15) if failures else 0.0
+
+
 class Supervisor:
     def __init__(self, app: str, processes: int, options: WorkerOptions, log_level: str, log_style: str) -> None:
-        self._processes = processes
-        # Which types there are, only the worker processes know.
+        self._count = processes
+        # Only the worker processes know which job types there are.
         self._settings = settings(options.get("types") or ["any"], os.cpu_count() or 1, **options)
         self._order = {"app": app, "options": options, "log_level": log_level, "log_style": log_style}
         self._keeper: Keeper | None = None
         self._renewing: asyncio.Task[None] | None = None
-        self._wards: set[Ward] = set()
+        self._processes: set[WorkerProcess] = set()
         self._stopping = asyncio.Event()
         self._hurried = asyncio.Event()
         self._worked = False
-        self._news: list[Recovered] = []
+        self._recovered: list[Recovered] = []  # for the next worker process, which emits the events
 
     async def run(self) -> int:
-        """Until told to stop, or until all have drained. Returns the exit code."""
+        """Supervise until told to stop, or until all worker processes have drained the queue. Returns the exit code."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop)
+            loop.add_signal_handler(number, self.stop)
         enforcing = asyncio.create_task(self._enforce())
-        codes = await asyncio.gather(*(self._look_after() for _ in range(self._processes)))
+        codes = await asyncio.gather(*(self._supervise() for _ in range(self._count)))
         enforcing.cancel()
         if self._renewing is not None:
             self._renewing.cancel()
@@ -79,42 +83,57 @@ class Supervisor:
             await self._keeper.close()
         return max(codes)
 
-    async def _look_after(self) -> int:
-        """One process after the other."""
+    def stop(self) -> None:
+        """Stop the worker processes; called a second time, kill them."""
+        if self._stopping.is_set():
+            self._hurried.set()
+            for worker in self._processes:
+                worker.kill()
+            return
+        self._stopping.set()
+        for worker in self._processes:
+            with contextlib.suppress(ProcessLookupError):
+                worker.process.terminate()
+        # A process whose event loop is blocked does not even react to the signal: it is killed after a while.
+        seconds = self._settings.grace + STOP_SECONDS + FLUSH_SECONDS + 1
+        asyncio.get_running_loop().call_later(seconds, self.stop)
+
+    async def _supervise(self) -> int:
+        """Run one worker process after the other."""
         failures = 0
         while not self._stopping.is_set():
             try:
-                ward = await self._start()
+                worker = await self._start()
             except OSError as error:  # no memory, no processes left
-                log.error("no worker process could be started, trying again: %s", error)  # noqa: TRY400
+                log.error("a worker process could not be started, trying again: %s", error)  # noqa: TRY400
                 failures += 1
                 await self._pause(failures)
                 continue
-            code = await ward.process.wait()
-            self._wards.discard(ward)
-            ward.kill()  # whatever it left behind
+            code = await worker.process.wait()
+            self._processes.discard(worker)
+            worker.kill()  # processes that it left behind
             mistaken = code == MISTAKE and not self._worked
             going_on = not (self._stopping.is_set() or code == End.DRAINED.value or mistaken)
             if going_on:
-                log.error("a worker process %s; it is started again", ward.killed_for or died(code))
-            await self._bury(ward, code)
-            ward.board.close()
+                log.error("a worker process %s; it is restarted", worker.killed_for or died(code))
+            await self._recover(worker, code)
+            worker.slots.close()
             if mistaken and not self._stopping.is_set():
-                self._stop()  # the others make the same mistake
+                self.stop()  # the other processes make the same mistake
                 return 1
             if not going_on:
                 return 0
-            healthy = time.monotonic() - ward.began > HEALTHY_SECONDS or code == End.STUCK.value
+            healthy = time.monotonic() - worker.began > HEALTHY_SECONDS or code == End.STUCK.value
             failures = 0 if healthy else failures + 1
             await self._pause(failures)
         return 0
 
     async def _pause(self, failures: int) -> None:
-        if failures:
-            await within(self._stopping.wait(), min(0.1 * 2**failures, 15))
+        if seconds := restart_delay(failures):
+            await within(self._stopping.wait(), seconds)
 
-    async def _start(self) -> Ward:
-        board = Board.make(self._settings.concurrency + self._settings.children)
+    async def _start(self) -> WorkerProcess:
+        slots = JobSlots.create(self._settings.concurrency + self._settings.children)
         theirs_to_write, ours_to_read = os.pipe()[::-1]
         try:
             process = await asyncio.create_subprocess_exec(
@@ -122,34 +141,38 @@ class Supervisor:
                 "-c",
                 "from treadle.worker.process import main; main()",
                 stdin=subprocess.PIPE,
-                pass_fds=[board.descriptor, theirs_to_write],
+                pass_fds=[slots.descriptor, theirs_to_write],
                 start_new_session=True,  # signals from a terminal are for the supervisor, which passes them on
                 env=os.environ | {"TREADLE_SUPERVISOR": str(os.getpid())},
             )
         except OSError:
             os.close(ours_to_read)
-            board.close()
+            slots.close()
             raise
         finally:
             os.close(theirs_to_write)
-        ward = Ward(process, board)
-        self._wards.add(ward)
-        ward.say({**self._order, "board": board.descriptor, "slots": board.slots, "pipe": theirs_to_write})
+        worker = WorkerProcess(process, slots)
+        self._processes.add(worker)
+        worker.send(
+            {**self._order, "slots_descriptor": slots.descriptor, "slots": slots.count, "pipe": theirs_to_write}
+        )
         if self._stopping.is_set():
-            ward.process.terminate()
+            worker.process.terminate()
         reader = asyncio.StreamReader()
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(ours_to_read, "rb")
         )
-        told = await reader.readline()
+        started = await reader.readline()
         transport.close()
-        if told:
-            await self._keep(ward, **json.loads(told))
-        return ward
+        if started:
+            await self._keep(worker, **json.loads(started))
+        return worker
 
-    async def _keep(self, ward: Ward, worker_id: str, url: str, schema: str, embedded: bool) -> None:
+    async def _keep(self, worker: WorkerProcess, worker_id: str, url: str, schema: str, embedded: bool) -> None:
+        """The worker has started: renew its lease from now on."""
         if embedded:
-            # As a user of it, so that it does not stop with the worker: there is something to write after that.
+            # Registers as a user of the embedded server, so that it does not stop with the worker: the worker's jobs
+            # are given back after that. Imported here: most supervisors do not need it.
             from treadle.db.embedded import embedded_url
 
             await asyncio.to_thread(embedded_url, quiet=True)
@@ -157,33 +180,36 @@ class Supervisor:
             chosen = self._settings
             self._keeper = Keeper(url, schema, chosen.lease, chosen.crash_limit)
             self._renewing = asyncio.create_task(self._keeper.renew())
-        ward.worker_id = worker_id
+        worker.worker_id = worker_id
         self._worked = True
-        self._keeper.wards[worker_id] = ward.board
-        while self._news:
-            some, self._news = self._news[:100], self._news[100:]
-            ward.say({"recovered": [[str(each.id), each.job_type, each.worker_id, each.status] for each in some]})
+        self._keeper.workers[worker_id] = worker.slots
+        while self._recovered:
+            some, self._recovered = self._recovered[:100], self._recovered[100:]
+            worker.send({"recovered": [[str(each.id), each.job_type, each.worker_id, each.status] for each in some]})
 
-    async def _bury(self, ward: Ward, code: int) -> None:
-        """Whoever was running in a process that died by itself is counted as crashed; nobody else is."""
-        if self._keeper is None or ward.worker_id is None:
+    async def _recover(self, worker: WorkerProcess, code: int) -> None:
+        """Give back the jobs of a worker process that has ended. Those that were running in a process that died by
+        itself are counted as crashed; no others are."""
+        if self._keeper is None or worker.worker_id is None:
             return
-        told = code in (End.TOLD.value, End.DRAINED.value, End.STUCK.value)
+        expected = code in (End.TOLD.value, End.DRAINED.value, End.STUCK.value)
         crashed: list[UUID] = []
-        if not (self._stopping.is_set() or told or ward.killed_for):
-            crashed = [entry.id for entry in ward.board.entries() if not entry.process]
+        if not (self._stopping.is_set() or expected or worker.killed_for):
+            crashed = [entry.id for entry in worker.slots.entries() if not entry.process]
         reason = f"its worker process {died(code)}"
-        burial = asyncio.ensure_future(self._keeper.bury(ward.worker_id, reason, crashed, ward.overdue, keep=not told))
-        # Waits while the database is away; but who wants to stop does not wait for ever. Others give the jobs back
-        # then, when the lease has run out.
+        recovery = asyncio.ensure_future(
+            self._keeper.recover(worker.worker_id, reason, crashed, worker.overdue, keep=not expected)
+        )
+        # Waits while the database is unavailable, but not forever once the supervisor stops: other workers then give
+        # the jobs back, when the lease has run out.
         hurry = asyncio.ensure_future(self._stop_waiting())
-        await asyncio.wait([burial, hurry], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([recovery, hurry], return_when=asyncio.FIRST_COMPLETED)
         hurry.cancel()
-        if burial.done():
-            self._news += burial.result()
+        if recovery.done():
+            self._recovered += recovery.result()
         else:
-            burial.cancel()
-            log.error("the database is away: the jobs of this worker are given back when its lease has run out")
+            recovery.cancel()
+            log.error("the database is unavailable: the jobs of this worker are given back when its lease runs out")
 
     async def _stop_waiting(self) -> None:
         await self._stopping.wait()
@@ -191,41 +217,27 @@ class Supervisor:
         await asyncio.sleep(1)
 
     async def _enforce(self) -> None:
-        """Kill what runs past its deadline, and workers that went on without a lease."""
+        """Kill what runs past its deadline, and workers that go on without a lease."""
         while True:
             await asyncio.sleep(ENFORCE_SECONDS)
             moment = now()
-            for ward in list(self._wards):
-                entries = ward.board.entries()
+            for worker in list(self._processes):
+                entries = worker.slots.entries()
                 for entry in entries:
                     if entry.deadline and moment > entry.deadline:
                         if entry.process > 0:
                             with contextlib.suppress(ProcessLookupError):
                                 os.kill(entry.process, signal.SIGKILL)
                         elif entry.process == 0:
-                            ward.overdue.append(entry.id)
-                if ward.overdue and ward.killed_for is None:
-                    ward.killed_for = "was killed because a job ran past its deadline"
-                    ward.kill()
+                            worker.overdue.append(entry.id)
+                if worker.overdue and worker.killed_for is None:
+                    worker.killed_for = "was killed because a job ran past its deadline"
+                    worker.kill()
                 if (
-                    ward.worker_id is not None
+                    worker.worker_id is not None
                     and entries
-                    and moment - ward.board.renewed_at > self._settings.kill_after
-                    and ward.killed_for is None
+                    and moment - worker.slots.renewed_at > self._settings.kill_after
+                    and worker.killed_for is None
                 ):
-                    ward.killed_for = "was killed because its lease could not be renewed"
-                    ward.kill()
-
-    def _stop(self) -> None:
-        if self._stopping.is_set():
-            self._hurried.set()
-            for ward in self._wards:
-                ward.kill()
-            return
-        self._stopping.set()
-        for ward in self._wards:
-            with contextlib.suppress(ProcessLookupError):
-                ward.process.terminate()
-        # Who does not even hear the signal, because its loop is blocked, is not waited for any longer.
-        patience = self._settings.grace + STOP_SECONDS + FLUSH_SECONDS + 1
-        asyncio.get_running_loop().call_later(patience, self._stop)
+                    worker.killed_for = "was killed because its lease could not be renewed"
+                    worker.kill()

@@ -1,77 +1,85 @@
-"""A worker: claims, runs and finishes jobs until it is told to stop.
+"""A worker: claims, runs and finishes jobs until it is stopped.
 
-It has four connections: for claims, for outcomes, for upkeep, and to listen. Handlers use none of them. Its lease is
-renewed by another process (keeper.py), so that a handler that blocks everything here does not make it look dead.
+It has four connections: for claims, for outcomes, for maintenance, and for notifications. Handlers use none of them.
+Its lease is renewed by another process (keeper.py), so that a handler that blocks this one does not make it look dead.
 """
 
 import asyncio
-import contextlib
 import os
-import socket
 import time
-from collections.abc import Iterator, Sequence
-from importlib.metadata import version
+from collections.abc import Coroutine, Iterator, Sequence
+from functools import partial
 from types import TracebackType
-from typing import Any, Self, Unpack
-from uuid import UUID
+from typing import Any, NamedTuple, Self, Unpack
 
 from treadle.app import Treadle
-from treadle.db.listener import Listener
 from treadle.db.queries import worker as work
-from treadle.db.reconnecting import DatabaseAway, Line, Silence
+from treadle.db.reconnecting import DatabaseUnavailable, Outage, ReconnectingConnection
 from treadle.words import events
 from treadle.words.claim import Claim
 from treadle.words.clock import now
 from treadle.words.naming import worker_name
 from treadle.words.outcome import Ending, Interrupt, Outcome
-from treadle.worker import maintenance as upkeep
-from treadle.worker.claimer import Intake
+from treadle.worker import maintenance
+from treadle.worker.claimer import Claimer
 from treadle.worker.completer import Completer
+from treadle.worker.draining import Draining
 from treadle.worker.executor import Executor
-from treadle.worker.job_slots import Board
+from treadle.worker.job_slots import JobSlots
 from treadle.worker.keeper import KeeperProcess
+from treadle.worker.lease import LeaseWatch, registration
 from treadle.worker.log import forget_events, log_events
 from treadle.worker.log_capture import Capture
+from treadle.worker.lost_replies import LostReplies
+from treadle.worker.notifications import Notifications
 from treadle.worker.options import FLUSH_SECONDS, STOP_SECONDS, Settings, WorkerOptions, settings
 from treadle.worker.recorder import Recorder
-from treadle.worker.running_jobs import Workbench
-from treadle.worker.services import forever, unbroken, within
+from treadle.worker.running_jobs import RunningJobs
+from treadle.worker.services import Service, restart_on_error, within
 
-TICK_SECONDS = 0.5
 REPORT_SECONDS = 0.25
 WATCH_SECONDS = 1.0
-ADOPT_SECONDS = 30.0
-PROBE_SECONDS = 15.0
-PRUNE_SECONDS = 60.0
-COUNT_SECONDS = 5.0
+LOST_REPLIES_SECONDS = 30.0
+# How soon a probe that could not be sent is sent again.
+PROBE_SECONDS = 1.0
+# How often to poll while notifications do not arrive.
 DEAF_POLL = 0.5
 
 
-class Worker:
-    """`async with app.worker(): …` works beside what the block does. Options are those of WorkerOptions."""
+class Connections(NamedTuple):
+    claims: ReconnectingConnection
+    outcomes: ReconnectingConnection
+    maintenance: ReconnectingConnection
 
-    def __init__(self, app: Treadle, *, board: Board | None = None, **options: Unpack[WorkerOptions]) -> None:
+
+class Worker:
+    """`async with app.worker(): …` works on jobs while the block runs. The options are those of WorkerOptions.
+
+    After `start`, the parts are attributes, for tests and diagnostics: connections, claimers, running, completer,
+    lost_replies, notifications.
+    """
+
+    def __init__(self, app: Treadle, *, slots: JobSlots | None = None, **options: Unpack[WorkerOptions]) -> None:
+        """`slots` are given by a supervisor, which then renews the lease as well."""
         self.settings: Settings = settings(app.job_types, os.cpu_count() or 1, **options)
         self.worker_id = worker_name()
-        self._app = app
         self.schema = app.schema
-        self._listeners = app.listeners
-        # A board of somebody else: that one also renews the lease.
-        self._board = board or Board.make(self.settings.concurrency + self.settings.children)
-        self._supervised = board is not None
-        self._keeper: KeeperProcess | None = None
-        self._tasks: list[asyncio.Task[Any]] = []
-        self._stopping = False
-        self._hurried = False
-        self._fenced = False
-        self._silence = Silence()
-        self._healthy_since = float("-inf")
-        self._look_at_holdings = asyncio.Event()
-        self._drained = asyncio.Event()
-        self._capture = Capture()
+        self.slots = slots or JobSlots.create(self.settings.concurrency + self.settings.children)
+        self.outage = Outage()
+        self.stopping = False
         self.stuck = False
+        """After `stop`: a thread of a handler still runs, and only the end of the process stops it."""
+        self._app = app
+        self._listeners = app.listeners
+        self._supervised = slots is not None
+        self._keeper: KeeperProcess | None = None
+        self._hurried = False
+        self._capture = Capture()
+        self._lease = LeaseWatch(self.slots, self.settings.fence_after, self._fence)
+        self.claimers: list[Claimer] = []
+        self._draining = Draining(self.claimers, self.busy)
 
-    # Beginning and end
+    # Start and stop
 
     async def start(self) -> None:
         functions = {name: self._app.function(name) for name in self.settings.types}
@@ -79,72 +87,50 @@ class Worker:
             function.arguments.check_annotations()
         url = await asyncio.to_thread(lambda: self._app.database.url)
         log_events(self._listeners)
-        chosen, schema, name = self.settings, self.schema, f"treadle {self.worker_id}"
-        self._claims, self._outcomes, self._upkeep = (Line(url, schema, name) for _ in range(3))
-        self._recorder = Recorder(self._outcomes, self.worker_id, self.away)
-        self._completer = Completer(
-            self._outcomes,
-            self.worker_id,
-            self._recorder,
-            self._listeners,
-            chosen.crash_limit,
-            self.away,
-            self._written,
-        )
-        self._executor = Executor(self._app.middlewares, chosen.concurrency, chosen.children, self._board)
-        self.bench = Workbench(
-            self.worker_id,
-            functions,
-            self._executor,
-            self._completer,
-            self._recorder,
-            self._board,
-            self._listeners,
-        )
-        self._listener = Listener(url, schema, "work", self._heard, name)
-        self._intakes = list(self._make_intakes())
+        self._assemble(url, functions)
         self._capture.start(prints=any(each.policy.prints for each in functions.values()))
-        began = now()
-        await self._upkeep.persist(work.register(self._introduction()), self.away)
-        self._board.renewed_at = began
+        began, worker = now(), registration(self.worker_id, self.settings, self._process_types())
+        await self.connections.maintenance.persist(work.register(worker), self.unavailable)
+        self.slots.renewed_at = began
         if not self._supervised:
-            self._keeper = KeeperProcess(self.worker_id, url, schema, self._board, chosen)
+            self._keeper = KeeperProcess(self.worker_id, url, self.schema, self.slots, self.settings)
             await self._keeper.start()
-        self._tasks = [asyncio.create_task(each) for each in self._services()]
-        self._claiming = [asyncio.create_task(unbroken(intake.run)) for intake in self._intakes]
-        self._listeners.emit(events.WorkerStarted(self.worker_id, chosen.types, chosen.concurrency))
+        self._tasks = [asyncio.create_task(each) for each in self._parts()]
+        self._claiming = [asyncio.create_task(restart_on_error(claimer.run)) for claimer in self.claimers]
+        self._listeners.emit(events.WorkerStarted(self.worker_id, self.settings.types, self.settings.concurrency))
 
     async def stop(self, grace: float | None = None) -> None:
-        """Claim no more, give back what was not begun, let the rest finish for the grace, then interrupt it."""
-        self._stopping = True
-        for intake in self._intakes:
-            intake.stop()
+        """Claim no more, give back jobs that were not started, let the others finish within the grace period, then
+        interrupt them."""
+        self.stopping = True
+        for claimer in self.claimers:
+            claimer.stop()
         await asyncio.wait(self._claiming, timeout=FLUSH_SECONDS)
         self._release_ready()
-        await self.bench.empty(self.settings.grace if grace is None else grace, lambda: self._hurried)
-        self.bench.interrupt_all(Interrupt.SHUTDOWN)
-        await self.bench.empty(STOP_SECONDS)
-        await within(self._completer.flushed(), FLUSH_SECONDS)
-        self.stuck = len(self.bench) > 0
+        await self.running.empty(self.settings.grace if grace is None else grace, lambda: self._hurried)
+        self.running.interrupt_all(Interrupt.SHUTDOWN)
+        await self.running.empty(STOP_SECONDS)
+        await within(self.completer.flushed(), FLUSH_SECONDS)
+        self.stuck = len(self.running) > 0
         for task in (*self._tasks, *self._claiming):
             task.cancel()
         await asyncio.gather(*self._tasks, *self._claiming, return_exceptions=True)
         self._executor.close()
         self._capture.stop()
-        for line in (self._claims, self._outcomes, self._upkeep):
-            await line.close()
+        for connection in self.connections:
+            await connection.close()
         self._listeners.emit(events.WorkerStopped(self.worker_id))
         forget_events(self._listeners)
         if self._keeper is not None:
-            # With a thread that does not stop, its job stays held until this program ends.
+            # A job whose thread does not stop stays claimed until this program ends.
             await self._keeper.stop(wait=not self.stuck)
             if not self.stuck:
-                self._board.close()
+                self.slots.close()
 
     def hurry(self) -> None:
-        """End the grace."""
+        """End the grace period."""
         self._hurried = True
-        self.bench.nudge()
+        self.running.nudge()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -162,220 +148,137 @@ class Worker:
 
     @property
     def hears(self) -> bool:
-        """Whether notifications reach it; if not, it polls more often."""
-        return self._listener.hearing
+        """Whether notifications arrive; while they do not, the worker polls more often."""
+        return self.notifications.listener.hearing
 
     async def drained(self) -> None:
-        """Until nothing is left to do (with drain=True)."""
-        await self._drained.wait()
+        """With drain=True: wait until nothing is left to do."""
+        await self._draining.done.wait()
 
-    # For the intakes
+    # What the parts ask for
 
     def may_start(self) -> bool:
-        return not self._stopping and not self._fenced
-
-    def claimed(self, claims: Sequence[Claim]) -> None:
-        if self._listeners.wants(events.JobClaimed):
-            for claim in claims:
-                self._listeners.emit(events.about(claim, self.worker_id, events.JobClaimed))
-
-    def start_job(self, claim: Claim, intake: Intake) -> bool:
-        if self.bench.start(claim, intake.end):
-            return True
-        self.release([claim], delay=1.0)
-        return False
-
-    def release(self, claims: Sequence[Claim], delay: float | None = None) -> None:
-        """Give them back without having begun."""
-        for claim in claims:
-            self._completer.add(claim, Outcome(Ending.RELEASED, delay=delay), time.monotonic())
-
-    def _written(self) -> None:
-        """All outcomes are: with drain, that may be the end."""
-        if self.settings.drain and not self.busy():
-            for intake in self._intakes:
-                intake.bell.set()
-
-    def unknown(self) -> None:
-        """A claim was made and its answer is lost."""
-        self._look_at_holdings.set()
-
-    def look_every(self) -> float:
-        poll = self.settings.poll
-        if self.settings.listen and not self._listener.hearing:
-            poll = min(poll, DEAF_POLL)
-        return poll * len(self._intakes)
+        return not self.stopping and not self._lease.fenced
 
     def busy(self) -> bool:
-        """Whether something is held here that is not written yet: its end may let another job go."""
-        return bool(len(self.bench) or any(each.ready for each in self._intakes) or self._completer.unwritten())
+        """Whether a job is claimed here whose outcome is not written yet: its end may unblock another job."""
+        return bool(len(self.running) or any(each.ready for each in self.claimers) or self.completer.unwritten())
 
-    def nothing_left(self, intake: Intake, quiet: bool) -> None:
-        """An intake found nothing; `quiet` says whether the worker was not busy before it looked."""
-        if self.settings.drain and not self.busy():
-            intake.idle = quiet
-            if not quiet:
-                intake.bell.set()
-            elif all(each.idle for each in self._intakes):
-                self._drained.set()
+    def release(self, claims: Sequence[Claim], delay: float | None = None) -> None:
+        """Give back jobs that were not started."""
+        for claim in claims:
+            self.completer.add(claim, Outcome(Ending.RELEASED, delay=delay), time.monotonic())
 
-    # Services
+    def poll(self) -> float:
+        """How long a claimer waits without a notification."""
+        poll = self.settings.poll
+        if self.settings.listen and not self.hears:
+            poll = min(poll, DEAF_POLL)
+        return poll * len(self.claimers)
 
-    def _services(self) -> list[Any]:
-        chosen = self.settings
-        services = [
-            unbroken(self._completer.run),
-            unbroken(self._recorder.run),
-            unbroken(self._mind_the_lease),
-            unbroken(self._adopt_loop),
-            forever(self._tick, TICK_SECONDS, self.away),
-            forever(self._report, REPORT_SECONDS, self.away),
-            forever(self._watch, WATCH_SECONDS, self.away),
-            forever(self._recover, chosen.renew_every, self.away),
-            forever(self._prune, PRUNE_SECONDS, self.away),
-            forever(self._count, COUNT_SECONDS, self.away),
-        ]
-        if chosen.listen:
-            services += [unbroken(self._listener.run), unbroken(self._probe_loop)]
-        return services
+    def unavailable(self, error: DatabaseUnavailable | None) -> None:
+        """A statement failed; or, with None, succeeded."""
+        if error is not None:
+            if self.outage.failed():
+                self._listeners.emit(events.DatabaseLost(self.worker_id, str(error)))
+        elif (seconds := self.outage.succeeded()) is not None:
+            self._listeners.emit(events.DatabaseBack(self.worker_id, seconds))
 
-    async def _tick(self) -> None:
-        # Floors move only where jobs leave.
-        if any(time.monotonic() - intake.claimed_at < 2 for intake in self._intakes):
-            await upkeep.move_floors(self._upkeep)
+    def _wake(self) -> None:
+        for claimer in self.claimers:
+            claimer.wake()
 
-    async def _recover(self) -> None:
-        # After an outage everybody seems silent; wait until those who live have said so.
-        if time.monotonic() - self._healthy_since > self.settings.lease.total_seconds():
-            await upkeep.recover_lost(self._upkeep, self.settings.crash_limit, self._listeners)
-
-    async def _prune(self) -> None:
-        await upkeep.prune(self._upkeep, self._app.keep)
-        await upkeep.sweep(self._upkeep, self._app.storage.grace)
-
-    async def _count(self) -> None:
-        await upkeep.count(self._upkeep)
-
-    async def _report(self) -> None:
-        await self.bench.report(self._outcomes)
-
-    async def _watch(self) -> None:
-        await self.bench.watch(self._upkeep)
-
-    async def _mind_the_lease(self) -> None:
-        """Stop everything before the lease can be given to others. (A process that cannot even do that is killed.)"""
-        while True:
-            await asyncio.sleep(self.settings.lease.total_seconds() / 50)
-            silent = now() - self._board.renewed_at > self.settings.fence_after
-            if silent and not self._fenced:
-                self._listeners.emit(events.WorkerFenced(self.worker_id))
-                self._fenced = True
-                self.bench.interrupt_all(Interrupt.FENCED)
-                self._release_ready()
-            elif not silent:
-                self._fenced = False
-
-    async def _adopt_loop(self) -> None:
-        while True:
-            await within(self._look_at_holdings.wait(), ADOPT_SECONDS)
-            self._look_at_holdings.clear()
-            try:
-                await self._adopt()
-            except DatabaseAway:
-                self._look_at_holdings.set()
-                await asyncio.sleep(1)
-
-    async def _adopt(self) -> None:
-        """Take up what this worker holds without knowing: a claim was carried out, and its answer was lost.
-
-        On the line of the claims, so that none is under way. Twice: what was claimed before the first look, and ended
-        while its answer was under way, is not there any more at the second.
-        """
-        seen = {(claim.id, claim.lease) for claim in await self._strangers()}
-        if seen and self.may_start():
-            for claim in await self._strangers():
-                for intake in self._intakes:
-                    if (claim.id, claim.lease) in seen and claim.job_type in intake.types:
-                        intake.take([claim])
-
-    async def _strangers(self) -> list[Claim]:
-        """What this worker holds by the database's books, and does not know."""
-        known = self._known()
-        held = await self._claims.run(work.held(self.worker_id))
-        known |= self._known()
-        return [claim for claim in held if claim.id not in known]
-
-    async def _probe_loop(self) -> None:
-        """Whether the listener hears."""
-        while True:
-            await self._listener.listening.wait()
-            self._listener.hearing = False
-            try:
-                await self._upkeep.run(work.notify_workers(f"probe {self.worker_id}"))
-            except DatabaseAway as error:
-                self.away(error)
-                await asyncio.sleep(1)
-                continue
-            await asyncio.sleep(2)
-            if self._listener.hearing:
-                await asyncio.sleep(PROBE_SECONDS)
-            else:
-                self._listener.reset()
-                await asyncio.sleep(3)
-
-    def _heard(self, message: str) -> None:
-        if not message:
-            for intake in self._intakes:
-                intake.bell.set()
-            return
-        word, _, what = message.partition(" ")
-        if word == "cancelled":
-            # Anybody may send anything.
-            with contextlib.suppress(ValueError):
-                self.bench.interrupt(UUID(what), Interrupt.CANCELLED)
-        elif word == "probe" and what == self.worker_id:
-            self._listener.hearing = True
-
-    # The rest
-
-    def _make_intakes(self) -> Iterator[Intake]:
-        chosen, apart = self.settings, self._apart()
-        together = [name for name in chosen.types if name not in apart]
-        for types, limit in ((together, chosen.concurrency), (apart, chosen.children)):
-            if types:
-                yield Intake(self, self._claims, types, limit)
-
-    def _apart(self) -> list[str]:
-        """The types that run in child processes."""
-        return sorted(name for name in self.settings.types if self._app.function(name).policy.process)
-
-    def _introduction(self) -> work.Worker:
-        chosen = self.settings
-        return work.Worker(
-            self.worker_id,
-            chosen.lease,
-            list(chosen.types),
-            chosen.queues,
-            chosen.concurrency,
-            socket.gethostname(),
-            os.getpid(),
-            version("treadle"),
-            self._apart(),
-            chosen.children,
-        )
+    def _fence(self) -> None:
+        self._listeners.emit(events.WorkerFenced(self.worker_id))
+        self.running.interrupt_all(Interrupt.FENCED)
+        self._release_ready()
 
     def _release_ready(self) -> None:
-        for intake in self._intakes:
-            self.release(intake.give_up())
+        for claimer in self.claimers:
+            claimer.release_ready()
 
-    def _known(self) -> set[UUID]:
-        return self.bench.known().union(self._completer.unwritten(), *(intake.known() for intake in self._intakes))
+    # The parts
 
-    def away(self, error: DatabaseAway | None) -> None:
-        """Statements fail, or succeed again."""
-        if error is not None:
-            self._healthy_since = time.monotonic()
-            if self._silence.broken():
-                self._listeners.emit(events.DatabaseLost(self.worker_id, str(error)))
-        elif (seconds := self._silence.mended()) is not None:
-            self._listeners.emit(events.DatabaseBack(self.worker_id, seconds))
+    def _assemble(self, url: str, functions: dict[str, Any]) -> None:
+        chosen, schema, name = self.settings, self.schema, f"treadle {self.worker_id}"
+        self.connections = Connections(*(ReconnectingConnection(url, schema, name) for _ in Connections._fields))
+        claims, outcomes, upkeep = self.connections
+        recorder = Recorder(outcomes, self.worker_id, self.unavailable)
+        written = self._draining.outcomes_written if chosen.drain else lambda: None
+        self.completer = Completer(
+            outcomes, self.worker_id, recorder, self._listeners, chosen.crash_limit, self.unavailable, written
+        )
+        self._recorder = recorder
+        self._executor = Executor(self._app.middlewares, chosen.concurrency, chosen.children, self.slots)
+        self.running = RunningJobs(
+            self.worker_id, functions, self._executor, self.completer, recorder, self.slots, self._listeners
+        )
+        self.lost_replies = LostReplies(
+            claims, self.worker_id, self.claimers, self.running, self.completer, self.may_start
+        )
+        self.notifications = Notifications(
+            url,
+            schema,
+            name,
+            self.worker_id,
+            upkeep,
+            wake=self._wake,
+            cancel=partial(self.running.interrupt, reason=Interrupt.CANCELLED),
+        )
+        self.claimers[:] = self._make_claimers()
+
+    def _make_claimers(self) -> Iterator[Claimer]:
+        """One for the jobs that run in this process, and one for those that run in child processes."""
+        chosen, apart = self.settings, self._process_types()
+        here = [name for name in chosen.types if name not in apart]
+        for types, limit in ((here, chosen.concurrency), (apart, chosen.children)):
+            if types:
+                yield Claimer(
+                    self.connections.claims,
+                    self.worker_id,
+                    types,
+                    chosen.queues,
+                    limit,
+                    start=self.running.start,
+                    release=self.release,
+                    may_start=self.may_start,
+                    poll=self.poll,
+                    listeners=self._listeners,
+                    unavailable=self.unavailable,
+                    reply_lost=self.lost_replies.wake.set,
+                    prefetch=chosen.prefetch,
+                    drain=chosen.drain,
+                    busy=self.busy,
+                    found_nothing=self._draining.found_nothing,
+                )
+
+    def _parts(self) -> Iterator[Coroutine[Any, Any, None]]:
+        """Everything that runs beside the claimers and the jobs."""
+        yield restart_on_error(self.completer.run)
+        yield restart_on_error(self._recorder.run)
+        if self.settings.listen:
+            yield restart_on_error(self.notifications.listener.run)
+        for service in self._services():
+            yield service.run(self.unavailable)
+
+    def _services(self) -> Iterator[Service]:
+        chosen, (_, outcomes, upkeep) = self.settings, self.connections
+        yield Service(self._lease.check, chosen.lease.total_seconds() / 50)
+        yield Service(self.lost_replies.check, LOST_REPLIES_SECONDS, self.lost_replies.wake)
+        yield Service(partial(self.running.report, outcomes), REPORT_SECONDS)
+        yield Service(partial(self.running.watch, upkeep), WATCH_SECONDS)
+        if chosen.listen:
+            yield Service(self.notifications.probe, PROBE_SECONDS, self.notifications.probe_now)
+        yield from maintenance.services(
+            upkeep,
+            chosen,
+            self._app.keep,
+            self._app.storage.grace,
+            self.outage,
+            self._listeners,
+            claimed_at=lambda: max(claimer.claimed_at for claimer in self.claimers),
+        )
+
+    def _process_types(self) -> list[str]:
+        """The job types that run in child processes."""
+        return sorted(name for name in self.settings.types if self._app.function(name).policy.process)

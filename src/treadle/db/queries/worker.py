@@ -121,7 +121,7 @@ def lost_leases(claims: Sequence[Claim]) -> Query[dict[UUID, bool]]:
     )
 
 
-def rest(job_types: Sequence[str], queues: Sequence[str] | None, sure: bool) -> Query[float | None]:
+def next_due(job_types: Sequence[str], queues: Sequence[str] | None, sure: bool) -> Query[float | None]:
     """Seconds until the next job is due, None if there is none; `sure` also finds what was committed late."""
     params = {"job_types": job_types, "queues": queues, "sure": sure}
     return call("next_due", params, lambda rows: rows[0][0], often=True)

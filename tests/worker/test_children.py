@@ -1,4 +1,4 @@
-"""Guards of worker processes and of their children: each of these goes red when its guard is removed."""
+"""Child processes: their deadlines, their deaths, and jobs that wait for one."""
 
 import asyncio
 import os
@@ -14,23 +14,17 @@ import psutil
 import pytest
 from psycopg import Connection
 
-from tests.support.handlers import apart, block_the_loop, chatter, note
-from tests.support.handlers import app as handlers
+from tests.support.handlers import apart, chatter, note
+from tests.support.handlers import app as handlers_app
 from tests.support.workers import ROOT, Ledger, run, until, working
 from treadle import Job, JobFailed, JobQueue, Treadle
-from treadle.worker import Worker, children, supervisor
-from treadle.worker.options import WorkerOptions
+from treadle.words.clock import now
+from treadle.worker import Worker, children
 
 pytestmark = [pytest.mark.own_database, pytest.mark.usefixtures("here")]
 
 more = Treadle()
-
-
-@more.job(max_attempts=1)
-def leave_a_helper(job: Job) -> None:
-    helper = subprocess.Popen(["sleep", "600"])
-    note(f"helper {helper.pid}", job)
-    os._exit(17)
+MORE = "tests.worker.test_children:more"
 
 
 @more.job(max_attempts=1, process=True)
@@ -60,9 +54,6 @@ def swift(job: Job) -> None:
     note("start", job)
 
 
-MORE = "tests.worker.test_guards_processes:more"
-
-
 def alive(pid: int) -> bool:
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
@@ -81,74 +72,7 @@ def state(queue: JobQueue, job_id: Any) -> tuple[str, int, int]:
     return row.status, row.attempts, row.crashes
 
 
-# What a worker process leaves behind
-
-
-def test_a_job_in_a_child_of_a_killed_worker_process_is_not_suspected(
-    url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
-) -> None:
-    job_id = queue.enqueue("apart", {"seconds": 60})
-    with working(url, tmp_path) as worker:
-        until(ledger.starts)
-        until(worker.worker_process).kill()
-        until(lambda: len(ledger.starts()) == 2)
-        assert not alive(ledger.starts()[0]["pid"])
-        assert state(queue, job_id)[1:] == (1, 0)
-
-
-def test_helpers_of_a_dead_worker_process_are_killed(url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue) -> None:
-    queue.enqueue("leave_a_helper")
-    with working(url, tmp_path, app=MORE):
-        (entry, *_) = until(ledger.entries)
-        until(lambda: not alive(int(entry["what"].split()[1])))
-
-
-def test_a_thread_of_a_worker_process_that_was_told_to_stop_is_not_suspected(
-    url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
-) -> None:
-    job_id = queue.enqueue("doze", {"seconds": 60})
-    with working(url, tmp_path, "--grace", "0s") as worker:
-        until(ledger.starts)
-        until(worker.worker_process).terminate()
-        until(lambda: len(ledger.starts()) == 2)
-        assert state(queue, job_id)[1:] == (1, 0)
-
-
-def test_a_worker_process_whose_supervisor_is_gone_does_not_begin() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", "from treadle.worker.process import main; main()"],
-        stdin=subprocess.PIPE,
-        env=os.environ | {"TREADLE_SUPERVISOR": "1"},
-    ) as process:
-        try:
-            assert process.wait(60) == 1
-        finally:
-            process.kill()
-
-
-def test_a_worker_process_that_hears_nothing_is_not_waited_for(
-    url: str, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TREADLE_DATABASE_URL", url)
-    for name in ("STOP_SECONDS", "FLUSH_SECONDS"):
-        monkeypatch.setattr(supervisor, name, 0.0)
-    block_the_loop.enqueue(seconds=60)
-
-    async def body() -> int:
-        looks_after = supervisor.Supervisor("tests.support.handlers:app", 1, WorkerOptions(grace=0), "info", "text")
-        running = asyncio.create_task(looks_after.run())
-        await asyncio.to_thread(until, ledger.starts)
-        looks_after._stop()
-        return await asyncio.wait_for(running, 40)
-
-    assert asyncio.run(body()) == 0
-    assert not alive(ledger.starts()[0]["pid"])
-
-
-# Children
-
-
-def test_a_child_that_ends_because_it_was_stopped_has_not_crashed(
+def test_a_child_that_ends_because_it_was_interrupted_has_not_crashed(
     url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
 ) -> None:
     job_id = queue.enqueue("leave_when_stopped", max_attempts=1)
@@ -188,7 +112,7 @@ def test_a_child_past_its_deadline_is_gone(url: str, tmp_path: Path, ledger: Led
         assert worker.log.read_text().count("worker started") == 1
 
 
-def test_a_child_that_died_between_two_jobs_harms_nobody(
+def test_a_child_that_died_between_two_jobs_is_replaced(
     url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
 ) -> None:
     with working(url, tmp_path, "--children", "1"):
@@ -202,7 +126,7 @@ def test_a_child_that_died_between_two_jobs_harms_nobody(
         assert state(queue, second) == ("completed", 1, 0)
 
 
-def test_a_child_that_dies_before_it_began_the_next_job_harms_nobody(
+def test_a_child_that_dies_before_it_started_the_next_job_is_replaced(
     url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
 ) -> None:
     with working(url, tmp_path, "--children", "1"):
@@ -227,10 +151,10 @@ def test_an_interrupt_from_a_terminal_does_not_reach_a_child(
         assert state(queue, job_id) == ("completed", 1, 0)
 
 
-def test_a_job_that_is_cancelled_while_it_waits_for_a_child_does_not_begin(
+def test_a_job_that_is_cancelled_while_it_waits_for_a_child_does_not_start(
     url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger, queue: JobQueue
 ) -> None:
-    """A suspect occupies the only child."""
+    """A job that has crashed before occupies the only child."""
     suspect = queue.enqueue("nap", {"seconds": 5}, priority=200)
     connection.execute("update jobs set crashes = 1")
     waiting = queue.enqueue("apart", {"seconds": 0})
@@ -247,7 +171,7 @@ def test_a_job_that_is_cancelled_while_it_waits_for_a_child_does_not_begin(
 def test_a_job_that_waits_for_a_child_is_not_running(
     url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger, queue: JobQueue, seconds: int
 ) -> None:
-    """Neither is it past its deadline, nor suspected when the worker dies. A suspect occupies the only child."""
+    """It is not past its deadline, and has not crashed when the worker dies. Another job occupies the only child."""
     queue.enqueue("suspect", {"seconds": seconds}, priority=200)
     connection.execute("update jobs set crashes = 1")
     waiting = queue.enqueue("swift", max_attempts=1)
@@ -261,6 +185,24 @@ def test_a_job_that_waits_for_a_child_is_not_running(
             assert queue.get(waiting).status == "completed"
             assert worker.log.read_text().count("worker started") == 1
     assert queue.get(waiting).crashes == 0
+
+
+def test_a_job_that_waited_for_a_child_has_all_of_its_time(
+    url: str,
+    tmp_path: Path,
+    connection: Connection[Any],
+    ledger: Ledger,
+    queue: JobQueue,
+) -> None:
+    """While a job that has crashed before occupies the only child, the one that waits for it loses no time."""
+    suspect = queue.enqueue("nap", {"seconds": 5}, priority=200)
+    connection.execute("update jobs set crashes = 1")
+    waiting = queue.enqueue("punctual", {"seconds": 2}, max_attempts=1)
+    with working(url, tmp_path, "--children", "1"):
+        until(lambda: queue.get(waiting).status.finished)
+        row = queue.get(waiting)
+        assert (row.status, row.crashes, row.last_error) == ("completed", 0, None)
+        assert queue.get(suspect).status == "completed"
 
 
 def test_the_children_of_a_killed_program_end(url: str, ledger: Ledger) -> None:
@@ -285,7 +227,7 @@ def test_the_children_of_a_killed_program_end(url: str, ledger: Ledger) -> None:
     until(lambda: not alive(child))
 
 
-def test_a_job_for_which_there_is_no_process_comes_back_unharmed(
+def test_a_job_without_a_free_process_is_released_without_using_an_attempt(
     ledger: Ledger, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, refused = children.Child, 0
@@ -305,34 +247,63 @@ def test_a_job_for_which_there_is_no_process_comes_back_unharmed(
         row = await handle.ajob()
         assert (row.attempts, row.crashes) == (1, 0)
 
-    run(handlers, body)
+    run(handlers_app, body)
 
 
 def test_a_child_in_a_program_is_killed_at_its_deadline(ledger: Ledger) -> None:
-    """Where no supervisor does it."""
+    """The worker does it where there is no supervisor."""
 
     async def body(worker: Worker) -> None:
         await (await apart.aenqueue(seconds=0)).aresult(30)
         with pytest.raises(JobFailed, match="still ran at its deadline"):
             await (await chatter.aenqueue()).aresult(30)
 
-    run(handlers, body, children=1)
+    run(handlers_app, body, children=1)
     assert not alive(ledger.starts()[0]["pid"])
 
 
-def test_a_child_that_does_not_stop_when_asked_is_killed(ledger: Ledger) -> None:
+def test_a_child_that_reports_all_the_time_is_killed_at_its_deadline(
+    url: str,
+    tmp_path: Path,
+    ledger: Ledger,
+    queue: JobQueue,
+) -> None:
+    job_id = queue.enqueue("chatter", max_attempts=1)
+    with working(url, tmp_path):
+        until(ledger.starts)
+        began = now()
+        until(lambda: queue.get(job_id).status == "failed")
+        assert now() - began < 15
+    assert "still ran at its deadline" in (queue.get(job_id).last_error or "")
+
+
+def test_a_child_that_does_not_stop_when_interrupted_is_killed(ledger: Ledger) -> None:
     async def body(worker: Worker) -> None:
         deaf = await apart.aenqueue(seconds=60)
         await asyncio.to_thread(until, ledger.starts)
         await deaf.acancel()
         assert await (await apart.aenqueue(seconds=0)).aresult(30) == 1
 
-    run(handlers, body, children=1, grace=0)
+    run(handlers_app, body, children=1, grace=0)
 
 
-def test_a_child_that_is_out_of_time_may_tidy_up_until_its_deadline(url: str, tmp_path: Path, queue: JobQueue) -> None:
+def test_a_child_past_its_timeout_may_clean_up_until_its_deadline(url: str, tmp_path: Path, queue: JobQueue) -> None:
     with working(url, tmp_path, "--children", "1", app=MORE):
         warm_up(queue, "tidy_up", seconds=0)
         job_id = queue.enqueue("tidy_up", {"seconds": 1.5}, max_attempts=1)
         until(lambda: queue.get(job_id).status.finished)
     assert queue.get(job_id).result == "tidy"
+
+
+def test_a_child_that_is_interrupted_while_it_sends_its_result_takes_the_next_job(
+    url: str,
+    tmp_path: Path,
+    ledger: Ledger,
+    queue: JobQueue,
+) -> None:
+    with working(url, tmp_path, "--children", "1"):
+        job_id = queue.enqueue("slow_to_tell", max_attempts=1)
+        until(lambda: any(each["what"] == "tells" for each in ledger.entries()))
+        queue.cancel(job_id)
+        after = queue.enqueue("apart", {"seconds": 0}, max_attempts=1)
+        until(lambda: queue.get(after).status == "completed")

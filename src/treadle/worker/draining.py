@@ -1,0 +1,32 @@
+"""Finds out when a draining worker is done."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from treadle.worker.claimer import Claimer
+
+
+class Draining:
+    """The worker is done when all claimers found nothing after it had stopped being busy: the end of a job may unblock
+    another."""
+
+    def __init__(self, claimers: Sequence[Claimer], busy: Callable[[], bool]) -> None:
+        self._claimers = claimers
+        self._busy = busy
+        self.done = asyncio.Event()
+
+    def found_nothing(self, claimer: Claimer, quiet: bool) -> None:
+        """A claimer found nothing; `quiet` says whether the worker was not busy before the claimer looked."""
+        if self._busy():
+            return
+        claimer.idle = quiet
+        if not quiet:
+            claimer.wake()
+        elif all(each.idle for each in self._claimers):
+            self.done.set()
+
+    def outcomes_written(self) -> None:
+        """No outcome is left to be written: if that ends the work, the claimers look once more."""
+        if not self._busy():
+            for claimer in self._claimers:
+                claimer.wake()

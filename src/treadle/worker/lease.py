@@ -1,0 +1,48 @@
+"""The lease of a worker: how a worker registers, and how it stops before its lease runs out.
+
+The lease is renewed by another process (keeper.py or supervisor.py), which notes the time in the worker's job slots.
+"""
+
+import os
+import socket
+from collections.abc import Callable
+from importlib.metadata import version
+
+from treadle.db.queries import worker as work
+from treadle.words.clock import now
+from treadle.worker.job_slots import JobSlots
+from treadle.worker.options import Settings
+
+
+def registration(worker_id: str, chosen: Settings, process_types: list[str]) -> work.Worker:
+    return work.Worker(
+        worker_id,
+        chosen.lease,
+        list(chosen.types),
+        chosen.queues,
+        chosen.concurrency,
+        socket.gethostname(),
+        os.getpid(),
+        version("treadle"),
+        process_types,
+        chosen.children,
+    )
+
+
+class LeaseWatch:
+    def __init__(self, slots: JobSlots, fence_after: float, fence: Callable[[], None]) -> None:
+        """`fence` is called when the lease has not been renewed for `fence_after` seconds. It stops the handlers; a
+        process that cannot even do that is killed."""
+        self._slots = slots
+        self._fence_after = fence_after
+        self._fence = fence
+        self.fenced = False
+        """Until the lease is renewed nothing may be started."""
+
+    async def check(self) -> None:
+        late = now() - self._slots.renewed_at > self._fence_after
+        if late and not self.fenced:
+            self.fenced = True
+            self._fence()
+        elif not late:
+            self.fenced = False

@@ -1,0 +1,124 @@
+"""Child processes that start slowly, or cannot be started."""
+
+import multiprocessing
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.handlers import apart
+from tests.support.handlers import app as handlers_app
+from tests.support.workers import Ledger, run, until, working
+from treadle import JobFailed, JobQueue, Treadle
+from treadle.worker import Worker, children
+
+pytestmark = pytest.mark.own_database
+
+more = Treadle()
+MORE = "tests.worker.test_child_starts:more"
+
+IMPORT_SECONDS = "TREADLE_TEST_IMPORT_SECONDS"
+
+
+@more.job(max_attempts=1, process=True, timeout=0.5, deadline=1)
+def hurried() -> str:
+    return "in time"
+
+
+@more.job(max_attempts=1, process=True)
+def unhurried() -> str:
+    return "done"
+
+
+@more.job(max_attempts=1, process=True, deadline=1)
+def leave() -> None:
+    os._exit(17)
+
+
+if multiprocessing.current_process().name == "treadle-child":
+    time.sleep(float(os.environ.get(IMPORT_SECONDS, "0")))
+
+
+@pytest.fixture
+def later(url: str, monkeypatch: pytest.MonkeyPatch) -> Treadle:
+    """The application of this module, as its children find it, on the test's database."""
+    from treadle.db.database import Database
+    from treadle.watching.watch import Watch
+
+    database = Database(url, "treadle")
+    monkeypatch.setattr(more, "database", database)
+    monkeypatch.setattr(more, "queue", JobQueue(database))
+    monkeypatch.setattr(more, "watch", Watch(database))
+    return more
+
+
+def test_the_time_of_a_job_counts_from_its_handler_not_from_its_process(
+    url: str, tmp_path: Path, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither its worker nor the supervisor, which allows two seconds more, counts the imports."""
+    monkeypatch.setenv(IMPORT_SECONDS, "4")
+    job_id = queue.enqueue("hurried", max_attempts=1)
+    with working(url, tmp_path, app=MORE):
+        until(lambda: queue.get(job_id).status.finished)
+    row = queue.get(job_id)
+    assert (row.status, row.result, row.last_error) == ("completed", "in time", None)
+
+
+def test_a_process_that_takes_too_long_to_start_is_given_up_and_killed(
+    later: Treadle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(children, "START_SECONDS", 0.3)
+    monkeypatch.setenv(IMPORT_SECONDS, "60")
+
+    async def body(worker: Worker) -> None:
+        with pytest.raises(JobFailed, match=r"its process took more than 0\.3 seconds to start"):
+            await (await unhurried.aenqueue()).aresult(30)
+        monkeypatch.setattr(children, "START_SECONDS", 60.0)
+        monkeypatch.setenv(IMPORT_SECONDS, "0")
+        assert await (await unhurried.aenqueue()).aresult(30) == "done"
+
+    run(later, body, children=1)
+
+
+@pytest.mark.usefixtures("here")
+def test_a_job_without_a_free_process_waits_before_it_is_tried_again(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine is out of processes: trying again at once would make that worse."""
+    process = multiprocessing.get_context("spawn").Process
+    real, asked = process.start, 0
+
+    def sometimes(process: Any) -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+        real(process)
+
+    monkeypatch.setattr(process, "start", sometimes)
+
+    async def body(worker: Worker) -> None:
+        handle = await apart.aenqueue(seconds=0)
+        assert await handle.aresult(30) == 2
+        row = await handle.ajob()
+        assert (row.run_at - row.created_at).total_seconds() > 0.5
+        assert (row.attempts, row.crashes) == (1, 0)
+        assert await handle.aerrors() == []
+
+    run(handlers_app, body)
+    assert asked == 2
+
+
+def test_a_child_that_dies_soon_after_a_slow_start_has_crashed(
+    url: str, tmp_path: Path, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it was past its deadline counts from the start of the handler."""
+    monkeypatch.setenv(IMPORT_SECONDS, "2")
+    job_id = queue.enqueue("leave", max_attempts=1)
+    with working(url, tmp_path, app=MORE):
+        until(lambda: queue.get(job_id).status.finished, seconds=90)
+    row = queue.get(job_id)
+    assert "took its process down" in (row.last_error or ""), row.last_error
+    assert row.crashes == 3

@@ -1,0 +1,118 @@
+"""The notifications that a worker receives, and probes that find out whether they arrive."""
+
+import logging
+from typing import Any
+
+import pytest
+from psycopg import Connection
+
+from tests.support.workers import auntil, run
+from treadle import Treadle
+from treadle.db.queries import worker as work
+from treadle.db.query import Query
+from treadle.worker import Worker, notifications
+
+pytestmark = pytest.mark.own_database
+
+
+def test_notifications_that_stop_arriving_are_noticed(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notifications, "PROBE_SECONDS", 0.1)
+    resets: list[bool] = []
+
+    @app.job
+    async def hello() -> None: ...
+
+    async def body(worker: Worker) -> None:
+        await auntil(lambda: worker.hears)
+        monkeypatch.setattr(worker.notifications.listener, "reset", lambda: resets.append(True))
+        worker.notifications.listener.received = lambda _: None
+        await auntil(lambda: resets)
+        assert not worker.hears
+
+    run(app, body)
+
+
+def test_notifications_that_never_arrive_are_noticed(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As through a pooler: LISTEN succeeds and nothing ever arrives."""
+
+    real = work.channel
+    deaf = True
+
+    def elsewhere(kind: str) -> Query[str]:
+        query = real(kind)
+        return Query(query.text, query.params, lambda rows: "nobody_talks_here") if deaf else query
+
+    monkeypatch.setattr(work, "channel", elsewhere)
+
+    @app.job
+    async def hello() -> str:
+        return "hello"
+
+    async def body(worker: Worker) -> None:
+        nonlocal deaf
+        app.watch._database  # noqa: B018 - the other listener is polled, too
+        handle = await hello.aenqueue()
+        assert await handle.aresult(30) == "hello", "it has to poll faster while it cannot hear"
+        assert not worker.hears
+        deaf = False
+        await auntil(lambda: worker.hears)
+
+    run(app, body, poll="60s")
+
+
+def test_only_its_own_probe_shows_that_notifications_arrive(app: Treadle) -> None:
+    @app.job
+    async def hello() -> None: ...
+
+    async def body(worker: Worker) -> None:
+        await auntil(lambda: worker.hears)
+        worker.notifications.listener.hearing = False
+        worker.notifications.received("probe somebody-else")
+        assert not worker.hears
+        worker.notifications.received(f"probe {worker.worker_id}")
+        assert worker.hears
+
+    run(app, body)
+
+
+def test_messages_of_others_break_no_listener(
+    app: Treadle, connection: Connection[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    @app.job
+    async def hello() -> str:
+        return "hello"
+
+    async def body(worker: Worker) -> None:
+        await auntil(lambda: worker.hears)
+        assert await (await hello.aenqueue()).aresult(30) == "hello"
+        waiting = app.watch.end(app.queue.enqueue("never"))
+        for kind in ("work", "ends"):
+            for message in ("cancelled nonsense", "nonsense"):
+                connection.execute("select pg_notify(channel(%s), %s)", [kind, message])
+        # What comes after them is heard.
+        worker.notifications.listener.hearing = False
+        connection.execute("select pg_notify(channel('work'), %s)", [f"probe {worker.worker_id}"])
+        await auntil(lambda: worker.hears)
+        app.queue.cancel(next(iter(app.watch.ends.futures)))
+        await auntil(waiting.done)
+
+    with caplog.at_level(logging.DEBUG, "treadle"):
+        run(app, body)
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == []
+
+
+def test_messages_of_others_are_ignored(app: Treadle, connection: Connection[Any]) -> None:
+    @app.job
+    async def hello() -> str:
+        return "hello"
+
+    async def body(worker: Worker) -> None:
+        await auntil(lambda: worker.hears)
+        for kind in ("work", "ends"):
+            for message in ("cancelled nonsense", "cancelled", "probe", "nonsense", "\u2603"):
+                connection.execute("select pg_notify(channel(%s), %s)", [kind, message])
+        for _ in range(3):
+            assert await (await hello.aenqueue()).aresult(30) == "hello"
+            connection.execute("select pg_notify(channel('ends'), 'nonsense')")
+
+    run(app, body)

@@ -1,0 +1,136 @@
+"""Who is notified, and when: workers of new and cancelled jobs, callers of finished ones."""
+
+from typing import Any
+
+import pytest
+from psycopg import Connection
+
+from tests.conftest import Connect
+from tests.support.workers import one
+from treadle import JobQueue
+
+pytestmark = pytest.mark.own_database
+
+NOW = "(extract(epoch from clock_timestamp()) * 1000000)::bigint"
+
+
+class Receiver:
+    """Receives the notifications of a channel."""
+
+    def __init__(self, connect: Connect, kind: str) -> None:
+        self._connection = connect()
+        self._speaker = connect()
+        self._channel = one(self._speaker, "select channel(%s)", kind)
+        self._connection.execute(f'listen "{self._channel}"'.encode())
+
+    def received(self) -> list[str]:
+        """The notifications since the last call. They come in the order of commits, so there is nothing to wait for."""
+        self._speaker.execute("select pg_notify(%s, 'that is all')", [self._channel])
+        said: list[str] = []
+        for notification in self._connection.notifies(timeout=30):
+            if notification.payload == "that is all":
+                return said
+            said.append(notification.payload)
+        raise AssertionError("nothing was received for 30 seconds")
+
+
+@pytest.mark.parametrize(
+    ("last", "due", "rings"),
+    [
+        ("0", "0", True),
+        (NOW, "0", False),
+        (f"{NOW} - 1000000", "0", True),
+        (f"{NOW} + 1000000", "0", True),
+        ("0", "9 seconds", True),
+        ("0", "11 seconds", False),
+    ],
+    ids=[
+        "a worker waits",
+        "notified just now",
+        "notified a second ago, perhaps by a transaction that rolled back",
+        "the clock was set back",
+        "due soon",
+        "due later",
+    ],
+)
+def test_when_workers_are_woken(connect: Connect, last: str, due: str, rings: bool) -> None:
+    receiver, connection = Receiver(connect, "work"), connect()
+    connection.execute("select wake_workers('infinity')")  # so that it is loaded
+    # In one statement: 20 milliseconds are soon over.
+    connection.execute(
+        f"select setval('wake_clock', {last}), wake_workers(clock_timestamp() + interval '{due}')".encode()
+    )
+    assert receiver.received() == [""] * rings
+    connection.execute("set treadle.notify = off")
+    connection.execute(
+        f"select setval('wake_clock', {last}), wake_workers(clock_timestamp() + interval '{due}')".encode()
+    )
+    assert receiver.received() == []
+
+
+def test_an_enqueue_that_adds_nothing_wakes_no_worker(connect: Connect) -> None:
+    receiver, connection = Receiver(connect, "work"), connect()
+    connection.execute("select enqueue_unique('a', 'one')")
+    receiver.received()
+    for nothing in ("enqueue_unique('a', 'one')", "enqueue_jobs('a', '{}')"):
+        connection.execute("select setval('wake_clock', 0)")  # a worker waits
+        connection.execute(f"select {nothing}".encode())
+        assert receiver.received() == []
+
+
+def test_a_worker_that_begins_to_wait_is_woken_however_soon(connect: Connect) -> None:
+    receiver, connection = Receiver(connect, "work"), connect()
+    connection.execute(f"select setval('wake_clock', {NOW}), next_due('{{a}}')".encode())
+    assert one(connection, "select last_value from wake_clock") == 0
+    connection.execute(
+        f"select setval('wake_clock', {NOW}), next_due('{{a}}'), wake_workers(clock_timestamp())".encode()
+    )
+    assert receiver.received() == [""]
+
+
+def test_a_draining_worker_looks_below_the_floors(queue: JobQueue, connection: Connection[Any]) -> None:
+    queue.enqueue("a")
+    connection.execute("update lanes set floor = clock_timestamp() + interval '1 minute'")
+    connection.execute(f"select setval('tick_clock', {NOW})".encode())
+    assert one(connection, "select next_due('{a}')") is None
+    assert one(connection, "select next_due('{a}', null, true)") <= 0
+
+
+def test_jobs_that_cannot_be_claimed_are_not_due(queue: JobQueue, connection: Connection[Any]) -> None:
+    """Blocked by their key, or without an attempt left."""
+    for _ in range(2):
+        queue.enqueue("a", key="one")
+    queue.claim(["a"])
+    queue.enqueue("b")
+    connection.execute("update jobs set attempts = max_attempts where job_type = 'b'")
+    assert one(connection, "select next_due('{a, b}')") is None
+    queue.enqueue("a")
+    assert one(connection, "select next_due('{a, b}')") <= 0
+
+
+def test_finished_jobs_are_announced_only_while_somebody_waits(queue: JobQueue, connect: Connect) -> None:
+    receiver, connection = Receiver(connect, "ends"), connect()
+    ids = queue.enqueue_many("a", [{}] * 300)
+    jobs = {job.id: job for job in queue.claim(["a"], 300)}
+    assert queue.complete_many([jobs[ids[0]]]) == []
+    assert receiver.received() == []
+    connection.execute("select request_notifications('ends')")
+    assert queue.complete_many([jobs[ids[1]]]) == []
+    assert receiver.received() == [str(ids[1])]
+    connection.execute("set treadle.notify = off")
+    connection.execute("select announce(%s)", [ids[:1]])
+    assert receiver.received() == []
+    # A notification has room for 200.
+    assert queue.complete_many([jobs[each] for each in ids[2:]]) == []
+    assert sorted(",".join(receiver.received()).split(",")) == sorted(map(str, ids[2:]))
+
+
+def test_the_worker_of_a_cancelled_job_is_notified(queue: JobQueue, connect: Connect) -> None:
+    receiver = Receiver(connect, "work")
+    waiting, held = queue.enqueue("a"), queue.enqueue("b")
+    queue.claim(["b"])
+    receiver.received()
+    queue.cancel(waiting)
+    assert receiver.received() == []
+    queue.cancel(held)
+    assert receiver.received() == [f"cancelled {held}"]

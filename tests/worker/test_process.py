@@ -1,0 +1,146 @@
+"""Worker processes that die, are killed or are told to stop: what becomes of their jobs and of their own processes."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from psycopg import Connection
+
+from tests.conftest import Connect
+from tests.support import handlers
+from tests.support.handlers import block_the_loop, note
+from tests.support.workers import Ledger, count, one, until, working
+from treadle import Job, JobQueue, Treadle
+from treadle.worker import WorkerOptions, supervisor
+
+pytestmark = [pytest.mark.own_database, pytest.mark.usefixtures("here")]
+
+more = Treadle()
+MORE = "tests.worker.test_process:more"
+
+
+@more.job(max_attempts=1)
+def leave_a_helper(job: Job) -> None:
+    helper = subprocess.Popen(["sleep", "600"])
+    note(f"helper {helper.pid}", job)
+    os._exit(17)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_a_job_in_a_child_of_a_killed_worker_process_has_not_crashed(
+    url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
+) -> None:
+    job_id = queue.enqueue("apart", {"seconds": 60})
+    with working(url, tmp_path) as worker:
+        until(ledger.starts)
+        until(worker.worker_process).kill()
+        until(lambda: len(ledger.starts()) == 2)
+        assert not alive(ledger.starts()[0]["pid"])
+        row = queue.get(job_id)
+        assert (row.attempts, row.crashes) == (1, 0)
+
+
+def test_processes_that_a_dead_worker_process_left_behind_are_killed(
+    url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
+) -> None:
+    queue.enqueue("leave_a_helper")
+    with working(url, tmp_path, app=MORE):
+        (entry, *_) = until(ledger.entries)
+        until(lambda: not alive(int(entry["what"].split()[1])))
+
+
+def test_a_thread_of_a_worker_process_that_was_told_to_stop_has_not_crashed(
+    url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
+) -> None:
+    job_id = queue.enqueue("doze", {"seconds": 60})
+    with working(url, tmp_path, "--grace", "0s") as worker:
+        until(ledger.starts)
+        until(worker.worker_process).terminate()
+        until(lambda: len(ledger.starts()) == 2)
+        row = queue.get(job_id)
+        assert (row.attempts, row.crashes) == (1, 0)
+
+
+def test_a_worker_process_whose_supervisor_is_gone_does_not_start() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", "from treadle.worker.process import main; main()"],
+        stdin=subprocess.PIPE,
+        env=os.environ | {"TREADLE_SUPERVISOR": "1"},
+    ) as process:
+        try:
+            assert process.wait(60) == 1
+        finally:
+            process.kill()
+
+
+def test_a_worker_process_that_does_not_react_is_killed(
+    url: str, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TREADLE_DATABASE_URL", url)
+    for name in ("STOP_SECONDS", "FLUSH_SECONDS"):
+        monkeypatch.setattr(supervisor, name, 0.0)
+    block_the_loop.enqueue(seconds=60)
+
+    async def body() -> int:
+        looks_after = supervisor.Supervisor("tests.support.handlers:app", 1, WorkerOptions(grace=0), "info", "text")
+        running = asyncio.create_task(looks_after.run())
+        await asyncio.to_thread(until, ledger.starts)
+        looks_after.stop()
+        return await asyncio.wait_for(running, 40)
+
+    assert asyncio.run(body()) == 0
+    assert not alive(ledger.starts()[0]["pid"])
+
+
+@pytest.mark.parametrize("name", ["leave_politely", "leave_behind"])
+def test_an_exit_that_looks_clean_is_a_crash(
+    url: str,
+    tmp_path: Path,
+    connection: Connection[Any],
+    ledger: Ledger,
+    queue: JobQueue,
+    name: str,
+) -> None:
+    pill = queue.enqueue(name, max_attempts=1)
+    good = [queue.enqueue("nap", {"seconds": 0.3}, max_attempts=1) for _ in range(3)]
+    with working(url, tmp_path) as worker:
+        until(lambda: count(connection, "status in ('completed', 'failed')") == 4, worker.log.read_text, 90)
+        assert queue.get(pill).status == "failed"
+        assert {queue.get(job_id).status for job_id in good} == {"completed"}
+        assert worker.process.poll() is None
+
+
+def test_a_worker_process_that_is_told_to_stop_alone_is_replaced(url: str, tmp_path: Path) -> None:
+    with working(url, tmp_path) as worker:
+        until(worker.worker_process).terminate()
+        worker.started(2)
+        worker.terminate()
+        assert worker.ended() == 0
+
+
+def test_jobs_locked_by_the_last_statement_of_a_killed_worker_are_given_back(
+    url: str, tmp_path: Path, ledger: Ledger, connect: Connect
+) -> None:
+    """The supervisor gives them back, long before the lease of an hour runs out."""
+    handle = handlers.nap.enqueue(seconds=600)
+    with working(url, tmp_path, "--lease", "1h") as worker:
+        until(lambda: handle.status() == "running")
+        statement, looking = connect(autocommit=False), connect()
+        statement.execute("select from jobs for no key update")
+        until(worker.worker_process).kill()
+        # At once: the supervisor tries again for one second only.
+        until(lambda: one(looking, "select lost_at is not null from workers"))
+        statement.rollback()
+        until(lambda: handle.job().crashes == 1)
+        assert "was killed by SIGKILL" in (handle.job().last_error or "")

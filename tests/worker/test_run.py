@@ -1,0 +1,71 @@
+"""A worker as a program of its own: how it ends at a signal."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from treadle import JobQueue, Status
+
+pytestmark = pytest.mark.own_database
+
+
+def test_a_program_ends_at_a_signal_although_a_thread_of_its_handler_does_not(url: str) -> None:
+    program = """
+        import asyncio, time
+        from treadle import Treadle
+        app = Treadle()
+
+        @app.job
+        async def stuck() -> None:
+            print("stuck", flush=True)
+            await asyncio.to_thread(time.sleep, 600)
+
+        stuck.enqueue()
+        app.run_worker(grace=0)
+    """
+    assert signalled(program, url, times=1) == 0
+
+
+def test_a_second_signal_ends_the_grace_of_a_program(url: str, queue: JobQueue) -> None:
+    """The program does it where there is no supervisor."""
+    program = """
+        import asyncio
+        from treadle import Treadle
+        app = Treadle()
+
+        @app.job
+        async def nap() -> None:
+            print("napping", flush=True)
+            await asyncio.sleep(600)
+
+        nap.enqueue()
+        app.run_worker(grace=600)
+    """
+    # Maybe once more: two signals of one kind at the same moment are one, and nothing shows that one was taken.
+    assert signalled(program, url, times=3) == 0
+    (job,) = queue.list().jobs
+    assert (job.status, job.attempts) == (Status.PENDING, 0)
+
+
+def signalled(program: str, url: str, times: int) -> int | None:
+    """Start the program, signal it when its job runs, and return its exit code."""
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TREADLE_DATABASE_URL": url},
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline()
+        for nth in range(1, times + 1):
+            process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(60 if nth == times else 2)
+        code = process.poll()
+        process.kill()
+        return code

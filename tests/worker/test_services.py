@@ -1,0 +1,87 @@
+"""Services: how often they are called, and what becomes of their errors."""
+
+import asyncio
+import logging
+import time
+
+import pytest
+
+from tests.support.workers import auntil
+from treadle.db.reconnecting import DatabaseUnavailable
+from treadle.worker.services import Delay, Service, restart_on_error
+
+
+def drive(service: Service, until: list[object], number: int) -> list[DatabaseUnavailable]:
+    """Run it until the list has this many entries; returns the outages it reported."""
+    outages: list[DatabaseUnavailable] = []
+
+    async def body() -> None:
+        running = asyncio.create_task(service.run(outages.append))
+        await auntil(lambda: len(until) >= number)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(body())
+    return outages
+
+
+def test_a_service_that_fails_is_called_again(caplog: pytest.LogCaptureFixture) -> None:
+    calls: list[object] = []
+
+    async def fails() -> None:
+        calls.append(None)
+        if len(calls) == 1:
+            raise RuntimeError("unexpected")
+
+    with caplog.at_level(logging.ERROR, "treadle"):
+        drive(Service(fails, 0.01), calls, 3)
+    (record,) = caplog.records
+    assert record.getMessage().endswith("fails failed; it will be tried again")
+
+
+def test_an_unavailable_database_is_reported_and_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    calls: list[object] = []
+
+    async def unavailable() -> None:
+        calls.append(None)
+        raise DatabaseUnavailable("no answer")
+
+    with caplog.at_level(logging.ERROR, "treadle"):
+        assert len(drive(Service(unavailable, 0.01), calls, 3)) >= 2
+    assert caplog.records == []
+
+
+def test_a_service_may_choose_its_next_delay_once() -> None:
+    calls: list[object] = []
+
+    async def sooner() -> Delay | None:
+        calls.append(time.monotonic())
+        return Delay(0.01) if len(calls) < 3 else None
+
+    async def body() -> None:
+        wake = asyncio.Event()
+        wake.set()  # the first call comes at once
+        running = asyncio.create_task(Service(sooner, 600, wake).run(lambda _: None))
+        await auntil(lambda: len(calls) == 3)
+        await asyncio.sleep(0.1)
+        assert len(calls) == 3, "after that it is called every 600 s"
+        wake.set()
+        await auntil(lambda: len(calls) == 4)
+        running.cancel()
+
+    asyncio.run(body())
+
+
+def test_a_part_that_fails_is_started_again(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("treadle.worker.services.RESTART_SECONDS", 0.01)
+    starts: list[int] = []
+
+    async def part() -> None:
+        starts.append(len(starts))
+        if len(starts) < 3:
+            raise RuntimeError("unexpected")
+
+    with caplog.at_level(logging.ERROR, "treadle"):
+        asyncio.run(restart_on_error(part))
+    assert starts == [0, 1, 2]
+    assert [record.getMessage().rpartition(".")[2] for record in caplog.records] == ["part failed; it is restarted"] * 2
