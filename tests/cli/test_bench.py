@@ -19,11 +19,11 @@ from tests.support.roles import owned
 from tests.support.workers import until
 from treadle.cli.bench import command
 from treadle.cli.bench.advice import advise
-from treadle.cli.bench.against import Costs, Measure, Report
-from treadle.cli.bench.all import Figures
-from treadle.cli.bench.drawing import all_as_dict, show_all
+from treadle.cli.bench.comparison import Costs, Measure, Report
+from treadle.cli.bench.suite import Figures
+from treadle.cli.bench.display import all_as_dict, show_all
 from treadle.cli.bench.server import Server
-from treadle.cli.bench.work import Latency, Single
+from treadle.cli.bench.workload import Latency, Single
 
 SETTINGS = {"synchronous_commit": "on", "fsync": "on", "autovacuum": "on", "synchronous_standby_names": ""}
 SERVER = Server("18.6", "db.example/app", False, 0.4, 1.2, SETTINGS, 512.0, False, True)

@@ -20,7 +20,7 @@ from tests.support.screens import terminal
 from tests.support.workers import until
 from treadle import JobQueue, Status, Treadle, TreadleError
 from treadle.cli import demo
-from treadle.cli.demo_cast import Cast, Part
+from treadle.cli.demo_round import Cast, Part
 
 LABELS = ["thumbnail cat", "import books.csv", "render film", "newsletter", "mail", "order 7", "reminder", "backup"]
 

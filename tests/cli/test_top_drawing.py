@@ -12,11 +12,11 @@ from textual.app import App, ComposeResult
 from textual.geometry import Region
 
 from treadle import JobQueue, Progress, Status, Treadle
-from treadle.cli.top import looks
-from treadle.cli.top.acts import changing, pausing
+from treadle.cli.top import refresh
+from treadle.cli.top.actions import change_job, pause_or_resume
 from treadle.cli.top.columns import FAILED, JOBS, LANES, WORKERS, LaneNow, WorkerNow
-from treadle.cli.top.head import first_line, second_line, spark
-from treadle.cli.top.table import Board
+from treadle.cli.top.header import first_line, second_line, spark
+from treadle.cli.top.table import Table
 from treadle.words.changes import Action, Operated, Pause
 from treadle.words.overview import Lane, Overview, Span, Total, WorkerRow
 from treadle.words.snapshot import JobSnapshot
@@ -41,119 +41,119 @@ def lane(job_type: str, depth: int, **changes: Any) -> LaneNow:
 class One(App[None]):
     """One table alone."""
 
-    def __init__(self, board: Board[Any]) -> None:
+    def __init__(self, table: Table[Any]) -> None:
         super().__init__()
-        self.board = board
+        self.table = table
 
     def compose(self) -> ComposeResult:
-        yield self.board
+        yield self.table
 
 
 def shown(
-    board: Board[Any], body: Callable[[One, Any], Coroutine[Any, Any, None]], width: int = 80, height: int = 6
+    table: Table[Any], body: Callable[[One, Any], Coroutine[Any, Any, None]], width: int = 80, height: int = 6
 ) -> None:
     async def both() -> None:
-        app = One(board)
+        app = One(table)
         async with app.run_test(size=(width, height)) as pilot:
-            board.focus()
+            table.focus()
             await pilot.pause()
             await body(app, pilot)
 
     asyncio.run(both())
 
 
-def first_words(board: Board[Any]) -> list[str]:
-    return [line.plain.split()[0] for line in board._lines[1:]]
+def first_words(table: Table[Any]) -> list[str]:
+    return [line.plain.split()[0] for line in table._lines[1:]]
 
 
 def test_the_chosen_row_stays_chosen_wherever_it_goes() -> None:
-    board = Board(JOBS, "jobs")
+    table = Table(JOBS, "jobs")
 
     async def body(app: One, pilot: Any) -> None:
-        board.show([seen(n) for n in (1, 2, 3)])
+        table.show([seen(n) for n in (1, 2, 3)])
         await pilot.press("down")
-        assert board.chosen == seen(2)
-        board.show([seen(n) for n in (0, 1, 2, 3)])
-        assert board.chosen == seen(2)
-        board.show([seen(n) for n in (0, 1, 3)])
-        assert board.chosen == seen(3), "of one that is gone the place stays"
-        board.show([])
-        assert board.chosen is None
-        assert board._lines[1].plain == "nothing runs"
+        assert table.selected == seen(2)
+        table.show([seen(n) for n in (0, 1, 2, 3)])
+        assert table.selected == seen(2)
+        table.show([seen(n) for n in (0, 1, 3)])
+        assert table.selected == seen(3), "of one that is gone the place stays"
+        table.show([])
+        assert table.selected is None
+        assert table._lines[1].plain == "nothing runs"
 
-    shown(board, body)
+    shown(table, body)
 
 
 def test_what_does_not_fit_is_scrolled_to() -> None:
-    board = Board(JOBS, "jobs")
+    table = Table(JOBS, "jobs")
 
     async def body(app: One, pilot: Any) -> None:
-        board.show([seen(n) for n in range(20)])
-        assert board._lines[0].plain.startswith("running 1-5 of 20")
+        table.show([seen(n) for n in range(20)])
+        assert table._lines[0].plain.startswith("running 1-5 of 20")
         await pilot.press("end")
-        assert first_words(board) == ["job15", "job16", "job17", "job18", "job19"]
+        assert first_words(table) == ["job15", "job16", "job17", "job18", "job19"]
         await pilot.press("k", "k")
-        assert board.chosen == seen(17)
-        assert first_words(board)[0] == "job15", "nothing is scrolled without need"
+        assert table.selected == seen(17)
+        assert first_words(table)[0] == "job15", "nothing is scrolled without need"
         await pilot.press("home")
-        assert first_words(board)[0] == "job0"
+        assert first_words(table)[0] == "job0"
 
-    shown(board, body)
+    shown(table, body)
 
 
 def test_only_lines_that_changed_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    board = Board(JOBS, "jobs")
+    table = Table(JOBS, "jobs")
     drawn: list[int] = []
 
     def refresh(*regions: Region, **_: Any) -> Any:
         drawn.extend(region.y for region in regions)
-        return board
+        return table
 
     async def body(app: One, pilot: Any) -> None:
-        board.show([seen(n) for n in range(4)])
-        monkeypatch.setattr(board, "refresh", refresh)
-        board.show([seen(n) for n in range(4)])
+        table.show([seen(n) for n in range(4)])
+        monkeypatch.setattr(table, "refresh", refresh)
+        table.show([seen(n) for n in range(4)])
         assert drawn == []
-        board.show(
+        table.show(
             [seen(n, **({"worker_id": None, "progress": Progress(99, "x")} if n == 2 else {})) for n in range(4)]
         )
         assert drawn == [3]
         drawn.clear()
-        board.show([seen(n) for n in range(3)])
+        table.show([seen(n) for n in range(3)])
         assert sorted(set(drawn)) == [0, 3, 4], "the count, the changed one and the line that is free now"
         monkeypatch.undo()
 
-    shown(board, body)
+    shown(table, body)
 
 
 def test_a_lane_that_is_a_little_deeper_does_not_move() -> None:
-    board = Board(LANES, "lanes")
+    table = Table(LANES, "lanes")
 
     async def body(app: One, pilot: Any) -> None:
-        board.show([lane("a", 70), lane("b", 100), lane("c", 1000), lane("d", 0)])
-        assert first_words(board) == ["c", "a", "b", "d"]
-        board.show([lane("a", 120), lane("b", 65), lane("c", 1000), lane("d", 0)])
-        assert first_words(board) == ["c", "a", "b", "d"]
+        table.show([lane("a", 70), lane("b", 100), lane("c", 1000), lane("d", 0)])
+        assert first_words(table) == ["c", "a", "b", "d"]
+        table.show([lane("a", 120), lane("b", 65), lane("c", 1000), lane("d", 0)])
+        assert first_words(table) == ["c", "a", "b", "d"]
         await pilot.press("s")
-        board.show([lane("a", 1), lane("b", 1, due_since=NOW - timedelta(hours=1))])
-        assert first_words(board) == ["b", "a"], "by how long the first one has waited"
+        table.show([lane("a", 1), lane("b", 1, due_since=NOW - timedelta(hours=1))])
+        assert first_words(table) == ["b", "a"], "by how long the first one has waited"
 
-    shown(board, body)
+    shown(table, body)
 
 
 def test_lanes_in_words() -> None:
-    board = Board(LANES, "lanes")
+    table = Table(LANES, "lanes")
 
     async def body(app: One, pilot: Any) -> None:
         later = {"due_since": None, "due_next": NOW + timedelta(minutes=5)}
-        board.show([lane("a", 1, paused=True, served=False), lane("b", 0, served=False), lane("c", 3, exact=False)])
-        assert board._lines[1].plain.split()[3:] == ["~3", "5.0s"]
-        assert "paused" in board._lines[2].plain
-        assert "no worker" not in board._lines[3].plain, "where nothing waits, nobody is missed"
-        board.show([lane("d", 1, **later)])
-        assert board._lines[1].plain.split()[3:] == ["1", "in", "5m", "00s"]
+        table.show([lane("a", 1, paused=True, served=False), lane("b", 0, served=False), lane("c", 3, exact=False)])
+        assert table._lines[1].plain.split()[3:] == ["~3", "5.0s"]
+        assert "paused" in table._lines[2].plain
+        assert "no worker" not in table._lines[3].plain, "where nothing waits, nobody is missed"
+        table.show([lane("d", 1, **later)])
+        assert table._lines[1].plain.split()[3:] == ["1", "in", "5m", "00s"]
 
-    shown(board, body)
+    shown(table, body)
 
 
 @pytest.mark.parametrize("width", [60, 68, 80, 120, 200])
@@ -168,26 +168,26 @@ def test_rows_fit_whatever_the_width(width: int) -> None:
         (WORKERS, WorkerNow(worker, NOW)),
         (WORKERS, WorkerNow(worker._replace(alive=False, lost_at=NOW), NOW + timedelta(days=3))),
     ]
-    for plan, item in tables:
-        board: Board[Any] = Board(plan, "any")
+    for spec, item in tables:
+        table: Table[Any] = Table(spec, "any")
 
-        async def body(app: One, pilot: Any, board: Board[Any] = board, item: Any = item) -> None:
-            board.show([item] * 3)
-            for line in board._lines:
+        async def body(app: One, pilot: Any, table: Table[Any] = table, item: Any = item) -> None:
+            table.show([item] * 3)
+            for line in table._lines:
                 assert cell_len(line.plain.rstrip()) <= width, line.plain
 
-        shown(board, body, width)
+        shown(table, body, width)
 
 
 def test_a_lost_worker_is_said_to_be() -> None:
-    board = Board(WORKERS, "workers")
+    table = Table(WORKERS, "workers")
     lost = WorkerRow("gone", None, None, None, None, None, None, NOW, NOW, False, NOW, 0)
 
     async def body(app: One, pilot: Any) -> None:
-        board.show([WorkerNow(lost, NOW + timedelta(seconds=90))])
-        assert board._lines[1].plain.split() == ["gone", "by", "hand", "0", "lost", "1m", "30s"]
+        table.show([WorkerNow(lost, NOW + timedelta(seconds=90))])
+        assert table._lines[1].plain.split() == ["gone", "by", "hand", "0", "lost", "1m", "30s"]
 
-    shown(board, body)
+    shown(table, body)
 
 
 def overview(**changes: Any) -> Overview:
@@ -226,7 +226,7 @@ def test_a_sparkline_shows_shares_of_the_highest() -> None:
 )
 def test_what_a_p_would_do(pauses: list[Any], asked: str, meant: tuple[str | None, str | None]) -> None:
     made = [Pause(job_type, queue, NOW, "ada", "why") for job_type, queue in pauses]
-    act = pausing("treadle", "mail", "default", made, "top:me")
+    act = pause_or_resume("treadle", "mail", "default", made, "top:me")
     assert act.question.startswith(asked)
     assert (act.query.params["job_type"], act.query.params["queue"]) == meant
     assert act.query.params["actor"] == "top:me"
@@ -242,7 +242,7 @@ def test_what_a_p_would_do(pauses: list[Any], asked: str, meant: tuple[str | Non
     ],
 )
 def test_what_came_of_it_is_said(outcome: str, said: str) -> None:
-    act = changing("treadle", Action.CANCEL, seen(1), "top:me")
+    act = change_job("treadle", Action.CANCEL, seen(1), "top:me")
     assert act.said([Operated(UUID(int=1), outcome, Status.RUNNING)]) == said
 
 
@@ -250,17 +250,17 @@ def test_a_database_that_takes_its_time_is_looked_at_less_often(
     app: Treadle, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def look() -> float:
-        made = looks.Looks(app)
+        made = refresher.Refresher(app)
         try:
             await made.first()
-            return made.spacing
+            return made.interval
         finally:
             await app.aclose()
 
-    monkeypatch.setattr(looks, "SHARE", 10**6)
-    assert asyncio.run(look()) == looks.LONGEST
-    monkeypatch.setattr(looks, "SHARE", 0)
-    assert asyncio.run(look()) == looks.SECONDS
+    monkeypatch.setattr(refresher, "SHARE", 10**6)
+    assert asyncio.run(look()) == refresher.LONGEST
+    monkeypatch.setattr(refresher, "SHARE", 0)
+    assert asyncio.run(look()) == refresher.SECONDS
 
 
 def test_a_look_is_seven_statements_that_cannot_write(
@@ -278,7 +278,7 @@ def test_a_look_is_seven_statements_that_cannot_write(
         monkeypatch.setattr(app.database, "alook_together", alook_together)
         monkeypatch.setattr(app.database, "arun_together", None)
         try:
-            await looks.Looks(app).first()
+            await refresher.Refresher(app).first()
         finally:
             await app.aclose()
 

@@ -23,7 +23,7 @@ from tests.support.roles import granted
 from tests.support.screens import terminal
 from tests.support.workers import one, until
 from treadle import JobQueue, Treadle, migrate
-from treadle.cli.top.looks import Looks
+from treadle.cli.top.refresh import Refresher
 from treadle.db.embedded import leave
 
 TREADLE = str(Path(sys.executable).parent / "treadle")
@@ -98,15 +98,15 @@ def test_a_pool_that_fails_again_is_left(url: str, queue: JobQueue) -> None:
     app = Treadle(proxy.url)
 
     async def look() -> None:
-        looks = Looks(app)
-        while await looks.glance() is None:  # on a busy machine it may be slow at first
+        refresher = Refresher(app)
+        while await refresher.snapshot() is None:  # on a busy machine it may be slow at first
             pass
-        assert looks.away is None
+        assert refresher.unavailable_for is None
         proxy.close()
         pool = app.database._async
         while app.database._async is pool:
-            assert await looks.glance() is None
-        assert looks.away is not None
+            assert await refresher.snapshot() is None
+        assert refresher.unavailable_for is not None
         await app.aclose()
 
     asyncio.run(look())
