@@ -47,7 +47,7 @@ def test_without_a_terminal_it_runs_one_successful_round(url: str) -> None:
     for text in (
         "tries again in 1s: ConnectionError: mail.example.org closed the connection",
         "newsletter: bounced to=reader-20@example.org",
-        "scan: cancelled: cancelled by the demo",
+        "scan: cancelled: no longer needed",
         "its worker process was killed by SIGKILL",
         "backup: resumed at_file=",
     ):

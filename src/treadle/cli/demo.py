@@ -102,7 +102,7 @@ class FaultInjector:
         scan, backup = self._round.scan, self._round.backup
         if not self._cancelled and unfinished <= {scan.id, backup.id}:
             self._cancelled = True
-            scan.cancel("cancelled by the demo")
+            scan.cancel("no longer needed")
         # Only when it runs alone: the kill would interrupt other jobs too.
         if not self._killed and by_id[backup.id].progress.percent >= KILL_AT and scan.id not in unfinished:
             killed = self._worker.kill_process()

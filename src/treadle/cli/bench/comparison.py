@@ -121,13 +121,13 @@ def _enqueue_ours(queue: JobQueue, jobs: int) -> float:
 
 def _work_bare(bare: Any, schema: str, batch: int) -> float:
     """The statements that JobQueue runs, without JobQueue."""
-    claim = queries.claim("bench", ["bench"], batch, None).text
+    query = queries.claim("bench", ["bench"], batch, None)
+    claim = query.bound(schema)
     complete = in_schema("select treadle.complete_jobs(%s::uuid[], %s::bigint[], %s::varchar[])", schema).encode()
-    params = {"worker_id": "bench", "job_types": ["bench"], "batch_size": batch, "queues": None}
     id_at, lease_at = 0, 18
     done = 0
     begin = perf_counter()
-    while rows := bare.execute(claim, params).fetchall():
+    while rows := bare.execute(claim, query.params).fetchall():
         ids = [row[id_at] for row in rows]
         leases = [row[lease_at] for row in rows]
         done += len(bare.execute(complete, [ids, leases, ["bench"] * len(ids)]).fetchall())

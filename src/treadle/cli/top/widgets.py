@@ -18,7 +18,7 @@ HELP = [
     ("s", "sort the table by its next column"),
     ("/", "filter by job type; Esc clears the filter"),
     ("Enter", "show the details of a job; on a lane, filter by its job type"),
-    ("f", "switch between running jobs and jobs that failed in the last hour"),
+    ("f", "switch between running jobs and failed jobs of the last hour"),
     ("p", "pause or resume the job type of the row"),
     ("c", "cancel the job"),
     ("r", "retry the job, if it has finished"),
