@@ -16,7 +16,7 @@ import picture_jobs as jobs
 from playwright.sync_api import Browser, sync_playwright
 
 from treadle import migrate
-from treadle.cli.demo import Actor
+from treadle.cli.demo import LoggedProgram
 from treadle.db.embedded import embedded_url, leave
 from treadle.db.migrations import connect
 
@@ -40,13 +40,13 @@ def main() -> None:
         os.environ["PYTHONPATH"] = str(shop)
         migrate(url, SCHEMA)
         make_up_an_hour(url)
-        worker = Actor(["worker", "orders:app", "--grace", "1s"], url, folder / "worker.log")
-        page = Actor(["dashboard", "--schema", SCHEMA, "--port", "0"], url, folder / "dashboard.log")
+        worker = LoggedProgram(["worker", "orders:app", "--grace", "1s"], url, folder / "worker.log")
+        page = LoggedProgram(["dashboard", "--schema", SCHEMA, "--port", "0"], url, folder / "dashboard.log")
         over = threading.Event()
         busy = threading.Thread(target=keep_busy, args=(over,))
         try:
-            worker.said("worker started")
-            address = page.said(r"http://\S+")
+            worker.wait_for("worker started")
+            address = page.wait_for(r"http://\S+")
             busy.start()
             with sync_playwright() as playwright:
                 chromium = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])

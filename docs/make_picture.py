@@ -13,11 +13,11 @@ import psycopg
 from rich.console import Console, RenderableType
 
 from treadle import Status, migrate
-from treadle.cli import demo, demo_cast, demo_jobs
-from treadle.cli.top.looks import Looks
+from treadle.cli import demo, demo_jobs, demo_round
 from treadle.cli.top.queue import QueueScreen
+from treadle.cli.top.refresh import Refresher
 from treadle.cli.top.screen import Top
-from treadle.cli.top.table import Board
+from treadle.cli.top.table import Table
 from treadle.db.embedded import embedded_url, leave
 from treadle.watching.bars import Bars
 from treadle.watching.snapshots import snapshots
@@ -55,9 +55,9 @@ def main() -> None:
 
 def make_demo(url: str) -> str:
     console = Console(record=True, width=84, height=30, file=StringIO(), force_terminal=True)
-    with demo.running(url, with_page=False) as (worker, _):
-        worker.said("worker started")
-        parts = demo_cast.enqueue().parts
+    with demo.running(url, with_dashboard=False) as (worker, _):
+        worker.wait_for("worker started")
+        parts = demo_round.enqueue_round().jobs
         bars = Bars(console, {part.handle.id: part.label for part in parts})
         frames: list[tuple[int, RenderableType]] = []
         for sight in snapshots(demo_jobs.app.database, demo_jobs.app.watch, [part.handle.id for part in parts]):
@@ -78,27 +78,27 @@ def make_top(url: str) -> str:
         connection.execute(HISTORY)
         connection.execute("update meter set reached = now() - interval '1 hour'")
         connection.execute("select count_minutes('0', 100000)")
-    with demo.running(url, with_page=False) as (worker, _), demo.running(url, with_page=False) as (other, _):
-        worker.said("worker started")
-        other.said("worker started")
+    with demo.running(url, with_dashboard=False) as (worker, _), demo.running(url, with_dashboard=False) as (other, _):
+        worker.wait_for("worker started")
+        other.wait_for("worker started")
         jobs.enqueue_many("report", [{}] * 1204, queue="nightly", priority=30)
         jobs.enqueue_many("invoice", [{}] * 37, delay="2h")
         jobs.pause("report", reason="the printer is out of paper")
         jobs.enqueue("fax", {"to": "ada"})
         for _ in range(2):
-            demo_cast.enqueue()
+            demo_round.enqueue_round()
         return asyncio.run(photograph())
 
 
 async def photograph() -> str:
     """The most telling of some seconds."""
-    looks = Looks(demo_jobs.app)
-    top = Top(demo_jobs.app, looks, "db.example.org/shop", QueueScreen(await looks.first()))
+    refresher = Refresher(demo_jobs.app)
+    top = Top(demo_jobs.app, refresher, "db.example.org/shop", QueueScreen(await refresher.first_snapshot()))
     frames: list[tuple[int, str]] = []
     async with top.run_test(size=(100, 30)) as pilot:
         for _ in range(40):
             await pilot.pause(0.25)
-            running = top.screen.query_one("#jobs", Board).items
+            running = top.screen.query_one("#jobs", Table).items
             frames.append(
                 (
                     len({job.progress.percent // 4 for job in running if job.progress.percent > 20}),

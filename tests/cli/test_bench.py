@@ -1,4 +1,4 @@
-"""treadle bench: figures, advice, and nothing left behind."""
+"""treadle bench: its figures, its advice, and its temporary schema."""
 
 import json
 import logging
@@ -19,11 +19,11 @@ from tests.support.roles import owned
 from tests.support.workers import until
 from treadle.cli.bench import command
 from treadle.cli.bench.advice import advise
-from treadle.cli.bench.against import Costs, Measure, Report
-from treadle.cli.bench.all import Figures
-from treadle.cli.bench.drawing import all_as_dict, show_all
+from treadle.cli.bench.comparison import Costs, Measure, Report
+from treadle.cli.bench.display import all_as_dict, show_all
 from treadle.cli.bench.server import Server
-from treadle.cli.bench.work import Latency, Single
+from treadle.cli.bench.suite import Figures
+from treadle.cli.bench.workload import Latency, Single
 
 SETTINGS = {"synchronous_commit": "on", "fsync": "on", "autovacuum": "on", "synchronous_standby_names": ""}
 SERVER = Server("18.6", "db.example/app", False, 0.4, 1.2, SETTINGS, 512.0, False, True)
@@ -40,13 +40,13 @@ def schemas(connection: Connection[Any]) -> list[str]:
     return [name for (name,) in rows]
 
 
-def test_it_prints_its_figures_and_leaves_nothing(url: str, connection: Connection[Any]) -> None:
+def test_it_prints_figures_and_drops_its_schema(url: str, connection: Connection[Any]) -> None:
     result = in_a_process("bench", "--jobs", "1000", "--rounds", "1", "--json", "--database-url", url)
     assert result.returncode == 0, result.stderr
     assert "worker started" not in result.stderr
     report = json.loads(result.stdout)
     assert len(report["measures"]) == 3
-    # Counted, not timed: a job is written three times, and shares its statements with its batch.
+    # Counted, not timed: a job has three row versions, and shares its statements with its batch.
     for cost in report["costs"]:
         assert cost["tuple_versions"] == 3
         assert cost["statements"] == pytest.approx(3 / cost["batch"])
@@ -63,10 +63,10 @@ def test_it_prints_its_figures_and_leaves_nothing(url: str, connection: Connecti
 @pytest.mark.parametrize(
     ("reached", "number", "code"), [("jobs", signal.SIGTERM, 143), ("workers", signal.SIGINT, 130)]
 )
-def test_it_tidies_up_when_it_is_ended_in_the_middle(
+def test_it_drops_its_schema_when_it_is_interrupted(
     url: str, connection: Connection[Any], reached: str, number: signal.Signals, code: int
 ) -> None:
-    """Also while its worker holds connections and has a process beside it."""
+    """Also while its worker has open connections and a child process."""
     bench = subprocess.Popen(
         [TREADLE, "bench", "--jobs", "1000", "--rounds", "1", "--json"],
         stdout=subprocess.PIPE,
@@ -78,44 +78,44 @@ def test_it_tidies_up_when_it_is_ended_in_the_middle(
         (schema,) = until(lambda: schemas(connection))
         until(lambda: connection.execute(f"select from {schema}.{reached} limit 1").fetchall(), seconds=120)
         bench.send_signal(number)
-        said, complained = bench.communicate(timeout=60)
-        assert (bench.returncode, said, complained.strip()) == (code, "", "")
+        output, errors = bench.communicate(timeout=60)
+        assert (bench.returncode, output, errors.strip()) == (code, "", "")
     finally:
         bench.kill()
         bench.communicate()
     assert schemas(connection) == []
 
 
-def test_what_the_driver_warns_of_when_it_is_ended_is_not_for_people(
+def test_warnings_of_the_driver_are_hidden_when_it_is_interrupted(
     url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Which statement is cut, and so what is warned of, is chance."""
+    """Which statement is interrupted, and so which warning appears, varies. This forces two of them."""
 
-    def ended(*_: Any) -> Figures:
+    def interrupted(*_: Any) -> Figures:
         logging.getLogger("psycopg").warning("error ignored in rollback")
         logging.getLogger("psycopg.pool").warning("discarding closed connection")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command, "measure_all", ended)
+    monkeypatch.setattr(command, "measure_all", interrupted)
     assert typed("bench", "--json", "--database-url", url).exit_code == 130
     assert caplog.messages == []
 
 
-def test_who_may_make_no_schema_is_told_so(own_url: str) -> None:
+def test_a_role_that_may_not_create_a_schema_gets_a_clear_error(own_url: str) -> None:
     with owned(own_url) as theirs, Connection.connect(own_url, autocommit=True) as administrator:
         user = dict(part.split("=", 1) for part in theirs.split())["user"]
         administrator.execute(f"revoke create on database {administrator.info.dbname} from {user}")
         result = typed("bench", "--database-url", theirs)
     assert result.exit_code == 1
-    assert "works in a schema of its own, which this role may not make" in result.stderr
+    assert "needs a temporary schema, which this role may not create" in result.stderr
     assert "grant create on database" in result.stderr
 
 
-def test_a_server_that_can_only_be_read_is_told_so(url: str) -> None:
+def test_a_read_only_server_gives_a_clear_error(url: str) -> None:
     only_read = make_conninfo(url, options="-c default_transaction_read_only=on")
     result = typed("bench", "--database-url", only_read)
     assert result.exit_code == 1
-    assert "can only be read, perhaps it is a standby" in result.stderr
+    assert "is read-only, so it may be a standby" in result.stderr
 
 
 # Drawing
@@ -128,7 +128,7 @@ def drawn(figures: Figures, **options: Any) -> str:
     return console.file.getvalue()
 
 
-def test_a_terminal_gets_bars_as_long_as_their_figures() -> None:
+def test_bars_on_a_terminal_are_proportional_to_their_figures() -> None:
     lines = drawn(FIGURES, force_terminal=True, width=100, no_color=True).splitlines()
     bars = {
         name: line.count("█") for line in lines for name in ("p50", "p99", "enqueue_many  ", "prune") if name in line
@@ -139,7 +139,7 @@ def test_a_terminal_gets_bars_as_long_as_their_figures() -> None:
 
 
 @pytest.mark.parametrize("options", [{"width": 100}, {"force_terminal": True, "width": 20}])
-def test_a_pipe_and_a_narrow_terminal_get_the_figures_alone(options: dict[str, Any]) -> None:
+def test_a_pipe_and_a_narrow_terminal_get_figures_without_bars(options: dict[str, Any]) -> None:
     shown = drawn(FIGURES, **options)
     assert "█" not in shown
     for figure in ("20,000", "3,000", "0.40", "1.20", "6.0"):
@@ -157,26 +157,26 @@ def with_server(**changes: Any) -> Figures:
     ("figures", "name", "said"),
     [
         (with_server(settings={**SETTINGS, "fsync": "off"}), "fsync", "destroy the database"),
-        (with_server(settings={**SETTINGS, "synchronous_commit": "off"}), "synchronous_commit", "forgets the jobs"),
+        (with_server(settings={**SETTINGS, "synchronous_commit": "off"}), "synchronous_commit", "lose jobs"),
         (with_server(settings={**SETTINGS, "autovacuum": "off"}), "autovacuum", "slower with every job"),
         (with_server(shared_buffers_mb=16.0), "shared_buffers", "16 MB"),
-        (with_server(round_trip_ms=5.0), "round_trip", "enqueues 200 jobs/s"),
-        (with_server(round_trip_ms=5.0), "round_trip", "near the database"),
+        (with_server(round_trip_ms=5.0), "round_trip", "at most 200 single jobs/s"),
+        (with_server(round_trip_ms=5.0), "round_trip", "close to the database"),
         (with_server(round_trip_ms=5.0, local=True), "round_trip", "on this machine"),
         (with_server(commit_ms=10.0), "commit", "10.0 ms: the server waits for its disk"),
         (
             with_server(commit_ms=10.0, settings={**SETTINGS, "synchronous_standby_names": "b"}),
             "commit",
-            "it waits for a standby (b)",
+            "it waits for a synchronous standby (b)",
         ),
         (with_server(hears=False), "notifications", "--no-listen --poll 0.2s"),
-        (with_server(pooled=True), "pooler", "server's own address"),
+        (with_server(pooled=True), "pooler", "to the server directly"),
         (replace(FIGURES, pick_up=Latency(300.0, 400.0, 500.0)), "pick_up", "300 ms"),
         (replace(FIGURES, singles=[Single(1, 600.0), Single(8, 700.0)]), "connections", "only 1.2 times"),
         (replace(FIGURES, left_behind=["treadle_bench_0"]), "left_behind", 'drop schema "treadle_bench_0" cascade;'),
     ],
 )
-def test_a_figure_that_stands_out_is_a_sentence_with_a_remedy(figures: Figures, name: str, said: str) -> None:
+def test_unusual_figures_and_settings_give_advice(figures: Figures, name: str, said: str) -> None:
     (advice,) = advise(figures)
     assert advice.name == name
     assert said in f"{advice.found} {advice.remedy}"
@@ -184,12 +184,12 @@ def test_a_figure_that_stands_out_is_a_sentence_with_a_remedy(figures: Figures, 
     assert all_as_dict(figures)["advice"] == [advice._asdict()]
 
 
-def test_where_nothing_stands_out_that_is_said() -> None:
+def test_usual_figures_give_no_advice() -> None:
     assert advise(FIGURES) == []
-    assert "Nothing here stands in the way" in drawn(FIGURES, width=100)
+    assert "No advice" in drawn(FIGURES, width=100)
 
 
-def test_what_a_killed_bench_left_is_named(url: str, connection: Connection[Any]) -> None:
+def test_schemas_left_by_a_killed_benchmark_are_named(url: str, connection: Connection[Any]) -> None:
     from treadle.cli.bench.scratch import left_behind
 
     connection.execute("create schema treadle_bench_killed")

@@ -1,4 +1,4 @@
-"""retry, cancel, delete, run-now, priority: by id at once, by filter after a preview and a question."""
+"""retry, cancel, delete, run-now, priority: by id at once, by filter after a preview and a confirmation."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -30,32 +30,32 @@ def statuses(queue: JobQueue) -> list[str]:
     return sorted(job.status for job in queue.list(limit=1000).jobs)
 
 
-def test_one_job_at_once_in_a_sentence(queue: JobQueue) -> None:
+def test_a_job_given_by_id_is_changed_at_once(queue: JobQueue) -> None:
     (job,) = failed(queue)
-    assert told("retry", job) == f"retried: films {job} (was failed, is pending now)\n"
-    assert told("priority", 150, job) == f"given priority 150: films {job} (was pending)\n"
+    assert told("retry", job) == f"Retried films {job} (was failed, now pending).\n"
+    assert told("priority", 150, job) == f"Set the priority of films {job} to 150 (was pending).\n"
     assert queue.get(job).priority == 150
-    assert told("cancel", job, "--reason", "seen") == f"cancelled: films {job} (was pending, is cancelled now)\n"
-    assert told("delete", job) == f"deleted: films {job} (was cancelled)\n"
+    assert told("cancel", job, "--reason", "seen") == f"Cancelled films {job} (was pending, now cancelled).\n"
+    assert told("delete", job) == f"Deleted films {job} (was cancelled).\n"
     later = queue.enqueue("films", {}, delay="1h")
-    assert told("run-now", later) == f"due now: films {later} (was pending)\n"
+    assert told("run-now", later) == f"Made films {later} due now (was pending).\n"
     assert queue.claim(["films"])
 
 
 @pytest.mark.parametrize(
     ("command", "status", "said"),
     [
-        (["retry"], "pending", "is pending: it runs without that"),
-        (["retry"], "claimed", "is claimed already"),
-        (["cancel"], "completed", "is completed, so it cannot be cancelled"),
-        (["delete"], "claimed", "is claimed: a handler is at work; cancel it first"),
-        (["run-now"], "pending", "is due already"),
-        (["run-now"], "completed", "is completed, so it cannot be due now"),
-        (["priority", "100"], "pending", "has priority 100 already"),
-        (["priority", "7"], "completed", "is completed, so it cannot be given priority 7"),
+        (["retry"], "pending", "is pending and will run anyway"),
+        (["retry"], "claimed", "is already claimed"),
+        (["cancel"], "completed", "is completed and cannot be cancelled"),
+        (["delete"], "claimed", "is claimed and cannot be deleted; cancel it first"),
+        (["run-now"], "pending", "is already due"),
+        (["run-now"], "completed", "is completed and cannot be run now"),
+        (["priority", "100"], "pending", "already has priority 100"),
+        (["priority", "7"], "completed", "is completed and cannot be given another priority"),
     ],
 )
-def test_what_cannot_be_done_is_a_sentence(queue: JobQueue, command: list[str], status: str, said: str) -> None:
+def test_an_ineligible_job_is_left_unchanged(queue: JobQueue, command: list[str], status: str, said: str) -> None:
     job = queue.enqueue("films", {})
     if status != "pending":
         (held,) = queue.claim(["films"])
@@ -67,40 +67,41 @@ def test_what_cannot_be_done_is_a_sentence(queue: JobQueue, command: list[str], 
     assert queue.get(job).status == status
 
 
-def test_of_several_it_is_enough_that_one_was_done(queue: JobQueue) -> None:
+def test_the_exit_code_is_0_if_one_of_several_jobs_was_changed(queue: JobQueue) -> None:
     (job,) = failed(queue)
     result = typed("retry", UNKNOWN, job, job.hex)
     assert result.exit_code == 0
-    assert result.stdout == f"retried: films {job} (was failed, is pending now)\n"
-    assert result.stderr == f"there is no job {UNKNOWN}; it may have been pruned\n"
+    assert result.stdout == f"Retried films {job} (was failed, now pending).\n"
+    assert result.stderr == f"No job has the id {UNKNOWN}; it may have been pruned.\n"
     assert typed("retry", UNKNOWN).exit_code == 1
 
 
-def test_an_id_may_be_shortened(queue: JobQueue) -> None:
+def test_an_id_can_be_shortened(queue: JobQueue) -> None:
     (job,) = failed(queue)
-    assert told("retry", str(job)[:13]) == f"retried: films {job} (was failed, is pending now)\n"
+    assert told("retry", str(job)[:13]) == f"Retried films {job} (was failed, now pending).\n"
     assert told("show", job.hex[:10]).startswith("films  pending\n")
-    assert "there is no job whose id begins with 00000000" in typed("retry", "00000000").stderr
+    assert "no job has an id that begins with 00000000" in typed("retry", "00000000").stderr
 
 
-def test_one_that_somebody_holds(queue: JobQueue, connect: Any) -> None:
+def test_a_locked_job_is_skipped(queue: JobQueue, connect: Any) -> None:
     ids = failed(queue, 2)
     with connect(autocommit=False) as other:
         other.execute("select from jobs where id = %s for update", [ids[0]])
         result = typed("retry", *ids)
     assert (result.exit_code, queue.get(ids[1]).status) == (0, Status.PENDING)
-    assert "somebody holds its row just now; try again" in result.stderr
+    assert "is locked by another transaction; try again" in result.stderr
 
 
-def test_all_that_are_meant_are_held_by_somebody(queue: JobQueue, connect: Any) -> None:
+def test_the_exit_code_is_1_if_all_matching_jobs_are_locked(queue: JobQueue, connect: Any) -> None:
     failed(queue, 2)
     with connect(autocommit=False) as other:
         other.execute("select from jobs for update")
         result = typed("retry", "--status", "failed", "--yes")
-    assert (result.exit_code, result.stdout) == (1, "0 jobs retried; 2 held by somebody just then; try again\n")
+    assert result.exit_code == 1
+    assert result.stdout == "Retried 0 jobs; skipped 2 locked by another transaction (try again).\n"
 
 
-def test_who_did_it_and_why_is_kept(queue: JobQueue, connection: Connection[Any]) -> None:
+def test_actor_and_reason_are_recorded(queue: JobQueue, connection: Connection[Any]) -> None:
     ids = failed(queue, 2)
     told("retry", ids[0], "--actor", "ada", "--reason", "the disk has room")
     typed("retry", "--status", "failed", "--yes", "--reason", "all of them")
@@ -118,7 +119,7 @@ def test_json_by_id(queue: JobQueue) -> None:
     assert objects("retry", UNKNOWN)[0]["outcome"] == "missing"
 
 
-def test_a_dry_run_by_id_is_json_for_programs(queue: JobQueue) -> None:
+def test_a_dry_run_by_id_prints_json(queue: JobQueue) -> None:
     (job,) = failed(queue)
     assert objects("retry", job, UNKNOWN, "--dry-run") == [
         {"id": str(job), "action": "retry", "outcome": None, "was": "failed", "is": "failed"},
@@ -127,22 +128,22 @@ def test_a_dry_run_by_id_is_json_for_programs(queue: JobQueue) -> None:
     assert queue.get(job).status == "failed"
 
 
-def test_a_dry_run_ends_with_1_if_no_such_job_is_there(queue: JobQueue) -> None:
+def test_a_dry_run_exits_with_1_if_no_job_exists(queue: JobQueue) -> None:
     (job,) = failed(queue)
     for more in ([], ["--json"]):
         assert typed("cancel", UNKNOWN, "--dry-run", *more).exit_code == 1
         assert typed("retry", UNKNOWN, job, "--dry-run", *more).exit_code == 0
     result = typed("cancel", UNKNOWN, "--dry-run")
-    assert (result.stdout, result.stderr) == ("", f"there is no job {UNKNOWN}; it may have been pruned\n")
+    assert (result.stdout, result.stderr) == ("", f"No job has the id {UNKNOWN}; it may have been pruned.\n")
 
 
-def test_by_filter_there_is_a_preview_and_then_all_are_done(queue: JobQueue) -> None:
+def test_jobs_selected_by_filter_are_previewed_and_changed(queue: JobQueue) -> None:
     failed(queue, 700)
     failed(queue, 3, "mail")
     result = typed("retry", "--status", "failed", "--type", "films", "--yes")
     assert result.exit_code == 0
-    assert result.stdout == "700 jobs retried\n"
-    assert "700 jobs would be retried" in result.stderr
+    assert result.stdout == "Retried 700 jobs.\n"
+    assert "This would retry 700 jobs.\n" in result.stderr
     assert result.stderr.count(" films ") == 5
     assert statuses(queue) == ["failed"] * 3 + ["pending"] * 700
 
@@ -152,20 +153,20 @@ def test_the_preview_counts_by_type(queue: JobQueue) -> None:
     failed(queue, 4, "mail")
     said = typed("delete", "--status", "failed", "--dry-run")
     assert (said.exit_code, said.stdout) == (0, "")
-    assert "6 jobs would be deleted\nby type: mail 4, films 2\n" in said.stderr
+    assert "This would delete 6 jobs.\nBy type: mail 4, films 2\n" in said.stderr
     assert statuses(queue) == ["failed"] * 6
     assert objects("delete", "--status", "failed", "--dry-run") == [
         {"action": "delete", "found": 6, "exact": True, "done": 0}
     ]
 
 
-def test_nobody_to_ask_changes_nothing(queue: JobQueue) -> None:
+def test_without_a_terminal_and_without_yes_nothing_is_changed(queue: JobQueue) -> None:
     failed(queue, 2)
     nothing = typed("cancel", "--status", "pending")
     assert (nothing.exit_code, nothing.stdout) == (1, "")
     result = in_a_process("retry", "--status", "failed")
     assert (result.returncode, result.stdout) == (1, "")
-    assert "nothing was changed: there is nobody to ask; --yes" in result.stderr
+    assert "nothing was changed: there is no terminal to ask for confirmation; add --yes" in result.stderr
     assert statuses(queue) == ["failed"] * 2
 
 
@@ -180,7 +181,7 @@ def test_json_by_filter(queue: JobQueue) -> None:
 
 def test_priority_by_filter(queue: JobQueue) -> None:
     queue.enqueue_many("films", [{}] * 3)
-    assert told_by_filter("priority", "150", "--type", "films") == "3 jobs given priority 150\n"
+    assert told_by_filter("priority", "150", "--type", "films") == "Set the priority of 3 jobs to 150.\n"
     assert [job.priority for job in queue.list().jobs] == [150] * 3
 
 
@@ -191,8 +192,8 @@ def told_by_filter(*command: str) -> str:
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (["retry"], "which jobs? name their ids, or filters"),
-        (["retry", UNKNOWN, "--status", "failed"], "by their ids or by filters, not by both"),
+        (["retry"], "no jobs selected; give their ids, or filters"),
+        (["retry", UNKNOWN, "--status", "failed"], "give either ids or filters, not both"),
         (["retry", "films"], "a job is meant by its id (a uuid)"),
         (["retry", "--status", "running"], "their status must be one of"),
         (["priority", "high", UNKNOWN], "'high' is not a valid integer"),
@@ -200,32 +201,32 @@ def told_by_filter(*command: str) -> str:
         (["priority", "--", "-2147483648", UNKNOWN], "is not in the range -2147483647<=x<=2147483647"),
     ],
 )
-def test_a_mistake_is_a_sentence(queue: JobQueue, command: list[str], said: str) -> None:
+def test_wrong_input_is_one_sentence(queue: JobQueue, command: list[str], said: str) -> None:
     result = typed(*command)
     assert result.exit_code in (1, 2)
     assert said in result.stderr
 
 
-def test_on_a_terminal_it_asks(url: str, queue: JobQueue) -> None:
+def test_on_a_terminal_it_asks_for_confirmation(url: str, queue: JobQueue) -> None:
     failed(queue, 3)
     with terminal("retry", "--status", "failed") as screen:
-        screen.shows("3 jobs would be retried", "3 jobs will be retried. Go on? [y/N]:")
+        screen.shows("This would retry 3 jobs.", "Retry 3 failed jobs? [y/N]:")
         screen.press("n\n")
         assert screen.ended() == 1
-        assert "nothing was changed" in screen.text()
+        assert "Nothing was changed." in screen.text()
     assert statuses(queue) == ["failed"] * 3
     with terminal("retry", "--status", "failed") as screen:
-        screen.shows("Go on?")
+        screen.shows("Retry ")
         screen.press("y\n")
         assert screen.ended() == 0
-        assert "3 jobs retried" in screen.text()
+        assert "Retried 3 jobs." in screen.text()
     assert statuses(queue) == ["pending"] * 3
 
 
-def test_ctrl_c_at_the_question_changes_nothing(url: str, queue: JobQueue) -> None:
+def test_ctrl_c_at_the_confirmation_changes_nothing(url: str, queue: JobQueue) -> None:
     failed(queue)
     with terminal("retry", "--status", "failed") as screen:
-        screen.shows("Go on?")
+        screen.shows("Retry ")
         screen.press_ctrl_c()
         assert screen.ended() == 130
         assert "Traceback" not in screen.text()
@@ -234,21 +235,21 @@ def test_ctrl_c_at_the_question_changes_nothing(url: str, queue: JobQueue) -> No
 
 @pytest.fixture
 def slow_changes(connection: Connection[Any]) -> Iterator[Callable[[], None]]:
-    """A line of the audit takes a moment, so that there is a middle to stop in. Called, it is quick again."""
+    """Slows down each row of the audit, so that a change can be interrupted. Call it to make changes fast again."""
     connection.execute(
-        """create function public.dawdle() returns trigger language plpgsql as $$ begin
+        """create function public.slow_down() returns trigger language plpgsql as $$ begin
         perform pg_sleep(0.005); return new; end $$;
-        create trigger dawdle before insert on audit for each row execute function public.dawdle()"""
+        create trigger slow_down before insert on audit for each row execute function public.slow_down()"""
     )
 
     def stop() -> None:
-        connection.execute("drop trigger if exists dawdle on audit; drop function if exists public.dawdle")
+        connection.execute("drop trigger if exists slow_down on audit; drop function if exists public.slow_down")
 
     yield stop
     stop()
 
 
-def test_ctrl_c_in_the_middle_says_how_far_it_came(
+def test_ctrl_c_between_chunks_reports_the_progress(
     queue: JobQueue, connection: Connection[Any], slow_changes: Callable[[], None]
 ) -> None:
     connection.execute(
@@ -259,10 +260,11 @@ def test_ctrl_c_in_the_middle_says_how_far_it_came(
         screen.shows("500/2000")
         screen.press_ctrl_c()
         assert screen.ended() == 130
-        said = screen.text().replace("\n", " ")
-    assert "jobs retried, and maybe some more" in said
-    assert "to go on: treadle retry --status failed" in said
-    assert "Traceback" not in said
+        text = screen.text().replace("\n", " ")
+    assert "Interrupted. Retried " in text
+    assert "jobs, and possibly the next 500." in text
+    assert "To continue: treadle retry --status failed" in text
+    assert "Traceback" not in text
     left = number_failed(queue)
     assert 0 < left < 2000
     slow_changes()

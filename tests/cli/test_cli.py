@@ -1,4 +1,4 @@
-"""The command line as a person uses it: as a process, with its exit code, and a sentence instead of a traceback."""
+"""The command line as a process: exit codes, and one sentence instead of a traceback."""
 
 import pytest
 
@@ -10,12 +10,12 @@ treadle = in_a_process
 def test_migrate(empty_url: str) -> None:
     first = treadle("migrate", "--database-url", empty_url)
     assert (first.returncode, first.stderr) == (0, "")
-    assert first.stdout.startswith("schema treadle: applied 0001_jobs.sql, ")
-    assert treadle("migrate", TREADLE_DATABASE_URL=empty_url).stdout == "schema treadle is up to date\n"
+    assert first.stdout.startswith("Schema treadle: applied 0001_jobs.sql, ")
+    assert treadle("migrate", TREADLE_DATABASE_URL=empty_url).stdout == "Schema treadle is up to date.\n"
     assert treadle("migrate", "--sql", DATABASE_URL=empty_url).stdout == ""
 
 
-def test_migrate_prints_the_script(empty_url: str) -> None:
+def test_migrate_prints_sql(empty_url: str) -> None:
     printed = treadle("migrate", "--sql", "--schema", "other", "--database-url", empty_url)
     assert printed.returncode == 0
     assert 'create schema if not exists "other"' in printed.stdout
@@ -69,7 +69,7 @@ def test_migrate_prints_the_script(empty_url: str) -> None:
         ),
     ],
 )
-def test_a_mistake_is_a_sentence(arguments: list[str], code: int, message: str) -> None:
+def test_wrong_input_is_one_sentence(arguments: list[str], code: int, message: str) -> None:
     result = treadle(*arguments)
     assert result.returncode == code
     assert message in result.stderr

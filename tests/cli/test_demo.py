@@ -1,4 +1,4 @@
-"""The demo: with somebody who watches, and without."""
+"""treadle demo, with a terminal and without."""
 
 import io
 import os
@@ -20,7 +20,7 @@ from tests.support.screens import terminal
 from tests.support.workers import until
 from treadle import JobQueue, Status, Treadle, TreadleError
 from treadle.cli import demo
-from treadle.cli.demo_cast import Cast, Part
+from treadle.cli.demo_round import DemoJob, Round
 
 LABELS = ["thumbnail cat", "import books.csv", "render film", "newsletter", "mail", "order 7", "reminder", "backup"]
 
@@ -36,7 +36,7 @@ def supervisor(process: subprocess.Popen[str]) -> psutil.Process:
     return found[0]
 
 
-def test_without_a_terminal_it_is_one_round_that_ends_as_it_should(url: str) -> None:
+def test_without_a_terminal_it_runs_one_successful_round(url: str) -> None:
     process = start(url)
     said, errors = process.communicate(timeout=240)
     assert (process.returncode, errors) == (0, "")
@@ -45,11 +45,11 @@ def test_without_a_terminal_it_is_one_round_that_ends_as_it_should(url: str) -> 
     for label in LABELS:
         assert f"{label}: " in said
     for text in (
-        "tries again in 1s: ConnectionError: mail.example.org hung up",
+        "tries again in 1s: ConnectionError: mail.example.org closed the connection",
         "newsletter: bounced to=reader-20@example.org",
-        "scan: cancelled: seen enough",
+        "scan: cancelled: no longer needed",
         "its worker process was killed by SIGKILL",
-        "backup: goes on at_file=",
+        "backup: resumed at_file=",
     ):
         assert text in said
     summary = {line[:18].strip(): line for line in said.splitlines() if "✓" in line or "✗" in line}
@@ -58,17 +58,17 @@ def test_without_a_terminal_it_is_one_round_that_ends_as_it_should(url: str) -> 
     assert summary["scan"].split()[2:4] == ["cancelled", "1"]
 
 
-def test_with_a_terminal_it_goes_on_until_ctrl_c(url: str) -> None:
+def test_on_a_terminal_it_runs_until_ctrl_c(url: str) -> None:
     with terminal("demo", "--database-url", url) as screen:
         screen.shows(
-            "Ctrl-C ends it",
-            "The dashboard: http://127.0.0.1:",
+            "Press Ctrl-C to stop",
+            "Dashboard: http://127.0.0.1:",
             "▸ import books.csv",
             "importing",
             "waits for its turn",
             seconds=120,
         )
-        screen.shows("backup: goes on", "✓ backup", seconds=120)
+        screen.shows("backup: resumed", "✓ backup", seconds=120)
         assert max(map(len, screen.lines())) <= 80
         screen.shows("▸ thumbnail cat", "· backup", seconds=120)  # the next round
         screen.press_ctrl_c()
@@ -83,7 +83,7 @@ def test_with_a_terminal_it_goes_on_until_ctrl_c(url: str) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_no_worker_stays_behind(url: str, number: signal.Signals) -> None:
+def test_a_signal_leaves_no_worker_running(url: str, number: signal.Signals) -> None:
     process = start(url)
     assert process.stdout is not None
     for line in process.stdout:
@@ -94,34 +94,32 @@ def test_no_worker_stays_behind(url: str, number: signal.Signals) -> None:
     assert len(tree) > 1
     process.send_signal(number)
     said, errors = process.communicate(timeout=60)
-    assert (errors, process.returncode) == ("", 1)  # it did not come to its end
+    assert (errors, process.returncode) == ("", 1)  # the round is not complete
     assert "thumbnail cat" in said
     until(lambda: not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in tree))
 
 
-def test_a_worker_that_cannot_start_is_a_sentence(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_cannot_start_is_reported(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", shutil.which("false"))
-    worker = demo.Actor(["worker", "treadle.cli.demo_jobs:app", "--grace", "1s"], url, Path(os.devnull))
-    with pytest.raises(TreadleError, match="the worker ended"):
-        worker.said("worker started")
+    worker = demo.LoggedProgram(["worker", "treadle.cli.demo_jobs:app", "--grace", "1s"], url, Path(os.devnull))
+    with pytest.raises(TreadleError, match="the worker exited"):
+        worker.wait_for("worker started")
 
 
-def test_what_did_not_end_as_it_should_is_exit_code_1(
-    app: Treadle, queue: JobQueue, connection: Connection[Any]
-) -> None:
+def test_an_unexpected_outcome_gives_exit_code_1(app: Treadle, queue: JobQueue, connection: Connection[Any]) -> None:
     handle = app.handle(queue.enqueue("films", {}))
     console = Console(file=io.StringIO(), width=100)
 
-    def code(part: Part) -> int:
-        return demo._tell(console, [Cast([part], handle, handle)])
+    def code(job: DemoJob) -> int:
+        return demo._summarize(console, [Round([job], handle, handle)])
 
-    right = Part("films", handle, "a note", attempts=0)
-    assert code(right) == 1  # it has not ended
+    right = DemoJob("films", handle, "a note", attempts=0)
+    assert code(right) == 1  # it has not finished
     connection.execute("update jobs set status = 'completed', finished_at = now(), result = '7'")
     assert code(right) == 0
     assert code(right._replace(attempts=2)) == 1
     assert code(right._replace(status=Status.CANCELLED)) == 1
-    assert code(right._replace(fits=lambda result: result == 8)) == 1
+    assert code(right._replace(is_expected=lambda result: result == 8)) == 1
     said = console.file.getvalue()  # type: ignore[attr-defined]
-    for text in ("a note", "0 attempts, not 2", "completed, not cancelled", "returned 7"):
+    for text in ("a note", "expected 2 attempts, got 0", "expected cancelled, got completed", "unexpected result: 7"):
         assert text in said

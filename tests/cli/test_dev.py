@@ -1,4 +1,4 @@
-"""treadle dev: a schema, a worker that follows the files, a dashboard; and one Ctrl-C for all of them."""
+"""treadle dev: migrates the schema, restarts the worker when files change, serves the dashboard, stops together."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -41,7 +41,7 @@ def write(tmp_path: Path) -> Write:
 def start(tmp_path: Path, empty_url: str) -> Start:
     def start(*options: str) -> AbstractContextManager[Terminal]:
         command = ("dev", "dev_shop:app", "--watch", str(tmp_path), *options)
-        # The times of compiled files are whole seconds: two versions in one would be taken for one.
+        # Bytecode records the mtime in whole seconds, so two versions within a second would look the same.
         environment = {
             "TREADLE_DATABASE_URL": empty_url,
             "PYTHONPATH": str(tmp_path),
@@ -59,27 +59,27 @@ def queue(empty_url: str) -> Iterator[JobQueue]:
 
 
 def greeting(queue: JobQueue) -> object:
-    """What the worker that runs now says."""
+    """The result of a job that the current worker runs."""
     job = queue.enqueue("greet")
     until(lambda: queue.get(job).status == Status.COMPLETED, lambda: queue.get(job), 60)
     return queue.get(job).result
 
 
-def test_the_worker_follows_the_files(write: Write, start: Start, queue: JobQueue) -> None:
+def test_the_worker_restarts_when_files_change(write: Write, start: Start, queue: JobQueue) -> None:
     write("nope")
     with start("--no-dashboard") as screen:
         screen.shows(
-            "dev_shop cannot be imported: NameError: name 'nope' is not defined", "waiting for a change", seconds=60
+            "dev_shop cannot be imported: NameError: name 'nope' is not defined", "Waiting for a change.", seconds=60
         )
         write(GOOD.format(word="one"))
-        screen.shows("changed: ", "dev_shop.py; starting the worker again", "worker started", seconds=60)
+        screen.shows("Changed: ", "dev_shop.py. Restarting the worker.", "worker started", seconds=60)
         assert greeting(queue) == "one"
         write(GOOD.format(word="two"))
         screen.shows("worker stopped", seconds=60)
         until(lambda: screen.text().count("worker started") == 2, screen.text, 60)
         assert greeting(queue) == "two"
         write("nope")
-        screen.shows("the worker has ended (1); it starts again at the next change", seconds=60)
+        screen.shows("The worker exited with code 1. It restarts at the next change.", seconds=60)
         write(GOOD.format(word="three"))
         until(lambda: screen.text().count("worker started") == 3, screen.text, 60)
         assert greeting(queue) == "three"
@@ -89,7 +89,7 @@ def test_the_worker_follows_the_files(write: Write, start: Start, queue: JobQueu
 
 
 @pytest.mark.parametrize("by", ["ctrl-c", "sigterm"])
-def test_one_end_for_all(write: Write, start: Start, by: str) -> None:
+def test_a_signal_stops_all_processes(write: Write, start: Start, by: str) -> None:
     write(GOOD.format(word="one"))
     with start("--port", "0") as screen:
         screen.shows("worker started", "the dashboard is at http://127.0.0.1:", seconds=60)

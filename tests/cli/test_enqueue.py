@@ -1,4 +1,4 @@
-"""treadle enqueue: checked as the call is, and what people type becomes what the function takes."""
+"""treadle enqueue: arguments are converted and checked as the function declares them."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def enqueued(queue: JobQueue, *arguments: str, **more: Any) -> JobRow:
     return queue.get(told("enqueue", *arguments, **more).strip())
 
 
-def test_only_the_id_in_a_pipe(queue: JobQueue) -> None:
+def test_a_pipe_gets_only_the_id(queue: JobQueue) -> None:
     said = told("enqueue", "welcome", "user_id=7", *APP)
     (job,) = queue.list().jobs
     assert said == f"{job.id}\n"
@@ -56,16 +56,16 @@ def test_only_the_id_in_a_pipe(queue: JobQueue) -> None:
         ('whatever:={"a": [1]}', {"whatever": {"a": [1]}}),
     ],
 )
-def test_what_is_typed_becomes_what_the_function_takes(queue: JobQueue, typed: str, becomes: dict[str, Any]) -> None:
+def test_typed_values_are_converted_for_the_function(queue: JobQueue, typed: str, becomes: dict[str, Any]) -> None:
     assert enqueued(queue, "welcome", "user_id=7", typed, *APP).data == {"user_id": 7, **becomes}
 
 
-def test_a_function_that_takes_any_name(queue: JobQueue) -> None:
+def test_a_function_with_keyword_arguments_accepts_any_name(queue: JobQueue) -> None:
     assert enqueued(queue, "loose", "a=1", "b=2", *APP).data == {"a": 1, "b": 2}
     assert "loose.a: Input should be a valid integer" in typed("enqueue", "loose", "a=x", *APP).stderr
 
 
-def test_an_object_from_the_argument_or_from_standard_input(queue: JobQueue) -> None:
+def test_arguments_as_an_object_from_an_option_or_standard_input(queue: JobQueue) -> None:
     assert enqueued(queue, "welcome", "--data", '{"user_id": 7, "name": "a"}', *APP).data["name"] == "a"
     assert enqueued(queue, "welcome", "-", *APP, text='{"user_id": 8}').data == {"user_id": 8}
     assert enqueued(queue, "welcome", "--data", "-", *APP, text='{"user_id": 9}').data == {"user_id": 9}
@@ -82,32 +82,32 @@ def test_an_object_from_the_argument_or_from_standard_input(queue: JobQueue) -> 
         (["welcome", "user_id=1", "nope=1", *APP], 1, "got an unexpected keyword argument 'nope'"),
         (["welcome", "user_id=1", "job=1", *APP], 1, "unexpected keyword argument 'job'"),
         (["welcom", *APP], 1, "there is no job type 'welcom'; known are: loose, welcome"),
-        (["welcome", "user_id", *APP], 2, "an argument is name=value or name:=json, got 'user_id'"),
-        (["welcome", "=1", *APP], 2, "an argument is name=value or name:=json, got '=1'"),
-        (["welcome", "user_id:=seven", *APP], 2, "user_id:= is not JSON: "),
+        (["welcome", "user_id", *APP], 2, "arguments must be name=value or name:=json, got 'user_id'"),
+        (["welcome", "=1", *APP], 2, "arguments must be name=value or name:=json, got '=1'"),
+        (["welcome", "user_id:=seven", *APP], 2, "user_id:= must be valid JSON ("),
         (["welcome", "--data", "[1]", *APP], 2, "--data must be a JSON object"),
-        (["welcome", "-", "--data", "{}", *APP], 2, "from --data or from standard input, not from both"),
-        (["welcome", "-", *APP], 2, "standard input is not JSON"),
+        (["welcome", "-", "--data", "{}", *APP], 2, "either in --data or on standard input, not both"),
+        (["welcome", "-", *APP], 2, "standard input must be valid JSON ("),
         (["welcome", "user_id=1", "--run-at", "soon", *APP], 1, "--run-at must be a time such as"),
         (["welcome", "user_id=1", "--delay", "soon", *APP], 1, "delay must be a timedelta, seconds, or a text"),
         (["welcome", "user_id=1", "--run-at", "2030-01-01", "--delay", "1m", *APP], 1, "run_at"),
         (["welcome", "user_id=1"], 2, "--app module:app or TREADLE_APP"),
-        (["welcome", "user_id=1"], 2, "or enqueue unchecked with --raw"),
+        (["welcome", "user_id=1"], 2, "or enqueue without checks with --raw"),
         (["welcome", "user_id=1", "--app", "no_such_module:app"], 1, "there is no module 'no_such_module' here"),
     ],
 )
-def test_a_mistake_is_a_sentence(queue: JobQueue, arguments: list[str], code: int, said: str) -> None:
+def test_wrong_input_is_one_sentence(queue: JobQueue, arguments: list[str], code: int, said: str) -> None:
     result = typed("enqueue", *arguments)
     assert (result.exit_code, result.stdout) == (code, "")
     assert said in result.stderr
     assert queue.list().jobs == []
 
 
-def test_what_is_no_text_is_a_sentence(queue: JobQueue) -> None:
+def test_input_in_another_encoding_is_reported(queue: JobQueue) -> None:
     for given in (b"\xff{", b'{"a": "\xff"}'):
         result = CliRunner().invoke(main, ["enqueue", "x", "-", "--raw"], input=given)
         assert (result.exit_code, result.stdout) == (2, "")
-        assert "standard input is not JSON: " in result.stderr
+        assert "standard input must be valid JSON (" in result.stderr
         assert "\\xff" in result.stderr
     assert queue.list().jobs == []
 
@@ -120,7 +120,7 @@ def test_options(queue: JobQueue) -> None:
     assert enqueued(queue, "welcome", "user_id=8", "--unique", "u", *APP).id == job.id
 
 
-def test_a_time_without_a_zone_is_local(queue: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_time_without_an_offset_is_local(queue: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
     said = in_a_process("enqueue", "x", "--raw", "--run-at", "2030-01-31T08:00", TZ="Asia/Tokyo")
     assert queue.get(said.stdout.strip()).run_at.isoformat() == "2030-01-30T23:00:00+00:00"
 
@@ -135,10 +135,10 @@ def test_json(queue: JobQueue) -> None:
     assert said == {"id": str(queue.list().jobs[0].id), "job_type": "welcome"}
 
 
-def test_on_a_terminal_it_is_a_sentence_and_can_be_watched(url: str, queue: JobQueue) -> None:
+def test_a_terminal_gets_a_sentence_and_live_progress(url: str, queue: JobQueue) -> None:
     given = ["enqueue", "films", "--raw", "--watch", "--database-url", url]
     with terminal(*given) as screen:
-        screen.shows("enqueued films ", "waits for a worker")
+        screen.shows("Enqueued films ", "waits for a worker")
         (job,) = queue.claim(["films"])
         queue.complete(job)
         assert screen.ended() == 0
@@ -146,7 +146,7 @@ def test_on_a_terminal_it_is_a_sentence_and_can_be_watched(url: str, queue: JobQ
         assert "completed" in screen.text()
 
 
-def test_what_is_watched_is_not_in_the_way_of_the_id(queue: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_pipe_progress_goes_to_standard_error(queue: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
     first = queue.enqueue("films", {})
     queue.cancel(first)
     import subprocess

@@ -1,4 +1,4 @@
-"""What goes wrong is a sentence, for every command that asks the database; never a traceback, never a password."""
+"""Errors of every command that uses the database are one sentence, without a traceback and without a password."""
 
 import signal
 import subprocess
@@ -50,7 +50,7 @@ def test_a_database_without_the_schema(command: list[str], server_url: str) -> N
     assert "there is no schema treadle in this database; run: treadle migrate" in sentence(command, server_url)
 
 
-def test_an_old_schema(url: str, connection: psycopg.Connection[Any]) -> None:
+def test_an_outdated_schema(url: str, connection: psycopg.Connection[Any]) -> None:
     row = connection.execute("delete from migrations where name like '0005%' returning *").fetchall()
     try:
         for command in COMMANDS:
@@ -60,7 +60,7 @@ def test_an_old_schema(url: str, connection: psycopg.Connection[Any]) -> None:
             connection.execute(f"insert into migrations values ({', '.join(['%s'] * len(each))})", each)
 
 
-def test_a_role_that_may_not(url: str, connection: psycopg.Connection[Any]) -> None:
+def test_a_role_without_privileges(url: str, connection: psycopg.Connection[Any]) -> None:
     connection.execute("drop role if exists nobody_much; create role nobody_much login password 'secret'")
     connection.execute("grant usage on schema treadle to nobody_much; grant select on migrations to nobody_much")
     try:
@@ -73,7 +73,7 @@ def test_a_role_that_may_not(url: str, connection: psycopg.Connection[Any]) -> N
         connection.execute("drop owned by nobody_much; drop role nobody_much")
 
 
-def test_an_error_that_quotes_what_is_stored(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_that_quotes_stored_data_is_printable(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise TreadleError("stored: \x1b[2J\x9b31m\u202e")
 
@@ -83,7 +83,7 @@ def test_an_error_that_quotes_what_is_stored(url: str, monkeypatch: pytest.Monke
 
 @contextmanager
 def blocked(url: str, connect: Connect) -> Iterator[subprocess.Popen[str]]:
-    """A command in the middle of a statement."""
+    """A command whose statement waits for a lock."""
     with connect(autocommit=False) as other:
         other.execute("lock table pauses in exclusive mode")
         with subprocess.Popen(
@@ -96,7 +96,7 @@ def blocked(url: str, connect: Connect) -> Iterator[subprocess.Popen[str]]:
             yield process
 
 
-def test_a_connection_that_is_lost(url: str, connect: Connect) -> None:
+def test_a_lost_connection(url: str, connect: Connect) -> None:
     with blocked(url, connect) as process:
         connect().execute(
             "select pg_terminate_backend(pid) from pg_stat_activity"
@@ -104,11 +104,11 @@ def test_a_connection_that_is_lost(url: str, connect: Connect) -> None:
         )
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (1, "")
-    assert err.startswith("Error: the database has refused, or is away: ")
+    assert err.startswith("Error: the database is unavailable or refused the statement: ")
     assert err.count("\n") == 1
 
 
-def test_ctrl_c_is_130_and_no_traceback(url: str, connect: Connect) -> None:
+def test_ctrl_c_exits_with_130_and_no_traceback(url: str, connect: Connect) -> None:
     with blocked(url, connect) as process:
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)

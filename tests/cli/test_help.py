@@ -27,7 +27,7 @@ def test_the_help_has_an_example(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_it_is_documented(name: str) -> None:
+def test_command_and_options_are_documented(name: str) -> None:
     table = PAGE.partition("\n## ")[0]
     assert re.search(rf"^\| `treadle .*\b{name}`", table, re.MULTILINE)
     section = next(text for heading, text in SECTIONS.items() if name in re.split(", ", heading))
@@ -36,7 +36,7 @@ def test_it_is_documented(name: str) -> None:
             assert any(each in section for each in option.opts), option.opts
 
 
-def test_the_page_names_no_command_that_is_not_there() -> None:
+def test_only_existing_commands_are_documented() -> None:
     assert {name for heading in SECTIONS for name in heading.split(", ")} == set(COMMANDS)
 
 
@@ -46,12 +46,12 @@ def test_help_lists_the_commands() -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_line_for_the_shell(shell: str) -> None:
+def test_the_completion_script(shell: str) -> None:
     assert f"_TREADLE_COMPLETE={shell}_source treadle" in told("completion", shell)
     assert f"_TREADLE_COMPLETE={shell}_complete" in completed(_TREADLE_COMPLETE=f"{shell}_source").stdout
 
 
-def test_the_program_itself_answers_the_shell() -> None:
+def test_the_installed_program_prints_the_completion_script() -> None:
     script = in_a_process(_TREADLE_COMPLETE="bash_source")
     assert script.returncode == 0
     assert "_TREADLE_COMPLETE=" in script.stdout
@@ -66,14 +66,14 @@ def test_the_program_itself_answers_the_shell() -> None:
         ("treadle jobs --status fai", 3, "failed"),
     ],
 )
-def test_what_the_shell_offers(line: str, position: int, offered: str) -> None:
+def test_completions(line: str, position: int, offered: str) -> None:
     asked = {"_TREADLE_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(position)}
     assert f"plain,{offered}\n" in completed(TREADLE_APP="tests.support.cli_app:app", **asked).stdout
     assert completed(TREADLE_APP="tests.support.broken_app", **asked).stderr == ""
 
 
 def completed(**environment: str) -> Result:
-    """Asked as a shell does, in this process."""
+    """Invoked as a shell does, in this process."""
     result = CliRunner().invoke(main, env=environment, prog_name="treadle")
     assert isinstance(result.exception, SystemExit | None)
     return result

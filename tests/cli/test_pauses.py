@@ -16,46 +16,47 @@ def where(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TREADLE_DATABASE_URL", url)
 
 
-def test_a_type_is_paused_and_goes_on(queue: JobQueue) -> None:
+def test_a_type_is_paused_and_resumed(queue: JobQueue) -> None:
     queue.enqueue("films")
     assert told("pause", "--type", "films", "--reason", "the disk is full", "--actor", "ada") == (
-        "all jobs of type films paused; to go on: treadle resume --type films\n"
+        "Paused all jobs of type films. To resume: treadle resume --type films\n"
     )
     assert queue.claim(["films"]) == []
-    assert "were paused already" in told("pause", "--type", "films")
+    assert "Already paused: all jobs of type films." in told("pause", "--type", "films")
     heading, line = told("pauses").splitlines()
-    assert heading.split() == ["TYPE", "QUEUE", "SINCE", "BY", "REASON"]
-    assert line.split(maxsplit=4)[:2] == ["films", "all"]
-    assert line.endswith("ada  the disk is full")
+    assert heading.split() == ["TYPE", "QUEUE", "AGE", "ACTOR", "REASON"]
+    cells = line.split(maxsplit=4)
+    assert (cells[:2], cells[3:]) == (["films", "all"], ["ada", "the disk is full"])
     *_, again = told("pause").splitlines()
-    assert (again.split()[:2], again.split()[3:]) == (line.split()[:2], line.split()[3:])  # all but since when
-    assert told("resume", "--type", "films") == "all jobs of type films go on\n"
+    assert (again.split()[:2], again.split()[3:]) == (line.split()[:2], line.split()[3:])  # all columns but the age
+    assert told("resume", "--type", "films") == "Resumed all jobs of type films.\n"
     assert len(queue.claim(["films"])) == 1
 
 
-def test_what_is_meant(queue: JobQueue) -> None:
+def test_pauses_by_type_queue_and_all(queue: JobQueue) -> None:
     told("pause", "--queue", "slow")
     told("pause", "--type", "films", "--queue", "slow")
     told("pause", "--all")
     assert [(each.job_type, each.queue) for each in queue.pauses()] == [(None, None), (None, "slow"), ("films", "slow")]
     assert told("resume", "--type", "films", "--queue", "slow") == (
-        "all jobs of type films in queue slow go on, but for another pause: all jobs, all jobs in queue slow\n"
+        "Resumed all jobs of type films in queue slow; "
+        "some are still paused by another pause: all jobs; all jobs in queue slow.\n"
     )
-    assert told("resume", "--all") == "all jobs go on\nall jobs in queue slow go on\n"
+    assert told("resume", "--all") == "Resumed all jobs.\nResumed all jobs in queue slow.\n"
     assert queue.pauses() == []
 
 
 @pytest.mark.parametrize(
     ("command", "code", "said"),
     [
-        (["resume"], 2, "name it as it was paused"),
-        (["resume", "--type", "films"], 1, "there is no such pause; paused: all jobs of type mail"),
-        (["pause", "--all", "--type", "films"], 2, "--all is everything"),
+        (["resume"], 2, "give --type and --queue as they were paused"),
+        (["resume", "--type", "films"], 1, "No such pause. Paused: all jobs of type mail."),
+        (["pause", "--all", "--type", "films"], 2, "--all cannot be combined with --type or --queue"),
         (["pause", "--type", "x" * 51], 1, "job type must be a text of 1 to 50 characters"),
         (["pause", "--type", "x", "--actor", ""], 1, "actor must be a text"),
     ],
 )
-def test_a_mistake_is_a_sentence(queue: JobQueue, command: list[str], code: int, said: str) -> None:
+def test_wrong_input_is_one_sentence(queue: JobQueue, command: list[str], code: int, said: str) -> None:
     queue.pause("mail")
     result = typed(*command)
     assert (result.exit_code, result.stdout) == (code, "")
@@ -67,10 +68,10 @@ def test_json(queue: JobQueue) -> None:
     assert objects("pause", "--type", "films") == [{"job_type": "films", "queue": None, "changed": False}]
     assert [each["job_type"] for each in objects("pauses")] == ["films"]
     assert objects("resume", "--all") == [{"job_type": "films", "queue": None, "changed": True}]
-    assert typed("pauses").stderr == "nothing is paused\n"
+    assert typed("pauses").stderr == "Nothing is paused.\n"
 
 
-def test_who_did_it_is_kept(connection: Connection[Any]) -> None:
+def test_the_actor_is_recorded(connection: Connection[Any]) -> None:
     told("pause", "--type", "films", "--reason", "why not")
     told("resume", "--type", "films", "--actor", "ada")
     rows = connection.execute("select actor, action, job_type, reason from audit order by id").fetchall()
@@ -78,7 +79,7 @@ def test_who_did_it_is_kept(connection: Connection[Any]) -> None:
     assert [rows[0][1:], rows[1]] == [("pause", "films", "why not"), ("ada", "resume", "films", None)]
 
 
-def test_hostile_text_is_only_text(connection: Connection[Any]) -> None:
+def test_control_characters_and_markup_are_not_interpreted(connection: Connection[Any]) -> None:
     connection.execute(
         """insert into pauses (job_type, queue, paused_by, reason)
         select t, t, t, t from (select %s::text as t) as hostile""",

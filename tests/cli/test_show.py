@@ -1,4 +1,4 @@
-"""treadle show: the whole life of a job."""
+"""treadle show: the details of a job."""
 
 import logging
 from typing import Any
@@ -20,8 +20,8 @@ def where(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def lived(app: Treadle) -> UUID:
-    """A job that failed once, told, logged and remembered, and then completed."""
+def job_id(app: Treadle) -> UUID:
+    """A job that failed once, then published an event, logged, saved steps and a checkpoint, and completed."""
 
     @app.job(name="import_rows", max_attempts=2)
     def import_rows(job: Job, rows: int, password: str) -> dict[str, Any]:
@@ -43,11 +43,11 @@ def lived(app: Treadle) -> UUID:
     return handle.id
 
 
-def test_everything_that_there_is(lived: UUID) -> None:
-    said = told("show", lived)
+def test_all_sections_are_shown(job_id: UUID) -> None:
+    said = told("show", job_id)
     for piece in (
         "import_rows  completed",
-        str(lived),
+        str(job_id),
         "default, priority 100",
         "attempts  2 of 2",
         "timeline",
@@ -69,16 +69,16 @@ def test_everything_that_there_is(lived: UUID) -> None:
     assert "\x1b" not in said
 
 
-def test_secrets_are_shown_when_asked_for(lived: UUID) -> None:
-    assert "hunter2" in told("show", lived, "--show-secrets")
-    (masked,), (whole,) = objects("show", lived), objects("show", lived, "--show-secrets")
+def test_show_secrets_disables_masking(job_id: UUID) -> None:
+    assert "hunter2" in told("show", job_id, "--show-secrets")
+    (masked,), (whole,) = objects("show", job_id), objects("show", job_id, "--show-secrets")
     assert (masked["job"]["data"]["password"], whole["job"]["data"]["password"]) == ("********", "hunter2")
 
 
-def test_json(lived: UUID) -> None:
-    (life,) = objects("show", lived)
-    assert life["job"]["id"] == str(lived)
-    assert [each["name"] for each in life["events"]] == [
+def test_json(job_id: UUID) -> None:
+    (details,) = objects("show", job_id)
+    assert details["job"]["id"] == str(job_id)
+    assert [each["name"] for each in details["events"]] == [
         "enqueued",
         "started",
         "retried",
@@ -87,22 +87,22 @@ def test_json(lived: UUID) -> None:
         "read",
         "completed",
     ]
-    assert [each["error"] for each in life["errors"]] == ["ValueError: the file is torn"]
-    assert [each["message"] for each in life["logs"]] == ["slow disk"]
-    assert life["steps"] == [
+    assert [each["error"] for each in details["errors"]] == ["ValueError: the file is torn"]
+    assert [each["message"] for each in details["logs"]] == ["slow disk"]
+    assert details["steps"] == [
         {"name": "charge", "result": {"paid": 7}},
         {"name": "fetch_token", "result": "********"},
     ]
 
 
-def test_how_often_it_crashed(queue: JobQueue, connection: Connection[Any]) -> None:
+def test_the_number_of_crashes_is_shown(queue: JobQueue, connection: Connection[Any]) -> None:
     job = queue.enqueue("films")
-    for crashes, words in ((1, "0 of 3, crashed 1 time\n"), (2, "0 of 3, crashed 2 times\n")):
+    for crashes, words in ((1, "0 of 3, 1 crash\n"), (2, "0 of 3, 2 crashes\n")):
         connection.execute("update jobs set crashes = %s", [crashes])
         assert words in told("show", job)
 
 
-def test_the_last_hundred_unless_all_are_asked_for(queue: JobQueue) -> None:
+def test_the_last_hundred_events_are_shown_by_default(queue: JobQueue) -> None:
     queue.enqueue("films", {})
     (job,) = queue.claim(["films"])
     for number in range(130):
@@ -115,21 +115,21 @@ def test_the_last_hundred_unless_all_are_asked_for(queue: JobQueue) -> None:
     assert "told-0." in told("show", job.id, "--full")
 
 
-def test_a_job_that_waits_says_for_what(queue: JobQueue) -> None:
+def test_a_waiting_job_shows_what_it_waits_for(queue: JobQueue) -> None:
     later = queue.enqueue("films", {}, delay="90m")
     queue.enqueue("films", {}, key="k")
     second = queue.enqueue("films", {}, key="k")
     assert "due in 1h " in told("show", later)
-    assert "key       k, behind an earlier job with its key" in told("show", second)
+    assert "key       k, blocked by an earlier job with this key" in told("show", second)
 
 
-def test_operators_are_shown(queue: JobQueue) -> None:
+def test_changes_by_operators_are_shown(queue: JobQueue) -> None:
     job = queue.enqueue("films", {})
     typed("cancel", job, "--reason", "no longer wanted", "--actor", "ada")
     assert "cancel by ada: no longer wanted" in told("show", job)
 
 
-def test_hostile_text_is_only_text(queue: JobQueue, connection: Connection[Any]) -> None:
+def test_control_characters_and_markup_are_not_interpreted(queue: JobQueue, connection: Connection[Any]) -> None:
     connection.execute(
         """with hostile as (select %(t)s::text as text, jsonb_build_object(%(t)s::text, %(t)s::text) as json)
         insert into jobs (job_type, queue, data, key, current_stage, last_error, result, checkpoint, worker_id, status)
@@ -160,7 +160,7 @@ def test_hostile_text_is_only_text(queue: JobQueue, connection: Connection[Any])
         assert "[red]bold[/red]" in screen.text()
 
 
-def test_a_terminal_of_ascii_alone(queue: JobQueue) -> None:
+def test_an_ascii_terminal_gets_replacement_characters(queue: JobQueue) -> None:
     job = queue.enqueue("films", {"city": "Zürich ✓"})
     (claimed,) = queue.claim(["films"])
     for _ in range(101):
@@ -171,7 +171,7 @@ def test_a_terminal_of_ascii_alone(queue: JobQueue) -> None:
         assert "~ 1 earlier event;" in screen.text()
 
 
-def test_nothing_is_wider_than_the_terminal(queue: JobQueue) -> None:
+def test_lines_are_truncated_to_the_width_of_the_terminal(queue: JobQueue) -> None:
     queue.enqueue("films", {})
     (job,) = queue.claim(["films"])
     queue.event(job, "told", text="word " * 50 + "end.")
@@ -190,7 +190,7 @@ def test_nothing_is_wider_than_the_terminal(queue: JobQueue) -> None:
         ("films", 2, "a job is meant by its id (a uuid)"),
     ],
 )
-def test_a_mistake_is_a_sentence(given: str, code: int, said: str) -> None:
+def test_wrong_input_is_one_sentence(given: str, code: int, said: str) -> None:
     result = typed("show", given)
     assert (result.exit_code, result.stdout) == (code, "")
     assert said in result.stderr

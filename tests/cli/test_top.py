@@ -1,4 +1,4 @@
-"""treadle top on a terminal: what it shows, and what its keys do."""
+"""treadle top on a terminal: its screens and its keys."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def register(connection: Connection[Any], name: str = "worker-1", types: str = "
 
 
 def row_of(screen: Terminal, table: str, beginning: str) -> str:
-    """The row of the table that begins like this, once there is one."""
+    """Waits for a row of the table that begins like this."""
     return screen.lines()[place_of(screen, table, beginning)]
 
 
@@ -35,7 +35,7 @@ def place_of(screen: Terminal, table: str, beginning: str) -> int:
     return found
 
 
-def test_the_whole_queue_in_80_columns(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
+def test_the_queue_screen_fits_80_columns(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
     register(connection)
     queue.enqueue_many("mail", [{}] * 3, priority=Priority.EXPLICIT)
     queue.enqueue("report", queue="slow")
@@ -59,24 +59,24 @@ def test_the_whole_queue_in_80_columns(url: str, queue: JobQueue, connection: Co
             where status = 'running'""")
         screen.shows("212/s       4s")
         queue.complete(job)
-        screen.shows("nothing runs")
+        screen.shows("No jobs are running.")
         assert max(map(len, screen.lines())) <= 80
         screen.press("q")
         assert screen.ended() == 0
 
 
-def test_a_wide_terminal_is_used(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
+def test_the_layout_follows_the_size_of_the_terminal(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
     register(connection)
     queue.enqueue("mail")
     held(queue)
     with terminal("top", "--database-url", url, columns=140, rows=45) as screen:
         screen.shows("workers 1", "r retry  f failed")
-        assert "worker-1" in row_of(screen, "lanes", "mail"), "the two tables stand side by side"
+        assert "worker-1" in row_of(screen, "lanes", "mail"), "the two tables are side by side"
         assert row_of(screen, "running", "films").split()[-2] == "worker-1"
         screen.resize(80, 24)
         until(lambda: "worker-1" not in row_of(screen, "lanes", "mail"), screen.text)
         screen.resize(50, 12)
-        screen.shows("treadle top needs 60 by 15\nand this is 50 by 12; q quits")
+        screen.shows("This terminal is 50x12.\ntreadle top needs at least 60x15.\nq quit")
         screen.resize(80, 24)
         screen.shows("mail", "films", "worker-1")
 
@@ -86,9 +86,9 @@ def test_sorting(url: str, queue: JobQueue) -> None:
     queue.progress(slow, 10)
     queue.progress(quick, 90)
     with terminal("top", "--database-url", url) as screen:
-        screen.shows("for▾", "90%")
+        screen.shows("time▾", "90%")
         assert place_of(screen, "running", "aaa") < place_of(screen, "running", "bbb"), (
-            "the one that runs for longest is first"
+            "the job that has run longest comes first"
         )
         screen.press("ss")
         screen.shows("progress▾")
@@ -102,7 +102,7 @@ def test_filtering_by_type(url: str, queue: JobQueue) -> None:
     with terminal("top", "--database-url", url) as screen:
         screen.shows("films", "running 2")
         screen.press("/maiq")
-        screen.shows("type: maiq", "nothing runs", "nothing waits", "job types with: maiq")
+        screen.shows("type: maiq", "No jobs are running.", "No jobs are waiting.", "Filter by job type: maiq")
         screen.press("\x7f")
         screen.shows("running 1 ", "lanes 2 ")
         until(lambda: "films" not in screen.text(), screen.text)
@@ -113,21 +113,21 @@ def test_filtering_by_type(url: str, queue: JobQueue) -> None:
         until(lambda: "type:" not in screen.text(), screen.text)
 
 
-def test_a_type_is_paused_after_a_yes(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
+def test_a_type_is_paused_after_confirmation(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
     register(connection)
     queue.enqueue("mail")
     with terminal("top", "--database-url", url) as screen:
-        screen.shows("mail", "nothing runs")
+        screen.shows("mail", "No jobs are running.")
         screen.press(TAB)
         screen.press("p")
-        screen.shows("Pause mail? What runs goes on, nothing new is claimed. yes / no")
+        screen.shows("Pause mail? Running jobs continue, no new ones start. yes / no")
         screen.press("n")
         screen.shows("q quit")
         assert queue.pauses() == []
         screen.press("p")
         screen.shows("Pause mail?")
         screen.press("y")
-        screen.shows("paused mail")
+        screen.shows("Paused mail.")
         until(lambda: row_of(screen, "lanes", "mail").endswith("paused"), screen.text)
         (pause,) = queue.pauses()
         assert (pause.job_type, pause.queue) == ("mail", None)
@@ -135,24 +135,24 @@ def test_a_type_is_paused_after_a_yes(url: str, queue: JobQueue, connection: Con
         screen.press("p")
         screen.shows("Resume mail? Paused by top:")
         screen.press("y")
-        screen.shows("resumed mail")
+        screen.shows("Resumed mail.")
         assert queue.pauses() == []
     rows = connection.execute("select actor ~ '^top:.+', action, job_type from audit order by id").fetchall()
     assert rows == [(True, "pause", "mail"), (True, "resume", "mail")]
 
 
-def test_a_running_job_is_cancelled_after_a_yes(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
+def test_a_running_job_is_cancelled_after_confirmation(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
     job = held(queue)
     with terminal("top", "--database-url", url) as screen:
         row_of(screen, "running", "films")
         screen.press("r")
         screen.shows(f"Retry films {job.id.hex[-4:]}?")
         screen.press("y")
-        screen.shows("is running, so it cannot be retried")
+        screen.shows("is running and cannot be retried.")
         screen.press("c")
         screen.shows(f"Cancel films {job.id.hex[-4:]}?")
         screen.press("y")
-        screen.shows(f"films {job.id.hex[-4:]} cancelled", "nothing runs")
+        screen.shows(f"films {job.id.hex[-4:]} was cancelled.", "No jobs are running.")
     assert queue.get(job.id).status == Status.CANCELLED
     assert one(connection, "select action from audit where job_id = %s and actor like 'top:%%'", job.id) == "cancel"
 
@@ -161,19 +161,19 @@ def test_failed_jobs_are_shown_and_retried(url: str, queue: JobQueue) -> None:
     job = held(queue)
     queue.fail(job, "the film\nis torn", final=True)
     with terminal("top", "--database-url", url) as screen:
-        screen.shows("nothing runs")
+        screen.shows("No jobs are running.")
         screen.press("f")
         screen.shows("failed 1 ", "the film is torn", "1/3")
         screen.press("r")
         screen.shows("Retry films")
         screen.press("y")
-        screen.shows("to be tried again", "nothing failed within the last hour")
+        screen.shows("was retried.", "No jobs failed in the last hour.")
         screen.press("f")
-        screen.shows("nothing runs")
+        screen.shows("No jobs are running.")
     assert queue.get(job.id).status == Status.PENDING
 
 
-def test_a_job_is_opened_and_is_live(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
+def test_the_job_screen_is_live(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
     job = held(queue)
     with terminal("top", "--database-url", url) as screen:
         row_of(screen, "running", "films")
@@ -197,13 +197,13 @@ def test_a_job_is_opened_and_is_live(url: str, queue: JobQueue, connection: Conn
         screen.press("y")
         screen.shows("· pending")
         screen.press(ESCAPE)
-        screen.shows("nothing runs", "lanes 1")
+        screen.shows("No jobs are running.", "lanes 1")
 
 
 @pytest.mark.parametrize("way_out", ["q", "\x03"])
-def test_the_terminal_is_as_it_was(url: str, queue: JobQueue, way_out: str) -> None:
+def test_quitting_restores_the_terminal(url: str, queue: JobQueue, way_out: str) -> None:
     with terminal("top", "--database-url", url) as screen:
-        screen.shows("nothing runs")
+        screen.shows("No jobs are running.")
         assert not screen.echoes()
         screen.press(way_out)
         assert screen.ended() == 0
@@ -214,8 +214,8 @@ def test_the_terminal_is_as_it_was(url: str, queue: JobQueue, way_out: str) -> N
 
 def test_help(url: str, queue: JobQueue) -> None:
     with terminal("top", "--database-url", url) as screen:
-        screen.shows("nothing runs")
+        screen.shows("No jobs are running.")
         screen.press("?")
-        screen.shows("choose a row", "pause the job type of the row, or resume it")
+        screen.shows("select a row", "pause or resume the job type of the row")
         screen.press(ESCAPE)
-        until(lambda: "choose a row" not in screen.text(), screen.text)
+        until(lambda: "select a row" not in screen.text(), screen.text)

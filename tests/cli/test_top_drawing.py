@@ -1,4 +1,4 @@
-"""How treadle top draws, row by row: places that stay, lines that fit, and what is asked before something is done."""
+"""How treadle top draws: tables, header, questions and messages."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -12,11 +12,11 @@ from textual.app import App, ComposeResult
 from textual.geometry import Region
 
 from treadle import JobQueue, Progress, Status, Treadle
-from treadle.cli.top import looks
-from treadle.cli.top.acts import changing, pausing
+from treadle.cli.top import refresh
+from treadle.cli.top.actions import change_job, pause_or_resume
 from treadle.cli.top.columns import FAILED, JOBS, LANES, WORKERS, LaneNow, WorkerNow
-from treadle.cli.top.head import first_line, second_line, spark
-from treadle.cli.top.table import Board
+from treadle.cli.top.header import first_line, second_line, sparkline
+from treadle.cli.top.table import Table
 from treadle.words.changes import Action, Operated, Pause
 from treadle.words.overview import Lane, Overview, Span, Total, WorkerRow
 from treadle.words.snapshot import JobSnapshot
@@ -24,7 +24,7 @@ from treadle.words.snapshot import JobSnapshot
 NOW = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
 
 
-def seen(number: int, **changes: Any) -> JobSnapshot:
+def snapshot(number: int, **changes: Any) -> JobSnapshot:
     began = NOW + timedelta(seconds=number)
     progress = Progress(number, "stage", 1, 2, 3.0, 4.0)
     job = JobSnapshot(
@@ -41,125 +41,125 @@ def lane(job_type: str, depth: int, **changes: Any) -> LaneNow:
 class One(App[None]):
     """One table alone."""
 
-    def __init__(self, board: Board[Any]) -> None:
+    def __init__(self, table: Table[Any]) -> None:
         super().__init__()
-        self.board = board
+        self.table = table
 
     def compose(self) -> ComposeResult:
-        yield self.board
+        yield self.table
 
 
 def shown(
-    board: Board[Any], body: Callable[[One, Any], Coroutine[Any, Any, None]], width: int = 80, height: int = 6
+    table: Table[Any], body: Callable[[One, Any], Coroutine[Any, Any, None]], width: int = 80, height: int = 6
 ) -> None:
     async def both() -> None:
-        app = One(board)
+        app = One(table)
         async with app.run_test(size=(width, height)) as pilot:
-            board.focus()
+            table.focus()
             await pilot.pause()
             await body(app, pilot)
 
     asyncio.run(both())
 
 
-def first_words(board: Board[Any]) -> list[str]:
-    return [line.plain.split()[0] for line in board._lines[1:]]
+def first_words(table: Table[Any]) -> list[str]:
+    return [line.plain.split()[0] for line in table._lines[1:]]
 
 
-def test_the_chosen_row_stays_chosen_wherever_it_goes() -> None:
-    board = Board(JOBS, "jobs")
+def test_the_selection_follows_its_row() -> None:
+    table = Table(JOBS, "jobs")
 
     async def body(app: One, pilot: Any) -> None:
-        board.show([seen(n) for n in (1, 2, 3)])
+        table.show([snapshot(n) for n in (1, 2, 3)])
         await pilot.press("down")
-        assert board.chosen == seen(2)
-        board.show([seen(n) for n in (0, 1, 2, 3)])
-        assert board.chosen == seen(2)
-        board.show([seen(n) for n in (0, 1, 3)])
-        assert board.chosen == seen(3), "of one that is gone the place stays"
-        board.show([])
-        assert board.chosen is None
-        assert board._lines[1].plain == "nothing runs"
+        assert table.selected == snapshot(2)
+        table.show([snapshot(n) for n in (0, 1, 2, 3)])
+        assert table.selected == snapshot(2)
+        table.show([snapshot(n) for n in (0, 1, 3)])
+        assert table.selected == snapshot(3), "the row at the position of one that is gone is selected"
+        table.show([])
+        assert table.selected is None
+        assert table._lines[1].plain == "No jobs are running."
 
-    shown(board, body)
+    shown(table, body)
 
 
-def test_what_does_not_fit_is_scrolled_to() -> None:
-    board = Board(JOBS, "jobs")
+def test_long_tables_scroll() -> None:
+    table = Table(JOBS, "jobs")
 
     async def body(app: One, pilot: Any) -> None:
-        board.show([seen(n) for n in range(20)])
-        assert board._lines[0].plain.startswith("running 1-5 of 20")
+        table.show([snapshot(n) for n in range(20)])
+        assert table._lines[0].plain.startswith("running 1-5 of 20")
         await pilot.press("end")
-        assert first_words(board) == ["job15", "job16", "job17", "job18", "job19"]
+        assert first_words(table) == ["job15", "job16", "job17", "job18", "job19"]
         await pilot.press("k", "k")
-        assert board.chosen == seen(17)
-        assert first_words(board)[0] == "job15", "nothing is scrolled without need"
+        assert table.selected == snapshot(17)
+        assert first_words(table)[0] == "job15", "the table scrolls only as far as needed"
         await pilot.press("home")
-        assert first_words(board)[0] == "job0"
+        assert first_words(table)[0] == "job0"
 
-    shown(board, body)
+    shown(table, body)
 
 
-def test_only_lines_that_changed_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    board = Board(JOBS, "jobs")
+def test_only_changed_lines_are_redrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Table(JOBS, "jobs")
     drawn: list[int] = []
 
     def refresh(*regions: Region, **_: Any) -> Any:
         drawn.extend(region.y for region in regions)
-        return board
+        return table
 
     async def body(app: One, pilot: Any) -> None:
-        board.show([seen(n) for n in range(4)])
-        monkeypatch.setattr(board, "refresh", refresh)
-        board.show([seen(n) for n in range(4)])
+        table.show([snapshot(n) for n in range(4)])
+        monkeypatch.setattr(table, "refresh", refresh)
+        table.show([snapshot(n) for n in range(4)])
         assert drawn == []
-        board.show(
-            [seen(n, **({"worker_id": None, "progress": Progress(99, "x")} if n == 2 else {})) for n in range(4)]
+        table.show(
+            [snapshot(n, **({"worker_id": None, "progress": Progress(99, "x")} if n == 2 else {})) for n in range(4)]
         )
         assert drawn == [3]
         drawn.clear()
-        board.show([seen(n) for n in range(3)])
-        assert sorted(set(drawn)) == [0, 3, 4], "the count, the changed one and the line that is free now"
+        table.show([snapshot(n) for n in range(3)])
+        assert sorted(set(drawn)) == [0, 3, 4], "the count, the changed row and the line that is empty now"
         monkeypatch.undo()
 
-    shown(board, body)
+    shown(table, body)
 
 
-def test_a_lane_that_is_a_little_deeper_does_not_move() -> None:
-    board = Board(LANES, "lanes")
+def test_lanes_of_similar_depth_keep_their_order() -> None:
+    table = Table(LANES, "lanes")
 
     async def body(app: One, pilot: Any) -> None:
-        board.show([lane("a", 70), lane("b", 100), lane("c", 1000), lane("d", 0)])
-        assert first_words(board) == ["c", "a", "b", "d"]
-        board.show([lane("a", 120), lane("b", 65), lane("c", 1000), lane("d", 0)])
-        assert first_words(board) == ["c", "a", "b", "d"]
+        table.show([lane("a", 70), lane("b", 100), lane("c", 1000), lane("d", 0)])
+        assert first_words(table) == ["c", "a", "b", "d"]
+        table.show([lane("a", 120), lane("b", 65), lane("c", 1000), lane("d", 0)])
+        assert first_words(table) == ["c", "a", "b", "d"]
         await pilot.press("s")
-        board.show([lane("a", 1), lane("b", 1, due_since=NOW - timedelta(hours=1))])
-        assert first_words(board) == ["b", "a"], "by how long the first one has waited"
+        table.show([lane("a", 1), lane("b", 1, due_since=NOW - timedelta(hours=1))])
+        assert first_words(table) == ["b", "a"], "by the wait of the oldest job"
 
-    shown(board, body)
+    shown(table, body)
 
 
-def test_lanes_in_words() -> None:
-    board = Board(LANES, "lanes")
+def test_the_text_of_lanes() -> None:
+    table = Table(LANES, "lanes")
 
     async def body(app: One, pilot: Any) -> None:
         later = {"due_since": None, "due_next": NOW + timedelta(minutes=5)}
-        board.show([lane("a", 1, paused=True, served=False), lane("b", 0, served=False), lane("c", 3, exact=False)])
-        assert board._lines[1].plain.split()[3:] == ["~3", "5.0s"]
-        assert "paused" in board._lines[2].plain
-        assert "no worker" not in board._lines[3].plain, "where nothing waits, nobody is missed"
-        board.show([lane("d", 1, **later)])
-        assert board._lines[1].plain.split()[3:] == ["1", "in", "5m", "00s"]
+        table.show([lane("a", 1, paused=True, served=False), lane("b", 0, served=False), lane("c", 3, exact=False)])
+        assert table._lines[1].plain.split()[3:] == ["~3", "5.0s"]
+        assert "paused" in table._lines[2].plain
+        assert "no worker" not in table._lines[3].plain, "a lane without waiting jobs needs no worker"
+        table.show([lane("d", 1, **later)])
+        assert table._lines[1].plain.split()[3:] == ["1", "in", "5m", "00s"]
 
-    shown(board, body)
+    shown(table, body)
 
 
 @pytest.mark.parametrize("width", [60, 68, 80, 120, 200])
-def test_rows_fit_whatever_the_width(width: int) -> None:
+def test_rows_fit_every_width(width: int) -> None:
     long = "東京" * 40
-    job = seen(1, job_type=long, error=long, progress=Progress(61, long, 10**9, 2 * 10**9, 21_234.4, 90_000.0))
+    job = snapshot(1, job_type=long, error=long, progress=Progress(61, long, 10**9, 2 * 10**9, 21_234.4, 90_000.0))
     worker = WorkerRow(long, long, 1, "1", [long, long], None, 10_000, NOW, NOW, True, None, 10_000)
     tables: list[tuple[Any, Any]] = [
         (JOBS, job),
@@ -168,26 +168,26 @@ def test_rows_fit_whatever_the_width(width: int) -> None:
         (WORKERS, WorkerNow(worker, NOW)),
         (WORKERS, WorkerNow(worker._replace(alive=False, lost_at=NOW), NOW + timedelta(days=3))),
     ]
-    for plan, item in tables:
-        board: Board[Any] = Board(plan, "any")
+    for spec, item in tables:
+        table: Table[Any] = Table(spec, "any")
 
-        async def body(app: One, pilot: Any, board: Board[Any] = board, item: Any = item) -> None:
-            board.show([item] * 3)
-            for line in board._lines:
+        async def body(app: One, pilot: Any, table: Table[Any] = table, item: Any = item) -> None:
+            table.show([item] * 3)
+            for line in table._lines:
                 assert cell_len(line.plain.rstrip()) <= width, line.plain
 
-        shown(board, body, width)
+        shown(table, body, width)
 
 
-def test_a_lost_worker_is_said_to_be() -> None:
-    board = Board(WORKERS, "workers")
+def test_a_lost_worker_is_marked() -> None:
+    table = Table(WORKERS, "workers")
     lost = WorkerRow("gone", None, None, None, None, None, None, NOW, NOW, False, NOW, 0)
 
     async def body(app: One, pilot: Any) -> None:
-        board.show([WorkerNow(lost, NOW + timedelta(seconds=90))])
-        assert board._lines[1].plain.split() == ["gone", "by", "hand", "0", "lost", "1m", "30s"]
+        table.show([WorkerNow(lost, NOW + timedelta(seconds=90))])
+        assert table._lines[1].plain.split() == ["gone", "manual", "claims", "0", "lost", "1m", "30s"]
 
-    shown(board, body)
+    shown(table, body)
 
 
 def overview(**changes: Any) -> Overview:
@@ -197,90 +197,92 @@ def overview(**changes: Any) -> Overview:
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 140, 220])
-def test_the_head_fits(width: int) -> None:
+def test_the_header_fits_every_width(width: int) -> None:
     line = second_line(overview(), width)
     assert line.cell_len <= width
     assert "waiting ~1.2M   running 3   failed 60 in 1h" in line.plain
-    for away in (None, 3.0, 90_000.0):
-        assert first_line("x" * 300, "y" * 300, NOW, width, away).cell_len <= max(width, 85)
+    for unavailable_for in (None, 3.0, 90_000.0):
+        assert first_line("x" * 300, "y" * 300, NOW, width, unavailable_for).cell_len <= max(width, 85)
     assert first_line("db.example.org/shop", "mail", NOW, 80, None).plain.startswith("db.example.org/shop  type: mail")
-    assert "away for 3.0s; trying" in first_line("db", "", NOW, 80, 3.0).plain
+    assert "unavailable for 3.0s; retrying" in first_line("db", "", NOW, 80, 3.0).plain
 
 
-def test_a_sparkline_shows_shares_of_the_highest() -> None:
-    assert spark([]) == ""
-    assert spark([0, 0]) == "▁▁"
-    assert spark([0, 1, 50, 100]) == "▁▂▅█", "what is not nothing is seen"
+def test_a_sparkline_is_scaled_to_the_highest_value() -> None:
+    assert sparkline([]) == ""
+    assert sparkline([0, 0]) == "▁▁"
+    assert sparkline([0, 1, 50, 100]) == "▁▂▅█", "1 is not drawn like 0"
 
 
 @pytest.mark.parametrize(
-    ("pauses", "asked", "meant"),
+    ("pauses", "question", "target"),
     [
         ([], "Pause mail?", ("mail", None)),
         ([("other", None), ("mail", "slow")], "Pause mail?", ("mail", None)),
         ([("mail", None)], "Resume mail?", ("mail", None)),
         ([(None, "default")], "Resume queue default?", (None, "default")),
-        ([(None, None)], "Resume everything?", (None, None)),
+        ([(None, None)], "Resume all jobs?", (None, None)),
         ([(None, None), ("mail", None), ("mail", "default")], "Resume mail in queue default?", ("mail", "default")),
     ],
 )
-def test_what_a_p_would_do(pauses: list[Any], asked: str, meant: tuple[str | None, str | None]) -> None:
+def test_p_pauses_or_ends_the_most_specific_pause(
+    pauses: list[Any], question: str, target: tuple[str | None, str | None]
+) -> None:
     made = [Pause(job_type, queue, NOW, "ada", "why") for job_type, queue in pauses]
-    act = pausing("treadle", "mail", "default", made, "top:me")
-    assert act.question.startswith(asked)
-    assert (act.query.params["job_type"], act.query.params["queue"]) == meant
-    assert act.query.params["actor"] == "top:me"
+    action = pause_or_resume("mail", "default", made, "top:me")
+    assert action.question.startswith(question)
+    assert (action.query.params["job_type"], action.query.params["queue"]) == target
+    assert action.query.params["actor"] == "top:me"
 
 
 @pytest.mark.parametrize(
-    ("outcome", "said"),
+    ("outcome", "message"),
     [
-        ("done", "job1 0001 cancelled"),
-        ("busy", "job1 0001 is held by somebody at this moment; try again"),
-        ("missing", "job1 0001 is not there any more"),
-        ("unfit", "job1 0001 is running, so it cannot be cancelled"),
+        ("done", "job1 0001 was cancelled."),
+        ("busy", "job1 0001 is locked by another transaction; try again."),
+        ("missing", "job1 0001 no longer exists."),
+        ("unfit", "job1 0001 is running and cannot be cancelled."),
     ],
 )
-def test_what_came_of_it_is_said(outcome: str, said: str) -> None:
-    act = changing("treadle", Action.CANCEL, seen(1), "top:me")
-    assert act.said([Operated(UUID(int=1), outcome, Status.RUNNING)]) == said
+def test_the_message_after_an_action(outcome: str, message: str) -> None:
+    action = change_job(Action.CANCEL, snapshot(1), "top:me")
+    assert action.message([Operated(UUID(int=1), outcome, Status.RUNNING)]) == message
 
 
-def test_a_database_that_takes_its_time_is_looked_at_less_often(
+def test_a_slow_database_is_refreshed_less_often(
     app: Treadle, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def look() -> float:
-        made = looks.Looks(app)
+    async def interval() -> float:
+        refresher = refresh.Refresher(app)
         try:
-            await made.first()
-            return made.spacing
+            await refresher.first_snapshot()
+            return refresher.interval
         finally:
             await app.aclose()
 
-    monkeypatch.setattr(looks, "SHARE", 10**6)
-    assert asyncio.run(look()) == looks.LONGEST
-    monkeypatch.setattr(looks, "SHARE", 0)
-    assert asyncio.run(look()) == looks.SECONDS
+    monkeypatch.setattr(refresh, "SHARE", 10**6)
+    assert asyncio.run(interval()) == refresh.LONGEST
+    monkeypatch.setattr(refresh, "SHARE", 0)
+    assert asyncio.run(interval()) == refresh.SECONDS
 
 
-def test_a_look_is_seven_statements_that_cannot_write(
+def test_a_refresh_is_seven_read_only_statements(
     app: Treadle, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[str] = []
+    statements: list[str] = []
 
-    async def look() -> None:
+    async def take_snapshot() -> None:
         original = app.database.aread_together
 
         async def aread_together(queries: Any, *rest: Any) -> Any:
-            asked.extend(query.text for query in queries)
+            statements.extend(query.text for query in queries)
             return await original(queries, *rest)
 
         monkeypatch.setattr(app.database, "aread_together", aread_together)
         monkeypatch.setattr(app.database, "arun_together", None)
         try:
-            await looks.Looks(app).first()
+            await refresh.Refresher(app).first_snapshot()
         finally:
             await app.aclose()
 
-    asyncio.run(look())
-    assert len(asked) == 7
+    asyncio.run(take_snapshot())
+    assert len(statements) == 7

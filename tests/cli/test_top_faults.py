@@ -1,4 +1,4 @@
-"""What treadle top lives through: a database that goes away, hostile text, terminals of all sorts, and none."""
+"""treadle top under outages of the database, hostile text, and all kinds of terminals."""
 
 import asyncio
 import os
@@ -23,13 +23,13 @@ from tests.support.roles import granted
 from tests.support.screens import terminal
 from tests.support.workers import one, until
 from treadle import JobQueue, Treadle, migrate
-from treadle.cli.top.looks import Looks
+from treadle.cli.top.refresh import Refresher
 from treadle.db.embedded import leave
 
 TREADLE = str(Path(sys.executable).parent / "treadle")
 
 
-def test_a_cut_connection_is_made_again(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
+def test_a_closed_connection_is_replaced(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
     job = held(queue)
     ours = "select array_agg(pid) from pg_stat_activity where datname = current_database()"
     others = """select count(pg_terminate_backend(pid)) from pg_stat_activity
@@ -46,7 +46,7 @@ def test_a_cut_connection_is_made_again(url: str, queue: JobQueue, connection: C
         assert "Traceback" not in screen.text()
 
 
-def test_a_database_that_is_away_is_said_and_waited_for() -> None:
+def test_an_outage_of_the_database_is_shown_and_survived() -> None:
     folder = Path(f"/tmp/treadle-top-{os.getpid()}-{time.monotonic_ns()}")  # noqa: S108 - sockets want a short path
     folder.mkdir(mode=0o711)
     try:
@@ -56,13 +56,13 @@ def test_a_database_that_is_away_is_said_and_waited_for() -> None:
         with terminal("top", "--database-url", server.url) as screen:
             screen.shows("films", "running 1")
             server.crash()
-            screen.shows("the database is away for", "trying again", "films")
+            screen.shows("database unavailable for", "retrying", "films")
             screen.press("c")
             screen.shows("Cancel films")
             screen.press("y")
-            screen.shows("it may not have been done: ")
+            screen.shows("The change may not have been made: ")
             server.come_back()
-            until(lambda: "the database is away" not in screen.text(), screen.text, 60)
+            until(lambda: "database unavailable" not in screen.text(), screen.text, 60)
             with JobQueue(server.url, "worker-1") as queue:
                 held(queue, "later")
             screen.shows("later")
@@ -73,18 +73,18 @@ def test_a_database_that_is_away_is_said_and_waited_for() -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def test_a_network_that_falls_silent_is_said_and_waited_for(url: str, queue: JobQueue) -> None:
+def test_a_network_without_replies_is_shown_and_survived(url: str, queue: JobQueue) -> None:
     proxy = Proxy(url)
     held(queue)
     try:
         with terminal("top", "--database-url", proxy.url) as screen:
             screen.shows("films", "running 1")
             proxy.go_silent()
-            screen.shows("the database is away for")
+            screen.shows("database unavailable for")
             held(queue, "later")
             screen.shows("later", seconds=60)
             proxy.go_silent()
-            screen.shows("the database is away for")
+            screen.shows("database unavailable for")
             screen.press("q")
             assert screen.ended() == 0
             assert re.fullmatch(rb"(\x1b\[[^a-zA-Z]*[a-zA-Z]|\s)*", screen.raw.split(b"\x1b[?1049l")[1]), "no warnings"
@@ -92,27 +92,27 @@ def test_a_network_that_falls_silent_is_said_and_waited_for(url: str, queue: Job
         proxy.close()
 
 
-def test_a_pool_that_fails_again_is_left(url: str, queue: JobQueue) -> None:
-    """It would wait longer and longer between its attempts."""
+def test_a_pool_that_fails_twice_is_replaced(url: str, queue: JobQueue) -> None:
+    """It would wait longer and longer between its attempts to reconnect."""
     proxy = Proxy(url)
     app = Treadle(proxy.url)
 
-    async def look() -> None:
-        looks = Looks(app)
-        while await looks.glance() is None:  # on a busy machine it may be slow at first
+    async def fail_twice() -> None:
+        refresher = Refresher(app)
+        while await refresher.refresh() is None:  # the first one may time out on a busy machine
             pass
-        assert looks.away is None
+        assert refresher.unavailable_for is None
         proxy.close()
         pool = app.database._async
         while app.database._async is pool:
-            assert await looks.glance() is None
-        assert looks.away is not None
+            assert await refresher.refresh() is None
+        assert refresher.unavailable_for is not None
         await app.aclose()
 
-    asyncio.run(look())
+    asyncio.run(fail_twice())
 
 
-def test_what_is_stored_cannot_touch_the_terminal(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
+def test_control_characters_do_not_reach_the_terminal(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
     hostile = "\x1b[2J\x1b]0;t\x07[red]\x9b31m\u202e"
     job = held(queue)
     queue.enqueue("mail")
@@ -146,16 +146,16 @@ def test_what_is_stored_cannot_touch_the_terminal(url: str, queue: JobQueue, con
             assert sequence not in screen.raw
 
 
-def test_the_password_is_nowhere(url: str, queue: JobQueue) -> None:
+def test_the_password_is_not_shown(url: str, queue: JobQueue) -> None:
     with terminal("top", "--database-url", f"{url} password=opensesame") as screen:
-        screen.shows("nothing runs")
+        screen.shows("No jobs are running.")
         assert b"opensesame" not in screen.raw
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_a_signal_leaves_the_terminal_as_it_was(url: str, queue: JobQueue, number: int) -> None:
+def test_a_signal_restores_the_terminal(url: str, queue: JobQueue, number: int) -> None:
     with terminal("top", "--database-url", url) as screen:
-        screen.shows("nothing runs")
+        screen.shows("No jobs are running.")
         assert not screen.echoes()
         screen.process.send_signal(number)
         assert screen.ended() == 0
@@ -163,42 +163,42 @@ def test_a_signal_leaves_the_terminal_as_it_was(url: str, queue: JobQueue, numbe
         assert screen.echoes()
 
 
-def test_a_terminal_that_is_closed_ends_it(url: str, queue: JobQueue) -> None:
+def test_it_exits_when_the_terminal_is_closed(url: str, queue: JobQueue) -> None:
     with terminal("top", "--database-url", url) as screen:
-        screen.shows("nothing runs")
+        screen.shows("No jobs are running.")
         screen.hang_up()
         screen.process.wait(30)
 
 
-def test_without_colour(url: str, queue: JobQueue) -> None:
+def test_no_color_disables_colours(url: str, queue: JobQueue) -> None:
     queue.progress(held(queue), 50)
     with terminal("top", "--database-url", url, NO_COLOR="1") as screen:
         screen.shows("━━━━━─────  50%")
         assert b"34;49m" not in screen.raw
 
 
-def test_colours_and_mouse_stay_the_terminals_own(url: str, queue: JobQueue) -> None:
+def test_it_uses_the_terminal_palette_and_no_mouse(url: str, queue: JobQueue) -> None:
     queue.progress(held(queue), 50)
     with terminal("top", "--database-url", url, COLORTERM="truecolor") as screen:
         screen.shows("━━━━━─────  50%")
         assert b"34;49m" in screen.raw, "blue"
-        assert b"8;2;" not in screen.raw, "no colour but those that somebody has chosen"
-        assert b"\x1b[?1000h" not in screen.raw, "text can be marked and copied"
+        assert b"8;2;" not in screen.raw, "only the 16 colours of the palette"
+        assert b"\x1b[?1000h" not in screen.raw, "text can be selected and copied"
 
 
 @pytest.mark.parametrize("kind", ["screen", "linux"])
-def test_terminals_of_other_kinds(url: str, queue: JobQueue, kind: str) -> None:
+def test_other_terminal_types(url: str, queue: JobQueue, kind: str) -> None:
     queue.progress(held(queue), 50)
     with terminal("top", "--database-url", url, TERM=kind) as screen:
         screen.shows("━━━━━─────  50%")
         screen.press(TAB)
         screen.press("s")
-        screen.shows("since▾")
+        screen.shows("oldest▾")
         screen.press("q")
         assert screen.ended() == 0
 
 
-def test_letters_that_a_terminal_has_not(url: str, queue: JobQueue) -> None:
+def test_characters_missing_in_the_encoding_are_replaced(url: str, queue: JobQueue) -> None:
     queue.progress(held(queue), 50, stage="zürich")
     with terminal("top", "--database-url", url, PYTHONIOENCODING="ascii") as screen:
         screen.shows("50%  z?rich")
@@ -214,21 +214,19 @@ def said(*arguments: str, **environment: str) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-def test_without_a_terminal_it_says_what_there_is(url: str) -> None:
+def test_without_a_terminal_it_names_the_alternatives(url: str) -> None:
     code, error = said(TREADLE, "top", "--database-url", url)
     assert code == 1
-    assert error == (
-        "Error: treadle top draws on a terminal, and this is none; for a pipe there are: treadle stats, treadle watch\n"
-    )
+    assert error == ("Error: treadle top needs a terminal; use treadle stats or treadle watch in a pipe or a script\n")
 
 
-def test_a_dumb_terminal_is_none(url: str) -> None:
+def test_a_dumb_terminal_is_refused(url: str) -> None:
     with terminal("top", "--database-url", url, TERM="dumb") as screen:
         assert screen.ended() == 1
-        assert "treadle top draws on a terminal" in screen.text()
+        assert "treadle top needs a terminal" in screen.text()
 
 
-def test_without_the_library_it_says_what_to_install(url: str) -> None:
+def test_without_textual_it_says_what_to_install(url: str) -> None:
     code = "import sys; sys.modules['textual'] = None; from treadle.cli import main; main()"
     assert said(sys.executable, "-c", code, "top", "--database-url", url) == (
         1,
@@ -236,7 +234,7 @@ def test_without_the_library_it_says_what_to_install(url: str) -> None:
     )
 
 
-def test_a_database_that_is_not_there_is_a_sentence(url: str) -> None:
+def test_an_unreachable_database_is_one_sentence(url: str) -> None:
     with terminal("top", "--database-url", make_conninfo(url, dbname="nowhere")) as screen:
         assert screen.ended() == 1
         assert screen.text().startswith("Error: ")
@@ -244,11 +242,11 @@ def test_a_database_that_is_not_there_is_a_sentence(url: str) -> None:
         assert b"\x1b[?1049h" not in screen.raw
 
 
-def test_a_viewer_looks_and_an_operator_acts(empty_url: str) -> None:
+def test_a_viewer_can_look_and_an_operator_can_act(empty_url: str) -> None:
     migrate(empty_url)
     with JobQueue(empty_url, "worker-1") as queue, granted(empty_url) as roles:
         queue.event(held(queue), "drawn")
-        for group, said in (("viewer", "may not"), ("operator", "paused films")):
+        for group, said in (("viewer", "may not"), ("operator", "Paused films.")):
             with terminal("top", "--database-url", roles.url_of(group)) as screen:
                 screen.shows("films", "running 1")
                 screen.press(ENTER)
@@ -256,7 +254,7 @@ def test_a_viewer_looks_and_an_operator_acts(empty_url: str) -> None:
                 screen.press(ESCAPE)
                 screen.shows("lanes 1")
                 screen.press("f")
-                screen.shows("nothing failed")
+                screen.shows("No jobs failed")
                 screen.press("f")
                 row_of(screen, "running", "films")
                 screen.press("p")

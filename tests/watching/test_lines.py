@@ -66,7 +66,7 @@ def test_ctrl_c_in_a_pipe(url: str, queue: JobQueue) -> None:
 
 def test_nothing_runs(url: str) -> None:
     with piped("watch", "--database-url", url) as process:
-        assert process.communicate(timeout=60) == ("nothing is running\n", "")
+        assert process.communicate(timeout=60) == ("No jobs are running.\n", "")
     assert process.returncode == 0
 
 

@@ -55,7 +55,7 @@ def lead_to(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
 def test_no_other_address_without_secrets(served: list[Any], monkeypatch: pytest.MonkeyPatch, host: str) -> None:
     result = started("--host", host)
     assert result.exit_code == 1
-    assert "can be reached from elsewhere" in result.output
+    assert "can be reached from other machines" in result.output
     assert "TREADLE_DASHBOARD_OPERATOR" in result.output
     assert served == []
     for name, value in SECRETS.items():
@@ -71,7 +71,7 @@ def test_no_name_of_another_address_without_secrets(
     lead_to(monkeypatch, *addresses)
     result = started("--host", "queue.example")
     assert (result.exit_code, served) == (1, [])
-    assert "queue.example can be reached from elsewhere" in result.output
+    assert "queue.example can be reached from other machines" in result.output
 
 
 def test_what_was_looked_at_is_what_is_listened_on(served: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,10 +74,10 @@ def test_an_id_that_is_shortened_too_much(connection: Connection[Any], url: str)
     second = made_as(connection, "0199b1c2-7a3f-7c51-9d4b-2f6a8e0c1d35")
     shown = treadle("why", "0199b1c2", "--database-url", url)
     assert shown.exit_code == 1
-    assert f"several jobs have an id that begins with 0199b1c2, such as {first}, {second}; type more" in shown.stderr
+    assert f"0199b1c2 is ambiguous: several ids begin with it, such as {first}, {second}; give more" in shown.stderr
     assert treadle("why", "0199b1c2-7a3f", "--database-url", url).exit_code == 0
     shown = treadle("why", "0199b1c4", "--database-url", url)
-    assert (shown.exit_code, "there is no job whose id begins with 0199b1c4" in shown.stderr) == (1, True)
+    assert (shown.exit_code, "no job has an id that begins with 0199b1c4" in shown.stderr) == (1, True)
     for typed in ("0199b1c", "nonsense", "0199b1c2%%%%", "0" * 33):
         shown = treadle("why", typed, "--database-url", url)
         assert shown.exit_code == 2, typed

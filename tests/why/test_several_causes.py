@@ -16,6 +16,7 @@ from tests.support.why import live
 from tests.support.workers import auntil
 from treadle import Handle, JobQueue, Treadle
 from treadle.db.queries import worker as work
+from treadle.worker.lease import registration
 
 # In the order in which they are told.
 ORDER = [
@@ -165,6 +166,6 @@ def test_a_worker_says_what_it_runs_in_child_processes(app: Treadle, connection:
 
     app.job(name="book", process=True)(heavy)
 
-    app.database.run(work.register(app.worker(children=3)._introduction()))
+    app.database.run(work.register(registration("worker-1", app.worker(children=3).settings, ["book"])))
     told = connection.execute("select job_types, process_types, children from workers").fetchone()
     assert told == (["book", "film"], ["book"], 3)

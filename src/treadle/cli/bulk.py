@@ -1,4 +1,4 @@
-"""Many jobs at once, by filter: a preview, a question, and then chunk by chunk."""
+"""Changes of jobs that are selected by filters: a preview, a confirmation, then chunk by chunk."""
 
 import sys
 from collections import Counter
@@ -7,30 +7,32 @@ from contextlib import nullcontext
 from datetime import UTC, datetime
 
 import click
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
 from treadle.app import Treadle
-from treadle.cli.filters import as_typed
+from treadle.cli.filters import as_options, shown_status
 from treadle.cli.jobs import COLUMNS, row
 from treadle.cli.output import counted, print_json, say, screen, show_table
+from treadle.cli.wording import imperative, past
 from treadle.db.queries.listing import find_jobs
+from treadle.db.queries.operations import CHUNK
 from treadle.operations import bulk
 from treadle.operations.bulk import Counts
 from treadle.words.changes import Change
-from treadle.words.listing import Listed, Wanted
+from treadle.words.listing import LATER, Listed, Wanted
 from treadle.words.overview import Total
 from treadle.words.phrases import printable
 
-# Shown in the preview; and as many are asked for their type.
+# The preview shows the first few jobs, and counts the most frequent types in a sample.
 FIRST = 5
 SAMPLE = 500
-KINDS = 8
+TYPES = 8
 
 
 def change_by_filter(app: Treadle, change: Change, wanted: Wanted, *, yes: bool, as_json: bool, dry_run: bool) -> None:
-    """Ends with 1 if nothing was done."""
-    # What is wrong with it is said before anything is counted.
-    going = bulk.Change(app.database, wanted, change.action, change.actor, change.reason, change.priority)
+    """Exits with 1 if no job was changed."""
+    # Created first because it validates its arguments, which must fail before the jobs are counted.
+    running = bulk.Change(app.database, wanted, change.action, change.actor, change.reason, change.priority)
     total = bulk.count(app.database, wanted, change.action)
     if not as_json:
         preview(app, change, wanted, total)
@@ -43,31 +45,30 @@ def change_by_filter(app: Treadle, change: Change, wanted: Wanted, *, yes: bool,
             print_json({"action": change.action, **Counts()._asdict()})
         sys.exit(1)
     if not yes:
-        ask(change, total)
-    tally = carry_out(going, change, total, wanted)
+        confirm(change, wanted, total)
+    tally = carry_out(running, change, total, wanted)
     if as_json:
         print_json({"action": change.action, **tally._asdict()})
     else:
-        say(said_of(tally, change))
+        say(f"{summary(tally, change)}.")
     if not tally.done:
         sys.exit(1)
 
 
 def preview(app: Treadle, change: Change, wanted: Wanted, total: Total) -> None:
-    """How many, of which types, and the first few. On standard error: it is not the answer."""
+    """The number of jobs, their types and the first few, on standard error: standard output is for the result."""
     console = screen(stderr=True)
     if not total.jobs and total.exact:
-        say("there are no such jobs, or none that this could change", stderr=True)
+        say("No matching jobs.", stderr=True)
         return
     some = sample(app, change, wanted)
-    more = "" if total.exact else ", and more that were not counted"
-    say(f"{counted(total.jobs)}{more} would be {change.done}", stderr=True)
-    kinds = Counter(printable(each.job_type) for each in some).most_common(KINDS + 1)
-    if len(kinds) > 1:
-        whole = total.exact and total.jobs <= len(some)
-        told = ", ".join(f"{kind} {number:,}" for kind, number in kinds[:KINDS])
-        others = ", …" if len(kinds) > KINDS else ""
-        say(f"{'by type' if whole else f'the first {len(some):,} by type'}: {told}{others}", stderr=True)
+    say(f"This would {imperative(change, number_of_jobs(total))}.", stderr=True)
+    types = Counter(printable(each.job_type) for each in some).most_common(TYPES + 1)
+    if len(types) > 1:
+        complete = total.exact and total.jobs <= len(some)
+        counts = ", ".join(f"{job_type} {number:,}" for job_type, number in types[:TYPES])
+        others = ", …" if len(types) > TYPES else ""
+        say(f"{'By type' if complete else f'First {len(some):,} by type'}: {counts}{others}", stderr=True)
     now = datetime.now(UTC)
     show_table(console, COLUMNS, [row(each, now) for each in some[:FIRST]])
     if total.jobs > FIRST:
@@ -75,7 +76,7 @@ def preview(app: Treadle, change: Change, wanted: Wanted, total: Total) -> None:
 
 
 def sample(app: Treadle, change: Change, wanted: Wanted) -> list[Listed]:
-    """Some of those that are meant, in the order in which they will be changed."""
+    """The first of the jobs, in the order in which they will be changed."""
     some: list[Listed] = []
     for status in bulk.lists(change.action, wanted):
         if len(some) < SAMPLE:
@@ -84,19 +85,27 @@ def sample(app: Treadle, change: Change, wanted: Wanted) -> list[Listed]:
     return some
 
 
-def ask(change: Change, total: Total) -> None:
+def confirm(change: Change, wanted: Wanted, total: Total) -> None:
     if not sys.stdin.isatty():
         raise click.ClickException(
-            "nothing was changed: there is nobody to ask; --yes changes them without a question, --dry-run only looks"
+            "nothing was changed: there is no terminal to ask for confirmation; "
+            "add --yes to change the jobs, or --dry-run for the preview alone"
         )
-    if not click.confirm(f"{counted(total.jobs)} will be {change.done}. Go on?", err=True):
-        raise click.ClickException("nothing was changed")
+    question = imperative(change, number_of_jobs(total, wanted.status))
+    if not click.confirm(f"{question[0].upper()}{question[1:]}?", err=True):
+        say("Nothing was changed.", stderr=True)
+        sys.exit(1)
 
 
-def carry_out(going: bulk.Change, change: Change, total: Total, wanted: Wanted) -> Counts:
+def number_of_jobs(total: Total, status: str | None = None) -> str:
+    """3 failed jobs; at least 100,000 jobs."""
+    at_least = "" if total.exact else "at least "
+    return at_least + counted(total.jobs, "job" if status in (None, LATER) else f"{shown_status(status)} job")
+
+
+def carry_out(running: bulk.Change, change: Change, total: Total, wanted: Wanted) -> Counts:
     console = screen(stderr=True)
     bar = Progress(
-        TextColumn(f"{change.done}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
@@ -107,28 +116,29 @@ def carry_out(going: bulk.Change, change: Change, total: Total, wanted: Wanted) 
     with bar if console.is_terminal else nullcontext():
         task = bar.add_task("", total=max(total.jobs, 1) if total.exact else None)
         try:
-            for tally in going:
+            for tally in running:
                 bar.update(task, completed=tally.total)
         except KeyboardInterrupt:
             bar.stop()
-            say(f"\nstopped: {said_of(tally, change)}, and maybe some more", stderr=True)
-            say(f"to go on: {printable(again(change, wanted))}", stderr=True)
+            # The chunk that was running may have been committed.
+            say(f"\nInterrupted. {summary(tally, change)}, and possibly the next {CHUNK}.", stderr=True)
+            say(f"To continue: {printable(command_line(change, wanted))}", stderr=True)
             sys.exit(130)
     return tally
 
 
-def again(change: Change, wanted: Wanted) -> str:
+def command_line(change: Change, wanted: Wanted) -> str:
     name = change.action.value.replace("_", "-")
     priority = "" if change.priority is None else f" {change.priority}"
-    return f"treadle {name}{priority} {as_typed(wanted)}"
+    return f"treadle {name}{priority} {as_options(wanted)}"
 
 
-def said_of(tally: Counts, change: Change) -> str:
-    """12 jobs retried; 1 had changed meanwhile."""
-    parts = [f"{counted(tally.done)} {change.done}"]
-    left: Sequence[tuple[int, str]] = (
-        (tally.unfit, "had another status by then, or nothing to change"),
-        (tally.busy, "held by somebody just then; try again"),
-        (tally.missing, "gone meanwhile"),
+def summary(tally: Counts, change: Change) -> str:
+    """Retried 12 jobs; skipped 1 no longer eligible."""
+    skipped: Sequence[tuple[int, str]] = (
+        (tally.unfit, "no longer eligible"),
+        (tally.busy, "locked by another transaction (try again)"),
+        (tally.missing, "already deleted"),
     )
-    return "; ".join(parts + [f"{number:,} {why}" for number, why in left if number])
+    parts = [f"{number:,} {why}" for number, why in skipped if number]
+    return past(change, counted(tally.done)) + (f"; skipped {', '.join(parts)}" if parts else "")

@@ -1,4 +1,7 @@
-"""What retry, cancel, delete, priority and run-now share: jobs by id at once, jobs by filter after a question."""
+"""What retry, cancel, delete, run-now and priority share.
+
+Jobs given by id are changed at once, jobs selected by filters after a confirmation.
+"""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -12,6 +15,7 @@ from treadle.cli.bulk import change_by_filter
 from treadle.cli.filters import filters, wanted_from
 from treadle.cli.options import actor, as_json, database_url, job_ids, opened, reason, schema
 from treadle.cli.output import print_json, say
+from treadle.cli.wording import imperative, participle, past
 from treadle.db.queries import operations as operate
 from treadle.db.queries import snapshots as snapshot_queries
 from treadle.db.query import Query
@@ -26,8 +30,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _OPTIONS = [
     click.argument("ids", nargs=-1, metavar="[ID]..."),
     filters,
-    click.option("--yes", is_flag=True, help="Do not ask; for scripts."),
-    click.option("--dry-run", is_flag=True, help="Say what would be changed, and change nothing."),
+    click.option("--yes", is_flag=True, help="Do not ask for confirmation."),
+    click.option("--dry-run", is_flag=True, help="Show what would be changed, and change nothing."),
     reason,
     actor,
     as_json,
@@ -37,31 +41,31 @@ _OPTIONS = [
 
 
 def change_options(function: Function) -> Function:
-    """Which jobs, and how."""
+    """Adds the arguments and options that these commands share."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
 
 
-def change(action: Action, asked: dict[str, Any], priority: int | None = None) -> None:
-    """What the command does with its options."""
-    wanted, typed = wanted_from(asked), asked["ids"]
-    if not typed and wanted == Wanted():
-        raise click.UsageError("which jobs? name their ids, or filters such as --status failed --type mail")
-    if typed and wanted != Wanted():
-        raise click.UsageError("jobs are meant by their ids or by filters, not by both")
-    meant = Change(action, asked["actor"], asked["reason"], priority)
-    with opened(asked["database_url"], asked["schema"]) as app:
-        if typed:
-            ids = job_ids(app, typed)
-            change_by_id(app, meant, ids, as_json=asked["as_json"], dry_run=asked["dry_run"])
+def run(action: Action, options: dict[str, Any], priority: int | None = None) -> None:
+    """Runs the command with the values of its options."""
+    wanted, typed_ids = wanted_from(options), options["ids"]
+    if not typed_ids and wanted == Wanted():
+        raise click.UsageError("no jobs selected; give their ids, or filters such as --status failed --type mail")
+    if typed_ids and wanted != Wanted():
+        raise click.UsageError("give either ids or filters, not both")
+    change = Change(action, options["actor"], options["reason"], priority)
+    as_json, dry_run = options["as_json"], options["dry_run"]
+    with opened(options["database_url"], options["schema"]) as app:
+        if typed_ids:
+            change_by_id(app, change, job_ids(app, typed_ids), as_json=as_json, dry_run=dry_run)
         else:
-            change_by_filter(app, meant, wanted, yes=asked["yes"], as_json=asked["as_json"], dry_run=asked["dry_run"])
+            change_by_filter(app, change, wanted, yes=options["yes"], as_json=as_json, dry_run=dry_run)
 
 
 def change_by_id(app: Treadle, change: Change, ids: Sequence[UUID], *, as_json: bool, dry_run: bool) -> None:
-    """At once. Ends with 1 if nothing was done; in a dry run, if there is none of them."""
-    before = _seen(app, ids)
+    """Exits with 1 if no job was changed; in a dry run, if none of the jobs exists."""
+    before = _snapshots(app, ids)
     if dry_run:
         for job_id in ids:
             job = before.get(job_id)
@@ -70,67 +74,70 @@ def change_by_id(app: Treadle, change: Change, ids: Sequence[UUID], *, as_json: 
                 outcome = "missing" if job is None else None
                 print_json({"id": job_id, "action": change.action, "outcome": outcome, "was": status, "is": status})
             else:
-                say(_would(change, job_id, job), stderr=job is None)
+                say(_dry_run_sentence(change, job_id, job), stderr=job is None)
         if not before:
             sys.exit(1)
         return
-    changed: list[Operated] = []
+    results: list[Operated] = []
     for start in range(0, len(ids), operate.CHUNK):
-        some: list[Operated] = app.database.run(_query(app, change, ids[start : start + operate.CHUNK]))
-        changed += some
-    after, outcomes = _seen(app, ids), {each.id: each for each in changed}
+        results += app.database.run(_query(change, ids[start : start + operate.CHUNK]))
+    after, by_id = _snapshots(app, ids), {each.id: each for each in results}
     for job_id in ids:
-        came, now = outcomes[job_id], after.get(job_id)
+        result, now = by_id[job_id], after.get(job_id)
         if as_json:
             is_now = None if now is None else now.status
             print_json(
-                {"id": job_id, "action": change.action, "outcome": came.outcome, "was": came.status, "is": is_now}
+                {"id": job_id, "action": change.action, "outcome": result.outcome, "was": result.status, "is": is_now}
             )
         else:
-            said = _sentence(change, came, before.get(job_id), now)
-            say(said, stderr=came.outcome != "done")
-    if not any(each.outcome == "done" for each in changed):
+            say(_sentence(change, result, before.get(job_id), now), stderr=result.outcome != "done")
+    if not any(each.outcome == "done" for each in results):
         sys.exit(1)
 
 
-def _query(app: Treadle, change: Change, ids: Sequence[UUID]) -> Query[list[Operated]]:
+def _query(change: Change, ids: Sequence[UUID]) -> Query[list[Operated]]:
     return operate.operate(change.action, ids, change.actor, change.reason, change.priority)
 
 
-def _seen(app: Treadle, ids: Sequence[UUID]) -> dict[UUID, JobSnapshot]:
+def _snapshots(app: Treadle, ids: Sequence[UUID]) -> dict[UUID, JobSnapshot]:
     return {each.id: each for each in app.database.read(snapshot_queries.find_snapshots(ids))}
 
 
-def _would(change: Change, job_id: UUID, job: JobSnapshot | None) -> str:
+def _dry_run_sentence(change: Change, job_id: UUID, job: JobSnapshot | None) -> str:
     if job is None:
-        return f"there is no job {job_id}; it may have been pruned"
-    return f"{printable(job.job_type)} {job_id} is {job.status}, and would be {change.done} if that allows it"
+        return _not_found(job_id)
+    name = f"{printable(job.job_type)} {job_id}"
+    return f"This would {imperative(change, name)}, if its status ({job.status}) allows it."
 
 
-def _sentence(change: Change, came: Operated, before: JobSnapshot | None, now: JobSnapshot | None) -> str:
-    name = f"{printable(before.job_type)} {came.id}" if before else str(came.id)
-    match came.outcome:
+def _sentence(change: Change, result: Operated, before: JobSnapshot | None, now: JobSnapshot | None) -> str:
+    name = f"{printable(before.job_type)} {result.id}" if before else str(result.id)
+    match result.outcome:
         case "done":
-            is_now = "" if now is None or now.status == came.status else f", is {now.status} now"
-            return f"{change.done}: {name} (was {came.status}{is_now})"
+            is_now = "" if now is None or now.status == result.status else f", now {now.status}"
+            return f"{past(change, name)} (was {result.status}{is_now})."
         case "missing":
-            return f"there is no job {came.id}; it may have been pruned"
+            return _not_found(result.id)
         case "busy":
-            return f"{name}: somebody holds its row just now; try again"
-    return f"{name} {why_not(change, came.status, before)}"
+            return f"{name} is locked by another transaction; try again."
+    return f"{name} {refusal(change, result.status)}."
 
 
-def why_not(change: Change, status: Status | None, job: JobSnapshot | None) -> str:
-    """Why a job of this status was left as it is."""
+def _not_found(job_id: UUID) -> str:
+    return f"No job has the id {job_id}; it may have been pruned."
+
+
+def refusal(change: Change, status: Status | None) -> str:
+    """Why a job of this status was not changed."""
     match change.action, status:
         case Action.RETRY, Status.PENDING:
-            return "is pending: it runs without that; treadle run-now makes it due"
+            return "is pending and will run anyway; to make it due now, use treadle run-now"
         case Action.RUN_NOW, Status.PENDING:
-            return "is due already"
+            return "is already due"
         case Action.PRIORITY, (Status.PENDING | Status.CLAIMED | Status.RUNNING):
-            return f"has priority {change.priority} already"
+            return f"already has priority {change.priority}"
         case Action.DELETE, (Status.CLAIMED | Status.RUNNING):
-            return f"is {status}: a handler is at work; cancel it first"
+            return f"is {status} and cannot be deleted; cancel it first"
         case ((Action.RETRY | Action.RUN_NOW), (Status.CLAIMED | Status.RUNNING)):
-            return f"is {status} already"
-    return f"is {status}, so it cannot be {change.done}"
+            return f"is already {status}"
+    return f"is {status} and cannot be {participle(change)}"

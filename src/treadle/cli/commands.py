@@ -1,4 +1,4 @@
-"""The commands. A user's mistake is one sentence and exit code 1 (2 for wrong arguments), never a traceback."""
+"""The commands. An expected error is one sentence and exit code 1 (2 for wrong arguments), never a traceback."""
 
 import importlib
 import logging
@@ -10,8 +10,8 @@ from click.shell_completion import CompletionItem
 from treadle.words.errors import TreadleError
 from treadle.words.phrases import printable, printable_lines
 
-# Each has a module of its name, which is imported when the command is used. `treadle --help` and the completion of the
-# shell show these lines, and import none of the modules.
+# Each command has a module of its name, imported when the command is used. `treadle --help` and shell completion show
+# these lines and import none of the modules.
 COMMANDS = {
     "demo": "Watch the queue work: a worker and a dozen jobs.",
     "dev": "Develop: restart the worker when a .py file changes.",
@@ -38,7 +38,7 @@ COMMANDS = {
     "bench": "Measure how fast the queue is on this database.",
     "completion": "Print the line that turns on shell completion.",
 }
-# As a shell says it of a program that Ctrl-C has ended.
+# The exit code of shells for a program that Ctrl-C ended: 128 and the number of SIGINT.
 INTERRUPTED = 130
 
 
@@ -65,31 +65,31 @@ class Commands(click.Group):
         try:
             return super().invoke(context)
         except TreadleError as error:
-            # It may quote what is stored.
+            # The message may quote stored data, which must not reach the terminal as control characters.
             raise click.ClickException("\n".join(printable_lines(str(error)))) from error
         except (KeyboardInterrupt, click.Abort):
-            click.echo(err=True)  # the line with the ^C is over
+            click.echo(err=True)  # ends the line with the ^C
             context.exit(INTERRUPTED)
         except Exception as error:
-            if (said := explained(error)) is None:
+            if (explanation := explained(error)) is None:
                 raise
-            raise said from error
+            raise explanation from error
 
 
 def explained(error: Exception) -> click.ClickException | None:
-    """An error of the database in a sentence. Any other is ours, and wants its traceback."""
+    """A database error as one sentence. Any other error is a bug, for which the traceback is shown."""
     from treadle.db.database import DatabaseError
 
     if not isinstance(error, DatabaseError):
         return None
-    said = printable(str(error).split("\n", 1)[0]) or type(error).__name__
-    return click.ClickException(f"the database has refused, or is away: {said}")
+    message = printable(str(error).split("\n", 1)[0]) or type(error).__name__
+    return click.ClickException(f"the database is unavailable or refused the statement: {message}")
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="treadle", prog_name="treadle")
 def main() -> None:
-    """Treadle: a job queue for Python on PostgreSQL alone."""
+    """Treadle, a job queue for Python that needs only PostgreSQL."""
     logger = logging.getLogger("treadle")
     if not logger.handlers:
         handler = logging.StreamHandler()

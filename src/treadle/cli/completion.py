@@ -12,9 +12,9 @@ LINES = {
 @click.command()
 @click.argument("shell", type=click.Choice(list(LINES)))
 def completion(shell: str) -> None:
-    """Print the line that lets the shell complete commands, options, statuses and job types.
+    """Print the line that enables shell completion.
 
-    Job types are those of --app or TREADLE_APP.
+    It completes commands, options and statuses, and, if TREADLE_APP or --app names an application, its job types.
 
     \b
     treadle completion bash >> ~/.bashrc

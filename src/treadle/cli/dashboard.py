@@ -14,15 +14,22 @@ from treadle.words.errors import TreadleError
 
 
 @click.command()
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65_535), help="0: one that is free.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port",
+    default=8000,
+    show_default=True,
+    type=click.IntRange(0, 65_535),
+    help="Port to listen on; 0 picks a free one.",
+)
 @database_url
 @schema
 def dashboard(host: str, port: int, database_url: str | None, schema: str) -> None:
-    """Serve the web page of the queue.
+    """Serve the web dashboard.
 
-    Whoever sits at this machine may use it as it is. On any other address it needs secrets in the environment:
-    TREADLE_DASHBOARD_OPERATOR for who may change something, TREADLE_DASHBOARD_VIEWER for who may only look.
+    On a loopback address it needs no sign-in, and everyone on this machine can use it. On any other address, set
+    secrets in the environment: TREADLE_DASHBOARD_OPERATOR for people who can change jobs, TREADLE_DASHBOARD_VIEWER for
+    people who can only view them.
 
     \b
     treadle dashboard --port 8080
@@ -34,8 +41,8 @@ def dashboard(host: str, port: int, database_url: str | None, schema: str) -> No
     secured, addresses = web.secured(), web.addresses(host)
     if not secured and not all(map(web.is_loopback, addresses)):
         raise TreadleError(
-            f"{host} can be reached from elsewhere, so the dashboard wants to know who is there: set "
-            "TREADLE_DASHBOARD_OPERATOR (who may change something) and TREADLE_DASHBOARD_VIEWER (who may look) to "
+            f"{host} can be reached from other machines, so the dashboard requires a sign-in: set "
+            "TREADLE_DASHBOARD_OPERATOR (can change jobs) or TREADLE_DASHBOARD_VIEWER (can only view them) to "
             "secrets of at least 12 characters, or listen on 127.0.0.1"
         )
     app = Treadle(database_url, schema=schema)

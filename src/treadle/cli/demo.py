@@ -1,7 +1,7 @@
-"""The demo: a real worker, a dozen jobs of every kind, and bars of them while they run.
+"""treadle demo: a real worker runs twelve jobs of every kind, with live progress bars.
 
-With a terminal it goes on, round after round, until Ctrl-C. Without, it is one round, and its exit code says whether
-everything ended as it should.
+On a terminal it starts a new round until Ctrl-C. Without one it runs a single round, and its exit code says whether
+every job finished as expected.
 """
 
 import os
@@ -22,7 +22,7 @@ import psutil
 from rich.console import Console
 
 from treadle.cli import demo_jobs as jobs
-from treadle.cli.demo_cast import Cast, enqueue, summary
+from treadle.cli.demo_round import Round, enqueue_round, summary
 from treadle.cli.programs import Program, has_dashboard
 from treadle.db.embedded import embedded_url
 from treadle.db.migrations import connect, migrate
@@ -33,23 +33,23 @@ from treadle.words.errors import TreadleError
 from treadle.words.snapshot import Snapshot
 from treadle.words.status import Status
 
-# A round takes 15; on a busy machine it takes its time.
+# A round takes 15 seconds, and longer on a busy machine.
 SECONDS = 180
-# Between two rounds, to look at what came of it.
-LINGER_SECONDS = 4.0
-# How far the backup is when its worker process is killed, in percent.
+# Between two rounds, to read the results.
+PAUSE_SECONDS = 4.0
+# The progress of the backup in percent at which its worker process is killed.
 KILL_AT = 40
-# Where the dashboard says that it is.
+# What the dashboard prints when it is ready.
 ADDRESS = r"http://\S+"
 
 
 @click.command()
-@click.option("--database-url", metavar="URL", help="The database. [default: the embedded server]")
+@click.option("--database-url", metavar="URL", help="Database to use. [default: the embedded server]")
 def demo(database_url: str | None) -> None:
-    """Watch the queue work: a worker and a dozen jobs of every kind, with live bars, until Ctrl-C.
+    """Run a demonstration: a worker and twelve jobs with live progress bars.
 
-    Without a terminal it is one round, and ends with 1 if something did not go as it should. In a schema of its own,
-    treadle_demo, which is made anew each time.
+    It runs until Ctrl-C. Without a terminal it runs one round, and the exit code is 1 if a job did not finish as
+    expected. It uses the schema treadle_demo, which is dropped and created again each time.
 
     \b
     treadle demo
@@ -57,53 +57,54 @@ def demo(database_url: str | None) -> None:
     sys.exit(run_demo(Console(), database_url))
 
 
-class Actor(Program):
-    """A program of the demo: what it says can be waited for."""
+class LoggedProgram(Program):
+    """A program whose log can be waited for."""
 
     def __init__(self, arguments: list[str], url: str, log: Path) -> None:
         super().__init__(arguments, {"TREADLE_DATABASE_URL": url}, log)
         self._name = arguments[0]
-        self._said = log
+        self._output = log
         self.start()
 
-    def said(self, pattern: str) -> str:
-        """Wait until it says this: a second or two, which are not the jobs' time."""
-        while not (found := re.search(pattern, self._said.read_text())):
+    def wait_for(self, pattern: str) -> str:
+        """Wait until its log matches the pattern, and return the match."""
+        while not (found := re.search(pattern, self._output.read_text())):
             self.check()
             time.sleep(0.02)
         return found.group()
 
     def check(self) -> None:
-        """Raise if it has ended."""
+        """Raise if it has exited."""
         if self.ended:
-            raise TreadleError(f"the {self._name} ended: {self._said.read_text()[-2000:]}")
+            raise TreadleError(f"the {self._name} exited: {self._output.read_text()[-2000:]}")
 
     def kill_process(self) -> int | None:
-        """As if it ran out of memory: not the supervisor, the process that runs the jobs. Which one it was."""
+        """Kill the process that runs the jobs, not its supervisor, as the kernel does when memory runs out. Returns its
+        pid."""
         for each in psutil.Process(self.pid).children():
             each.kill()
             return int(each.pid)
         return None
 
 
-class Director:
-    """Cancels and kills when it is time."""
+class FaultInjector:
+    """Cancels the scan and kills the worker process of the backup, each once."""
 
-    def __init__(self, cast: Cast, worker: Actor) -> None:
-        self._cast = cast
+    def __init__(self, jobs: Round, worker: LoggedProgram) -> None:
+        self._round = jobs
         self._worker = worker
         self._cancelled = self._killed = False
 
-    def look(self, sight: Snapshot) -> None:
+    def update(self, snapshot: Snapshot) -> None:
         self._worker.check()
-        seen = {each.id: each for each in sight.jobs}
-        left = {job_id for job_id, each in seen.items() if not each.status.finished}
-        scan, backup = self._cast.scan, self._cast.backup
-        if not self._cancelled and left <= {scan.id, backup.id}:
+        by_id = {each.id: each for each in snapshot.jobs}
+        unfinished = {job_id for job_id, each in by_id.items() if not each.status.finished}
+        scan, backup = self._round.scan, self._round.backup
+        if not self._cancelled and unfinished <= {scan.id, backup.id}:
             self._cancelled = True
-            scan.cancel("seen enough")
-        # By then it runs alone: whoever ran beside it would have to begin again.
-        if not self._killed and seen[backup.id].progress.percent >= KILL_AT and scan.id not in left:
+            scan.cancel("no longer needed")
+        # Only when it runs alone: the kill would interrupt other jobs too.
+        if not self._killed and by_id[backup.id].progress.percent >= KILL_AT and scan.id not in unfinished:
             killed = self._worker.kill_process()
             if killed is not None:
                 self._killed = True
@@ -120,82 +121,81 @@ def run_demo(console: Console, url: str | None) -> int:
     live = console.is_terminal and not console.is_dumb_terminal
     labels: dict[Any, str] = {}
     screen = Bars(console, labels, transient=True) if live else Lines(console, labels)
-    casts: list[Cast] = []
-    console.print("A dozen jobs, and a worker that runs them" + (". Ctrl-C ends it.\n" if live else ":\n"))
-    with running(url, live and has_dashboard()) as (worker, page):
+    rounds: list[Round] = []
+    console.print("A worker runs twelve jobs." + (" Press Ctrl-C to stop.\n" if live else "\n"))
+    with running(url, live and has_dashboard()) as (worker, dashboard):
         try:
             with _signals(), screen:
-                worker.said("worker started")
-                if page is not None:
-                    console.print(f"The dashboard: {page.said(ADDRESS)}\n", highlight=False)
-                while live or not casts:
-                    casts.append(enqueue())
-                    labels |= {part.handle.id: part.label for part in casts[-1].parts}
-                    _play(screen, casts[-1], worker, None if live else time.monotonic() + SECONDS)
+                worker.wait_for("worker started")
+                if dashboard is not None:
+                    console.print(f"Dashboard: {dashboard.wait_for(ADDRESS)}\n", highlight=False)
+                while live or not rounds:
+                    rounds.append(enqueue_round())
+                    labels |= {job.handle.id: job.label for job in rounds[-1].jobs}
+                    _show_round(screen, rounds[-1], worker, None if live else time.monotonic() + SECONDS)
                     if live:
-                        time.sleep(LINGER_SECONDS)
+                        time.sleep(PAUSE_SECONDS)
         except KeyboardInterrupt:
             pass
     try:
-        return _tell(console, casts)
+        return _summarize(console, rounds)
     finally:
         jobs.app.close()
 
 
-def _play(screen: Bars | Lines, cast: Cast, worker: Actor, end: float | None) -> None:
-    """Show a round until all of its jobs have ended."""
-    director = Director(cast, worker)
-    for sight in snapshots(
-        jobs.app.database, jobs.app.watch, [part.handle.id for part in cast.parts], screen.unavailable
-    ):
-        order = {part.handle.id: place for place, part in enumerate(cast.parts)}
-        screen.show(sight._replace(jobs=sorted(sight.jobs, key=lambda each: order[each.id])))
-        director.look(sight)
-        if end is not None and time.monotonic() > end:
+def _show_round(screen: Bars | Lines, round_: Round, worker: LoggedProgram, deadline: float | None) -> None:
+    """Show a round until all of its jobs have finished."""
+    faults = FaultInjector(round_, worker)
+    order = {job.handle.id: position for position, job in enumerate(round_.jobs)}
+    for snapshot in snapshots(jobs.app.database, jobs.app.watch, list(order), screen.unavailable):
+        screen.show(snapshot._replace(jobs=sorted(snapshot.jobs, key=lambda each: order[each.id])))
+        faults.update(snapshot)
+        if deadline is not None and time.monotonic() > deadline:
             return
 
 
-def _tell(console: Console, casts: list[Cast]) -> int:
-    """The last round job by job, all of them in numbers. The exit code."""
-    told = [[(part, part.handle.job()) for part in cast.parts] for cast in casts]
-    if not told:
+def _summarize(console: Console, rounds: list[Round]) -> int:
+    """Print the jobs of the last round and the totals of all rounds. Returns the exit code."""
+    results = [[(job, job.handle.job()) for job in each.jobs] for each in rounds]
+    if not results:
         return 0
-    console.print(summary(told[-1]))
-    everything = [pair for each in told for pair in each]
-    counted = Counter(row.status for _, row in everything)
-    rounds = f"{len(casts)} rounds: " if len(casts) > 1 else ""
+    console.print(summary(results[-1]))
+    everything = [pair for each in results for pair in each]
+    counts = Counter(row.status for _, row in everything)
+    prefix = f"{len(rounds)} rounds: " if len(rounds) > 1 else ""
     console.print(
-        f"\n{rounds}{', '.join(f'{counted[status]} {status}' for status in Status if counted[status])}.\n"
-        "All of it was plain PostgreSQL. README.md has the twenty lines of code.",
+        f"\n{prefix}{', '.join(f'{counts[status]} {status}' for status in Status if counts[status])}.\n"
+        "The only server was PostgreSQL. To write your own jobs, see README.md.",
         highlight=False,
     )
-    wrong = any(part.wrong(row) for part, row in everything if row.status.finished)
-    stopped = console.is_terminal
-    return int(wrong or not (stopped or all(row.status.finished for _, row in everything)))
+    unexpected = any(job.problem(row) for job, row in everything if row.status.finished)
+    # On a terminal, the user ends the demo in the middle of a round.
+    complete = console.is_terminal or all(row.status.finished for _, row in everything)
+    return int(unexpected or not complete)
 
 
 @contextmanager
-def running(url: str, with_page: bool) -> Iterator[tuple[Actor, Actor | None]]:
-    """A worker, and if somebody may look at it, the page."""
+def running(url: str, with_dashboard: bool) -> Iterator[tuple[LoggedProgram, LoggedProgram | None]]:
+    """A worker, and a dashboard if asked for."""
     with tempfile.TemporaryDirectory(prefix="treadle-demo-") as folder, ExitStack() as programs:
 
-        def start(*arguments: str) -> Actor:
-            program = Actor(list(arguments), url, Path(folder) / arguments[0])
+        def start(*arguments: str) -> LoggedProgram:
+            program = LoggedProgram(list(arguments), url, Path(folder) / arguments[0])
             programs.callback(program.stop)
             return program
 
         worker = start("worker", "treadle.cli.demo_jobs:app", "--grace", "1s")
-        page = start("dashboard", "--schema", jobs.app.schema, "--port", "0") if with_page else None
+        dashboard = start("dashboard", "--schema", jobs.app.schema, "--port", "0") if with_dashboard else None
         try:
-            yield worker, page
+            yield worker, dashboard
         finally:
-            # Whoever presses Ctrl-C again would leave them behind.
+            # A second Ctrl-C would leave the programs running.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextmanager
 def _signals() -> Iterator[None]:
-    """A closed terminal and SIGTERM end it as Ctrl-C does: the worker must not stay behind."""
+    """SIGTERM and a closed terminal stop the demo as Ctrl-C does, so that no worker is left running."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""The jobs of the demo: one of every kind. None of them does anything but take its time."""
+"""The jobs of the demo: one of every kind. They do no work, they only sleep."""
 
 import asyncio
 import time
@@ -10,7 +10,7 @@ app = Treadle(schema="treadle_demo")
 
 @app.job(priority=Priority.EXPLICIT)
 async def thumbnail(job: Job, picture: str) -> str:
-    """On the event loop. Somebody waits for it."""
+    """Async, with a high priority because a user waits for it."""
     for percent, stage in ((10, "loading"), (40, "resizing"), (80, "saving")):
         job.progress(percent, stage=stage)
         await asyncio.sleep(0.5)
@@ -19,7 +19,7 @@ async def thumbnail(job: Job, picture: str) -> str:
 
 @app.job
 def import_rows(job: Job, file: str, rows: int = 240) -> int:
-    """On a thread. Counted, so that there is a rate and a time left; what it saves, the next attempt would find."""
+    """On a thread. Because it counts rows, it has a rate and a time left. The next attempt starts at its checkpoint."""
     done = job.checkpoint or 0
     for row in job.track(range(done, rows), rows, stage="importing", done=done):
         time.sleep(0.02)
@@ -31,7 +31,7 @@ def import_rows(job: Job, file: str, rows: int = 240) -> int:
 
 @app.job(process=True)
 def render(job: Job, film: str) -> str:
-    """In a process of its own, which could be killed alone. Stages within stages, each a part of the whole."""
+    """In a child process, with nested stages that each are a share of the whole."""
     with job.stage("drawing", weight=0.4):
         for _ in job.track(range(60)):
             time.sleep(0.02)
@@ -44,7 +44,7 @@ def render(job: Job, film: str) -> str:
 
 @app.job(priority=Priority.BACKFILL)
 async def newsletter(job: Job, readers: int = 80) -> int:
-    """What happens on the way is told in events."""
+    """Publishes events while it runs."""
     for reader in job.track(range(readers), stage="sending"):
         await asyncio.sleep(0.04)
         if reader % 30 == 20:
@@ -54,11 +54,11 @@ async def newsletter(job: Job, readers: int = 80) -> int:
 
 @app.job(backoff=Backoff(first="1s"))
 async def mail(job: Job, to: str) -> str:
-    """Fails at first, and is tried again a second later."""
+    """Fails once, and is retried after 1 s."""
     job.progress(20, stage="connecting")
     await asyncio.sleep(0.6)
     if job.attempt == 1:
-        raise ConnectionError("mail.example.org hung up")
+        raise ConnectionError("mail.example.org closed the connection")
     job.progress(70, stage="sending")
     await asyncio.sleep(0.6)
     return to
@@ -66,26 +66,26 @@ async def mail(job: Job, to: str) -> str:
 
 @app.job(backoff=Backoff(first="1s"))
 def order(job: Job, number: int) -> int:
-    """Steps that are done are not done again: the card is charged by the first attempt, and by no other."""
+    """The second attempt skips the steps that are done, so the card is charged once."""
     charged_by = job.step("charge the card", lambda: _take(job, 20, "charging"))
     job.step("pack", lambda: _take(job, 50, "packing"))
     if job.attempt == 1:
-        raise ConnectionError("the courier hung up")
+        raise ConnectionError("the courier closed the connection")
     job.step("ship", lambda: _take(job, 80, "shipping"))
     return charged_by
 
 
 @app.job
 async def reminder(job: Job, text: str) -> str:
-    """Enqueued for later."""
-    job.progress(50, stage="ringing")
+    """Enqueued with a delay."""
+    job.progress(50, stage="notifying")
     await asyncio.sleep(0.6)
     return text
 
 
 @app.job
 async def booking(job: Job, seat: str) -> str:
-    """With a key: one after the other, in order."""
+    """With a key: bookings of the same train run one at a time, in order."""
     job.progress(30, stage=f"booking {seat}")
     await asyncio.sleep(0.9)
     return seat
@@ -93,7 +93,7 @@ async def booking(job: Job, seat: str) -> str:
 
 @app.job
 async def scan(job: Job) -> None:
-    """Until somebody cancels it."""
+    """Runs until it is cancelled."""
     for number in job.track(iter(range(10**9)), stage="scanning"):
         await asyncio.sleep(0.05)
         if number % 60 == 0:
@@ -102,10 +102,10 @@ async def scan(job: Job) -> None:
 
 @app.job
 def backup(job: Job, files: int = 120) -> int:
-    """Its worker process is killed in the middle. Returns where the last run began: at what was saved, not at 0."""
+    """Its worker process is killed while it runs. Returns where the last run started: at the checkpoint, not at 0."""
     began_at = job.checkpoint or 0
     if began_at:
-        job.event("goes on", at_file=began_at)
+        job.event("resumed", at_file=began_at)
     for file in job.track(range(began_at, files), files, stage="copying", done=began_at):
         time.sleep(0.03)
         if file % 10 == 9:
@@ -114,7 +114,7 @@ def backup(job: Job, files: int = 120) -> int:
 
 
 def _take(job: Job, percent: int, stage: str) -> int:
-    """Returns which attempt did it."""
+    """Returns the number of the attempt that ran the step."""
     job.progress(percent, stage=stage)
     time.sleep(0.5)
     return job.attempt

@@ -1,4 +1,4 @@
-"""treadle dev: everything that a developer needs, in one terminal."""
+"""treadle dev: the schema, a worker and the dashboard in one terminal, for development."""
 
 import importlib.util
 import os
@@ -11,33 +11,51 @@ from types import FrameType
 import click
 
 from treadle.cli.output import counted, say
-from treadle.cli.programs import Program, Stopped, has_dashboard, prepared
+from treadle.cli.programs import Program, Stopped, has_dashboard, prepare_database
 from treadle.words.errors import TreadleError
 from treadle.words.phrases import printable
 
 PORT = 8000
-# Files that changed and are named; the rest are counted.
+# Of the files that changed, this many are named; the others are counted.
 NAMED = 3
 
 
 @click.command()
 @click.argument("app", envvar="TREADLE_APP")
-@click.option("--port", default=PORT, show_default=True, type=click.IntRange(0, 65_535), help="Of the dashboard.")
-@click.option("--no-dashboard", is_flag=True, help="The worker alone.")
+@click.option(
+    "--port",
+    default=PORT,
+    show_default=True,
+    type=click.IntRange(0, 65_535),
+    help="Port of the dashboard; 0 picks a free one.",
+)
+@click.option("--no-dashboard", is_flag=True, help="Run the worker without the dashboard.")
 @click.option(
     "--watch",
     "folders",
     metavar="FOLDER",
     multiple=True,
     type=click.Path(exists=True, file_okay=False),
-    help="Where Python files are watched; may be given again. [default: the working folder]",
+    help="Folder to watch for changed Python files; can be repeated. [default: the working folder]",
 )
-@click.option("--concurrency", default=10, show_default=True, type=click.IntRange(1, 10_000), help="Jobs at once.")
-@click.option("--grace", default="5s", show_default=True, help="How long running jobs may finish before a new start.")
 @click.option(
-    "--log-level", default="info", show_default=True, type=click.Choice(["debug", "info", "warning", "error"])
+    "--concurrency",
+    default=10,
+    show_default=True,
+    type=click.IntRange(1, 10_000),
+    help="Number of jobs to run at once.",
 )
-@click.option("--database-url", metavar="URL", help="The database, if the application names none.")
+@click.option(
+    "--grace", default="5s", show_default=True, help="Time that running jobs have to finish before a restart."
+)
+@click.option(
+    "--log-level",
+    default="info",
+    show_default=True,
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    help="Lowest level to log; debug logs every job.",
+)
+@click.option("--database-url", metavar="URL", help="Database to use if the application does not name one.")
 def dev(
     app: str,
     port: int,
@@ -48,9 +66,10 @@ def dev(
     log_level: str,
     database_url: str | None,
 ) -> None:
-    """Develop: the schema, a worker that starts again when a .py file changes, and the dashboard. Ctrl-C ends all.
+    """Run an application for development: restart the worker when code changes.
 
-    What cannot be imported is said, and tried again at the next change.
+    Migrates the schema, runs a worker that restarts when a .py file changes, and serves the dashboard. An application
+    that cannot be imported is imported again at the next change. Ctrl-C stops everything.
 
     \b
     treadle dev shop.jobs:app
@@ -63,7 +82,7 @@ def dev(
     worker = ["worker", app, "--concurrency", str(concurrency), "--grace", grace, "--log-level", log_level]
     shown = None if no_dashboard or not has_dashboard() else port
     if shown is None and not no_dashboard:
-        say('no dashboard: run pip install "treadle[web]" to have one', stderr=True)
+        say('The dashboard is not installed; run: pip install "treadle[web]"', stderr=True)
     signal.signal(signal.SIGTERM, _stop)
     signal.signal(signal.SIGHUP, _stop)
     Development(app, worker, shown, folders or (".",)).run()
@@ -77,39 +96,40 @@ class Development:
         self._worker = Program(worker)
         self._dashboard: Program | None = None
         self._ready = False
-        self._told = False
+        self._end_reported = False
 
     def run(self) -> None:
-        """Until Ctrl-C or SIGTERM."""
+        """Returns after Ctrl-C or SIGTERM."""
         try:
             self._begin()
             for changed in changes(self._folders):
                 if changed:
                     names = ", ".join(printable(name) for name in changed[:NAMED])
                     more = f" and {counted(len(changed) - NAMED, 'more file')}" if len(changed) > NAMED else ""
-                    say(f"changed: {names}{more}; starting the worker again", stderr=True)
+                    say(f"Changed: {names}{more}. Restarting the worker.", stderr=True)
                     self._worker.stop()
                     self._begin()
-                elif self._ready and self._worker.ended and not self._told:
-                    self._told = True
-                    say(f"the worker has ended ({self._worker.code}); it starts again at the next change", stderr=True)
+                elif self._ready and self._worker.ended and not self._end_reported:
+                    self._end_reported = True
+                    code = self._worker.code
+                    say(f"The worker exited with code {code}. It restarts at the next change.", stderr=True)
         except (KeyboardInterrupt, Stopped):
-            say("stopping", stderr=True)
+            say("Stopping.", stderr=True)
         finally:
             self._end()
 
     def _begin(self) -> None:
-        self._told = False
+        self._end_reported = False
         if not self._ready:
             self._ready = self._prepare()
         if self._ready:
             self._worker.start()
 
     def _prepare(self) -> bool:
-        """The schema, once the application can be imported; and the dashboard on its database."""
-        database = prepared(self._app)
+        """Migrate the schema and start the dashboard. False if the application cannot be imported."""
+        database = prepare_database(self._app)
         if database is None:
-            say("waiting for a change", stderr=True)
+            say("Waiting for a change.", stderr=True)
             return False
         if self._port is not None:
             where = ["--port", str(self._port), "--schema", database.schema]
@@ -126,7 +146,7 @@ class Development:
 
 
 def changes(folders: tuple[str, ...]) -> Iterator[list[str]]:
-    """The Python files that changed; and, about twice a second, none."""
+    """Yields the Python files that changed, and an empty list every 0.5 s without a change."""
     from watchfiles import PythonFilter, watch
 
     found = watch(
@@ -149,6 +169,6 @@ def _named(path: str) -> str:
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    # A second one must not stop the stopping.
+    # A second signal must not interrupt the shutdown.
     signal.signal(number, signal.SIG_IGN)
     raise Stopped

@@ -16,29 +16,29 @@ from treadle.doctor.examine import examine
 from treadle.words.errors import TreadleError
 from treadle.words.phrases import printable
 
-# 2 stands for wrong arguments, as everywhere.
+# 2 is the exit code for wrong arguments, as in every command.
 EXIT = {Level.OK: 0, Level.NOTE: 0, Level.WARNING: 1, Level.CRITICAL: 3}
-# The words of levels are shorter.
+# Wider than the longest level.
 INDENT = 10
 STYLES = {Level.OK: "dim", Level.NOTE: "cyan", Level.WARNING: "yellow", Level.CRITICAL: "bold red"}
 
 
 class NotExamined(click.ClickException):
-    """For who monitors, a server that cannot be examined is as bad as one that is ill."""
+    """Exits like a critical finding: to monitoring, a server that cannot be examined is as bad as a broken one."""
 
     exit_code = EXIT[Level.CRITICAL]
 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print all findings as JSON.")
-@click.option("--verbose", "-v", is_flag=True, help="Also what is well.")
+@click.option("--verbose", "-v", is_flag=True, help="Also show the checks that passed.")
 @database_url
 @schema
 def doctor(as_json: bool, verbose: bool, database_url: str | None, schema: str) -> None:
-    """Examine the database under the queue: what makes it ill, and what to do.
+    """Find problems in the database that slow or break the queue.
 
-    It only reads. Ends with 0 if all is well (notes do not count), with 1 if there is a warning, and with 3 if
-    something is critical or the server cannot be examined.
+    It only reads. The exit code is 0 if there is no problem (notes do not count), 1 if there is a warning, and 3 if a
+    finding is critical or the server cannot be examined.
 
     \b
     treadle doctor
@@ -63,19 +63,19 @@ def as_dict(findings: Sequence[Finding]) -> dict[str, object]:
 
 
 def show(console: Console, findings: Sequence[Finding], verbose: bool) -> None:
-    """The worst first, each with what to do."""
-    well = [each for each in findings if each.level is Level.OK]
+    """The worst finding first, each with its remedy."""
+    passed = [each for each in findings if each.level is Level.OK]
     for each in findings:
         if each.level is not Level.OK:
             _show(console, each)
     if verbose:
-        for each in well:
+        for each in passed:
             line = f"{each.level:<{INDENT}}{each.name}: {printable(each.title)}"
             console.print(Text(line, style="dim"), soft_wrap=True)
-    elif len(well) == len(findings):
-        console.print(Text(f"All is well: {len(well)} checks.", style="green"))
+    elif len(passed) == len(findings):
+        console.print(Text(f"No problems found: {len(passed)} checks passed.", style="green"))
     else:
-        console.print(Text(f"{len(well)} other checks are ok; --verbose shows them.", style="dim"))
+        console.print(Text(f"{len(passed)} other checks passed; --verbose shows them.", style="dim"))
 
 
 def _show(console: Console, finding: Finding) -> None:
@@ -94,7 +94,7 @@ def _show(console: Console, finding: Finding) -> None:
             grid.add_row("" if number else level, line)
         console.print(grid)
     else:
-        # Lines stay whole, to be searched and copied.
+        # Unwrapped, so that lines can be searched and copied.
         for number, line in enumerate(body):
             console.print(f"{'' if number else finding.level:<{INDENT}}" + line.plain, markup=False, soft_wrap=True)
     console.print()

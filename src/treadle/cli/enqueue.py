@@ -13,35 +13,37 @@ from pydantic_core import from_json
 from treadle.app import Treadle
 from treadle.app.function import UsingOptions
 from treadle.app.load import load_app
-from treadle.cli.options import as_json, database_url, known_types, opened, schema
+from treadle.cli.options import as_json, complete_job_types, database_url, opened, schema
 from treadle.cli.output import print_json, say, screen
 from treadle.cli.watch import watch_jobs
 from treadle.words.errors import InvalidArgument, shown
 from treadle.words.payload import Json
 
 NO_APP = (
-    "which application knows this job type? name it with --app module:app or TREADLE_APP, and the arguments are "
-    "checked against its function; or enqueue unchecked with --raw"
+    "no application is given to check the arguments against; name it with --app module:app or TREADLE_APP, or "
+    "enqueue without checks with --raw"
 )
 
 
 @click.command()
-@click.argument("job_type", metavar="TYPE", shell_complete=known_types)
+@click.argument("job_type", metavar="TYPE", shell_complete=complete_job_types)
 @click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...")
-@click.option("--app", metavar="MODULE:APP", envvar="TREADLE_APP", help="The application. [default: TREADLE_APP]")
-@click.option("--raw", is_flag=True, help="Without an application: nothing is checked.")
-@click.option("--data", metavar="JSON", help="The arguments as an object; - reads it from standard input.")
-@click.option("--priority", type=int, help="Higher runs first. [default: the function's]")
-@click.option("--queue", metavar="NAME", help="The queue. [default: the function's]")
-@click.option("--delay", metavar="SPAN", help="Not before this long from now, such as 90s, 10m or 1.5h.")
 @click.option(
-    "--run-at", metavar="TIME", help="Not before this time, such as 2030-01-31T08:00; local if it says no zone."
+    "--app", metavar="MODULE:APP", envvar="TREADLE_APP", help="Application of the job type. [default: TREADLE_APP]"
 )
-@click.option("--key", metavar="TEXT", help="Jobs with the same key run one at a time, in order.")
+@click.option("--raw", is_flag=True, help="Enqueue without an application and without checks.")
+@click.option("--data", metavar="JSON", help="Arguments as a JSON object; - reads it from standard input.")
+@click.option("--priority", type=int, help="Priority; higher runs first. [default: that of the function]")
+@click.option("--queue", metavar="NAME", help="Queue. [default: that of the function]")
+@click.option("--delay", metavar="SPAN", help="Time to wait before the job is due, such as 90s, 10m or 1.5h.")
 @click.option(
-    "--unique", metavar="TEXT", help="While a job of this type with the same text has not ended, none is added."
+    "--run-at",
+    metavar="TIME",
+    help="Time at which the job is due, such as 2030-01-31T08:00; local unless it has a UTC offset.",
 )
-@click.option("--watch", is_flag=True, help="Watch it until it has ended, as treadle watch does.")
+@click.option("--key", metavar="TEXT", help="Key; jobs with the same key run one at a time, in order.")
+@click.option("--unique", metavar="TEXT", help="Add no job while an unfinished one has the same type and this text.")
+@click.option("--watch", is_flag=True, help="Watch the job until it finishes, as treadle watch does.")
 @as_json
 @database_url
 @schema
@@ -55,35 +57,36 @@ def enqueue(
     as_json: bool,
     database_url: str | None,
     schema: str,
-    **asked: Any,
+    **chosen: Any,
 ) -> None:
-    """Enqueue a job, with its arguments checked as in a call of its function.
+    """Enqueue a job after checking its arguments against its function.
 
-    NAME=VALUE is a number, true, false, null, a list or an object of JSON where the function takes that, else text;
-    NAME:=JSON is JSON in any case; - reads an object from standard input. Prints the id, and nothing else in a pipe.
+    VALUE is read as JSON where the function accepts a number, a boolean, null, a list or an object, and as text
+    otherwise. Write NAME:=JSON to always read JSON, or - to read all arguments as an object from standard input. In a
+    pipe, only the id of the job is printed.
 
     \b
     treadle enqueue welcome user_id=7 --app shop.jobs:app
     treadle enqueue import_rows path=rows.csv options:='{"skip": 1}' --priority 150 --watch
     echo '{"user_id": 7}' | treadle enqueue welcome - --raw
     """
-    options = _options(asked)
+    options = _options(chosen)
     if raw:
         with opened(database_url, schema) as found:
             given = read_arguments(arguments, data)
             made = found.queue.enqueue(job_type, given, **options)  # type: ignore[misc]
-            sys.exit(_tell(found, job_type, made, options, as_json, watch))
+            sys.exit(_report(found, job_type, made, options, as_json, watch))
     if not app:
         raise click.UsageError(NO_APP)
     if database_url:
-        # For an application that names none, as for a worker.
+        # For an application that does not name a database, as in treadle worker.
         os.environ["TREADLE_DATABASE_URL"] = database_url
     found = load_app(app)
     try:
         function = found.function(job_type)
         given = read_arguments(arguments, data, function.arguments.value_of)
         made = function.using(**options).enqueue(**given).id
-        sys.exit(_tell(found, job_type, made, options, as_json, watch))
+        sys.exit(_report(found, job_type, made, options, as_json, watch))
     finally:
         found.close()
 
@@ -99,7 +102,7 @@ def json_or_text(name: str, text: str) -> Json:
 def read_arguments(
     typed: Sequence[str], data: str | None, value_of: Callable[[str, str], Json] = json_or_text
 ) -> dict[str, Json]:
-    """What was typed, as arguments by name: the object first, then what stands beside it."""
+    """The arguments by name. A NAME=VALUE overrides the same name in the JSON object."""
     named = [each for each in typed if each != "-"]
     given = {} if data is None and len(named) == len(typed) else _object(data, from_input="-" in typed)
     for each in named:
@@ -107,7 +110,7 @@ def read_arguments(
         exact = name.endswith(":")
         name = name.removesuffix(":")
         if not separator or not name:
-            raise click.UsageError(f"an argument is name=value or name:=json, got {shown(each)}")
+            raise click.UsageError(f"arguments must be name=value or name:=json, got {shown(each)}")
         if exact:
             given[name] = _json(text, f"{name}:=")
         else:
@@ -117,9 +120,9 @@ def read_arguments(
 
 def _object(data: str | None, *, from_input: bool) -> dict[str, Json]:
     if data is not None and from_input:
-        raise click.UsageError("the arguments come from --data or from standard input, not from both")
+        raise click.UsageError("give the arguments either in --data or on standard input, not both")
     where = "standard input" if from_input or data == "-" else "--data"
-    # As bytes: what is no text at all is as wrong as what is no JSON, and is told in the same way.
+    # As bytes, so that input in another encoding is reported like any other input that is not JSON.
     text = data if data is not None and data != "-" else sys.stdin.buffer.read()
     value = _json(text, where)
     if not isinstance(value, dict):
@@ -131,19 +134,19 @@ def _json(text: str | bytes, where: str) -> Json:
     try:
         return from_json(text, allow_inf_nan=False)
     except ValueError as error:
-        raise click.UsageError(f"{where} is not JSON: {error}, got {shown(text)}") from None
+        raise click.UsageError(f"{where} must be valid JSON ({error}), got {shown(text)}") from None
 
 
-def _options(asked: dict[str, Any]) -> UsingOptions:
-    """What was asked for; the function knows the rest."""
-    options: Any = {name: value for name, value in asked.items() if value is not None}
-    if "run_at" in options:
-        options["run_at"] = _moment(options["run_at"])
-    chosen: UsingOptions = options
-    return chosen
+def _options(chosen: dict[str, Any]) -> UsingOptions:
+    """The options that were given. The function provides the defaults of the others."""
+    given: Any = {name: value for name, value in chosen.items() if value is not None}
+    if "run_at" in given:
+        given["run_at"] = _datetime(given["run_at"])
+    options: UsingOptions = given
+    return options
 
 
-def _moment(text: str) -> datetime:
+def _datetime(text: str) -> datetime:
     try:
         return datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError):
@@ -152,15 +155,15 @@ def _moment(text: str) -> datetime:
         ) from None
 
 
-def _tell(app: Treadle, job_type: str, made: UUID, options: UsingOptions, as_json: bool, watch: bool) -> int:
-    """Says what was made. Returns the exit code."""
+def _report(app: Treadle, job_type: str, made: UUID, options: UsingOptions, as_json: bool, watch: bool) -> int:
+    """Print the id, and watch the job if asked to. Returns the exit code."""
     console = screen()
     if as_json:
         print_json({"id": made, "job_type": job_type})
     elif console.is_terminal:
-        # With unique, it may be one that was there before.
-        say(f"{job_type} {made}" if "unique" in options else f"enqueued {job_type} {made}")
+        # With --unique, it may be the id of an existing job.
+        say(f"{job_type} {made}" if "unique" in options else f"Enqueued {job_type} {made}")
     else:
         say(str(made))
-    # What follows must not be in the way of whoever reads the id.
+    # In a pipe, standard output has the id alone.
     return watch_jobs(console if console.is_terminal else screen(stderr=True), app, [made]) if watch else 0

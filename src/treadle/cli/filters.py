@@ -1,4 +1,4 @@
-"""Which jobs are meant, by what they are: the options of jobs, retry, cancel, delete, priority and run-now."""
+"""The options that select jobs, for jobs, retry, cancel, delete, run-now and priority."""
 
 import shlex
 from collections.abc import Callable
@@ -6,44 +6,62 @@ from typing import Any, TypeVar
 
 import click
 
-from treadle.cli.options import known_types
+from treadle.cli.options import complete_job_types
 from treadle.words.listing import HELD, LATER, Wanted
 from treadle.words.status import Status
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-STATUSES = [*(status.value for status in Status), HELD, LATER]
+BLOCKED = "blocked"
+
+
+class StatusChoice(click.Choice[str]):
+    """Also takes `held`, the former name of `blocked`."""
+
+    name = "status"
+
+    def __init__(self) -> None:
+        super().__init__([*(status.value for status in Status), BLOCKED, LATER])
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return super().convert(BLOCKED if value == HELD else value, param, ctx)
+
 
 _OPTIONS = [
     click.option(
         "--status",
-        type=click.Choice(STATUSES),
-        help="Jobs of this status; held: pending, but behind another; later: pending, but not due yet.",
+        type=StatusChoice(),
+        help="Jobs with this status; blocked: pending, behind an earlier job with the same key; later: not yet due.",
     ),
-    click.option("--type", "job_type", metavar="TYPE", shell_complete=known_types, help="Jobs of this type."),
+    click.option("--type", "job_type", metavar="TYPE", shell_complete=complete_job_types, help="Jobs of this type."),
     click.option("--queue", metavar="NAME", help="Jobs in this queue."),
-    click.option("--worker", "worker_id", metavar="ID", help="Jobs that this worker holds, or held last."),
+    click.option("--worker", "worker_id", metavar="ID", help="Jobs that this worker claimed last."),
     click.option("--key", metavar="TEXT", help="Jobs with this key."),
-    click.option("--search", metavar="TEXT", help="Jobs with this text in the payload or the error."),
+    click.option("--search", metavar="TEXT", help="Jobs with this text in the payload or error."),
 ]
 _NAMES = {"job_type": "type", "worker_id": "worker"}
 
 
 def filters(function: Function) -> Function:
-    """The options; they come as one `wanted`."""
+    """Adds the options. `wanted_from` reads their values."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
 
 
-def wanted_from(asked: dict[str, Any]) -> Wanted:
-    """The filters among the options, which are taken out."""
-    return Wanted(**{name: asked.pop(name) for name in Wanted._fields})
+def wanted_from(options: dict[str, Any]) -> Wanted:
+    """Takes the filters out of the options."""
+    wanted = Wanted(**{name: options.pop(name) for name in Wanted._fields})
+    return wanted._replace(status=HELD) if wanted.status == BLOCKED else wanted
 
 
-def as_typed(wanted: Wanted) -> str:
+def shown_status(status: str) -> str:
+    return BLOCKED if status == HELD else status
+
+
+def as_options(wanted: Wanted) -> str:
     """--status failed --type mail."""
-    given = [
-        (f"--{_NAMES.get(name, name)}", str(value)) for name, value in wanted._asdict().items() if value is not None
-    ]
-    return shlex.join([word for pair in given for word in pair])
+    given = {name: str(value) for name, value in wanted._asdict().items() if value is not None}
+    if "status" in given:
+        given["status"] = shown_status(given["status"])
+    return shlex.join([word for name, value in given.items() for word in (f"--{_NAMES.get(name, name)}", value)])

@@ -1,4 +1,4 @@
-"""Jobs as people name them: by their id, or by as much of its beginning as is unique."""
+"""Resolves the ids that people type, which may be shortened to a unique beginning."""
 
 from contextlib import suppress
 from uuid import UUID
@@ -10,8 +10,8 @@ from treadle.db.queries.why import find_ids
 from treadle.words.errors import InvalidArgument, TreadleError
 
 
-def meant(database: Database, text: str) -> UUID:
-    """The job. A whole id is taken as it is, whether there is such a job or not."""
+def resolve_id(database: Database, text: str) -> UUID:
+    """A complete id is returned without checking that the job exists."""
     with suppress(ValueError):
         return UUID(text)
     try:
@@ -19,8 +19,8 @@ def meant(database: Database, text: str) -> UUID:
     except InvalidArgument as error:
         raise click.BadParameter(str(error), param_hint="ID") from None
     if not found:
-        raise TreadleError(f"there is no job whose id begins with {text}; it may have been pruned")
+        raise TreadleError(f"no job has an id that begins with {text}; it may have been pruned")
     if len(found) > 1:
-        some = ", ".join(map(str, found))
-        raise TreadleError(f"several jobs have an id that begins with {text}, such as {some}; type more of it")
+        examples = ", ".join(map(str, found))
+        raise TreadleError(f"{text} is ambiguous: several ids begin with it, such as {examples}; give more digits")
     return found[0]

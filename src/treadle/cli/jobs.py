@@ -8,7 +8,7 @@ import click
 from rich.text import Text
 
 from treadle.app import Treadle
-from treadle.cli.filters import as_typed, filters, wanted_from
+from treadle.cli.filters import BLOCKED, as_options, filters, wanted_from
 from treadle.cli.options import as_json, database_url, opened, schema
 from treadle.cli.output import Column, print_json, say, screen, show_table, status_text
 from treadle.db.queries.listing import find_jobs
@@ -16,27 +16,32 @@ from treadle.words.listing import Listed, Listing, Wanted
 from treadle.words.phrases import age, countdown, printable, span
 from treadle.words.status import Status
 
-COLUMNS = [Column("ID"), Column("STATUS"), Column("TYPE", 8), Column("AGE", right=True), Column("NOTE", 8)]
-# A search looks at so many jobs at once; after so many looks it says how to go on.
-LOOKS = 10
+COLUMNS = [Column("ID"), Column("STATUS"), Column("TYPE", 8), Column("AGE", right=True), Column("DETAILS", 8)]
+# A query of a search reads a limited number of jobs. After this many queries the command stops, and prints how to
+# continue.
+QUERIES = 10
+PAGE = 50
 
 
 @click.command()
 @filters
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1000), help="So many at most.")
-@click.option("--after", metavar="CURSOR", help="The next page: as the page before says it.")
+@click.option("--limit", default=PAGE, show_default=True, type=click.IntRange(1, 1000), help="Maximum number of jobs.")
+@click.option("--after", metavar="CURSOR", help="Cursor of the next page, as printed after the previous one.")
 @as_json
 @database_url
 @schema
-def jobs(limit: int, after: str | None, as_json: bool, database_url: str | None, schema: str, **asked: Any) -> None:
-    """List jobs: the newest first, what ended last first, or, if pending, what is claimed next first.
+def jobs(limit: int, after: str | None, as_json: bool, database_url: str | None, schema: str, **options: Any) -> None:
+    """List jobs, selected by status, type, queue, worker, key or text.
+
+    The newest job comes first. With --status, the job that finished or was claimed last comes first; with --status
+    pending, the job that will be claimed next.
 
     \b
     treadle jobs --status failed --type import_rows
     treadle jobs --search books.csv
     treadle jobs --status running --json | jq -r .worker_id | sort | uniq -c
     """
-    wanted = wanted_from(asked)
+    wanted = wanted_from(options)
     with opened(database_url, schema) as app:
         page = find(app, wanted, after, limit)
     console = screen()
@@ -47,19 +52,19 @@ def jobs(limit: int, after: str | None, as_json: bool, database_url: str | None,
         now = datetime.now(UTC)
         show_table(console, COLUMNS, [row(each, now) for each in page.jobs])
     elif page.next is None:
-        say("there are no more such jobs" if after else "there are no such jobs", stderr=True)
+        say("No more matching jobs." if after else "No matching jobs.", stderr=True)
     if page.next is not None:
-        again = [f"--limit {limit}"] if limit != 50 else []
-        command = " ".join(filter(None, ["treadle jobs", as_typed(wanted), *again, "--after", shlex.quote(page.next)]))
-        looked = f"{page.looked:,} jobs were looked at; " if page.looked else ""
-        say(f"{looked}more: {printable(command)}", stderr=as_json or not console.is_terminal)
+        size = [f"--limit {limit}"] if limit != PAGE else []
+        command = " ".join(filter(None, ["treadle jobs", as_options(wanted), *size, "--after", shlex.quote(page.next)]))
+        searched = f"Searched {page.looked:,} jobs. " if page.looked else ""
+        say(f"{searched}Next page: {printable(command)}", stderr=as_json or not console.is_terminal)
 
 
 def find(app: Treadle, wanted: Wanted, after: str | None, limit: int) -> Listing:
-    """A page, as full as some looks can make it."""
+    """A page of jobs. A search that finds too few in `QUERIES` queries returns what it found."""
     found: list[Listed] = []
     looked = 0
-    for _ in range(LOOKS):
+    for _ in range(QUERIES):
         page = app.database.read(find_jobs(wanted, after, limit - len(found)))
         found += page.jobs
         looked += page.looked or 0
@@ -72,15 +77,15 @@ def find(app: Treadle, wanted: Wanted, after: str | None, limit: int) -> Listing
 def row(job: Listed, now: datetime) -> list[str | Text]:
     return [
         str(job.id),
-        Text("held", style="yellow") if job.held and job.status == Status.PENDING else status_text(job.status),
+        Text(BLOCKED, style="yellow") if job.held and job.status == Status.PENDING else status_text(job.status),
         printable(job.job_type),
         age((now - job.created_at).total_seconds()),
-        note(job, now),
+        details(job, now),
     ]
 
 
-def note(job: Listed, now: datetime) -> str:
-    """What there is to say of it, in a few words."""
+def details(job: Listed, now: datetime) -> str:
+    """Progress, duration, error or due time: whatever matters for its status."""
     error = printable(job.error) if job.error else ""
     match job.status:
         case Status.RUNNING:
@@ -94,6 +99,6 @@ def note(job: Listed, now: datetime) -> str:
         case Status.PENDING:
             due = (job.run_at - now).total_seconds()
             when = f"due in {countdown(due)}" if due > 0 else ""
-            # Why it is tried again.
+            # The error of the previous attempt.
             return ", ".join(filter(None, [when, f"{job.attempts}/{job.max_attempts}: {error}" if error else ""]))
     return ""

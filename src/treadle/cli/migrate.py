@@ -10,13 +10,13 @@ from treadle.words.naming import schema_name
 
 
 @click.command()
-@click.option("--sql", "only_print", is_flag=True, help="Print what would run, for psql, and change nothing.")
+@click.option("--sql", "only_print", is_flag=True, help="Print the SQL that would run, for psql, and change nothing.")
 @database_url
 @schema
 def migrate(only_print: bool, database_url: str | None, schema: str) -> None:
-    """Bring the schema up to date.
+    """Create or upgrade the schema.
 
-    Safe to run again, and from several machines at once.
+    It is safe to run this command again, and on several machines at once.
 
     \b
     treadle migrate --database-url postgresql://localhost/app
@@ -31,7 +31,7 @@ def migrate(only_print: bool, database_url: str | None, schema: str) -> None:
     migrations = [name for name in applied if not name.endswith("()")]
     functions = len(applied) - len(migrations)
     if not applied:
-        click.echo(f"schema {schema} is up to date")
+        click.echo(f"Schema {schema} is up to date.")
         return
     parts = migrations + ([f"{functions} function{'s' * (functions > 1)}"] if functions else [])
-    click.echo(f"schema {schema}: applied {', '.join(parts)}")
+    click.echo(f"Schema {schema}: applied {', '.join(parts)}.")

@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options that several commands share."""
 
 import getpass
 import logging
@@ -19,37 +19,37 @@ if TYPE_CHECKING:
 database_url = click.option(
     "--database-url",
     metavar="URL",
-    help="The database. [default: TREADLE_DATABASE_URL, else DATABASE_URL, else the embedded server]",
+    help="Database to use. [default: TREADLE_DATABASE_URL, then DATABASE_URL, then the embedded server]",
 )
 schema = click.option(
-    "--schema", envvar="TREADLE_SCHEMA", default=SCHEMA, show_default=True, help="The schema of the queue."
+    "--schema", envvar="TREADLE_SCHEMA", default=SCHEMA, show_default=True, help="Schema of the queue."
 )
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
-reason = click.option("--reason", metavar="TEXT", help="Why, for the audit.")
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per line.")
+reason = click.option("--reason", metavar="TEXT", help="Reason to record in the audit.")
 
 
-def whoever(door: str = "cli") -> str:
-    """Who does it: the user of this machine, and through which door."""
+def default_actor(interface: str = "cli") -> str:
+    """The user of this machine and the interface, for the audit: cli:ada."""
     try:
-        return f"{door}:{getpass.getuser()}"
-    except (KeyError, OSError):  # in a container a user may have no name
-        return f"{door}:{os.getuid()}"
+        return f"{interface}:{getpass.getuser()}"
+    except (KeyError, OSError):  # in a container the user may have no name
+        return f"{interface}:{os.getuid()}"
 
 
 actor = click.option(
     "--actor",
     metavar="NAME",
-    default=whoever,
-    help="Who does it, for the audit. [default: cli: and your user name]",
+    default=default_actor,
+    help="Name to record in the audit. [default: cli: and your user name]",
 )
 
 
 @contextmanager
 def opened(url: str | None, schema: str) -> "Iterator[Treadle]":
-    """The queue, without anybody's job functions."""
+    """An application without job functions, closed at the end."""
     from treadle.app import Treadle
 
-    # A connection that is lost is told once, by the command.
+    # The command reports a lost connection once; the pool would log it again.
     logging.getLogger("psycopg").setLevel(logging.ERROR)
     app = Treadle(url, schema=schema)
     try:
@@ -59,18 +59,18 @@ def opened(url: str | None, schema: str) -> "Iterator[Treadle]":
 
 
 def job_ids(app: "Treadle", ids: Sequence[str]) -> list[UUID]:
-    """The jobs whose ids were typed, or the beginnings of them; each once."""
-    from treadle.cli.ids import meant
+    """The ids that were typed, which may be shortened, without duplicates."""
+    from treadle.cli.ids import resolve_id
 
-    return list(dict.fromkeys(meant(app.database, each) for each in ids))
+    return list(dict.fromkeys(resolve_id(app.database, each) for each in ids))
 
 
-def known_types(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """For the shell: the job types of the application, if one is named."""
+def complete_job_types(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Shell completion: the job types of the application, if one is named."""
     from treadle.app.load import load_app
 
     spec = context.params.get("app") or os.environ.get("TREADLE_APP")
     try:
         return [name for name in load_app(spec).job_types if name.startswith(incomplete)] if spec else []
-    except Exception:  # a broken application must not break the line that is being typed
+    except Exception:  # a broken application must not break the command line that is being typed
         return []

@@ -1,6 +1,6 @@
 """What commands print: tables and colour on a terminal, plain text in a pipe, JSON for programs.
 
-Whatever comes from the database is text: it passes `printable`, and no markup is read anywhere.
+Text from the database must pass `printable` before it is printed. No output is interpreted as markup.
 """
 
 import codecs
@@ -12,7 +12,6 @@ from datetime import date, datetime
 from typing import Any, NamedTuple, TextIO
 
 import click
-from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
@@ -26,69 +25,69 @@ COLOURS = {
     Status.FAILED: "red",
     Status.CANCELLED: "magenta",
 }
-# What a terminal without these letters shows instead.
-PLAIN = {"…": "~", "≈": "~", "·": ".", "▸": ">", "✓": "+", "✗": "x", "•": "*", "—": "-", "→": "->"}
+# Replacements for characters that the encoding of a terminal lacks.
+ASCII_FALLBACKS = {"…": "~", "≈": "~", "·": ".", "▸": ">", "✓": "+", "✗": "x", "•": "*", "—": "-", "→": "->"}
 GAP = 2
 NARROW = 100
 
 
-def _plain(error: UnicodeError) -> tuple[str, int]:
+def _replace_unencodable(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    return "".join(PLAIN.get(each, "?") for each in error.object[error.start : error.end]), error.end
+    return "".join(ASCII_FALLBACKS.get(each, "?") for each in error.object[error.start : error.end]), error.end
 
 
-codecs.register_error("treadle", _plain)
+codecs.register_error("treadle", _replace_unencodable)
 
 
 def screen(*, stderr: bool = False) -> Console:
-    """Standard output, or standard error, as it is now."""
+    """A console on the current standard output or standard error."""
     stream = sys.stderr if stderr else sys.stdout
-    _spell_out(stream)
+    _tolerate_unencodable(stream)
     return Console(file=stream, highlight=False, markup=False, emoji=False)
 
 
 def say(text: str, *, stderr: bool = False) -> None:
-    """A sentence of ours. It is not folded: a terminal does that, and what is copied stays whole."""
+    """Print a line. It is not wrapped: the terminal does that, and copied text stays in one line."""
     stream = sys.stderr if stderr else sys.stdout
-    _spell_out(stream)
+    _tolerate_unencodable(stream)
     click.echo(text, file=stream)
 
 
 def print_json(value: object) -> None:
-    """One object on one line. In ASCII: every terminal can show it, and none obeys it."""
-    click.echo(json.dumps(plain(value), default=str))
+    """One object on one line. In ASCII, which every terminal can show, and which contains no control characters."""
+    click.echo(json.dumps(jsonable(value), default=str))
 
 
-def plain(value: Any) -> Any:
-    """The value in what JSON has; a NamedTuple as an object."""
+def jsonable(value: Any) -> Any:
+    """The value with types that JSON has; a NamedTuple becomes an object."""
     if isinstance(value, datetime | date):
         return value.isoformat()
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return plain(value._asdict())
+        return jsonable(value._asdict())
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): jsonable(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [jsonable(item) for item in value]
     return value
 
 
 class Column(NamedTuple):
     name: str
-    least: int | None = None
-    """On a narrow terminal it may be shortened to this; None: never."""
+    min_width: int | None = None
+    """On a narrow terminal the column can be truncated to this width; None: never."""
     right: bool = False
 
 
 def show_table(console: Console, columns: Sequence[Column], rows: Iterable[Sequence[str | Text]]) -> None:
-    """Aligned, without lines. In a pipe nothing is shortened."""
+    """Aligned columns without borders. In a pipe nothing is truncated."""
     cells = [[Text(column.name, style="dim") for column in columns]]
     cells += [[each if isinstance(each, Text) else Text(each) for each in row] for row in rows]
     widths = [max(each.cell_len for each in column) for column in zip(*cells, strict=True)]
     gap = GAP
     if console.is_terminal:
         gap = 1 if console.width < NARROW else GAP
-        widths = fitted(widths, [column.least for column in columns], console.width - gap * (len(columns) - 1))
+        widths = fitted(widths, [column.min_width for column in columns], console.width - gap * (len(columns) - 1))
     for row in cells:
         line = Text()
         for column, cell, width in zip(columns, row, widths, strict=True):
@@ -101,19 +100,19 @@ def show_table(console: Console, columns: Sequence[Column], rows: Iterable[Seque
         write(console, line)
 
 
-def fitted(widths: Sequence[int], least: Sequence[int | None], room: int) -> list[int]:
-    """Widths that fit the room, as far as they may be shortened: the widest first."""
+def fitted(widths: Sequence[int], minimums: Sequence[int | None], available: int) -> list[int]:
+    """Column widths reduced to the available width, the widest first, as far as their minimums allow."""
     fit = list(widths)
-    while sum(fit) > room:
-        loose = [at for at, bound in enumerate(least) if bound is not None and fit[at] > bound]
-        if not loose:
+    while sum(fit) > available:
+        reducible = [index for index, minimum in enumerate(minimums) if minimum is not None and fit[index] > minimum]
+        if not reducible:
             break
-        fit[max(loose, key=lambda at: fit[at])] -= 1
+        fit[max(reducible, key=lambda index: fit[index])] -= 1
     return fit
 
 
 def write(console: Console, line: str | Text) -> None:
-    """One line, whole: the terminal folds it where it must."""
+    """One line, which the terminal wraps if it is too long."""
     console.print(line, soft_wrap=True)
 
 
@@ -122,25 +121,16 @@ def heading(console: Console, text: str) -> None:
     console.print(Text(text, style="bold"))
 
 
-def status_text(status: Status, said: str | None = None) -> Text:
-    return Text(said or status.value, style=COLOURS[status])
+def status_text(status: Status) -> Text:
+    return Text(status.value, style=COLOURS[status])
 
 
-def counted(number: int, noun: str = "job") -> str:
+def counted(number: int, noun: str = "job", plural: str | None = None) -> str:
     """1 job, 1,200 jobs."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
-def shortened(text: str, width: int) -> str:
-    """So many cells of it at most."""
-    if cell_len(text) <= width:
-        return text
-    made = Text(text)
-    made.truncate(width, overflow="ellipsis")
-    return made.plain
-
-
-def _spell_out(stream: TextIO) -> None:
-    # What is stored may hold letters that this terminal has not.
+def _tolerate_unencodable(stream: TextIO) -> None:
+    # Stored text may contain characters that the encoding of the terminal lacks.
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors="treadle")

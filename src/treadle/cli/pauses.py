@@ -10,7 +10,7 @@ from treadle.cli.output import Column, print_json, say, screen, show_table
 from treadle.db.queries import operations as operate
 from treadle.words.phrases import age, printable
 
-COLUMNS = [Column("TYPE", 10), Column("QUEUE", 10), Column("SINCE"), Column("BY", 10), Column("REASON", 10)]
+COLUMNS = [Column("TYPE", 10), Column("QUEUE", 10), Column("AGE"), Column("ACTOR", 10), Column("REASON", 10)]
 
 
 @click.command()
@@ -18,7 +18,7 @@ COLUMNS = [Column("TYPE", 10), Column("QUEUE", 10), Column("SINCE"), Column("BY"
 @database_url
 @schema
 def pauses(as_json: bool, database_url: str | None, schema: str) -> None:
-    """List what is paused, since when, by whom and why.
+    """List the pauses, with their age, actor and reason.
 
     \b
     treadle pauses
@@ -34,7 +34,7 @@ def show_pauses(app: Treadle, as_json: bool) -> None:
             print_json(each)
         return
     if not found:
-        say("nothing is paused", stderr=True)
+        say("Nothing is paused.", stderr=True)
         return
     now = datetime.now(UTC)
     rows = [

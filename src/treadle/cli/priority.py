@@ -4,22 +4,22 @@ from typing import Any
 
 import click
 
-from treadle.cli.change import change, change_options
+from treadle.cli.change import change_options, run
 from treadle.words.changes import Action
 
 
 @click.command()
 @click.argument("priority", metavar="N", type=click.IntRange(-(2**31) + 1, 2**31 - 1))
 @change_options
-def priority(priority: int, **asked: Any) -> None:
-    """Give jobs that have not ended another priority: higher runs first.
+def priority(priority: int, **options: Any) -> None:
+    """Change the priority of jobs that have not finished.
 
-    One that runs has it if it is tried again.
+    Jobs with a higher priority run first. For a running job, the new priority applies to its next attempt.
 
-    Of jobs that are meant by filters there is a preview first, and a question; then they are changed in chunks.
+    Jobs given by ID are changed at once. With filters, a preview is shown and confirmation is asked for first.
 
     \b
     treadle priority 150 0199b1c2-7a3e-7c51-9d4b-2f6a8e0c1d35
     treadle priority 30 --status pending --type import_rows
     """
-    change(Action.PRIORITY, asked, priority)
+    run(Action.PRIORITY, options, priority)

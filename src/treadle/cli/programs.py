@@ -1,4 +1,4 @@
-"""Our own commands as processes, for treadle dev and demo; and, run as a module, the first of them."""
+"""Treadle's commands as child processes, for treadle dev and treadle demo. Run as a module, it migrates the schema."""
 
 import importlib.util
 import json
@@ -17,29 +17,29 @@ from treadle.cli.output import say
 from treadle.db.url import resolve
 from treadle.words.errors import TreadleError
 
-# Longer than any grace that is left of a stop; then it is killed.
-PATIENCE = 40.0
+# Seconds after which a program that does not stop is killed. Longer than the grace period of its jobs.
+STOP_SECONDS = 40.0
 
 
 class Stopped(BaseException):
-    """Somebody wants us to end."""
+    """Raised by a signal that asks this process to stop."""
 
 
 class Program:
-    """One of our commands. In a session of its own, so that Ctrl-C reaches it by us alone, and once."""
+    """A command as a child process. It has its own session, so that Ctrl-C reaches it once, and only through us."""
 
     def __init__(
         self, arguments: list[str], environment: Mapping[str, str] | None = None, log: Path | None = None
     ) -> None:
-        """What it logs goes to where ours does, or to a file."""
+        """It logs to our standard error, or to the file `log`."""
         self._log = log
         self._command = [sys.executable, "-m", "treadle", *arguments]
         self._environment = dict(environment or {})
         self._process: subprocess.Popen[bytes] | None = None
-        self._asked = False
+        self._stopping = False
 
     def start(self) -> None:
-        self._asked = False
+        self._stopping = False
         with nullcontext() if self._log is None else self._log.open("w") as output:
             self._process = subprocess.Popen(
                 self._command,
@@ -55,7 +55,7 @@ class Program:
 
     @property
     def code(self) -> int | None:
-        """Its exit code, if it has ended."""
+        """Its exit code; None while it runs."""
         return None if self._process is None else self._process.poll()
 
     @property
@@ -63,18 +63,18 @@ class Program:
         return self.code is not None
 
     def ask_to_stop(self) -> None:
-        if self._process is not None and not self.ended and not self._asked:
-            self._asked = True
+        if self._process is not None and not self.ended and not self._stopping:
+            self._stopping = True
             self._process.send_signal(signal.SIGTERM)
 
     def stop(self) -> None:
-        """Ask, and wait until it has ended. A second Ctrl-C asks again: then it waits for no job."""
+        """Ask it to stop and wait for it. A second Ctrl-C sends SIGTERM again: then it does not wait for jobs."""
         if self._process is None:
             return
         self.ask_to_stop()
         while True:
             try:
-                self._process.wait(PATIENCE)
+                self._process.wait(STOP_SECONDS)
             except KeyboardInterrupt:
                 self._process.send_signal(signal.SIGTERM)
             except subprocess.TimeoutExpired:
@@ -84,21 +84,23 @@ class Program:
 
 
 def has_dashboard() -> bool:
-    """The extra treadle[web] is installed."""
+    """Whether the extra treadle[web] is installed."""
     return all(importlib.util.find_spec(name) for name in ("uvicorn", "starlette", "jinja2", "itsdangerous"))
 
 
-class Prepared(NamedTuple):
-    """The database of the application, with its schema up to date."""
+class PreparedDatabase(NamedTuple):
+    """The database of an application, with its schema migrated."""
 
     url: str
     schema: str
 
 
-def prepared(spec: str) -> Prepared | None:
-    """None: the application cannot be imported, or the database cannot be reached; that was said.
+def prepare_database(spec: str) -> PreparedDatabase | None:
+    """Migrate the schema of an application. None if the application cannot be imported or the database cannot be
+    reached; the error has been printed.
 
-    In a process of its own: this one imports none of the user's code, and so never has an old version of it.
+    This runs in a child process: this process imports none of the user's code, and so never has an outdated version of
+    it.
     """
     done = subprocess.run(
         [sys.executable, "-m", "treadle.cli.programs", spec],
@@ -110,15 +112,15 @@ def prepared(spec: str) -> Prepared | None:
     )
     if done.returncode != 0:
         return None
-    told = json.loads(done.stdout.splitlines()[-1])
-    if told["embedded"]:
-        # Ours as long as we run; the others are told where it is.
+    printed = json.loads(done.stdout.splitlines()[-1])
+    if printed["embedded"]:
+        # This process keeps the embedded server running. The other programs find it through the environment.
         os.environ["TREADLE_DATABASE_URL"] = resolve(None).url
-    return Prepared(told["url"], told["schema"])
+    return PreparedDatabase(printed["url"], printed["schema"])
 
 
 def main(spec: str) -> int:
-    # Who started us says which server it is.
+    # The parent process prints which server is used.
     logging.getLogger("treadle").setLevel(logging.ERROR)
     try:
         app = load_app(spec)

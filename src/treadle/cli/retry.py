@@ -4,21 +4,21 @@ from typing import Any
 
 import click
 
-from treadle.cli.change import change, change_options
+from treadle.cli.change import change_options, run
 from treadle.words.changes import Action
 
 
 @click.command()
 @change_options
-def retry(**asked: Any) -> None:
-    """Run jobs again that have failed, were cancelled or have completed.
+def retry(**options: Any) -> None:
+    """Run finished jobs again.
 
-    What had failed goes on from its checkpoint and steps; what had completed begins anew.
+    A failed or cancelled job continues from its checkpoint and steps. A completed job starts from the beginning.
 
-    Of jobs that are meant by filters there is a preview first, and a question; then they are changed in chunks.
+    Jobs given by ID are changed at once. With filters, a preview is shown and confirmation is asked for first.
 
     \b
     treadle retry 0199b1c2-7a3e-7c51-9d4b-2f6a8e0c1d35
     treadle retry --status failed --type import_rows --reason "the disk has room again"
     """
-    change(Action.RETRY, asked)
+    run(Action.RETRY, options)

@@ -10,15 +10,15 @@ from treadle.words.naming import SCHEMA
 
 
 @click.command()
-@click.option("--apply", "carry_out", is_flag=True, help="Make the roles and grants, in one transaction.")
-@click.option("--prefix", default=SCHEMA, show_default=True, help="What the names of the roles begin with.")
+@click.option("--apply", "carry_out", is_flag=True, help="Create the roles and grants, in one transaction.")
+@click.option("--prefix", default=SCHEMA, show_default=True, help="Prefix of the role names.")
 @database_url
 @schema
 def roles(carry_out: bool, prefix: str, database_url: str | None, schema: str) -> None:
-    """Print or apply the grants for roles that may only enqueue, work, look, or operate.
+    """Print or apply SQL for database roles with limited privileges.
 
-    Four groups without login; a database user becomes a member of the one it needs. Safe to run again, and to be run
-    again after each treadle migrate.
+    There are four group roles without login, which may enqueue, run, view or operate jobs. Grant your database users
+    membership in the role they need. Run this command again after each treadle migrate.
 
     \b
     treadle roles | psql app
@@ -31,8 +31,8 @@ def roles(carry_out: bool, prefix: str, database_url: str | None, schema: str) -
     if not carry_out:
         click.echo(roles_sql(schema, prefix), nl=False)
         return
-    made = apply_roles(resolve(database_url).url, schema, prefix)
-    there = [name for name in names if name not in made]
-    parts = [f"made {' '.join(made)}"] * bool(made) + [f"found {' '.join(there)}"] * bool(there)
-    click.echo(f"schema {schema}: {', '.join(parts)}, and granted each what it needs and nothing else")
-    click.echo(f"For a user that runs workers, in psql: grant {prefix}_worker to app_user;")
+    created = apply_roles(resolve(database_url).url, schema, prefix)
+    existing = [name for name in names if name not in created]
+    parts = [f"created {', '.join(created)}"] * bool(created) + [f"found {', '.join(existing)}"] * bool(existing)
+    click.echo(f"Schema {schema}: {'; '.join(parts)}; granted each role its privileges.")
+    click.echo(f"To let a database user run workers, run in psql: grant {prefix}_worker to app_user;")

@@ -2,7 +2,7 @@
 
 import click
 
-from treadle.cli.life import show_life
+from treadle.cli.details import show_details
 from treadle.cli.options import as_json, database_url, job_ids, opened, schema
 from treadle.cli.output import print_json, screen
 from treadle.operations.details import LINES, JobDetails, Step, get_details
@@ -12,13 +12,16 @@ from treadle.words.payload import Json
 
 @click.command()
 @click.argument("job_id", metavar="ID")
-@click.option("--full", is_flag=True, help=f"All events and log lines, and whole lines. [default: the last {LINES}]")
-@click.option("--show-secrets", is_flag=True, help="Also what looks like a secret, by the name of its key.")
+@click.option("--full", is_flag=True, help=f"All events and log lines, untruncated. [default: the last {LINES}]")
+@click.option("--show-secrets", is_flag=True, help="Do not mask values whose key looks like a secret.")
 @as_json
 @database_url
 @schema
 def show(job_id: str, full: bool, show_secrets: bool, as_json: bool, database_url: str | None, schema: str) -> None:
-    """Show the whole life of a job: timeline, attempts with tracebacks, events, logs, checkpoint, payload, result.
+    """Show the details of a job.
+
+    Prints its timeline, events, failed attempts with tracebacks, log, steps, checkpoint, payload, result, and the
+    changes that operators made.
 
     \b
     treadle show 0199b1c2-7a3e-7c51-9d4b-2f6a8e0c1d35
@@ -32,7 +35,7 @@ def show(job_id: str, full: bool, show_secrets: bool, as_json: bool, database_ur
     if as_json:
         print_json(as_object(found))
     else:
-        show_life(screen(), found, full=full)
+        show_details(screen(), found, full=full)
 
 
 def without_secrets(found: JobDetails) -> JobDetails:

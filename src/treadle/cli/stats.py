@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from treadle.cli.options import as_json, database_url, opened, schema
-from treadle.cli.output import COLOURS, Column, heading, plain, print_json, screen, show_table, write
+from treadle.cli.output import COLOURS, Column, heading, jsonable, print_json, screen, show_table, write
 from treadle.operations.overview import overview
 from treadle.words.overview import Lane, Overview, Span, Total, WorkerRow
 from treadle.words.phrases import age, countdown, printable, rate, span
@@ -21,21 +21,21 @@ LANES = [
     Column("PRIORITY", right=True),
     Column("WAITING", right=True),
     Column("OLDEST", right=True),
-    Column("NOTE", 8),
+    Column("DETAILS", 8),
 ]
 WORKERS = [
     Column("WORKER", 12),
     Column("JOBS", right=True),
-    Column("UP", right=True),
-    Column("SEEN", right=True),
+    Column("UPTIME", right=True),
+    Column("LAST SEEN", right=True),
     Column("TYPES", 8),
 ]
-# As many lanes as fit a screen; --json has all.
+# Lanes shown at most; --json prints all of them.
 SHOWN = 20
 
 
 class Last(NamedTuple):
-    """What ended in the last minutes."""
+    """The jobs that finished in the last minutes."""
 
     minutes: int
     completed: int
@@ -53,9 +53,10 @@ class Last(NamedTuple):
 @database_url
 @schema
 def stats(as_json: bool, database_url: str | None, schema: str) -> None:
-    """Show numbers: jobs by status, what ended lately, what waits where, who works.
+    """Show statistics of the queue.
 
-    ≈ is an estimate: large tables are not counted.
+    Prints the number of jobs by status, how many finished recently, the waiting jobs of each lane, and the workers. ≈
+    marks an estimate: large tables are not counted.
 
     \b
     treadle stats
@@ -65,7 +66,7 @@ def stats(as_json: bool, database_url: str | None, schema: str) -> None:
         seen = overview(app.database)
     lasts = [last(seen.spans, minutes) for minutes in MINUTES]
     if as_json:
-        made = plain(seen._asdict())
+        made = jsonable(seen._asdict())
         del made["spans"], made["step"]
         print_json(made | {"last": [each._asdict() for each in lasts]})
         return
@@ -73,7 +74,7 @@ def stats(as_json: bool, database_url: str | None, schema: str) -> None:
 
 
 def last(spans: Sequence[Span], minutes: int) -> Last:
-    """Of so many full minutes, and of the one that is not over."""
+    """The last full minutes together with the current one."""
     some = spans[-minutes - 1 :]
 
     def mean(sums: Sequence[tuple[float | None, int]]) -> float | None:
@@ -98,7 +99,7 @@ def show_stats(console: Console, seen: Overview, lasts: Sequence[Last]) -> None:
         Text.assemble((status.value, COLOURS[status]), " ", number(total)) for status, total in seen.totals.items()
     )
     write(console, totals)
-    heading(console, f"ended lately ({rate(seen.rate)} now)")
+    heading(console, f"recently finished (now {rate(seen.rate)})")
     table = [Column("")] + [Column(f"{minutes} min", right=True) for minutes in MINUTES]
     rows: list[list[str]] = [
         [name, *(f"{getattr(each, field):,}" for each in lasts)]
@@ -112,10 +113,10 @@ def show_stats(console: Console, seen: Overview, lasts: Sequence[Last]) -> None:
     rows += [
         [name, *(_seconds(getattr(each, field)) for each in lasts)]
         for name, field in (
-            ("waited, mean", "waited"),
-            ("waited, most", "waited_most"),
-            ("ran, mean", "ran"),
-            ("ran, most", "ran_most"),
+            ("mean wait", "waited"),
+            ("longest wait", "waited_most"),
+            ("mean run", "ran"),
+            ("longest run", "ran_most"),
         )
     ]
     show_table(console, table, rows)
@@ -125,12 +126,12 @@ def show_stats(console: Console, seen: Overview, lasts: Sequence[Last]) -> None:
         if len(lanes) > SHOWN:
             write(console, Text(f"and {len(lanes) - SHOWN:,} more", style="dim"))
     else:
-        write(console, "nothing waits")
+        write(console, "No jobs are waiting.")
     heading(console, "workers")
     if seen.workers:
         show_table(console, WORKERS, [worker_row(each, seen.at) for each in seen.workers])
     else:
-        write(console, "no worker is there")
+        write(console, "No workers are running.")
 
 
 def number(total: Total) -> str:
@@ -143,7 +144,7 @@ def lane_row(lane: Lane, now: datetime) -> list[str | Text]:
     if lane.paused:
         notes.append("paused")
     if not lane.served:
-        notes.append("no worker serves it")
+        notes.append("no worker")
     if lane.due_next is not None:
         notes.append(f"due in {countdown((lane.due_next - now).total_seconds())}")
     return [
@@ -164,7 +165,9 @@ def worker_row(worker: WorkerRow, now: datetime) -> list[str | Text]:
         f"{worker.holds}{room}",
         age((now - worker.started_at).total_seconds()),
         Text(seen, style="" if worker.alive else "red"),
-        Text("lost", style="red") if not worker.alive else ", ".join(map(printable, worker.job_types or ["by hand"])),
+        Text("lost", style="red")
+        if not worker.alive
+        else ", ".join(map(printable, worker.job_types or ["manual claims"])),
     ]
 
 

@@ -20,10 +20,10 @@ from treadle.words.status import Status
 @database_url
 @schema
 def watch(ids: tuple[str, ...], database_url: str | None, schema: str) -> None:
-    """Watch jobs with live bars until they have ended; without IDs, everything that runs.
+    """Watch jobs with live progress bars until they finish.
 
-    Ends with 0 if all have completed, and with 1 if one has failed or was cancelled. Ctrl-C only stops watching (130).
-    Without a terminal it prints lines.
+    Without IDs, it watches all running jobs. The exit code is 0 if all jobs completed and 1 if one failed or was
+    cancelled. Ctrl-C stops watching, not the jobs (exit code 130). Without a terminal, a line is printed per change.
 
     \b
     treadle watch 0199b1c2-7a3e-7c51-9d4b-2f6a8e0c1d35
@@ -34,10 +34,10 @@ def watch(ids: tuple[str, ...], database_url: str | None, schema: str) -> None:
 
 
 def watch_jobs(console: Console, app: Treadle, ids: Sequence[UUID] | None) -> int:
-    """Until they have ended. Returns the exit code."""
+    """Watch the jobs until they finish. Returns the exit code."""
     statuses = Viewer(app.database, app.watch, ids, console).run().values()
     if not statuses:
-        console.print("nothing is running")
+        console.print("No jobs are running.")
     if not all(status.finished for status in statuses):
-        return INTERRUPTED  # not that the jobs are fine
+        return INTERRUPTED  # 0 would claim that the jobs completed
     return int(Status.FAILED in statuses or Status.CANCELLED in statuses)

@@ -19,9 +19,9 @@ from treadle.words.phrases import printable
 @database_url
 @schema
 def why(job: str, as_json: bool, database_url: str | None, schema: str) -> None:
-    """Say why a job does not run: the one reason, and what to do.
+    """Explain why a job does not run, and what to do about it.
 
-    ID may be shortened to its first 8 digits or more, if no other job's id begins so.
+    ID can be shortened to its first 8 or more digits if they are unique.
 
     \b
     treadle why 0199b1c2-7a3e-7c51-9d4b-2f6a8e0c1d35
@@ -41,7 +41,7 @@ def why(job: str, as_json: bool, database_url: str | None, schema: str) -> None:
 def _lines(reason: Reason) -> list[Text]:
     lines = [Text(reason.sentence, style="bold"), Text(reason.remedy, style="cyan")]
     if reason.also:
-        lines += [Text(), Text("Also in the way, after that:")]
+        lines += [Text(), Text("Other reasons, once this one is resolved:")]
         lines += [Text(f"  {each.name:<20} it {each.short}") for each in reason.also]
     lines += [Text(), Text(f"{'name':<17} {reason.name}", style="dim")]
     for name, value in reason.data.items():

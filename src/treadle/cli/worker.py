@@ -13,36 +13,48 @@ from treadle.worker.supervisor import Supervisor
 
 @click.command()
 @click.argument("app", envvar="TREADLE_APP")
-@click.option("--processes", default=1, show_default=True, type=click.IntRange(1, 1000), help="Worker processes.")
 @click.option(
-    "--concurrency", default=50, show_default=True, type=click.IntRange(1, 10_000), help="Jobs at once in each process."
+    "--processes", default=1, show_default=True, type=click.IntRange(1, 1000), help="Number of worker processes."
 )
 @click.option(
-    "--children", type=click.IntRange(1, 1000), help="Child processes for process=True jobs. [default: one per core]"
+    "--concurrency",
+    default=50,
+    show_default=True,
+    type=click.IntRange(1, 10_000),
+    help="Jobs that each process runs at once.",
 )
-@click.option("--types", metavar="A,B", help="Only these job types. [default: all that the application knows]")
-@click.option("--queues", metavar="A,B", help="Only these queues. [default: all]")
-@click.option("--drain", is_flag=True, help="End when nothing is left to do.")
-@click.option("--grace", default="25s", show_default=True, help="How long running jobs may finish at SIGTERM.")
-@click.option("--lease", default="10s", show_default=True, help="A worker silent for longer loses its jobs to others.")
+@click.option(
+    "--children",
+    type=click.IntRange(1, 1000),
+    help="Child processes for process=True jobs, in each process. [default: one per core]",
+)
+@click.option("--types", metavar="A,B", help="Job types to run. [default: all types of the application]")
+@click.option("--queues", metavar="A,B", help="Queues to run. [default: all]")
+@click.option("--drain", is_flag=True, help="Exit when no job is due.")
+@click.option("--grace", default="25s", show_default=True, help="Time that running jobs have to finish after SIGTERM.")
+@click.option(
+    "--lease", default="10s", show_default=True, help="Time without a renewal after which a worker loses its jobs."
+)
 @click.option(
     "--crash-limit",
     default=3,
     show_default=True,
     type=click.IntRange(1, 10_000),
-    help="A job that takes its process down so often has failed.",
+    help="Number of crashes of its process after which a job fails.",
 )
-@click.option("--poll", default="1s", show_default=True, help="How often to look without being told.")
-@click.option("--no-listen", is_flag=True, help="Poll alone, without LISTEN.")
+@click.option("--poll", default="1s", show_default=True, help="Interval of polling, in addition to notifications.")
+@click.option("--no-listen", is_flag=True, help="Only poll, without LISTEN.")
 @click.option(
     "--log-level",
     default="info",
     show_default=True,
     type=click.Choice(["debug", "info", "warning", "error"]),
-    help="debug has a line for every job.",
+    help="Lowest level to log; debug logs every job.",
 )
-@click.option("--log-format", default="text", show_default=True, type=click.Choice(["text", "json"]))
-@click.option("--database-url", metavar="URL", help="The database, if the application names none.")
+@click.option(
+    "--log-format", default="text", show_default=True, type=click.Choice(["text", "json"]), help="Format of the log."
+)
+@click.option("--database-url", metavar="URL", help="Database to use if the application does not name one.")
 def worker(
     app: str,
     processes: int,
@@ -60,9 +72,10 @@ def worker(
     log_format: str,
     database_url: str | None,
 ) -> None:
-    """Run the jobs of an application, named as module:app.
+    """Run the jobs of an application.
 
-    SIGTERM and Ctrl-C let running jobs finish; a second one does not wait.
+    APP names the application as module:attribute. On SIGTERM or Ctrl-C, running jobs have the grace period to finish;
+    a second signal stops them at once.
 
     \b
     treadle worker shop.jobs:app --processes 4
@@ -73,8 +86,8 @@ def worker(
     options: WorkerOptions = {
         "concurrency": concurrency,
         "children": children or os.cpu_count() or 1,
-        "types": _listed(types),
-        "queues": _listed(queues),
+        "types": _split(types),
+        "queues": _split(queues),
         "drain": drain,
         "grace": grace,
         "lease": lease,
@@ -86,5 +99,5 @@ def worker(
     sys.exit(asyncio.run(Supervisor(app, processes, options, log_level, log_format).run()))
 
 
-def _listed(text: str | None) -> list[str] | None:
+def _split(text: str | None) -> list[str] | None:
     return None if text is None else [part.strip() for part in text.split(",") if part.strip()]

@@ -27,20 +27,6 @@ class Change(NamedTuple):
     reason: str | None = None
     priority: int | None = None
 
-    @property
-    def done(self) -> str:
-        """What they are then, in a word or two."""
-        return _DONE[self.action] + ("" if self.priority is None else f" {self.priority}")
-
-
-_DONE = {
-    Action.RETRY: "retried",
-    Action.CANCEL: "cancelled",
-    Action.DELETE: "deleted",
-    Action.RUN_NOW: "due now",
-    Action.PRIORITY: "given priority",
-}
-
 
 class Operated(NamedTuple):
     """What came of an action on a job."""

@@ -1,12 +1,12 @@
-"""treadle bench: how fast the queue is on somebody's own database, and what to do about it.
+"""treadle bench: measures how fast the queue is on a database, and advises what would make it faster.
 
-command.py is the command. all.py measures one thing after the other, in a schema of its own (scratch.py): the server
-(server.py), enqueueing one by one and a worker (work.py), and the queue against bare SQL (against.py). advice.py
-makes sentences of the figures, drawing.py shows them.
+command.py is the command. suite.py runs the measurements one after the other, in a temporary schema (scratch.py): the
+server (server.py), single enqueues and a worker (workload.py), and the queue compared to bare SQL (comparison.py).
+advice.py derives advice from the figures, display.py prints both.
 """
 
-from treadle.cli.bench.against import measure
 from treadle.cli.bench.command import bench
-from treadle.cli.bench.drawing import as_dict, show
+from treadle.cli.bench.comparison import measure
+from treadle.cli.bench.display import as_dict, show
 
 __all__ = ["as_dict", "bench", "measure", "show"]

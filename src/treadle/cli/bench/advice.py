@@ -1,42 +1,42 @@
-"""What the figures mean for whoever runs this database: pure, from figures to sentences."""
+"""Advice for the operator of the database, derived from the figures. Pure functions."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from treadle.cli.bench.all import Figures
+from treadle.cli.bench.suite import Figures
 
-# From where on a round trip, a commit and a pick-up are worth a word, in milliseconds. On one machine a round trip
-# takes 0.1, in one data centre 0.5; a commit takes 0.1 to 2 on a solid disk that keeps its word; a pick-up a few.
-FAR, SLOW_DISK, LATE = 2.0, 5.0, 100.0
-# PostgreSQL's own default.
-FEW_BUFFERS = 128.0
-# How much more several connections must bring where commits are what one waits for.
-TOGETHER = 1.5
+# Milliseconds from which a round trip, a commit and a pick-up are worth advice. A round trip takes 0.1 ms on one
+# machine and 0.5 ms in one data centre; a commit takes 0.1 to 2 ms on an SSD that honours fsync; a pick-up takes a few.
+SLOW_ROUND_TRIP, SLOW_COMMIT, SLOW_PICK_UP = 2.0, 5.0, 100.0
+# The default of PostgreSQL, in MB.
+SMALL_SHARED_BUFFERS = 128.0
+# Several connections should be this many times faster than one where commits are slow, because they commit together.
+CONNECTIONS_GAIN = 1.5
 
 
 class Advice(NamedTuple):
     name: str
-    """The same in every version."""
+    """Stable across versions."""
     found: str
     """A sentence with the figure."""
     remedy: str
 
 
-# Settings that are off: what that means, and how to set it right.
+# Settings that should not be off.
 OFF = {
     "fsync": Advice(
         "fsync",
-        "fsync is off: faster than a safe server, and a crash of the machine can destroy the database.",
-        "alter system set fsync = on; restart the server, and measure again",
+        "fsync is off: commits are faster than on a safe server, and a crash of the machine can destroy the database.",
+        "alter system set fsync = on; then restart the server and measure again",
     ),
     "synchronous_commit": Advice(
         "synchronous_commit",
-        "synchronous_commit is off: a crash forgets the jobs of the last moments, though their enqueue had returned.",
-        "alter system set synchronous_commit = on; select pg_reload_conf(); and measure again",
+        "synchronous_commit is off: a crash of the server can lose jobs whose enqueue has already returned.",
+        "alter system set synchronous_commit = on; select pg_reload_conf(); then measure again",
     ),
     "autovacuum": Advice(
         "autovacuum",
-        "autovacuum is off: dead rows stay for ever, and the queue gets slower with every job.",
+        "autovacuum is off: dead rows are never removed, and the queue gets slower with every job.",
         "alter system set autovacuum = on; select pg_reload_conf();",
     ),
 }
@@ -45,63 +45,63 @@ OFF = {
 def advise(figures: Figures) -> list[Advice]:
     settings = figures.server.settings
     off = [advice for name, advice in OFF.items() if settings.get(name) == "off"]
-    return [*off, *_server(figures), *_between(figures), *_left_behind(figures)]
+    return [*off, *_server(figures), *_connection(figures), *_left_behind(figures)]
 
 
 def _server(figures: Figures) -> Iterator[Advice]:
     server = figures.server
-    if server.shared_buffers_mb < FEW_BUFFERS:
+    if server.shared_buffers_mb < SMALL_SHARED_BUFFERS:
         yield Advice(
             "shared_buffers",
-            f"shared_buffers is {server.shared_buffers_mb:,.0f} MB: pages of the queue are read again and again.",
-            "set it to a quarter of the machine's memory (alter system set shared_buffers = …), and restart the server",
+            f"shared_buffers is {server.shared_buffers_mb:,.0f} MB: pages of the queue are evicted and read again.",
+            "set it to about 25 % of the memory (alter system set shared_buffers = …), then restart the server",
         )
-    if server.round_trip_ms >= FAR:
-        most = f"{1000 / server.round_trip_ms:,.0f}"
+    if server.round_trip_ms >= SLOW_ROUND_TRIP:
+        limit = f"{1000 / server.round_trip_ms:,.0f}"
         yield Advice(
             "round_trip",
-            f"A round trip takes {server.round_trip_ms:.1f} ms: one by one, a connection enqueues {most} jobs/s.",
-            "the server is on this machine, which must be busy with something else: look at its load"
+            f"A round trip takes {server.round_trip_ms:.1f} ms: one connection enqueues at most {limit} single jobs/s.",
+            "the server is on this machine, so another load slows it down: check the load of the machine"
             if server.local
-            else "run workers and producers near the database; use enqueue_many, or several connections",
+            else "run workers and producers close to the database; use enqueue_many or several connections",
         )
-    if server.commit_ms >= SLOW_DISK:
+    if server.commit_ms >= SLOW_COMMIT:
         standby = server.settings.get("synchronous_standby_names")
-        waits = f"it waits for a standby ({standby})" if standby else "the server waits for its disk"
-        faster = "put the standby near" if standby else "put its WAL on a faster disk (local and solid)"
+        cause = f"it waits for a synchronous standby ({standby})" if standby else "the server waits for its disk"
+        faster = "move the standby closer" if standby else "put the WAL on a faster disk (a local SSD)"
         yield Advice(
             "commit",
-            f"A commit takes {server.commit_ms:.1f} ms: {waits}.",
-            f"{faster}; use enqueue_many: one commit for all of its jobs",
+            f"A commit takes {server.commit_ms:.1f} ms: {cause}.",
+            f"{faster}; use enqueue_many, which commits all of its jobs at once",
         )
     one, several = figures.singles[0], figures.singles[-1]
-    if server.commit_ms >= 1 and several.rate < TOGETHER * one.rate:
+    if server.commit_ms >= 1 and several.rate < CONNECTIONS_GAIN * one.rate:
         yield Advice(
             "connections",
             f"{several.connections} connections enqueue only {several.rate / one.rate:.1f} times as fast as one.",
-            "the server, or this machine, has no core or disk left for more at once: look at its load",
+            "the CPUs or the disk of the server, or of this machine, are saturated: check their load",
         )
 
 
-def _between(figures: Figures) -> Iterator[Advice]:
+def _connection(figures: Figures) -> Iterator[Advice]:
     if figures.server.hears is False:
         yield Advice(
             "notifications",
-            "A notification was sent and did not arrive: workers find their jobs by looking once a second.",
-            "give workers a URL that leads to PostgreSQL itself, or to a pool in session mode; "
-            "to live with it: treadle worker --no-listen --poll 0.2s",
+            "A notification was sent and did not arrive: workers find new jobs only by polling, every 1 s.",
+            "connect workers to PostgreSQL directly, or to a pooler in session mode; "
+            "if you cannot: treadle worker --no-listen --poll 0.2s",
         )
-    elif figures.pick_up.p50_ms >= LATE:
+    elif figures.pick_up.p50_ms >= SLOW_PICK_UP:
         yield Advice(
             "pick_up",
-            f"A waiting worker took {figures.pick_up.p50_ms:,.0f} ms to begin a job, though notifications arrive.",
-            "this machine or the server is busy with something else: look at its load, and at treadle doctor",
+            f"A waiting worker took {figures.pick_up.p50_ms:,.0f} ms to start a job, although notifications arrive.",
+            "this machine or the server is busy: check their load, and run treadle doctor",
         )
     if figures.server.pooled:
         yield Advice(
             "pooler",
-            "A pooler stands between: every round trip goes through it.",
-            "Treadle has pools of its own: give workers the server's own address; web processes can stay behind it",
+            "The connection goes through a pooler, which adds to every round trip.",
+            "connect workers to the server directly, as they have their own pools; web processes can keep the pooler",
         )
 
 
@@ -109,6 +109,6 @@ def _left_behind(figures: Figures) -> Iterator[Advice]:
     if figures.left_behind:
         yield Advice(
             "left_behind",
-            f"A bench that was killed, or one that runs now, has left: {', '.join(figures.left_behind)}.",
-            " ".join(f'drop schema "{name}" cascade;' for name in figures.left_behind),
+            f"Schemas of another treadle bench, killed or still running, exist: {', '.join(figures.left_behind)}.",
+            "if none is running: " + " ".join(f'drop schema "{name}" cascade;' for name in figures.left_behind),
         )

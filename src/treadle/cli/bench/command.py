@@ -1,4 +1,4 @@
-"""The command."""
+"""treadle bench."""
 
 import json
 import logging
@@ -7,25 +7,32 @@ from contextlib import contextmanager
 
 import click
 
-from treadle.cli.bench.all import measure_all
-from treadle.cli.bench.drawing import all_as_dict, show_all
+from treadle.cli.bench.display import all_as_dict, show_all
+from treadle.cli.bench.suite import measure_all
 from treadle.cli.options import database_url
 from treadle.cli.output import screen
 from treadle.db.url import resolve
 
 
 @click.command()
-@click.option("--jobs", default=20_000, show_default=True, type=click.IntRange(1000, 1_000_000), help="Jobs a round.")
 @click.option(
-    "--rounds", default=3, show_default=True, type=click.IntRange(1, 100), help="Rounds, after one to warm up."
+    "--jobs", default=20_000, show_default=True, type=click.IntRange(1000, 1_000_000), help="Number of jobs per round."
+)
+@click.option(
+    "--rounds",
+    default=3,
+    show_default=True,
+    type=click.IntRange(1, 100),
+    help="Number of rounds, after a warm-up round.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the raw figures as JSON.")
 @database_url
 def bench(jobs: int, rounds: int, as_json: bool, database_url: str | None) -> None:
-    """How fast the queue is on this database, and what would make it faster: about a minute.
+    """Measure the speed of the queue on this database.
 
-    The server's round trip and commit, single enqueues, a worker, its pick-up latency, and the queue next to bare SQL.
-    In a schema of its own, which is dropped in the end, also after Ctrl-C.
+    Measures round trips and commits of the server, single enqueues, the throughput and latency of a worker, and the
+    queue compared to bare SQL; then advises what would make it faster. Takes about a minute. It uses a temporary
+    schema, which is also dropped after Ctrl-C.
 
     \b
     treadle bench --jobs 50000 --database-url postgresql://localhost/app
@@ -42,7 +49,7 @@ def bench(jobs: int, rounds: int, as_json: bool, database_url: str | None) -> No
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """What its worker says of itself, and what its pools say of Ctrl-C, is not for people."""
+    """Hide the log of the worker, and the warnings of connection pools about Ctrl-C."""
     loggers = {logging.getLogger("treadle"): logging.WARNING, logging.getLogger("psycopg"): logging.ERROR}
     before = {each: each.level for each in loggers}
     for each, level in loggers.items():

@@ -1,4 +1,4 @@
-"""A schema to measure in. Nobody's jobs are touched, and nothing is left behind, whatever ends the measuring."""
+"""A temporary schema to measure in. It is dropped however the command ends, and other schemas are not touched."""
 
 import signal
 import threading
@@ -14,26 +14,26 @@ from treadle.db.url import described
 from treadle.words.errors import NotAllowed, SchemaError
 
 PREFIX = "treadle_bench_"
-# Of PostgreSQL's errors: no right, and a server that can only be read.
+# SQLSTATEs: insufficient_privilege and read_only_sql_transaction.
 DENIED, READ_ONLY = "42501", "25006"
 
 
 @contextmanager
 def scratch_schema(url: str) -> Iterator[str]:
     schema = f"{PREFIX}{uuid4().hex[:8]}"
-    with _ended_in_order():
+    with _sigterm_as_exit():
         try:
-            _make(url, schema)
+            _create(url, schema)
             yield schema
         finally:
             with connect(url) as connection:
-                # Where it could not be made there is perhaps no right to drop anything either.
+                # Only if it exists: a role that may not create schemas may not be allowed to drop them either.
                 if connection.execute("select from pg_namespace where nspname = %s", [schema]).fetchall():
                     connection.execute(f'drop schema "{schema}" cascade'.encode())
 
 
 def left_behind(url: str, mine: str) -> list[str]:
-    """Schemas of others: of a bench that was killed, or one that runs now."""
+    """The schemas of other benchmarks, which were killed or are still running."""
     with connect(url) as connection:
         rows = connection.execute(
             "select nspname::text from pg_namespace where starts_with(nspname, %s) and nspname <> %s order by 1",
@@ -42,35 +42,35 @@ def left_behind(url: str, mine: str) -> list[str]:
     return [name for (name,) in rows]
 
 
-def _make(url: str, schema: str) -> None:
+def _create(url: str, schema: str) -> None:
     try:
         migrate(url, schema)
     except DatabaseError as error:
         if error.sqlstate == DENIED:
             raise NotAllowed(
-                f"treadle bench works in a schema of its own, which this role may not make in {described(url)}; "
-                "grant it: grant create on database … to …, or name another with --database-url"
+                f"treadle bench needs a temporary schema, which this role may not create in {described(url)}; "
+                "run: grant create on database … to …, or connect as another role with --database-url"
             ) from error
         if error.sqlstate == READ_ONLY:
             raise SchemaError(
-                f"{described(url)} can only be read, perhaps it is a standby: treadle bench has to write; "
-                "name the primary with --database-url"
+                f"{described(url)} is read-only, so it may be a standby; treadle bench has to write: "
+                "give the primary with --database-url"
             ) from error
         raise
 
 
 @contextmanager
-def _ended_in_order() -> Iterator[None]:
-    """SIGTERM ends Python at once, as if there were nothing to tidy up."""
+def _sigterm_as_exit() -> Iterator[None]:
+    """By default, SIGTERM ends Python without running `finally` blocks, so the schema would not be dropped."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, _end)
+    before = signal.signal(signal.SIGTERM, _exit)
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
-def _end(number: int, frame: FrameType | None) -> NoReturn:
+def _exit(number: int, frame: FrameType | None) -> NoReturn:
     raise SystemExit(128 + number)

@@ -1,4 +1,4 @@
-"""What the server itself takes: a round trip, a commit, and the settings that matter to a queue."""
+"""Measures the server: a round trip, a commit, and the settings that matter to a queue."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ SETTINGS = (
 )
 LOCAL = ("", "localhost", "127.0.0.1", "::1")
 TRIPS, COMMITS = 200, 100
-# A server that is far away is asked less often.
+# The limit for each measurement: a distant server is measured with fewer statements.
 SECONDS = 3.0
 
 
@@ -31,19 +31,19 @@ class Server:
     version: str
     where: str
     local: bool
-    """It runs on this machine."""
+    """Whether the server runs on this machine."""
     round_trip_ms: float
     commit_ms: float
-    """What a commit takes beyond the round trip: until the disk, or a standby, has it."""
+    """The time of a commit without the round trip: until the disk, or a synchronous standby, has it."""
     settings: Mapping[str, str]
     shared_buffers_mb: float
     pooled: bool
-    """Somebody stands between who gives the server's connections to several clients in turn."""
+    """Whether the connection goes through a pooler in transaction mode."""
     hears: bool | None
-    """Whether notifications arrive; None if that cannot be known."""
+    """Whether notifications arrive; None if that cannot be determined."""
 
 
-def look_at(url: str, schema: str) -> Server:
+def measure_server(url: str, schema: str) -> Server:
     with connect(url) as connection:
         settings = dict(
             connection.execute(
@@ -55,7 +55,7 @@ def look_at(url: str, schema: str) -> Server:
         connection.execute(in_schema("create table treadle.commits (n int)", schema).encode())
         insert = in_schema("insert into treadle.commits values (1)", schema).encode()
         commit = _median(connection, insert, COMMITS)
-        # A pooler makes up the number that it tells when one connects.
+        # A pooler makes up the process id that it sends at connection start.
         pooled = process != connection.info.backend_pid
         local = connection.info.host.startswith("/") or connection.info.host in LOCAL
     heard = hears(Database(url, schema))
@@ -73,7 +73,7 @@ def look_at(url: str, schema: str) -> Server:
 
 
 def _median(connection: Any, statement: bytes, times: int) -> float:
-    connection.execute(statement)  # the first reads the catalog
+    connection.execute(statement)  # the first one fills caches
     taken: list[float] = []
     end = perf_counter() + SECONDS
     while len(taken) < times and (not taken or perf_counter() < end):

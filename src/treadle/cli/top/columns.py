@@ -1,11 +1,11 @@
-"""What stands in the tables. All of it comes from the database, so all of it is made printable."""
+"""The tables of treadle top and their columns. Text from the database is made printable."""
 
 from datetime import datetime
 from typing import NamedTuple
 
 from rich.text import Text
 
-from treadle.cli.top.table import Column, Plan
+from treadle.cli.top.table import Column, TableSpec
 from treadle.watching.bars import bar
 from treadle.words.overview import Lane, WorkerRow
 from treadle.words.phrases import count, countdown, printable, rate, span
@@ -15,12 +15,14 @@ BAR, LONG_BAR = 10, 24
 
 
 class LaneNow(NamedTuple):
+    """A lane, and when it was read, by the clock of the database."""
+
     lane: Lane
     at: datetime
 
     @property
     def waited(self) -> float:
-        """Seconds that the first one has waited; below 0: none is due yet."""
+        """Seconds for which the oldest job has waited; negative if no job is due yet."""
         lane = self.lane
         if lane.due_since:
             return max(0.0, (self.at - lane.due_since).total_seconds())
@@ -32,19 +34,19 @@ class WorkerNow(NamedTuple):
     at: datetime
 
 
-def _waiting(now: LaneNow, _: int) -> str:
+def _oldest(now: LaneNow, _: int) -> str:
     if now.lane.due_since:
         return span(now.waited) if now.waited >= 1 else "now"
     return f"in {countdown(-now.waited)}" if now.lane.due_next else ""
 
 
-def _marks(now: LaneNow, _: int) -> Text:
+def _warning(now: LaneNow, _: int) -> Text:
     if now.lane.paused:
         return Text("paused", style="yellow")
     return Text("") if now.lane.served or not now.lane.depth else Text("no worker", style="red")
 
 
-LANES = Plan[LaneNow](
+LANES = TableSpec[LaneNow](
     name="lanes",
     columns=[
         Column("type", lambda now, _: printable(now.lane.job_type), 2, grows=True, order=lambda now: now.lane.job_type),
@@ -55,22 +57,22 @@ LANES = Plan[LaneNow](
             lambda now, _: ("" if now.lane.exact else "~") + count(now.lane.depth),
             9,
             right=True,
-            # By size, not by number: who is a little deeper than another does not change places with it all the time.
+            # By powers of two, so that lanes of about the same depth do not swap places at every refresh.
             order=lambda now: -now.lane.depth.bit_length(),
         ),
-        Column("since", _waiting, 10, right=True, order=lambda now: -now.waited),
-        Column("", _marks, 9),
+        Column("oldest", _oldest, 10, right=True, order=lambda now: -now.waited),
+        Column("", _warning, 9),
     ],
     key=lambda now: (now.lane.job_type, now.lane.queue, -now.lane.priority),
-    by="waiting",
-    empty="nothing waits",
-    faint=lambda now: not now.lane.depth,
+    sort_by="waiting",
+    empty="No jobs are waiting.",
+    dimmed=lambda now: not now.lane.depth,
 )
 
 
 def _types(now: WorkerNow, _: int) -> str:
     types = now.worker.job_types
-    return "by hand" if types is None else printable(", ".join(sorted(types)))
+    return "manual claims" if types is None else printable(", ".join(sorted(types)))
 
 
 def _busy(now: WorkerNow, _: int) -> str:
@@ -78,14 +80,14 @@ def _busy(now: WorkerNow, _: int) -> str:
     return f"{now.worker.holds}{room}"
 
 
-def _seen(now: WorkerNow, _: int) -> Text | str:
-    silent = max(0.0, (now.at - now.worker.seen_at).total_seconds())
+def _last_seen(now: WorkerNow, _: int) -> Text | str:
+    seconds = max(0.0, (now.at - now.worker.seen_at).total_seconds())
     if now.worker.alive:
-        return f"{silent:.0f}s" if silent < 60 else span(silent)
-    return Text(f"lost {span(silent)}", style="red")
+        return f"{seconds:.0f}s" if seconds < 60 else span(seconds)
+    return Text(f"lost {span(seconds)}", style="red")
 
 
-WORKERS = Plan[WorkerNow](
+WORKERS = TableSpec[WorkerNow](
     name="workers",
     columns=[
         Column(
@@ -95,15 +97,15 @@ WORKERS = Plan[WorkerNow](
             grows=True,
             order=lambda now: not now.worker.alive,
         ),
-        Column("host", lambda now, _: printable(now.worker.host or ""), 1, grows=True, needs=76),
+        Column("host", lambda now, _: printable(now.worker.host or ""), 1, grows=True, min_table_width=76),
         Column("types", _types, 2, grows=True),
         Column("busy", _busy, 8, right=True, order=lambda now: -now.worker.holds),
-        Column("seen", _seen, 11, right=True, order=lambda now: now.worker.seen_at),
+        Column("last seen", _last_seen, 11, right=True, order=lambda now: now.worker.seen_at),
     ],
     key=lambda now: now.worker.worker_id,
-    by="worker",
-    empty="no worker is alive; start one: treadle worker",
-    faint=lambda now: not now.worker.alive,
+    sort_by="worker",
+    empty="No workers are running. Start one with: treadle worker",
+    dimmed=lambda now: not now.worker.alive,
 )
 
 
@@ -122,14 +124,14 @@ _TYPE = Column[JobSnapshot](
 )
 _ID = Column[JobSnapshot]("", lambda job, _: job.id.hex[-4:], 4)
 
-JOBS = Plan[JobSnapshot](
+JOBS = TableSpec[JobSnapshot](
     name="running",
     columns=[
         _TYPE,
         _ID,
         Column("progress", _bar, BAR + 5, order=lambda job: -job.progress.percent),
         Column("stage", lambda job, _: printable(job.progress.stage or ""), 3, grows=True),
-        Column("done", _done, 13, right=True, needs=110),
+        Column("done", _done, 13, right=True, min_table_width=110),
         Column("rate", lambda job, _: rate(job.progress.rate) if job.progress.rate else "", 7, right=True),
         Column(
             "left",
@@ -138,12 +140,14 @@ JOBS = Plan[JobSnapshot](
             right=True,
             order=lambda job: job.progress.left or float("inf"),
         ),
-        Column("worker", lambda job, _: printable(job.worker_id or ""), 3, grows=True, needs=100),
-        Column("for", lambda job, _: span(job.seconds or 0), 7, right=True, order=lambda job: job.started_at or job.at),
+        Column("worker", lambda job, _: printable(job.worker_id or ""), 3, grows=True, min_table_width=100),
+        Column(
+            "time", lambda job, _: span(job.seconds or 0), 7, right=True, order=lambda job: job.started_at or job.at
+        ),
     ],
     key=lambda job: job.id,
-    by="for",
-    empty="nothing runs",
+    sort_by="time",
+    empty="No jobs are running.",
 )
 
 
@@ -151,16 +155,16 @@ def _ago(job: JobSnapshot, _: int) -> str:
     return span((job.at - (job.finished_at or job.at)).total_seconds())
 
 
-FAILED = Plan[JobSnapshot](
+FAILED = TableSpec[JobSnapshot](
     name="failed",
     columns=[
         _TYPE,
         _ID,
         Column("error", lambda job, _: printable(job.error or ""), 8, grows=True),
-        Column("tries", lambda job, _: f"{job.attempts}/{job.max_attempts}", 6, right=True),
+        Column("attempts", lambda job, _: f"{job.attempts}/{job.max_attempts}", 8, right=True),
         Column("ago", _ago, 8, right=True, order=lambda job: job.at - (job.finished_at or job.at)),
     ],
     key=lambda job: job.id,
-    by="ago",
-    empty="nothing failed within the last hour",
+    sort_by="ago",
+    empty="No jobs failed in the last hour.",
 )

@@ -1,4 +1,4 @@
-"""The command."""
+"""treadle top."""
 
 import asyncio
 import importlib.util
@@ -15,7 +15,7 @@ from treadle.app import Treadle
 from treadle.cli.options import database_url, schema
 from treadle.db.url import described
 
-# The database may be away: nobody waits for it to say goodbye.
+# Closing connections can take forever when the database is unreachable.
 CLOSING_SECONDS = 2.0
 
 
@@ -23,10 +23,10 @@ CLOSING_SECONDS = 2.0
 @database_url
 @schema
 def top(database_url: str | None, schema: str) -> None:
-    """The whole queue on one screen, live: rates, lanes, workers, running jobs with their bars.
+    """Monitor the whole queue live on one screen.
 
-    Keys to sort, filter, pause a job type, cancel or retry a job, and look into one; ? lists them, q quits. Needs the
-    extra: pip install "treadle[top]".
+    Shows rates, lanes, workers and running jobs with their progress, and has keys to sort, filter, pause a job type,
+    cancel or retry a job, and show its details. Press ? for help and q to quit. Requires the extra "treadle[top]".
 
     \b
     treadle top
@@ -34,10 +34,10 @@ def top(database_url: str | None, schema: str) -> None:
     """
     if importlib.util.find_spec("textual") is None:
         raise click.ClickException('treadle top needs a library that is not installed; run: pip install "treadle[top]"')
-    # The library reads keys from the first and draws on the last.
+    # Textual reads keys from standard input and draws on standard error.
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)) or os.environ.get("TERM") == "dumb":
         raise click.ClickException(
-            "treadle top draws on a terminal, and this is none; for a pipe there are: treadle stats, treadle watch"
+            "treadle top needs a terminal; use treadle stats or treadle watch in a pipe or a script"
         )
     app = Treadle(database_url, schema=schema, pool_size=2)
     try:
@@ -47,25 +47,25 @@ def top(database_url: str | None, schema: str) -> None:
 
 
 async def _show(app: Treadle) -> None:
-    """Until it is quit."""
-    # Here, because it takes most of a second.
-    from treadle.cli.top.looks import Looks
+    """Returns when the user quits."""
+    # Imported here because importing Textual takes most of a second.
     from treadle.cli.top.queue import QueueScreen
+    from treadle.cli.top.refresh import Refresher
     from treadle.cli.top.screen import Top
 
     if isinstance(sys.__stderr__, io.TextIOWrapper):
-        # A stage may hold a letter that this terminal has not.
+        # A stage may contain characters that the terminal's encoding lacks.
         sys.__stderr__.reconfigure(errors="replace")
-    # The driver warns of what the first line of the screen says, also after the end.
+    # The header says when the connection is lost. The driver's warnings would garble the screen.
     logging.getLogger("psycopg").setLevel(logging.CRITICAL)
-    looks = Looks(app)
+    refresher = Refresher(app)
     try:
-        first = await looks.first()
-        screen = Top(app, looks, described(app.database.url), QueueScreen(first))
+        first = await refresher.first_snapshot()
+        screen = Top(app, refresher, described(app.database.url), QueueScreen(first))
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-            # Left by the door, so that the terminal is as it was.
+            # An orderly exit, which restores the terminal.
             asyncio.get_running_loop().add_signal_handler(number, screen.exit)
-        # Without the mouse, text can be marked and copied as in any terminal.
+        # Without mouse support, text can be selected and copied as in any terminal.
         await screen.run_async(mouse=False)
     finally:
         with suppress(TimeoutError):

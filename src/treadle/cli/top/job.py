@@ -1,4 +1,4 @@
-"""The screen of one job: how far it is, and the newest of what it told and logged."""
+"""The screen of one job: its progress, and its latest events and log lines."""
 
 import textwrap
 from typing import ClassVar, NamedTuple
@@ -9,10 +9,10 @@ from textual.binding import Binding, BindingType
 from textual.events import Resize
 from textual.widgets import Static
 
-from treadle.cli.top.acts import changing
-from treadle.cli.top.head import apart
-from treadle.cli.top.parts import Foot
+from treadle.cli.top.actions import change_job
+from treadle.cli.top.header import justified, unavailable_text
 from treadle.cli.top.screen import LiveScreen
+from treadle.cli.top.widgets import Footer
 from treadle.db.queries import events as event_queries
 from treadle.db.queries import logs as log_queries
 from treadle.db.queries import snapshots as snapshot_queries
@@ -27,11 +27,13 @@ KEYS = "Esc back  c cancel  r retry  q quit"
 EVENTS = 100
 LOGS = 200
 ERROR_LINES = 4
-# Two headings with a line above each, and the keys.
-AROUND = 5
+# Lines that are neither events nor log lines: two headings, an empty line above each, and the footer.
+OTHER_LINES = 5
 
 
-class Told(NamedTuple):
+class JobRecord(NamedTuple):
+    """A job with its latest events and log lines."""
+
     job: JobSnapshot
     events: list[RecordedEvent]
     logs: list[LogLine]
@@ -40,7 +42,7 @@ class Told(NamedTuple):
 class JobScreen(LiveScreen):
     CSS = """
     #job { height: 1fr; }
-    #foot { height: 1; }
+    #footer { height: 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,backspace,left", "back"),
@@ -50,30 +52,31 @@ class JobScreen(LiveScreen):
 
     def __init__(self, job: JobSnapshot) -> None:
         super().__init__()
-        self._told = Told(job, [], [])
-        self._gone = False
+        self._record = JobRecord(job, [], [])
+        self._deleted = False
         self._page = Static(id="job")
 
     def compose(self) -> ComposeResult:
         yield self._page
-        yield Foot(KEYS)
+        yield Footer(KEYS)
 
     async def on_mount(self) -> None:
         self._draw()
         self.set_interval(0.5, self._draw)
-        self.app.look_now()
+        self.app.refresh_now()
 
     async def reload(self) -> None:
-        told = await self.app.looks.ask(self._ask)
-        if told is not None:
-            self._told = told
+        record = await self.app.refresher.run(self._read)
+        if record is not None:
+            self._record = record
         if self.is_mounted:
             self._draw()
 
-    async def _ask(self) -> Told:
-        database, before = self.app.treadle.database, self._told
+    async def _read(self) -> JobRecord:
+        """Only what was added since the last refresh is read."""
+        database, before = self.app.treadle.database, self._record
         found = await database.aread(snapshot_queries.find_snapshots([before.job.id]))
-        self._gone = not found
+        self._deleted = not found
         job = found[0] if found else before.job
         last = before.events[-1].number or 0 if before.events else 0
         events, logs = before.events, before.logs
@@ -82,25 +85,24 @@ class JobScreen(LiveScreen):
                 -EVENTS:
             ]
         new = await database.aread(log_queries.get_logs(job.id, logs[-1].number if logs else 0))
-        return Told(job, events, [*logs, *new][-LOGS:])
+        return JobRecord(job, events, [*logs, *new][-LOGS:])
 
     def action_back(self) -> None:
         self.dismiss()
 
     def action_change(self, action: str) -> None:
-        job = self._told.job
-        self.app.perform(changing(self.app.treadle.schema, Action(action), job, self.app.who))
+        self.app.perform(change_job(Action(action), self._record.job, self.app.actor))
 
     def on_resize(self, event: Resize) -> None:
         self._draw()
 
     def _draw(self) -> None:
         width, height = self.size
-        lines = head(self._told.job, width, self.app.looks.away, self._gone)
-        room = max(2, height - len(lines) - AROUND)
-        events = [event_line(each) for each in self._told.events]
-        logs = [log_line(each) for each in self._told.logs]
-        # Half of the room for each; what one does not need is the other's.
+        lines = header(self._record.job, width, self.app.refresher.unavailable_for, self._deleted)
+        room = max(2, height - len(lines) - OTHER_LINES)
+        events = [event_line(each) for each in self._record.events]
+        logs = [log_line(each) for each in self._record.logs]
+        # Each section gets half of the lines, and those that the other one does not need.
         for_logs = min(len(logs), max(room // 2, room - len(events)))
         for_events = min(len(events), room - for_logs)
         lines += section("events", events, for_events) + section("log", logs, for_logs)
@@ -110,21 +112,21 @@ class JobScreen(LiveScreen):
         self._page.update(Text("\n").join(lines))
 
 
-def head(job: JobSnapshot, width: int, away: float | None, gone: bool) -> list[Text]:
+def header(job: JobSnapshot, width: int, unavailable_for: float | None, deleted: bool) -> list[Text]:
     mark, colour = MARKS[job.status]
     status = Text(f"{mark} {job.status}", style=colour)
-    if gone:
-        status = Text("not there any more", style="red")
-    if away is not None:
-        status = Text(f" the database is away for {span(round(away))}; trying again ", style="yellow reverse")
+    if deleted:
+        status = Text("deleted", style="red")
+    if unavailable_for is not None:
+        status = unavailable_text(unavailable_for)
     progress = job.progress
-    long = max(10, min(60, width - 50))
-    how_far = (
+    bar_width = max(10, min(60, width - 50))
+    state = (
         [printable(progress.stage or ""), *pace(progress)]
         if job.status == Status.RUNNING
         else [standing(job._replace(error=None))]
     )
-    known = [
+    details = [
         f"attempt {job.attempts} of {job.max_attempts}",
         f"queue {printable(job.queue)}",
         f"priority {job.priority}",
@@ -132,19 +134,19 @@ def head(job: JobSnapshot, width: int, away: float | None, gone: bool) -> list[T
         *([f"for {span(job.seconds)}"] if job.seconds is not None and not job.status.finished else []),
     ]
     lines = [
-        apart(Text.assemble((printable(job.job_type), "bold"), (f"  {job.id}", "dim")), status, width),
-        bar(progress.percent, long, colour).append(f" {progress.percent:3}%  " + "  ".join(filter(None, how_far))),
-        Text(", ".join(known), style="dim"),
+        justified(Text.assemble((printable(job.job_type), "bold"), (f"  {job.id}", "dim")), status, width),
+        bar(progress.percent, bar_width, colour).append(f" {progress.percent:3}%  " + "  ".join(filter(None, state))),
+        Text(", ".join(details), style="dim"),
     ]
     if job.error:
-        before = "" if job.status.finished else "the attempt before failed: "
-        told = textwrap.wrap(before + printable(job.error), width, max_lines=ERROR_LINES, placeholder=" …")
-        lines += [Text(line, style="red") for line in told]
+        prefix = "" if job.status.finished else "previous attempt failed: "
+        wrapped = textwrap.wrap(prefix + printable(job.error), width, max_lines=ERROR_LINES, placeholder=" …")
+        lines += [Text(line, style="red") for line in wrapped]
     return lines
 
 
 def section(name: str, lines: list[Text], room: int) -> list[Text]:
-    counted = f"{len(lines)}" if room == len(lines) else f"the last {room}"
+    counted = f"{len(lines)}" if room == len(lines) else f"last {room}"
     heading = Text.assemble((name, "bold"), (f" {counted}" if lines else " none", "dim"))
     return [Text(), heading, *lines[len(lines) - room :]]
 

@@ -12,19 +12,19 @@ from textual.events import Key, Resize
 from textual.geometry import Size
 from textual.widgets import Static
 
-from treadle.cli.top.acts import changing, pausing
+from treadle.cli.top.actions import change_job, pause_or_resume
 from treadle.cli.top.columns import FAILED, JOBS, LANES, WORKERS, LaneNow, WorkerNow
-from treadle.cli.top.head import first_line, second_line
+from treadle.cli.top.header import first_line, second_line
 from treadle.cli.top.job import JobScreen
-from treadle.cli.top.looks import Glance
-from treadle.cli.top.parts import Foot, Help
+from treadle.cli.top.refresh import QueueSnapshot
 from treadle.cli.top.screen import LiveScreen
-from treadle.cli.top.table import Board
+from treadle.cli.top.table import Table
+from treadle.cli.top.widgets import Footer, Help
 from treadle.words.changes import Action
 from treadle.words.snapshot import JobSnapshot
 
-# Columns and lines below which there is nothing to see, and columns from which on two tables stand side by side.
-LEAST = (60, 15)
+# The smallest size in columns and lines, and the width from which two tables are side by side.
+MINIMUM_SIZE = (60, 15)
 WIDE = 120
 KEYS = "Tab table  Enter open  s sort  / filter  p pause  c cancel  ? help  q quit"
 ALL_KEYS = "↑↓ move  Tab table  Enter open  s sort  / filter  p pause  c cancel  r retry  f failed  ? help  q quit"
@@ -33,20 +33,20 @@ ALL_KEYS = "↑↓ move  Tab table  Enter open  s sort  / filter  p pause  c can
 class QueueScreen(LiveScreen):
     AUTO_FOCUS = "#jobs"
     CSS = """
-    #head { height: 3; }
+    #header { height: 3; }
     #upper { height: 12fr; layout: vertical; }
     #lanes { height: 7fr; padding-bottom: 1; }
-    #holders { height: 5fr; padding-bottom: 1; }
+    #workers { height: 5fr; padding-bottom: 1; }
     #jobs { height: 8fr; }
     QueueScreen.-wide #upper { height: 1fr; layout: horizontal; }
     QueueScreen.-wide #lanes { width: 1fr; height: 1fr; margin-right: 3; }
-    QueueScreen.-wide #holders { width: 1fr; height: 1fr; }
+    QueueScreen.-wide #workers { width: 1fr; height: 1fr; }
     QueueScreen.-wide #jobs { height: 2fr; }
-    #foot { height: 1; }
+    #footer { height: 1; }
     #small { display: none; height: 1fr; }
     QueueScreen.-small #small { display: block; }
-    QueueScreen.-small #head, QueueScreen.-small #upper { display: none; }
-    QueueScreen.-small #jobs, QueueScreen.-small #foot { display: none; }
+    QueueScreen.-small #header, QueueScreen.-small #upper { display: none; }
+    QueueScreen.-small #jobs, QueueScreen.-small #footer { display: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "clear"),
@@ -57,79 +57,79 @@ class QueueScreen(LiveScreen):
         Binding("question_mark", "help"),
     ]
 
-    def __init__(self, first: Glance) -> None:
+    def __init__(self, first: QueueSnapshot) -> None:
         super().__init__()
-        self.lanes = Board(LANES, "lanes", self._takes)
-        self.holders = Board(WORKERS, "holders", self._takes)
-        self.jobs = Board(JOBS, "jobs", self._takes)
-        self._head = Static(id="head")
-        self._glance = first
-        self._wanted = ""
+        self.lanes = Table(LANES, "lanes", self._edit_filter)
+        self.worker_table = Table(WORKERS, "workers", self._edit_filter)
+        self.jobs = Table(JOBS, "jobs", self._edit_filter)
+        self._header = Static(id="header")
+        self._snapshot = first
+        self._type_filter = ""
         self._typing = False
 
     def compose(self) -> ComposeResult:
-        yield self._head
-        yield Container(self.lanes, self.holders, id="upper")
+        yield self._header
+        yield Container(self.lanes, self.worker_table, id="upper")
         yield self.jobs
-        yield Foot(ALL_KEYS, KEYS)
+        yield Footer(ALL_KEYS, KEYS)
         yield Static(id="small")
 
     def on_mount(self) -> None:
         self._lay_out(self.app.size)
-        self.show(self._glance)
-        self.set_interval(0.5, self.draw_head)
+        self.show(self._snapshot)
+        self.set_interval(0.5, self.draw_header)
 
     async def reload(self) -> None:
-        glance = await self.app.looks.glance()
-        if glance is not None and self.is_mounted:
-            self.show(glance)
+        snapshot = await self.app.refresher.refresh()
+        if snapshot is not None and self.is_mounted:
+            self.show(snapshot)
 
-    def show(self, glance: Glance) -> None:
-        self._glance = glance
-        at, seen = glance.overview.at, glance.overview
-        self.lanes.show([LaneNow(lane, at) for lane in seen.lanes if self._fits(lane.job_type)])
-        self.holders.show(
+    def show(self, snapshot: QueueSnapshot) -> None:
+        self._snapshot = snapshot
+        at, overview = snapshot.overview.at, snapshot.overview
+        self.lanes.show([LaneNow(lane, at) for lane in overview.lanes if self._matches(lane.job_type)])
+        self.worker_table.show(
             [
                 WorkerNow(worker, at)
-                for worker in seen.workers
-                if not self._wanted or any(map(self._fits, worker.job_types or ()))
+                for worker in overview.workers
+                if not self._type_filter or any(map(self._matches, worker.job_types or ()))
             ]
         )
-        if glance.failed == (self.jobs.plan is FAILED):
-            self.jobs.show([job for job in glance.jobs if self._fits(job.job_type)])
-        self.draw_head()
+        if snapshot.failed == (self.jobs.spec is FAILED):
+            self.jobs.show([job for job in snapshot.jobs if self._matches(job.job_type)])
+        self.draw_header()
 
-    def draw_head(self) -> None:
+    def draw_header(self) -> None:
         width, now = self.size.width, datetime.now().astimezone()
-        above = first_line(self.app.where, self._wanted, now, width, self.app.looks.away)
-        self._head.update(Text("\n").join([above, second_line(self._glance.overview, width)]))
+        first = first_line(self.app.where, self._type_filter, now, width, self.app.refresher.unavailable_for)
+        self._header.update(Text("\n").join([first, second_line(self._snapshot.overview, width)]))
 
-    def _fits(self, job_type: str) -> bool:
-        return self._wanted.lower() in job_type.lower()
+    def _matches(self, job_type: str) -> bool:
+        return self._type_filter.lower() in job_type.lower()
 
-    def _takes(self, key: Key) -> bool:
-        """The letters after a / are its own. Not a field with a focus: that comes late for what arrives at one go, and
-        a q in it would quit."""
+    def _edit_filter(self, key: Key) -> bool:
+        """After a /, keys edit the filter. This is no input widget: focus would move to it too late for pasted text,
+        and a q in the text would quit."""
         if key.key == "slash" and not self._typing:
             self._typing = True
-            self._filter(self._wanted)
+            self._filter(self._type_filter)
             return True
         if not self._typing:
             return False
         if key.key == "backspace":
-            self._filter(self._wanted[:-1])
+            self._filter(self._type_filter[:-1])
         elif key.key in ("enter", "escape"):
             self._typing = False
-            self._filter("" if key.key == "escape" else self._wanted)
+            self._filter("" if key.key == "escape" else self._type_filter)
         elif key.is_printable and key.character:
-            self._filter(self._wanted + key.character)
+            self._filter(self._type_filter + key.character)
         return True
 
-    def _filter(self, wanted: str) -> None:
-        self._wanted = wanted
-        asked = f"job types with: {wanted}▏   Enter keeps it, Esc shows all"
-        self.query_one(Foot).ask(asked if self._typing else None)
-        self.show(self._glance)
+    def _filter(self, text: str) -> None:
+        self._type_filter = text
+        prompt = f"Filter by job type: {text}▏   Enter apply  Esc clear"
+        self.query_one(Footer).show_prompt(prompt if self._typing else None)
+        self.show(self._snapshot)
 
     # Keys
 
@@ -137,32 +137,32 @@ class QueueScreen(LiveScreen):
         self._filter("")
 
     def action_failed(self) -> None:
-        self.app.looks.failed = not self.app.looks.failed
-        self.jobs.change(FAILED if self.app.looks.failed else JOBS)
+        self.app.refresher.show_failed = not self.app.refresher.show_failed
+        self.jobs.switch_to(FAILED if self.app.refresher.show_failed else JOBS)
         self.jobs.focus()
-        self.app.look_now()
+        self.app.refresh_now()
 
     def action_help(self) -> None:
         self.app.push_screen(Help())
 
     def action_pause(self) -> None:
-        chosen: Any = self.focused.chosen if isinstance(self.focused, Board) else None
-        chosen = chosen.lane if isinstance(chosen, LaneNow) else chosen
-        if chosen is None or isinstance(chosen, WorkerNow):
-            self.query_one(Foot).say("p pauses the job type of a lane or of a job: choose one")
+        selected: Any = self.focused.selected if isinstance(self.focused, Table) else None
+        selected = selected.lane if isinstance(selected, LaneNow) else selected
+        if selected is None or isinstance(selected, WorkerNow):
+            self.query_one(Footer).show_message("Select a lane or a job to pause its job type.")
             return
-        pauses = self._glance.overview.pauses
-        self.app.perform(pausing(self.app.treadle.schema, chosen.job_type, chosen.queue, pauses, self.app.who))
+        pauses = self._snapshot.overview.pauses
+        self.app.perform(pause_or_resume(selected.job_type, selected.queue, pauses, self.app.actor))
 
     def action_change(self, action: str) -> None:
-        job = self.jobs.chosen
+        job = self.jobs.selected
         if self.focused is not self.jobs or job is None:
-            self.query_one(Foot).say("c and r are for jobs: choose one in the table below")
+            self.query_one(Footer).show_message(f"Select a job to {action} it.")
             return
-        self.app.perform(changing(self.app.treadle.schema, Action(action), job, self.app.who))
+        self.app.perform(change_job(Action(action), job, self.app.actor))
 
-    @on(Board.Opened)
-    def _open(self, event: Board.Opened) -> None:
+    @on(Table.Opened)
+    def _open(self, event: Table.Opened) -> None:
         if isinstance(event.item, LaneNow):
             self._filter(event.item.lane.job_type)
         elif isinstance(event.item, JobSnapshot):
@@ -170,11 +170,12 @@ class QueueScreen(LiveScreen):
 
     def on_resize(self, event: Resize) -> None:
         self._lay_out(event.size)
-        self.draw_head()
+        self.draw_header()
 
     def _lay_out(self, size: Size) -> None:
-        small = size.width < LEAST[0] or size.height < LEAST[1]
+        small = size.width < MINIMUM_SIZE[0] or size.height < MINIMUM_SIZE[1]
         self.set_class(small, "-small")
         self.set_class(size.width >= WIDE, "-wide")
-        here, least = f"{size.width} by {size.height}", f"{LEAST[0]} by {LEAST[1]}"
-        self.query_one("#small", Static).update(Text(f"treadle top needs {least}\nand this is {here}; q quits"))
+        actual, minimum = f"{size.width}x{size.height}", f"{MINIMUM_SIZE[0]}x{MINIMUM_SIZE[1]}"
+        text = f"This terminal is {actual}.\ntreadle top needs at least {minimum}.\nq quit"
+        self.query_one("#small", Static).update(Text(text))

@@ -1,4 +1,4 @@
-"""The application: reloads its screens again and again, and carries out changes once they are confirmed.
+"""The Textual application: refreshes its screens at an interval, and carries out actions once they are confirmed.
 
 It knows none of its screens; they know it.
 """
@@ -11,10 +11,10 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from treadle.app import Treadle
-from treadle.cli.options import whoever
-from treadle.cli.top.acts import Act
-from treadle.cli.top.looks import AWAY, PATIENCE, Looks
-from treadle.cli.top.parts import Foot, Question
+from treadle.cli.options import default_actor
+from treadle.cli.top.actions import PendingAction
+from treadle.cli.top.refresh import TIMEOUT, UNAVAILABLE, Refresher
+from treadle.cli.top.widgets import Confirmation, Footer
 from treadle.words.errors import NotAllowed
 from treadle.words.phrases import printable
 
@@ -24,59 +24,59 @@ class Top(App[None]):
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [Binding("q", "quit"), Binding("ctrl+c", "quit", priority=True)]
 
-    def __init__(self, treadle: Treadle, looks: Looks, where: str, first: "LiveScreen") -> None:
+    def __init__(self, treadle: Treadle, refresher: Refresher, where: str, first: "LiveScreen") -> None:
         super().__init__()
-        # The terminal's own colours, which somebody has chosen, light or dark.
+        # The 16 colours of the terminal's own theme, so that it is readable on a light and on a dark background.
         self.theme = "ansi-dark"
         self.treadle = treadle
-        self.looks = looks
+        self.refresher = refresher
         self.where = where
-        self.who = whoever("top")
+        self.actor = default_actor("top")
         self._first = first
-        self._soon = asyncio.Event()
+        self._refresh_requested = asyncio.Event()
 
     def on_mount(self) -> None:
         self.push_screen(self._first)
-        self.run_worker(self._watch())
+        self.run_worker(self._keep_refreshing())
 
-    def look_now(self) -> None:
-        self._soon.set()
+    def refresh_now(self) -> None:
+        self._refresh_requested.set()
 
-    def perform(self, act: Act) -> None:
-        self.run_worker(self._perform(act))
+    def perform(self, action: PendingAction) -> None:
+        self.run_worker(self._perform(action))
 
-    async def _perform(self, act: Act) -> None:
-        if not await self.push_screen_wait(Question(act.question)):
+    async def _perform(self, action: PendingAction) -> None:
+        if not await self.push_screen_wait(Confirmation(action.question)):
             return
         try:
-            async with asyncio.timeout(PATIENCE):
-                said = act.said(await self.treadle.database.arun(act.query))
+            async with asyncio.timeout(TIMEOUT):
+                message = action.message(await self.treadle.database.arun(action.query))
         except NotAllowed as error:
-            said = str(error)
-        except AWAY as error:
-            said = f"it may not have been done: {printable(str(error)) or 'no answer'}"
-        self.look_now()
-        # Help may have been opened meanwhile, which has none.
-        next(foot for screen in reversed(self.screen_stack) for foot in screen.query(Foot)).say(said)
+            message = str(error)
+        except UNAVAILABLE as error:
+            message = f"The change may not have been made: {printable(str(error)) or 'the database did not reply'}"
+        self.refresh_now()
+        # The topmost footer: the help may be open by now, and has none.
+        next(footer for screen in reversed(self.screen_stack) for footer in screen.query(Footer)).show_message(message)
 
-    async def _watch(self) -> None:
+    async def _keep_refreshing(self) -> None:
         while True:
             try:
-                async with asyncio.timeout(self.looks.spacing):
-                    await self._soon.wait()
+                async with asyncio.timeout(self.refresher.interval):
+                    await self._refresh_requested.wait()
             except TimeoutError:
                 pass
-            self._soon.clear()
+            self._refresh_requested.clear()
             for screen in list(self.screen_stack):
                 if isinstance(screen, LiveScreen):
                     await screen.reload()
 
 
 class LiveScreen(Screen[None]):
-    """A screen of the application that shows what is in the database."""
+    """A screen that shows the state of the database."""
 
     app: Top
 
     async def reload(self) -> None:
-        """Query the database and show what it has now."""
+        """Query the database and show the result."""
         raise NotImplementedError

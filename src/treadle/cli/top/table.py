@@ -1,4 +1,4 @@
-"""A table that keeps still: only lines that have changed are drawn, and the chosen row is chosen wherever it goes."""
+"""The table widget. It redraws only lines that changed, and keeps a row selected when the row moves."""
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -22,32 +22,33 @@ GAP = 2
 class Column(Generic[Item]):
     title: str
     cell: Callable[[Item, int], Text | str]
-    """What stands there, for this much room; what is longer is cut off."""
+    """The content for an item and a width in characters. It is truncated if it is longer."""
     width: int
-    """In characters; or, where it grows, its share of what is left."""
+    """In characters; of a column that grows, its share of the width that is left."""
     grows: bool = False
     right: bool = False
-    needs: int = 0
-    """Left out where the table is narrower."""
+    min_table_width: int = 0
+    """The column is hidden if the table is narrower than this."""
     order: Callable[[Item], Any] | None = None
-    """What to sort by; None: not by this one."""
+    """The sort key; None if the table cannot be sorted by this column."""
 
 
 @dataclass(frozen=True)
-class Plan(Generic[Item]):
-    """What a table shows."""
+class TableSpec(Generic[Item]):
+    """What a table shows: its columns, how rows are identified and sorted."""
 
     name: str
     columns: Sequence[Column[Item]]
     key: Callable[[Item], Hashable]
-    """Which row it is, also in the next look. Rows that are equal stand in this order."""
-    by: str
-    """The column that it is sorted by at first."""
+    """Identifies the row across refreshes, and orders rows with the same sort key."""
+    sort_by: str
+    """The title of the column that the table is sorted by at first."""
     empty: str
-    faint: Callable[[Item], bool] = lambda _: False
+    """Shown when there are no rows."""
+    dimmed: Callable[[Item], bool] = lambda _: False
 
 
-class Board(Widget, Generic[Item], can_focus=True):
+class Table(Widget, Generic[Item], can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)"),
         Binding("down,j", "move(1)"),
@@ -60,64 +61,65 @@ class Board(Widget, Generic[Item], can_focus=True):
     ]
 
     class Opened(Message):
-        def __init__(self, board: "Board[Any]", item: object) -> None:
+        def __init__(self, table: "Table[Any]", item: object) -> None:
             super().__init__()
-            self.board = board
+            self.table = table
             self.item = item
 
-    def __init__(self, plan: Plan[Item], name: str, takes: Callable[[Key], bool] = lambda _: False) -> None:
+    def __init__(self, spec: TableSpec[Item], name: str, intercept: Callable[[Key], bool] = lambda _: False) -> None:
+        """`intercept` gets every key first, and returns whether it handled the key."""
         super().__init__(id=name)
-        self._takes = takes
-        self.plan = plan
-        self._sorted = self._first()
-        self._given: Sequence[Item] = ()
+        self._intercept = intercept
+        self.spec = spec
+        self._sorted_by = self._default_order()
+        self._unsorted: Sequence[Item] = ()
         self.items: list[Item] = []
-        self._place = 0
+        self._cursor = 0
         self._top = 0
         self._lines: list[Text] = []
 
     @property
-    def chosen(self) -> Item | None:
-        return self.items[self._place] if self.items else None
+    def selected(self) -> Item | None:
+        return self.items[self._cursor] if self.items else None
 
     def show(self, items: Sequence[Item]) -> None:
-        self._given = items
-        self._arrange()
+        self._unsorted = items
+        self._sort()
 
-    def change(self, plan: Plan[Any]) -> None:
-        """Show something else."""
-        self.plan, self._given, self.items, self._place, self._top = plan, (), [], 0, 0
-        self._sorted = self._first()
+    def switch_to(self, spec: TableSpec[Any]) -> None:
+        """Show other items, with other columns."""
+        self.spec, self._unsorted, self.items, self._cursor, self._top = spec, (), [], 0, 0
+        self._sorted_by = self._default_order()
         self._draw()
 
     def action_move(self, by: int) -> None:
-        self._place = max(0, min(len(self.items) - 1, self._place + by))
+        self._cursor = max(0, min(len(self.items) - 1, self._cursor + by))
         self._draw()
 
     def action_page(self, by: int) -> None:
         self.action_move(by * max(1, self.size.height - 1))
 
     def action_sort(self) -> None:
-        self._sorted = (self._sorted + 1) % len(self._orders())
-        self._arrange()
+        self._sorted_by = (self._sorted_by + 1) % len(self._sortable())
+        self._sort()
 
     def action_open(self) -> None:
-        if self.chosen is not None:
-            self.post_message(self.Opened(self, self.chosen))
+        if self.selected is not None:
+            self.post_message(self.Opened(self, self.selected))
 
-    def _first(self) -> int:
-        return [column.title for column in self._orders()].index(self.plan.by)
+    def _default_order(self) -> int:
+        return [column.title for column in self._sortable()].index(self.spec.sort_by)
 
-    def _orders(self) -> list[Column[Item]]:
-        return [column for column in self.plan.columns if column.order]
+    def _sortable(self) -> list[Column[Item]]:
+        return [column for column in self.spec.columns if column.order]
 
-    def _arrange(self) -> None:
-        order, key = self._orders()[self._sorted].order, self.plan.key
-        before = None if self.chosen is None else key(self.chosen)
-        self.items = sorted(self._given, key=lambda item: (order(item) if order else 0, key(item)))
-        places = {key(item): place for place, item in enumerate(self.items)}
-        # Of one that is gone the place stays.
-        self._place = places.get(before, max(0, min(self._place, len(self.items) - 1)))
+    def _sort(self) -> None:
+        order, key = self._sortable()[self._sorted_by].order, self.spec.key
+        before = None if self.selected is None else key(self.selected)
+        self.items = sorted(self._unsorted, key=lambda item: (order(item) if order else 0, key(item)))
+        positions = {key(item): position for position, item in enumerate(self.items)}
+        # If the selected row is gone, the one that took its position is selected.
+        self._cursor = positions.get(before, max(0, min(self._cursor, len(self.items) - 1)))
         self._draw()
 
     def _draw(self) -> None:
@@ -125,23 +127,23 @@ class Board(Widget, Generic[Item], can_focus=True):
             return
         room = max(1, self.size.height - 1)
         self._top = max(0, min(self._top, len(self.items) - room))
-        self._top = max(self._place - room + 1, min(self._top, self._place))
+        self._top = max(self._cursor - room + 1, min(self._top, self._cursor))
         shown = self.items[self._top : self._top + room]
         widths = self._widths()
         lines = [self._heading(widths, len(shown))]
-        for place, item in enumerate(shown, self._top):
+        for position, item in enumerate(shown, self._top):
             line = Text(no_wrap=True)
             for column, width in widths:
                 line.append_text(fitted(column.cell(item, width), width, column.right)).append(" " * GAP)
-            if self.plan.faint(item):
+            if self.spec.dimmed(item):
                 line.stylize("dim")
-            if place == self._place and self.has_focus:
-                # All of one kind: colours turned around would be blocks.
+            if position == self._cursor and self.has_focus:
+                # In one style: reversed colours would show as blocks.
                 line = Text(line.plain, no_wrap=True)
                 line.stylize("reverse")
             lines.append(line)
         if not shown:
-            lines.append(Text.assemble((self.plan.empty, "dim")))
+            lines.append(Text.assemble((self.spec.empty, "dim")))
         before, self._lines = self._lines, lines
         for y in range(max(len(before), len(lines))):
             if y >= len(before) or y >= len(lines) or not _same(before[y], lines[y]):
@@ -150,26 +152,26 @@ class Board(Widget, Generic[Item], can_focus=True):
     def _heading(self, widths: list[tuple[Column[Item], int]], shown: int) -> Text:
         number, line = len(self.items), Text(no_wrap=True)
         counted = f"{number}" if shown == number else f"{self._top + 1}-{self._top + shown} of {number}"
-        by = self._orders()[self._sorted]
+        by = self._sortable()[self._sorted_by]
         if not widths[1][0].title:
-            # A second column without a title leaves its room to the name and the count.
+            # A second column without a title gives its width to the name and the count.
             widths = [(widths[0][0], widths[0][1] + GAP + widths[1][1]), *widths[2:]]
-        for place, (column, width) in enumerate(widths):
+        for position, (column, width) in enumerate(widths):
             title = column.title + ("▾" if column is by else "")
-            if place == 0:
-                title = f"{self.plan.name} {counted}" + (" ▾" if column is by else "")
-            style = ("bold" if place == 0 else "") if self.has_focus else "dim"
+            if position == 0:
+                title = f"{self.spec.name} {counted}" + (" ▾" if column is by else "")
+            style = ("bold" if position == 0 else "") if self.has_focus else "dim"
             line.append_text(fitted(Text(title, style=style), width, column.right)).append(" " * GAP)
         return line
 
     def _widths(self) -> list[tuple[Column[Item], int]]:
-        shown = [column for column in self.plan.columns if column.needs <= self.size.width]
+        shown = [column for column in self.spec.columns if column.min_table_width <= self.size.width]
         shares = sum(column.width for column in shown if column.grows)
         left = self.size.width - sum(column.width for column in shown if not column.grows) - GAP * (len(shown) - 1)
         made = [(each, max(4, left * each.width // shares) if each.grows else each.width) for each in shown]
-        # What does not divide is the first one's.
-        over = max(0, self.size.width - GAP * (len(made) - 1) - sum(width for _, width in made))
-        return [(made[0][0], made[0][1] + over), *made[1:]]
+        # The first column gets the remainder of the division.
+        remainder = max(0, self.size.width - GAP * (len(made) - 1) - sum(width for _, width in made))
+        return [(made[0][0], made[0][1] + remainder), *made[1:]]
 
     def render_line(self, y: int) -> Strip:
         if y >= len(self._lines):
@@ -179,8 +181,8 @@ class Board(Widget, Generic[Item], can_focus=True):
         return Strip(styled).adjust_cell_length(self.size.width, self.rich_style)
 
     def on_key(self, event: Key) -> None:
-        # Before any binding, and in the order in which they were pressed.
-        if self._takes(event):
+        # Here, because keys arrive before any binding sees them, and in the order in which they were pressed.
+        if self._intercept(event):
             event.stop()
 
     def on_resize(self, event: Resize) -> None:

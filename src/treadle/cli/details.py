@@ -1,4 +1,4 @@
-"""Draws the life of a job."""
+"""Draws the details of a job, for treadle show."""
 
 import json
 from datetime import datetime
@@ -14,49 +14,49 @@ from treadle.words.progress import Progress
 from treadle.words.record import RecordedEvent
 from treadle.words.status import Status
 
-# The transitions that have a colour.
-_MARKED = {"retried": "red"} | {status.value: colour for status, colour in COLOURS.items()}
+# Colours of transitions.
+_TRANSITIONS = {"retried": "red"} | {status.value: colour for status, colour in COLOURS.items()}
 _LEVELS = {"WARNING": "yellow", "ERROR": "red", "CRITICAL": "red"}
 
 
-def show_life(console: Console, life: JobDetails, *, full: bool = False) -> None:
-    """In sections; one that would be empty is left out."""
-    job = life.job
+def show_details(console: Console, details: JobDetails, *, full: bool = False) -> None:
+    """In sections. Empty sections are omitted."""
+    job = details.job
     write(console, Text.assemble((printable(job.job_type), "bold"), "  ").append_text(status_text(job.status)))
-    _facts(console, life)
+    _facts(console, details)
     heading(console, "timeline")
-    _left_out(console, life.earlier_events, "event")
-    for event in life.events:
+    _left_out(console, details.earlier_events, "event")
+    for event in details.events:
         _cut(console, _event(event, job.created_at), full)
-    if life.errors:
+    if details.errors:
         heading(console, "failed attempts")
-        for error in life.errors:
+        for error in details.errors:
             ran = (
                 ""
                 if error.started_at is None
                 else f" after {span((error.failed_at - error.started_at).total_seconds())}"
             )
             by = f" on {printable(error.worker_id)}" if error.worker_id else ""
-            write(console, f"  attempt {error.attempt}, {_when(error.failed_at, life.at)}{ran}{by}")
-            # A traceback ends with the error.
+            write(console, f"  attempt {error.attempt}, {_when(error.failed_at, details.at)}{ran}{by}")
+            # The traceback ends with the error, which is printed in red.
             _block(console, (error.traceback or "").rstrip().removesuffix(error.error), "dim")
             _block(console, error.error, "red")
-    if life.logs:
+    if details.logs:
         heading(console, "log")
-        _left_out(console, life.earlier_logs, "line")
-        for line in life.logs:
-            said = Text.assemble(
+        _left_out(console, details.earlier_logs, "line")
+        for line in details.logs:
+            prefix = Text.assemble(
                 f"  {_after(line.at, job.created_at)}  ",
                 (f"{line.level:<8}", _LEVELS.get(line.level, "")),
                 (f"{printable(line.logger)}: ", "dim"),
             )
             first, *rest = printable_lines(line.message) or [""]
-            _cut(console, said.append(first), full)
+            _cut(console, prefix.append(first), full)
             for more in rest:
                 _cut(console, Text(f"{' ' * 21}{more}"), full)
-    if life.steps:
+    if details.steps:
         heading(console, "steps")
-        for step in life.steps:
+        for step in details.steps:
             _cut(
                 console,
                 Text(f"  {printable(step.name)}  {printable(json.dumps(step.result, ensure_ascii=False))}"),
@@ -66,28 +66,30 @@ def show_life(console: Console, life: JobDetails, *, full: bool = False) -> None
         if value is not None:
             heading(console, name)
             _json(console, value)
-    if life.audit:
-        heading(console, "operators")
-        for audited in life.audit:
+    if details.audit:
+        heading(console, "changes by operators")
+        for audited in details.audit:
             because = f": {printable(audited.reason)}" if audited.reason else ""
             done = f"{printable(audited.action)} by {printable(audited.actor)}{because}"
             _cut(console, Text(f"  {_after(audited.at, job.created_at)}  {done}  {facts(audited.details)}"), full)
 
 
-def _facts(console: Console, life: JobDetails) -> None:
-    job, now = life.job, life.at
+def _facts(console: Console, details: JobDetails) -> None:
+    job, now = details.job, details.at
     lines: list[tuple[str, str]] = [
         ("id", str(job.id)),
         ("queue", f"{printable(job.queue)}, priority {job.priority}"),
         (
             "attempts",
             f"{job.attempts} of {job.max_attempts}"
-            + (f", crashed {counted(job.crashes, 'time')}" if job.crashes else ""),
+            + (f", {counted(job.crashes, 'crash', 'crashes')}" if job.crashes else ""),
         ),
         ("enqueued", _when(job.created_at, now)),
     ]
     if job.key is not None:
-        lines.insert(2, ("key", printable(job.key) + (", behind an earlier job with its key" if job.holds & 1 else "")))
+        lines.insert(
+            2, ("key", printable(job.key) + (", blocked by an earlier job with this key" if job.holds & 1 else ""))
+        )
     if job.unique_key is not None:
         lines.insert(2, ("unique", printable(job.unique_key)))
     if job.status == Status.PENDING and job.run_at != job.created_at:
@@ -95,8 +97,8 @@ def _facts(console: Console, life: JobDetails) -> None:
     if job.started_at is not None:
         lines.append(("started", _when(job.started_at, now)))
     if job.finished_at is not None:
-        took = f", ran for {span(life.snapshot.seconds)}" if life.snapshot.seconds is not None else ""
-        lines.append(("ended", _when(job.finished_at, now) + took))
+        took = f", ran for {span(details.snapshot.seconds)}" if details.snapshot.seconds is not None else ""
+        lines.append(("finished", _when(job.finished_at, now) + took))
     if job.worker_id is not None:
         lines.append(("worker", printable(job.worker_id)))
     progress = Progress(job.progress, job.current_stage, **(job.pace or {}))
@@ -104,23 +106,23 @@ def _facts(console: Console, life: JobDetails) -> None:
         stage = [printable(progress.stage)] if progress.stage else []
         lines.append(("progress", ", ".join([f"{progress.percent}%", *stage, *pace(progress)])))
     if job.status not in (Status.RUNNING, Status.COMPLETED):
-        lines.append(("now", standing(life.snapshot)))
-    for name, said in lines:
-        write(console, Text.assemble((f"  {name:<9} ", "dim"), said))
+        lines.append(("state", standing(details.snapshot)))
+    for name, value in lines:
+        write(console, Text.assemble((f"  {name:<9} ", "dim"), value))
 
 
 def _event(event: RecordedEvent, since: datetime) -> Text:
     data = dict(event.data)
-    told = event.number is not None
-    said = Text.assemble(
+    published = event.number is not None
+    line = Text.assemble(
         f"  {_after(event.at, since)}  ",
-        (printable(event.name), "" if told else _MARKED.get(event.name, "cyan")),
+        (printable(event.name), "" if published else _TRANSITIONS.get(event.name, "cyan")),
     )
-    if not told and (error := data.pop("error", None)) is not None:
-        said.append(f": {printable(str(error))}")
-    if not told and event.attempt and event.name != "enqueued":
-        said.append(f"  attempt {event.attempt}", style="dim")
-    return said.append(f"  {facts(data)}", style="dim") if data else said
+    if not published and (error := data.pop("error", None)) is not None:
+        line.append(f": {printable(str(error))}")
+    if not published and event.attempt and event.name != "enqueued":
+        line.append(f"  attempt {event.attempt}", style="dim")
+    return line.append(f"  {facts(data)}", style="dim") if data else line
 
 
 def _after(moment: datetime, since: datetime) -> str:
@@ -135,7 +137,7 @@ def _when(moment: datetime, now: datetime) -> str:
     relative = f"{span(passed)} ago" if passed >= 0 else f"in {span(-passed)}"
     try:
         local = f"{moment.astimezone():%Y-%m-%d %H:%M:%S}"
-    except OverflowError:  # the end of time has no time zone
+    except OverflowError:  # the largest datetime cannot be converted to another time zone
         local = str(moment)
     return f"{local} ({relative})"
 
@@ -147,15 +149,14 @@ def _block(console: Console, text: str, style: str) -> None:
 
 def _json(console: Console, value: Json) -> None:
     for line in json.dumps(value, ensure_ascii=False, indent=2).split("\n"):
-        # A string of JSON has no line breaks: whatever is a control in it is escaped, or made a space here.
+        # JSON strings contain no line breaks. Other control characters are escaped, or replaced by a space here.
         for each in printable_lines(line):
             write(console, f"  {each}")
 
 
 def _left_out(console: Console, number: int, noun: str) -> None:
     if number:
-        said = f"  … {number:,} earlier {noun}{'s' * (number > 1)}; --full shows all"
-        write(console, Text(said, style="dim"))
+        write(console, Text(f"  … {counted(number, f'earlier {noun}')}; --full shows all", style="dim"))
 
 
 def _cut(console: Console, line: Text, full: bool) -> None:

@@ -1,4 +1,4 @@
-"""Shows the figures: bars on a terminal, plain lines in a pipe."""
+"""Prints the figures and the advice: bars on a terminal, plain lines in a pipe."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -10,12 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from treadle.cli.bench.advice import Advice, advise
-from treadle.cli.bench.against import Report
-from treadle.cli.bench.all import Figures
+from treadle.cli.bench.comparison import Report
+from treadle.cli.bench.suite import Figures
 from treadle.cli.output import heading, write
 
-# Names, figures and gaps leave this much less for bars.
-LEAST_BAR, WIDEST_BAR = 10, 50
+# Bars are not drawn if less than the minimum fits beside names and figures.
+MIN_BAR, MAX_BAR = 10, 50
 
 
 def as_dict(report: Report) -> dict[str, object]:
@@ -38,13 +38,13 @@ def all_as_dict(figures: Figures) -> dict[str, object]:
 
 def show_all(console: Console, figures: Figures) -> None:
     server, report, latency = figures.server, figures.report, figures.pick_up
-    write(console, f"PostgreSQL {server.version} at {server.where}, {report.jobs:,} jobs a round, medians")
-    heading(console, "The server, in milliseconds")
-    times = [("round trip", server.round_trip_ms), ("commit, beyond the round trip", server.commit_ms)]
+    write(console, f"PostgreSQL {server.version} at {server.where}, {report.jobs:,} jobs per round, medians")
+    heading(console, "Server, in milliseconds")
+    times = [("round trip", server.round_trip_ms), ("commit, without the round trip", server.commit_ms)]
     _bars(console, [(name, value, f"{value:,.2f}") for name, value in times], "cyan")
-    heading(console, "A job's way to a waiting worker, in milliseconds")
-    ways = [("p50", latency.p50_ms), ("p95", latency.p95_ms), ("p99", latency.p99_ms)]
-    _bars(console, [(name, value, f"{value:,.1f}") for name, value in ways], "yellow")
+    heading(console, "From enqueue to start by an idle worker, in milliseconds")
+    latencies = [("p50", latency.p50_ms), ("p95", latency.p95_ms), ("p99", latency.p99_ms)]
+    _bars(console, [(name, value, f"{value:,.1f}") for name, value in latencies], "yellow")
     heading(console, "Jobs per second")
     rates = [
         (f"enqueue on {each.connections} connection{'s' * (each.connections > 1)}", each.rate)
@@ -55,14 +55,14 @@ def show_all(console: Console, figures: Figures) -> None:
     rates += [(each.name, median(each.ours)) for each in batches]
     rates += [("prune", report.prune_rate)]
     _bars(console, [(name, value, f"{value:,.0f}") for name, value in rates], "green")
-    heading(console, "Next to bare SQL")
+    heading(console, "Compared to bare SQL")
     show(console, report)
     heading(console, "Advice")
     _show_advice(console, advise(figures))
 
 
 def show(console: Console, report: Report) -> None:
-    """The queue against bare SQL."""
+    """The comparison to bare SQL."""
     speed = Table("jobs per second", box=None, pad_edge=False)
     for name in ("Treadle", "bare SQL", "ratio", "target"):
         speed.add_column(name, justify="right")
@@ -76,7 +76,7 @@ def show(console: Console, report: Report) -> None:
         )
     console.print(speed)
     console.print()
-    costs = Table("per job, all its life", box=None, pad_edge=False)
+    costs = Table("cost of a job", box=None, pad_edge=False)
     for name in ("WAL bytes", "statements", "transactions", "row versions"):
         costs.add_column(name, justify="right")
     for cost in report.costs:
@@ -91,10 +91,10 @@ def show(console: Console, report: Report) -> None:
 
 
 def _bars(console: Console, rows: Sequence[tuple[str, float, str]], colour: str) -> None:
-    """Each as long as its value, next to the largest."""
+    """One bar for each row, scaled to the largest value."""
     names, figures = max(len(name) for name, *_ in rows), max(len(figure) for *_, figure in rows)
-    width = min(WIDEST_BAR, console.width - names - figures - 6)
-    drawn = console.is_terminal and not console.options.ascii_only and width >= LEAST_BAR
+    width = min(MAX_BAR, console.width - names - figures - 6)
+    drawn = console.is_terminal and not console.options.ascii_only and width >= MIN_BAR
     largest = max(value for _, value, _ in rows) or 1.0
     grid = Table.grid(padding=(0, 2))
     for name, value, figure in rows:
@@ -110,7 +110,7 @@ def _bars(console: Console, rows: Sequence[tuple[str, float, str]], colour: str)
 
 def _show_advice(console: Console, advice: Sequence[Advice]) -> None:
     if not advice:
-        write(console, Text("  Nothing here stands in the way of the queue.", style="green"))
+        write(console, Text("  No advice: no figure and no setting stands out.", style="green"))
     for each in advice:
         write(console, f"  {each.found}")
         write(console, Text(f"  → {each.remedy}", style="green"))

@@ -1,4 +1,4 @@
-"""Jobs as an application has them: enqueued one by one, run by a worker, picked up by one that waits."""
+"""Measures jobs as applications use them: single enqueues, the throughput of a worker, the latency of an idle one."""
 
 import asyncio
 import random
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import quantiles
 
 from treadle.app import Treadle
-from treadle.cli.bench.against import payloads
+from treadle.cli.bench.comparison import payloads
 from treadle.queue import JobQueue
 from treadle.words.errors import TooSlow
 from treadle.words.status import Status
@@ -16,16 +16,16 @@ from treadle.words.status import Status
 SECONDS = 1.5
 CONNECTIONS = 8
 STAMPS = 150
-# Between two jobs for an idle worker, so that each finds it asleep.
+# Seconds between two jobs for the idle worker, so that it is idle again when the next one comes.
 PAUSES = (0.01, 0.03)
-PATIENCE = 60.0
-# On a machine that is busy it may take long to start who renews it. Nobody waits for the jobs of this worker.
+TIMEOUT = 60.0
+# Long, because on a busy machine the process that renews it starts slowly. No other worker waits for these jobs.
 LEASE = "60s"
 
 
 @dataclass(frozen=True)
 class Single:
-    """Jobs per second, each enqueued by a call of its own that returns when the job is safe."""
+    """Jobs per second, each enqueued by its own call, which returns after the commit."""
 
     connections: int
     rate: float
@@ -33,14 +33,14 @@ class Single:
 
 @dataclass(frozen=True)
 class Latency:
-    """From the call that enqueues until the first line of the handler, of a worker that has nothing else to do."""
+    """From the enqueue call to the first line of the handler, with an idle worker."""
 
     p50_ms: float
     p95_ms: float
     p99_ms: float
 
 
-def enqueue_singly(url: str, schema: str, connections: int, seconds: float = SECONDS) -> Single:
+def measure_single_enqueues(url: str, schema: str, connections: int, seconds: float = SECONDS) -> Single:
     with JobQueue(url, schema=schema, pool_size=connections) as queue, ThreadPoolExecutor(connections) as threads:
         list(threads.map(lambda _: queue.enqueue("warm"), range(connections)))
         begin = time.perf_counter()
@@ -48,7 +48,7 @@ def enqueue_singly(url: str, schema: str, connections: int, seconds: float = SEC
         def enqueue(_: int) -> int:
             done = 0
             while time.perf_counter() < begin + seconds:
-                queue.enqueue("single", {"n": done, "path": "/tmp/picture.png"})  # noqa: S108 - only a text
+                queue.enqueue("single", {"n": done, "path": "/tmp/picture.png"})  # noqa: S108 - only text
                 done += 1
             return done
 
@@ -56,8 +56,8 @@ def enqueue_singly(url: str, schema: str, connections: int, seconds: float = SEC
         return Single(connections, jobs / (time.perf_counter() - begin))
 
 
-def drain(url: str, schema: str, jobs: int) -> float:
-    """Jobs that do nothing, per second, from the first handler until the last outcome is written."""
+def measure_worker(url: str, schema: str, jobs: int) -> float:
+    """No-op jobs per second, from the first handler until the last outcome is written."""
     app = Treadle(url, schema=schema)
     ran, first = 0, 0.0
     done = asyncio.Event()
@@ -74,9 +74,9 @@ def drain(url: str, schema: str, jobs: int) -> float:
     async def work() -> float:
         try:
             async with app.worker(lease=LEASE):
-                await _within(done, PATIENCE + jobs / 100)
+                await _within(done, TIMEOUT + jobs / 100)
                 while True:
-                    # Counted seldom: that takes some of the time that is measured.
+                    # Not more often, because counting takes some of the time that is measured.
                     if (await app.queue.acounts())[Status.COMPLETED] == jobs:
                         return jobs / (time.perf_counter() - first)
                     await asyncio.sleep(0.01)
@@ -90,11 +90,11 @@ def drain(url: str, schema: str, jobs: int) -> float:
         app.close()
 
 
-def pick_up(url: str, schema: str, stamps: int = STAMPS) -> Latency:
+def measure_pick_up(url: str, schema: str, stamps: int = STAMPS) -> Latency:
     app = Treadle(url, schema=schema)
     taken: list[float] = []
     done = asyncio.Event()
-    chance = random.Random(6)  # noqa: S311 - only a pace
+    jitter = random.Random(6)  # noqa: S311 - not used for security
 
     @app.job(name="stamp")
     async def stamp(at: float) -> None:
@@ -107,8 +107,8 @@ def pick_up(url: str, schema: str, stamps: int = STAMPS) -> Latency:
             async with app.worker(lease=LEASE):
                 for _ in range(stamps):
                     await stamp.aenqueue(at=time.perf_counter())
-                    await asyncio.sleep(chance.uniform(*PAUSES))
-                await _within(done, PATIENCE)
+                    await asyncio.sleep(jitter.uniform(*PAUSES))
+                await _within(done, TIMEOUT)
         finally:
             await app.aclose()
 
@@ -122,5 +122,5 @@ async def _within(done: asyncio.Event, seconds: float) -> None:
         await asyncio.wait_for(done.wait(), seconds)
     except TimeoutError:
         raise TooSlow(
-            f"a worker in this process did not run its jobs within {seconds:,.0f} seconds; treadle doctor may say why"
+            f"the benchmark's worker did not run its jobs within {seconds:,.0f} s; for the cause, run: treadle doctor"
         ) from None

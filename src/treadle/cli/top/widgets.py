@@ -1,4 +1,4 @@
-"""The line below, with keys or a message; the question in its place; the page of keys."""
+"""The footer, the confirmation of an action, and the help."""
 
 import time
 from typing import ClassVar
@@ -9,29 +9,29 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-# How long a message stands in the place of the keys.
+# How long the footer shows a message instead of the keys.
 MESSAGE_SECONDS = 6.0
 
 HELP = [
-    ("↑ ↓  j k", "choose a row; PgUp, PgDn, Home, End for longer ways"),
-    ("Tab", "the next table"),
+    ("↑ ↓  j k", "select a row; also PgUp, PgDn, Home, End"),
+    ("Tab", "move to the next table"),
     ("s", "sort the table by its next column"),
-    ("/", "show only job types with this in their name; Esc shows all"),
-    ("Enter", "look into the job; on a lane: show only its type"),
-    ("f", "failed within the last hour, instead of running"),
-    ("p", "pause the job type of the row, or resume it"),
+    ("/", "filter by job type; Esc clears the filter"),
+    ("Enter", "show the details of a job; on a lane, filter by its job type"),
+    ("f", "switch between running jobs and failed jobs of the last hour"),
+    ("p", "pause or resume the job type of the row"),
     ("c", "cancel the job"),
-    ("r", "retry the job, if it has ended"),
+    ("r", "retry the job, if it has finished"),
     ("q  Ctrl-C", "quit"),
 ]
 
 
-class Foot(Static):
-    """Keys; after something was done, for a while what came of it."""
+class Footer(Static):
+    """Key hints; for a few seconds after an action, its result."""
 
     def __init__(self, *keys: str) -> None:
-        """The longest of these lines that fits is shown; the last one is the shortest."""
-        super().__init__(id="foot")
+        """Shows the first of these lines that fits, so give the longest one first."""
+        super().__init__(id="footer")
         self._keys = keys
         self._until = 0.0
 
@@ -41,12 +41,12 @@ class Foot(Static):
     def on_resize(self) -> None:
         self._show_keys()
 
-    def say(self, text: str) -> None:
+    def show_message(self, text: str) -> None:
         self._until = time.monotonic() + MESSAGE_SECONDS
         self.update(Text(text, style="bold", no_wrap=True, overflow="ellipsis"))
 
-    def ask(self, text: str | None) -> None:
-        """For something to be typed; None: no more."""
+    def show_prompt(self, text: str | None) -> None:
+        """Shown until it is replaced; None shows the keys again."""
         self._until = 0.0
         if text is None:
             self._show_keys()
@@ -63,12 +63,12 @@ class Foot(Static):
         self.update(Text(line, style="dim", no_wrap=True, overflow="ellipsis"))
 
 
-class Question(ModalScreen[bool]):
-    """Below, on a line or more of its own; the tables go on above it."""
+class Confirmation(ModalScreen[bool]):
+    """A yes-or-no question at the bottom. The tables above it stay live."""
 
     CSS = """
-    Question { align: left bottom; background: transparent; }
-    Question Static { height: auto; background: ansi_default; }
+    Confirmation { align: left bottom; background: transparent; }
+    Confirmation Static { height: auto; background: ansi_default; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "dismiss(True)"),
@@ -91,6 +91,6 @@ class Help(ModalScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter,question_mark", "dismiss")]
 
     def compose(self) -> ComposeResult:
-        wide = max(len(keys) for keys, _ in HELP)
-        lines = [Text.assemble((keys.ljust(wide), "bold"), f"  {what}") for keys, what in HELP]
+        width = max(len(keys) for keys, _ in HELP)
+        lines = [Text.assemble((keys.ljust(width), "bold"), f"  {description}") for keys, description in HELP]
         yield Static(Text("\n").join(lines))

@@ -1,4 +1,4 @@
-"""The lines above the tables: which database, how fast, how much waits, runs and fails."""
+"""The two lines above the tables: the database and the time; rates and counts."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -12,16 +12,18 @@ from treadle.words.status import Status
 LEVELS = "▁▂▃▄▅▆▇█"
 
 
-def first_line(where: str, wanted: str, clock: datetime, width: int, away: float | None) -> Text:
-    """`away`: for so many seconds there was no answer."""
-    wanted = f"  type: {printable(wanted)[:30]}" if wanted else ""
-    if away is None:
-        right = Text(f"{clock:%H:%M:%S}", style="dim")
-    else:
-        right = Text(f" the database is away for {span(round(away))}; trying again ", style="yellow reverse")
+def first_line(where: str, type_filter: str, clock: datetime, width: int, unavailable_for: float | None) -> Text:
+    """`unavailable_for`: seconds for which the database has not replied."""
+    filtered = f"  type: {printable(type_filter)[:30]}" if type_filter else ""
+    time = Text(f"{clock:%H:%M:%S}", style="dim")
+    right = time if unavailable_for is None else unavailable_text(unavailable_for)
     named = Text(printable(where), style="bold")
-    named.truncate(max(8, width - right.cell_len - len(wanted) - 1), overflow="ellipsis")
-    return apart(Text.assemble(named, (wanted, "cyan")), right, width)
+    named.truncate(max(8, width - right.cell_len - len(filtered) - 1), overflow="ellipsis")
+    return justified(Text.assemble(named, (filtered, "cyan")), right, width)
+
+
+def unavailable_text(seconds: float) -> Text:
+    return Text(f" database unavailable for {span(round(seconds))}; retrying ", style="yellow reverse")
 
 
 def second_line(overview: Overview, width: int) -> Text:
@@ -39,21 +41,23 @@ def second_line(overview: Overview, width: int) -> Text:
     speed = Text(f"{rate(overview.rate) if overview.rate else '0/s':>8}", style="bold")
     rest = Text("   ").join(facts)
     room = width - speed.cell_len - rest.cell_len - 4
-    # The last one is not over.
-    ended = [each.completed + each.failed + each.cancelled for each in overview.spans[:-1]]
-    line = Text.assemble(speed, " ", (spark(ended[-max(0, min(room, 60)) :] if room > 3 else []), "blue"), "   ", rest)
+    # Without the current minute, which would always look lower.
+    finished = [each.completed + each.failed + each.cancelled for each in overview.spans[:-1]]
+    line = Text.assemble(
+        speed, " ", (sparkline(finished[-max(0, min(room, 60)) :] if room > 3 else []), "blue"), "   ", rest
+    )
     line.truncate(width, overflow="ellipsis")
     return line
 
 
-def spark(numbers: Sequence[int]) -> str:
-    """One letter each, as high as its share of the highest."""
+def sparkline(numbers: Sequence[int]) -> str:
+    """One character for each number, scaled to the highest. Only 0 gets the lowest one."""
     most = max(numbers, default=0)
     return "".join(LEVELS[-(-number * (len(LEVELS) - 1) // most)] if most else LEVELS[0] for number in numbers)
 
 
-def apart(left: Text, right: Text, width: int) -> Text:
-    """One at each end of the line; the left one is cut off."""
+def justified(left: Text, right: Text, width: int) -> Text:
+    """One text at each end of the line. If they do not fit, the left one is truncated."""
     left.truncate(max(0, width - right.cell_len - 1), overflow="ellipsis")
     return Text.assemble(left, " " * max(1, width - left.cell_len - right.cell_len), right)
 

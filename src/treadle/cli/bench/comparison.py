@@ -1,6 +1,6 @@
-"""Measures the queue against bare SQL on the same server, in interleaved rounds: `treadle bench` and benchmarks/.
+"""Compares the queue to bare SQL on the same server, in interleaved rounds, for `treadle bench` and benchmarks/.
 
-A ratio of two medians from one run says something on a noisy machine; a number of seconds does not.
+On a noisy machine, the ratio of two medians of one run is meaningful; an absolute time is not.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ from treadle.queue import JobQueue
 
 ROUNDS = 5
 
-# The same rows, made on the server: as fast as this table takes them.
+# The same rows, generated on the server: the fastest way to insert them into this table.
 RAW_INSERT = """
 insert into treadle.jobs (job_type, priority, data, created_at, queue, run_at, max_attempts)
 select 'bench', 100, jsonb_build_object('n', n, 'path', '/tmp/picture.png'), now(), 'default',
@@ -28,7 +28,7 @@ from generate_series(1, %(count)s) as n
 
 @dataclass
 class Measure:
-    """One thing measured two ways: jobs per second of ours and of the bare statements, round by round."""
+    """Jobs per second of Treadle and of bare SQL, round by round."""
 
     name: str
     target: float
@@ -42,7 +42,7 @@ class Measure:
 
 @dataclass
 class Costs:
-    """What one job costs the server from enqueue to completion, in batches of `batch`."""
+    """The cost of one job from enqueue to completion, in batches of `batch`."""
 
     batch: int
     wal_bytes: float
@@ -60,17 +60,19 @@ class Report:
     prune_rate: float
 
 
-def measure(url: str, jobs: int = 20_000, rounds: int = ROUNDS, said: Callable[[str], None] = lambda _: None) -> Report:
-    """Run everything in a schema of its own, which is dropped in the end."""
+def measure(
+    url: str, jobs: int = 20_000, rounds: int = ROUNDS, report_step: Callable[[str], None] = lambda _: None
+) -> Report:
+    """Runs in a temporary schema."""
     with scratch_schema(url) as schema:
-        return measure_in(url, schema, jobs, rounds, said)
+        return measure_in(url, schema, jobs, rounds, report_step)
 
 
-def measure_in(url: str, schema: str, jobs: int, rounds: int, said: Callable[[str], None]) -> Report:
-    """All jobs of the schema are removed."""
+def measure_in(url: str, schema: str, jobs: int, rounds: int, report_step: Callable[[str], None]) -> Report:
+    """Deletes all jobs of the schema."""
     with connect(url) as bare:
-        # Before anybody else has done anything here: others tell the statistics what they did a second later or two.
-        said("what a job costs")
+        # Before any other connection writes: the statistics of others arrive a second or two late.
+        report_step("the cost of a job")
         costs = [_costs(bare, schema, batch) for batch in (100, 1000)]
     with connect(url) as bare, JobQueue(url, "bench", schema=schema) as queue:
         server = bare.execute("show server_version").fetchone() or ("?",)
@@ -78,7 +80,9 @@ def measure_in(url: str, schema: str, jobs: int, rounds: int, said: Callable[[st
         working = [Measure(f"claim + complete in batches of {batch:,}", 0.8) for batch in (100, 1000)]
         pruned: list[float] = []
         for nth in range(rounds + 1):  # the first round warms up
-            said(f"against bare SQL, round {nth} of {rounds}" if nth else "against bare SQL, warming up")
+            report_step(
+                f"comparison to bare SQL, round {nth} of {rounds}" if nth else "comparison to bare SQL, warm-up"
+            )
             keep = nth > 0
             _clear(bare, schema)
             rate = _enqueue_bare(bare, schema, jobs)
@@ -99,7 +103,7 @@ def measure_in(url: str, schema: str, jobs: int, rounds: int, said: Callable[[st
 
 
 def payloads(jobs: int) -> Iterator[dict[str, Any]]:
-    return ({"n": n, "path": "/tmp/picture.png"} for n in range(jobs))  # noqa: S108 - only a text
+    return ({"n": n, "path": "/tmp/picture.png"} for n in range(jobs))  # noqa: S108 - only text
 
 
 def _enqueue_bare(bare: Any, schema: str, jobs: int) -> float:
@@ -116,14 +120,14 @@ def _enqueue_ours(queue: JobQueue, jobs: int) -> float:
 
 
 def _work_bare(bare: Any, schema: str, batch: int) -> float:
-    """The statements that JobQueue runs, with nothing around them."""
-    claim = queries.claim("bench", ["bench"], batch, None).text
+    """The statements that JobQueue runs, without JobQueue."""
+    query = queries.claim("bench", ["bench"], batch, None)
+    claim = query.bound(schema)
     complete = in_schema("select treadle.complete_jobs(%s::uuid[], %s::bigint[], %s::varchar[])", schema).encode()
-    asked = {"worker_id": "bench", "job_types": ["bench"], "batch_size": batch, "queues": None}
     id_at, lease_at = 0, 18
     done = 0
     begin = perf_counter()
-    while rows := bare.execute(claim, asked).fetchall():
+    while rows := bare.execute(claim, query.params).fetchall():
         ids = [row[id_at] for row in rows]
         leases = [row[lease_at] for row in rows]
         done += len(bare.execute(complete, [ids, leases, ["bench"] * len(ids)]).fetchall())
@@ -141,7 +145,7 @@ def _work_ours(queue: JobQueue, batch: int) -> float:
 
 def _costs(bare: Any, schema: str, batch: int) -> Costs:
     jobs = batch * 10
-    queue = JobQueue(bare, "bench", schema=schema)  # on this connection, so that its statistics can be flushed
+    queue = JobQueue(bare, "bench", schema=schema)  # on this connection, whose statistics can be flushed
     _clear(bare, schema)
     before = _counters(bare, schema)
     statements = 0
@@ -158,7 +162,7 @@ def _costs(bare: Any, schema: str, batch: int) -> Costs:
 
 
 def _counters(bare: Any, schema: str) -> tuple[float, float, float]:
-    """WAL position, tuples written and transactions, after the statistics have caught up."""
+    """WAL position, rows written and transactions, after flushing the statistics."""
     bare.execute("select pg_stat_force_next_flush()" if bare.info.server_version >= 150000 else "select pg_sleep(1)")
     wal, written, committed = bare.execute(
         """select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0'), n_tup_ins + n_tup_upd,

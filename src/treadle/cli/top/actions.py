@@ -1,0 +1,66 @@
+"""What the keys of treadle top change, as values: the question to ask first, the query to run, the message to show."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from treadle.db.queries import operations as operate
+from treadle.db.query import Query
+from treadle.words.changes import Action, Operated, Pause
+from treadle.words.phrases import printable
+from treadle.words.snapshot import JobSnapshot
+
+WORDS = {Action.CANCEL: ("Cancel", "cancelled"), Action.RETRY: ("Retry", "retried")}
+
+
+class PendingAction(NamedTuple):
+    """An action that waits for a yes."""
+
+    question: str
+    query: Query[Any]
+    message: Callable[[Any], str]
+    """The message for what the query returned."""
+
+
+def pause_or_resume(job_type: str, queue: str, pauses: Sequence[Pause], actor: str) -> PendingAction:
+    """Pause the type in all queues. If a pause applies to this lane already, end the most specific one instead."""
+    found = [each for each in pauses if each.job_type in (job_type, None) and each.queue in (queue, None)]
+    if not found:
+        what = printable(job_type)
+        return PendingAction(
+            f"Pause {what}? Running jobs continue, no new ones start.",
+            operate.pause(job_type, None, actor),
+            lambda changed: f"Paused {what}." if changed else f"{what} was already paused.",
+        )
+    pause = min(found, key=lambda each: (each.job_type is None, each.queue is None))
+    what = _named(pause)
+    since = f"{pause.paused_at.astimezone():%H:%M on %d %b}"
+    because = f": {printable(pause.reason)}" if pause.reason else ""
+    return PendingAction(
+        f"Resume {what}? Paused by {printable(pause.paused_by or 'an unknown user')} at {since}{because}.",
+        operate.resume(pause.job_type, pause.queue, actor),
+        lambda ended: f"Resumed {what}." if ended else f"{what} was no longer paused.",
+    )
+
+
+def change_job(action: Action, job: JobSnapshot, actor: str) -> PendingAction:
+    verb, done = WORDS[action]
+    name = f"{printable(job.job_type)} {job.id.hex[-4:]}"
+
+    def message(results: list[Operated]) -> str:
+        match results[0].outcome:
+            case "done":
+                return f"{name} was {done}."
+            case "busy":
+                return f"{name} is locked by another transaction; try again."
+            case "missing":
+                return f"{name} no longer exists."
+        return f"{name} is {results[0].status} and cannot be {done}."
+
+    return PendingAction(f"{verb} {name}?", operate.operate(action, [job.id], actor), message)
+
+
+def _named(pause: Pause) -> str:
+    where = f"queue {printable(pause.queue)}" if pause.queue is not None else ""
+    if pause.job_type is None:
+        return where or "all jobs"
+    return printable(pause.job_type) + (f" in {where}" if where else "")

@@ -1,0 +1,97 @@
+"""Reads the state of the queue from the database at an interval, through outages."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, TypeVar
+
+from treadle.app import Treadle
+from treadle.db.database import DatabaseError
+from treadle.db.queries import snapshots as snapshot_queries
+from treadle.operations.overview import aoverview
+from treadle.words.errors import DatabaseUnreachable, NotAllowed, SchemaError, TooSlow
+from treadle.words.overview import Overview
+from treadle.words.snapshot import JobSnapshot
+
+# Seconds between two refreshes. A slow database is read less often, so that reading takes at most a third of the time.
+SECONDS = 1.0
+LONGEST = 10.0
+SHARE = 2
+# Jobs shown at most.
+LIMIT = 500
+# A refresh that takes longer is abandoned: a connection can die without an error.
+TIMEOUT = 5.0
+# Seconds without a reply after which the screen says so.
+UNAVAILABLE_AFTER = 3.0
+
+# TimeoutError is a subclass of OSError.
+DISCONNECTED = (DatabaseError, OSError, DatabaseUnreachable)
+UNAVAILABLE = (*DISCONNECTED, NotAllowed, SchemaError, TooSlow)
+
+Result = TypeVar("Result")
+
+
+class QueueSnapshot(NamedTuple):
+    overview: Overview
+    jobs: list[JobSnapshot]
+    failed: bool
+    """Whether `jobs` are the ones that failed recently, instead of the running ones."""
+
+
+class Refresher:
+    def __init__(self, app: Treadle) -> None:
+        self._app = app
+        self.show_failed = False
+        """Whether to read the jobs that failed recently, instead of the running ones."""
+        self.interval = SECONDS
+        """Seconds until the next refresh."""
+        self._answered = time.monotonic()
+        self._failures = 0
+
+    @property
+    def unavailable_for(self) -> float | None:
+        """For how many seconds the database has not replied; None if it replies."""
+        seconds = time.monotonic() - self._answered
+        return seconds if self._failures or seconds > UNAVAILABLE_AFTER else None
+
+    async def refresh(self) -> QueueSnapshot | None:
+        return await self.run(self._take_snapshot)
+
+    async def run(self, read: Callable[[], Awaitable[Result]]) -> Result | None:
+        """What `read` returns; None if the database is unavailable."""
+        try:
+            async with asyncio.timeout(TIMEOUT):
+                result = await read()
+        except UNAVAILABLE as error:
+            self._failures += 1
+            # After the first failure the pool replaces the lost connection by itself.
+            if isinstance(error, TimeoutError) or (self._failures > 1 and isinstance(error, DISCONNECTED)):
+                await self._replace_pool()
+            return None
+        self._failures, self._answered = 0, time.monotonic()
+        return result
+
+    async def _take_snapshot(self) -> QueueSnapshot:
+        began = time.monotonic()
+        overview = await aoverview(self._app.database)
+        query = (
+            snapshot_queries.find_failed(3600, LIMIT)
+            if self.show_failed
+            else snapshot_queries.find_snapshots((), LIMIT)
+        )
+        snapshot = QueueSnapshot(overview, await self._app.database.aread(query), self.show_failed)
+        self.interval = min(LONGEST, max(SECONDS, SHARE * (time.monotonic() - began)))
+        return snapshot
+
+    async def first_snapshot(self) -> QueueSnapshot:
+        """Called before the screen is drawn, so errors are raised instead of shown on it."""
+        return await self._take_snapshot()
+
+    async def _replace_pool(self) -> None:
+        """Close the pool; the next query opens a new one. A pool that lost its connections backs off for longer and
+        longer between attempts to reconnect, a new one connects at once."""
+        try:
+            async with asyncio.timeout(TIMEOUT):
+                await self._app.database.aclose()
+        except UNAVAILABLE:
+            return
