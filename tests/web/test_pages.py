@@ -152,10 +152,10 @@ def test_a_missing_job_is_an_error_page(operator: Browser) -> None:
 
 
 def test_invalid_parameters_are_an_error_page(operator: Browser) -> None:
-    assert "status must be one of pending" in get(operator, "/jobs?status=nonsense", 400)
-    assert "after must be the cursor of a page" in get(operator, "/jobs?after=nonsense", 400)
-    assert "action must be one of" in get(operator, "/bulk?action=nonsense", 400)
-    assert "ids must be" in get(operator, "/bulk?action=retry&ids=nonsense", 400)
+    assert "Status must be one of pending" in get(operator, "/jobs?status=nonsense", 400)
+    assert "After must be the cursor of a page" in get(operator, "/jobs?after=nonsense", 400)
+    assert "Action must be one of" in get(operator, "/bulk?action=nonsense", 400)
+    assert "Ids must be" in get(operator, "/bulk?action=retry&ids=nonsense", 400)
 
 
 def test_the_confirmation_page_counts_jobs_and_changes_nothing(operator: Browser, queue: JobQueue) -> None:

@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from treadle.db.database import DatabaseError
+from treadle.web.dashboard.pages.formatting import sentence
 from treadle.web.dashboard.pages.rendering import HEADERS, page
 from treadle.web.dashboard.routes import CONTEXT_KEY, Context
 from treadle.web.dashboard.security.access import NOBODY
@@ -46,7 +47,7 @@ def error_response(request: Request, status: int, message: str, headers: Mapping
             "error.html",
             status,
             title=_TITLES.get(status, "Request failed"),
-            message=f"{message[:1].upper()}{message[1:]}",
+            message=sentence(message),
             reloads=status == 503,
         )
         response.headers.update(headers or {})

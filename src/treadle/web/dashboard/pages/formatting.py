@@ -54,6 +54,11 @@ def notices(query: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
+def sentence(message: str) -> str:
+    """An error message, which starts in lower case and has no full stop, as a sentence."""
+    return f"{message[:1].upper()}{message[1:]}{'' if message.endswith('.') else '.'}"
+
+
 def lines(value: str) -> str:
     """A text of any number of lines. Control characters, and those that reverse the text direction, are escaped."""
     cut = value[:MAX_CHARACTERS]

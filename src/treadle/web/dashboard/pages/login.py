@@ -5,6 +5,7 @@ import logging
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
+from treadle.web.dashboard.pages.formatting import sentence
 from treadle.web.dashboard.pages.rendering import page
 from treadle.web.dashboard.routes import Context, RouteSpec
 from treadle.web.dashboard.security.access import Role, cleaned_name
@@ -26,7 +27,7 @@ def routes(secrets: RoleSecrets) -> list[RouteSpec]:
         try:
             role = await secrets.authenticate(context.request, context.field("secret") or "")
         except HTTPException as error:
-            return login_page(context, error.status_code, f"{error.detail[:1].upper()}{error.detail[1:]}.")
+            return login_page(context, error.status_code, sentence(error.detail))
         if role is Role.NOBODY:
             log.warning("dashboard: sign-in with a wrong secret from %s", _address(context))
             return login_page(context, 403, "Wrong secret.")
