@@ -105,7 +105,7 @@ def take(chromium: Browser, address: str) -> None:
         # Its second attempt, well on its way.
         page.locator("#errors-title").wait_for()
         page.locator("details.error").first.evaluate("details => { details.open = true; }")
-        while page.locator("#now progress").evaluate("bar => bar.value") < 60:
+        while page.locator("#job-state progress").evaluate("bar => bar.value") < 60:
             page.wait_for_timeout(100)
         page.screenshot(path=DOCS / f"dashboard-job-{theme}.png")
         page.goto(address)

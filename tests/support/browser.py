@@ -1,4 +1,4 @@
-"""A real browser: Debian's Chromium without a screen, and what it complained about."""
+"""A real browser, headless Chromium, and the errors that it reported."""
 
 import os
 import shutil
@@ -9,36 +9,36 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_play
 
 from tests.support.web import Server
 
-expect.set_options(timeout=60_000)  # for a machine that is busy with other things
+expect.set_options(timeout=60_000)  # for a machine under load
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
-def found() -> str | None:
-    """Where a Chromium is; playwright's own is not needed."""
+def find_chromium() -> str | None:
+    """The path of an installed Chromium; the one of Playwright is not needed."""
     return os.environ.get("TREADLE_TEST_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
 
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        # Without a sandbox, which it cannot have as root: it sees nothing but our own pages.
+        # Chromium cannot use its sandbox as root. It opens only pages of the dashboard.
         arguments = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
-        browser = playwright.chromium.launch(executable_path=found(), args=arguments)
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=arguments)
         yield browser
         browser.close()
 
 
 class Visit:
-    """A page of the dashboard in a browser."""
+    """A browser tab with a page of the dashboard. `problems` collects errors, warnings and dialogs."""
 
     def __init__(self, page: Page, server: Server) -> None:
         self.page = page
         self._server = server
-        self.complaints: list[str] = []
-        page.on("console", self._hear)
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("dialog", lambda dialog: self.complaints.append(f"a dialog: {dialog.message}"))
+        self.problems: list[str] = []
+        page.on("console", self._collect)
+        page.on("pageerror", lambda error: self.problems.append(str(error)))
+        page.on("dialog", lambda dialog: self.problems.append(f"dialog: {dialog.message}"))
         page.set_default_timeout(60_000)
 
     def go(self, path: str) -> Page:
@@ -46,12 +46,12 @@ class Visit:
         return self.page
 
     def live(self, path: str) -> Page:
-        """Opened, and connected."""
+        """Opens a page and waits until it receives live updates."""
         self.go(path)
         self.page.locator("#connection[data-state=live]").wait_for()
         return self.page
 
-    def _hear(self, message: ConsoleMessage) -> None:
-        # Also where the policy that forbids inline script and style is broken.
+    def _collect(self, message: ConsoleMessage) -> None:
+        # Violations of the content security policy are errors too.
         if message.type in ("error", "warning"):
-            self.complaints.append(message.text)
+            self.problems.append(message.text)

@@ -1,4 +1,4 @@
-"""Fixtures for tests of the dashboard: conftest.py has them for everybody."""
+"""Fixtures for tests of the dashboard; conftest.py imports them."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
@@ -8,7 +8,7 @@ import pytest
 from treadle import Treadle
 
 if TYPE_CHECKING:
-    # A browser's driver and a web server take their time to import: only for the tests that need them.
+    # The browser driver and the web server are slow to import, so only the tests that need them import them.
     from playwright.sync_api import Browser
 
     from tests.support.browser import Visit
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Theme = Literal["light", "dark"]
 
-NO_CHROMIUM = "the dashboard in a browser, for want of one (on Debian: apt-get install chromium)"
+NO_CHROMIUM = "the dashboard in a browser: Chromium is not installed (on Debian: apt-get install chromium)"
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def site(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> Iterator["Site"]:
 
 @pytest.fixture
 def operator(site: "Site") -> "Visitor":
-    """One who is signed in."""
+    """A browser that is signed in as operator."""
     from tests.support.dashboards import OPERATOR
 
     return site.signed_in(OPERATOR)
@@ -44,10 +44,10 @@ def operator(site: "Site") -> "Visitor":
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator["Browser"]:
-    """Not for the session: as long as it is there, this thread has an event loop, and other tests want their own."""
+    """Per module, not per session: while it exists, this thread has an event loop, and other tests need their own."""
     from tests.support import browser as browsing
 
-    if browsing.found() is None:
+    if browsing.find_chromium() is None:
         pytest.skip(NO_CHROMIUM)
     with browsing.chromium() as browser:
         yield browser
@@ -55,12 +55,12 @@ def chromium() -> Iterator["Browser"]:
 
 @pytest.fixture
 def dashboard(app: Treadle) -> Iterator["Server"]:
-    """For whoever sits at this machine."""
+    """A dashboard server without secrets, as `treadle dashboard` starts it on a loopback address."""
     from tests.support.web import serving
     from treadle.web.dashboard import dashboard_app
-    from treadle.web.dashboard.access import only_here
+    from treadle.web.dashboard.security.local_only import local_only
 
-    with serving(dashboard_app(app, authorize=only_here)) as server:
+    with serving(dashboard_app(app, authorize=local_only)) as server:
         yield server
 
 
@@ -77,4 +77,4 @@ def visit(chromium: "Browser", dashboard: "Server", theme: Theme) -> Iterator["V
     visit = Visit(context.new_page(), dashboard)
     yield visit
     context.close()
-    assert visit.complaints == []
+    assert visit.problems == []

@@ -1,5 +1,4 @@
-"""Requests by hand, straight to an ASGI application: any method, any path, any header; a stream is left after its
-first piece."""
+"""Sends raw requests to an ASGI application: any method, path and headers. Reads only the first piece of a stream."""
 
 import asyncio
 from collections.abc import Mapping
@@ -11,11 +10,11 @@ from starlette.datastructures import Headers
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message
 
-from treadle.web.dashboard.access import Role
-from treadle.web.dashboard.routes import Guarded, Rule
+from treadle.web.dashboard.routes import ProtectedEndpoint, RouteSpec
+from treadle.web.dashboard.security.access import Role
 
 
-class Answered(NamedTuple):
+class Reply(NamedTuple):
     status: int
     headers: Headers
     body: bytes
@@ -25,37 +24,37 @@ class Answered(NamedTuple):
         return self.body.decode()
 
 
-def guarded(asgi: ASGIApp) -> list[Rule]:
-    """Of every route that is served; one that the gate did not make is none of ours."""
+def protected_routes(asgi: ASGIApp) -> list[RouteSpec]:
+    """The spec of every route that is served. Fails if a route was not built by `build_route`."""
     assert isinstance(asgi, Starlette)
     found = []
-    for route in asgi.routes:
-        assert isinstance(route, Route), f"{route} is not made by the gate"
-        guard = getattr(route.endpoint, "__self__", None)
-        assert isinstance(guard, Guarded), f"{route.path} is not made by the gate"
-        assert route.methods == {guard.rule.method}
-        assert route.path == guard.rule.path
-        assert isinstance(guard.rule.role, Role)
-        assert guard.rule.summary
-        found.append(guard.rule)
+    for served in asgi.routes:
+        assert isinstance(served, Route), f"{served} was not built by build_route"
+        protected = getattr(served.endpoint, "__self__", None)
+        assert isinstance(protected, ProtectedEndpoint), f"{served.path} was not built by build_route"
+        assert served.methods == {protected.route.method}
+        assert served.path == protected.route.path
+        assert isinstance(protected.route.role, Role)
+        assert protected.route.summary
+        found.append(protected.route)
     return found
 
 
-async def ask(
+async def request(
     asgi: ASGIApp,
     method: str,
     target: str,
     headers: Mapping[str, str] | None = None,
     form: Mapping[str, str] | None = None,
     **scope: Any,
-) -> Answered:
+) -> Reply:
     path, _, query = target.partition("?")
     sent = {"host": "queue.example", **(headers or {})}
     body = b""
     if form is not None:
         body = urlencode(form).encode()
         sent |= {"content-type": "application/x-www-form-urlencoded", "content-length": str(len(body))}
-    asked: dict[str, Any] = {
+    full_scope: dict[str, Any] = {
         "type": "http",
         "asgi": {"version": "3.0"},
         "http_version": "1.1",
@@ -70,25 +69,25 @@ async def ask(
         "server": ("queue.example", 80),
         **scope,
     }
-    enough, begun = asyncio.Event(), False
-    came: list[Message] = []
+    enough, started = asyncio.Event(), False
+    messages: list[Message] = []
 
     async def receive() -> Message:
-        nonlocal begun
-        if not begun:
-            begun = True
+        nonlocal started
+        if not started:
+            started = True
             return {"type": "http.request", "body": body, "more_body": False}
         await enough.wait()
         return {"type": "http.disconnect"}
 
     async def send(message: Message) -> None:
-        came.append(message)
-        if len(came) > 1:
+        messages.append(message)
+        if len(messages) > 1:
             enough.set()
 
-    await asyncio.wait_for(asgi(asked, receive, send), 60)
-    start = came[0]
+    await asyncio.wait_for(asgi(full_scope, receive, send), 60)
+    start = messages[0]
     assert start["type"] == "http.response.start"
-    return Answered(
-        start["status"], Headers(raw=start["headers"]), b"".join(each.get("body", b"") for each in came[1:])
+    return Reply(
+        start["status"], Headers(raw=start["headers"]), b"".join(each.get("body", b"") for each in messages[1:])
     )

@@ -1,4 +1,4 @@
-"""A real web server in a thread, and a reader of server-sent events that goes by the letter of the standard."""
+"""A real web server in a thread, and a parser of server-sent events that follows the standard strictly."""
 
 import asyncio
 import json
@@ -20,11 +20,11 @@ class Message(NamedTuple):
     name: str
     data: Any
     id: str | None
-    """Of this message itself."""
+    """None if this message itself has no id."""
 
 
 class Server:
-    """Started and stopped as often as one likes, always at the same address."""
+    """Can be started and stopped repeatedly, always at the same address."""
 
     def __init__(self, asgi: ASGIApp) -> None:
         with socket.socket() as free:
@@ -52,19 +52,19 @@ class Server:
         assert not self._thread.is_alive()
 
     def tasks(self) -> int:
-        """How many tasks there are for requests."""
+        """The number of tasks that serve requests."""
         assert self.loop is not None
-        asked = asyncio.run_coroutine_threadsafe(self._count(), self.loop)
-        return asked.result(30)
+        future = asyncio.run_coroutine_threadsafe(self._count(), self.loop)
+        return future.result(30)
 
     async def _serve(self) -> None:
         self.loop = asyncio.get_running_loop()
         await self._server.serve()
 
     async def _count(self) -> int:
-        # Those of the database's pool, and this one and the server's own, are always there.
+        # There are always others: of the database pool, of the server itself, and this one.
         return sum(
-            any(word in repr(task.get_coro()) for word in ("run_asgi", "_send", "_left", "anext"))
+            any(word in repr(task.get_coro()) for word in ("run_asgi", "_send", "_wait_for_disconnect", "anext"))
             for task in asyncio.all_tasks()
         )
 
@@ -80,17 +80,17 @@ def serving(asgi: ASGIApp) -> Iterator[Server]:
 
 
 def messages(response: httpx.Response, comment: Callable[[str], None] = lambda _: None) -> Iterator[Message]:
-    """As section 9.2.6 of the HTML standard has it."""
+    """Parses a stream as described in section 9.2.6 of the HTML standard."""
     data: list[str] = []
-    buffer, name, given = "", "", None
-    for some in response.iter_text():
-        buffer += some
+    buffer, name, event_id = "", "", None
+    for text in response.iter_text():
+        buffer += text
         while (found := re.search(r"\r\n|\n|\r", buffer)) is not None:
             line, buffer = buffer[: found.start()], buffer[found.end() :]
             if not line:
                 if data:
-                    yield Message(name or "message", json.loads("\n".join(data)), given)
-                name, data, given = "", [], None
+                    yield Message(name or "message", json.loads("\n".join(data)), event_id)
+                name, data, event_id = "", [], None
             elif line.startswith(":"):
                 comment(line)
             else:
@@ -102,27 +102,27 @@ def messages(response: httpx.Response, comment: Callable[[str], None] = lambda _
                     case "data":
                         data.append(value)
                     case "id":
-                        given = value
+                        event_id = value
                     case "retry":
                         assert value.isdigit()
                     case _:
-                        raise AssertionError(f"no field of the standard: {line!r}")
+                        raise AssertionError(f"not a field of the standard: {line!r}")
 
 
 def read(server: Server, path: str, **headers: str) -> list[Message]:
-    """All there is, up to the end."""
+    """All messages, until the stream ends."""
     with httpx.stream("GET", server.url + path, headers=headers, timeout=60) as response:
         assert response.status_code == 200
         return list(messages(response))
 
 
 def take(server: Server, path: str, number: int, **headers: str) -> list[Message]:
-    """The first of them, of a stream that may have no end."""
+    """The first messages of a stream that may not end."""
     with httpx.stream("GET", server.url + path, headers=headers, timeout=60) as response:
         coming = messages(response)
         return [next(coming) for _ in range(number)]
 
 
-def told(found: list[Message]) -> list[tuple[str, int | None]]:
-    """The events among them: names and numbers."""
+def names_and_numbers(found: list[Message]) -> list[tuple[str, int | None]]:
+    """The names and numbers of those messages that are events."""
     return [(each.name, each.data["number"]) for each in found if each.id is not None]

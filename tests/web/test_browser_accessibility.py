@@ -1,4 +1,4 @@
-"""Every page of the dashboard for every reader: on a phone, by keyboard, for a screen reader, with hostile data."""
+"""Every page of the dashboard with a screen reader, a keyboard, a phone, and hostile data."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ PAGES += ["/bulk?action=cancel&all=1"]
 
 @pytest.fixture
 def full(queue: JobQueue, connection: Connection[Any]) -> str:
-    """A queue with something in every part of every page; the path of a job that failed once and runs."""
+    """Fills every part of every page; returns the path of a running job that has failed once."""
     queue.enqueue("later", {}, delay="1h")
     queue.enqueue(HOSTILE[:50], {HOSTILE: HOSTILE}, key=HOSTILE[:100])
     queue.enqueue("broken", {}, max_attempts=1)
@@ -52,46 +52,46 @@ def opened(visit: Visit, full: str, path: str) -> Page:
 
 
 def test_every_page_is_accessible(visit: Visit, full: str) -> None:
-    """As far as a program can tell: names, roles, order of headings, contrast."""
-    broken = {}
+    """As far as axe can check it: names, roles, order of headings, contrast."""
+    violations = {}
     for path in PAGES:
         visit.page.emulate_media(color_scheme="light")
         page = opened(visit, full, path)
         found = Axe().run(page).response["violations"]
-        # Of the other theme only the colours are others.
+        # The dark theme differs in its colors only.
         page.emulate_media(color_scheme="dark")
         found += Axe().run(page, options={"runOnly": ["color-contrast"]}).response["violations"]
         if found:
-            broken[path] = [(each["id"], [node["html"][:150] for node in each["nodes"][:3]]) for each in found]
-    assert broken == {}
+            violations[path] = [(each["id"], [node["html"][:150] for node in each["nodes"][:3]]) for each in found]
+    assert violations == {}
 
 
-def test_no_page_scrolls_sideways(visit: Visit, full: str) -> None:
-    wide = {}
+def test_no_page_scrolls_horizontally(visit: Visit, full: str) -> None:
+    widths = {}
     for path in PAGES:
         page = opened(visit, full, path)
         for width in (768, 360):
             page.set_viewport_size({"width": width, "height": 700})
-            wide[path, width] = page.evaluate("document.documentElement.scrollWidth")
-    assert {place: found for place, found in wide.items() if found != place[1]} == {}
+            widths[path, width] = page.evaluate("document.documentElement.scrollWidth")
+    assert {place: found for place, found in widths.items() if found != place[1]} == {}
 
 
-def test_hostile_text_is_shown_and_nothing_of_it_is_done(visit: Visit, full: str) -> None:
-    """No dialog, no request that its markup would make, nothing refused by the policy: see Visit."""
+def test_hostile_text_is_shown_as_text(visit: Visit, full: str) -> None:
+    """It opens no dialog, loads nothing and violates no policy: `Visit` checks that."""
     for path in PAGES:
         page = opened(visit, full, path)
         assert page.locator("main script, main img").count() == 0
         assert page.locator('a[href^="javascript"]').count() == 0
-    # It also comes with the news.
+    # Live updates contain it too.
     page = visit.live(full)
-    expect(page.locator("#now")).to_contain_text("<script>alert(1)</script>")
+    expect(page.locator("#job-state")).to_contain_text("<script>alert(1)</script>")
     assert page.evaluate("document.querySelector('main script') === null")
 
 
-def test_a_keyboard_is_enough(visit: Visit, full: str) -> None:
+def test_the_job_list_works_with_the_keyboard(visit: Visit, full: str) -> None:
     page = visit.go("/jobs")
     page.keyboard.press("Tab")
-    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.locator("#main")).to_be_focused()
     page.keyboard.press("j")
@@ -102,15 +102,15 @@ def test_a_keyboard_is_enough(visit: Visit, full: str) -> None:
     page.wait_for_url("**/jobs/*-*")
 
 
-def test_a_page_works_without_its_script(visit: Visit, full: str, queue: JobQueue) -> None:
+def test_pages_work_without_javascript(visit: Visit, full: str, queue: JobQueue) -> None:
     visit.page.route("**/live.js", lambda route: route.fulfill(body=""))
     page = visit.go(full)
-    expect(page.locator("#now .status")).to_have_text("▶ running")
+    expect(page.locator("#job-state .status")).to_have_text("▶ running")
     page.get_by_text("Cancel…").click()
-    page.get_by_role("button", name="Cancel the job").click()
-    expect(page.locator(".notice")).to_have_text("Done (cancel).")
+    page.get_by_role("button", name="Cancel job").click()
+    expect(page.locator(".notice")).to_have_text("Job cancelled.")
     page.goto(page.url.partition("/jobs")[0] + "/jobs?status=cancelled")
-    page.get_by_role("checkbox", name="Choose films").check()
+    page.get_by_role("checkbox", name="Select films").check()
     page.get_by_role("button", name="Delete…").click()
     page.get_by_role("button", name="Delete").click()
-    expect(page.locator(".notice")).to_have_text("1 changed (delete).")
+    expect(page.locator(".notice")).to_have_text("Delete: 1 changed.")

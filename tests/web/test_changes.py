@@ -1,4 +1,4 @@
-"""What operators change in the dashboard: by forms, with a line in the audit, or not at all."""
+"""Changes with the forms of the dashboard, each with its entry in the audit."""
 
 import uuid
 from collections.abc import Iterator
@@ -14,14 +14,14 @@ from tests.support.dashboards import OPERATOR, Browser, Site
 from treadle import JobQueue, Status
 
 
-def said(answer: httpx.Response) -> tuple[str, dict[str, str]]:
-    """Where a form leads, and what it says there."""
+def redirect(answer: httpx.Response) -> tuple[str, dict[str, str]]:
+    """The path that a form redirects to, and its query parameters."""
     assert answer.status_code == 303, answer.text
     split = urlsplit(answer.headers["location"])
     return split.path, {name: values[0] for name, values in parse_qs(split.query).items()}
 
 
-def audited(connection: Connection[Any]) -> list[tuple[Any, ...]]:
+def audit_entries(connection: Connection[Any]) -> list[tuple[Any, ...]]:
     return connection.execute("select actor, action, job_id, reason, details from audit order by id").fetchall()
 
 
@@ -31,38 +31,38 @@ def failed(queue: JobQueue, job_type: str = "films") -> uuid.UUID:
     return job_id
 
 
-def test_a_job_is_tried_again(operator: Browser, queue: JobQueue, connection: Connection[Any]) -> None:
+def test_retry_a_job(operator: Browser, queue: JobQueue, connection: Connection[Any]) -> None:
     job = failed(queue)
-    assert said(operator.post(f"/jobs/{job}/retry", {"reason": "the disk is back"})) == (
+    assert redirect(operator.post(f"/jobs/{job}/retry", {"reason": "the disk is back"})) == (
         f"/jobs/{job}",
         {"done": "retry"},
     )
     assert queue.get(job).status == Status.PENDING
-    assert audited(connection) == [("dashboard:Ada", "retry", job, "the disk is back", {"status": "failed"})]
+    assert audit_entries(connection) == [("dashboard:Ada", "retry", job, "the disk is back", {"status": "failed"})]
 
 
-def test_a_job_is_cancelled_with_its_reason(operator: Browser, queue: JobQueue) -> None:
+def test_cancel_a_job_with_a_reason(operator: Browser, queue: JobQueue) -> None:
     job = queue.enqueue("films")
     operator.post(f"/jobs/{job}/cancel", {"reason": "twice in the list"})
     assert (queue.get(job).status, queue.get(job).last_error) == (Status.CANCELLED, "twice in the list")
 
 
-def test_a_job_is_run_now(operator: Browser, queue: JobQueue) -> None:
+def test_run_a_job_now(operator: Browser, queue: JobQueue) -> None:
     job = queue.enqueue("films", delay="1h")
     assert queue.claim(["films"]) == []
     operator.post(f"/jobs/{job}/run_now")
     assert [each.id for each in queue.claim(["films"])] == [job]
 
 
-def test_a_job_gets_another_priority(operator: Browser, queue: JobQueue, connection: Connection[Any]) -> None:
+def test_change_the_priority_of_a_job(operator: Browser, queue: JobQueue, connection: Connection[Any]) -> None:
     job = queue.enqueue("films")
     operator.post(f"/jobs/{job}/priority", {"priority": "-5"})
     assert queue.get(job).priority == -5
-    assert audited(connection)[0][4] == {"status": "pending", "priority": 100, "to": -5}
+    assert audit_entries(connection)[0][4] == {"status": "pending", "priority": 100, "to": -5}
 
 
 @pytest.mark.parametrize("given", ["", "high", "1_0", "٣", "1.5", "99999999999", "2147483648"])
-def test_a_priority_is_a_whole_number(operator: Browser, queue: JobQueue, given: str) -> None:
+def test_a_priority_must_be_an_integer(operator: Browser, queue: JobQueue, given: str) -> None:
     job = queue.enqueue("films")
     answer = operator.post(f"/jobs/{job}/priority", {"priority": given}, accept="application/json")
     assert answer.status_code == 400
@@ -70,48 +70,50 @@ def test_a_priority_is_a_whole_number(operator: Browser, queue: JobQueue, given:
     assert queue.get(job).priority == 100
 
 
-def test_a_deleted_job_leads_back_to_the_list(operator: Browser, queue: JobQueue) -> None:
+def test_deleting_a_job_redirects_to_the_list(operator: Browser, queue: JobQueue) -> None:
     job = queue.enqueue("films")
-    assert said(operator.post(f"/jobs/{job}/delete", {"back": f"/jobs/{job}?tab=logs"})) == (
+    assert redirect(operator.post(f"/jobs/{job}/delete", {"back": f"/jobs/{job}?tab=logs"})) == (
         "/jobs",
         {"done": "delete"},
     )
-    assert said(operator.post(f"/jobs/{job}/delete")) == ("/jobs", {"missing": "delete"})
+    assert redirect(operator.post(f"/jobs/{job}/delete")) == ("/jobs", {"missing": "delete"})
     assert queue.list().jobs == []
 
 
-def test_what_cannot_be_done_is_said(operator: Browser, queue: JobQueue, connection: Connection[Any]) -> None:
+def test_a_failed_change_is_reported(operator: Browser, queue: JobQueue, connection: Connection[Any]) -> None:
     job = queue.enqueue("films")
-    assert said(operator.post(f"/jobs/{job}/retry")) == (f"/jobs/{job}", {"unfit": "retry"})
-    assert said(operator.post(f"/jobs/{uuid.uuid4()}/retry")) == ("/jobs", {"missing": "retry"})
+    assert redirect(operator.post(f"/jobs/{job}/retry")) == (f"/jobs/{job}", {"unfit": "retry"})
+    assert redirect(operator.post(f"/jobs/{uuid.uuid4()}/retry")) == ("/jobs", {"missing": "retry"})
     assert operator.post("/jobs/films/retry").status_code == 400
-    assert audited(connection) == []
+    assert audit_entries(connection) == []
 
 
-def test_a_job_that_somebody_holds_is_busy(operator: Browser, queue: JobQueue, connect: Connect) -> None:
+def test_a_locked_job_is_reported_as_busy(operator: Browser, queue: JobQueue, connect: Connect) -> None:
     job, free = failed(queue), failed(queue)
     with connect(autocommit=False) as other:
         other.execute("select from jobs where id = %s for update", [job])
-        assert said(operator.post(f"/jobs/{job}/retry")) == (f"/jobs/{job}", {"busy": "retry"})
-        counts = said(operator.post("/bulk", {"action": "retry", "ids": [str(job), str(free)]}))[1]
+        assert redirect(operator.post(f"/jobs/{job}/retry")) == (f"/jobs/{job}", {"busy": "retry"})
+        counts = redirect(operator.post("/bulk", {"action": "retry", "ids": [str(job), str(free)]}))[1]
     assert (counts["done"], counts["busy"]) == ("1", "1")
 
 
-def test_several_jobs_at_once(operator: Browser, queue: JobQueue, connection: Connection[Any]) -> None:
+def test_change_selected_jobs(operator: Browser, queue: JobQueue, connection: Connection[Any]) -> None:
     jobs = [failed(queue), failed(queue), queue.enqueue("other")]
     form = {"action": "retry", "ids": [*map(str, jobs), str(uuid.uuid4())], "priority": "7"}
     counts = {"done": 2, "unfit": 1, "busy": 0, "missing": 1}
     assert operator.post("/bulk", form, accept="application/json").json() == counts | {"next": None}
     assert {job.priority for job in queue.list().jobs} == {100}
-    assert [row[:3] for row in audited(connection)] == [("dashboard:Ada", "retry", job) for job in sorted(jobs[:2])]
-    path, words = said(operator.post("/bulk", form | {"back": "/jobs?status=failed&done=retry"}))
-    assert (path, words) == (
+    assert [row[:3] for row in audit_entries(connection)] == [
+        ("dashboard:Ada", "retry", job) for job in sorted(jobs[:2])
+    ]
+    path, parameters = redirect(operator.post("/bulk", form | {"back": "/jobs?status=failed&done=retry"}))
+    assert (path, parameters) == (
         "/jobs",
         {"status": "failed", "bulk": "retry", "unfit": "3", "missing": "1"},
     )
 
 
-def test_all_that_a_filter_finds(operator: Browser, queue: JobQueue, connection: Connection[Any]) -> None:
+def test_change_all_jobs_that_match_a_filter(operator: Browser, queue: JobQueue, connection: Connection[Any]) -> None:
     connection.execute(
         """insert into jobs (id, job_type, status, finished_at)
         select new_id(), case when n > 600 then 'other' else 'films' end, 'failed', now()
@@ -124,12 +126,12 @@ def test_all_that_a_filter_finds(operator: Browser, queue: JobQueue, connection:
     second = operator.post("/bulk", form | {"after": first["next"]}, accept="application/json").json()
     assert second == {"done": 100, "unfit": 0, "busy": 0, "missing": 0, "next": None}
     assert {job.job_type for job in queue.list(status="failed").jobs} == {"other"}
-    assert len(audited(connection)) == 600
-    assert said(operator.post("/bulk", {"action": "delete", "all": "yes", "status": ""}))[1]["done"] == "500"
+    assert len(audit_entries(connection)) == 600
+    assert redirect(operator.post("/bulk", {"action": "delete", "all": "yes", "status": ""}))[1]["done"] == "500"
 
 
-def test_a_filter_that_finds_nothing(operator: Browser) -> None:
-    assert said(operator.post("/bulk", {"action": "retry", "type": "films"})) == (
+def test_change_jobs_with_a_filter_without_matches(operator: Browser) -> None:
+    assert redirect(operator.post("/bulk", {"action": "retry", "type": "films"})) == (
         "/jobs",
         {"bulk": "retry", "done": "0"},
     )
@@ -138,8 +140,8 @@ def test_a_filter_that_finds_nothing(operator: Browser) -> None:
 @pytest.mark.parametrize(
     ("form", "sentence"),
     [
-        ({"action": "retry"}, "no job was meant"),
-        ({"action": "retry", "status": "", "type": ""}, "no job was meant"),
+        ({"action": "retry"}, "no jobs were selected"),
+        ({"action": "retry", "status": "", "type": ""}, "no jobs were selected"),
         ({"action": "retry", "status": "broken"}, "status must be one of"),
         ({"action": "retry", "status": "failed", "after": "x"}, "after must be"),
         ({"ids": [str(uuid.uuid4())]}, "action must be one of"),
@@ -148,35 +150,35 @@ def test_a_filter_that_finds_nothing(operator: Browser) -> None:
         ({"action": "retry", "ids": [str(uuid.uuid4()) for _ in range(501)]}, "at most 500 jobs"),
     ],
 )
-def test_several_jobs_have_to_be_meant(operator: Browser, form: dict[str, Any], sentence: str) -> None:
+def test_a_bulk_change_must_select_jobs(operator: Browser, form: dict[str, Any], sentence: str) -> None:
     answer = operator.post("/bulk", form, accept="application/json")
     assert answer.status_code == 400
     assert sentence in answer.json()["error"]
 
 
-def test_a_type_is_paused_and_resumed(operator: Browser, queue: JobQueue, connection: Connection[Any]) -> None:
+def test_pause_and_resume_a_type(operator: Browser, queue: JobQueue, connection: Connection[Any]) -> None:
     queue.enqueue("films")
     form = {"job_type": "films", "queue": "", "reason": "the mail is down"}
-    assert said(operator.post("/pauses", form)) == ("/", {"done": "pause"})
-    assert said(operator.post("/pauses", form | {"back": "/workers"})) == ("/workers", {"unfit": "pause"})
+    assert redirect(operator.post("/pauses", form)) == ("/", {"done": "pause"})
+    assert redirect(operator.post("/pauses", form | {"back": "/workers"})) == ("/workers", {"unfit": "pause"})
     assert queue.claim(["films"]) == []
     (pause,) = queue.pauses()
     assert (pause.job_type, pause.queue, pause.paused_by) == ("films", None, "dashboard:Ada")
-    assert said(operator.post("/resumes", form)) == ("/", {"done": "resume"})
-    assert said(operator.post("/resumes", form)) == ("/", {"unfit": "resume"})
-    assert [row[:2] for row in audited(connection)] == [("dashboard:Ada", "pause"), ("dashboard:Ada", "resume")]
+    assert redirect(operator.post("/resumes", form)) == ("/", {"done": "resume"})
+    assert redirect(operator.post("/resumes", form)) == ("/", {"unfit": "resume"})
+    assert [row[:2] for row in audit_entries(connection)] == [("dashboard:Ada", "pause"), ("dashboard:Ada", "resume")]
 
 
 def test_an_empty_form_does_not_pause_everything(operator: Browser, queue: JobQueue) -> None:
     assert operator.post("/pauses", {"job_type": "", "queue": ""}).status_code == 400
     assert operator.post("/pauses", {"job_type": "films", "everything": "yes"}).status_code == 400
     assert queue.pauses() == []
-    assert said(operator.post("/pauses", {"everything": "yes"})) == ("/", {"done": "pause"})
+    assert redirect(operator.post("/pauses", {"everything": "yes"})) == ("/", {"done": "pause"})
     assert len(queue.pauses()) == 1
 
 
 @pytest.mark.parametrize("name", ["x" * 51, "a\nb", "a\x00b"])
-def test_a_pause_is_of_a_name_that_can_be(operator: Browser, queue: JobQueue, name: str) -> None:
+def test_a_pause_must_have_a_valid_name(operator: Browser, queue: JobQueue, name: str) -> None:
     assert operator.post("/pauses", {"job_type": name}).status_code == 400
     assert operator.post("/resumes", {"queue": name}).status_code == 400
     assert queue.pauses() == []
@@ -198,14 +200,14 @@ def test_a_pause_is_of_a_name_that_can_be(operator: Browser, queue: JobQueue, na
         "/" + "x" * 3000,
     ],
 )
-def test_nobody_is_led_elsewhere(operator: Browser, queue: JobQueue, back: str) -> None:
+def test_redirects_stay_on_the_dashboard(operator: Browser, queue: JobQueue, back: str) -> None:
     job = queue.enqueue("films")
-    assert said(operator.post(f"/jobs/{job}/cancel", {"back": back})) == (f"/jobs/{job}", {"done": "cancel"})
+    assert redirect(operator.post(f"/jobs/{job}/cancel", {"back": back})) == (f"/jobs/{job}", {"done": "cancel"})
 
 
 @pytest.fixture
 def no_audit(connection: Connection[Any]) -> Iterator[None]:
-    """The audit cannot be written."""
+    """Makes every write to the audit fail."""
     connection.execute(
         """create function public.refuse() returns trigger language plpgsql as
         $$begin raise exception 'the audit is full'; end$$;
@@ -217,7 +219,7 @@ def no_audit(connection: Connection[Any]) -> Iterator[None]:
 
 @pytest.mark.usefixtures("no_audit")
 @pytest.mark.parametrize("action", ["retry", "cancel", "delete", "run_now", "priority", "bulk"])
-def test_no_change_without_its_line_in_the_audit(operator: Browser, queue: JobQueue, action: str) -> None:
+def test_no_change_without_its_audit_entry(operator: Browser, queue: JobQueue, action: str) -> None:
     job = failed(queue) if action in ("retry", "bulk") else queue.enqueue("films", delay="1h")
     before = queue.get(job)
     path = "/bulk" if action == "bulk" else f"/jobs/{job}/{action}"
@@ -228,9 +230,7 @@ def test_no_change_without_its_line_in_the_audit(operator: Browser, queue: JobQu
 
 
 @pytest.mark.usefixtures("no_audit")
-def test_no_pause_without_its_line_in_the_audit(
-    operator: Browser, queue: JobQueue, connection: Connection[Any]
-) -> None:
+def test_no_pause_without_its_audit_entry(operator: Browser, queue: JobQueue, connection: Connection[Any]) -> None:
     assert operator.post("/pauses", {"job_type": "films"}).status_code == 503
     assert queue.pauses() == []
     connection.execute("insert into pauses (job_type) values ('films')")
@@ -238,15 +238,15 @@ def test_no_pause_without_its_line_in_the_audit(
     assert len(queue.pauses()) == 1
 
 
-def test_a_program_needs_no_proof(site: Site, queue: JobQueue, connection: Connection[Any]) -> None:
+def test_a_bearer_token_needs_no_csrf_token(site: Site, queue: JobQueue, connection: Connection[Any]) -> None:
     job = failed(queue)
     program = site.program(OPERATOR)
-    assert said(program.send("POST", f"/jobs/{job}/retry"))[1] == {"done": "retry"}
-    assert audited(connection)[0][0] == "dashboard:token (operator)"
+    assert redirect(program.send("POST", f"/jobs/{job}/retry"))[1] == {"done": "retry"}
+    assert audit_entries(connection)[0][0] == "dashboard:token (operator)"
     assert "set-cookie" not in program.send("GET", "/login").headers
 
 
-def test_fields_of_the_address_change_nothing(operator: Browser, queue: JobQueue) -> None:
+def test_query_parameters_are_not_form_fields(operator: Browser, queue: JobQueue) -> None:
     job = queue.enqueue("films")
     assert operator.post(f"/jobs/{job}/priority?priority=7").status_code == 400
     assert operator.post(f"/bulk?action=cancel&ids={job}").status_code == 400

@@ -1,4 +1,4 @@
-"""Clients of events over HTTP that go, or take nothing: they leave nothing behind."""
+"""Clients of the event streams that disconnect or stop reading: the server releases everything."""
 
 import asyncio
 import socket
@@ -8,14 +8,14 @@ import httpx
 import pytest
 from starlette.types import Message as Sent
 
-from tests.support.web import Message, Server, messages, take, told
+from tests.support.web import Message, Server, messages, names_and_numbers, take
 from tests.support.workers import until
 from treadle import JobQueue, JobRow, Treadle
 from treadle.web import stream
 from treadle.web.stream import EventStream
 
 
-def nobody_waits(app: Treadle, server: Server) -> None:
+def wait_until_released(app: Treadle, server: Server) -> None:
     until(lambda: not app.watch.changes.futures and not app.watch.ends.futures, lambda: app.watch.changes.futures)
     until(lambda: server.tasks() == 0, server.tasks)
 
@@ -30,7 +30,9 @@ def read_until(server: Server, job: JobRow, number: int) -> list[Message]:
     return found
 
 
-def test_clients_that_go_leave_nothing_behind(app: Treadle, server: Server, queue: JobQueue, job: JobRow) -> None:
+def test_a_disconnected_client_leaves_nothing_behind(
+    app: Treadle, server: Server, queue: JobQueue, job: JobRow
+) -> None:
     for path in (f"/jobs/{job.id}/events", "/events"):
         queue.event(job, "one")
         take(server, path, 1)
@@ -39,10 +41,10 @@ def test_clients_that_go_leave_nothing_behind(app: Treadle, server: Server, queu
             next(coming)
             until(lambda: app.watch.changes.futures)
             assert server.tasks() > 0
-        nobody_waits(app, server)
+        wait_until_released(app, server)
 
 
-def test_a_client_that_takes_nothing_is_let_go(
+def test_a_client_that_stops_reading_is_disconnected(
     app: Treadle, server: Server, queue: JobQueue, job: JobRow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stream, "SEND_SECONDS", 0.3)
@@ -53,14 +55,14 @@ def test_a_client_that_takes_nothing_is_let_go(
         until(lambda: app.watch.changes.futures)
         for _ in range(120):
             queue.event(job, "large", text="x" * 60_000)
-        nobody_waits(app, server)
-    assert told(read_until(server, job, 120))[-1] == ("large", 120)
+        wait_until_released(app, server)
+    assert names_and_numbers(read_until(server, job, 120))[-1] == ("large", 120)
 
 
-def test_the_frames_are_closed_when_the_client_goes_while_it_is_sent_to() -> None:
+def test_the_frames_are_closed_when_the_client_disconnects_during_a_send() -> None:
     closed: list[bool] = []
 
-    async def made() -> AsyncGenerator[bytes, None]:
+    async def generate() -> AsyncGenerator[bytes, None]:
         try:
             yield b": one\n\n"
         finally:
@@ -78,7 +80,7 @@ def test_the_frames_are_closed_when_the_client_goes_while_it_is_sent_to() -> Non
             await blocked.wait()
             return {"type": "http.disconnect"}
 
-        frames = made()  # kept here: nobody else would close it
+        frames = generate()  # a reference, so that garbage collection does not close it
         await EventStream(frames)({"type": "http"}, receive, send)
         assert closed == [True]
 

@@ -1,4 +1,4 @@
-"""Requests for events over HTTP: what is refused, and who decides about it."""
+"""Requests for event streams: invalid ones are refused, and the application decides about access."""
 
 from uuid import uuid4
 
@@ -26,7 +26,7 @@ def get(server: Server, path: str, **headers: str) -> httpx.Response:
     return httpx.get(server.url + path, headers=headers, timeout=60)
 
 
-def test_what_is_wrong_with_a_request_is_said_in_json(server: Server, job: JobRow) -> None:
+def test_invalid_requests_get_a_json_error(server: Server, job: JobRow) -> None:
     unknown = uuid4()
     refused = get(server, f"/jobs/{unknown}/events")
     assert (refused.status_code, refused.json()) == (
@@ -55,48 +55,46 @@ def test_what_is_wrong_with_a_request_is_said_in_json(server: Server, job: JobRo
     assert httpx.post(f"{server.url}/jobs/{job.id}/events").status_code == 405
 
 
-def test_what_the_server_refuses_is_raised_and_not_asked_for_ever(app: Treadle) -> None:
-    """Whatever slips through the checks of cursors."""
+def test_an_error_of_the_database_ends_the_stream(app: Treadle) -> None:
+    """A cursor that passes the checks but that PostgreSQL refuses must not be retried forever."""
     place = event_queries.Place(number=2**40)
     stream = Stream(app.database, app.watch, lambda: streams._all_events(None, None, place, True), [ANY], 1.0)
     with pytest.raises(DatabaseError, match="out of range"):
         next(iter(stream))
 
 
-def test_who_asks_for_the_head_alone_gets_no_stream(server: Server, job: JobRow) -> None:
+def test_a_head_request_starts_no_stream(server: Server, job: JobRow) -> None:
     with httpx.Client() as client:
         head = client.head(f"{server.url}/jobs/{job.id}/events")
         assert (head.status_code, head.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
         until(lambda: server.tasks() == 0)
 
 
-def test_a_database_that_is_away_is_not_described_to_strangers() -> None:
+def test_clients_do_not_see_details_of_database_errors() -> None:
     app = Treadle("postgresql://ada:secret@127.0.0.1:1/app")
     with serving(events_app(app)) as server:
         for path in (f"/jobs/{uuid4()}/events", "/events"):
             refused = get(server, path)
-            assert (refused.status_code, refused.json()) == (503, {"error": "the queue cannot be reached"})
+            assert (refused.status_code, refused.json()) == (503, {"error": "the database is unavailable"})
 
 
-class Guard:
-    """What the application around it might do."""
+class Authentication:
+    """A middleware for authentication, as an application might have one."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answer: ASGIApp = self.app
+        response: ASGIApp = self.app
         if scope["type"] == "http" and Request(scope).headers.get("authorization") != "Bearer me":
-            answer = PlainTextResponse("who are you?", 401)
-        await answer(scope, receive, send)
+            response = PlainTextResponse("unauthorized", 401)
+        await response(scope, receive, send)
 
 
-def test_it_is_mounted_and_the_application_around_it_decides_who_reads(
-    app: Treadle, queue: JobQueue, job: JobRow
-) -> None:
+def test_the_application_that_mounts_it_controls_access(app: Treadle, queue: JobQueue, job: JobRow) -> None:
     queue.complete(job)
-    around = Starlette(routes=[Mount("/queue", events_app(app))], middleware=[Middleware(Guard)])
-    with serving(around) as server:
+    outer = Starlette(routes=[Mount("/queue", events_app(app))], middleware=[Middleware(Authentication)])
+    with serving(outer) as server:
         path = f"/queue/jobs/{job.id}/events"
         assert get(server, path).status_code == 401
         assert read(server, path, authorization="Bearer me")[-1].name == "end"

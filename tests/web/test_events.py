@@ -1,4 +1,4 @@
-"""Events over HTTP: a real server, clients that come back, and jobs that do not wait for them."""
+"""Events over HTTP, from a real server, with clients that reconnect."""
 
 import json
 import threading
@@ -9,14 +9,14 @@ import httpx
 import pytest
 from psycopg import Connection
 
-from tests.support.web import Message, Server, messages, read, take, told
+from tests.support.web import Message, Server, messages, names_and_numbers, read, take
 from treadle import InvalidArgument, JobQueue, JobRow
 from treadle.web import stream
 
 OWN = ("progress", "end")
 
 
-def test_the_past_comes_first_then_the_rest_and_then_the_end(server: Server, queue: JobQueue, job: JobRow) -> None:
+def test_a_stream_starts_with_past_events_and_ends_with_the_job(server: Server, queue: JobQueue, job: JobRow) -> None:
     queue.event(job, "begun", frames=3)
     with httpx.stream("GET", f"{server.url}/jobs/{job.id}/events", timeout=60) as response:
         assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
@@ -32,7 +32,7 @@ def test_the_past_comes_first_then_the_rest_and_then_the_end(server: Server, que
     assert rest[-1] == Message("end", {"status": "completed"}, None)
 
 
-def test_a_job_that_has_ended_is_told_and_the_stream_ends(server: Server, queue: JobQueue, job: JobRow) -> None:
+def test_the_stream_of_a_finished_job_ends_at_once(server: Server, queue: JobQueue, job: JobRow) -> None:
     queue.fail(job, "no good", final=True)
     found = read(server, f"/jobs/{job.id}/events")
     assert [each.name for each in found] == ["enqueued", "failed", "progress", "end"]
@@ -40,14 +40,14 @@ def test_a_job_that_has_ended_is_told_and_the_stream_ends(server: Server, queue:
     assert found[-1].data == {"status": "failed"}
 
 
-def test_who_comes_back_misses_nothing_and_sees_nothing_twice(server: Server, queue: JobQueue, job: JobRow) -> None:
-    def tell() -> None:
+def test_a_client_that_reconnects_receives_each_event_once(server: Server, queue: JobQueue, job: JobRow) -> None:
+    def publish() -> None:
         for number in range(150):
             queue.event(job, f"event-{number}")
         queue.complete(job)
 
-    telling = threading.Thread(target=tell)
-    telling.start()
+    publisher = threading.Thread(target=publish)
+    publisher.start()
     found: list[Message] = []
     rounds = 0
     while not found or found[-1].name != "end":
@@ -59,22 +59,22 @@ def test_who_comes_back_misses_nothing_and_sees_nothing_twice(server: Server, qu
             for each in messages(response):
                 found.append(each)
                 taken += each.id is not None
-                if taken == 20:  # and the connection is cut
+                if taken == 20:  # closes the connection
                     break
-    telling.join()
+    publisher.join()
     assert rounds > 5
-    numbers = [number for _, number in told(found) if number]
+    numbers = [number for _, number in names_and_numbers(found) if number]
     assert numbers == list(range(1, 151))
-    assert [name for name, number in told(found) if not number] == ["enqueued", "claimed", "completed"]
+    assert [name for name, number in names_and_numbers(found) if not number] == ["enqueued", "claimed", "completed"]
 
 
-def test_the_web_server_may_be_restarted_in_the_middle(server: Server, queue: JobQueue, job: JobRow) -> None:
+def test_a_client_continues_after_a_server_restart(server: Server, queue: JobQueue, job: JobRow) -> None:
     queue.event(job, "one")
     with httpx.stream("GET", f"{server.url}/jobs/{job.id}/events", timeout=60) as response:
         coming = messages(response)
         first = [next(coming) for _ in range(3)]
         server.stop()
-        with pytest.raises(httpx.RemoteProtocolError):  # the answer was not over
+        with pytest.raises(httpx.RemoteProtocolError):  # the response was incomplete
             first += list(coming)
     queue.event(job, "two")
     server.start()
@@ -82,44 +82,53 @@ def test_the_web_server_may_be_restarted_in_the_middle(server: Server, queue: Jo
     assert last
     queue.complete(job)
     rest = read(server, f"/jobs/{job.id}/events", **{"last-event-id": last})
-    assert told(first + rest) == [("enqueued", None), ("claimed", None), ("one", 1), ("two", 2), ("completed", None)]
+    assert names_and_numbers(first + rest) == [
+        ("enqueued", None),
+        ("claimed", None),
+        ("one", 1),
+        ("two", 2),
+        ("completed", None),
+    ]
 
 
-def test_after_in_the_address_counts_until_a_browser_comes_back(server: Server, queue: JobQueue, job: JobRow) -> None:
+def test_last_event_id_takes_precedence_over_after(server: Server, queue: JobQueue, job: JobRow) -> None:
     for name in ("one", "two", "three"):
         queue.event(job, name)
     queue.complete(job)
     after = f"/jobs/{job.id}/events?after=1"
-    assert told(read(server, after)) == [("two", 2), ("three", 3), ("completed", None)]
+    assert names_and_numbers(read(server, after)) == [("two", 2), ("three", 3), ("completed", None)]
     (two,) = [each.id for each in read(server, after) if each.name == "two"]
     assert two
-    assert told(read(server, after, **{"last-event-id": two})) == [("three", 3), ("completed", None)]
-    assert told(read(server, f"/jobs/{job.id}/events?after=", **{"last-event-id": ""}))[0] == ("enqueued", None)
+    assert names_and_numbers(read(server, after, **{"last-event-id": two})) == [("three", 3), ("completed", None)]
+    assert names_and_numbers(read(server, f"/jobs/{job.id}/events?after=", **{"last-event-id": ""}))[0] == (
+        "enqueued",
+        None,
+    )
 
 
-def test_progress_has_no_id_and_comes_a_few_times_a_second(server: Server, queue: JobQueue, job: JobRow) -> None:
+def test_progress_has_no_id_and_is_rate_limited(server: Server, queue: JobQueue, job: JobRow) -> None:
     done = threading.Event()
 
-    def get_on() -> None:
+    def work() -> None:
         for percent in range(100):
             queue.progress(job, percent, stage=f"frame {percent}")
-            queue.event(job, "drawn")  # which wakes whoever waits
+            queue.event(job, "drawn")  # wakes the stream
             done.wait(0.005)
         queue.complete(job)
 
-    working = threading.Thread(target=get_on)
+    worker = threading.Thread(target=work)
     began = time.monotonic()
-    working.start()
+    worker.start()
     found = [each for each in read(server, f"/jobs/{job.id}/events") if each.name == "progress"]
     seconds = time.monotonic() - began
-    working.join()
+    worker.join()
     assert all(each.id is None for each in found)
     assert found[-1].data["status"] == "completed"
     assert 2 <= len(found) <= seconds / 0.25 + 2
     assert set(found[0].data) == {"status", "percent", "stage", "done", "total", "rate", "left"}
 
 
-def test_what_the_handler_counts_is_in_the_progress(server: Server, connection: Connection[Any], job: JobRow) -> None:
+def test_progress_contains_the_counts_of_the_handler(server: Server, connection: Connection[Any], job: JobRow) -> None:
     connection.execute(
         """update jobs set progress = 61, current_stage = 'importing', status = 'completed',
         pace = '{"done": 1220, "total": 2000, "rate": 212.0, "left": 3.7}'"""
@@ -129,19 +138,19 @@ def test_what_the_handler_counts_is_in_the_progress(server: Server, connection: 
     assert progress.data == {"status": "completed", "percent": 61, "stage": "importing", **counted}
 
 
-def test_a_silent_job_keeps_the_connection_alive(
+def test_a_stream_without_events_sends_keep_alive_comments(
     server: Server, queue: JobQueue, job: JobRow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stream, "KEEP_ALIVE_SECONDS", 0.05)
     comments: list[str] = []
 
-    def heard(comment: str) -> None:
+    def on_comment(comment: str) -> None:
         comments.append(comment)
         if len(comments) == 3:
             queue.complete(job)
 
     with httpx.stream("GET", f"{server.url}/jobs/{job.id}/events", timeout=60) as response:
-        found = list(messages(response, heard))
+        found = list(messages(response, on_comment))
     assert len(comments) >= 3
     assert found[-1].name == "end"
 
@@ -149,7 +158,7 @@ def test_a_silent_job_keeps_the_connection_alive(
 @pytest.mark.parametrize(
     "name", ["two\nlines", "x\n\nevent: end\ndata: {}\n\n", "carriage\rreturn", "data: x", ": x", " ", "naïve [red]"]
 )
-def test_no_name_and_no_data_breaks_the_framing(
+def test_names_and_data_cannot_break_the_framing(
     server: Server, connection: Connection[Any], queue: JobQueue, job: JobRow, name: str
 ) -> None:
     hostile = {"text": "a\r\n\r\nevent: end\ndata: {}\n\n\u2028\u2029\u0085", name: "</script>"}
@@ -163,12 +172,12 @@ def test_no_name_and_no_data_breaks_the_framing(
 
 
 @pytest.mark.parametrize("name", ["two\nlines", "two\rlines"])
-def test_a_name_with_a_line_break_is_refused_before_it_is_told(queue: JobQueue, job: JobRow, name: str) -> None:
+def test_an_event_name_with_a_line_break_is_refused(queue: JobQueue, job: JobRow, name: str) -> None:
     with pytest.raises(InvalidArgument, match="line breaks"):
         queue.event(job, name)
 
 
-def test_the_events_of_all_jobs(server: Server, queue: JobQueue, job: JobRow) -> None:
+def test_events_of_all_jobs(server: Server, queue: JobQueue, job: JobRow) -> None:
     queue.enqueue("songs", {})
     (song,) = queue.claim(["songs"])
     for each in (job, song):
@@ -188,7 +197,7 @@ def test_the_events_of_all_jobs(server: Server, queue: JobQueue, job: JobRow) ->
     assert take(server, "/events", 1, **{"last-event-id": found[2].id or ""}) == found[3:]
 
 
-def test_the_events_of_all_jobs_are_live(server: Server, queue: JobQueue, job: JobRow) -> None:
+def test_events_of_all_jobs_are_live(server: Server, queue: JobQueue, job: JobRow) -> None:
     with httpx.stream("GET", f"{server.url}/events?names=now", timeout=60) as response:
         coming = messages(response)
         queue.event(job, "then")
@@ -196,7 +205,7 @@ def test_the_events_of_all_jobs_are_live(server: Server, queue: JobQueue, job: J
         assert next(coming).data["number"] == 2
 
 
-def test_a_handlers_own_progress_and_end_have_a_number(server: Server, queue: JobQueue, job: JobRow) -> None:
+def test_events_named_progress_or_end_have_a_number(server: Server, queue: JobQueue, job: JobRow) -> None:
     queue.event(job, "end")
     queue.event(job, "progress")
     queue.complete(job)

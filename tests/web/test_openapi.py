@@ -1,5 +1,4 @@
-"""The API against its own description: whatever is sent, the answer is one that was described, and never an error of
-the server's."""
+"""Checks the API against its OpenAPI description with generated requests, valid and invalid ones."""
 
 from typing import Any
 
@@ -25,7 +24,7 @@ from tests.support.hostile import fill
 from tests.support.web import serving
 from treadle import Treadle
 from treadle.web import dashboard_app
-from treadle.web.dashboard import access
+from treadle.web.dashboard.security import role_secrets
 
 CHECKS = [
     not_a_server_error,
@@ -36,24 +35,24 @@ CHECKS = [
     ignored_auth,
     unsupported_method,
 ]
-# Of each operation, of what fits its description and of what does not.
+# Requests per operation, of each kind: valid and invalid.
 EXAMPLES = 4
 
 
-def test_the_api_is_as_it_is_described(
+def test_the_api_conforms_to_its_description(
     app: Treadle, connection: Connection[tuple[object, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in SECRETS.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(access, "WRONG_SECONDS", 0.0)
+    monkeypatch.setattr(role_secrets, "WRONG_SECRET_SECONDS", 0.0)
     job = fill(connection)[4]
     token = {"authorization": f"Bearer {OPERATOR}"}
     with serving(dashboard_app(app)) as server:
         description = httpx.get(f"{server.url}/api/openapi.json", headers=token, timeout=60).json()
         schema = schemathesis.openapi.from_dict(description)
-        asked = 0
+        requests = 0
 
-        def try_out(operation: Any, mode: GenerationMode) -> None:
+        def check(operation: Any, mode: GenerationMode) -> None:
             @settings(
                 max_examples=EXAMPLES,
                 derandomize=True,
@@ -63,10 +62,10 @@ def test_the_api_is_as_it_is_described(
             )
             @given(case=operation.as_strategy(generation_mode=mode))
             def one(case: Any) -> None:
-                nonlocal asked
-                asked += 1
+                nonlocal requests
+                requests += 1
                 if mode is GenerationMode.POSITIVE and "id" in case.path_parameters:
-                    case.path_parameters["id"] = str(job)  # one that exists
+                    case.path_parameters["id"] = str(job)  # an existing job
                 answer = case.call(base_url=server.url, headers=token, timeout=60)
                 case.validate_response(answer, checks=CHECKS, headers=token)
 
@@ -75,5 +74,5 @@ def test_the_api_is_as_it_is_described(
         for found in schema.get_all_operations():
             assert isinstance(found, Ok)
             for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
-                try_out(found.ok(), mode)
-        assert asked > 100
+                check(found.ok(), mode)
+        assert requests > 100

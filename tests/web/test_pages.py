@@ -1,4 +1,4 @@
-"""The pages of the dashboard, as they are rendered."""
+"""The rendered pages of the dashboard."""
 
 import re
 from typing import Any
@@ -13,8 +13,8 @@ from treadle.db.database import Database
 from treadle.doctor.examine import aexamine
 from treadle.doctor.finding import Finding
 from treadle.web.dashboard import health as health_module
-from treadle.web.dashboard.dashboard import rules
-from treadle.web.dashboard.wording import lines
+from treadle.web.dashboard.app import routes
+from treadle.web.dashboard.pages.formatting import lines
 
 
 @pytest.fixture
@@ -28,24 +28,24 @@ def get(browser: Browser, path: str, status: int = 200) -> str:
     return re.sub(r"\s+", " ", answer.text)
 
 
-def test_an_empty_queue_says_what_to_do(operator: Browser) -> None:
+def test_pages_of_an_empty_queue_show_how_to_start(operator: Browser) -> None:
     overview = get(operator, "/")
     assert "treadle enqueue" in overview
     assert "treadle worker app:app" in overview
     assert "treadle enqueue" in get(operator, "/jobs")
     assert "treadle worker app:app" in get(operator, "/workers")
-    assert "Nobody has changed anything yet." in get(operator, "/audit")
+    assert "No changes yet." in get(operator, "/audit")
 
 
-def test_every_page_has_a_title_of_its_own(operator: Browser, app: Treadle, queue: JobQueue) -> None:
+def test_every_page_has_a_unique_title(operator: Browser, app: Treadle, queue: JobQueue) -> None:
     job = queue.enqueue("films", {})
-    paths = [rule.path.replace("{id}", str(job)) for rule in rules(app) if rule.method == "GET"]
+    paths = [route.path.replace("{id}", str(job)) for route in routes(app) if route.method == "GET"]
     pages = [each for each in paths if not each.startswith(("/live", "/assets", "/api", "/login"))]
     titles = {re.search("<title>(.*?)</title>", get(operator, f"{each}?action=retry"))[1] for each in pages}  # type: ignore[index]
     assert len(titles) == len(pages) >= 8
 
 
-def test_lanes_show_what_waits_and_what_is_the_matter(operator: Browser, queue: JobQueue) -> None:
+def test_lanes_show_warnings(operator: Browser, queue: JobQueue) -> None:
     queue.enqueue_many("films", [{}] * 3)
     overview = get(operator, "/")
     assert "no worker" in overview
@@ -56,29 +56,27 @@ def test_lanes_show_what_waits_and_what_is_the_matter(operator: Browser, queue: 
 
 
 @pytest.mark.parametrize("window", ["21600", "86400", "604800", "3", "x"])
-def test_charts_go_as_far_back_as_is_asked(operator: Browser, window: str) -> None:
-    """What is not offered is an hour."""
+def test_the_window_parameter_sets_the_range_of_the_charts(operator: Browser, window: str) -> None:
+    """Invalid values mean one hour."""
     page = get(operator, f"/?window={window}")
     spans = {"21600": 73, "86400": 97, "604800": 85}.get(window, 61)
     assert page.count('<th scope="row"><time') == spans
 
 
-def test_a_charts_numbers_are_in_a_table_and_in_a_sentence(operator: Browser, connection: Connection[Any]) -> None:
+def test_charts_are_also_a_table_and_a_sentence(operator: Browser, connection: Connection[Any]) -> None:
     connection.execute(
         """insert into minutes values
         (date_trunc('minute', now()) - interval '5 minutes', 'default', 'films', 120, 3, 1, 8, 60, 2.5, 240, 9)"""
     )
     page = get(operator, "/")
-    assert "120 jobs completed, at most 120 a minute." in page
-    assert "3 jobs failed for good; 5 attempts failed and were tried again." in page
-    assert "A job waited at most 2.5s until it was claimed." in page
-    row = '<td class="n">120</td><td class="n">3</td><td class="n">5</td><td class="n">1</td><td class="n">500ms</td>'
-    assert row in page
+    assert "120 jobs completed, at most 120 per minute." in page
+    assert "3 jobs failed permanently; 5 failed attempts were retried." in page
+    assert "The longest wait was 2.5s." in page
+    numbers = ("120", "3", "5", "1", "500ms")
+    assert "".join(f'<td class="number">{each}</td>' for each in numbers) in page
 
 
-def test_a_job_is_shown_with_all_that_is_known_of_it(
-    operator: Browser, queue: JobQueue, connection: Connection[Any]
-) -> None:
+def test_the_page_of_a_job_shows_its_history(operator: Browser, queue: JobQueue, connection: Connection[Any]) -> None:
     queue.enqueue("films", {"title": "Metropolis", "api_key": "xyzzy"}, key="lang", max_attempts=2)
     (job,) = queue.claim(["films"])
     queue.start(job)
@@ -93,7 +91,7 @@ def test_a_job_is_shown_with_all_that_is_known_of_it(
     assert "xyzzy" not in page
 
 
-def test_a_viewer_sees_no_values_and_no_buttons(viewer: Browser, queue: JobQueue, connection: Connection[Any]) -> None:
+def test_viewers_see_no_payloads_and_no_buttons(viewer: Browser, queue: JobQueue, connection: Connection[Any]) -> None:
     queue.enqueue("films", {"title": "Metropolis"}, max_attempts=2)
     (job,) = queue.claim(["films"])
     queue.start(job)
@@ -105,15 +103,15 @@ def test_a_viewer_sees_no_values_and_no_buttons(viewer: Browser, queue: JobQueue
         assert "Metropolis" not in page
         assert re.findall(r'<form [^>]*action="([^"]*)"', page) in (["/logout"], ["/logout", "/jobs", "/bulk"])
         assert "Pause" not in page
-    assert "Shown to operators." in get(viewer, f"/jobs/{job.id}")
+    assert "Visible to operators only." in get(viewer, f"/jobs/{job.id}")
 
 
-def test_a_viewer_cannot_find_out_what_is_in_payloads_by_searching(viewer: Browser, queue: JobQueue) -> None:
+def test_viewers_cannot_search_in_payloads(viewer: Browser, queue: JobQueue) -> None:
     job = queue.enqueue("films", {"title": "Metropolis"})
     found = get(viewer, "/jobs?search=metropolis")
     missed = get(viewer, "/jobs?search=nosferatu")
     assert str(job) in found
-    assert str(job) in missed  # it is not looked for at all
+    assert str(job) in missed  # the parameter is ignored
 
 
 @pytest.mark.parametrize(
@@ -126,7 +124,9 @@ def test_a_viewer_cannot_find_out_what_is_in_payloads_by_searching(viewer: Brows
         ("cancelled", {"retry", "delete"}),
     ],
 )
-def test_a_job_has_the_buttons_that_fit(operator: Browser, queue: JobQueue, status: str, shown: set[str]) -> None:
+def test_a_job_has_buttons_for_the_possible_actions(
+    operator: Browser, queue: JobQueue, status: str, shown: set[str]
+) -> None:
     job_id = queue.enqueue("films", {}, delay="1h" if status == "later" else 0)
     if status in ("running", "completed"):
         (job,) = queue.claim(["films"])
@@ -139,68 +139,68 @@ def test_a_job_has_the_buttons_that_fit(operator: Browser, queue: JobQueue, stat
     assert set(re.findall(rf'action="/jobs/{job_id}/(\w+)"', page)) == shown
 
 
-def test_what_came_of_a_change_is_a_sentence_of_ours(operator: Browser) -> None:
-    assert "Done (try again)." in get(operator, "/jobs?done=retry")
-    assert "12 changed, 3 left as they are (cancel)." in get(operator, "/jobs?bulk=cancel&done=12&unfit=3")
+def test_notices_contain_no_text_from_the_url(operator: Browser) -> None:
+    assert "Job retried." in get(operator, "/jobs?done=retry")
+    assert "Cancel: 12 changed, 3 skipped." in get(operator, "/jobs?bulk=cancel&done=12&unfit=3")
     page = get(operator, "/jobs?done=You+have+won&bulk=<b>&unfit=<b>")
     assert "won" not in page
     assert "<b>" not in page
 
 
-def test_a_job_that_is_not_there_is_a_page_that_says_so(operator: Browser) -> None:
-    assert "There is no such thing here" in get(operator, f"/jobs/{uuid4()}", 404)
-    assert "There is no such thing here" in get(operator, "/jobs/nonsense", 404)
+def test_a_missing_job_is_an_error_page(operator: Browser) -> None:
+    assert "<h1>Not found</h1>" in get(operator, f"/jobs/{uuid4()}", 404)
+    assert "<h1>Not found</h1>" in get(operator, "/jobs/nonsense", 404)
 
 
-def test_a_filter_that_cannot_be_is_a_sentence(operator: Browser) -> None:
-    assert "status must be one of pending" in get(operator, "/jobs?status=nonsense", 400)
-    assert "after must be the cursor of a page" in get(operator, "/jobs?after=nonsense", 400)
-    assert "action must be one of" in get(operator, "/bulk?action=nonsense", 400)
-    assert "ids must be" in get(operator, "/bulk?action=retry&ids=nonsense", 400)
+def test_invalid_parameters_are_an_error_page(operator: Browser) -> None:
+    assert "Status must be one of pending" in get(operator, "/jobs?status=nonsense", 400)
+    assert "After must be the cursor of a page" in get(operator, "/jobs?after=nonsense", 400)
+    assert "Action must be one of" in get(operator, "/bulk?action=nonsense", 400)
+    assert "Ids must be" in get(operator, "/bulk?action=retry&ids=nonsense", 400)
 
 
-def test_a_preview_says_how_many_and_changes_nothing(operator: Browser, queue: JobQueue) -> None:
+def test_the_confirmation_page_counts_jobs_and_changes_nothing(operator: Browser, queue: JobQueue) -> None:
     ids = [queue.enqueue("films", {"reel": n}) for n in range(3)]
-    assert "Cancel: 3 jobs" in get(operator, "/bulk?action=cancel&all=1&type=films")
-    assert "Cancel: 1 job<" in get(operator, f"/bulk?action=cancel&ids={ids[0]}")
-    assert "nothing to do" in get(operator, "/bulk?action=cancel")
-    assert "All jobs of the queue." in get(operator, "/bulk?action=cancel&all=1")
+    assert "Cancel 3 jobs<" in get(operator, "/bulk?action=cancel&all=1&type=films")
+    assert "Cancel 1 job<" in get(operator, f"/bulk?action=cancel&ids={ids[0]}")
+    assert "No jobs selected." in get(operator, "/bulk?action=cancel")
+    assert "This applies to all jobs." in get(operator, "/bulk?action=cancel&all=1")
     assert {queue.get(each).status for each in ids} == {"pending"}
 
 
-def test_a_preview_counts_what_the_action_fits(operator: Browser, queue: JobQueue) -> None:
+def test_the_confirmation_page_counts_only_jobs_that_can_be_changed(operator: Browser, queue: JobQueue) -> None:
     queue.enqueue_many("films", [{}] * 32)
     queue.complete_many(queue.claim(["films"], 30))
     cancel = get(operator, "/bulk?action=cancel&all=1&type=films")
-    assert "Cancel: 2 jobs" in cancel
-    assert 'data-number="2"' in cancel
+    assert "Cancel 2 jobs<" in cancel
+    assert 'data-total="2"' in cancel
     assert cancel.count("</a></li>") == 2
-    assert "Delete: 32 jobs" in get(operator, "/bulk?action=delete&all=1&type=films")
-    assert "Try again: 0 jobs" in get(operator, "/bulk?action=retry&all=1&type=films")
-    assert "Try again: 30 jobs" in get(operator, "/bulk?action=retry&all=1&status=completed")
+    assert "Delete 32 jobs<" in get(operator, "/bulk?action=delete&all=1&type=films")
+    assert "Retry 0 jobs<" in get(operator, "/bulk?action=retry&all=1&type=films")
+    assert "Retry 30 jobs<" in get(operator, "/bulk?action=retry&all=1&status=completed")
 
 
-def test_a_preview_says_so_if_there_are_too_many_to_count(
+def test_the_confirmation_page_shows_a_lower_bound_if_there_are_too_many_to_count(
     operator: Browser, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("treadle.operations.bulk.COUNT_LIMIT", 0)
     queue.enqueue("films")
     page = get(operator, "/bulk?action=cancel&all=1&type=films")
-    assert "Cancel: at least 0 jobs" in page
-    assert 'data-number=""' in page
+    assert "Cancel at least 0 jobs<" in page
+    assert 'data-total=""' in page
     assert page.count("</a></li>") == 1
 
 
-def test_a_status_that_does_not_fit_is_the_same_sentence_before_and_after(operator: Browser) -> None:
-    meant = {"action": "cancel", "all": "1", "status": "completed"}
-    asked = operator.send("GET", "/bulk", params=meant)
-    done = operator.post("/bulk", meant, accept="application/json")
-    assert asked.status_code == done.status_code == 400
-    assert "to cancel jobs, their status must be one of" in asked.json()["error"]
-    assert asked.json() == done.json()
+def test_confirmation_and_change_refuse_a_status_with_the_same_message(operator: Browser) -> None:
+    parameters = {"action": "cancel", "all": "1", "status": "completed"}
+    confirmation = operator.send("GET", "/bulk", params=parameters)
+    done = operator.post("/bulk", parameters, accept="application/json")
+    assert confirmation.status_code == done.status_code == 400
+    assert "to cancel jobs, their status must be one of" in confirmation.json()["error"]
+    assert confirmation.json() == done.json()
 
 
-def test_a_form_offers_no_priority_that_is_refused(operator: Browser, queue: JobQueue) -> None:
+def test_forms_accept_the_whole_range_of_priorities(operator: Browser, queue: JobQueue) -> None:
     job = queue.enqueue("films")
     for path in (f"/bulk?action=priority&ids={job}", f"/jobs/{job}"):
         least, most = re.search(r'min="(-\d+)" max="(\d+)"', get(operator, path)).groups()  # type: ignore[union-attr]
@@ -209,7 +209,7 @@ def test_a_form_offers_no_priority_that_is_refused(operator: Browser, queue: Job
             assert queue.get(job).priority == int(given)
 
 
-def test_the_audit_has_pages(operator: Browser, connection: Connection[Any]) -> None:
+def test_the_audit_is_paginated(operator: Browser, connection: Connection[Any]) -> None:
     connection.execute("insert into audit (actor, action) select 'Ada ' || n, 'pause' from generate_series(1, 130) n")
     first = get(operator, "/audit")
     assert ("Ada 130<" in first, "Ada 31<" in first, "Ada 30<" in first) == (True, True, False)
@@ -219,7 +219,7 @@ def test_the_audit_has_pages(operator: Browser, connection: Connection[Any]) -> 
     assert "Ada 130<" in get(operator, "/audit?before=99999999999999999999999")
 
 
-def test_health_is_not_looked_up_for_every_reload(operator: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_health_is_cached(operator: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     examined = []
 
     async def examining(database: Database) -> list[Finding]:
@@ -235,7 +235,7 @@ def test_health_is_not_looked_up_for_every_reload(operator: Browser, monkeypatch
     assert len(examined) == 2
 
 
-def test_a_database_that_is_away_is_a_plain_page(site: Site, app: Treadle, connection: Connection[Any]) -> None:
+def test_a_database_error_is_an_error_page(site: Site, app: Treadle, connection: Connection[Any]) -> None:
     browser = site.signed_in(OPERATOR)
     get(browser, "/")
     connection.execute("alter table treadle.meter rename to elsewhere")
@@ -243,12 +243,12 @@ def test_a_database_that_is_away_is_a_plain_page(site: Site, app: Treadle, conne
         page = get(browser, "/", 503)
     finally:
         connection.execute("alter table treadle.elsewhere rename to meter")
-    assert "The queue cannot be reached" in page
-    assert "data-again" in page
+    assert "<h1>Database unavailable</h1>" in page
+    assert "data-reload-after" in page
     get(browser, "/")
 
 
-def test_text_of_many_lines_turns_nothing_around() -> None:
+def test_control_and_direction_characters_are_escaped() -> None:
     assert lines("a\n\tb") == "a\n\tb"
     assert lines("\u202egnp.exe\x00") == "\\u202egnp.exe\\u0000"
-    assert lines("x" * 100_000).endswith("… and 40,000 characters more")
+    assert lines("x" * 100_000).endswith("… and 40,000 more characters")

@@ -37,13 +37,13 @@ def dashboard(host: str, port: int, database_url: str | None, schema: str) -> No
     """
     if not has_dashboard():
         raise TreadleError('the dashboard needs a web server; run: pip install "treadle[web]"')
-    web: Any = importlib.import_module("treadle.web.dashboard.serving")
-    secured, addresses = web.secured(), web.addresses(host)
-    if not secured and not all(map(web.is_loopback, addresses)):
+    server: Any = importlib.import_module("treadle.web.dashboard.server")
+    has_secrets, addresses = server.has_secrets(), server.resolve(host)
+    if not has_secrets and not all(map(server.is_loopback, addresses)):
         raise TreadleError(
             f"{host} can be reached from other machines, so the dashboard requires a sign-in: set "
             "TREADLE_DASHBOARD_OPERATOR (can change jobs) or TREADLE_DASHBOARD_VIEWER (can only view them) to "
             "secrets of at least 12 characters, or listen on 127.0.0.1"
         )
     app = Treadle(database_url, schema=schema)
-    sys.exit(web.serve(app, addresses[0], port, secured))
+    sys.exit(server.serve(app, addresses[0], port, has_secrets))

@@ -1,6 +1,6 @@
-"""Events of jobs over HTTP, for browsers (EventSource) and anything else that reads server-sent events.
+"""Streams the events of jobs over HTTP as server-sent events, for browsers (EventSource) and other clients.
 
-Who may read them, the application decides that mounts this: there is no authentication here.
+There is no authentication here: the application that mounts this must provide it.
 """
 
 import logging
@@ -30,33 +30,33 @@ log = logging.getLogger("treadle")
 def events_app(app: Treadle) -> Starlette:
     """`GET /jobs/{id}/events` and `GET /events`, for an ASGI application: `mount("/queue", events_app(app))`.
 
-    The queue stays open when it ends: close it where it was made.
+    It does not close `app`: close that where you created it.
     """
 
-    async def of_job(request: Request) -> Response:
+    async def job_events(request: Request) -> Response:
         job = job_id(request.path_params["id"])
         after = _after(request)
         event_queries.Position.read(after)
         found = await app.database.arun(snapshot_queries.get_job_states([job]))
         if job not in found:
             raise JobNotFound(job)
-        return _answer(request, _job_frames(app, job, after))
+        return _stream(request, _job_frames(app, job, after))
 
-    async def of_all(request: Request) -> Response:
+    async def all_events(request: Request) -> Response:
         after = _after(request)
         event_queries.Place.read(after)
         await app.database.arun(snapshot_queries.get_job_states([]))
-        types, names = _listed(request, "types"), _listed(request, "names")
-        return _answer(request, _all_frames(app, types, names, after))
+        types, names = _list(request, "types"), _list(request, "names")
+        return _stream(request, _all_frames(app, types, names, after))
 
     return Starlette(
-        routes=[Route("/jobs/{id}/events", of_job), Route("/events", of_all)],
+        routes=[Route("/jobs/{id}/events", job_events), Route("/events", all_events)],
         exception_handlers={
-            InvalidArgument: _refusal(400),
-            JobNotFound: _refusal(404),
-            # What is wrong with the database is for the log, not for the client.
-            TreadleError: _refusal(503, "the queue cannot be reached"),
-            DatabaseError: _refusal(503, "the queue cannot be reached"),
+            InvalidArgument: _error_handler(400),
+            JobNotFound: _error_handler(404),
+            # The details of a database error are for the log, not for clients.
+            TreadleError: _error_handler(503, "the database is unavailable"),
+            DatabaseError: _error_handler(503, "the database is unavailable"),
         },
     )
 
@@ -81,26 +81,26 @@ async def _all_frames(
             yield event_frame(event, with_job=True)
 
 
-def _answer(request: Request, frames: AsyncGenerator[bytes, None]) -> Response:
+def _stream(request: Request, frames: AsyncGenerator[bytes, None]) -> Response:
     if request.method == "HEAD":
         return Response(media_type=EventStream.media_type, headers=HEADERS)
     return EventStream(frames)
 
 
-def _refusal(status: int, said: str | None = None) -> Callable[[Request, Exception], Response]:
-    def refuse(request: Request, error: Exception) -> Response:
-        if said is not None:
-            log.error("events cannot be sent: %s", error)
-        return JSONResponse({"error": said or str(error)}, status)
+def _error_handler(status: int, message: str | None = None) -> Callable[[Request, Exception], Response]:
+    def respond(request: Request, error: Exception) -> Response:
+        if message is not None:
+            log.error("cannot send events: %s", error)
+        return JSONResponse({"error": message or str(error)}, status)
 
-    return refuse
+    return respond
 
 
 def _after(request: Request) -> str | None:
-    """Where a browser comes back, it says so in the header, and the address is the one it had first."""
+    """A browser that reconnects repeats the original URL, so the header takes precedence over the parameter."""
     return request.headers.get("last-event-id") or request.query_params.get("after") or None
 
 
-def _listed(request: Request, name: str) -> list[str] | None:
+def _list(request: Request, name: str) -> list[str] | None:
     parts = [part.strip() for text in request.query_params.getlist(name) for part in text.split(",")]
     return [part for part in parts if part] or None

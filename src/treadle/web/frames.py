@@ -1,7 +1,7 @@
-"""Server-sent events as bytes: https://html.spec.whatwg.org/multipage/server-sent-events.html
+"""Encodes server-sent events: https://html.spec.whatwg.org/multipage/server-sent-events.html
 
-A frame is lines of `field: value`, ended by an empty line. JSON has no line breaks of its own; names are not ours, and
-whoever writes to the table with SQL can put anything into one.
+A frame consists of lines `field: value` and ends with an empty line. JSON contains no line breaks. Event names may,
+because they can be written to the table with SQL.
 """
 
 import re
@@ -13,17 +13,17 @@ from treadle.db.queries.snapshots import JobState
 from treadle.words.payload import decode
 from treadle.words.record import RecordedEvent
 
-_BREAKS = re.compile(r"[\r\n\0]+")
+_LINE_BREAKS = re.compile(r"[\r\n\0]+")
 
-# Also makes the browser come back after two seconds, should the connection break.
-BEGINNING = b"retry: 2000\n\n"
-KEEP_ALIVE = b": still here\n\n"
+# Tells the browser to reconnect 2 seconds after the connection is lost.
+PREAMBLE = b"retry: 2000\n\n"
+KEEP_ALIVE = b": keep-alive\n\n"
 
 
 def frame(name: str, data: dict[str, Any], cursor: str | None = None) -> bytes:
-    """With a cursor, a browser that comes back says it in Last-Event-ID."""
+    """A browser that reconnects sends the last cursor that it received in the header Last-Event-ID."""
     head = f"id: {cursor}\n" if cursor is not None else ""
-    return f"{head}event: {_BREAKS.sub(' ', name)}\ndata: {to_json(data).decode()}\n\n".encode()
+    return f"{head}event: {_LINE_BREAKS.sub(' ', name)}\ndata: {to_json(data).decode()}\n\n".encode()
 
 
 def event_frame(event: RecordedEvent, *, with_job: bool = False) -> bytes:
@@ -32,9 +32,9 @@ def event_frame(event: RecordedEvent, *, with_job: bool = False) -> bytes:
     return frame(event.name, data, event.cursor)
 
 
-def progress_frame(look: JobState) -> bytes:
-    pace = decode(look.pace) if look.pace else dict.fromkeys(("done", "total", "rate", "left"))
-    return frame("progress", {"status": look.status, "percent": look.progress, "stage": look.stage, **pace})
+def progress_frame(job: JobState) -> bytes:
+    pace = decode(job.pace) if job.pace else dict.fromkeys(("done", "total", "rate", "left"))
+    return frame("progress", {"status": job.status, "percent": job.progress, "stage": job.stage, **pace})
 
 
 def end_frame(status: str | None) -> bytes:

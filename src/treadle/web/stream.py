@@ -1,4 +1,4 @@
-"""A response that goes on: frames as they come, a sign of life between them, and an end when the client is gone."""
+"""An HTTP response that streams server-sent events until they end or the client disconnects."""
 
 import asyncio
 import time
@@ -8,20 +8,20 @@ from contextlib import aclosing, suppress
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from treadle.web.frames import BEGINNING, KEEP_ALIVE
+from treadle.web.frames import KEEP_ALIVE, PREAMBLE
 
 KEEP_ALIVE_SECONDS = 15.0
-# A client that takes nothing for so long is let go; it comes back by itself if it is still there.
+# A client that accepts no data for this long is disconnected. A browser that is still there reconnects.
 SEND_SECONDS = 30.0
 
 HEADERS = {
     "cache-control": "no-store",
-    "x-accel-buffering": "no",  # nginx would keep it all to itself
+    "x-accel-buffering": "no",  # otherwise nginx buffers the response
 }
 
 
 class EventStream(Response):
-    """Owns the frames: they are closed however it ends."""
+    """Sends the frames of a generator, with a comment whenever there was none for a while, and closes the generator."""
 
     media_type = "text/event-stream"
 
@@ -29,66 +29,66 @@ class EventStream(Response):
         super().__init__(headers=HEADERS)
         del self.headers["content-length"]
         self._frames = frames
-        self.seconds: float | None = None
-        """When it has gone on for so long, it ends with the next frame; a browser comes back by itself."""
+        self.max_seconds: float | None = None
+        """The response ends with the first frame after this time. A browser reconnects."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # Whether the client is gone can be read, or is found out when sending: which of them depends on the server.
-        leaving = asyncio.ensure_future(_left(receive))
+        # Some servers report a disconnect through receive(), others through an error of send().
+        disconnect = asyncio.ensure_future(_wait_for_disconnect(receive))
         sending = asyncio.ensure_future(self._send(send))
         try:
-            await asyncio.wait({leaving, sending}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({disconnect, sending}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            leaving.cancel()
+            disconnect.cancel()
             sending.cancel()
-            # One that waits on the database is heard out: until then its connection is not back in the pool.
-            _, sent = await asyncio.gather(leaving, sending, return_exceptions=True)
-        if isinstance(sent, Exception) and not isinstance(sent, OSError):  # TimeoutError is one
-            raise sent
+            # Wait for the end of a running query: before that, its connection is not back in the pool.
+            _, result = await asyncio.gather(disconnect, sending, return_exceptions=True)
+        if isinstance(result, Exception) and not isinstance(result, OSError):  # includes TimeoutError
+            raise result
 
     async def _send(self, send: Send) -> None:
-        began = time.monotonic()
+        started_at = time.monotonic()
         try:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            await _send_some(send, BEGINNING)
-            async with aclosing(_kept_alive(self._frames)) as frames:
-                async for some in frames:
-                    await _send_some(send, some)
-                    if self.seconds is not None and time.monotonic() - began > self.seconds:
+            await _send_body(send, PREAMBLE)
+            async with aclosing(_with_keep_alive(self._frames)) as frames:
+                async for frame in frames:
+                    await _send_body(send, frame)
+                    if self.max_seconds is not None and time.monotonic() - started_at > self.max_seconds:
                         break
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
             await self._frames.aclose()
 
 
-async def _send_some(send: Send, body: bytes) -> None:
+async def _send_body(send: Send, body: bytes) -> None:
     async with asyncio.timeout(SEND_SECONDS):
         await send({"type": "http.response.body", "body": body, "more_body": True})
 
 
-async def _left(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-async def _kept_alive(frames: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    """The frames, and a comment whenever none came for a while."""
-    coming: asyncio.Future[bytes] | None = None
+async def _with_keep_alive(frames: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """The frames, and a comment whenever there was none for KEEP_ALIVE_SECONDS."""
+    pending: asyncio.Future[bytes] | None = None
     try:
         while True:
-            coming = coming or asyncio.ensure_future(anext(frames))
-            done, _ = await asyncio.wait({coming}, timeout=KEEP_ALIVE_SECONDS)
+            pending = pending or asyncio.ensure_future(anext(frames))
+            done, _ = await asyncio.wait({pending}, timeout=KEEP_ALIVE_SECONDS)
             if not done:
                 yield KEEP_ALIVE
                 continue
             try:
-                some = coming.result()
+                frame = pending.result()
             except StopAsyncIteration:
                 return
-            coming = None
-            yield some
+            pending = None
+            yield frame
     finally:
-        if coming is not None and not coming.done():
-            coming.cancel()
+        if pending is not None and not pending.done():
+            pending.cancel()
             with suppress(asyncio.CancelledError):
-                await coming
+                await pending

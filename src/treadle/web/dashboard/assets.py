@@ -1,4 +1,4 @@
-"""Style sheet, script and icon: from the package, for everybody."""
+"""The style sheet, script and icon: served from the package, without a role."""
 
 from functools import cache
 from importlib.resources import files
@@ -6,21 +6,21 @@ from importlib.resources import files
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from treadle.web.dashboard.access import Role
-from treadle.web.dashboard.routes import Asked, Rule
+from treadle.web.dashboard.routes import Context, RouteSpec
+from treadle.web.dashboard.security.access import Role
 
-_KINDS = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
-
-
-def rules() -> list[Rule]:
-    return [Rule("GET", "/assets/{name}", asset, Role.NOBODY, "Style sheet, script, icon")]
+_MEDIA_TYPES = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
 
-async def asset(asked: Asked) -> Response:
-    name = asked.request.path_params["name"]
-    if name not in _KINDS:
-        raise HTTPException(404, f"there is no {name!r}")
-    return Response(_content(name), media_type=_KINDS[name], headers={"cache-control": "max-age=300"})
+def routes() -> list[RouteSpec]:
+    return [RouteSpec("GET", "/assets/{name}", asset, Role.NOBODY, "Style sheet, script, icon")]
+
+
+async def asset(context: Context) -> Response:
+    name = context.request.path_params["name"]
+    if name not in _MEDIA_TYPES:
+        raise HTTPException(404, f"there is no asset {name!r}")
+    return Response(_content(name), media_type=_MEDIA_TYPES[name], headers={"cache-control": "max-age=300"})
 
 
 @cache

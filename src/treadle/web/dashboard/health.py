@@ -1,4 +1,4 @@
-"""What the doctor finds, once for all who ask."""
+"""The findings of the doctor, shared by all visitors for some seconds."""
 
 import asyncio
 import time
@@ -6,26 +6,26 @@ import time
 from treadle.app import Treadle
 from treadle.doctor import Finding
 from treadle.doctor.examine import aexamine
-from treadle.web.dashboard.redaction import finding_veiled
+from treadle.web.dashboard.redaction import redact_finding
 
-# An examination asks for a lot: reloads do not pile it up.
+# An examination runs many queries, so reloading the page must not start another one each time.
 HEALTH_SECONDS = 10.0
 
 
-class Health:
-    """As it was some seconds ago at most."""
+class HealthCheck:
+    """Examines the database at most once every HEALTH_SECONDS."""
 
     def __init__(self, app: Treadle) -> None:
         self._app = app
-        self._found: list[Finding] = []
-        self._at = -HEALTH_SECONDS
-        self._asking: asyncio.Lock | None = None
+        self._findings: list[Finding] = []
+        self._examined_at = -HEALTH_SECONDS
+        self._lock: asyncio.Lock | None = None
 
     async def findings(self) -> list[Finding]:
-        # Made here: a lock belongs to the event loop that first waits for it.
-        self._asking = self._asking or asyncio.Lock()
-        async with self._asking:
-            if time.monotonic() - self._at >= HEALTH_SECONDS:
-                self._found = [finding_veiled(each) for each in await aexamine(self._app.database)]
-                self._at = time.monotonic()
-            return self._found
+        # Created here because a lock belongs to the event loop that first waits for it.
+        self._lock = self._lock or asyncio.Lock()
+        async with self._lock:
+            if time.monotonic() - self._examined_at >= HEALTH_SECONDS:
+                self._findings = [redact_finding(each) for each in await aexamine(self._app.database)]
+                self._examined_at = time.monotonic()
+            return self._findings

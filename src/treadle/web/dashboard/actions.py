@@ -1,0 +1,84 @@
+"""The changes that operators make, by a form or by the API. Each is written to the audit in the same transaction."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from treadle.app import Treadle
+from treadle.db.queries import operations as operate
+from treadle.operations.bulk import Counts, achange_chunk
+from treadle.web.dashboard.security.access import Visitor
+from treadle.words.changes import Action, Operated
+from treadle.words.errors import InvalidArgument
+from treadle.words.listing import Wanted
+
+SUMMARIES = {
+    Action.RETRY: "Retry a job",
+    Action.CANCEL: "Cancel a job",
+    Action.DELETE: "Delete a job",
+    Action.RUN_NOW: "Run a scheduled job now",
+    Action.PRIORITY: "Change a job's priority",
+}
+
+
+class Chunk(NamedTuple):
+    """How many jobs of one chunk had which outcome."""
+
+    done: int
+    unfit: int
+    busy: int
+    missing: int
+    next: str | None = None
+    """The cursor of the next chunk; None after the last one."""
+
+
+def actor(visitor: Visitor) -> str:
+    return f"dashboard:{visitor.name}"
+
+
+async def change(
+    app: Treadle, visitor: Visitor, action: Action, job_id: UUID, reason: str | None, priority: int | None
+) -> Operated:
+    query = operate.operate(action, [job_id], actor(visitor), reason, priority)
+    (done,) = await app.database.arun(query)
+    return done
+
+
+async def change_selected(
+    app: Treadle, visitor: Visitor, action: Action, ids: Sequence[UUID], reason: str | None, priority: int | None
+) -> Chunk:
+    if not ids:
+        raise InvalidArgument("no jobs were selected; give ids or a filter")
+    query = operate.operate(action, ids, actor(visitor), reason, priority)
+    done = await app.database.arun(query)
+    outcomes = [each.outcome for each in done]
+    return Chunk(*Counts._make(map(outcomes.count, Counts._fields)))
+
+
+async def change_matching(
+    app: Treadle,
+    visitor: Visitor,
+    action: Action,
+    wanted: Wanted,
+    after: str | None,
+    reason: str | None,
+    priority: int | None,
+) -> Chunk:
+    """Changes one chunk of the jobs that match a filter."""
+    tally, following = await achange_chunk(app.database, wanted, action, actor(visitor), reason, priority, after)
+    return Chunk(*tally, following)
+
+
+async def pause(
+    app: Treadle, visitor: Visitor, job_type: str | None, queue: str | None, everything: bool, reason: str | None
+) -> bool:
+    """False: it was already paused."""
+    if (job_type is None and queue is None) != everything:
+        # An empty form must not pause the whole queue.
+        raise InvalidArgument("give a job type, a queue or both; to pause all jobs, give only everything")
+    return await app.database.arun(operate.pause(job_type, queue, actor(visitor), reason))
+
+
+async def resume(app: Treadle, visitor: Visitor, job_type: str | None, queue: str | None, reason: str | None) -> bool:
+    """False: it was not paused."""
+    return await app.database.arun(operate.resume(job_type, queue, actor(visitor), reason))

@@ -1,0 +1,182 @@
+"""The endpoints of the JSON API. They offer what the pages show and do, with the same roles."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+
+from treadle.app import Treadle
+from treadle.db.queries import listing
+from treadle.db.queries import operations as operate
+from treadle.db.queries import overview as overview_queries
+from treadle.db.queries.jobs import job_id
+from treadle.doctor import worst
+from treadle.operations.details import JobDetails, aget_details
+from treadle.operations.overview import aoverview
+from treadle.web.dashboard import actions
+from treadle.web.dashboard.api import openapi
+from treadle.web.dashboard.api import request_models as requests
+from treadle.web.dashboard.api import response_models as responses
+from treadle.web.dashboard.api.validation import read_body, read_query
+from treadle.web.dashboard.health import HealthCheck
+from treadle.web.dashboard.redaction import may_see_payloads, redact_details, redact_reason
+from treadle.web.dashboard.routes import Context, Endpoint, RouteSpec
+from treadle.web.dashboard.security.access import Role
+from treadle.why.explain import awhy
+from treadle.words.changes import Action
+from treadle.words.errors import JobNotFound
+from treadle.words.masking import masked
+
+Operation: TypeAlias = Callable[[Context, Any], Awaitable[Any]]
+
+
+def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
+    async def overview(context: Context, given: requests.OverviewQuery) -> Any:
+        return await aoverview(app.database, int(given.window))
+
+    async def jobs(context: Context, given: requests.JobsQuery) -> Any:
+        _check_search(context, given)
+        found = await app.database.aread(listing.find_jobs(given.wanted, given.after, given.limit))
+        return found._replace(jobs=[each._replace(error=masked(each.error)) for each in found.jobs])
+
+    async def job(context: Context, given: None) -> Any:
+        life = await aget_details(app.database, job_id(context.request.path_params["id"]))
+        return _job_values(redact_details(context.visitor.role, life))
+
+    async def why(context: Context, given: None) -> Any:
+        return redact_reason(await awhy(app.database, job_id(context.request.path_params["id"])))
+
+    async def health(context: Context, given: None) -> Any:
+        findings = await check.findings()
+        return {"level": worst(findings), "findings": findings}
+
+    async def workers(context: Context, given: None) -> Any:
+        return {"workers": await app.database.aread(overview_queries.see_workers())}
+
+    async def pauses(context: Context, given: None) -> Any:
+        return {"pauses": await app.database.aread(operate.pauses())}
+
+    async def audit(context: Context, given: requests.AuditQuery) -> Any:
+        query = operate.audit(given.job_id, given.before, given.limit + 1)
+        found = await app.database.aread(query)
+        return {
+            "changes": found[: given.limit],
+            "next": found[given.limit - 1].id if len(found) > given.limit else None,
+        }
+
+    def change_operation(action: Action) -> Operation:
+        async def change(context: Context, given: requests.ChangeBody) -> Any:
+            target = job_id(context.request.path_params["id"])
+            priority = given.priority if isinstance(given, requests.PriorityBody) else None
+            done = await actions.change(app, context.visitor, action, target, given.reason, priority)
+            if done.outcome == "missing":
+                raise JobNotFound(target)
+            if done.outcome == "busy":
+                raise HTTPException(409, f"job {target} is locked by another transaction; try again")
+            if done.outcome == "unfit":
+                raise HTTPException(
+                    409,
+                    f"job {target} is {done.status}: its status does not allow this action, or nothing would change",
+                )
+            return done
+
+        return change
+
+    async def bulk(context: Context, given: requests.BulkBody) -> Any:
+        if given.ids is not None:
+            return await actions.change_selected(
+                app, context.visitor, given.action, given.ids, given.reason, given.priority
+            )
+        assert given.filter is not None  # noqa: S101 - for the type checker
+        return await actions.change_matching(
+            app, context.visitor, given.action, given.filter.wanted, given.after, given.reason, given.priority
+        )
+
+    async def pause(context: Context, given: requests.PauseBody) -> Any:
+        done = await actions.pause(app, context.visitor, given.job_type, given.queue, given.everything, given.reason)
+        return {"done": done}
+
+    async def resume(context: Context, given: requests.ResumeBody) -> Any:
+        return {"done": await actions.resume(app, context.visitor, given.job_type, given.queue, given.reason)}
+
+    def get(
+        path: str, operation: Operation, response_model: Any, summary: str, query_model: type[BaseModel] | None = None
+    ) -> RouteSpec:
+        endpoint = _endpoint(operation, response_model, query_model)
+        return RouteSpec("GET", path, endpoint, Role.VIEWER, summary, response_model, query_model=query_model)
+
+    def post(
+        path: str, operation: Operation, response_model: Any, summary: str, body_model: type[BaseModel]
+    ) -> RouteSpec:
+        endpoint = _endpoint(operation, response_model, None, body_model)
+        return RouteSpec("POST", path, endpoint, Role.OPERATOR, summary, response_model, body_model)
+
+    described = [
+        get("/api/overview", overview, responses.Overview, "Overview of the queue", requests.OverviewQuery),
+        get("/api/jobs", jobs, responses.JobList, "List jobs", requests.JobsQuery),
+        get("/api/jobs/{id}", job, responses.JobDetails, "A job with its history"),
+        get("/api/jobs/{id}/why", why, responses.Why, "Why a job is not running"),
+        get("/api/health", health, responses.Health, "Problems in the queue and its database"),
+        get("/api/workers", workers, responses.WorkerList, "Workers"),
+        get("/api/pauses", pauses, responses.PauseList, "Pauses"),
+        get("/api/audit", audit, responses.AuditList, "Changes made by operators", requests.AuditQuery),
+        *(
+            post(
+                f"/api/jobs/{{id}}/{action.value}",
+                change_operation(action),
+                responses.JobChange,
+                summary,
+                requests.PriorityBody if action is Action.PRIORITY else requests.ChangeBody,
+            )
+            for action, summary in actions.SUMMARIES.items()
+        ),
+        post("/api/bulk", bulk, responses.BulkChange, "Change several jobs, one chunk per request", requests.BulkBody),
+        post("/api/pauses", pause, responses.PauseChange, "Pause a job type or a queue", requests.PauseBody),
+        post("/api/resumes", resume, responses.PauseChange, "Resume a job type or a queue", requests.ResumeBody),
+    ]
+
+    async def openapi_json(context: Context) -> Response:
+        return JSONResponse(openapi.describe(described, context.url("")))
+
+    description = "The OpenAPI description of this API"
+    return [
+        *described,
+        RouteSpec("GET", "/api/openapi.json", openapi_json, Role.VIEWER, description, dict[str, Any]),
+    ]
+
+
+def _endpoint(
+    operation: Operation,
+    response_model: type[BaseModel],
+    query_model: type[BaseModel] | None = None,
+    body_model: type[BaseModel] | None = None,
+) -> Endpoint:
+    async def respond(context: Context) -> Response:
+        given = read_body(context, body_model) if body_model else read_query(context, query_model)
+        response = response_model.model_validate(await operation(context, given))
+        return Response(response.model_dump_json(), media_type="application/json")
+
+    return respond
+
+
+def _check_search(context: Context, given: requests.JobFilter) -> None:
+    if given.search is not None and not may_see_payloads(context.visitor.role):
+        raise HTTPException(403, "search requires the role operator, because it searches in payloads")
+
+
+def _job_values(life: JobDetails) -> dict[str, Any]:
+    row = life.job._asdict()
+    return {
+        **{name: row[name] for name in responses.JobDetails.model_fields if name in row},
+        "stage": life.job.current_stage,
+        "error": life.job.last_error,
+        "failed_attempts": life.errors,
+        "steps": life.steps,
+        "events": life.events,
+        "earlier_events": life.earlier_events,
+        "logs": life.logs,
+        "earlier_logs": life.earlier_logs,
+        "audit": life.audit,
+    }

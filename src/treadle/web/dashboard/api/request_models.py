@@ -1,0 +1,106 @@
+"""The query parameters and request bodies of the API."""
+
+from typing import Annotated, Literal, Self
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+from treadle.db.queries.operations import CHUNK
+from treadle.words.changes import Action
+from treadle.words.listing import Wanted
+
+_LINE = r"^[^\x00\r\n]+$"
+Name = Annotated[str, StringConstraints(min_length=1, max_length=50, pattern=_LINE)]
+Priority = Annotated[int, Field(strict=True, ge=-(2**31) + 1, le=2**31 - 1)]
+Reason = Annotated[str, StringConstraints(max_length=2000)]
+
+
+class RequestModel(BaseModel):
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+
+class OverviewQuery(RequestModel):
+    window: Literal["3600", "21600", "86400", "604800"] = "3600"
+    """Time span of the charts, in seconds."""
+
+
+class JobFilter(RequestModel):
+    """Selects jobs that match all of the given fields."""
+
+    status: Literal["pending", "held", "later", "claimed", "running", "completed", "failed", "cancelled"] | None = None
+    """A status; `later`: pending, but not due yet; `held`: pending, but blocked by an earlier job with its key."""
+    type: Name | None = None
+    queue: Name | None = None
+    worker: Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=_LINE)] | None = None
+    key: Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=_LINE)] | None = None
+    search: Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=_LINE)] | None = None
+    """A text in the payload or the error, or a job id. Requires the role operator."""
+
+    @property
+    def wanted(self) -> Wanted:
+        return Wanted(self.status, self.type, self.queue, self.worker, self.key, self.search)
+
+
+class JobsQuery(JobFilter):
+    after: Annotated[str, StringConstraints(max_length=200)] | None = None
+    """`next` of the previous page."""
+    limit: Annotated[int, Field(ge=1, le=200)] = 50
+    """Jobs per page."""
+
+
+class AuditQuery(RequestModel):
+    job_id: UUID | None = None
+    """Only changes of this job."""
+    before: Annotated[int, Field(ge=1, le=2**63 - 1)] | None = None
+    """`next` of the previous page."""
+    limit: Annotated[int, Field(ge=1, le=200)] = 100
+    """Changes per page."""
+
+
+class ChangeBody(RequestModel):
+    reason: Reason | None = None
+    """Written to the audit; for a cancelled job, also its error."""
+
+
+class PriorityBody(ChangeBody):
+    priority: Priority
+
+
+class BulkBody(ChangeBody):
+    """One chunk of a bulk change: either the given ids, or the jobs that match a filter, starting at a cursor."""
+
+    action: Action
+    ids: Annotated[list[UUID], Field(min_length=1, max_length=CHUNK)] | None = None
+    filter: JobFilter | None = None
+    all: bool = False
+    """Must be true if the filter is empty, to confirm that every job is meant."""
+    after: Annotated[str, StringConstraints(max_length=200)] | None = None
+    """`next` of the previous chunk."""
+    priority: Priority | None = None
+    """Required for the action priority."""
+
+    @model_validator(mode="after")
+    def _check_combination(self) -> Self:
+        if (self.ids is None) == (self.filter is None):
+            raise ValueError("give either ids or filter")
+        if self.filter is not None and any(self.filter.wanted) == self.all:
+            raise ValueError("filter must not be empty, unless all is true: then every job is changed")
+        if self.after is not None and self.filter is None:
+            raise ValueError("after requires a filter")
+        if (self.priority is not None) != (self.action is Action.PRIORITY):
+            raise ValueError("priority is required for the action priority, and not allowed for others")
+        return self
+
+
+class ResumeBody(ChangeBody):
+    """A job type, a queue, or both."""
+
+    job_type: Name | None = None
+    queue: Name | None = None
+
+
+class PauseBody(ResumeBody):
+    """A job type, a queue, or both; or everything."""
+
+    everything: bool = False
+    """True, without a type and a queue: pauses all jobs."""

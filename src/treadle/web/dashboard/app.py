@@ -1,0 +1,53 @@
+"""The dashboard as an ASGI application: mount it in your own, or serve it with `treadle dashboard`."""
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+
+from treadle.app import Treadle
+from treadle.web.dashboard import assets
+from treadle.web.dashboard.api import endpoints
+from treadle.web.dashboard.errors import HANDLERS, ErrorShield
+from treadle.web.dashboard.health import HealthCheck
+from treadle.web.dashboard.pages import audit, forms, health, job, jobs, live_streams, login, overview, workers
+from treadle.web.dashboard.pages.live_updates import LiveUpdates
+from treadle.web.dashboard.routes import RouteSpec, build_route
+from treadle.web.dashboard.security.access import Authorize
+from treadle.web.dashboard.security.role_secrets import RoleSecrets
+
+
+def routes(app: Treadle, secrets: RoleSecrets | None = None) -> list[RouteSpec]:
+    """All routes, each with the role that it requires. Sign-in exists only if the dashboard has its own secrets."""
+    check, live = HealthCheck(app), LiveUpdates(app)
+    return [
+        *assets.routes(),
+        *([] if secrets is None else login.routes(secrets)),
+        *overview.routes(live),
+        *jobs.routes(app),
+        *job.routes(app),
+        *workers.routes(app),
+        *audit.routes(app),
+        *health.routes(check),
+        *live_streams.routes(live),
+        *forms.routes(app),
+        *endpoints.routes(app, check),
+    ]
+
+
+def dashboard_app(app: Treadle, *, authorize: Authorize | None = None) -> Starlette:
+    """An ASGI application to mount in your own: `mount("/queue", dashboard_app(app, authorize=…))`.
+
+    `authorize` identifies the visitor: a function of the request (async or not) that returns a Visitor, or None to deny
+    access. Without it, visitors need one of the secrets in the environment, TREADLE_DASHBOARD_VIEWER or
+    TREADLE_DASHBOARD_OPERATOR; if neither is set, access is denied.
+    """
+    secrets = RoleSecrets.from_environment() if authorize is None else None
+    identify = authorize or secrets
+    assert identify is not None  # noqa: S101 - for the type checker
+    built = Starlette(
+        routes=[build_route(route, identify, has_login=secrets is not None) for route in routes(app, secrets)],
+        middleware=[Middleware(ErrorShield)],
+        exception_handlers=HANDLERS,
+    )
+    # Starlette would redirect before access is checked, to an address that it builds from the Host header.
+    built.router.redirect_slashes = False
+    return built

@@ -1,0 +1,1 @@
+"""The HTML pages, the forms on them, and the live updates of open pages."""

@@ -1,0 +1,102 @@
+"""The forms on the pages. Each redirects back to the page that it was on, which shows the result."""
+
+import re
+
+from starlette.responses import JSONResponse, RedirectResponse, Response
+
+from treadle.app import Treadle
+from treadle.db.queries.jobs import job_id
+from treadle.web.dashboard import actions
+from treadle.web.dashboard.routes import Context, Endpoint, RouteSpec
+from treadle.web.dashboard.security.access import Role
+from treadle.web.dashboard.urls import local_path, with_result
+from treadle.words.changes import Action
+from treadle.words.errors import InvalidArgument, shown
+from treadle.words.listing import Wanted
+
+
+def routes(app: Treadle) -> list[RouteSpec]:
+    def change_endpoint(action: Action) -> Endpoint:
+        async def change(context: Context) -> Response:
+            job = job_id(context.request.path_params["id"])
+            priority = _priority(context, action)
+            done = await actions.change(app, context.visitor, action, job, context.field("reason"), priority)
+            job_page = f"/jobs/{job}"
+            back = local_path(context.field("back")) or job_page
+            is_gone = done.outcome == "missing" or (action is Action.DELETE and done.outcome == "done")
+            if is_gone and back.partition("?")[0] == job_page:
+                back = "/jobs"
+            return RedirectResponse(context.url(with_result(back, **{done.outcome: action.value})), 303)
+
+        return change
+
+    async def bulk(context: Context) -> Response:
+        action = _action(context)
+        ids = [job_id(each) for each in context.form.get("ids", [])]
+        reason, priority = context.field("reason"), _priority(context, action)
+        if ids:
+            chunk = await actions.change_selected(app, context.visitor, action, ids, reason, priority)
+        else:
+            wanted, after = _filter(context), context.field("after")
+            chunk = await actions.change_matching(app, context.visitor, action, wanted, after, reason, priority)
+        if "application/json" in context.request.headers.get("accept", ""):
+            return JSONResponse(chunk._asdict())
+        counts = {name: str(value) for name, value in chunk._asdict().items() if value}
+        return _redirect_back(context, "/jobs", bulk=action.value, **(counts or {"done": "0"}))
+
+    async def pause(context: Context) -> Response:
+        done = await actions.pause(
+            app,
+            context.visitor,
+            context.field("job_type"),
+            context.field("queue"),
+            context.field("everything") is not None,
+            context.field("reason"),
+        )
+        return _redirect_back(context, "/", **{"done" if done else "unfit": "pause"})
+
+    async def resume(context: Context) -> Response:
+        done = await actions.resume(
+            app, context.visitor, context.field("job_type"), context.field("queue"), context.field("reason")
+        )
+        return _redirect_back(context, "/", **{"done" if done else "unfit": "resume"})
+
+    return [
+        *(
+            RouteSpec("POST", f"/jobs/{{id}}/{action.value}", change_endpoint(action), Role.OPERATOR, summary)
+            for action, summary in actions.SUMMARIES.items()
+        ),
+        RouteSpec("POST", "/bulk", bulk, Role.OPERATOR, "Change several jobs"),
+        RouteSpec("POST", "/pauses", pause, Role.OPERATOR, "Pause a job type or a queue"),
+        RouteSpec("POST", "/resumes", resume, Role.OPERATOR, "Resume a job type or a queue"),
+    ]
+
+
+def _redirect_back(context: Context, default: str, **result: str) -> Response:
+    back = local_path(context.field("back")) or default
+    return RedirectResponse(context.url(with_result(back, **result)), 303)
+
+
+def _action(context: Context) -> Action:
+    given = context.field("action")
+    try:
+        return Action(given or "")
+    except ValueError:
+        raise InvalidArgument(f"action must be one of {', '.join(Action)}, got {shown(given)}") from None
+
+
+def _filter(context: Context) -> Wanted:
+    wanted = Wanted(*map(context.field, ("status", "type", "queue", "worker", "key", "search")))
+    if not any(wanted) and not context.field("all"):
+        # An empty form must not change every job.
+        raise InvalidArgument("no jobs were selected; give ids or a filter, or set all to change every job")
+    return wanted
+
+
+def _priority(context: Context, action: Action) -> int | None:
+    given = context.field("priority")
+    if action is not Action.PRIORITY:
+        return None  # one form serves several actions, and always contains this field
+    if re.fullmatch(r"[+-]?[0-9]{1,10}", given or "") is None:
+        raise InvalidArgument(f"priority must be an integer, got {shown(given)}")
+    return int(given or "")

@@ -1,0 +1,86 @@
+"""The page of one job: its state, its history, and the actions that are possible."""
+
+from contextlib import suppress
+from uuid import UUID
+
+from starlette.responses import Response
+
+from treadle.app import Treadle
+from treadle.operations.details import aget_details
+from treadle.web.dashboard.pages.rendering import fragment, page
+from treadle.web.dashboard.redaction import redact_details, redact_reason
+from treadle.web.dashboard.routes import Context, RouteSpec
+from treadle.web.dashboard.security.access import Role
+from treadle.why.explain import awhy
+from treadle.why.reason import Reason
+from treadle.words.changes import Action
+from treadle.words.errors import JobNotFound, TooSlow
+from treadle.words.job import JobRow
+from treadle.words.record import LogLine, RecordedEvent
+from treadle.words.snapshot import JobSnapshot
+from treadle.words.status import FINISHED, Status
+
+
+def id_of(context: Context) -> UUID:
+    given = context.request.path_params["id"]
+    try:
+        return UUID(given)
+    except ValueError:
+        raise JobNotFound(given) from None
+
+
+def render_state(mount_path: str, role: Role, snapshot: JobSnapshot) -> str:
+    """The part of the page that changes while the job runs."""
+    return fragment(mount_path, role, "parts/state.html", snapshot=snapshot)
+
+
+def page_state(snapshot: JobSnapshot) -> str:
+    """When this value changes, the script reloads the whole page; otherwise it replaces only the live parts."""
+    parts = (snapshot.status, snapshot.attempts, snapshot.max_attempts, snapshot.run_at.timestamp(), snapshot.held)
+    return ".".join(map(str, parts))
+
+
+def possible_actions(job: JobRow, snapshot: JobSnapshot) -> list[Action]:
+    actions = {
+        Action.RUN_NOW: job.status is Status.PENDING and job.run_at > snapshot.at,
+        Action.RETRY: job.status in FINISHED,
+        Action.CANCEL: job.status not in FINISHED,
+        Action.PRIORITY: job.status not in FINISHED,
+        Action.DELETE: job.status not in (Status.CLAIMED, Status.RUNNING),
+    }
+    return [action for action, is_possible in actions.items() if is_possible]
+
+
+def routes(app: Treadle) -> list[RouteSpec]:
+    async def _why(snapshot: JobSnapshot) -> Reason | None:
+        if snapshot.status not in (Status.PENDING, Status.CLAIMED):
+            return None
+        with suppress(JobNotFound, TooSlow):
+            return redact_reason(await awhy(app.database, snapshot.id))
+        return None
+
+    async def job(context: Context) -> Response:
+        details = redact_details(context.visitor.role, await aget_details(app.database, id_of(context)))
+        snapshot = details.snapshot
+        # Events of the handler are numbered; those of the queue itself (claimed, completed …) are not.
+        events = [each for each in details.events if each.number is not None]
+        return page(
+            context,
+            "job.html",
+            details=details,
+            job=details.job,
+            snapshot=snapshot,
+            events=events,
+            transitions=[each for each in details.events if each.number is None],
+            cursor=_cursor(events, details.logs),
+            page_state=page_state(snapshot),
+            possible=[each.value for each in possible_actions(details.job, snapshot)],
+            why=await _why(snapshot),
+        )
+
+    return [RouteSpec("GET", "/jobs/{id}", job, Role.VIEWER, "A job")]
+
+
+def _cursor(events: list[RecordedEvent], logs: list[LogLine]) -> str:
+    """The numbers of the last event and the last log line on the page."""
+    return f"{events[-1].number if events else 0}.{logs[-1].number if logs else 0}"

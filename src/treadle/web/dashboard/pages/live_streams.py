@@ -1,0 +1,107 @@
+"""Server-sent events for open pages: the parts that changed, rendered with the templates of the pages."""
+
+import re
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from starlette.responses import Response
+
+from treadle.web.dashboard.pages.job import id_of, page_state, render_state
+from treadle.web.dashboard.pages.live_updates import (
+    Deleted,
+    JobPage,
+    JobUpdate,
+    LiveUpdates,
+    OverviewPage,
+    OverviewUpdate,
+    Unavailable,
+)
+from treadle.web.dashboard.pages.overview import render_regions, window_of
+from treadle.web.dashboard.pages.rendering import fragment
+from treadle.web.dashboard.routes import Context, RouteSpec
+from treadle.web.dashboard.security.access import Role
+from treadle.web.frames import frame
+from treadle.web.stream import EventStream
+from treadle.words.masking import masked
+
+_CURSOR = re.compile(r"(\d{1,9})\.(\d{1,9})")
+
+
+class RenderedOverviews:
+    """The newest overview of each window, rendered once for all pages that show it."""
+
+    def __init__(self) -> None:
+        self._rendered: dict[tuple[int, Role, str], tuple[OverviewUpdate, dict[str, str]]] = {}
+
+    def get(self, window: int, role: Role, mount_path: str, update: OverviewUpdate) -> dict[str, str]:
+        key = (window, role, mount_path)
+        rendered = self._rendered.get(key)
+        if rendered is None or rendered[0] is not update:
+            rendered = self._rendered[key] = (update, render_regions(mount_path, role, update))
+        return rendered[1]
+
+
+def routes(live: LiveUpdates) -> list[RouteSpec]:
+    rendered = RenderedOverviews()
+
+    async def overview(context: Context) -> Response:
+        return EventStream(_overview_frames(OverviewPage(window_of(context)), context))
+
+    async def job(context: Context) -> Response:
+        cursor = _CURSOR.fullmatch(context.request.headers.get("last-event-id") or context.field("after") or "")
+        event, line = map(int, cursor.groups()) if cursor else (0, 0)
+        return EventStream(_job_frames(JobPage(id_of(context), event, line), context))
+
+    async def _overview_frames(page: OverviewPage, context: Context) -> AsyncGenerator[bytes, None]:
+        sent: dict[str, str] = {}
+        async with aclosing(live.overview(page)) as updates:
+            async for update in updates:
+                if isinstance(update, Unavailable):
+                    yield frame("unavailable", {})
+                    continue
+                regions = rendered.get(page.window, context.visitor.role, context.url(""), update)
+                changed = {name: html for name, html in regions.items() if sent.get(name) != html}
+                sent = regions
+                yield frame("regions", {"at": update.overview.at, "html": changed})
+
+    async def _job_frames(page: JobPage, context: Context) -> AsyncGenerator[bytes, None]:
+        sent: object = None
+        async with aclosing(live.job(page)) as updates:
+            async for update in updates:
+                if isinstance(update, JobUpdate):
+                    job = update.job._replace(at=update.job.run_at)  # a later clock alone is not a change
+                    if job == sent and not (update.events or update.logs):
+                        yield frame("regions", {"at": update.job.at, "html": {}})
+                        continue
+                    sent = job
+                    yield frame("job", _rendered_job(context, update), update.cursor)
+                else:
+                    yield frame("deleted" if isinstance(update, Deleted) else "unavailable", {})
+        yield frame("end", {})
+
+    def _rendered_job(context: Context, given: JobUpdate) -> dict[str, object]:
+        root, role = context.url(""), context.visitor.role
+        update = _redact(given)
+        return {
+            "at": update.job.at,
+            "state": page_state(update.job),
+            "html": {"job-state": render_state(root, role, update.job)},
+            "append": {
+                "events": fragment(root, role, "parts/events.html", events=update.events),
+                "logs": fragment(root, role, "parts/logs.html", logs=update.logs),
+            },
+        }
+
+    return [
+        RouteSpec("GET", "/live/overview", overview, Role.VIEWER, "Live updates of the overview"),
+        RouteSpec("GET", "/live/jobs/{id}", job, Role.VIEWER, "Live updates of a job"),
+    ]
+
+
+def _redact(update: JobUpdate) -> JobUpdate:
+    return JobUpdate(
+        update.job._replace(error=masked(update.job.error)),
+        [each._replace(data=masked(each.data)) for each in update.events],
+        [each._replace(message=masked(each.message)) for each in update.logs],
+        update.cursor,
+    )

@@ -1,0 +1,78 @@
+"""Renders pages and parts of pages from templates. All values are escaped as text; only templates contain markup."""
+
+from typing import Any
+from urllib.parse import urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.responses import HTMLResponse
+
+from treadle.web.dashboard.pages import formatting
+from treadle.web.dashboard.pages.charts import brief
+from treadle.web.dashboard.routes import Context
+from treadle.web.dashboard.security.access import Role
+from treadle.words.masking import masked
+from treadle.words.phrases import count, facts, pace, printable, rate, span, standing
+
+_templates = Environment(
+    loader=PackageLoader("treadle.web.dashboard"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_templates.filters |= {
+    "brief": brief,
+    "count": count,
+    "facts": facts,
+    "line": printable,
+    "lines": formatting.lines,
+    "masked": masked,
+    "pace": pace,
+    "pretty": formatting.pretty,
+    "rate": rate,
+    "short": formatting.short_id,
+    "span": span,
+    "standing": standing,
+    "utc": formatting.utc,
+}
+
+HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+THEMES = ("light", "dark")
+
+
+def page(context: Context, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+    theme = context.request.cookies.get("treadle_theme")
+    html = fragment(
+        context.url(""),
+        context.visitor.role,
+        template,
+        visitor=context.visitor,
+        csrf_token=context.csrf_token,
+        theme=theme if theme in THEMES else None,
+        notices=formatting.notices(context.request.query_params),
+        **values,
+    )
+    return HTMLResponse(html, status)
+
+
+def fragment(mount_path: str, role: Role, template: str, **values: Any) -> str:
+    """Renders a template. What depends on the browser must come in `values`; the rest depends on the role only."""
+
+    def url(path: str, **query: object) -> str:
+        given = {name: value for name, value in query.items() if value is not None}
+        return f"{mount_path}{path}{'?' if given else ''}{urlencode(given, doseq=True)}"
+
+    is_operator = role >= Role.OPERATOR
+    return _templates.get_template(template).render(url=url, is_operator=is_operator, **values)
