@@ -1,11 +1,14 @@
-"""Events, from job.event() to whoever listens: durable, numbered, live, none twice and none left out."""
+"""Events, from job.event() to listeners: durable, numbered, live, none twice and none missed."""
 
 import asyncio
+import itertools
 from typing import Any
+from uuid import UUID
 
 import pytest
 from psycopg import Connection
 
+from tests.conftest import Connect
 from tests.support import handlers
 from tests.support.workers import auntil, one, run
 from treadle import InvalidArgument, Job, JobNotFound, JobQueue, RecordedEvent, Treadle
@@ -20,12 +23,12 @@ from treadle.worker import Worker
 pytestmark = pytest.mark.own_database
 
 
-def told(events: list[RecordedEvent]) -> list[tuple[str, int | None]]:
+def names_and_numbers(events: list[RecordedEvent]) -> list[tuple[str, int | None]]:
     return [(event.name, event.number) for event in events]
 
 
 def test_a_job_s_life_is_one_stream(app: Treadle) -> None:
-    """For who listens from the start: a claim of an earlier attempt is not stored, so the first one waits for us."""
+    """The claims of earlier attempts are not stored, so the first attempt waits until the listener has seen its claim."""
     heard = asyncio.Event()
 
     @app.job
@@ -44,7 +47,7 @@ def test_a_job_s_life_is_one_stream(app: Treadle) -> None:
             events.append(event)
             if event.name == "claimed":
                 heard.set()
-        assert told(events) == [
+        assert names_and_numbers(events) == [
             ("enqueued", None),
             ("claimed", None),
             ("started", None),
@@ -65,8 +68,8 @@ def test_a_job_s_life_is_one_stream(app: Treadle) -> None:
     run(app, body)
 
 
-def test_the_past_is_told_from_what_is_stored(app: Treadle) -> None:
-    """All but claims of earlier attempts, for which there is no row."""
+def test_past_transitions_are_read_from_the_stored_job(app: Treadle) -> None:
+    """All but the claims of earlier attempts, which are not stored."""
 
     @app.job
     async def render(job: Job) -> None:
@@ -84,10 +87,10 @@ def test_the_past_is_told_from_what_is_stored(app: Treadle) -> None:
 
 
 @pytest.mark.parametrize("cut", range(9))
-def test_who_goes_on_from_an_event_misses_nothing_and_sees_nothing_twice(
+def test_a_reader_that_resumes_after_an_event_misses_nothing_and_sees_nothing_twice(
     app: Treadle, queue: JobQueue, cut: int
 ) -> None:
-    """Wherever the stream was cut."""
+    """Wherever the stream was interrupted."""
     job_id = queue.enqueue("a")
     (first,) = queue.claim(["a"])
     queue.start(first)
@@ -105,14 +108,14 @@ def test_who_goes_on_from_an_event_misses_nothing_and_sees_nothing_twice(
     assert list(app.handle(job_id).events(after=after)) == whole[cut:]
 
 
-def test_a_last_attempt_has_failed_and_is_not_retried(app: Treadle, queue: JobQueue) -> None:
+def test_the_last_attempt_is_failed_and_not_retried(app: Treadle, queue: JobQueue) -> None:
     job_id = queue.enqueue("a", max_attempts=1)
     (job,) = queue.claim(["a"])
     queue.fail(job, "no")
     assert [event.name for event in app.handle(job_id).events()] == ["enqueued", "failed"]
 
 
-def test_who_tells_something_has_begun(app: Treadle, queue: JobQueue) -> None:
+def test_a_job_that_publishes_an_event_has_started(app: Treadle, queue: JobQueue) -> None:
     job_id = queue.enqueue("a")
     (job,) = queue.claim(["a"])
     claim = Claim(job.id, job.lease, "a", "{}", 1, 3, 0, "default", 100, None, None, 0.0)
@@ -121,7 +124,7 @@ def test_who_tells_something_has_begun(app: Treadle, queue: JobQueue) -> None:
     assert queue.get(job_id).started_at is not None
 
 
-def test_who_goes_on_from_a_number_sees_what_came_after_it(app: Treadle, queue: JobQueue) -> None:
+def test_a_reader_that_resumes_after_a_number_sees_what_came_after_it(app: Treadle, queue: JobQueue) -> None:
     job_id = queue.enqueue("a")
     (job,) = queue.claim(["a"])
     for name in ("one", "two", "three"):
@@ -134,18 +137,18 @@ def test_who_goes_on_from_a_number_sees_what_came_after_it(app: Treadle, queue: 
 
 
 @pytest.mark.parametrize("after", ["x", "1.2", "1.2.3.4", -1, True, "²"])
-def test_a_place_that_is_none_is_refused(app: Treadle, queue: JobQueue, after: Any) -> None:
+def test_an_invalid_position_is_refused(app: Treadle, queue: JobQueue, after: Any) -> None:
     with pytest.raises(InvalidArgument, match="after must be"):
         app.handle(queue.enqueue("a")).events(after=after)
 
 
-def test_a_job_that_is_not_there_is_said_to_be(app: Treadle) -> None:
+def test_the_events_of_a_missing_job_raise_job_not_found(app: Treadle) -> None:
     with pytest.raises(JobNotFound):
         list(app.handle("01a1de76-52b0-79e2-ae88-9b92a7cada61").events())
 
 
 def test_a_listener_is_woken_rather_than_polling(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would not look by itself before a minute is over."""
+    """Without a notification it would read again only after a minute."""
     monkeypatch.setattr(watch, "POLL_SECONDS", 60.0)
     heard: asyncio.Queue[int] = asyncio.Queue()
 
@@ -164,7 +167,7 @@ def test_a_listener_is_woken_rather_than_polling(app: Treadle, monkeypatch: pyte
     run(app, body)
 
 
-def test_what_came_between_a_look_and_the_end_is_not_missed(app: Treadle, queue: JobQueue) -> None:
+def test_an_event_between_the_last_read_and_the_end_is_not_missed(app: Treadle, queue: JobQueue) -> None:
     job_id = queue.enqueue("a")
     (job,) = queue.claim(["a"])
     asked = 0
@@ -185,7 +188,7 @@ def test_what_came_between_a_look_and_the_end_is_not_missed(app: Treadle, queue:
     assert names[-2:] == ["last", "completed"]
 
 
-def test_nothing_is_sent_while_nobody_listens(app: Treadle, connection: Connection[Any]) -> None:
+def test_nothing_is_notified_while_nobody_listens(app: Treadle, connection: Connection[Any]) -> None:
     channel = one(connection, "select channel('news')")
     connection.execute(f"listen {channel}".encode())
 
@@ -194,14 +197,14 @@ def test_nothing_is_sent_while_nobody_listens(app: Treadle, connection: Connecti
         job.event("said")
 
     async def body(_: Worker) -> None:
-        connection.execute("select request_notifications('ends', '1 minute')")  # that is another matter
+        connection.execute("select request_notifications('ends', '1 minute')")  # for the result, not for the events
         await (await talk.aenqueue()).aresult(30)
 
     run(app, body)
     assert list(connection.notifies(timeout=0.2)) == []
 
 
-def test_a_sync_listener_hears_the_same(app: Treadle) -> None:
+def test_a_sync_listener_gets_the_same_events(app: Treadle) -> None:
     heard: list[tuple[str, int | None]] = []
 
     @app.job
@@ -229,11 +232,47 @@ def test_a_sync_listener_hears_the_same(app: Treadle) -> None:
     assert heard[-1][0] == "completed"
 
 
-def test_a_child_process_tells_events(app: Treadle, here: None) -> None:
+def test_a_child_process_publishes_events(app: Treadle, here: None) -> None:
     async def body(_: Worker) -> list[tuple[str, int | None]]:
         handle = await handlers.tell.aenqueue(events=2500)
         await handle.aresult(30)
-        return told([event async for event in handle.events()])
+        return names_and_numbers([event async for event in handle.events()])
 
     events = run(handlers.app, body, types=["tell"])
     assert [each for each in events if each[1]] == [("told", n) for n in range(1, 2501)]
+
+
+def test_all_events_of_a_job_come_by_number_also_from_a_transaction_that_began_earlier(
+    app: Treadle, queue: JobQueue, connect: Connect
+) -> None:
+    job_id = queue.enqueue("x", {})
+    early, late = connect(autocommit=False), connect()
+    early.execute("select pg_current_xact_id()")
+    late.execute("select treadle.record_event(%s, 'first')", [job_id])
+    early.execute("select treadle.record_event(%s, 'second')", [job_id])
+    early.commit()
+    # Follows, because a transaction of another test on the same server may delay the events.
+    found = [(event.number, event.name) for event in itertools.islice(app.events(), 2)]
+    assert found == [(1, "first"), (2, "second")]
+
+
+@pytest.mark.parametrize(
+    "cursor", ["1.{}.99999999999", "99999999999999999999999.{}.1", "-5.{}.1", "1_0.{}.1", "1.{}.-1"]
+)
+def test_an_invalid_cursor_is_refused_and_not_retried_for_ever(app: Treadle, cursor: str) -> None:
+    async def body() -> None:
+        try:
+            async with asyncio.timeout(30):
+                with pytest.raises(InvalidArgument):
+                    _ = [event async for event in app.events(after=cursor.format(UUID(int=0)), follow=False)]
+        finally:
+            await app.aclose()
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("after", [2**31, "99999999999.1.1", "1.99999999999999999999.1"])
+def test_a_position_that_is_too_large_is_refused(app: Treadle, queue: JobQueue, after: Any) -> None:
+    job_id = queue.enqueue("x", {})
+    with pytest.raises(InvalidArgument):
+        list(app.handle(job_id).events(after=after, follow=False))

@@ -1,4 +1,4 @@
-"""What handlers log is kept with their jobs: all places, bounded, never mixed."""
+"""Log lines and printed text of handlers: kept from loop, thread and child, bounded, never mixed."""
 
 import asyncio
 import contextlib
@@ -33,7 +33,7 @@ def from_info() -> Any:
 
 
 def logs_of(app: Treadle, job: Any, **arguments: Any) -> list[LogLine]:
-    """Of one job, run to its end."""
+    """Enqueue one job, run it, and return its log."""
 
     async def body(_: Worker) -> list[LogLine]:
         handle = await job.aenqueue(**arguments)
@@ -124,7 +124,7 @@ def test_prints_are_kept_by_option(app: Treadle, capsys: pytest.CaptureFixture[s
 
     before = sys.stdout
     lines = logs_of(app, talk)
-    assert sys.stdout is before  # given back
+    assert sys.stdout is before  # restored
     assert [(line.logger, line.level, line.message) for line in lines] == [
         ("print", "INFO", "one"),
         ("print", "INFO", "two"),
@@ -144,7 +144,7 @@ def test_prints_are_left_alone_otherwise(app: Treadle, capsys: pytest.CaptureFix
     assert sys.stdout is before
 
 
-def test_a_type_can_do_without(app: Treadle) -> None:
+def test_a_job_type_can_turn_logs_off(app: Treadle) -> None:
     @app.job(logs=False)
     async def shop() -> None:
         log.info("apples")
@@ -184,7 +184,7 @@ def test_the_bound_is_the_job_s_and_not_the_attempt_s(app: Treadle) -> None:
 
 
 def test_a_handler_that_logs_without_end_is_bounded_in_memory(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing can be written while it holds the loop; what is dropped is the middle."""
+    """Nothing can be written while it blocks the event loop; lines from the middle are dropped."""
 
     @app.job
     async def shop() -> int:
@@ -214,8 +214,8 @@ def test_a_thread_that_a_handler_starts_has_no_job(app: Treadle) -> None:
     assert [line.message for line in logs_of(app, shop)] == ["here"]
 
 
-def test_lines_that_can_hardly_be_stored_are(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # pytest's own cannot pass such a line on
+def test_strange_and_long_lines_are_stored(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # pytest's own handlers fail on such a line
 
     @app.job
     async def shop() -> None:
@@ -244,7 +244,7 @@ def test_lines_of_a_job_that_was_taken_away_are_refused(app: Treadle, connection
     run(app, body)
 
 
-def test_a_line_whose_answer_was_lost_is_not_written_twice(app: Treadle, queue: JobQueue) -> None:
+def test_a_line_is_not_written_twice_when_the_reply_was_lost(app: Treadle, queue: JobQueue) -> None:
     job_id = queue.enqueue("a")
     (job,) = queue.claim(["a"])
     claim = Claim(job.id, job.lease, "a", "{}", 1, 3, 0, "default", 100, None, None, 0.0)
@@ -266,7 +266,7 @@ def test_the_worker_s_own_lines_are_not_the_job_s(app: Treadle) -> None:
 def test_warnings_still_reach_standard_error_where_nothing_is_set_up(
     app: Treadle, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A handler of ours on the root logger must not silence Python's last resort."""
+    """The capturing handler on the root logger must not disable Python's handler of last resort."""
     root = logging.getLogger()
     monkeypatch.setattr(root, "handlers", [])
 
@@ -281,7 +281,7 @@ def test_warnings_still_reach_standard_error_where_nothing_is_set_up(
 def test_warnings_are_not_written_a_second_time_where_something_is_set_up(
     app: Treadle, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Here pytest has its handlers on the root logger."""
+    """Here pytest has set up handlers on the root logger."""
 
     @app.job
     async def shop() -> None:
@@ -291,7 +291,7 @@ def test_warnings_are_not_written_a_second_time_where_something_is_set_up(
     assert "out of apples" not in capsys.readouterr().err
 
 
-def test_lines_go_with_their_job(app: Treadle, connection: Connection[Any]) -> None:
+def test_lines_are_deleted_with_their_job(app: Treadle, connection: Connection[Any]) -> None:
     @app.job
     async def shop() -> None:
         log.info("apples")
@@ -326,7 +326,7 @@ def test_lines_are_written_in_batches(app: Treadle, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_strange_level_or_logger_does_not_cost_the_other_lines(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # pytest's own cannot pass such a line on
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # pytest's own handlers fail on such a line
 
     @app.job
     async def logs() -> None:
@@ -343,7 +343,7 @@ def test_a_strange_level_or_logger_does_not_cost_the_other_lines(app: Treadle, m
     run(app, body)
 
 
-def test_what_is_printed_without_line_ends_is_bounded(app: Treadle) -> None:
+def test_printed_text_without_line_ends_is_bounded(app: Treadle) -> None:
     """Kept in pieces: neither memory nor work grows with the length of the line."""
     held: list[int] = []
 

@@ -1,6 +1,7 @@
-"""Events on their way from a handler to the table: fenced, not twice, through outages, in nobody's way."""
+"""Events between the handler and the table: fenced, written once, through outages, without delaying other jobs."""
 
 import asyncio
+import logging
 import threading
 from typing import Any
 
@@ -8,10 +9,13 @@ import pytest
 from psycopg import Connection
 
 from tests.conftest import Connect
+from tests.support import handlers
+from tests.support.effects import stored_events
 from tests.support.waiting import until_blocked
 from tests.support.workers import auntil, one, run
-from treadle import InvalidArgument, InvalidPayload, Job, JobFailed, JobQueue, Treadle
+from treadle import Backoff, InvalidArgument, InvalidPayload, Job, JobFailed, JobQueue, Treadle
 from treadle.db.queries import events as event_queries
+from treadle.db.query import Query
 from treadle.words.claim import Claim
 from treadle.words.record import OutgoingEvent
 from treadle.worker import Worker, recorder
@@ -39,10 +43,8 @@ def test_events_of_a_job_that_was_taken_away_are_refused(app: Treadle, connectio
     run(app, body)
 
 
-def test_an_event_is_not_written_twice_when_its_answer_was_lost(
-    app: Treadle, queue: JobQueue, connect: Connect
-) -> None:
-    """The first write is still under way, on a connection that nobody waits for any more, when it is sent again."""
+def test_an_event_is_not_written_twice_when_the_reply_was_lost(app: Treadle, queue: JobQueue, connect: Connect) -> None:
+    """The first write is still in progress, on a connection that was given up, when the event is sent again."""
     queue.enqueue("a")
     (job,) = queue.claim(["a"])
     claim = Claim(job.id, job.lease, "a", "{}", 1, 3, 0, "default", 100, None, None, 0.0)
@@ -58,8 +60,8 @@ def test_an_event_is_not_written_twice_when_its_answer_was_lost(
     assert queue.get(job.id).events_count == 1
 
 
-def test_events_survive_a_database_that_goes_away(app: Treadle, connection: Connection[Any]) -> None:
-    """Backends are killed while thirty events are told: each is there once, in order, for a listener, too."""
+def test_events_survive_lost_connections(app: Treadle, connection: Connection[Any]) -> None:
+    """Backends are killed while 30 events are published: a listener gets each once, in order."""
 
     @app.job
     async def talk(job: Job) -> None:
@@ -110,8 +112,8 @@ def test_an_event_that_cannot_be_stored_is_refused_at_once(app: Treadle) -> None
     assert problems[0].startswith("said.n: nan is not a JSON number")
 
 
-def test_a_handler_that_tells_more_than_can_be_written_has_to_stop_or_wait(app: Treadle) -> None:
-    """On a thread it waits; on the loop, where nothing could be written meanwhile, it is an error."""
+def test_a_handler_that_publishes_faster_than_the_database_writes_has_to_wait_or_fail(app: Treadle) -> None:
+    """On a thread it waits; on the event loop, where nothing could be written meanwhile, it is an error."""
 
     @app.job
     def wait(job: Job) -> None:
@@ -134,7 +136,7 @@ def test_a_handler_that_tells_more_than_can_be_written_has_to_stop_or_wait(app: 
     run(app, body)
 
 
-def test_what_cannot_be_written_does_not_keep_the_job_from_its_end(
+def test_an_event_that_cannot_be_written_does_not_prevent_the_outcome(
     app: Treadle, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recorder, "GATHER_SECONDS", 0.2)
@@ -159,7 +161,7 @@ def test_what_cannot_be_written_does_not_keep_the_job_from_its_end(
     run(app, body)
 
 
-def test_a_handler_that_tells_without_end_does_not_hold_up_others(app: Treadle) -> None:
+def test_a_handler_that_publishes_without_end_does_not_delay_others(app: Treadle) -> None:
     stop = threading.Event()
 
     @app.job
@@ -181,3 +183,88 @@ def test_a_handler_that_tells_without_end_does_not_hold_up_others(app: Treadle) 
         await talking.aresult(30)
 
     run(app, body)
+
+
+@pytest.mark.usefixtures("here")
+def test_events_of_a_middleware_do_not_hide_those_of_the_child(
+    connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def around(job: Job, call: Any) -> Any:
+        job.event("around")
+        logging.getLogger("mine").warning("around")
+        await asyncio.sleep(0.1)
+        return await call()
+
+    monkeypatch.setattr(handlers.app, "middlewares", [around])
+
+    async def body(_: Worker) -> None:
+        await (await handlers.tell.aenqueue(events=2)).aresult(30)
+        shouted = await handlers.shout.aenqueue(lines=1)
+        await shouted.aresult(30)
+        lines = [line.message for line in await shouted.alogs()]
+        assert lines == ["around", "logged 0", "printed 0", "without an end"]
+
+    run(handlers.app, body, types=["tell", "shout"])
+    assert [
+        name for (name,) in connection.execute("select name from events where job_type = 'tell' order by number")
+    ] == [
+        "around",
+        "told",
+        "told",
+    ]
+
+
+def test_events_of_an_earlier_attempt_do_not_hide_those_of_the_next(app: Treadle, connection: Connection[Any]) -> None:
+    left: list[Any] = []
+
+    @app.job(max_attempts=2, backoff=Backoff(first="10ms"))
+    async def gathers(job: Job) -> None:
+        async def sibling() -> None:
+            while True:
+                await asyncio.sleep(0)
+                job.event("late")
+
+        if job.attempt == 1:
+            left.append(job)
+            raise ValueError("its sibling goes on")
+        # As a task would do that the first attempt has left behind.
+        job.event("second")
+        left[0].event("late")
+
+    async def body(_: Worker) -> None:
+        await (await gathers.aenqueue()).aresult(30)
+
+    run(app, body)
+    assert stored_events(connection) == [(1, "second")]
+
+
+def test_large_events_are_written_in_pieces_that_do_not_delay_others(app: Treadle) -> None:
+    @app.job(max_attempts=1)
+    def tells(job: Job) -> None:
+        text = "é\\" * 15_000
+        for _ in range(1500):
+            job.event("large", text=text)
+
+    @app.job
+    async def other() -> None: ...
+
+    sizes: list[int] = []
+
+    async def body(worker: Worker) -> None:
+        send = worker.connections.outcomes.run
+
+        async def measured(query: Query[Any]) -> Any:
+            if "record_events" in query.text:
+                sizes.append(sum(map(len, query.params["data"])))
+            return await send(query)
+
+        worker.connections.outcomes.run = measured  # type: ignore[method-assign]
+        handle = await tells.aenqueue()
+        await auntil(lambda: sizes)
+        await (await other.aenqueue()).aresult(60)
+        assert not (await handle.astatus()).finished
+        await handle.aresult(100)
+
+    run(app, body)
+    assert sum(sizes) > 1500 * 30_000
+    assert max(sizes) <= recorder.SIZE

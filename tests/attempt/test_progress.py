@@ -1,4 +1,4 @@
-"""Progress, from the handler to whoever asks: coalesced, in order, never lost, fenced."""
+"""Progress, from the handler to its readers: coalesced, in order, never lost, fenced."""
 
 import asyncio
 import contextlib
@@ -9,7 +9,7 @@ import pytest
 from psycopg import Connection
 
 from tests.support.workers import auntil, one, run, until
-from treadle import Job, JobFailed, JobQueue, Status, Treadle
+from treadle import InvalidArgument, Job, JobFailed, JobQueue, Status, Treadle
 from treadle.worker import Worker
 
 pytestmark = pytest.mark.own_database
@@ -60,7 +60,7 @@ def test_the_last_value_before_the_end_is_not_lost(app: Treadle, ending: str) ->
     assert run(app, body)[:2] == ((70 if ending == "fails" else 100), "last")
 
 
-def test_a_retry_starts_anew(app: Treadle) -> None:
+def test_a_retry_starts_at_zero(app: Treadle) -> None:
     go = asyncio.Event()
 
     @app.job
@@ -108,7 +108,7 @@ def test_progress_of_a_job_that_was_taken_away_is_refused(app: Treadle, connecti
 
 
 def test_three_hundred_thousand_calls_cost_five_statements_a_second(app: Treadle, url: str) -> None:
-    """50 jobs that report without end. Counted are the statements that change jobs, at the server."""
+    """50 jobs report without end. Counts the statements of the worker that change jobs."""
     calls, stop = 0, False
 
     @app.job
@@ -140,7 +140,7 @@ def test_three_hundred_thousand_calls_cost_five_statements_a_second(app: Treadle
 
 
 def test_progress_is_written_in_place(app: Treadle, connection: Connection[Any]) -> None:
-    """HOT: no index gets an entry for it. Counted by PostgreSQL."""
+    """As HOT updates, without index entries, counted by PostgreSQL."""
 
     sent: list[str] = []
 
@@ -169,8 +169,8 @@ def test_progress_is_written_in_place(app: Treadle, connection: Connection[Any])
     assert updated - hot <= 3, (updated, hot)
 
 
-def test_a_plain_job_pays_nothing(app: Treadle, queue: JobQueue) -> None:
-    """The same statements as before there was progress: one claim, one completion, for any number of quick jobs."""
+def test_a_job_without_progress_costs_no_statement(app: Treadle, queue: JobQueue) -> None:
+    """Quick jobs need no statements but claims and completions, in batches."""
 
     @app.job
     async def noop() -> None: ...
@@ -187,8 +187,23 @@ def test_a_plain_job_pays_nothing(app: Treadle, queue: JobQueue) -> None:
     assert len(written) <= 60
 
 
+def test_a_total_that_is_too_large_does_not_lose_the_outcome(app: Treadle) -> None:
+    @app.job(max_attempts=1)
+    async def counts(job: Job, total: int) -> str:
+        with contextlib.suppress(InvalidArgument):
+            for _ in job.track(iter(range(3)), total=total):
+                await asyncio.sleep(0.2)
+        return "done"
+
+    async def body(_: Worker) -> None:
+        for exponent in (308, 400):
+            assert await (await counts.aenqueue(total=10**exponent)).aresult(30) == "done"
+
+    run(app, body)
+
+
 def _count_statements(worker: Worker) -> list[str]:
-    """What the worker sends for outcomes and reports from now on."""
+    """The statements that the worker sends for outcomes and reports, from now on."""
     sent: list[str] = []
     send = worker.connections.outcomes.run
 

@@ -1,4 +1,4 @@
-"""Effects in the database that happen exactly once: job.transaction() and job.transact()."""
+"""job.transaction() and job.complete(): effects in the database that happen exactly once."""
 
 import asyncio
 import contextlib
@@ -7,32 +7,15 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from psycopg import AsyncConnection, Connection
+from psycopg import Connection
 
 from tests.support import handlers
-from tests.support.workers import auntil, count, one, run
+from tests.support.effects import written
+from tests.support.workers import auntil, count, one, result_of, run
 from treadle import InvalidArgument, Job, JobFailed, JobQueue, Treadle, events
 from treadle.worker import Worker
 
-pytestmark = pytest.mark.own_database
-
-
-@pytest.fixture(autouse=True)
-def effects(connection: Connection[Any]) -> Any:
-    connection.execute("create table public.effects (what text)")
-    yield
-    connection.execute("drop table public.effects")
-
-
-def written(connection: Connection[Any]) -> list[str]:
-    return [row[0] for row in connection.execute("select what from public.effects order by what")]
-
-
-def result_of(app: Treadle, job: Any, **arguments: Any) -> Any:
-    async def body(_: Worker) -> Any:
-        return await (await job.aenqueue(**arguments)).aresult(30)
-
-    return run(app, body)
+pytestmark = [pytest.mark.own_database, pytest.mark.usefixtures("effects")]
 
 
 def test_writes_children_and_the_end_are_committed_together(app: Treadle, connection: Connection[Any]) -> None:
@@ -66,12 +49,12 @@ def test_writes_children_and_the_end_are_committed_together(app: Treadle, connec
         assert row.started_at is not None
 
     run(app, body, types=["parent"])
-    assert seen[0][:2] == (0, 1)  # nothing of it was there before the end of the block
+    assert seen[0][:2] == (0, 1)  # nothing was visible before the end of the block
     assert written(connection) == ["a"]
     assert count(connection, "job_type = 'child'") == 1
 
 
-def test_the_same_on_the_loop(app: Treadle, connection: Connection[Any]) -> None:
+def test_an_async_transaction_commits_all_of_it_too(app: Treadle, connection: Connection[Any]) -> None:
     @app.job
     async def child(n: int) -> None: ...
 
@@ -87,7 +70,7 @@ def test_the_same_on_the_loop(app: Treadle, connection: Connection[Any]) -> None
     assert written(connection) == ["a"]
 
 
-def test_the_same_in_a_child_process(here: None, connection: Connection[Any]) -> None:
+def test_a_transaction_in_a_child_process_commits_all_of_it_too(here: None, connection: Connection[Any]) -> None:
     async def body(_: Worker) -> None:
         handle = await handlers.transfer.aenqueue()
         assert await handle.aresult(30) == "done"
@@ -124,7 +107,7 @@ def test_a_transaction_need_not_end_the_job(app: Treadle, connection: Connection
 
 @pytest.mark.parametrize("ends", [True, False])
 @pytest.mark.parametrize("place", ["loop", "thread"])
-def test_whoever_lost_the_job_commits_nothing(
+def test_a_handler_that_has_lost_its_job_commits_nothing(
     app: Treadle, connection: Connection[Any], ends: bool, place: str
 ) -> None:
     @app.job
@@ -163,7 +146,7 @@ def test_a_job_that_is_cancelled_meanwhile_commits_nothing(
         async with job.atransaction() as transaction:
             await transaction.execute("insert into public.effects values ('a')")
             inside.set()
-            with contextlib.suppress(asyncio.CancelledError):  # a handler that does not listen
+            with contextlib.suppress(asyncio.CancelledError):  # a handler that ignores the cancellation
                 await go.wait()
 
     async def body(worker: Worker) -> None:
@@ -176,10 +159,10 @@ def test_a_job_that_is_cancelled_meanwhile_commits_nothing(
     assert written(connection) == []
 
 
-def test_nobody_takes_the_job_between_the_fence_and_the_commit(
+def test_the_job_cannot_be_recovered_between_the_fence_and_the_commit(
     app: Treadle, queue: JobQueue, connection: Connection[Any]
 ) -> None:
-    """The row is locked by the last statement of the transaction: who wants to recover it passes over it."""
+    """The last statement of the transaction locks the row, and recovery skips locked rows."""
     job_id = queue.enqueue("a")
     (job,) = queue.claim(["a"])
     with app.database.transaction() as transaction:
@@ -215,7 +198,7 @@ def test_one_transaction_at_a_time(app: Treadle) -> None:
             with job.transaction():
                 pass
         except BaseException as error:
-            refused.append(str(error))  # what is raised after the end is only logged
+            refused.append(str(error))  # errors after the completion are only logged
 
     result_of(app, work)
     assert refused == ["the job is completed already: nothing can be added to it"]
@@ -234,7 +217,7 @@ def test_what_is_raised_after_the_end_does_not_undo_it(app: Treadle, caplog: pyt
 
 
 def test_a_handler_may_go_on_after_its_job_has_ended(app: Treadle) -> None:
-    """The worker does not take it for lost, though the job is not held any more."""
+    """The worker does not interrupt it, although the job is no longer claimed."""
     ended: list[str] = []
 
     @app.job
@@ -269,68 +252,3 @@ def test_a_result_that_cannot_be_stored_rolls_back(app: Treadle, connection: Con
     with pytest.raises(JobFailed):
         result_of(app, work)
     assert written(connection) == []
-
-
-# Steps with a transaction
-
-
-def test_a_step_and_its_writes_are_committed_together(app: Treadle, connection: Connection[Any]) -> None:
-    def debit(transaction: Connection[Any], amount: int) -> int:
-        transaction.execute("insert into public.effects values (%s)", [str(amount)])
-        return -amount
-
-    async def adebit(transaction: AsyncConnection[Any], amount: int) -> int:
-        await transaction.execute("insert into public.effects values (%s)", [str(amount)])
-        return -amount
-
-    @app.job
-    def work(job: Job) -> int:
-        total = job.transact("first", debit, 1) + job.transact("second", debit, 2)
-        if job.attempt == 1:
-            raise ValueError
-        return total
-
-    @app.job
-    async def awork(job: Job) -> int:
-        total = await job.atransact("first", adebit, 3)
-        if job.attempt == 1:
-            raise ValueError
-        return total
-
-    assert result_of(app, work) == -3
-    assert result_of(app, awork) == -3
-    assert written(connection) == ["1", "2", "3"]
-
-
-def test_a_step_that_raises_writes_nothing(app: Treadle, connection: Connection[Any]) -> None:
-    def debit(transaction: Connection[Any]) -> None:
-        transaction.execute("insert into public.effects values ('a')")
-        raise ValueError("no")
-
-    @app.job(max_attempts=1)
-    def work(job: Job) -> None:
-        job.transact("debit", debit)
-
-    with pytest.raises(JobFailed, match="no"):
-        result_of(app, work)
-    assert written(connection) == []
-    assert one(connection, "select count(*) from steps") == 0
-
-
-def test_a_step_of_a_job_that_was_taken_away_writes_nothing(app: Treadle, connection: Connection[Any]) -> None:
-    def debit(transaction: Connection[Any]) -> None:
-        transaction.execute("insert into public.effects values ('a')")
-        connection.execute("update jobs set lease = lease + 1, worker_id = 'other'")
-
-    @app.job
-    def work(job: Job) -> None:
-        job.transact("debit", debit)
-
-    async def body(worker: Worker) -> None:
-        await work.aenqueue()
-        await auntil(lambda: one(connection, "select lease from jobs") == 2)
-        await auntil(lambda: not len(worker.running))
-
-    run(app, body)
-    assert written(connection) == []
-    assert one(connection, "select count(*) from steps") == 0

@@ -45,6 +45,15 @@ def run(app: Treadle, body: Callable[[Worker], Coroutine[Any, Any, Any]], **opti
     return asyncio.run(both())
 
 
+def result_of(app: Treadle, job: Any, **arguments: Any) -> Any:
+    """Enqueue one job, run it, and return its result."""
+
+    async def body(_: Worker) -> Any:
+        return await (await job.aenqueue(**arguments)).aresult(30)
+
+    return run(app, body)
+
+
 @contextmanager
 def working(url: str, folder: Path, *options: str, **environment: str) -> Iterator[WorkerProcess]:
     """A worker process that has started; it is killed in the end if it still runs."""

@@ -1,4 +1,4 @@
-"""Where handlers run, and what goes around them: middleware and events."""
+"""Where handlers run, and what is around them: middleware and events."""
 
 import json
 import logging
@@ -26,7 +26,7 @@ from treadle.worker.log_format import JsonFormatter, TextFormatter
 pytestmark = pytest.mark.own_database
 
 
-def test_handlers_run_where_they_belong(app: Treadle) -> None:
+def test_async_handlers_run_on_the_loop_and_sync_handlers_on_threads(app: Treadle) -> None:
     @app.job
     async def on_the_loop() -> str:
         return threading.current_thread().name
@@ -43,7 +43,7 @@ def test_handlers_run_where_they_belong(app: Treadle) -> None:
     run(app, body)
 
 
-def test_what_one_job_leaves_in_the_context_is_not_seen_by_the_next(app: Treadle) -> None:
+def test_context_variables_of_one_job_are_not_seen_by_the_next(app: Treadle) -> None:
     from contextvars import ContextVar
 
     colour: ContextVar[str] = ContextVar("colour", default="none")
@@ -154,7 +154,7 @@ def test_events_tell_everything(app: Treadle, caplog: pytest.LogCaptureFixture) 
     failed, stopped = lines[-2:]
     shown = json.loads(JsonFormatter().format(failed))
     assert (shown["message"], shown["error"]) == ("job failed", "OSError: never")
-    # Whatever formatter the program has, the facts are in the message; JSON has them apart.
+    # With any formatter the fields are in the message; in JSON they are separate.
     assert failed.getMessage().startswith(f"job failed job_id={shown['job_id']} job_type=never")
     assert 'error="OSError: never"' in TextFormatter().format(failed)
     assert stopped.getMessage().startswith("worker stopped worker_id=")

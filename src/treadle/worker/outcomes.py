@@ -6,7 +6,6 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-import treadle
 from treadle.app.function import JobFunction
 from treadle.attempt.attempt import Attempt
 from treadle.words.control import Cancel, Retry, Snooze
@@ -17,7 +16,7 @@ from treadle.words.stored import Noted
 
 log = logging.getLogger("treadle")
 
-_PACKAGE = str(Path(treadle.__file__).parent)
+_PACKAGE = str(Path(__file__).parents[1])
 _DONE = Outcome(Ending.COMPLETED)
 _WRITTEN = Outcome(Ending.WRITTEN)
 _STOPPED = (asyncio.CancelledError, JobInterrupted)

@@ -1,4 +1,4 @@
-"""What a job remembers from one attempt to the next: checkpoints and steps."""
+"""Steps: called once over all attempts, with the same result in each."""
 
 import asyncio
 from dataclasses import dataclass
@@ -8,160 +8,11 @@ from typing import Any
 import pytest
 from psycopg import Connection
 
-from tests.support.workers import auntil, one, run
-from treadle import InvalidArgument, InvalidPayload, Job, JobFailed, JobInterrupted, JobQueue, Treadle
+from tests.support.workers import auntil, one, result_of, run
+from treadle import Job, JobFailed, JobQueue, Treadle
 from treadle.worker import Worker
 
 pytestmark = pytest.mark.own_database
-
-
-def result_of(app: Treadle, job: Any, **arguments: Any) -> Any:
-    """Of one job, run to its end."""
-
-    async def body(_: Worker) -> Any:
-        return await (await job.aenqueue(**arguments)).aresult(30)
-
-    return run(app, body)
-
-
-# Checkpoints
-
-
-@pytest.mark.parametrize("place", ["loop", "thread"])
-def test_the_next_attempt_finds_what_was_saved(app: Treadle, place: str) -> None:
-    found: list[Any] = []
-
-    @app.job(name="work")
-    async def on_loop(job: Job) -> None:
-        found.append(job.checkpoint)
-        if job.attempt < 3:
-            await job.asave({"row": job.attempt})
-            raise ValueError
-
-    @app.job(name="sync")
-    def on_thread(job: Job) -> None:
-        found.append(job.checkpoint)
-        if job.attempt < 3:
-            job.save({"row": job.attempt})
-            raise ValueError
-
-    result_of(app, on_loop if place == "loop" else on_thread)
-    assert found == [None, {"row": 1}, {"row": 2}]
-
-
-def test_a_checkpoint_is_durable_when_save_returns(app: Treadle, connection: Connection[Any]) -> None:
-    @app.job
-    def work(job: Job) -> None:
-        for n in range(20):
-            job.save(n)
-            assert job.checkpoint == n
-            assert one(connection, "select checkpoint from jobs") == n
-
-    result_of(app, work)
-
-
-def test_a_checkpoint_may_be_whatever_becomes_json(app: Treadle) -> None:
-    @app.job
-    def work(job: Job) -> Any:
-        job.save({"at": date(2024, 2, 29), "names": ("a", "b")})
-        return job.checkpoint
-
-    assert result_of(app, work) == {"at": "2024-02-29", "names": ["a", "b"]}
-
-
-def test_a_checkpoint_that_cannot_be_stored_is_refused_and_the_old_one_stays(app: Treadle) -> None:
-    @app.job
-    def work(job: Job) -> Any:
-        job.save(1)
-        for bad in (float("nan"), object(), "x" * 300_000):
-            with pytest.raises(InvalidPayload, match="checkpoint"):
-                job.save(bad)
-        return job.checkpoint
-
-    assert result_of(app, work) == 1
-
-
-def test_saving_on_the_loop_says_what_to_do(app: Treadle) -> None:
-    @app.job(max_attempts=1)
-    async def work(job: Job) -> None:
-        for use, twin in (
-            (lambda: job.save(1), "asave"),
-            (lambda: job.step("a", int), "astep"),
-            (lambda: job.transact("a", lambda connection: None), "atransact"),
-            (job.transaction, "atransaction"),
-        ):
-            with pytest.raises(InvalidArgument, match=f"await job.{twin}"):
-                use()
-
-    result_of(app, work)
-
-
-def test_whoever_lost_the_job_cannot_save(app: Treadle, connection: Connection[Any]) -> None:
-    """The handler stops there, and nothing of it is written."""
-    after: list[str] = []
-
-    @app.job
-    def work(job: Job) -> None:
-        job.save(1)
-        connection.execute("update jobs set lease = lease + 1, worker_id = 'other'")
-        try:
-            job.save(2)
-        except JobInterrupted:
-            after.append("interrupted")
-            raise
-        after.append("went on")
-
-    async def body(worker: Worker) -> None:
-        await work.aenqueue()
-        await auntil(lambda: after)
-        await auntil(lambda: not len(worker.running))
-
-    run(app, body)
-    assert after == ["interrupted"]
-    assert one(connection, "select checkpoint from jobs") == 1
-    assert one(connection, "select status from jobs") != "completed"
-
-
-def test_saving_survives_a_broken_connection(app: Treadle, connection: Connection[Any]) -> None:
-    @app.job(max_attempts=1)
-    def work(job: Job) -> None:
-        for n in range(5):
-            job.save(n)
-            connection.execute(
-                "select pg_terminate_backend(pid) from pg_stat_activity"
-                " where datname = current_database() and pid <> pg_backend_pid() and application_name = 'treadle'"
-            )
-
-    result_of(app, work)
-    assert one(connection, "select checkpoint from jobs") == 4
-
-
-def test_a_failed_job_that_is_retried_by_hand_goes_on_where_it_was(app: Treadle, queue: JobQueue) -> None:
-    found: list[Any] = []
-
-    @app.job(max_attempts=1)
-    def work(job: Job) -> None:
-        found.append(job.checkpoint)
-        job.save("half")
-        if len(found) == 1:
-            raise ValueError
-
-    async def body(_: Worker) -> None:
-        handle = await work.aenqueue()
-        with pytest.raises(JobFailed):
-            await handle.aresult(30)
-        queue.retry(handle.id)
-        await handle.aresult(30)
-        # What was completed begins anew.
-        queue.retry(handle.id)
-        await auntil(lambda: len(found) == 3)
-        await handle.aresult(30)
-
-    run(app, body)
-    assert found == [None, "half", None]
-
-
-# Steps
 
 
 @dataclass
@@ -229,8 +80,8 @@ def test_a_step_that_fails_is_done_again(app: Treadle) -> None:
     assert calls == ["shaky", "shaky"]
 
 
-def test_every_attempt_sees_what_was_written_down(app: Treadle) -> None:
-    """Also the first: a tuple would be a list in the second."""
+def test_every_attempt_sees_the_stored_result(app: Treadle) -> None:
+    """Also the first attempt: otherwise it would see a tuple, and the second one a list."""
     seen: list[Any] = []
 
     def pair() -> Any:
@@ -246,7 +97,7 @@ def test_every_attempt_sees_what_was_written_down(app: Treadle) -> None:
     assert seen == [[1, 2], [1, 2]]
 
 
-def test_steps_at_once_are_told_apart_by_their_order(app: Treadle) -> None:
+def test_concurrent_steps_are_identified_by_their_order(app: Treadle) -> None:
     calls: list[int] = []
 
     async def square(n: int) -> int:
@@ -319,7 +170,7 @@ def test_a_result_that_is_not_what_the_step_promises_is_an_error(app: Treadle) -
         result_of(app, work)
 
 
-def test_whoever_lost_the_job_cannot_finish_a_step(app: Treadle, connection: Connection[Any]) -> None:
+def test_a_handler_that_has_lost_its_job_cannot_finish_a_step(app: Treadle, connection: Connection[Any]) -> None:
     def take_away() -> None:
         connection.execute("update jobs set lease = lease + 1, worker_id = 'other'")
 
@@ -354,7 +205,7 @@ def test_a_completed_job_that_is_retried_by_hand_does_its_steps_again(app: Tread
     assert calls == [1, 2]
 
 
-def test_steps_go_with_their_job(app: Treadle, connection: Connection[Any]) -> None:
+def test_steps_are_deleted_with_their_job(app: Treadle, connection: Connection[Any]) -> None:
     @app.job
     def work(job: Job) -> None:
         job.step("a", int)
@@ -363,3 +214,26 @@ def test_steps_go_with_their_job(app: Treadle, connection: Connection[Any]) -> N
     assert one(connection, "select count(*) from steps") == 1
     connection.execute("delete from jobs")
     assert one(connection, "select count(*) from steps") == 0
+
+
+def test_a_callable_that_cannot_be_hashed_can_be_a_step(app: Treadle) -> None:
+    from dataclasses import dataclass
+
+    calls: list[int] = []
+
+    @dataclass
+    class Upload:
+        path: str
+
+        def __call__(self) -> int:
+            calls.append(1)
+            return 3
+
+    @app.job(max_attempts=1)
+    def uploads(job: Job) -> int:
+        return job.step("upload", Upload("a"))
+
+    async def body(_: Worker) -> None:
+        assert await (await uploads.aenqueue()).aresult(30) == 3
+
+    run(app, body)

@@ -31,7 +31,7 @@ def test_progress_goes_back_if_asked(tracker: ProgressTracker) -> None:
 
 
 @pytest.mark.parametrize("percent", [-1, 101, "40", True, float("nan")])
-def test_a_percentage_that_is_none_is_refused(tracker: ProgressTracker, percent: Any) -> None:
+def test_an_invalid_percentage_is_refused(tracker: ProgressTracker, percent: Any) -> None:
     with pytest.raises(InvalidArgument, match="0 to 100"):
         tracker.set(percent, None, back=False)
 
