@@ -195,17 +195,14 @@ def test_applying_says_what_was_done(empty_url: str, prefix: str) -> None:
     first = treadle(*arguments)
     assert (first.returncode, first.stderr) == (0, "")
     enqueue, worker, viewer, operator = role_names(prefix)
-    assert first.stdout.startswith(
-        f"Schema Jobs: created {enqueue}, {worker}, {viewer}, {operator}; granted each role "
-    )
+    assert first.stdout.startswith(f"Schema Jobs: created {enqueue}, {worker}, {viewer}, {operator}; granted each ")
     assert first.stdout.endswith(f"grant {prefix}_worker to app_user;\n")
     assert treadle(*arguments).stdout.startswith(f"Schema Jobs: found {enqueue}, {worker}, ")
     with psycopg.connect(empty_url, autocommit=True) as connection:
         connection.execute(f"drop owned by {', '.join(role_names(prefix))}")
         connection.execute(f"drop role {viewer}")
-    assert treadle(*arguments).stdout.startswith(
-        f"Schema Jobs: created {viewer}; found {enqueue}, {worker}, {operator}; "
-    )
+    third = treadle(*arguments).stdout
+    assert third.startswith(f"Schema Jobs: created {viewer}; found {enqueue}, {worker}, {operator}; ")
     with psycopg.connect(empty_url, autocommit=True) as connection:
         logins = connection.execute("select rolcanlogin from pg_roles where rolname = any (%s)", [role_names(prefix)])
         assert logins.fetchall() == [(False,)] * 4

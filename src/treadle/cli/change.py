@@ -80,8 +80,8 @@ def change_by_id(app: Treadle, change: Change, ids: Sequence[UUID], *, as_json: 
         return
     results: list[Operated] = []
     for start in range(0, len(ids), operate.CHUNK):
-        changed = app.database.run(_query(change, ids[start : start + operate.CHUNK]))
-        results += changed
+        chunk: list[Operated] = app.database.run(_query(change, ids[start : start + operate.CHUNK]))
+        results += chunk
     after, by_id = _snapshots(app, ids), {each.id: each for each in results}
     for job_id in ids:
         result, now = by_id[job_id], after.get(job_id)

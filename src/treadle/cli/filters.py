@@ -35,7 +35,7 @@ _OPTIONS = [
     ),
     click.option("--type", "job_type", metavar="TYPE", shell_complete=complete_job_types, help="Jobs of this type."),
     click.option("--queue", metavar="NAME", help="Jobs in this queue."),
-    click.option("--worker", "worker_id", metavar="ID", help="Jobs that this worker claimed last."),
+    click.option("--worker", "worker_id", metavar="ID", help="Jobs whose last claim was by this worker."),
     click.option("--key", metavar="TEXT", help="Jobs with this key."),
     click.option("--search", metavar="TEXT", help="Jobs with this text in the payload or error."),
 ]
