@@ -1,6 +1,6 @@
-"""Makes the pictures of the dashboard, docs/dashboard-*.png, from a queue at work: make pictures
+"""Takes the screenshots of the dashboard, docs/dashboard-*.png, while sample jobs run: make pictures
 
-The jobs run while the pictures are taken. The hour before is made up: nobody wants to wait for it.
+The statistics of the hour before are invented, to avoid waiting an hour.
 """
 
 import math
@@ -28,33 +28,33 @@ SCHEMA = jobs.app.schema
 def main() -> None:
     browser = os.environ.get("TREADLE_TEST_CHROMIUM") or shutil.which("chromium")
     if browser is None:
-        sys.exit("the pictures need Chromium; on Debian: apt-get install chromium")
+        sys.exit("Chromium is required; on Debian: apt-get install chromium")
     with tempfile.TemporaryDirectory(prefix="treadle-pictures-", dir="/tmp") as name:
         folder = Path(name)
         folder.chmod(0o711)
         url = os.environ["TREADLE_DATABASE_URL"] = embedded_url(folder)
-        # Where the tracebacks in the pictures lead.
+        # The path that the tracebacks in the screenshots show.
         shop = Path(tempfile.gettempdir()) / "shop"
         shop.mkdir(exist_ok=True)
         shutil.copy(DOCS / "picture_jobs.py", shop / "orders.py")
         os.environ["PYTHONPATH"] = str(shop)
         migrate(url, SCHEMA)
-        make_up_an_hour(url)
+        insert_statistics(url)
         worker = LoggedProgram(["worker", "orders:app", "--grace", "1s"], url, folder / "worker.log")
         page = LoggedProgram(["dashboard", "--schema", SCHEMA, "--port", "0"], url, folder / "dashboard.log")
-        over = threading.Event()
-        busy = threading.Thread(target=keep_busy, args=(over,))
+        stop = threading.Event()
+        producer = threading.Thread(target=enqueue_jobs, args=(stop,))
         try:
             worker.wait_for("worker started")
             address = page.wait_for(r"http://\S+")
-            busy.start()
+            producer.start()
             with sync_playwright() as playwright:
                 chromium = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])
-                take(chromium, address)
+                take_screenshots(chromium, address)
                 chromium.close()
         finally:
-            over.set()
-            busy.join()
+            stop.set()
+            producer.join()
             page.stop()
             worker.stop()
             jobs.app.close()
@@ -62,30 +62,30 @@ def main() -> None:
             shutil.rmtree(shop)
 
 
-def make_up_an_hour(url: str) -> None:
-    chance = random.Random(5)  # noqa: S311
+def insert_statistics(url: str) -> None:
+    rng = random.Random(5)  # noqa: S311
     with connect(url) as connection:
         for ago in range(1, 61):
-            jobs_done = int(620 + 180 * math.sin(ago / 9) + chance.uniform(-60, 60))
+            jobs_done = int(620 + 180 * math.sin(ago / 9) + rng.uniform(-60, 60))
             slow = 9 <= ago <= 14
-            waited = chance.uniform(0.01, 0.03) + (0.25 if slow else 0)
-            failed = chance.choice([0, 0, 0, 0, 1, 2]) + (4 if slow else 0)
+            waited = rng.uniform(0.01, 0.03) + (0.25 if slow else 0)
+            failed = rng.choice([0, 0, 0, 0, 1, 2]) + (4 if slow else 0)
             connection.execute(
                 f"""insert into {SCHEMA}.minutes
                 values (date_trunc('minute', now()) - %s * interval '1 minute', 'default', 'send_mail', %s, %s, 0, %s,
                 %s, %s, %s, %s)""",
-                (ago, jobs_done, failed, failed + chance.choice([0, 1, 1, 3, 6]), waited * jobs_done,
-                 waited * chance.uniform(2, 4), 0.05 * jobs_done, 0.4),
+                (ago, jobs_done, failed, failed + rng.choice([0, 1, 1, 3, 6]), waited * jobs_done,
+                 waited * rng.uniform(2, 4), 0.05 * jobs_done, 0.4),
             )  # fmt: skip
 
 
-def keep_busy(over: threading.Event) -> None:
+def enqueue_jobs(stop: threading.Event) -> None:
     jobs.app.queue.enqueue("nightly_report", {"month": "2026-10"})
     for n in range(5):
         jobs.render_film.using(delay=f"{10 * n}m").enqueue(film=f"film-{n}")
     jobs.reindex.enqueue()
     nth = 0
-    while not over.wait(0.5):
+    while not stop.wait(0.5):
         nth += 1
         jobs.send_mail.enqueue_many({"to": f"reader-{nth}-{n}@example.org"} for n in range(6))
         if nth % 2 == 0:
@@ -94,7 +94,7 @@ def keep_busy(over: threading.Event) -> None:
             jobs.import_orders.enqueue(file=f"orders-{nth}.csv", shop_token="b2c9e1")  # noqa: S106
 
 
-def take(chromium: Browser, address: str) -> None:
+def take_screenshots(chromium: Browser, address: str) -> None:
     for theme in ("light", "dark"):
         context = chromium.new_context(viewport=SIZE, color_scheme=theme, locale="en-GB", timezone_id="UTC")  # type: ignore[arg-type]
         page = context.new_page()
@@ -102,7 +102,7 @@ def take(chromium: Browser, address: str) -> None:
         while not page.locator("tbody a").count():
             page.reload()
         page.locator("tbody a").first.click()
-        # Its second attempt, well on its way.
+        # Waits until its second attempt has made some progress.
         page.locator("#errors-title").wait_for()
         page.locator("details.error").first.evaluate("details => { details.open = true; }")
         while page.locator("#job-state progress").evaluate("bar => bar.value") < 60:

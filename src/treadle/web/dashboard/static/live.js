@@ -317,7 +317,7 @@ document.addEventListener("change", updateSelection);
 for (const list of all("ol.lines")) list.scrollTop = list.scrollHeight;
 const selectPage = $("#select-page");
 if (selectPage) {
-  selectPage.hidden = false;
+  selectPage.closest("label").hidden = false;
   selectPage.addEventListener("change", () => all('input[name="ids"]').forEach((box) => { box.checked = selectPage.checked; }));
 }
 $("#bulk")?.addEventListener("submit", submitBulk);
