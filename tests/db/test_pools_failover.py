@@ -153,7 +153,7 @@ def test_a_keeper_renews_a_short_lease_at_the_second_server(silent: socket.socke
     async def run() -> None:
         keeper = Keeper(after(silent, url), "treadle", timedelta(seconds=5), 3)
         began = time.monotonic()
-        assert await keeper.bury("nobody", "gone") == []
+        assert await keeper.recover("nobody", "gone") == []
         assert time.monotonic() - began < 4.5, "the least that libpq waits is 2 seconds"
         await keeper.close()
 
