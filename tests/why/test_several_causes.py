@@ -166,6 +166,6 @@ def test_a_worker_says_what_it_runs_in_child_processes(app: Treadle, connection:
 
     app.job(name="book", process=True)(heavy)
 
-    app.database.run(work.register(registration("worker-1", app.worker(children=3).settings, ["book"])))
+    app.database.run(work.register(app.worker(children=3).registration()))
     told = connection.execute("select job_types, process_types, children from workers").fetchone()
     assert told == (["book", "film"], ["book"], 3)

@@ -160,7 +160,7 @@ def test_starts_that_fail_leave_no_files_open(url: str, ledger: Ledger, monkeypa
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", refuse)
 
-    monkeypatch.setattr(supervisor, "restart_delay", lambda failures: 0.0)
+    monkeypatch.setattr(supervisor, "restart_delay", lambda failures: 0.001)
 
     async def body() -> None:
         looks_after = supervisor.Supervisor("tests.support.handlers:app", 1, WorkerOptions(grace=0), "info", "text")

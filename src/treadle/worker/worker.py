@@ -89,8 +89,8 @@ class Worker:
         log_events(self._listeners)
         self._assemble(url, functions)
         self._capture.start(prints=any(each.policy.prints for each in functions.values()))
-        began, worker = now(), registration(self.worker_id, self.settings, self._process_types())
-        await self.connections.maintenance.persist(work.register(worker), self.unavailable)
+        began = now()
+        await self.connections.maintenance.persist(work.register(self.registration()), self.unavailable)
         self.slots.renewed_at = began
         if not self._supervised:
             self._keeper = KeeperProcess(self.worker_id, url, self.schema, self.slots, self.settings)
@@ -154,6 +154,9 @@ class Worker:
     async def drained(self) -> None:
         """With drain=True: wait until nothing is left to do."""
         await self._draining.done.wait()
+
+    def registration(self) -> work.Worker:
+        return registration(self.worker_id, self.settings, self._process_types())
 
     # What the parts ask for
 
