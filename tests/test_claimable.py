@@ -1,6 +1,7 @@
 """The functions that say which jobs can be claimed are inlined, and what they become is what the indexes have."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -98,6 +99,20 @@ def test_a_claim_reads_the_lane_that_it_is_given(planned: Connection[Any]) -> No
     assert index == "idx_jobs_claimable"
     assert all(f"({column}" in condition for column in ("queue", "job_type", "priority", "run_at"))
     assert not rest
+
+
+def test_the_trigger_of_lanes_has_the_predicate_of_the_index(connection: Connection[Any]) -> None:
+    """It is written out there: see enter_lane.sql."""
+    row = connection.execute(
+        """select pg_get_expr(index.indpred, index.indrelid), pg_get_triggerdef(trigger.oid)
+        from pg_index as index, pg_trigger as trigger
+        where index.indexrelid = 'idx_jobs_claimable'::regclass and trigger.tgname = 'enter_lane'"""
+    ).fetchone()
+    assert row
+    predicate, condition = row
+    for version in ("new", "old"):
+        of_row = re.sub(r"\b(status|holds|attempts|max_attempts)\b", rf"{version}.\1", predicate)
+        assert of_row.strip("()") in condition
 
 
 def test_no_trigger_depends_on_the_order_of_the_names(connection: Connection[Any]) -> None:

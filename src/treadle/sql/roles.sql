@@ -52,10 +52,7 @@ grant execute on function
     treadle.enqueue,
     treadle.enqueue_jobs,
     treadle.enqueue_unique, -- (owner)
-    treadle.new_id,
-    -- in the condition of a trigger
-    treadle.is_blocked_by_key,
-    treadle.blocked_by_key
+    treadle.new_id
     to treadle_enqueue;
 
 
