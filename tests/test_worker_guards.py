@@ -225,10 +225,14 @@ def test_when_workers_are_woken(connect: Connect, last: str, due: str, rings: bo
     ear, connection = Ear(connect, "work"), connect()
     connection.execute("select wake_workers('infinity')")  # so that it is loaded
     # In one statement: 20 milliseconds are soon over.
-    connection.execute(f"select setval('wake_clock', {last}), wake_workers(clock_timestamp() + interval '{due}')".encode())
+    connection.execute(
+        f"select setval('wake_clock', {last}), wake_workers(clock_timestamp() + interval '{due}')".encode()
+    )
     assert ear.heard() == [""] * rings
     connection.execute("set treadle.notify = off")
-    connection.execute(f"select setval('wake_clock', {last}), wake_workers(clock_timestamp() + interval '{due}')".encode())
+    connection.execute(
+        f"select setval('wake_clock', {last}), wake_workers(clock_timestamp() + interval '{due}')".encode()
+    )
     assert ear.heard() == []
 
 
@@ -246,7 +250,9 @@ def test_who_goes_to_rest_is_woken_however_soon(connect: Connect) -> None:
     ear, connection = Ear(connect, "work"), connect()
     connection.execute(f"select setval('wake_clock', {NOW}), next_due('{{a}}')".encode())
     assert one(connection, "select last_value from bell") == 0
-    connection.execute(f"select setval('wake_clock', {NOW}), next_due('{{a}}'), wake_workers(clock_timestamp())".encode())
+    connection.execute(
+        f"select setval('wake_clock', {NOW}), next_due('{{a}}'), wake_workers(clock_timestamp())".encode()
+    )
     assert ear.heard() == [""]
 
 

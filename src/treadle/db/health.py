@@ -69,15 +69,11 @@ def slots(schema: str) -> Query[list[Slot]]:
 
 
 def tables(schema: str) -> Query[list[Table]]:
-    return Query(
-        statement("get_tables", schema), {"schema": schema}, lambda rows: [Table._make(row) for row in rows]
-    )
+    return Query(statement("get_tables", schema), {"schema": schema}, lambda rows: [Table._make(row) for row in rows])
 
 
 def indexes(schema: str) -> Query[list[Index]]:
-    return Query(
-        statement("get_indexes", schema), {"schema": schema}, lambda rows: [Index._make(row) for row in rows]
-    )
+    return Query(statement("get_indexes", schema), {"schema": schema}, lambda rows: [Index._make(row) for row in rows])
 
 
 def triggers(schema: str) -> Query[list[Trigger]]:

@@ -48,7 +48,9 @@ def sample_jobs(schema: str) -> Query[list[Sampled]]:
 def count_few(schema: str) -> Query[dict[Status, tuple[int, bool]]]:
     """By status, and whether these are all."""
     return Query(
-        statement("count_rare_statuses", schema), {}, lambda rows: {Status(row[0]): (row[1], bool(row[2])) for row in rows}
+        statement("count_rare_statuses", schema),
+        {},
+        lambda rows: {Status(row[0]): (row[1], bool(row[2])) for row in rows},
     )
 
 

@@ -128,6 +128,7 @@ grant execute on function
     treadle.job_events,
     treadle.jobs_ahead,
     treadle.serving_workers,
+    treadle.set_paused, -- (owner)
     treadle.pause, -- (owner)
     treadle.resume, -- (owner)
     -- workers and maintenance
@@ -246,6 +247,7 @@ grant execute on function
     treadle.find_claimed_jobs,
     treadle.find_claimable,
     treadle.operate, -- (owner)
+    treadle.set_paused, -- (owner)
     treadle.pause, -- (owner)
     treadle.resume, -- (owner)
     treadle.held_jobs -- until version 0.3
