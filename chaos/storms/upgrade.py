@@ -1,8 +1,8 @@
 """The previous version of Treadle at work; the schema is migrated under it; the new version takes over, one by one.
 
-The previous version is 0.1.0, with schema 5, kept as an archive (see decision 21). The storm shows that its workers and
-producers go on while the migration runs and after it, beside new ones, although functions were renamed, and that nothing
-is lost. It does not show a way back.
+The previous version is 0.1.0, with schema 5, kept as an archive (see decision 21). The storm shows that its workers
+and producers go on while the migration runs and after it, beside new ones, although functions were renamed, and that
+nothing is lost. It does not show a way back.
 """
 
 import signal

@@ -124,6 +124,61 @@ def test_a_changed_function_is_applied_again(empty_url: str) -> None:
         assert connection.execute("select treadle.retry_delay(1) <= '1 second'").fetchone() == (True,)
 
 
+def test_a_function_without_a_file_is_dropped_with_its_trigger(empty_url: str) -> None:
+    """Only what the records name, and only after everything else was applied."""
+    migrate(empty_url)
+    with psycopg.connect(empty_url) as connection:
+        for name in ("renamed", "of_the_user"):
+            connection.execute(
+                f"create function treadle.{name}() returns trigger language plpgsql as 'begin return null; end'".encode()
+            )
+        connection.execute("create function treadle.renamed(int) returns int language sql as 'select 1'")
+        connection.execute("create trigger renamed after delete on treadle.jobs execute function treadle.renamed()")
+        connection.execute("insert into treadle.functions (name, digest) values ('renamed', ''), ('long_gone', '')")
+        connection.execute("update treadle.functions set digest = 'older' where name = 'unblock_next'")
+    script = migration_sql(empty_url)
+    assert script.index("-- unblock_next()") < script.index("-- drop renamed()")
+    assert migrate(empty_url) == ["unblock_next()", "drop long_gone()", "drop renamed()"]
+    with psycopg.connect(empty_url) as connection:
+        left = connection.execute(
+            "select proname from pg_proc where pronamespace = 'treadle'::regnamespace and proname ~ 'renamed|of_the'"
+        ).fetchall()
+    assert left == [("of_the_user",)]
+    assert migrate(empty_url) == []
+
+
+def test_a_function_that_something_else_needs_is_not_dropped(empty_url: str) -> None:
+    migrate(empty_url)
+    with psycopg.connect(empty_url) as connection:
+        connection.execute("create function treadle.renamed() returns int language sql as 'select 1'")
+        connection.execute("create view of_the_user as select treadle.renamed()")
+        connection.execute("insert into treadle.functions (name, digest) values ('renamed', '')")
+    with pytest.raises(psycopg.errors.DependentObjectsStillExist, match="renamed"):
+        migrate(empty_url)
+
+
+def test_changed_triggers_wait_for_the_strongest_lock_first(empty_url: str) -> None:
+    """A claim locks the table to read, then to write. A run that got a weaker lock in between would deadlock with it."""
+    migrate(empty_url)
+    with psycopg.connect(empty_url) as claim, psycopg.connect(empty_url, autocommit=True) as monitor:
+        monitor.execute("update treadle.functions set digest = '' where name in ('confirm_blocked', 'enter_lane')")
+        claim.execute("select from treadle.jobs for no key update")
+        with ThreadPoolExecutor() as pool:
+            run = pool.submit(migrate, empty_url)
+            until_blocked(monitor)
+            claim.execute("set local deadlock_timeout = '10ms'")
+            claim.execute("update treadle.jobs set priority = 1")
+            claim.commit()
+            assert run.result() == ["confirm_blocked()", "enter_lane()"]
+
+
+def test_no_function_has_two_files() -> None:
+    folder = Path(str(files("treadle"))) / "sql" / "functions"
+    names = [path.name for path in folder.rglob("*.sql")]
+    assert len(names) == len(set(names))
+    assert {path.parent.name for path in folder.rglob("*.sql")} == set(migrations.FOLDERS)
+
+
 def test_a_newer_schema_is_refused(empty_url: str) -> None:
     migrate(empty_url)
     with psycopg.connect(empty_url) as connection:

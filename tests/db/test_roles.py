@@ -143,7 +143,7 @@ def test_functions_that_run_as_their_owner_are_closed_and_pinned(empty_url: str)
         from pg_proc where pronamespace = 'treadle'::regnamespace and prosecdef
         """
     ).fetchall()
-    assert {name for name, *_ in rows} >= {"enqueue_unique", "register_lanes", "prepare_job", "confirm_hold"}
+    assert {name for name, *_ in rows} >= {"enqueue_unique", "register_lanes", "prepare_job", "confirm_blocked"}
     for name, settings, is_trigger, public in rows:
         assert "search_path=pg_catalog, pg_temp" in (settings or []), name
         # PostgreSQL lets nobody call a trigger function.

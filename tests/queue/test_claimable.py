@@ -1,52 +1,64 @@
 """The functions that say which jobs can be claimed are inlined, and what they become is what the indexes have."""
 
 import json
-from typing import Any
+import re
+from typing import Any, NamedTuple
 
 import pytest
 from psycopg import Connection
 
 LANE = "row('default', 'mail', 100)::treadle.lane"
-# Each line of a plan's conditions, as PostgreSQL writes them.
-BY_HAND = {
-    "the head of a lane": (
+
+
+class Look(NamedTuple):
+    """A statement with our functions, the same one without them, and the index that both must use."""
+
+    named: str
+    written_out: str
+    index: str
+
+
+LOOKS = {
+    "the head of a lane": Look(
         f"select run_at from lane_jobs({LANE}, '-infinity') order by run_at limit 1",
-        "select run_at from jobs where queue = 'default' and job_type = 'mail' and priority = 100 "
-        "and run_at >= '-infinity' and status = 'pending' and holds = 0 and attempts < max_attempts "
-        "order by run_at limit 1",
+        """select run_at from jobs
+        where queue = 'default' and job_type = 'mail' and priority = 100 and run_at >= '-infinity'
+          and status = 'pending' and holds = 0 and attempts < max_attempts
+        order by run_at limit 1""",
+        "idx_jobs_claimable",
     ),
-    "a claim": (
-        f"select ctid from jobs where is_in_lane(queue, job_type, priority, {LANE}) and run_at <= '2024-01-01' "
-        "and is_claimable(status, holds, attempts, max_attempts) order by run_at limit 10 for no key update skip locked",
-        "select ctid from jobs where queue = 'default' and job_type = 'mail' and priority = 100 "
-        "and run_at <= '2024-01-01' and status = 'pending' and holds = 0 and attempts < max_attempts "
-        "order by run_at limit 10 for no key update skip locked",
+    "a claim": Look(
+        f"""select ctid from jobs
+        where is_in_lane(queue, job_type, priority, {LANE}) and run_at <= '2024-01-01'
+          and is_claimable(status, holds, attempts, max_attempts)
+        order by run_at limit 10 for no key update skip locked""",
+        """select ctid from jobs
+        where queue = 'default' and job_type = 'mail' and priority = 100 and run_at <= '2024-01-01'
+          and status = 'pending' and holds = 0 and attempts < max_attempts
+        order by run_at limit 10 for no key update skip locked""",
+        "idx_jobs_claimable",
     ),
-    "the head of a key": (
-        "select id from jobs where key = 'k' and status in ('pending', 'claimed', 'running') "
-        "order by key_rank(status, holds), id limit 1",
-        "select id from jobs where key = 'k' and status in ('pending', 'claimed', 'running') "
-        "order by case status when 'pending' then 1 + (holds & 1) else 0 end, id limit 1",
+    "the head of a key": Look(
+        """select id from jobs where key = 'k' and status in ('pending', 'claimed', 'running')
+        order by key_rank(status, holds), id limit 1""",
+        """select id from jobs where key = 'k' and status in ('pending', 'claimed', 'running')
+        order by case status when 'pending' then 1 + (holds & 1) else 0 end, id limit 1""",
+        "idx_jobs_key",
     ),
-    "the blocked jobs of a key": (
-        "select id from jobs where key = 'k' and status in ('pending', 'claimed', 'running') "
-        "and key_rank(status, holds) = 2 order by id limit 1",
-        "select id from jobs where key = 'k' and status in ('pending', 'claimed', 'running') "
-        "and case status when 'pending' then 1 + (holds & 1) else 0 end = 2 order by id limit 1",
+    "the blocked jobs of a key": Look(
+        """select id from jobs where key = 'k' and status in ('pending', 'claimed', 'running')
+          and key_rank(status, holds) = 2 order by id limit 1""",
+        """select id from jobs where key = 'k' and status in ('pending', 'claimed', 'running')
+          and case status when 'pending' then 1 + (holds & 1) else 0 end = 2 order by id limit 1""",
+        "idx_jobs_key",
     ),
-    "the lanes of some types": (
-        "select (known.lane).queue, known.floor from known_lanes() as known "
-        "where (known.lane).job_type = any ('{a,b}') and ((known.lane).queue = 'default')",
-        "select queue, max(floor) from lanes where job_type = any ('{a,b}') and queue = 'default' "
-        "group by queue, job_type, priority",
+    "the lanes of some types": Look(
+        """select (known.lane).queue, known.floor from known_lanes() as known
+        where (known.lane).job_type = any ('{a,b}') and (known.lane).queue = 'default'""",
+        """select queue, max(floor) from lanes where job_type = any ('{a,b}') and queue = 'default'
+        group by queue, job_type, priority""",
+        "idx_lanes_type",
     ),
-}
-INDEXES = {
-    "the head of a lane": "idx_jobs_claimable",
-    "a claim": "idx_jobs_claimable",
-    "the head of a key": "idx_jobs_key",
-    "the blocked jobs of a key": "idx_jobs_key",
-    "the lanes of some types": "idx_lanes_type",
 }
 
 
@@ -84,17 +96,17 @@ def scans(connection: Connection[Any], statement: str) -> list[tuple[str, str, s
     return found
 
 
-@pytest.mark.parametrize("what", BY_HAND)
+@pytest.mark.parametrize("what", LOOKS)
 def test_the_functions_become_the_conditions_of_the_indexes(planned: Connection[Any], what: str) -> None:
-    named, by_hand = BY_HAND[what]
-    assert scans(planned, named) == scans(planned, by_hand)
-    ((index, condition, _),) = scans(planned, named)
-    assert index == INDEXES[what]
+    look = LOOKS[what]
+    ((index, condition, rest),) = scans(planned, look.named)
+    assert scans(planned, look.written_out) == [(index, condition, rest)]
+    assert index == look.index
     assert condition
 
 
 def test_a_claim_reads_the_lane_that_it_is_given(planned: Connection[Any]) -> None:
-    """With the lane as a parameter, as in a generic plan, all three parts of its identity are conditions of the index."""
+    """With the lane as a parameter, as in a generic plan, all parts of its identity are conditions of the index."""
     planned.execute("set plan_cache_mode = force_generic_plan")
     planned.execute(
         "prepare head (treadle.lane) as select run_at from lane_jobs($1, '-infinity') order by run_at limit 1"
@@ -104,6 +116,20 @@ def test_a_claim_reads_the_lane_that_it_is_given(planned: Connection[Any]) -> No
     assert index == "idx_jobs_claimable"
     assert all(f"({column}" in condition for column in ("queue", "job_type", "priority", "run_at"))
     assert not rest
+
+
+def test_the_trigger_of_lanes_has_the_predicate_of_the_index(connection: Connection[Any]) -> None:
+    """It is written out there: see enter_lane.sql."""
+    row = connection.execute(
+        """select pg_get_expr(index.indpred, index.indrelid), pg_get_triggerdef(trigger.oid)
+        from pg_index as index, pg_trigger as trigger
+        where index.indexrelid = 'idx_jobs_claimable'::regclass and trigger.tgname = 'enter_lane'"""
+    ).fetchone()
+    assert row
+    predicate, condition = row
+    for version in ("new", "old"):
+        of_row = re.sub(r"\b(status|holds|attempts|max_attempts)\b", rf"{version}.\1", predicate)
+        assert of_row.strip("()") in condition
 
 
 def test_no_trigger_depends_on_the_order_of_the_names(connection: Connection[Any]) -> None:

@@ -21,9 +21,9 @@ begin
         execute format('truncate %s cascade', written);
     end if;
     perform setval(seqrelid, seqstart, false) from pg_sequence join pg_class on oid = seqrelid
-    where relnamespace = 'treadle'::regnamespace and relname not in ('tick_clock', 'bell', 'awaited', 'watched');
-    perform setval(name, 0) from unnest('{treadle.tick_clock, treadle.wake_clock, treadle.awaited, treadle.watched}'::text[])
-        as name;
+    where relnamespace = 'treadle'::regnamespace and relname not in ('tick_clock', 'wake_clock', 'awaited', 'watched');
+    perform setval(name, 0)
+    from unnest('{treadle.tick_clock, treadle.wake_clock, treadle.awaited, treadle.watched}'::text[]) as name;
     update treadle.meter set reached = clock_timestamp();
 end $$
 """

@@ -16,7 +16,6 @@ from tests.support.why import live
 from tests.support.workers import auntil
 from treadle import Handle, JobQueue, Treadle
 from treadle.db.queries import worker as work
-from treadle.worker.lease import registration
 
 # In the order in which they are told.
 ORDER = [

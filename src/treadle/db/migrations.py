@@ -30,6 +30,9 @@ TRIES = 20
 # The folders of sql/functions, in the order in which they are applied. Triggers come last: they lock the table of jobs
 # until the commit, and their conditions call functions that must exist.
 FOLDERS = ("parts", "public", "deprecated", "triggers")
+# Before a trigger is changed, the strongest lock that any of these steps needs. Taken after a weaker one it would
+# deadlock with transactions that wait for the weaker one: a claim locks the table twice, to read and then to write.
+LOCK = "lock table treadle.jobs in access exclusive mode;"
 
 # The migration records. Not a migration itself: they have to exist before the first one.
 RECORDS = """\
@@ -224,6 +227,8 @@ def _changed_functions(state: State, server_version: int, schema: str) -> Iterat
     for name, file_name in function_files(server_version):
         sql = sql_text("functions", *file_name.split("/"))
         digest = hashlib.sha256(sql.encode()).hexdigest()
+        if file_name.startswith("triggers/"):
+            sql = f"{LOCK}\n\n{sql}"
         if state.functions.get(name) != digest:
             entry = (
                 f"insert into treadle.functions (name, digest) values ('{name}', '{digest}')\n"
@@ -237,7 +242,9 @@ def _retired_functions(state: State, server_version: int, schema: str) -> Iterat
     kept = {name for name, _ in function_files(server_version)}
     for name in sorted(state.functions.keys() - kept):
         entry = f"delete from treadle.functions where name = '{name}';"
-        yield Step(f"drop {name}()", in_schema(RETIRE.format(name=name), schema), in_schema(entry, schema))
+        yield Step(
+            f"drop {name}()", in_schema(f"{LOCK}\n\n{RETIRE.format(name=name)}", schema), in_schema(entry, schema)
+        )
 
 
 def _state(connection: Connection[Any], schema: str) -> State | None:

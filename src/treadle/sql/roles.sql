@@ -52,10 +52,7 @@ grant execute on function
     treadle.enqueue,
     treadle.enqueue_jobs,
     treadle.enqueue_unique, -- (owner)
-    treadle.new_id,
-    -- in the condition of a trigger
-    treadle.is_blocked_by_key,
-    treadle.blocked_by_key
+    treadle.new_id
     to treadle_enqueue;
 
 
@@ -131,6 +128,7 @@ grant execute on function
     treadle.job_events,
     treadle.jobs_ahead,
     treadle.serving_workers,
+    treadle.set_paused, -- (owner)
     treadle.pause, -- (owner)
     treadle.resume, -- (owner)
     -- workers and maintenance
@@ -249,6 +247,7 @@ grant execute on function
     treadle.find_claimed_jobs,
     treadle.find_claimable,
     treadle.operate, -- (owner)
+    treadle.set_paused, -- (owner)
     treadle.pause, -- (owner)
     treadle.resume, -- (owner)
     treadle.held_jobs -- until version 0.3

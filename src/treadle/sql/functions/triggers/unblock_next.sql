@@ -42,12 +42,13 @@ $$;
 
 comment on function treadle.unblock_next() is 'Trigger: when a job with a key finishes, unblocks the next one of that key.';
 
+-- The conditions write is_blocked_by_key() out: see enter_lane.sql.
 create or replace trigger unblock_next
     after update on treadle.jobs
     for each row
     when (
         old.key is not null
-        and not treadle.is_blocked_by_key(old.holds)
+        and old.holds & 1 = 0
         and old.status in ('pending', 'claimed', 'running')
         and new.status in ('completed', 'failed', 'cancelled')
     )
@@ -58,7 +59,7 @@ create or replace trigger unblock_next_deleted
     for each row
     when (
         old.key is not null
-        and not treadle.is_blocked_by_key(old.holds)
+        and old.holds & 1 = 0
         and old.status in ('pending', 'claimed', 'running')
     )
     execute function treadle.unblock_next();
