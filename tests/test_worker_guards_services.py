@@ -10,9 +10,12 @@ from psycopg import Connection
 from tests.workers import Parked, auntil, auntil_resting, one, run
 from treadle import Treadle
 from treadle.db import work
+from treadle.db.line import open_connection
+from treadle.db.listener import Listener
 from treadle.words.claim import Claim
 from treadle.worker import Worker
 from treadle.worker import worker as worker_module
+from treadle.worker.loop import within
 
 
 def test_what_a_worker_holds_without_knowing_is_taken_up_by_and_by(
@@ -245,3 +248,32 @@ def test_an_outcome_survives_a_failure_of_whoever_writes_it(app: Treadle, monkey
         assert await (await hello.aenqueue()).aresult(30) == 3
 
     run(app, body)
+
+
+def test_waiting_for_something_with_a_limit_does_not_lose_a_cancellation() -> None:
+    async def body() -> None:
+        came: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiting = asyncio.create_task(within(came, 30))
+        await asyncio.sleep(0)
+        came.set_result(None)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    asyncio.run(body())
+
+
+def test_a_listener_that_is_cancelled_as_it_connects_ends(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body() -> None:
+        came: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        monkeypatch.setattr("treadle.db.listener.open_connection", lambda *_: came)
+        listening = asyncio.create_task(Listener(url, "treadle", "work", lambda _: None, "test").run())
+        await asyncio.sleep(0.01)
+        connection = await open_connection(url, "test")
+        came.set_result(connection)
+        listening.cancel()
+        done, _ = await asyncio.wait([listening], timeout=3)
+        assert done
+        await connection.close()
+
+    asyncio.run(body())

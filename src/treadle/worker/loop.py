@@ -41,7 +41,9 @@ async def unbroken(part: Callable[[], Awaitable[object]]) -> None:
 async def within(what: Awaitable[object], seconds: float) -> bool:
     """Whether it came within that time."""
     try:
-        await asyncio.wait_for(what, max(0.0, seconds))
+        # Not wait_for(): before Python 3.12 it loses a cancellation that comes together with what is waited for.
+        async with asyncio.timeout(max(0.0, seconds)):
+            await what
     except TimeoutError:
         return False
     return True
