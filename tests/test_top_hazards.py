@@ -3,11 +3,9 @@
 import asyncio
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -46,31 +44,26 @@ def test_a_cut_connection_is_made_again(url: str, queue: JobQueue, connection: C
         assert "Traceback" not in screen.text()
 
 
-def test_a_database_that_is_away_is_said_and_waited_for() -> None:
-    folder = Path(f"/tmp/treadle-top-{os.getpid()}-{time.monotonic_ns()}")  # noqa: S108 - sockets want a short path
-    folder.mkdir(mode=0o711)
-    try:
-        server = Server(folder)
+def test_a_database_that_is_away_is_said_and_waited_for(folder: Path) -> None:
+    server = Server(folder)
+    with JobQueue(server.url, "worker-1") as queue:
+        held(queue)
+    with terminal("top", "--database-url", server.url) as screen:
+        screen.shows("films", "running 1")
+        server.crash()
+        screen.shows("the database is away for", "trying again", "films")
+        screen.press("c")
+        screen.shows("Cancel films")
+        screen.press("y")
+        screen.shows("it may not have been done: ")
+        server.come_back()
+        until(lambda: "the database is away" not in screen.text(), screen.text, 60)
         with JobQueue(server.url, "worker-1") as queue:
-            held(queue)
-        with terminal("top", "--database-url", server.url) as screen:
-            screen.shows("films", "running 1")
-            server.crash()
-            screen.shows("the database is away for", "trying again", "films")
-            screen.press("c")
-            screen.shows("Cancel films")
-            screen.press("y")
-            screen.shows("it may not have been done: ")
-            server.come_back()
-            until(lambda: "the database is away" not in screen.text(), screen.text, 60)
-            with JobQueue(server.url, "worker-1") as queue:
-                held(queue, "later")
-            screen.shows("later")
-            screen.press("q")
-            assert screen.ended() == 0
-    finally:
-        leave(folder)
-        shutil.rmtree(folder, ignore_errors=True)
+            held(queue, "later")
+        screen.shows("later")
+        screen.press("q")
+        assert screen.ended() == 0
+    leave(folder)
 
 
 def test_a_network_that_falls_silent_is_said_and_waited_for(url: str, queue: JobQueue) -> None:

@@ -65,7 +65,7 @@ def test_everything_is_stopped_and_given_back_at_the_fence(
         finally:
             keeper.resume()
 
-    run(app, body, lease="3s", concurrency=1, prefetch=2, grace=0)
+    run(app, body, lease="3s", concurrency=1, prefetch=2, grace=0, keeper_process=True)
 
 
 def test_what_was_not_begun_is_given_back_at_the_end(app: Treadle, connection: Connection[Any], parked: Parked) -> None:

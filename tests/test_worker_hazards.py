@@ -48,7 +48,7 @@ def test_a_worker_goes_on_after_its_fence_lifts(app: Treadle) -> None:
         assert [await handle.aresult(30) for handle in handles] == list(range(5))
         assert {(await handle.ajob()).attempts for handle in handles} == {1}
 
-    run(app, body, lease="2s", concurrency=3)
+    run(app, body, lease="2s", concurrency=3, keeper_process=True)
 
 
 def test_a_deadline_without_a_timeout(app: Treadle) -> None:
@@ -227,7 +227,7 @@ def test_a_function_that_is_missing_for_a_while_costs_nothing(
             go.set()
         assert [await handle.aresult(30) for handle in handles] == list(range(12))
 
-    run(app, body, lease="3s")
+    run(app, body, lease="3s", keeper_process=function == "renew_workers")
 
 
 def test_what_ends_while_holdings_are_looked_at_is_not_run_again(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,8 @@ from chaos.kills import Killer
 
 
 @pytest.fixture
-def killer(url: str, tmp_path: Path) -> Iterator[Killer]:
-    killer = Killer(url, tmp_path, seed=7)
+def killer(own_url: str, tmp_path: Path) -> Iterator[Killer]:
+    killer = Killer(own_url, tmp_path, seed=7)
     yield killer
     killer.close()
 

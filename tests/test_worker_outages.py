@@ -1,7 +1,5 @@
 """A database that goes away and comes back: restarts, killed connections, answers that are lost, silence."""
 
-import os
-import shutil
 import sys
 import threading
 import time
@@ -27,14 +25,9 @@ from treadle.worker import Worker
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    folder = Path(f"/tmp/treadle-outage-{os.getpid()}-{time.monotonic_ns()}")  # noqa: S108 - sockets want a short path
-    folder.mkdir(mode=0o711)
-    try:
-        yield Server(folder)
-    finally:
-        leave(folder)
-        shutil.rmtree(folder)
+def server(folder: Path) -> Iterator[Server]:
+    yield Server(folder)
+    leave(folder)
 
 
 def naps(url: str, number: int, seconds: float) -> None:

@@ -35,7 +35,7 @@ def test_upkeep_happens_by_itself(app: Treadle, queue: JobQueue, connection: Con
         await auntil(lambda: recovered)
         await auntil(lambda: count(connection, "status = 'pending'") == 1)
 
-    run(app, body, lease="1s")
+    run(app, body, lease="1s", keeper_process=True)
     assert [(each.job_id, each.worker_id, each.status) for each in recovered] == [(other, "gone", "pending")]
     assert queue.get(by_hand).status == "claimed", "holders without a lease are left alone"
 
