@@ -139,6 +139,7 @@ def test_three_hundred_thousand_calls_cost_five_statements_a_second(app: Treadle
     assert written <= 5 * seconds + 1
 
 
+@pytest.mark.own_database  # its statistics are counted
 def test_progress_is_written_in_place(app: Treadle, connection: Connection[Any]) -> None:
     """As HOT updates, without index entries, counted by PostgreSQL."""
 

@@ -10,8 +10,8 @@ pytestmark = pytest.mark.own_database
 
 
 @pytest.fixture
-def killer(url: str, tmp_path: Path) -> Iterator[Killer]:
-    killer = Killer(url, tmp_path, seed=7)
+def killer(own_url: str, tmp_path: Path) -> Iterator[Killer]:
+    killer = Killer(own_url, tmp_path, seed=7)
     yield killer
     killer.close()
 

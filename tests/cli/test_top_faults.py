@@ -3,11 +3,9 @@
 import asyncio
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -46,31 +44,26 @@ def test_a_closed_connection_is_replaced(url: str, queue: JobQueue, connection: 
         assert "Traceback" not in screen.text()
 
 
-def test_an_outage_of_the_database_is_shown_and_survived() -> None:
-    folder = Path(f"/tmp/treadle-top-{os.getpid()}-{time.monotonic_ns()}")  # noqa: S108 - sockets want a short path
-    folder.mkdir(mode=0o711)
-    try:
-        server = Server(folder)
+def test_an_outage_of_the_database_is_shown_and_survived(folder: Path) -> None:
+    server = Server(folder)
+    with JobQueue(server.url, "worker-1") as queue:
+        held(queue)
+    with terminal("top", "--database-url", server.url) as screen:
+        screen.shows("films", "running 1")
+        server.crash()
+        screen.shows("database unavailable for", "retrying", "films")
+        screen.press("c")
+        screen.shows("Cancel films")
+        screen.press("y")
+        screen.shows("The change may not have been made: ")
+        server.come_back()
+        until(lambda: "database unavailable" not in screen.text(), screen.text, 60)
         with JobQueue(server.url, "worker-1") as queue:
-            held(queue)
-        with terminal("top", "--database-url", server.url) as screen:
-            screen.shows("films", "running 1")
-            server.crash()
-            screen.shows("database unavailable for", "retrying", "films")
-            screen.press("c")
-            screen.shows("Cancel films")
-            screen.press("y")
-            screen.shows("The change may not have been made: ")
-            server.come_back()
-            until(lambda: "database unavailable" not in screen.text(), screen.text, 60)
-            with JobQueue(server.url, "worker-1") as queue:
-                held(queue, "later")
-            screen.shows("later")
-            screen.press("q")
-            assert screen.ended() == 0
-    finally:
-        leave(folder)
-        shutil.rmtree(folder, ignore_errors=True)
+            held(queue, "later")
+        screen.shows("later")
+        screen.press("q")
+        assert screen.ended() == 0
+    leave(folder)
 
 
 def test_a_network_without_replies_is_shown_and_survived(url: str, queue: JobQueue) -> None:

@@ -48,7 +48,7 @@ def test_settings_of_the_environment_are_not_for_this_server(folder: Path, monke
 
 
 def test_a_queue_without_a_database_starts_one_and_brings_its_schema_up_to_date() -> None:
-    with tempfile.TemporaryDirectory(dir="/tmp", prefix="treadle-test-") as name:
+    with tempfile.TemporaryDirectory(prefix="treadle-test-") as name:
         Path(name).chmod(0o711)
         code = "from treadle import JobQueue; q = JobQueue(); q.enqueue('a'); print(len(q.claim(['a'])))"
         done = subprocess.run([sys.executable, "-c", code], cwd=name, check=False, capture_output=True, text=True)

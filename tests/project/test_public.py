@@ -65,7 +65,7 @@ def test_every_module_says_what_it_is_for() -> None:
 
 def test_the_wheel_builds_installs_and_works(tmp_path: Path) -> None:
     """Installed without its dependencies into an empty environment that borrows this one's."""
-    build = [sys.executable, "-m", "build", "--wheel", "--outdir", str(tmp_path), str(ROOT)]
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(ROOT)]
     subprocess.run(build, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("treadle-*.whl")
     names = zipfile.ZipFile(wheel).namelist()
@@ -73,9 +73,10 @@ def test_the_wheel_builds_installs_and_works(tmp_path: Path) -> None:
         assert part in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
     environment = tmp_path / "environment"
-    venv.create(environment, with_pip=True)
+    venv.create(environment, with_pip=False)  # this one's pip does
     python = environment / "bin" / "python"
-    subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", wheel], check=True)
+    pip = [sys.executable, "-m", "pip", "--python", str(python)]
+    subprocess.run([*pip, "install", "--quiet", "--no-deps", "--no-index", str(wheel)], check=True)
     borrowed = next(path for path in sys.path if path.endswith("site-packages"))
     (next(environment.glob("lib/python*/site-packages")) / "borrowed.pth").write_text(f"{borrowed}\n")
     code = "import treadle; print(treadle.__file__)"

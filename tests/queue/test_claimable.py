@@ -10,16 +10,16 @@ from psycopg import Connection
 LANE = "row('default', 'mail', 100)::treadle.lane"
 
 
-class Look(NamedTuple):
+class Plan(NamedTuple):
     """A statement with our functions, the same one without them, and the index that both must use."""
 
     named: str
     written_out: str
-    index: str
+    index_name: str
 
 
-LOOKS = {
-    "the head of a lane": Look(
+PLANS = {
+    "the head of a lane": Plan(
         f"select run_at from lane_jobs({LANE}, '-infinity') order by run_at limit 1",
         """select run_at from jobs
         where queue = 'default' and job_type = 'mail' and priority = 100 and run_at >= '-infinity'
@@ -27,7 +27,7 @@ LOOKS = {
         order by run_at limit 1""",
         "idx_jobs_claimable",
     ),
-    "a claim": Look(
+    "a claim": Plan(
         f"""select ctid from jobs
         where is_in_lane(queue, job_type, priority, {LANE}) and run_at <= '2024-01-01'
           and is_claimable(status, holds, attempts, max_attempts)
@@ -38,21 +38,21 @@ LOOKS = {
         order by run_at limit 10 for no key update skip locked""",
         "idx_jobs_claimable",
     ),
-    "the head of a key": Look(
+    "the head of a key": Plan(
         """select id from jobs where key = 'k' and status in ('pending', 'claimed', 'running')
         order by key_rank(status, holds), id limit 1""",
         """select id from jobs where key = 'k' and status in ('pending', 'claimed', 'running')
         order by case status when 'pending' then 1 + (holds & 1) else 0 end, id limit 1""",
         "idx_jobs_key",
     ),
-    "the blocked jobs of a key": Look(
+    "the blocked jobs of a key": Plan(
         """select id from jobs where key = 'k' and status in ('pending', 'claimed', 'running')
           and key_rank(status, holds) = 2 order by id limit 1""",
         """select id from jobs where key = 'k' and status in ('pending', 'claimed', 'running')
           and case status when 'pending' then 1 + (holds & 1) else 0 end = 2 order by id limit 1""",
         "idx_jobs_key",
     ),
-    "the lanes of some types": Look(
+    "the lanes of some types": Plan(
         """select (known.lane).queue, known.floor from known_lanes() as known
         where (known.lane).job_type = any ('{a,b}') and (known.lane).queue = 'default'""",
         """select queue, max(floor) from lanes where job_type = any ('{a,b}') and queue = 'default'
@@ -96,12 +96,12 @@ def scans(connection: Connection[Any], statement: str) -> list[tuple[str, str, s
     return found
 
 
-@pytest.mark.parametrize("what", LOOKS)
+@pytest.mark.parametrize("what", PLANS)
 def test_the_functions_become_the_conditions_of_the_indexes(planned: Connection[Any], what: str) -> None:
-    look = LOOKS[what]
+    look = PLANS[what]
     ((index, condition, rest),) = scans(planned, look.named)
     assert scans(planned, look.written_out) == [(index, condition, rest)]
-    assert index == look.index
+    assert index == look.index_name
     assert condition
 
 

@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 from pydantic import BaseModel, ConfigDict
 
+from tests.support.workers import kept
 from treadle import (
     Handle,
     JobQueue,
@@ -89,7 +90,7 @@ def work(app: Treadle, *handles: Handle[Any]) -> list[Any]:
     """The results of these jobs, run by a worker."""
 
     async def results() -> list[Any]:
-        async with app.worker():
+        async with kept(app):
             return [await handle.aresult(timeout=30) for handle in handles]
 
     return run(app, results())

@@ -3,11 +3,12 @@
 import asyncio
 import inspect
 import itertools
+import os
 import signal
 import time
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,11 @@ from chaos.waiting import until
 from psycopg import Connection
 
 from treadle import Treadle
-from treadle.worker import Worker, keeper
+from treadle.worker import Worker
+from treadle.worker import keeper as keeper_module
+from treadle.worker.job_slots import JobSlots
+from treadle.worker.keeper import Keeper
+from treadle.worker.options import settings
 
 __all__ = ["ROOT", "WorkerProcess", "until"]
 
@@ -26,18 +31,49 @@ HANDLERS = "tests.support.handlers:app"
 QUICK = ("--lease", "3s")
 
 # A keeper that is left running, because it is still starting, would cause a warning in another test.
-keeper.STOP_SECONDS = 60.0
+keeper_module.STOP_SECONDS = 60.0
 
 # A job that runs until an event is set; which of them have started; and the event.
 Parked = tuple[Any, list[int], asyncio.Event]
 
 
-def run(app: Treadle, body: Callable[[Worker], Coroutine[Any, Any, Any]], **options: Any) -> Any:
+@asynccontextmanager
+async def kept(app: Treadle, **options: Any) -> AsyncIterator[Worker]:
+    """A worker whose keeper runs in this process, as it does in a supervisor. Starting a keeper process takes longer
+    than most tests do; app.worker() starts one, for the tests that stop it or block the event loop."""
+    chosen = settings(app.job_types, os.cpu_count() or 1, **options)
+    slots = JobSlots.create(chosen.concurrency + chosen.children)
+    worker = Worker(app, slots=slots, **options)
+    await worker.start()
+    keeper = Keeper(app.database.url, app.schema, chosen.lease, chosen.crash_limit)
+    keeper.workers[worker.worker_id] = slots
+    renewing = asyncio.create_task(keeper.renew())
+    try:
+        yield worker
+    finally:
+        await worker.stop()
+        renewing.cancel()
+        await asyncio.gather(renewing, return_exceptions=True)
+        if not worker.stuck:
+            with suppress(TimeoutError):  # the database may be unavailable
+                await asyncio.wait_for(keeper.recover(worker.worker_id, "the test is over", keep=False), 10)
+            slots.close()
+        await keeper.close()
+
+
+def run(
+    app: Treadle,
+    body: Callable[[Worker], Coroutine[Any, Any, Any]],
+    *,
+    keeper_process: bool = False,
+    **options: Any,
+) -> Any:
     """Run the body beside a worker. Its lease is long: on a busy machine a keeper is late to renew a short one."""
 
     async def both() -> Any:
+        chosen = {"lease": "30s"} | options
         try:
-            async with app.worker(**({"lease": "30s"} | options)) as worker:
+            async with app.worker(**chosen) if keeper_process else kept(app, **chosen) as worker:
                 return await body(worker)
         finally:
             await app.aclose()

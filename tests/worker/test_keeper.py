@@ -100,7 +100,7 @@ def test_a_keeper_that_dies_is_replaced(app: Treadle) -> None:
         assert not fenced
         assert await (await hello.aenqueue()).aresult(30) == "hello"
 
-    run(app, body, lease="20s")
+    run(app, body, lease="20s", keeper_process=True)
 
 
 def test_a_keeper_whose_connection_falls_silent_renews_the_lease_in_time(url: str) -> None:
@@ -121,7 +121,7 @@ def test_a_keeper_whose_connection_falls_silent_renews_the_lease_in_time(url: st
         assert not fenced
 
     try:
-        run(app, body, lease="10s", listen=False, poll="60s")
+        run(app, body, lease="10s", listen=False, poll="60s", keeper_process=True)
     finally:
         proxy.close()
 

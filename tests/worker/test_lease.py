@@ -42,7 +42,7 @@ def test_a_worker_whose_lease_is_not_renewed_gives_all_jobs_back(
         finally:
             keeper.resume()
 
-    run(app, body, lease="3s", concurrency=1, prefetch=2, grace=0)
+    run(app, body, lease="3s", concurrency=1, prefetch=2, grace=0, keeper_process=True)
 
 
 def test_a_worker_goes_on_when_its_lease_is_renewed(app: Treadle) -> None:
@@ -70,7 +70,7 @@ def test_a_worker_goes_on_when_its_lease_is_renewed(app: Treadle) -> None:
         assert [await handle.aresult(30) for handle in handles] == list(range(5))
         assert {(await handle.ajob()).attempts for handle in handles} == {1}
 
-    run(app, body, lease="2s", concurrency=3)
+    run(app, body, lease="2s", concurrency=3, keeper_process=True)
 
 
 def test_the_handlers_are_stopped_once_until_the_lease_is_renewed() -> None:

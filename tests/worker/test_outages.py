@@ -1,8 +1,6 @@
 """A database that becomes unavailable and returns: restarts, killed connections, lost replies, silent connections."""
 
 import asyncio
-import os
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -28,14 +26,9 @@ pytestmark = pytest.mark.own_database
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    folder = Path(f"/tmp/treadle-outage-{os.getpid()}-{time.monotonic_ns()}")  # noqa: S108 - sockets want a short path
-    folder.mkdir(mode=0o711)
-    try:
-        yield Server(folder)
-    finally:
-        leave(folder)
-        shutil.rmtree(folder)
+def server(folder: Path) -> Iterator[Server]:
+    yield Server(folder)
+    leave(folder)
 
 
 def naps(url: str, number: int, seconds: float) -> None:
@@ -260,7 +253,7 @@ def test_a_function_that_is_missing_for_a_while_costs_no_attempt(
             go.set()
         assert [await handle.aresult(30) for handle in handles] == list(range(12))
 
-    run(app, body, lease="3s")
+    run(app, body, lease="3s", keeper_process=function == "renew_workers")
 
 
 def test_a_worker_ends_while_the_database_is_unavailable(tmp_path: Path, empty_url: str) -> None:

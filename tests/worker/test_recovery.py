@@ -41,7 +41,7 @@ def test_workers_recover_the_jobs_of_lost_workers(app: Treadle, queue: JobQueue,
         await auntil(lambda: recovered)
         await auntil(lambda: count(connection, "status = 'pending'") == 1)
 
-    run(app, body, lease="1s")
+    run(app, body, lease="1s", keeper_process=True)
     assert [(each.job_id, each.worker_id, each.status) for each in recovered] == [(other, "gone", "pending")]
     assert queue.get(by_hand).status == "claimed", "clients without a lease are left alone"
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.workers import auntil
 from treadle.db.reconnecting import DatabaseUnavailable
-from treadle.worker.services import Delay, Service, restart_on_error
+from treadle.worker.services import Delay, Service, restart_on_error, within
 
 
 def drive(service: Service, until: list[object], number: int) -> list[DatabaseUnavailable]:
@@ -85,3 +85,16 @@ def test_a_part_that_fails_is_started_again(caplog: pytest.LogCaptureFixture, mo
         asyncio.run(restart_on_error(part))
     assert starts == [0, 1, 2]
     assert [record.getMessage().rpartition(".")[2] for record in caplog.records] == ["part failed; it is restarted"] * 2
+
+
+def test_waiting_with_a_time_limit_does_not_lose_a_cancellation() -> None:
+    async def body() -> None:
+        came: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiting = asyncio.create_task(within(came, 30))
+        await asyncio.sleep(0)
+        came.set_result(None)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    asyncio.run(body())

@@ -35,7 +35,10 @@ class Listener:
         failures = 0
         while True:
             try:
-                self._connection = await asyncio.wait_for(open_connection(self._url, self._name), self._seconds)
+                # Not wait_for(): before Python 3.12 it loses a cancellation that arrives together with the connection,
+                # and a worker that is stopped at that moment would listen forever.
+                async with asyncio.timeout(self._seconds):
+                    self._connection = await open_connection(self._url, self._name)
                 channel = await arun(self._connection, work.channel(self._kind), self._schema)
                 await self._connection.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
                 self.listening.set()

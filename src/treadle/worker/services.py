@@ -65,7 +65,9 @@ async def restart_on_error(part: Callable[[], Awaitable[None]]) -> None:
 async def within(what: Awaitable[object], seconds: float) -> bool:
     """Whether it finished within this time."""
     try:
-        await asyncio.wait_for(what, max(0.0, seconds))
+        # Not wait_for(): before Python 3.12 it loses a cancellation that arrives together with the result.
+        async with asyncio.timeout(max(0.0, seconds)):
+            await what
     except TimeoutError:
         return False
     return True
