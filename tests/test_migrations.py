@@ -129,9 +129,8 @@ def test_a_function_without_a_file_is_dropped_with_its_trigger(empty_url: str) -
     migrate(empty_url)
     with psycopg.connect(empty_url) as connection:
         for name in ("renamed", "of_the_user"):
-            connection.execute(
-                f"create function treadle.{name}() returns trigger language plpgsql as 'begin return null; end'".encode()
-            )
+            text = f"create function treadle.{name}() returns trigger language plpgsql as 'begin return null; end'"
+            connection.execute(text.encode())
         connection.execute("create function treadle.renamed(int) returns int language sql as 'select 1'")
         connection.execute("create trigger renamed after delete on treadle.jobs execute function treadle.renamed()")
         connection.execute("insert into treadle.functions (name, digest) values ('renamed', ''), ('long_gone', '')")
@@ -158,7 +157,7 @@ def test_a_function_that_something_else_needs_is_not_dropped(empty_url: str) -> 
 
 
 def test_changed_triggers_wait_for_the_strongest_lock_first(empty_url: str) -> None:
-    """A claim locks the table to read, then to write. A run that got a weaker lock in between would deadlock with it."""
+    """A claim locks the table to read, then to write: a run with a weaker lock in between would deadlock with it."""
     migrate(empty_url)
     with psycopg.connect(empty_url) as claim, psycopg.connect(empty_url, autocommit=True) as monitor:
         monitor.execute("update treadle.functions set digest = '' where name in ('confirm_blocked', 'enter_lane')")

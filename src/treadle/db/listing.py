@@ -103,7 +103,7 @@ def find_jobs(schema: str, wanted: Wanted, after: str | None = None, limit: int 
             return Listing(jobs, None)
         return Listing(jobs, _cursor(order, stopped), stopped[5] if len(jobs) < limit else None)
 
-    return Query(_found("find_jobs", schema), {**params, "limit": limit}, read)
+    return Query(_found_statement("find_jobs", schema), {**params, "limit": limit}, read)
 
 
 def tally_jobs(schema: str, wanted: Wanted, after: str | None = None) -> Query[Tallied]:
@@ -114,7 +114,7 @@ def tally_jobs(schema: str, wanted: Wanted, after: str | None = None) -> Query[T
         ((count, looked, stopped, *place),) = rows
         return Tallied(count, looked or 0, _cursor(order, tuple(place)) if stopped else None)
 
-    return Query(_found("count_found_jobs", schema), {**params, "limit": _NO_LIMIT}, read)
+    return Query(_found_statement("count_found_jobs", schema), {**params, "limit": _NO_LIMIT}, read)
 
 
 def ended_by(status: Status, moment: int) -> str:
@@ -127,7 +127,7 @@ def clock(schema: str) -> Query[int]:
     return Query(statement("get_clock", schema), {}, lambda rows: int(rows[0][0]))
 
 
-def _found(name: str, schema: str) -> bytes:
+def _found_statement(name: str, schema: str) -> bytes:
     return statement("found_jobs", schema) + statement(name, schema)
 
 
