@@ -226,7 +226,7 @@ def test_exit_codes_and_json(own_url: str) -> None:
     with connected(own_url) as connection:
         connection.execute("alter table logs set unlogged")
         assert asked()[0] == 1
-        connection.execute("alter table jobs disable trigger free_next")
+        connection.execute("alter table jobs disable trigger unblock_next")
         code, found = asked()
         assert (code, found["level"], found["findings"][0]["name"]) == (3, "critical", "triggers")
     code, found = asked("--schema", "nowhere")

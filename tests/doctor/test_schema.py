@@ -181,9 +181,9 @@ def test_a_disabled_trigger(own_url: str, own: Connection[Any]) -> None:
 
 
 def test_a_missing_trigger(own_url: str, own: Connection[Any]) -> None:
-    own.execute("drop trigger free_next on jobs")
+    own.execute("drop trigger unblock_next on jobs")
     found = look(own_url, "triggers")
-    assert (found.level, found.detail) == (Level.CRITICAL, "free_next is missing")
+    assert (found.level, found.detail) == (Level.CRITICAL, "unblock_next is missing")
     statement, then = found.remedy.splitlines()
     assert then == "then: treadle migrate"
     own.execute(statement.encode())
