@@ -11,7 +11,7 @@ from treadle import JobQueue
 from treadle.db.database import look_settings
 from treadle.db.query import statement
 
-MANY = 50_000
+MANY = 20_000
 
 IN_THE_WAY = {
     "finished": "insert into jobs (job_type, status, key) select 'mail', 'completed', 'k' from generate_series(1, %s)",
