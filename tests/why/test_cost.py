@@ -11,7 +11,7 @@ from treadle import JobQueue
 from treadle.db.database import read_settings
 from treadle.db.query import in_schema, statement
 
-MANY = 50_000
+MANY = 20_000
 
 IN_THE_WAY = {
     "finished": "insert into jobs (job_type, status, key) select 'mail', 'completed', 'k' from generate_series(1, %s)",

@@ -42,7 +42,7 @@ def test_a_worker_registers_and_leaves(app: Treadle, connection: Connection[Any]
         rows = connection.execute("select worker_id, job_types, concurrency, pid, lost_at from workers").fetchall()
         assert rows == [(worker.worker_id, ["hello"], 7, os.getpid(), None)]
 
-    run(app, body, concurrency=7)
+    run(app, body, concurrency=7, keeper_process=True)
     assert connection.execute("select count(*) from workers").fetchone() == (0,)
 
 
