@@ -111,7 +111,7 @@ def lose_replies(monkeypatch: pytest.MonkeyPatch, statement: str, times: int) ->
 
 def test_a_claim_whose_reply_is_lost_is_found(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> None:
     """At once, not only by the check every 30 s."""
-    monkeypatch.setattr("treadle.worker.worker.ADOPT_SECONDS", 600)
+    monkeypatch.setattr("treadle.worker.worker.LOST_REPLIES_SECONDS", 600)
     lost = lose_replies(monkeypatch, "claim_jobs", 2)
 
     @app.job
