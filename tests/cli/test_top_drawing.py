@@ -17,7 +17,7 @@ from treadle.cli.top.acts import changing, pausing
 from treadle.cli.top.columns import FAILED, JOBS, LANES, WORKERS, LaneNow, WorkerNow
 from treadle.cli.top.head import first_line, second_line, spark
 from treadle.cli.top.table import Board
-from treadle.words.changes import Action, Operated, Pause
+from treadle.words.changes import Action, ChangeResult, Pause
 from treadle.words.overview import Lane, Overview, Span, Total, WorkerRow
 from treadle.words.snapshot import JobSnapshot
 
@@ -243,7 +243,7 @@ def test_what_a_p_would_do(pauses: list[Any], asked: str, meant: tuple[str | Non
 )
 def test_what_came_of_it_is_said(outcome: str, said: str) -> None:
     act = changing("treadle", Action.CANCEL, seen(1), "top:me")
-    assert act.said([Operated(UUID(int=1), outcome, Status.RUNNING)]) == said
+    assert act.said([ChangeResult(UUID(int=1), outcome, Status.RUNNING)]) == said
 
 
 def test_a_database_that_takes_its_time_is_looked_at_less_often(

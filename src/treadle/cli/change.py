@@ -15,7 +15,7 @@ from treadle.cli.output import print_json, say
 from treadle.db.queries import operations as operate
 from treadle.db.queries import snapshots as snapshot_queries
 from treadle.db.query import Query
-from treadle.words.changes import Action, Change, Operated
+from treadle.words.changes import Action, Change, ChangeResult
 from treadle.words.listing import Wanted
 from treadle.words.phrases import printable
 from treadle.words.snapshot import JobSnapshot
@@ -74,9 +74,9 @@ def change_by_id(app: Treadle, change: Change, ids: Sequence[UUID], *, as_json: 
         if not before:
             sys.exit(1)
         return
-    changed: list[Operated] = []
+    changed: list[ChangeResult] = []
     for start in range(0, len(ids), operate.CHUNK):
-        some: list[Operated] = app.database.run(_query(app, change, ids[start : start + operate.CHUNK]))
+        some: list[ChangeResult] = app.database.run(_query(app, change, ids[start : start + operate.CHUNK]))
         changed += some
     after, outcomes = _seen(app, ids), {each.id: each for each in changed}
     for job_id in ids:
@@ -93,7 +93,7 @@ def change_by_id(app: Treadle, change: Change, ids: Sequence[UUID], *, as_json: 
         sys.exit(1)
 
 
-def _query(app: Treadle, change: Change, ids: Sequence[UUID]) -> Query[list[Operated]]:
+def _query(app: Treadle, change: Change, ids: Sequence[UUID]) -> Query[list[ChangeResult]]:
     return operate.operate(change.action, ids, change.actor, change.reason, change.priority)
 
 
@@ -107,7 +107,7 @@ def _would(change: Change, job_id: UUID, job: JobSnapshot | None) -> str:
     return f"{printable(job.job_type)} {job_id} is {job.status}, and would be {change.done} if that allows it"
 
 
-def _sentence(change: Change, came: Operated, before: JobSnapshot | None, now: JobSnapshot | None) -> str:
+def _sentence(change: Change, came: ChangeResult, before: JobSnapshot | None, now: JobSnapshot | None) -> str:
     name = f"{printable(before.job_type)} {came.id}" if before else str(came.id)
     match came.outcome:
         case "done":

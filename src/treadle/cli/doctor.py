@@ -11,33 +11,33 @@ from rich.text import Text
 
 from treadle.app import Treadle
 from treadle.cli.options import database_url, schema
-from treadle.doctor import Finding, Level, worst
+from treadle.doctor import Finding, Severity, worst
 from treadle.doctor.examine import examine
 from treadle.words.errors import TreadleError
 from treadle.words.phrases import printable
 
-# 2 stands for wrong arguments, as everywhere.
-EXIT = {Level.OK: 0, Level.NOTE: 0, Level.WARNING: 1, Level.CRITICAL: 3}
-# The words of levels are shorter.
+# 2 is for wrong arguments, as in every command.
+EXIT = {Severity.OK: 0, Severity.NOTE: 0, Severity.WARNING: 1, Severity.CRITICAL: 3}
+# The names of the severities are shorter.
 INDENT = 10
-STYLES = {Level.OK: "dim", Level.NOTE: "cyan", Level.WARNING: "yellow", Level.CRITICAL: "bold red"}
+STYLES = {Severity.OK: "dim", Severity.NOTE: "cyan", Severity.WARNING: "yellow", Severity.CRITICAL: "bold red"}
 
 
 class NotExamined(click.ClickException):
-    """For who monitors, a server that cannot be examined is as bad as one that is ill."""
+    """For monitoring, a server that cannot be examined is a critical problem."""
 
-    exit_code = EXIT[Level.CRITICAL]
+    exit_code = EXIT[Severity.CRITICAL]
 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print all findings as JSON.")
-@click.option("--verbose", "-v", is_flag=True, help="Also what is well.")
+@click.option("--verbose", "-v", is_flag=True, help="Also show the checks that are ok.")
 @database_url
 @schema
 def doctor(as_json: bool, verbose: bool, database_url: str | None, schema: str) -> None:
-    """Examine the database under the queue: what makes it ill, and what to do.
+    """Find problems in the database that slow or break the queue, and say what to do.
 
-    It only reads. Ends with 0 if all is well (notes do not count), with 1 if there is a warning, and with 3 if
+    It only reads. Exits with 0 if all is well (notes do not count), with 1 if there is a warning, and with 3 if
     something is critical or the server cannot be examined.
 
     \b
@@ -63,19 +63,19 @@ def as_dict(findings: Sequence[Finding]) -> dict[str, object]:
 
 
 def show(console: Console, findings: Sequence[Finding], verbose: bool) -> None:
-    """The worst first, each with what to do."""
-    well = [each for each in findings if each.level is Level.OK]
+    """The most severe first, each with what to do."""
+    passed = [each for each in findings if each.level is Severity.OK]
     for each in findings:
-        if each.level is not Level.OK:
+        if each.level is not Severity.OK:
             _show(console, each)
     if verbose:
-        for each in well:
+        for each in passed:
             line = f"{each.level:<{INDENT}}{each.name}: {printable(each.title)}"
             console.print(Text(line, style="dim"), soft_wrap=True)
-    elif len(well) == len(findings):
-        console.print(Text(f"All is well: {len(well)} checks.", style="green"))
+    elif len(passed) == len(findings):
+        console.print(Text(f"All {len(passed)} checks are ok.", style="green"))
     else:
-        console.print(Text(f"{len(well)} other checks are ok; --verbose shows them.", style="dim"))
+        console.print(Text(f"{len(passed)} other checks are ok; --verbose shows them.", style="dim"))
 
 
 def _show(console: Console, finding: Finding) -> None:
@@ -94,7 +94,7 @@ def _show(console: Console, finding: Finding) -> None:
             grid.add_row("" if number else level, line)
         console.print(grid)
     else:
-        # Lines stay whole, to be searched and copied.
+        # Lines are not wrapped, so that they can be searched and copied.
         for number, line in enumerate(body):
             console.print(f"{'' if number else finding.level:<{INDENT}}" + line.plain, markup=False, soft_wrap=True)
     console.print()

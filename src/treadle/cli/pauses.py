@@ -28,7 +28,7 @@ def pauses(as_json: bool, database_url: str | None, schema: str) -> None:
 
 
 def show_pauses(app: Treadle, as_json: bool) -> None:
-    found = app.database.look(operate.pauses())
+    found = app.database.look(operate.find_pauses())
     if as_json:
         for each in found:
             print_json(each)

@@ -40,10 +40,10 @@ def resume(
         raise click.UsageError("what goes on? name it as it was paused, with --type, --queue or both; or --all")
     check_meant(job_type, queue, everything)
     with opened(database_url, schema) as app:
-        there = app.database.run(operate.pauses())
+        there = app.database.run(operate.find_pauses())
         asked = [(each.job_type, each.queue) for each in there] if everything else [(job_type, queue)]
         ended = [each for each in asked if app.database.run(operate.resume(*each, actor, reason))]
-        left = app.database.run(operate.pauses())
+        left = app.database.run(operate.find_pauses())
     if as_json:
         for each in ended:
             print_json({"job_type": each[0], "queue": each[1], "changed": True})

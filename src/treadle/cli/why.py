@@ -9,7 +9,8 @@ from rich.text import Text
 from treadle.cli.options import as_json, database_url, job_ids, opened, schema
 from treadle.cli.output import print_json, screen, write
 from treadle.why.explain import why as reason_of
-from treadle.why.reason import Reason, clock
+from treadle.why.reason import Reason
+from treadle.why.text import utc
 from treadle.words.phrases import printable
 
 
@@ -19,9 +20,9 @@ from treadle.words.phrases import printable
 @database_url
 @schema
 def why(job: str, as_json: bool, database_url: str | None, schema: str) -> None:
-    """Say why a job does not run: the one reason, and what to do.
+    """Explain why a job does not run: the reason, and what to do.
 
-    ID may be shortened to its first 8 digits or more, if no other job's id begins so.
+    ID may be shortened to its first 8 digits or more, if no other job's id begins with them.
 
     \b
     treadle why 0199b1c2-7a3e-7c51-9d4b-2f6a8e0c1d35
@@ -41,7 +42,7 @@ def why(job: str, as_json: bool, database_url: str | None, schema: str) -> None:
 def _lines(reason: Reason) -> list[Text]:
     lines = [Text(reason.sentence, style="bold"), Text(reason.remedy, style="cyan")]
     if reason.also:
-        lines += [Text(), Text("Also in the way, after that:")]
+        lines += [Text(), Text("Other causes, which remain after that:")]
         lines += [Text(f"  {each.name:<20} it {each.short}") for each in reason.also]
     lines += [Text(), Text(f"{'name':<17} {reason.name}", style="dim")]
     for name, value in reason.data.items():
@@ -52,7 +53,7 @@ def _lines(reason: Reason) -> list[Text]:
 
 def _shown(value: Any) -> str:
     if isinstance(value, datetime):
-        return clock(value)
+        return utc(value)
     if isinstance(value, float):
         return f"{value:.3g}"
     if isinstance(value, list):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from treadle.db.queries import listing
 from treadle.db.queries.operations import CHUNK, operate
 from treadle.db.query import Query
-from treadle.words.changes import Action, Operated
+from treadle.words.changes import Action, ChangeResult
 from treadle.words.errors import InvalidArgument, shown
 from treadle.words.listing import HELD, LATER, Listed, Listing, Wanted
 from treadle.words.overview import Total
@@ -129,7 +129,7 @@ class Change:
                 answer = await self._database.arun(asked)
 
     def _script(self) -> Script:
-        began: int = yield listing.clock()
+        began: int = yield listing.get_clock()
         tally = Tally()
         place: Place | None = Place(began, self._lists[0])
         while place is not None:
@@ -151,7 +151,7 @@ async def achange_some(
     chosen, order = lists(action, wanted), (action, actor, reason, priority)
     operate(action, (), actor, reason, priority)
     if after is None:
-        place: Place | None = Place(await app.database.arun(listing.clock()), chosen[0])
+        place: Place | None = Place(await app.database.arun(listing.get_clock()), chosen[0])
     else:
         place = Place.read(after, chosen)
     tally = Tally()
@@ -173,12 +173,12 @@ def _chunk(
     after = place.after
     if after is None and place.status in FINISHED:
         # What ended since is not meant: it may be one that was changed here, and ended again.
-        after = listing.ended_by(Status(place.status), place.began)
+        after = listing.cursor_at(Status(place.status), place.began)
     page: Listing = yield listing.find_jobs(wanted._replace(status=place.status), after, CHUNK)
     ids = [job.id for job in page.jobs if job.priority != priority and not _came_after(job, place.began)]
     tally = Tally()
     if ids:
-        done: list[Operated] = yield operate(action, ids, actor, reason, priority)
+        done: list[ChangeResult] = yield operate(action, ids, actor, reason, priority)
         outcomes = [each.outcome for each in done]
         tally = Tally._make(map(outcomes.count, Tally._fields))
     if page.next is not None:
@@ -220,14 +220,14 @@ def lists(action: Action, wanted: Wanted) -> Sequence[str]:
     return (wanted.status,)
 
 
-def _count(wanted: Wanted, action: Action | None) -> Generator[Query[listing.Tallied], Any, Total]:
+def _count(wanted: Wanted, action: Action | None) -> Generator[Query[listing.MatchCount], Any, Total]:
     found = looked = 0
     for status in (wanted.status,) if action is None else lists(action, wanted):
         after = None
         while True:
             if looked >= COUNT_LOOK:
                 return Total(found, exact=False)
-            page: listing.Tallied = yield listing.tally_jobs(wanted._replace(status=status), after)
+            page: listing.MatchCount = yield listing.count_matching_jobs(wanted._replace(status=status), after)
             found, looked, after = found + page.found, looked + page.looked, page.next
             if after is None:
                 break

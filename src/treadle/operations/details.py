@@ -14,7 +14,7 @@ from treadle.db.queries import operations as operate
 from treadle.db.queries import snapshots as snapshot_queries
 from treadle.db.queries import worker as work
 from treadle.db.query import Query
-from treadle.words.changes import Audited
+from treadle.words.changes import AuditEntry
 from treadle.words.errors import JobNotFound
 from treadle.words.job import JobError, JobRow
 from treadle.words.payload import Json, decode
@@ -48,7 +48,7 @@ class Life(NamedTuple):
     logs: list[LogLine]
     earlier_logs: int
     steps: list[Step]
-    audit: list[Audited]
+    audit: list[AuditEntry]
     """Oldest first."""
 
     @property
@@ -104,7 +104,7 @@ def _script(job_id: UUID, full: bool) -> Generator[Query[Any], Any, Life]:
     kept = logs if full else logs[-LINES:]
     errors = yield work.errors(job_id)
     steps = yield memory_queries.get_steps(job_id)
-    audit = yield operate.audit(job_id)
+    audit = yield operate.find_audit(job_id)
     return Life(
         job=job,
         seen=seen[0],

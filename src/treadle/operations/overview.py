@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from treadle.db.queries import operations as operate
 from treadle.db.queries import overview as looks
-from treadle.db.queries.overview import Chart, LaneCount, Sampled
+from treadle.db.queries.overview import Chart, LaneDepth, SampledCount
 from treadle.db.query import Query
 from treadle.words.changes import Pause
 from treadle.words.overview import Lane, Overview, Total, WorkerRow
@@ -29,21 +29,21 @@ async def aoverview(app: "Treadle", window: int = 3600) -> Overview:
 
 def _queries(window: int) -> list[Query[Any]]:
     return [
-        looks.see_minutes(window, STEPS[window]),
-        looks.see_lanes(),
-        looks.see_workers(),
-        operate.pauses(),
-        looks.sample_jobs(),
-        looks.count_few(),
+        looks.get_throughput(window, STEPS[window]),
+        looks.find_lanes(),
+        looks.find_recent_workers(),
+        operate.find_pauses(),
+        looks.count_sampled_jobs(),
+        looks.count_jobs_bounded(),
     ]
 
 
 def _together(
     chart: Chart,
-    lanes: Sequence[LaneCount],
+    lanes: Sequence[LaneDepth],
     workers: list[WorkerRow],
     pauses: list[Pause],
-    sampled: Sequence[Sampled],
+    sampled: Sequence[SampledCount],
     few: dict[Status, tuple[int, bool]],
 ) -> Overview:
     waiting = {(each.queue, each.job_type, each.priority): each.jobs for each in sampled if each.queue is not None}
@@ -69,7 +69,7 @@ def _together(
     return Overview(chart.at, shown, workers, pauses, chart.spans, chart.step, totals, _rate(chart))
 
 
-def _serves(worker: WorkerRow, lane: LaneCount) -> bool:
+def _serves(worker: WorkerRow, lane: LaneDepth) -> bool:
     return (
         worker.alive
         and worker.job_types is not None
@@ -79,7 +79,7 @@ def _serves(worker: WorkerRow, lane: LaneCount) -> bool:
 
 
 def _totals(
-    sampled: Sequence[Sampled], few: dict[Status, tuple[int, bool]], lanes: Sequence[Lane]
+    sampled: Sequence[SampledCount], few: dict[Status, tuple[int, bool]], lanes: Sequence[Lane]
 ) -> dict[Status, Total]:
     guesses = dict.fromkeys(Status, 0)
     for each in sampled:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from treadle.db.queries import operations as operate
 from treadle.db.query import Query
-from treadle.words.changes import Action, Operated, Pause
+from treadle.words.changes import Action, ChangeResult, Pause
 from treadle.words.phrases import printable
 from treadle.words.snapshot import JobSnapshot
 
@@ -43,7 +43,7 @@ def changing(schema: str, action: Action, job: JobSnapshot, who: str) -> Act:
     ask, done = WORDS[action]
     what = f"{printable(job.job_type)} {job.id.hex[-4:]}"
 
-    def said(results: list[Operated]) -> str:
+    def said(results: list[ChangeResult]) -> str:
         match results[0].outcome:
             case "done":
                 return f"{what} {done}"

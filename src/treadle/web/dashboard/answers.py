@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict
 
-from treadle.doctor import Level
+from treadle.doctor import Severity
 from treadle.words.status import Status
 
 
@@ -245,14 +245,14 @@ class FindingAnswer(Answer):
     """What a check has to say."""
 
     name: str
-    level: Level
+    level: Severity
     title: str
     detail: str
     remedy: str
 
 
 class HealthAnswer(Answer):
-    level: Level
+    level: Severity
     """Of the worst finding."""
     findings: list[FindingAnswer]
     """The worst first."""

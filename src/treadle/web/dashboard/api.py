@@ -49,13 +49,13 @@ def rules(app: Treadle, doctor: Health) -> list[Rule]:
         return {"level": worst(findings), "findings": findings}
 
     async def workers(asked: Asked, given: None) -> Any:
-        return {"workers": await app.database.alook(looks.see_workers())}
+        return {"workers": await app.database.alook(looks.find_recent_workers())}
 
     async def pauses(asked: Asked, given: None) -> Any:
-        return {"pauses": await app.database.alook(operate.pauses())}
+        return {"pauses": await app.database.alook(operate.find_pauses())}
 
     async def audit(asked: Asked, given: questions.AuditQuestion) -> Any:
-        query = operate.audit(given.job_id, given.before, given.limit + 1)
+        query = operate.find_audit(given.job_id, given.before, given.limit + 1)
         found = await app.database.alook(query)
         return {
             "changes": found[: given.limit],

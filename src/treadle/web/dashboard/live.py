@@ -180,7 +180,7 @@ class Live:
         seen = {first: await aoverview(self._app, first)}
         for window in windows - {first}:
             # Only the charts are others.
-            chart = await self._app.database.alook(looks.see_minutes(window, STEPS[window]))
+            chart = await self._app.database.alook(looks.get_throughput(window, STEPS[window]))
             seen[window] = seen[first]._replace(spans=chart.spans, step=chart.step)
         running, more = await self._running()
         glances = {window: Glance(each, running, more) for window, each in seen.items()}

@@ -16,13 +16,13 @@ AUDIT_PAGE = 100
 
 def rules(app: Treadle, doctor: Health) -> list[Rule]:
     async def workers(asked: Asked) -> Response:
-        found = await app.database.alook(looks.see_workers())
+        found = await app.database.alook(looks.find_recent_workers())
         return page(asked, "workers.html", workers=found)
 
     async def audit(asked: Asked) -> Response:
         given = asked.field("before") or ""
         before = int(given) if given.isascii() and given.isdigit() and len(given) < 19 else None
-        found = await app.database.alook(operate.audit(None, before, AUDIT_PAGE + 1))
+        found = await app.database.alook(operate.find_audit(None, before, AUDIT_PAGE + 1))
         return page(asked, "audit.html", lines=found[:AUDIT_PAGE], more=len(found) > AUDIT_PAGE, before=before)
 
     async def health(asked: Asked) -> Response:
