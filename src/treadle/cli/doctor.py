@@ -14,6 +14,7 @@ from treadle.cli.options import database_url, schema
 from treadle.doctor import Finding, Severity, worst
 from treadle.doctor.examine import examine
 from treadle.words.errors import TreadleError
+from treadle.words.masking import masked
 from treadle.words.phrases import printable
 
 # 2 is for wrong arguments, as in every command.
@@ -46,7 +47,7 @@ def doctor(as_json: bool, verbose: bool, database_url: str | None, schema: str) 
     """
     app = Treadle(database_url, schema=schema)
     try:
-        findings = examine(app)
+        findings = masked(examine(app))
     except TreadleError as error:
         raise NotExamined(str(error)) from error
     finally:

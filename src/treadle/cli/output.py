@@ -16,6 +16,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from treadle.words.masking import masked
 from treadle.words.status import Status
 
 COLOURS = {
@@ -55,9 +56,9 @@ def say(text: str, *, stderr: bool = False) -> None:
     click.echo(text, file=stream)
 
 
-def print_json(value: object) -> None:
-    """One object on one line. In ASCII: every terminal can show it, and none obeys it."""
-    click.echo(json.dumps(plain(value), default=str))
+def print_json(value: object, *, show_secrets: bool = False) -> None:
+    """One object on one line, masked. In ASCII: every terminal can show it, and none interprets it."""
+    click.echo(json.dumps(plain(value if show_secrets else masked(value)), default=str))
 
 
 def plain(value: Any) -> Any:

@@ -5,15 +5,15 @@ import click
 from treadle.cli.life import show_life
 from treadle.cli.options import as_json, database_url, job_ids, opened, schema
 from treadle.cli.output import print_json, screen
-from treadle.operations.details import LINES, Life, Step, life
-from treadle.words.masking import masked
+from treadle.operations.details import LINES, Life, life
+from treadle.operations.masking import mask_details
 from treadle.words.payload import Json
 
 
 @click.command()
 @click.argument("job_id", metavar="ID")
 @click.option("--full", is_flag=True, help=f"All events and log lines, and whole lines. [default: the last {LINES}]")
-@click.option("--show-secrets", is_flag=True, help="Also what looks like a secret, by the name of its key.")
+@click.option("--show-secrets", is_flag=True, help="Do not mask values that look like secrets.")
 @as_json
 @database_url
 @schema
@@ -28,21 +28,11 @@ def show(job_id: str, full: bool, show_secrets: bool, as_json: bool, database_ur
         (wanted,) = job_ids(app, [job_id])
         found = life(app, wanted, full=full)
     if not show_secrets:
-        found = without_secrets(found)
+        found = mask_details(found)
     if as_json:
-        print_json(as_object(found))
+        print_json(as_object(found), show_secrets=show_secrets)
     else:
         show_life(screen(), found, full=full)
-
-
-def without_secrets(found: Life) -> Life:
-    job = found.job
-    return found._replace(
-        job=job._replace(data=masked(job.data), result=masked(job.result), checkpoint=masked(job.checkpoint)),
-        events=[each._replace(data=masked(each.data)) for each in found.events],
-        # A step has a name, as a value has a key.
-        steps=[Step(name, masked({name: result})[name]) for name, result in found.steps],
-    )
 
 
 def as_object(found: Life) -> Json:

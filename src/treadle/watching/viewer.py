@@ -16,6 +16,7 @@ from treadle.watching.bars import Bars
 from treadle.watching.lines import Lines
 from treadle.watching.snapshots import RUNNING_LIMIT, snapshots
 from treadle.words.errors import JobNotFound
+from treadle.words.masking import masked
 from treadle.words.phrases import printable, standing
 from treadle.words.snapshot import JobSnapshot, Snapshot
 from treadle.words.status import Status
@@ -66,7 +67,7 @@ class Viewer:
         for job_id in self._ids or ():
             if job_id not in known:
                 raise JobNotFound(job_id)
-        self._know(found)
+        self._know(masked(found))
 
     def _know(self, found: list[JobSnapshot]) -> None:
         for each in found:
@@ -79,6 +80,7 @@ class Viewer:
             self._labels[each.id] = printable(each.job_type) + tail
 
     def _show(self, sight: Snapshot) -> None:
+        sight = masked(sight)
         self._know(sight.jobs)
         shown = list(self._jobs.values())
         if self._ids is None:

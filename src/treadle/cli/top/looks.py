@@ -10,6 +10,7 @@ from treadle.db.database import DatabaseError
 from treadle.db.queries import snapshots as snapshot_queries
 from treadle.operations.overview import aoverview
 from treadle.words.errors import DatabaseUnreachable, NotAllowed, SchemaError, TooSlow
+from treadle.words.masking import masked
 from treadle.words.overview import Overview
 from treadle.words.snapshot import JobSnapshot
 
@@ -76,7 +77,10 @@ class Looks:
         wanted = (
             snapshot_queries.find_failed(3600, LIMIT) if self.failed else snapshot_queries.find_snapshots((), LIMIT)
         )
-        glance = Glance(overview, await self._app.database.alook(wanted), self.failed)
+        # Their types and queues are needed as they are, to resume them.
+        pauses = [each._replace(reason=masked(each.reason)) for each in overview.pauses]
+        overview = overview._replace(pauses=pauses)
+        glance = Glance(overview, masked(await self._app.database.alook(wanted)), self.failed)
         self.spacing = min(LONGEST, max(SECONDS, SHARE * (time.monotonic() - began)))
         return glance
 

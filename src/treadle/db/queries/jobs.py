@@ -217,7 +217,7 @@ def find_job_ids(prefix: str, limit: int = 5) -> Query[list[UUID]]:
     digits = prefix.replace("-", "").lower()
     if not re.fullmatch(f"[0-9a-f]{{{SHORTEST_PREFIX},32}}", digits):
         raise InvalidArgument(
-            f"give the id of a job (a uuid), or at least the first {SHORTEST_PREFIX} digits of it, got {prefix!r}"
+            f"a job is meant by its id (a uuid) or at least the first {SHORTEST_PREFIX} digits of it, got {prefix!r}"
         )
     params = {"first": UUID(digits.ljust(32, "0")), "last": UUID(digits.ljust(32, "f")), "limit": limit}
     return Query(statement("find_job_ids"), params, _first_column)

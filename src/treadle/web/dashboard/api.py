@@ -35,8 +35,7 @@ def rules(app: Treadle, doctor: Health) -> list[Rule]:
 
     async def jobs(asked: Asked, given: questions.JobsQuestion) -> Any:
         _check_search(asked, given)
-        found = await app.database.alook(listing.find_jobs(given.wanted, given.after, given.limit))
-        return found._replace(jobs=[each._replace(error=masked(each.error)) for each in found.jobs])
+        return await app.database.alook(listing.find_jobs(given.wanted, given.after, given.limit))
 
     async def job(asked: Asked, given: None) -> Any:
         return _job(veiled(asked.visitor.role, await alife(app, job_id(asked.request.path_params["id"]))))
@@ -137,7 +136,8 @@ def _answering(
 ) -> Endpoint:
     async def answer(asked: Asked) -> Response:
         given = _body(asked, takes) if takes else _query(asked, asks)
-        said = gives.model_validate(await reply(asked, given))
+        # Every answer is masked here, so that no route can forget it.
+        said = gives.model_validate(masked(await reply(asked, given)))
         return Response(said.model_dump_json(), media_type="application/json")
 
     return answer

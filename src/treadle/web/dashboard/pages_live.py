@@ -34,12 +34,7 @@ class Painted:
 
 
 def veiled_news(news: JobNews) -> JobNews:
-    return JobNews(
-        news.seen._replace(error=masked(news.seen.error)),
-        [each._replace(data=masked(each.data)) for each in news.events],
-        [each._replace(message=masked(each.message)) for each in news.logs],
-        news.cursor,
-    )
+    return masked(news)
 
 
 def rules(app: Treadle, live: Live) -> list[Rule]:

@@ -10,6 +10,7 @@ from treadle.web.dashboard.access import Role
 from treadle.web.dashboard.health import Health
 from treadle.web.dashboard.render import page
 from treadle.web.dashboard.routes import Asked, Rule
+from treadle.words.masking import masked
 
 AUDIT_PAGE = 100
 
@@ -22,7 +23,7 @@ def rules(app: Treadle, doctor: Health) -> list[Rule]:
     async def audit(asked: Asked) -> Response:
         given = asked.field("before") or ""
         before = int(given) if given.isascii() and given.isdigit() and len(given) < 19 else None
-        found = await app.database.alook(operate.find_audit(None, before, AUDIT_PAGE + 1))
+        found = masked(await app.database.alook(operate.find_audit(None, before, AUDIT_PAGE + 1)))
         return page(asked, "audit.html", lines=found[:AUDIT_PAGE], more=len(found) > AUDIT_PAGE, before=before)
 
     async def health(asked: Asked) -> Response:

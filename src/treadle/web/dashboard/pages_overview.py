@@ -11,6 +11,7 @@ from treadle.web.dashboard.charts import panel
 from treadle.web.dashboard.live import Glance, Live
 from treadle.web.dashboard.render import fragment, page
 from treadle.web.dashboard.routes import Asked, Rule
+from treadle.words.masking import masked
 
 WINDOWS = ((3600, "1 h"), (21_600, "6 h"), (86_400, "24 h"), (604_800, "7 d"))
 REGIONS = {
@@ -37,10 +38,12 @@ def regions(root: str, role: Role, glance: Glance) -> dict[str, str]:
 
 
 def shown(glance: Glance, proof: str) -> dict[str, Any]:
+    # Their types and queues are needed as they are, to resume them.
+    pauses = [each._replace(reason=masked(each.reason)) for each in glance.seen.pauses]
     return {
         "proof": proof,
-        "seen": glance.seen,
-        "running": glance.running,
+        "seen": glance.seen._replace(pauses=pauses),
+        "running": masked(glance.running),
         "more": glance.more,
         "panel": panel(glance.seen.spans, glance.seen.step),
     }
