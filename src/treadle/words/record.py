@@ -1,4 +1,4 @@
-"""What a job tells while it runs: on its way, and as it is kept."""
+"""Events and log lines of jobs: on their way to the database, and as they are stored."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -11,9 +11,9 @@ class Told(NamedTuple):
     """An event on its way to the database."""
 
     sequence: int
-    """The how-manieth of its claim."""
+    """Its number within the claim."""
     at: float
-    """By the clock of the machine: words/clock.py."""
+    """By the clock of the machine, see words/clock.py."""
     name: str
     data: str
     """JSON."""
@@ -30,7 +30,7 @@ class Logged(NamedTuple):
 
 
 class RecordedEvent(NamedTuple):
-    """One event of a job's life: told by its handler (then it has a number), or by the queue itself."""
+    """An event of a job: published by its handler (then it has a number), or by the queue itself."""
 
     job_id: UUID
     job_type: str
@@ -40,9 +40,9 @@ class RecordedEvent(NamedTuple):
     at: datetime
     attempt: int
     number: int | None
-    """The first event of a job is 1; None for the queue's own."""
+    """From 1 for the events of a handler; None for those of the queue."""
     cursor: str
-    """To go on after this one: `events(after=cursor)`."""
+    """To continue after this one: `events(after=cursor)`."""
 
 
 class LogLine(NamedTuple):

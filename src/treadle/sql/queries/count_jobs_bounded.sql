@@ -1,5 +1,4 @@
--- How many there are in the statuses that are mostly rare, as far as a look of a thousand or so goes: there a sample of
--- the table would see nothing.
+-- Counts up to 2,000 jobs of each status that is usually rare: a sample of the table would miss them.
 select kind.status, counted.jobs, counted.jobs < 2000
 from unnest(array['claimed', 'running']) as kind (status)
 cross join lateral (

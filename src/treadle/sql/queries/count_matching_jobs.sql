@@ -1,4 +1,4 @@
--- The place of the last row is where the look stopped, if it says so.
+-- The position of the last row is where the scan stopped, if that row says so.
 select
     count(*) filter (where found.fits),
     max(found.looked),

@@ -1,5 +1,5 @@
 select
-    -- A name is known of the tables of this database only.
+    -- Only the tables of this database have a known name.
     case when progress.datname = current_database() then progress.relid::regclass::text end,
     extract(epoch from clock_timestamp() - activity.xact_start)::double precision
 from pg_stat_activity as activity

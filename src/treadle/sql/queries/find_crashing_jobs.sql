@@ -1,5 +1,5 @@
--- No index knows of crashes. But what was recovered goes back to its old place, at the head of its lane; else it is held,
--- or has failed.
+-- No index covers crashes. But a recovered job goes back to its old place, near the head of its lane; otherwise it is
+-- claimed again, or has failed.
 with tick as materialized (
     select treadle.tick_is_fresh() as fresh
 ),
@@ -31,7 +31,7 @@ waiting as materialized (
         limit 10
     ) as job
 ),
-held as materialized (
+claimed as materialized (
     select job.id, job.job_type, job.status, job.crashes, job.last_error
     from treadle.jobs as job
     where job.status in ('claimed', 'running')
@@ -48,7 +48,7 @@ failed as materialized (
 seen as (
     select * from waiting
     union all
-    select * from held
+    select * from claimed
     union all
     select * from failed
 )

@@ -1,4 +1,4 @@
--- The lanes that hold due jobs. Where the tick is stale a look has to begin at settled, as a claim does.
+-- The lanes with due jobs. If the tick is stale, the scan must begin at settled, as a claim does.
 with tick as materialized (
     select treadle.tick_is_fresh() as fresh
 ),
@@ -17,7 +17,7 @@ select
     lane.queue,
     lane.job_type,
     lane.priority,
-    -- By hand a job can be due since ever.
+    -- A manual insert can set run_at to -infinity.
     extract(epoch from clock_timestamp() - greatest(head.run_at, '0001-01-02'))::double precision as due
 from lane
 cross join lateral (

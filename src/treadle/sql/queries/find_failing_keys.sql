@@ -1,4 +1,4 @@
--- The next of a key that fails again and again is due soon, runs, or waits at the head of its lane.
+-- The first job of a key that keeps failing is due soon, is running, or waits at the head of its lane.
 with tick as materialized (
     select treadle.tick_is_fresh() as fresh
 ),
@@ -16,7 +16,7 @@ lane as materialized (
 sample as materialized (
     select job.*
     from lane
-    -- Those that are due, and those that come next.
+    -- The jobs that are due, and the next ones.
     cross join lateral (values (lane.start), (clock_timestamp())) as beginning (at)
     cross join lateral (
         select job.id, job.job_type, job.key, job.attempts, job.max_attempts, job.last_error

@@ -1,4 +1,4 @@
--- Once for all: the view reads all of pg_class.
+-- Materialized: the view scans all of pg_class.
 with statistics as materialized (
     select statistics.tablename, statistics.attname, statistics.avg_width
     from pg_stats as statistics
@@ -10,7 +10,7 @@ select
     index.indisvalid and index.indisready,
     class.reltuples::double precision,
     (
-        -- What a column is wide on average; of one that was never looked at, a guess.
+        -- The average width of a column; a guess if it was never analyzed.
         select sum(coalesce(statistics.avg_width, 16))::double precision
         from unnest(index.indkey) with ordinality as part (number, place)
         left join pg_attribute as of_table

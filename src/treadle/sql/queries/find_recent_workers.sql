@@ -1,8 +1,8 @@
--- Those that live, and those that were lost within the last hour.
+-- Live workers, and those lost within the last hour.
 select
     worker.worker_id, worker.host, worker.pid, worker.version, worker.job_types, worker.queues, worker.concurrency,
     worker.started_at, worker.seen_at,
-    -- Who sends heartbeats by hand has not said how often.
+    -- A client without a lease has not said how often it sends a heartbeat.
     worker.lost_at is null and worker.seen_at > clock_timestamp() - coalesce(worker.lease, interval '1 minute'),
     worker.lost_at,
     held.jobs

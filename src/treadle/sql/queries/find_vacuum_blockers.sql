@@ -17,10 +17,10 @@ with holder as (
       and (
             activity.backend_type = 'walsender'
             or activity.datname = current_database()
-            -- Rows of another database are its own business, but a number that is taken counts everywhere.
+            -- A snapshot in another database keeps no rows of ours, but a transaction id counts everywhere.
             or activity.backend_xid is not null
       )
-      -- A vacuum has a snapshot that holds nothing back.
+      -- The snapshot of a vacuum keeps no rows.
       and activity.backend_type <> 'autovacuum worker'
       and activity.query !~* '^\s*vacuum'
     union all
@@ -32,7 +32,7 @@ with holder as (
         null,
         case when slot.active then format('used by process %%s', slot.active_pid) else 'inactive' end,
         null,
-        -- PostgreSQL 17 and newer know since when nobody uses it.
+        -- PostgreSQL 17 and newer know since when it is inactive.
         extract(epoch from clock_timestamp() - (to_jsonb(slot) ->> 'inactive_since')::timestamptz)::double precision,
         age(slot.xmin),
         true

@@ -12,7 +12,7 @@ select
     held.id is not null,
     worker.started_at < (select max(function.applied_at) from treadle.functions as function)
 from treadle.workers as worker
--- Not by exists, which would be answered from a list of all jobs that are held.
+-- Not with exists: the planner would hash all claimed jobs.
 left join lateral (
     select job.id
     from treadle.jobs as job

@@ -1,5 +1,5 @@
--- What there is to know about why a job does not run, in one look. Every part is a few rows or a bounded index range;
--- nothing here depends on how many jobs there are.
+-- All facts about why a job does not run, in one statement. Each part reads a few rows or a bounded index range, so the cost
+-- does not depend on the number of jobs.
 with job as materialized (
     select
         job.id, job.job_type, job.queue, job.priority, job.status, coalesce(job.attempts, 0) as attempts,
@@ -42,20 +42,20 @@ known as materialized (
     left join serving on serving.worker_id = worker.worker_id
     where job.status in ('pending', 'claimed', 'running')
       and worker.lost_at is null
-      -- Who sends heartbeats by hand has not said how often.
+      -- A client without a lease has not said how often it sends a heartbeat.
       and worker.seen_at >= job.at - coalesce(worker.lease, interval '1 minute')
     order by serving.worker_id is null, worker.worker_id
     limit 1000
 ),
 ended as materialized (
-    -- Attempts that ended: what was cancelled while it waited made no room.
+    -- Attempts that finished: a job cancelled while pending freed no slot.
     select
         sum(minutes.completed + greatest(minutes.failed, minutes.errors)) as jobs,
         extract(epoch from max(meter.reached) - min(minutes.minute)) as seconds
     from treadle.meter as meter
     cross join generate_series(0, 5) as ago (minutes)
     cross join lateral (
-        -- Minute by minute, and not to be made one with the rest: the planner would take a third of the table for so many.
+        -- Minute by minute, and not to be merged with the rest: the planner would estimate a third of the table.
         select counted.minute, counted.queue, counted.job_type, counted.completed, counted.failed, counted.errors
         from treadle.minutes as counted
         where counted.minute = date_trunc('minute', meter.reached) - ago.minutes * interval '1 minute'
@@ -110,7 +110,7 @@ select
             json_agg(
                 json_build_array(
                     known.worker_id, known.by_hand,
-                    -- There may be thousands; they are told if nobody serves the job.
+                    -- There may be thousands; they are needed only if no worker serves the job.
                     case when not exists (select from serving) then known.job_types end,
                     known.queues, known.serves, known.places, known.busy,
                     extract(epoch from known.seen_at)
@@ -129,7 +129,7 @@ left join treadle.workers as holder
     on holder.worker_id = job.worker_id
    and job.status in ('claimed', 'running')
 left join lateral (
-    -- What else its holder runs.
+    -- What else its worker runs.
     select count(*) as jobs
     from (
         select
@@ -149,7 +149,7 @@ left join lateral (
     limit 1
 ) as error on true
 left join lateral (
-    -- By its time: in the order of its number, the planner could go through everybody's.
+    -- By time: ordered by id, the planner could scan the entries of all jobs.
     select audit.actor, left(audit.reason, 500) as reason
     from treadle.audit as audit
     where audit.job_id = job.id
@@ -159,7 +159,7 @@ left join lateral (
     limit 1
 ) as cancelled on job.status = 'cancelled'
 left join lateral (
-    -- Whoever of its key runs, else the oldest that may: see is_head and free_next.
+    -- The job of its key that runs, else the oldest that may: see is_head and free_next.
     select coalesce(
         (
             select other.id
@@ -183,11 +183,11 @@ left join lateral (
     ) as id
 ) as blocking on job.status = 'pending' and job.key is not null
 left join lateral (
-    -- Of its key, those that go before it; the one that blocks it is among them. Each kind is a range of idx_jobs_key.
+    -- The jobs of its key that run before it, the one that blocks it included. Each kind is a range of idx_jobs_key.
     select count(*) as jobs
     from (
         select
-        -- Who is not held does not wait for those that are.
+        -- A job that is not blocked does not wait for those that are.
         from generate_series(0, 1 + (job.holds & 1)) as kind (rank)
         cross join lateral (
             select
@@ -195,7 +195,7 @@ left join lateral (
             where other.key = job.key
               and other.status in ('pending', 'claimed', 'running')
               and case other.status when 'pending' then 1 + (other.holds & 1) else 0 end = kind.rank
-              -- All that are ahead by their kind, of the others the older ones.
+              -- All that are ahead by their kind; of the others, the older ones.
               and other.id < case when kind.rank <= job.holds & 1 then 'ffffffff-ffff-ffff-ffff-ffffffffffff' else job.id end
               and other.id <> job.id
             limit 10001

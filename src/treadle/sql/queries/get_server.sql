@@ -5,7 +5,7 @@ select
     pg_is_in_recovery(),
     pg_has_role(current_user, 'pg_read_all_stats', 'usage'),
     (
-        -- As a new connection gets them: this one has timeouts of its own.
+        -- As a new connection gets them: this connection has timeouts of its own.
         select jsonb_object_agg(setting.name, setting.reset_val)
         from pg_settings as setting
         where setting.name = any (%(names)s)

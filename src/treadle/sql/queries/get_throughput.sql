@@ -1,8 +1,8 @@
--- Ends of the last %(window)s seconds, added up over %(step)s seconds each; and up to when they were counted.
+-- Finished jobs of the last %(window)s seconds, summed over %(step)s seconds each; and up to when they are counted.
 select
     clock_timestamp(),
     meter.reached,
-    -- Once for each of half a million rows: extract(epoch) would count in numeric, and cost more than all the rest.
+    -- This runs for each of half a million rows: extract(epoch) computes in numeric, and would cost more than the rest.
     date_bin(make_interval(secs => %(step)s), minutes.minute, 'epoch'::timestamptz) as at,
     coalesce(sum(minutes.completed), 0)::bigint,
     coalesce(sum(minutes.failed), 0)::bigint,
@@ -12,10 +12,10 @@ select
     max(minutes.waited_most),
     sum(minutes.ran),
     max(minutes.ran_most)
--- One row, also for the planner: it would compile for minutes what it believes to be millions.
+-- The limit tells the planner that there is one row: it would expect millions and spend its time on JIT.
 from (select reached from treadle.meter limit 1) as meter
 left join treadle.minutes as minutes
-    -- Not by clock_timestamp(), which may change from row to row: no index serves that.
+    -- Not clock_timestamp(), which is volatile: no index could be used.
     on minutes.minute >= date_bin(
         make_interval(secs => %(step)s),
         statement_timestamp() - make_interval(secs => %(window)s),

@@ -1,5 +1,5 @@
--- When the last tick was made (null: never), and a claim of a worker that has been waiting for one for so long: workers
--- make a tick when they claim, and none when there is nothing to do.
+-- Seconds since the last tick (null: never), and since a worker's claim that no tick followed for so many seconds. Workers
+-- make a tick when they claim, and none when there is nothing to claim.
 with tick as materialized (
     select to_timestamp(nullif(clock.last_value, 0) / 1000000.0) as at
     from treadle.tick_clock as clock
