@@ -17,7 +17,7 @@ from treadle.cli.top.actions import change_job, pause_or_resume
 from treadle.cli.top.columns import FAILED, JOBS, LANES, WORKERS, LaneNow, WorkerNow
 from treadle.cli.top.header import first_line, second_line, sparkline
 from treadle.cli.top.table import Table
-from treadle.words.changes import Action, Operated, Pause
+from treadle.words.changes import Action, ChangeResult, Pause
 from treadle.words.overview import Lane, Overview, Span, Total, WorkerRow
 from treadle.words.snapshot import JobSnapshot
 
@@ -245,7 +245,7 @@ def test_p_pauses_or_ends_the_most_specific_pause(
 )
 def test_the_message_after_an_action(outcome: str, message: str) -> None:
     action = change_job(Action.CANCEL, snapshot(1), "top:me")
-    assert action.message([Operated(UUID(int=1), outcome, Status.RUNNING)]) == message
+    assert action.message([ChangeResult(UUID(int=1), outcome, Status.RUNNING)]) == message
 
 
 def test_a_slow_database_is_refreshed_less_often(

@@ -301,7 +301,7 @@ def test_the_queue_at_a_glance(roles: Roles, queue: JobQueue, group: str) -> Non
     app = Treadle(roles.url_of(group))
     seen = overview(app.database)
     assert [(lane.job_type, lane.depth, lane.paused) for lane in seen.lanes] == [("films", 1, True)]
-    (audited,) = app.database.read(operate.audit())
+    (audited,) = app.database.read(operate.find_audit())
     assert audited.action == "pause"
     app.close()
 

@@ -21,12 +21,11 @@ from tests.support.workers import one, until_completed, working
 from treadle import DatabaseUnreachable, Treadle, migrate
 from treadle.db.database import Database
 from treadle.db.embedded import embedded_url, leave
-from treadle.db.examination import alooking, looking
-from treadle.db.query import Query
-from treadle.doctor import Finding, Level, by_urgency, worst
+from treadle.db.examination import aexamination, examination
+from treadle.db.query import Query, QueryFailed
+from treadle.doctor import Finding, Severity, by_severity, worst
 from treadle.doctor import examine as doctor
 from treadle.doctor.examine import aexamine, examine
-from treadle.doctor.facts import Refused
 
 
 def test_a_fresh_server_with_a_worker_and_some_thousand_jobs_is_well(
@@ -39,7 +38,7 @@ def test_a_fresh_server_with_a_worker_and_some_thousand_jobs_is_well(
         connection.execute("select enqueue_jobs('noop', array_agg('{}'::text)) from generate_series(1, 3000)")
         until_completed(connection, 3000)
         found = findings(url)
-    assert {name: each for name, each in found.items() if each.level is not Level.OK} == {}
+    assert {name: each for name, each in found.items() if each.level is not Severity.OK} == {}
     assert sorted(found) == sorted(doctor.NAMES)
 
 
@@ -50,7 +49,7 @@ def test_both_twins_say_the_same(url: str, app: Treadle) -> None:
         finally:
             await app.aclose()
 
-    def told(found: list[Finding]) -> list[tuple[str, Level]]:
+    def told(found: list[Finding]) -> list[tuple[str, Severity]]:
         return [(each.name, each.level) for each in found]
 
     assert told(asyncio.run(both())) == told(examine(app.database))
@@ -61,32 +60,32 @@ def write(_: Any = None) -> Query[None]:
 
 
 def test_a_look_cannot_write(url: str, connection: Connection[Any]) -> None:
-    with looking(Database(url, "treadle")) as look:
+    with examination(Database(url, "treadle")) as look:
         refused = look(write())
-        assert isinstance(refused, Refused)
-        assert "read-only transaction" in refused.reason
+        assert isinstance(refused, QueryFailed)
+        assert "read-only transaction" in refused.message
     assert one(connection, "select last_value from wake_clock") == 0
 
 
 def test_a_look_gives_up(url: str) -> None:
-    async def alook(query: Query[None]) -> object:
-        async with alooking(Database(url, "treadle"), 0.05) as look:
+    async def aread(query: Query[None]) -> object:
+        async with aexamination(Database(url, "treadle"), 0.05) as look:
             return await look(query)
 
     sleep: Query[None] = Query("select pg_sleep(30)", {}, lambda _: None)
-    with looking(Database(url, "treadle"), 0.05) as look:
+    with examination(Database(url, "treadle"), 0.05) as look:
         refused = look(sleep)
-        assert isinstance(refused, Refused)
-        assert refused.slow
+        assert isinstance(refused, QueryFailed)
+        assert refused.timed_out
         # The next one is not affected.
         assert look(Query("select 7", {}, lambda rows: rows[0][0])) == 7
-    assert asyncio.run(alook(sleep)) == refused
+    assert asyncio.run(aread(sleep)) == refused
 
 
 def test_a_server_that_goes_away_meanwhile(url: str) -> None:
     leave: Query[None] = Query("select pg_terminate_backend(pg_backend_pid())", {}, lambda _: None)
     with pytest.raises(DatabaseUnreachable, match="cannot reach PostgreSQL at"):
-        with looking(Database(url, "treadle")) as look:
+        with examination(Database(url, "treadle")) as look:
             look(leave)
 
 
@@ -99,11 +98,11 @@ def locked(connection: Connection[Any]) -> Iterator[None]:
 
 def test_a_locked_table_is_a_finding_and_the_others_go_on(url: str, locked: None) -> None:
     found = findings(url)
-    assert found["crashing_jobs"].level is Level.WARNING
-    assert "took too long" in found["crashing_jobs"].title
+    assert found["crashing_jobs"].level is Severity.WARNING
+    assert "timed out" in found["crashing_jobs"].title
     assert "lock timeout" in found["crashing_jobs"].detail
-    assert found["schema"].level is Level.OK
-    assert found["triggers"].level is Level.OK
+    assert found["schema"].level is Severity.OK
+    assert found["triggers"].level is Severity.OK
     assert sorted(found) == sorted(doctor.NAMES)
 
 
@@ -113,16 +112,16 @@ def test_a_right_that_is_missing_is_a_finding(ward: str) -> None:
         try:
             viewer = make_conninfo(ward, user="viewer")
             before = findings(viewer)
-            assert before["schema"].level is Level.WARNING
-            assert before["schema"].title == "A right is missing to look at this."
+            assert before["schema"].level is Severity.WARNING
+            assert before["schema"].title == "This role lacks a privilege for this check."
             assert "permission denied for schema treadle" in before["schema"].detail
-            assert before["held_snapshot"].level is Level.NOTE
+            assert before["held_snapshot"].level is Severity.NOTE
             assert before["held_snapshot"].remedy == "grant pg_monitor to viewer;"
-            assert before["connections"].level is Level.OK
+            assert before["connections"].level is Severity.OK
             for statement in before["schema"].remedy.splitlines():
                 connection.execute(statement.encode())
             after = findings(viewer)
-            assert {name for name, each in after.items() if each.level is not Level.OK} == {"durability"}
+            assert {name for name, each in after.items() if each.level is not Severity.OK} == {"durability"}
             assert sorted(after) == sorted(doctor.NAMES)
         finally:
             connection.execute("drop owned by viewer")
@@ -136,7 +135,7 @@ def test_a_right_to_a_single_table(ward: str) -> None:
         connection.execute("grant select on migrations, functions, jobs, lanes to viewer")
         try:
             found = findings(make_conninfo(ward, user="viewer"))
-            refused = {name for name, each in found.items() if "right is missing" in each.title}
+            refused = {name for name, each in found.items() if "lacks a privilege" in each.title}
             assert "silent_workers" in refused
             assert "indexes" not in refused
         finally:
@@ -149,9 +148,9 @@ def test_without_a_second_connection_the_rest_is_examined(ward: str) -> None:
         connection.execute("create role viewer login connection limit 1")
         try:
             found = findings(make_conninfo(ward, user="viewer"))
-            assert found["listen"].level is Level.WARNING
+            assert found["listen"].level is Severity.WARNING
             assert 'too many connections for role "viewer"' in found["listen"].detail
-            assert found["connections"].level is Level.CRITICAL
+            assert found["connections"].level is Severity.CRITICAL
         finally:
             connection.execute("drop role viewer")
 
@@ -165,10 +164,10 @@ def test_a_standby_is_examined(folder: Path) -> None:
     with connected(url) as connection:
         connection.execute("select pg_create_physical_replication_slot('reports', true)")
     found = findings(url)
-    assert found["writable"].level is Level.CRITICAL
+    assert found["writable"].level is Severity.CRITICAL
     assert "standby" in found["writable"].title
     assert "LISTEN" in found["listen"].detail
-    ill = {name for name, each in found.items() if each.level is not Level.OK}
+    ill = {name for name, each in found.items() if each.level is not Severity.OK}
     assert ill == {"writable", "listen", "durability"}
     assert sorted(found) == sorted(doctor.NAMES)
 
@@ -178,8 +177,8 @@ def test_on_a_connection_of_the_caller_nothing_is_left_behind(url: str) -> None:
         connection.execute("create table public.mine (n int)")
         before = one(connection, "show statement_timeout"), one(connection, "show enable_seqscan")
         found = {each.name: each for each in examine(Treadle(connection).database)}
-        assert found["schema"].level is Level.OK
-        assert "not tried" in found["listen"].title
+        assert found["schema"].level is Severity.OK
+        assert "not tested" in found["listen"].title
         assert (one(connection, "show statement_timeout"), one(connection, "show enable_seqscan")) == before
         # Still its transaction, and still one that can write.
         connection.execute("insert into public.mine values (1)")
@@ -204,9 +203,10 @@ def test_every_finding_is_in_the_docs() -> None:
 
 
 def test_the_worst_comes_first() -> None:
-    some = [Finding(str(n), level, "") for n, level in enumerate((Level.OK, Level.WARNING, Level.NOTE, Level.WARNING))]
-    assert [each.name for each in by_urgency(some)] == ["1", "3", "2", "0"]
-    assert (worst(some), worst([])) == (Level.WARNING, Level.OK)
+    levels = (Severity.OK, Severity.WARNING, Severity.NOTE, Severity.WARNING)
+    some = [Finding(str(n), level, "") for n, level in enumerate(levels)]
+    assert [each.name for each in by_severity(some)] == ["1", "3", "2", "0"]
+    assert (worst(some), worst([])) == (Severity.WARNING, Severity.OK)
 
 
 # The command
@@ -252,7 +252,7 @@ def test_in_a_pipe_it_is_plain_text(own_url: str) -> None:
     assert lines[0].startswith("warning   Tables of the queue are unlogged: a crash of the server empties them")
     assert lines[0].endswith("  unlogged_tables")
     assert lines[1:3] == ["          logs", "          → alter table treadle.logs set logged;"]
-    assert "evil [2J: silent for 1h 00m" in result.stdout
-    assert lines[-1].endswith("other checks passed; --verbose shows them.")
+    assert "evil [2J: last heartbeat 1h 00m ago" in result.stdout
+    assert lines[-1].endswith("other checks are ok; --verbose shows them.")
     shown = treadle("doctor", "--verbose", "--database-url", own_url).stdout
-    assert "ok        indexes: All indexes are there and usable." in shown
+    assert "ok        indexes: All indexes exist and are valid." in shown

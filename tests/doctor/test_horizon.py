@@ -1,4 +1,4 @@
-"""Who keeps old rows from being removed: each built for real, found, and gone when it has gone."""
+"""What keeps vacuum from removing dead rows: each is really created, found, and no longer found when it is gone."""
 
 import re
 import struct
@@ -15,13 +15,13 @@ from psycopg.conninfo import make_conninfo
 
 from tests.support.doctor import AT_ONCE, connected, look, well
 from tests.support.workers import one, until
-from treadle.doctor import Level, Limits
-from treadle.doctor.facts import Holder, Server, Slot
-from treadle.doctor.finding import Case
-from treadle.doctor.holders import judge_holders, judge_slots
-from treadle.doctor.telling import beginning
+from treadle.doctor import Limits, Severity
+from treadle.doctor.facts import ReplicationSlot, Server, VacuumBlocker
+from treadle.doctor.finding import Context
+from treadle.doctor.rules.horizon import check_horizon, check_slots
+from treadle.doctor.text import abbreviated
 
-CASE = Case("treadle", Limits(), "1")
+CONTEXT = Context("treadle", Limits(), "1")
 SERVER = Server(datetime.now(UTC), 180000, "ada", False, True, {}, 0.0)
 
 
@@ -40,11 +40,11 @@ def test_a_snapshot_that_idles(ward: str) -> None:
         reader.execute("select 'hunter2' as password from treadle.jobs")
         use_transactions(ward)
         found = look(ward, "held_snapshot", AT_ONCE)
-        assert found.level is Level.WARNING
+        assert found.level is Severity.WARNING
         pid = reader.info.backend_pid
         for part in (f"process {pid}", "user postgres", "application report", "from local", "idle in transaction"):
             assert part in found.detail
-        held = re.search(r"(\d+) transactions held back", found.detail)
+        held = re.search(r"(\d+) transactions begun since", found.detail)
         assert held
         assert int(held[1]) >= 12
         assert "last statement: select …" in found.detail
@@ -75,7 +75,7 @@ def test_a_transaction_of_another_database(ward: str) -> None:
         with psycopg.connect(other) as writer:
             writer.execute("select pg_current_xact_id()")
             found = look(ward, "open_elsewhere", AT_ONCE)
-            assert found.level is Level.NOTE
+            assert found.level is Severity.NOTE
             assert f"process {writer.info.backend_pid}" in found.detail
             well(ward, "held_snapshot", AT_ONCE)
         # Its snapshot alone is its own business.
@@ -108,7 +108,7 @@ def test_a_prepared_transaction(ward: str) -> None:
         connection.execute("select pg_current_xact_id()")
         connection.execute("prepare transaction 'booking''s'")
         found = look(ward, "prepared_transaction", AT_ONCE)
-        assert found.level is Level.WARNING
+        assert found.level is Severity.WARNING
         assert "booking's, owner postgres" in found.detail
         assert "commit prepared 'booking''s';" in found.remedy
         well(ward, "prepared_transaction")
@@ -150,7 +150,7 @@ def test_a_standby_that_feeds_back(ward: str) -> None:
         until(lambda: one(monitor, walsender))
         use_transactions(ward)
         found = look(ward, "standby_feedback", AT_ONCE)
-        assert found.level is Level.WARNING
+        assert found.level is Severity.WARNING
         assert "standby reports, from local" in found.detail
         well(ward, "standby_feedback")
         streaming.finish()
@@ -169,12 +169,12 @@ def test_a_slot_whose_standby_left(ward: str) -> None:
             use_transactions(ward)
             until(lambda: not one(monitor, "select active from pg_replication_slots"))
             found = look(ward, "replication_slot", AT_ONCE)
-            assert found.level is Level.WARNING
-            assert "slot reports (physical), used by nobody for" in found.detail
+            assert found.level is Severity.WARNING
+            assert "slot reports (physical), inactive for" in found.detail
             assert "select pg_drop_replication_slot('reports');" in found.remedy
             log = look(ward, "slot_log", AT_ONCE)
-            assert log.level is Level.WARNING
-            assert "slot reports (physical), used by nobody" in log.detail
+            assert log.level is Severity.WARNING
+            assert "slot reports (physical), inactive" in log.detail
             well(ward, "replication_slot")
             well(ward, "slot_log")
         finally:
@@ -183,51 +183,51 @@ def test_a_slot_whose_standby_left(ward: str) -> None:
     well(ward, "slot_log", AT_ONCE)
 
 
-def holder(**changes: Any) -> Holder:
-    one = Holder("session", "7", "ada", "psql", "local", "idle in transaction", "select 1", 0.0, 0, True)
+def blocker(**changes: Any) -> VacuumBlocker:
+    one = VacuumBlocker("session", "7", "ada", "psql", "local", "idle in transaction", "select 1", 0.0, 0, True)
     return one._replace(**changes)
 
 
 @pytest.mark.parametrize(
     ("seconds", "transactions", "state", "level"),
     [
-        (59, 0, "idle in transaction", Level.OK),
-        (60, 0, "idle in transaction", Level.NOTE),
-        (300, 0, "idle in transaction (aborted)", Level.WARNING),
-        (3600, 0, "idle in transaction", Level.CRITICAL),
-        (599, 0, "active", Level.OK),
-        (1800, 0, "active", Level.WARNING),
-        (1, 1_000_000, "active", Level.WARNING),
-        (1, 50_000_000, "active", Level.CRITICAL),
+        (59, 0, "idle in transaction", Severity.OK),
+        (60, 0, "idle in transaction", Severity.NOTE),
+        (300, 0, "idle in transaction (aborted)", Severity.WARNING),
+        (3600, 0, "idle in transaction", Severity.CRITICAL),
+        (599, 0, "active", Severity.OK),
+        (1800, 0, "active", Severity.WARNING),
+        (1, 1_000_000, "active", Severity.WARNING),
+        (1, 50_000_000, "active", Severity.CRITICAL),
     ],
 )
-def test_how_bad_a_snapshot_is(seconds: float, transactions: int, state: str, level: Level) -> None:
-    held = holder(seconds=seconds, transactions=transactions, state=state)
-    assert judge_holders(CASE, SERVER, [held])[0].level is level
+def test_how_bad_a_snapshot_is(seconds: float, transactions: int, state: str, level: Severity) -> None:
+    held = blocker(seconds=seconds, transactions=transactions, state=state)
+    assert check_horizon(CONTEXT, SERVER, [held])[0].level is level
 
 
 def test_the_worst_counts() -> None:
-    found = judge_holders(CASE, SERVER, [holder(name=str(n), seconds=60 * n) for n in range(9)])[0]
-    assert found.level is Level.WARNING
+    found = check_horizon(CONTEXT, SERVER, [blocker(name=str(n), seconds=60 * n) for n in range(9)])[0]
+    assert found.level is Severity.WARNING
     assert found.detail.splitlines()[-1] == "and 3 more"
 
 
 def test_who_cannot_see_others_says_so() -> None:
-    found = judge_holders(CASE, SERVER._replace(sees_all=False, user="Ada"), [])[0]
-    assert (found.level, found.remedy) == (Level.NOTE, 'grant pg_monitor to "Ada";')
+    found = check_horizon(CONTEXT, SERVER._replace(sees_all=False, user="Ada"), [])[0]
+    assert (found.level, found.remedy) == (Severity.NOTE, 'grant pg_monitor to "Ada";')
 
 
 @pytest.mark.parametrize(
     ("slot", "level"),
     [
-        (Slot("s", "physical", True, None, 200 << 30, "extended"), Level.OK),
-        (Slot("s", "physical", False, None, 11 << 30, "extended"), Level.WARNING),
-        (Slot("s", "logical", False, 5, 100 << 30, "extended"), Level.CRITICAL),
-        (Slot("s", "logical", True, 5, 1, "unreserved"), Level.WARNING),
+        (ReplicationSlot("s", "physical", True, None, 200 << 30, "extended"), Severity.OK),
+        (ReplicationSlot("s", "physical", False, None, 11 << 30, "extended"), Severity.WARNING),
+        (ReplicationSlot("s", "logical", False, 5, 100 << 30, "extended"), Severity.CRITICAL),
+        (ReplicationSlot("s", "logical", True, 5, 1, "unreserved"), Severity.WARNING),
     ],
 )
-def test_how_bad_a_slot_is(slot: Slot, level: Level) -> None:
-    assert judge_slots(CASE, [slot])[0].level is level
+def test_how_bad_a_slot_is(slot: ReplicationSlot, level: Severity) -> None:
+    assert check_slots(CONTEXT, [slot])[0].level is level
 
 
 @pytest.mark.parametrize(
@@ -243,4 +243,4 @@ def test_how_bad_a_slot_is(slot: Slot, level: Level) -> None:
     ],
 )
 def test_the_beginning_of_a_statement_has_no_secrets(statement: str, shown: str) -> None:
-    assert beginning(statement) == shown
+    assert abbreviated(statement) == shown

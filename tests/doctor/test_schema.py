@@ -11,8 +11,8 @@ from psycopg import Connection
 from tests.support.doctor import connected, findings, look, well
 from tests.support.waiting import until_blocked
 from treadle import migrate
-from treadle.db.expected_schema import blueprint
-from treadle.doctor import Level
+from treadle.doctor import Severity
+from treadle.doctor.expected_schema import expected_schema
 
 
 @pytest.fixture
@@ -26,8 +26,8 @@ def mend(connection: Connection[Any], remedy: str) -> None:
         connection.execute(line.encode())
 
 
-def test_the_blueprint_is_what_a_fresh_database_has(own: Connection[Any]) -> None:
-    plan = blueprint(own.info.server_version, "treadle")
+def test_the_expected_schema_is_that_of_a_fresh_database(own: Connection[Any]) -> None:
+    plan = expected_schema(own.info.server_version, "treadle")
     indexes = own.execute(
         """select indexname, tablename from pg_indexes
         where schemaname = 'treadle' and tablename not in ('migrations', 'functions')"""
@@ -51,10 +51,10 @@ def test_the_blueprint_is_what_a_fresh_database_has(own: Connection[Any]) -> Non
 
 def test_no_schema(empty_url: str) -> None:
     found = findings(empty_url)
-    assert found["schema"].level is Level.CRITICAL
+    assert found["schema"].level is Severity.CRITICAL
     assert found["schema"].title == "There is no schema treadle in this database."
     assert found["schema"].remedy == "treadle migrate"
-    assert found["held_snapshot"].level is Level.OK
+    assert found["held_snapshot"].level is Severity.OK
     assert "indexes" not in found
     migrate(empty_url)
     well(empty_url, "schema")
@@ -65,7 +65,7 @@ def test_no_schema(empty_url: str) -> None:
 def test_a_schema_of_another_name_is_examined(empty_url: str) -> None:
     migrate(empty_url, "Other")
     found = findings(empty_url, schema="Other")
-    assert {each.name: each for each in found.values() if each.level.rank > Level.NOTE.rank} == {}
+    assert {each.name: each for each in found.values() if each.level.rank > Severity.NOTE.rank} == {}
     assert "indexes" in found
 
 
@@ -81,7 +81,7 @@ def test_a_schema_of_another_version(
     else:
         own.execute("delete from migrations where version = (select max(version) from migrations)")
     found = findings(own_url)
-    assert found["schema"].level is Level.CRITICAL
+    assert found["schema"].level is Severity.CRITICAL
     assert title in found["schema"].title
     assert found["schema"].remedy == remedy
     assert "indexes" not in found
@@ -90,8 +90,8 @@ def test_a_schema_of_another_version(
 def test_functions_of_another_version(own_url: str, own: Connection[Any]) -> None:
     own.execute("update functions set digest = 'old' where name = 'tick'")
     found = findings(own_url)
-    assert (found["schema"].level, found["schema"].detail) == (Level.WARNING, "tick")
-    assert found["functions"].level is Level.OK
+    assert (found["schema"].level, found["schema"].detail) == (Severity.WARNING, "tick")
+    assert found["functions"].level is Severity.OK
     migrate(own_url)
     well(own_url, "schema")
 
@@ -99,10 +99,10 @@ def test_functions_of_another_version(own_url: str, own: Connection[Any]) -> Non
 def test_functions_that_were_changed_or_dropped_by_hand(own_url: str, own: Connection[Any]) -> None:
     own.execute("create or replace function channel(p_kind text) returns text language sql as 'select p_kind'")
     changed = look(own_url, "functions")
-    assert (changed.level, changed.detail) == (Level.WARNING, "channel was changed")
+    assert (changed.level, changed.detail) == (Severity.WARNING, "channel was changed")
     own.execute("drop function held_jobs")
     dropped = look(own_url, "functions")
-    assert (dropped.level, dropped.detail) == (Level.CRITICAL, "held_jobs is missing\nchannel was changed")
+    assert (dropped.level, dropped.detail) == (Severity.CRITICAL, "held_jobs is missing\nchannel was changed")
     statement, then = dropped.remedy.splitlines()
     assert then == "then: treadle migrate"
     own.execute(statement.encode())
@@ -114,7 +114,7 @@ def test_a_missing_index(own_url: str, own: Connection[Any]) -> None:
     well(own_url, "indexes")
     own.execute("drop index idx_jobs_claimable")
     found = look(own_url, "indexes")
-    assert (found.level, found.detail) == (Level.CRITICAL, "idx_jobs_claimable on jobs is missing")
+    assert (found.level, found.detail) == (Severity.CRITICAL, "idx_jobs_claimable on jobs is missing")
     mend(own, found.remedy)
     well(own_url, "indexes")
 
@@ -122,7 +122,7 @@ def test_a_missing_index(own_url: str, own: Connection[Any]) -> None:
 def test_any_index_can_be_made_anew_as_it_was(own: Connection[Any]) -> None:
     definitions = "select indexname, indexdef from pg_indexes where schemaname = 'treadle' order by 1"
     before = own.execute(definitions).fetchall()
-    for name, index in blueprint(own.info.server_version, "treadle").indexes.items():
+    for name, index in expected_schema(own.info.server_version, "treadle").indexes.items():
         if name == "stored_pkey":  # others refer to it
             continue
         own.execute(f"alter table {index.table} drop constraint {name}" if "_pkey" in name else f"drop index {name}")
@@ -135,7 +135,7 @@ def test_an_index_that_was_left_half_done(own_url: str, own: Connection[Any]) ->
     with pytest.raises(psycopg.errors.UniqueViolation):
         own.execute("create unique index concurrently extra on jobs (job_type)")
     found = look(own_url, "indexes")
-    assert (found.level, found.detail) == (Level.WARNING, "extra is invalid, and not one of Treadle's")
+    assert (found.level, found.detail) == (Severity.WARNING, "extra is invalid, and not one of Treadle's")
     mend(own, found.remedy)
     well(own_url, "indexes")
 
@@ -164,7 +164,7 @@ def test_an_index_of_ours_that_is_invalid(
     left = "select indisready, indisvalid from pg_index where indexrelid = 'idx_jobs_worker'::regclass"
     assert own.execute(left).fetchone() == (ready, False)
     found = look(own_url, "indexes")
-    assert (found.level, found.detail) == (Level.CRITICAL, "idx_jobs_worker on jobs is invalid")
+    assert (found.level, found.detail) == (Severity.CRITICAL, "idx_jobs_worker on jobs is invalid")
     mend(own, found.remedy)
     well(own_url, "indexes")
 
@@ -173,17 +173,17 @@ def test_a_disabled_trigger(own_url: str, own: Connection[Any]) -> None:
     well(own_url, "triggers")
     own.execute("alter table jobs disable trigger register_lanes")
     found = look(own_url, "triggers")
-    assert (found.level, found.detail) == (Level.CRITICAL, "register_lanes is disabled")
+    assert (found.level, found.detail) == (Severity.CRITICAL, "register_lanes is disabled")
     mend(own, found.remedy)
     well(own_url, "triggers")
     own.execute("alter table jobs enable replica trigger register_lanes")
-    assert look(own_url, "triggers").level is Level.CRITICAL
+    assert look(own_url, "triggers").level is Severity.CRITICAL
 
 
 def test_a_missing_trigger(own_url: str, own: Connection[Any]) -> None:
     own.execute("drop trigger unblock_next on jobs")
     found = look(own_url, "triggers")
-    assert (found.level, found.detail) == (Level.CRITICAL, "unblock_next is missing")
+    assert (found.level, found.detail) == (Severity.CRITICAL, "unblock_next is missing")
     statement, then = found.remedy.splitlines()
     assert then == "then: treadle migrate"
     own.execute(statement.encode())
@@ -195,10 +195,10 @@ def test_settings_that_a_table_lost(own_url: str, own: Connection[Any]) -> None:
     well(own_url, "table_settings")
     own.execute("alter table jobs reset (autovacuum_vacuum_scale_factor, fillfactor)")
     found = look(own_url, "table_settings")
-    assert found.level is Level.WARNING
+    assert found.level is Severity.WARNING
     assert found.detail.splitlines() == [
-        "jobs: fillfactor = 90 is gone",
-        "jobs: autovacuum_vacuum_scale_factor = 0.01 is gone",
+        "jobs: fillfactor = 90 is missing",
+        "jobs: autovacuum_vacuum_scale_factor = 0.01 is missing",
     ]
     mend(own, found.remedy)
     well(own_url, "table_settings")
@@ -208,8 +208,8 @@ def test_settings_that_somebody_chose_are_a_note(own_url: str, own: Connection[A
     own.execute("alter table jobs set (autovacuum_vacuum_scale_factor = 0.005)")
     found = look(own_url, "table_settings")
     assert (found.level, found.detail) == (
-        Level.NOTE,
-        "jobs: autovacuum_vacuum_scale_factor is 0.005, and 0.01 by default",
+        Severity.NOTE,
+        "jobs: autovacuum_vacuum_scale_factor is 0.005 instead of 0.01",
     )
     own.execute("alter table jobs set (autovacuum_vacuum_scale_factor = 0.010)")
     well(own_url, "table_settings")
@@ -218,11 +218,11 @@ def test_settings_that_somebody_chose_are_a_note(own_url: str, own: Connection[A
 def test_a_missing_table(own_url: str, own: Connection[Any]) -> None:
     own.execute("drop table audit")
     found = look(own_url, "table_settings")
-    assert (found.level, found.detail) == (Level.CRITICAL, "audit")
+    assert (found.level, found.detail) == (Severity.CRITICAL, "audit")
 
 
-@pytest.mark.parametrize(("table", "level"), [("logs", Level.WARNING), ("jobs", Level.CRITICAL)])
-def test_an_unlogged_table(own_url: str, own: Connection[Any], table: str, level: Level) -> None:
+@pytest.mark.parametrize(("table", "level"), [("logs", Severity.WARNING), ("jobs", Severity.CRITICAL)])
+def test_an_unlogged_table(own_url: str, own: Connection[Any], table: str, level: Severity) -> None:
     well(own_url, "unlogged_tables")
     own.execute(f"alter table {table} set unlogged")
     found = look(own_url, "unlogged_tables")
@@ -231,8 +231,8 @@ def test_an_unlogged_table(own_url: str, own: Connection[Any], table: str, level
     well(own_url, "unlogged_tables")
 
 
-@pytest.mark.parametrize(("table", "level"), [("logs", Level.WARNING), ("jobs", Level.CRITICAL)])
-def test_autovacuum_off_for_a_table(own_url: str, own: Connection[Any], table: str, level: Level) -> None:
+@pytest.mark.parametrize(("table", "level"), [("logs", Severity.WARNING), ("jobs", Severity.CRITICAL)])
+def test_autovacuum_off_for_a_table(own_url: str, own: Connection[Any], table: str, level: Severity) -> None:
     own.execute(f"alter table {table} set (autovacuum_enabled = off)")
     found = look(own_url, "autovacuum_off")
     assert (found.level, found.detail) == (level, f"autovacuum is off for the table {table}")

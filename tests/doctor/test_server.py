@@ -12,13 +12,13 @@ from chaos.servers import bouncer
 from tests.support.doctor import connected, findings, look, spoilt, well
 from tests.support.workers import one, until
 from treadle.db.database import Database
-from treadle.db.examination import hears
-from treadle.doctor import Finding, Level, Limits
-from treadle.doctor.facts import Age, Clocks, Room, Server
-from treadle.doctor.finding import Case
-from treadle.doctor.server import judge_ages, judge_clocks, judge_connections, judge_hearing, judge_server
+from treadle.db.examination import receives_notifications
+from treadle.doctor import Finding, Limits, Severity
+from treadle.doctor.facts import ClockOffset, ConnectionUse, DatabaseAge, Server
+from treadle.doctor.finding import Context
+from treadle.doctor.rules.server import check_ages, check_clock, check_connections, check_notifications, check_server
 
-CASE = Case("treadle", Limits(), "1")
+CONTEXT = Context("treadle", Limits(), "1")
 SERVER = Server(datetime.now(UTC), 180000, "ada", False, True, {}, 0.0)
 
 
@@ -26,7 +26,7 @@ SERVER = Server(datetime.now(UTC), 180000, "ada", False, True, {}, 0.0)
 def test_a_setting_that_loses_something_is_a_note(ward: str, setting: str) -> None:
     with spoilt(ward, **{setting: "off"}):
         found = look(ward, "durability")
-        assert found.level is Level.NOTE
+        assert found.level is Severity.NOTE
         assert f"{setting} is off: " in found.detail
         assert f"alter system set {setting} = on;" in found.remedy
     assert setting not in look(ward, "durability").detail
@@ -53,7 +53,7 @@ def test_a_timeout_that_bites(ward: str, setting: str, value: str) -> None:
         connection.execute(f"alter role postgres set {setting} = '{value}'")
         try:
             found = look(ward, "timeouts")
-            assert found.level is Level.NOTE
+            assert found.level is Severity.NOTE
             assert found.detail.startswith(f"{setting} is ")
             connection.execute(found.remedy.encode())
             well(ward, "timeouts")
@@ -65,7 +65,7 @@ def test_a_role_that_may_only_read(ward: str) -> None:
     with connected(ward) as connection:
         connection.execute("alter role postgres set default_transaction_read_only = on")
         try:
-            assert look(ward, "writable").level is Level.CRITICAL
+            assert look(ward, "writable").level is Severity.CRITICAL
         finally:
             connection.execute("alter role postgres reset default_transaction_read_only")
     well(ward, "writable")
@@ -77,11 +77,11 @@ def test_connections_that_run_out(ward: str) -> None:
         for number in range(14):
             opened.enter_context(connected(ward, application_name="treadle worker" if number < 3 else "shop"))
         found = look(ward, "connections")
-        assert found.level.rank >= Level.WARNING.rank
+        assert found.level.rank >= Severity.WARNING.rank
         assert found.detail.startswith("the server: 1")
         # The doctor's own is one more.
-        assert " of 17, 4 of them Treadle's" in found.detail
-    until(lambda: look(ward, "connections").level is Level.OK)
+        assert " of 17 in use, 4 by Treadle" in found.detail
+    until(lambda: look(ward, "connections").level is Severity.OK)
 
 
 def test_the_limit_of_a_role_and_of_a_database(ward: str) -> None:
@@ -89,8 +89,8 @@ def test_the_limit_of_a_role_and_of_a_database(ward: str) -> None:
         for kind in ("role", "database"):
             connection.execute(f"alter {kind} postgres connection limit 1")
             found = look(ward, "connections")
-            assert found.level is Level.CRITICAL
-            assert f"{kind} postgres: 2 of 1, 1 of them Treadle's" in found.detail
+            assert found.level is Severity.CRITICAL
+            assert f"{kind} postgres: 2 of 1 in use, 1 by Treadle" in found.detail
             connection.execute(f"alter {kind} postgres connection limit -1")
     well(ward, "connections")
 
@@ -104,8 +104,8 @@ def test_a_full_queue_of_notifications(ward: str) -> None:
         for _ in range(30):
             sender.execute("select pg_notify('news', repeat('x', 7900))")
         found = look(ward, "notification_queue")
-        assert found.level is Level.WARNING
-        assert "full; when it is full, enqueueing fails" in found.title
+        assert found.level is Severity.WARNING
+        assert "full. When it is full, enqueueing fails" in found.title
     with connected(ward) as sender:
 
         def emptied() -> bool:
@@ -119,104 +119,108 @@ def test_a_full_queue_of_notifications(ward: str) -> None:
 
 def test_the_clock_and_notifications_of_a_server_nearby(url: str) -> None:
     found = findings(url)
-    assert found["clock"].level is Level.OK
-    assert found["listen"] == Finding("listen", Level.OK, "Notifications arrive.")
+    assert found["clock"].level is Severity.OK
+    assert found["listen"] == Finding("listen", Severity.OK, "Notifications arrive.")
 
 
 @pytest.mark.skipif(which("pgbouncer") is None, reason="pgbouncer is not installed (Debian: apt-get install pgbouncer)")
-@pytest.mark.parametrize(("mode", "expected"), [("transaction", Level.WARNING), ("session", Level.OK)])
-def test_a_pooler_that_swallows_listen(ward: str, project: Path, mode: str, expected: Level) -> None:
+@pytest.mark.parametrize(("mode", "expected"), [("transaction", Severity.WARNING), ("session", Severity.OK)])
+def test_a_pooler_that_swallows_listen(ward: str, project: Path, mode: str, expected: Severity) -> None:
     with bouncer(ward, project, mode) as url:
         found = findings(url)
         assert found["listen"].level is expected
         # Everything else is examined through it all the same.
-        assert found["schema"].level is Level.OK
-        assert found["indexes"].level is Level.OK
+        assert found["schema"].level is Severity.OK
+        assert found["indexes"].level is Severity.OK
         # It does not depend on luck.
         database = Database(url, "treadle")
-        assert [hears(database, 0.3) for _ in range(3)] == [expected is Level.OK] * 3
+        assert [receives_notifications(database, 0.3) for _ in range(3)] == [expected is Severity.OK] * 3
 
 
-def level(found: list[Finding]) -> Level:
+def level(found: list[Finding]) -> Severity:
     (one,) = found
     return one.level
 
 
 @pytest.mark.parametrize(
-    ("difference", "doubt", "expected"),
+    ("seconds", "uncertainty", "expected"),
     [
-        (0.1, 0.01, Level.OK),
-        (2.0, 0.1, Level.OK),
-        (-2.2, 0.1, Level.NOTE),
-        (31.0, 0.1, Level.WARNING),
-        (-3600.0, 0.1, Level.WARNING),
-        (5.0, 4.0, Level.OK),  # the way there took as long
+        (0.1, 0.01, Severity.OK),
+        (2.0, 0.1, Severity.OK),
+        (-2.2, 0.1, Severity.NOTE),
+        (31.0, 0.1, Severity.WARNING),
+        (-3600.0, 0.1, Severity.WARNING),
+        (5.0, 4.0, Severity.OK),  # the way there took as long
     ],
 )
-def test_how_far_clocks_may_differ(difference: float, doubt: float, expected: Level) -> None:
-    assert level(judge_clocks(CASE, Clocks(difference, doubt))) is expected
+def test_how_far_clocks_may_differ(seconds: float, uncertainty: float, expected: Severity) -> None:
+    assert level(check_clock(CONTEXT, ClockOffset(seconds, uncertainty))) is expected
 
 
 def test_which_clock_is_ahead() -> None:
-    assert "is 40s ahead of this machine's" in judge_clocks(CASE, Clocks(40, 0))[0].title
-    assert "is 40s behind this machine's" in judge_clocks(CASE, Clocks(-40, 0))[0].title
+    assert "is 40s ahead of this machine's" in check_clock(CONTEXT, ClockOffset(40, 0))[0].title
+    assert "is 40s behind this machine's" in check_clock(CONTEXT, ClockOffset(-40, 0))[0].title
 
 
 @pytest.mark.parametrize(
     ("version", "expected"),
-    [(130012, Level.CRITICAL), (140000, Level.OK), (180006, Level.OK), (190001, Level.NOTE)],
+    [(130012, Severity.CRITICAL), (140000, Severity.OK), (180006, Severity.OK), (190001, Severity.NOTE)],
 )
-def test_versions(version: int, expected: Level) -> None:
-    assert judge_server(CASE, SERVER._replace(version=version))[0].level is expected
+def test_versions(version: int, expected: Severity) -> None:
+    assert check_server(CONTEXT, SERVER._replace(version=version))[0].level is expected
 
 
 def test_a_standby_cannot_be_written_to() -> None:
-    assert judge_server(CASE, SERVER._replace(recovering=True))[1].level is Level.CRITICAL
+    assert check_server(CONTEXT, SERVER._replace(in_recovery=True))[1].level is Severity.CRITICAL
 
 
-@pytest.mark.parametrize(("usage", "expected"), [(0.04, Level.OK), (0.05, Level.NOTE), (0.75, Level.CRITICAL)])
-def test_how_full_the_queue_of_notifications_may_be(usage: float, expected: Level) -> None:
-    assert judge_server(CASE, SERVER._replace(notifications=usage))[4].level is expected
+@pytest.mark.parametrize(("usage", "expected"), [(0.04, Severity.OK), (0.05, Severity.NOTE), (0.75, Severity.CRITICAL)])
+def test_how_full_the_queue_of_notifications_may_be(usage: float, expected: Severity) -> None:
+    assert check_server(CONTEXT, SERVER._replace(notifications=usage))[4].level is expected
 
 
 @pytest.mark.parametrize(
     ("used", "allowed", "expected"),
     [
-        (74, 100, Level.OK),
-        (75, 100, Level.NOTE),
-        (85, 100, Level.WARNING),
-        (95, 100, Level.CRITICAL),
-        (1, 0, Level.CRITICAL),
+        (74, 100, Severity.OK),
+        (75, 100, Severity.NOTE),
+        (85, 100, Severity.WARNING),
+        (95, 100, Severity.CRITICAL),
+        (1, 0, Severity.CRITICAL),
     ],
 )
-def test_how_many_connections_there_may_be(used: int, allowed: int, expected: Level) -> None:
-    assert level(judge_connections(CASE, [Room("the server", used, 1, allowed)])) is expected
+def test_how_many_connections_there_may_be(used: int, allowed: int, expected: Severity) -> None:
+    assert level(check_connections(CONTEXT, [ConnectionUse("the server", used, 1, allowed)])) is expected
 
 
 @pytest.mark.parametrize(
     ("transactions", "allowed", "expected"),
     [
-        (299_999_999, None, Level.OK),
-        (300_000_000, None, Level.WARNING),
-        (1_600_000_000, None, Level.CRITICAL),
-        (1_599_999_999, "1500000000", Level.OK),
-        (1_600_000_000, "1500000000", Level.CRITICAL),
+        (299_999_999, None, Severity.OK),
+        (300_000_000, None, Severity.WARNING),
+        (1_600_000_000, None, Severity.CRITICAL),
+        (1_599_999_999, "1500000000", Severity.OK),
+        (1_600_000_000, "1500000000", Severity.CRITICAL),
     ],
 )
-def test_how_old_transactions_may_be(transactions: int, allowed: str | None, expected: Level) -> None:
+def test_how_old_transactions_may_be(transactions: int, allowed: str | None, expected: Severity) -> None:
     server = SERVER._replace(settings={"autovacuum_freeze_max_age": allowed} if allowed else {})
-    first, second = judge_ages(CASE, server, [Age("shop", transactions, 5), Age("other", 5, 5)])
-    assert (first.level, second.level) == (expected, Level.OK)
-    assert ("database shop" in first.detail) == (expected is not Level.OK)
+    first, second = check_ages(CONTEXT, server, [DatabaseAge("shop", transactions, 5), DatabaseAge("other", 5, 5)])
+    assert (first.level, second.level) == (expected, Severity.OK)
+    assert ("database shop" in first.detail) == (expected is not Severity.OK)
     assert "other" not in first.detail
 
 
 def test_how_old_multixacts_may_be() -> None:
     server = SERVER._replace(settings={"autovacuum_multixact_freeze_max_age": "400000000"})
-    for number, expected in ((599_999_999, Level.OK), (600_000_000, Level.WARNING), (1_600_000_000, Level.CRITICAL)):
-        assert judge_ages(CASE, server, [Age("shop", 5, number)])[1].level is expected
+    for number, expected in (
+        (599_999_999, Severity.OK),
+        (600_000_000, Severity.WARNING),
+        (1_600_000_000, Severity.CRITICAL),
+    ):
+        assert check_ages(CONTEXT, server, [DatabaseAge("shop", 5, number)])[1].level is expected
 
 
 def test_connections_of_the_caller_are_not_tried() -> None:
-    assert level(judge_hearing(CASE, None)) is Level.OK
-    assert level(judge_hearing(CASE, False)) is Level.WARNING
+    assert level(check_notifications(CONTEXT, None)) is Severity.OK
+    assert level(check_notifications(CONTEXT, False)) is Severity.WARNING

@@ -11,14 +11,14 @@ from tests.support.doctor import AT_ONCE, look, well
 from tests.support.workers import lose_worker
 from treadle import JobQueue, Treadle
 from treadle.db.queries import worker as work
-from treadle.doctor import Finding, Level, Limits
-from treadle.doctor.facts import Crashing, DueLane, Head, Server, Worker
-from treadle.doctor.finding import Case
-from treadle.doctor.lanes import judge_lanes, judge_pauses
-from treadle.doctor.work import judge_crashes, judge_keys, judge_workers
+from treadle.doctor import Finding, Limits, Severity
+from treadle.doctor.facts import CrashingJob, DueLane, FailingKey, Server, Worker
+from treadle.doctor.finding import Context
+from treadle.doctor.rules.lanes import check_lanes, check_pauses
+from treadle.doctor.rules.work import check_crashes, check_keys, check_workers
 from treadle.words.changes import Pause
 
-CASE = Case("treadle", Limits(), "0.1.0")
+CONTEXT = Context("treadle", Limits(), "0.1.0")
 WORKER = Worker("w-1", "host", 7, 100.0, 1.0, 10.0, None, ["a"], None, "0.1.0", False, False)
 LANE = DueLane("default", "a", 100, 400.0)
 NOW = datetime.now(UTC)
@@ -36,8 +36,8 @@ def test_a_worker_that_went_silent(url: str, connection: Connection[Any], queue:
     well(url, "silent_workers", AT_ONCE)
     lose_worker(connection)
     found = look(url, "silent_workers")
-    assert found.level is Level.WARNING
-    assert found.detail.startswith("gone: silent for 1m")
+    assert found.level is Severity.WARNING
+    assert found.detail.startswith("gone: last heartbeat 1m")
     assert "select * from treadle.recover_lost_workers();" in found.remedy
     connection.execute("select recover_lost_workers()")
     well(url, "silent_workers", AT_ONCE)
@@ -49,7 +49,7 @@ def test_a_worker_that_was_given_up_and_still_has_jobs(url: str, connection: Con
     connection.execute("select register_worker('worker-1', '1 second', '{a}')")
     connection.execute("update workers set lost_at = clock_timestamp() - interval '1 hour'")
     found = look(url, "silent_workers")
-    assert found.detail == "worker-1: given up 1h 00m ago, and still has jobs"
+    assert found.detail == "worker-1: declared lost 1h 00m ago, still has jobs"
     connection.execute("select recover_lost_workers()")
     well(url, "silent_workers", AT_ONCE)
 
@@ -58,8 +58,8 @@ def test_workers_of_another_version(url: str, connection: Connection[Any], live:
     well(url, "old_workers")
     connection.execute("update workers set version = '0.0.9'")
     found = look(url, "old_workers")
-    assert found.level is Level.NOTE
-    assert found.detail == "live: version 0.0.9, here it is 0.1.0"
+    assert found.level is Severity.NOTE
+    assert found.detail == "live: version 0.0.9, this is 0.1.0"
     connection.execute("update workers set version = null, started_at = '2020-01-01'")
     assert "before the schema was last changed" in look(url, "old_workers").detail
     connection.execute("update workers set lost_at = clock_timestamp()")
@@ -69,7 +69,7 @@ def test_workers_of_another_version(url: str, connection: Connection[Any], live:
 def test_heartbeats_from_the_future(url: str, connection: Connection[Any], live: str) -> None:
     connection.execute("update workers set seen_at = clock_timestamp() + interval '1 hour'")
     found = look(url, "worker_clocks")
-    assert found.level is Level.WARNING
+    assert found.level is Severity.WARNING
     assert "live: 59m 59s ahead" in found.detail or "live: 1h 00m ahead" in found.detail
     connection.execute("select renew_workers('{live}', '1 hour')")
     well(url, "worker_clocks")
@@ -79,16 +79,16 @@ def test_a_lane_that_nobody_serves(url: str, connection: Connection[Any], queue:
     queue.enqueue("mail", {}, priority=150)
     well(url, "unserved_lanes")
     found = look(url, "unserved_lanes", AT_ONCE)
-    assert found.level is Level.WARNING
-    assert found.title == "Jobs are due, and no worker lives."
+    assert found.level is Severity.WARNING
+    assert found.title == "Jobs are due, but there are no live workers."
     assert found.detail.startswith("mail, priority 150: due for ")
-    assert "knows mail" in found.remedy
+    assert "defines mail" in found.remedy
     connection.execute("select register_worker('live', '1 hour', '{a}')")
     found = look(url, "unserved_lanes", AT_ONCE)
-    assert found.title == "Jobs are due, and no worker that lives takes them."
-    assert "known to workers: a" in found.detail
+    assert found.title == "Jobs are due, but no live worker takes their type and queue."
+    assert "job types of the live workers: a" in found.detail
     connection.execute("select register_worker('live', '1 hour', '{mail}', '{other}')")
-    assert look(url, "unserved_lanes", AT_ONCE).level is Level.WARNING
+    assert look(url, "unserved_lanes", AT_ONCE).level is Severity.WARNING
     connection.execute("select register_worker('live', '1 hour', '{a, mail}')")
     well(url, "unserved_lanes", AT_ONCE)
 
@@ -102,23 +102,23 @@ def test_who_claims_by_hand_may_serve_it(url: str, queue: JobQueue) -> None:
     queue.enqueue("mail", {})
     queue.heartbeat()
     found = look(url, "unserved_lanes", AT_ONCE)
-    assert found.level is Level.NOTE
-    assert "somebody claims by hand" in found.detail
+    assert found.level is Severity.NOTE
+    assert "a client that claims without a worker process" in found.detail
 
 
 def test_a_forgotten_pause(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
     queue.enqueue("mail", {})
     connection.execute("select pause('mail', null, 'ada', 'the relay is down')")
     found = look(url, "paused_lanes", AT_ONCE)
-    assert found.level is Level.WARNING
+    assert found.level is Severity.WARNING
     assert found.detail.startswith("mail, paused 0")
     assert "by ada: the relay is down (mail, priority 100: due for" in found.detail
     well(url, "unserved_lanes", AT_ONCE)
     well(url, "paused_lanes")
-    statement = found.remedy.removeprefix("Resume what was forgotten: ")
+    statement = found.remedy.removeprefix("If the pause is no longer needed: ")
     connection.execute(statement.encode())
     well(url, "paused_lanes", AT_ONCE)
-    assert look(url, "unserved_lanes", AT_ONCE).level is Level.WARNING
+    assert look(url, "unserved_lanes", AT_ONCE).level is Severity.WARNING
 
 
 def test_a_pause_without_jobs_behind_it(url: str, connection: Connection[Any]) -> None:
@@ -126,22 +126,24 @@ def test_a_pause_without_jobs_behind_it(url: str, connection: Connection[Any]) -
     well(url, "paused_lanes", AT_ONCE)
 
 
-def test_a_job_that_is_held_by_hand_and_forgotten(url: str, queue: JobQueue) -> None:
+def test_a_job_that_a_client_claimed_and_abandoned(url: str, queue: JobQueue) -> None:
     queue.enqueue("mail", {})
     (job,) = queue.claim(["mail"])
-    well(url, "held_by_hand")
-    found = look(url, "held_by_hand", AT_ONCE)
-    assert found.level is Level.NOTE
-    assert found.detail.startswith(f"{job.id} (mail), held by worker-1, silent for ")
+    well(url, "abandoned_claims")
+    found = look(url, "abandoned_claims", AT_ONCE)
+    assert found.level is Severity.NOTE
+    assert found.detail.startswith(f"{job.id} (mail), claimed by worker-1, silent for ")
     queue.complete(job)
-    well(url, "held_by_hand", AT_ONCE)
+    well(url, "abandoned_claims", AT_ONCE)
 
 
-def test_what_a_worker_holds_is_not_held_by_hand(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
+def test_the_claim_of_a_worker_with_a_lease_is_not_abandoned(
+    url: str, queue: JobQueue, connection: Connection[Any]
+) -> None:
     connection.execute("select register_worker('worker-1', '1 hour', '{mail}')")
     queue.enqueue("mail", {})
     queue.claim(["mail"])
-    well(url, "held_by_hand", AT_ONCE)
+    well(url, "abandoned_claims", AT_ONCE)
 
 
 @pytest.mark.parametrize("ended", [False, True])
@@ -158,16 +160,16 @@ def test_ticks_that_are_not_made(url: str, queue: JobQueue, connection: Connecti
             finished_at = finished_at - interval '5 minutes'"""
     )
     found = look(url, "ticks")
-    assert found.level is Level.WARNING
-    assert found.detail.startswith("A worker claimed 10m ")
-    assert found.detail.endswith(" ago; there was none yet.")
+    assert found.level is Severity.WARNING
+    assert found.detail.startswith("A worker claimed a job 10m ")
+    assert found.detail.endswith(" ago; there has been no tick yet.")
     made_ago(connection, minutes=20)
-    assert "the last one was made 20m " in look(url, "ticks").detail
+    assert "the last tick was 20m " in look(url, "ticks").detail
     # A tick since then; nothing was claimed since, and an idle worker makes none.
     made_ago(connection, minutes=9)
     well(url, "ticks")
     made_ago(connection, minutes=-60)
-    assert look(url, "ticks").level is Level.NOTE
+    assert look(url, "ticks").level is Severity.NOTE
     # Who claims by hand need not make any.
     connection.execute("select setval('tick_clock', 0)")
     connection.execute("update workers set lease = null")
@@ -202,8 +204,8 @@ def test_a_job_that_crashes_again_and_again(
     if place == "held":
         queue.claim(["heavy"], 1)
     found = look(url, "crashing_jobs")
-    assert found.level is Level.WARNING
-    assert found.detail.startswith(f"{first} (heavy), {status}, 2 times: ")
+    assert found.level is Severity.WARNING
+    assert found.detail.startswith(f"{first} (heavy), {status}, crashed 2 times: ")
     assert "killed by signal 9" in found.detail
 
 
@@ -216,9 +218,9 @@ def test_a_key_whose_head_fails(url: str, queue: JobQueue, connection: Connectio
     well(url, "failing_keys")
     for _ in range(2):  # as it waits, and as it runs
         found = look(url, "failing_keys", AT_ONCE)
-        assert found.level is Level.WARNING
+        assert found.level is Severity.WARNING
         assert found.detail.startswith(f"key account:7: {head.id} (book), failing for ")
-        assert "3 wait: the bank is closed" in found.detail
+        assert "blocks 3 jobs: the bank is closed" in found.detail
         connection.execute("update jobs set run_at = clock_timestamp() where id = %s", [head.id])
         queue.claim(["book"], 50)
     assert f"select treadle.cancel_job('{head.id}');" in found.remedy
@@ -233,7 +235,7 @@ def test_a_failing_job_with_nobody_behind_it_keeps_nobody_waiting(url: str, queu
     well(url, "failing_keys", AT_ONCE)
 
 
-def level(found: list[Finding]) -> Level:
+def level(found: list[Finding]) -> Severity:
     (one,) = found
     return one.level
 
@@ -241,62 +243,62 @@ def level(found: list[Finding]) -> Level:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"seen": 39.0}, Level.OK),
-        ({"seen": 41.0}, Level.WARNING),
-        ({"seen": 41.0, "lost": 1.0}, Level.OK),
-        ({"seen": 9e9, "lease": None}, Level.OK),
-        ({"lost": 31.0, "holds": True}, Level.WARNING),
-        ({"lost": 29.0, "holds": True}, Level.OK),
+        ({"seen": 39.0}, Severity.OK),
+        ({"seen": 41.0}, Severity.WARNING),
+        ({"seen": 41.0, "lost": 1.0}, Severity.OK),
+        ({"seen": 9e9, "lease": None}, Severity.OK),
+        ({"lost": 31.0, "has_jobs": True}, Severity.WARNING),
+        ({"lost": 29.0, "has_jobs": True}, Severity.OK),
     ],
 )
-def test_how_long_silence_may_be(changes: dict[str, Any], expected: Level) -> None:
-    assert judge_workers(CASE, [WORKER._replace(**changes)])[0].level is expected
+def test_how_long_silence_may_be(changes: dict[str, Any], expected: Severity) -> None:
+    assert check_workers(CONTEXT, [WORKER._replace(**changes)])[0].level is expected
 
 
 @pytest.mark.parametrize(
     ("due", "worker", "expected"),
     [
-        (59, None, Level.OK),
-        (60, None, Level.NOTE),
-        (300, None, Level.WARNING),
-        (300, WORKER, Level.OK),
-        (300, WORKER._replace(seen=11.0), Level.WARNING),
-        (300, WORKER._replace(lost=1.0), Level.WARNING),
-        (300, WORKER._replace(queues=["other"]), Level.WARNING),
-        (300, WORKER._replace(queues=["default"]), Level.OK),
+        (59, None, Severity.OK),
+        (60, None, Severity.NOTE),
+        (300, None, Severity.WARNING),
+        (300, WORKER, Severity.OK),
+        (300, WORKER._replace(seen=11.0), Severity.WARNING),
+        (300, WORKER._replace(lost=1.0), Severity.WARNING),
+        (300, WORKER._replace(queues=["other"]), Severity.WARNING),
+        (300, WORKER._replace(queues=["default"]), Severity.OK),
     ],
 )
-def test_how_long_a_lane_may_wait_for_a_worker(due: float, worker: Worker | None, expected: Level) -> None:
-    assert level(judge_lanes(CASE, [worker] if worker else [], [LANE._replace(due=due)], [])) is expected
+def test_how_long_a_lane_may_wait_for_a_worker(due: float, worker: Worker | None, expected: Severity) -> None:
+    assert level(check_lanes(CONTEXT, [worker] if worker else [], [LANE._replace(due=due)], [])) is expected
 
 
 @pytest.mark.parametrize(
     ("job_type", "queue", "due", "expected"),
     [
-        ("a", None, 3599, Level.OK),
-        ("a", None, 3600, Level.NOTE),
-        (None, None, 86_400, Level.WARNING),
-        (None, "other", 86_400, Level.OK),
-        ("b", None, 86_400, Level.OK),
+        ("a", None, 3599, Severity.OK),
+        ("a", None, 3600, Severity.NOTE),
+        (None, None, 86_400, Severity.WARNING),
+        (None, "other", 86_400, Severity.OK),
+        ("b", None, 86_400, Severity.OK),
     ],
 )
-def test_how_long_a_pause_may_last(job_type: str | None, queue: str | None, due: float, expected: Level) -> None:
+def test_how_long_a_pause_may_last(job_type: str | None, queue: str | None, due: float, expected: Severity) -> None:
     pause = Pause(job_type, queue, NOW - timedelta(days=2), "ada", None)
-    assert level(judge_pauses(CASE, SERVER, [LANE._replace(due=due)], [pause])) is expected
+    assert level(check_pauses(CONTEXT, SERVER, [LANE._replace(due=due)], [pause])) is expected
 
 
 def test_a_name_in_a_remedy_is_quoted() -> None:
     pause = Pause("o'clock", None, NOW, None, None)
-    (found,) = judge_pauses(CASE, SERVER, [DueLane("default", "o'clock", 1, 9e9)], [pause])
+    (found,) = check_pauses(CONTEXT, SERVER, [DueLane("default", "o'clock", 1, 9e9)], [pause])
     assert "resume(p_job_type => 'o''clock')" in found.remedy
 
 
 def test_crashes_and_failing_heads_in_values() -> None:
-    assert level(judge_crashes(CASE, [])) is Level.OK
-    assert level(judge_crashes(CASE, [Crashing("1", "a", "failed", 3, None)])) is Level.WARNING
-    head = Head("1", "a", "k", 2, 3, 599.0, 1000, None)
-    assert level(judge_keys(CASE, [head])) is Level.OK
-    assert level(judge_keys(CASE, [head._replace(failing=600.0)])) is Level.NOTE
-    (found,) = judge_keys(CASE, [head._replace(failing=3600.0)])
-    assert found.level is Level.WARNING
-    assert "1,000 or more wait" in found.detail
+    assert level(check_crashes(CONTEXT, [])) is Severity.OK
+    assert level(check_crashes(CONTEXT, [CrashingJob("1", "a", "failed", 3, None)])) is Severity.WARNING
+    head = FailingKey("1", "a", "k", 2, 3, 599.0, 1000, None)
+    assert level(check_keys(CONTEXT, [head])) is Severity.OK
+    assert level(check_keys(CONTEXT, [head._replace(failing=600.0)])) is Severity.NOTE
+    (found,) = check_keys(CONTEXT, [head._replace(failing=3600.0)])
+    assert found.level is Severity.WARNING
+    assert "blocks 1,000 or more jobs" in found.detail

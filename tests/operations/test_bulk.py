@@ -251,7 +251,7 @@ def test_a_count_stops_where_it_would_take_long(
     assert count(app.database, Wanted(status=status)) == (100, True)
     monkeypatch.setattr(listing, "PATIENCE", timedelta(0))
     looks(1000, 1000)
-    assert app.database.run(listing.tally_jobs(Wanted(status=status))).looked < 100, "nor for long at once"
+    assert app.database.run(listing.count_matching_jobs(Wanted(status=status))).looked < 100, "nor for long at once"
     assert count(app.database, Wanted(status=status)) == (100, True)
     monkeypatch.setattr(listing, "PATIENCE", None)
     assert count(app.database, Wanted(status=status, search="nothing")) == (0, True)

@@ -85,7 +85,7 @@ def test_pauses_are_audited(queue: JobQueue, database: Database) -> None:
     database.run(operate.pause("a", None, "ada", "why"))
     database.run(operate.pause("a", None, "grace"))
     database.run(operate.resume("a", None, "grace"))
-    newest, oldest = database.run(operate.audit())
+    newest, oldest = database.run(operate.find_audit())
     assert (oldest.actor, oldest.action, oldest.job_type, oldest.reason) == ("ada", "pause", "a", "why")
     assert (newest.actor, newest.action, newest.job_type, newest.queue) == ("grace", "resume", "a", None)
 
@@ -126,14 +126,14 @@ def test_each_change_is_in_the_audit(queue: JobQueue, database: Database) -> Non
     outcomes(database, Action.PRIORITY, first, second, priority=150)
     outcomes(database, Action.RUN_NOW, first, second)
     outcomes(database, Action.CANCEL, first, reason="not wanted")
-    said = [(each.action, each.job_id, each.reason) for each in database.run(operate.audit())]
+    said = [(each.action, each.job_id, each.reason) for each in database.run(operate.find_audit())]
     assert said == [
         ("cancel", first, "not wanted"),
         ("run_now", second, None),
         ("priority", second, None),
         ("priority", first, None),
     ]
-    of_second = database.run(operate.audit(second))
+    of_second = database.run(operate.find_audit(second))
     assert of_second[1].details == {"status": "pending", "priority": 100, "to": 150}
     assert queue.get(first).last_error == "not wanted"
     assert [job.id for job in queue.claim(["a"])] == [second]

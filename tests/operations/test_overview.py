@@ -9,7 +9,7 @@ from psycopg import Connection
 
 from tests.support.workers import one
 from treadle import JobQueue, Priority, Status, Treadle
-from treadle.db.queries.overview import see_minutes
+from treadle.db.queries.overview import get_throughput
 from treadle.operations.overview import STEPS, aoverview, overview
 from treadle.words.overview import Total
 
@@ -100,7 +100,7 @@ def test_a_chart_of_an_hour_reads_only_that_hour(app: Treadle, connection: Conne
         select date_trunc('minute', clock_timestamp()) - n * interval '1 minute', 'default', 'a'
         from generate_series(0, 10000) as n""")
     connection.execute("vacuum analyze minutes")
-    query = see_minutes(3600, 60)
+    query = get_throughput(3600, 60)
     rows = connection.execute(b"explain " + query.bound("treadle"), query.params).fetchall()
     plan = "\n".join(line for (line,) in rows)
     assert "minutes_pkey" in plan

@@ -10,7 +10,7 @@ from psycopg import Connection
 
 from tests.support.workers import one, until
 from treadle import Treadle
-from treadle.doctor import Finding, Level, Limits
+from treadle.doctor import Finding, Limits, Severity
 from treadle.doctor.examine import examine
 
 SETTINGS = {
@@ -34,11 +34,11 @@ AT_ONCE = Limits(
     vacuum_busy=0,
     index_bytes=100 << 10,
     silence=0,
-    hand_silence=0,
+    client_silence=0,
     unserved=(0, 0.001),
     paused=(0, 0.001),
     tick=0.5,
-    failing_head=(0, 0.001),
+    failing_key=(0, 0.001),
 )
 
 
@@ -60,7 +60,7 @@ def look(url: str, name: str, limits: Limits | None = None) -> Finding:
 
 def well(url: str, name: str, limits: Limits | None = None) -> None:
     found = look(url, name, limits)
-    assert found.level is Level.OK, found
+    assert found.level is Severity.OK, found
 
 
 @contextmanager

@@ -27,8 +27,8 @@ def test_the_sentence_then_what_to_do_then_the_details(queue: JobQueue, connecti
     lines = shown.stdout.splitlines()
     assert lines[0].startswith("The job is paused: ")
     assert lines[0].endswith("ago: the bank [2J is closed.")
-    assert lines[1] == "To go on: treadle resume --type mail"
-    assert "  no_worker_for_type   it is of a type that no live worker knows (mail)" in lines
+    assert lines[1] == "To resume: treadle resume --type mail"
+    assert "  no_worker_for_type   it has a type that no live worker serves (mail)" in lines
     assert "name              paused" in lines
     assert "job_type          mail" in lines
     assert "\x1b" not in shown.stdout
@@ -48,7 +48,7 @@ def test_json_for_programs(queue: JobQueue, url: str) -> None:
 def test_on_a_terminal(queue: JobQueue, url: str) -> None:
     made = queue.enqueue("mail")
     with terminal("why", str(made), TREADLE_DATABASE_URL=url, TREADLE_SCHEMA="treadle") as screen:
-        screen.shows("No worker lives.", "Start one: treadle worker module:app")
+        screen.shows("There is no live worker.", "Start a worker: treadle worker module:app")
 
 
 def test_an_unknown_id_is_a_sentence(url: str) -> None:

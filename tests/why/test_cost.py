@@ -31,7 +31,7 @@ IN_THE_WAY = {
 
 
 def cost(connection: Connection[Any], job_id: UUID) -> int:
-    text = in_schema(statement("why_job"), "treadle")
+    text = in_schema(statement("get_job_facts"), "treadle")
     with connection.transaction(force_rollback=True):
         connection.execute(read_settings(60))
         for _ in range(2):  # the first use of a function in a session reads the catalog

@@ -54,8 +54,8 @@ def test_who_goes_before_it_is_counted(queue: JobQueue, connection: Connection[A
     assert (reason.data["ahead"], reason.data["exact"]) == (15, True)
     assert [reason.data[f"ahead_in_{where}"] for where in ("lane", "priority", "higher")] == [3, 4, 8]
     assert (
-        "The only worker that takes it is busy: 15 jobs go before it "
-        "(8 of higher priority, 4 of its priority in other lanes, 3 in its own lane)"
+        "The only worker that serves the job is busy: 15 jobs are ahead of it "
+        "(8 with a higher priority, 4 with the same priority in other lanes, 3 in its own lane)"
     ) in reason.sentence
     before = queue.claim(["mail", "film", "book"], batch_size=reason.data["ahead"])
     assert made not in {job.id for job in before}
@@ -135,8 +135,8 @@ def test_all_places_are_taken(queue: JobQueue, connection: Connection[Any], why:
     reason = why(made)
     assert reason.name == "busy"
     assert (reason.data["ahead"], reason.data["places"], reason.data["taken"]) == (0, 3, 3)
-    assert "The 2 workers that take it have no free place (3 jobs at once), and it is the next" in reason.sentence
-    assert reason.short == "is the next, with no free place"
+    assert "The 2 workers that serve the job have no free slot (3 in total); the job is next" in reason.sentence
+    assert reason.short == "is next, but all slots are taken"
     connection.execute("select complete_job(id) from find_claimed_jobs('w1') limit 1")
     assert why(made).name == "ready"
 
@@ -147,7 +147,7 @@ def test_when_it_may_start(queue: JobQueue, connection: Connection[Any], why: Wh
     made = queue.enqueue("mail")
     reason = why(made)
     assert (reason.data["rate"], reason.data["starts_at"]) == (None, None)
-    assert "when it may start cannot be told" in reason.sentence
+    assert "its start cannot be estimated" in reason.sentence
     count_to_the_half(connection)
     counted(connection, "mail", 3, completed=20, errors=5, failed=2, cancelled=1000)
     counted(connection, "mail", 0, completed=4)
@@ -160,7 +160,7 @@ def test_when_it_may_start(queue: JobQueue, connection: Connection[Any], why: Wh
     assert reason.data["rate"] == pytest.approx(63 / 210)
     left = reason.data["starts_at"] - one(connection, "select clock_timestamp()")
     assert left < timedelta(seconds=29 / 63 * 210) < left + timedelta(minutes=1)
-    assert "63 attempts of theirs ended in the last 3m 30s, so it may start in about 1m 37s, at " in reason.sentence
+    assert "63 attempts finished in the last 3m 30s, so it may start in about 1m 37s, at " in reason.sentence
 
 
 def test_figures_that_are_old_are_none(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
@@ -184,7 +184,7 @@ def test_more_than_can_be_counted(queue: JobQueue, connection: Connection[Any], 
     reason = why(made)
     assert (reason.data["ahead"], reason.data["exact"]) == (1_000, False)
     assert (reason.data["ahead_in_lane"], reason.data["ahead_in_higher"]) == (1_000, 1), "it stopped counting"
-    assert "more than 1,000 jobs go" in reason.sentence
+    assert "more than 1,000 jobs are ahead" in reason.sentence
 
 
 # Its key
@@ -197,11 +197,14 @@ def test_the_key_is_blocked_by_a_job_that_runs(queue: JobQueue, connection: Conn
     queue.start(job)
     reason = why(second)
     assert reason.name == "key_blocked"
-    assert f"The job waits for its key k: job {first} goes first and runs on worker-1 since" in reason.sentence
+    assert (
+        f"The job is blocked by its key k: it waits for job {first}, which has been running on worker-1 for"
+        in reason.sentence
+    )
     assert (reason.data["key"], reason.data["blocking_job"], reason.data["before"]) == ("k", first, 1)
     assert reason.data["blocking_reason"] == "running"
     assert (why(third).data["blocking_job"], why(third).data["before"]) == (first, 2)
-    assert "1 more of the key goes before it" in why(third).sentence
+    assert "1 more with this key runs before it" in why(third).sentence
     queue.complete(job)
     assert why(second).name == "ready"
     assert why(third).data["blocking_job"] == second
@@ -214,7 +217,7 @@ def test_the_key_is_blocked_by_a_job_that_fails(queue: JobQueue, connection: Con
     (job,) = queue.claim(["mail"])
     queue.fail(job, "no luck", delay="1h")
     reason = why(second)
-    assert f"job {first} goes first and failed at attempt 1 of 3 and is tried again in " in reason.sentence
+    assert f"job {first}, which failed on attempt 1 of 3 and will be retried in " in reason.sentence
     assert reason.data["blocking_reason"] == "due_later"
     connection.execute("update jobs set run_at = clock_timestamp() where id = %s", [first])
     queue.pause("mail")

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from treadle.why.decide import decide
-from treadle.why.facts import Ahead, Facts, Failure, Holder, LiveWorker, Locker
+from treadle.why.facts import Ahead, Facts, Failure, JobWorker, LiveWorker, RowLock
 from treadle.why.reason import Reason
 from treadle.words.changes import Pause
 from treadle.words.status import Status
@@ -37,13 +37,13 @@ def facts(**told: Any) -> Facts:
         "max_attempts": 3,
         "lease": 0,
         "key": None,
-        "held": False,
+        "blocked": False,
         "run_at": ago(seconds=1),
         "worker_id": None,
         "claimed_at": ago(minutes=2),
         "started_at": None,
         "finished_at": None,
-        "sign": None,
+        "seen_at": None,
         "progress": 0,
         "stage": None,
         "error": None,
@@ -64,7 +64,7 @@ def sweep() -> list[Facts]:
     """All combinations of everything that a decision looks at."""
     workers: dict[str, list[LiveWorker]] = {
         "none": [],
-        "by hand": [worker(by_hand=True, job_types=None, serves=False)],
+        "by hand": [worker(is_client=True, job_types=None, serves=False)],
         "new": [worker(job_types=None, serves=False)],
         "type": [worker(["film"], serves=False)],
         "queue": [worker(queues=["slow"], serves=False)],
@@ -77,7 +77,7 @@ def sweep() -> list[Facts]:
         "run_at": [ago(seconds=9), NOW + timedelta(minutes=4)],
         "pauses": [[], [pause], [pause, pause._replace(queue="default")]],
         "key": [(None, None, False), ("k", None, True), (HOSTILE, OTHER, True)],
-        "locker": [None, Locker(7, HOSTILE, None), Locker(7, "psql", ago(milliseconds=5))],
+        "row_lock": [None, RowLock(7, HOSTILE, None), RowLock(7, "psql", ago(milliseconds=5))],
         "workers": list(workers.values()),
         "ahead": [Ahead(), Ahead(3, 0, 10_001)],
         "failure": [None, Failure(1, ago(minutes=1), HOSTILE, True)],
@@ -87,9 +87,10 @@ def sweep() -> list[Facts]:
     made = []
     for values in product(*choices.values()):
         told = dict(zip(choices, values, strict=True))
-        key, blocker, held = told.pop("key")
-        ended, ended_in = told.pop("ended")
-        made.append(facts(**told, key=key, blocker=blocker, held=held, ended=ended, ended_in=ended_in))
+        key, blocker, blocked = told.pop("key")
+        number, within = told.pop("ended")
+        finished = {"finished_attempts": number, "finished_within": within}
+        made.append(facts(**told, **finished, key=key, blocker=blocker, blocked=blocked))
     for status, claimed_at, lease, lost, sign, error in product(
         [each for each in Status if each is not Status.PENDING],
         [ago(seconds=8), ago(minutes=9)],
@@ -98,8 +99,8 @@ def sweep() -> list[Facts]:
         [None, ago(seconds=1), ago(hours=1)],
         [None, HOSTILE],
     ):
-        holder = {"claimed_at": claimed_at, "holder": Holder(lease, lost), "sign": sign, "worker_id": error}
-        said = {"error": error, "stage": error, "cancelled_by": error, "cancelled_why": error}
+        holder = {"claimed_at": claimed_at, "worker": JobWorker(lease, lost), "seen_at": sign, "worker_id": error}
+        said = {"error": error, "stage": error, "cancelled_by": error, "cancel_reason": error}
         made.append(facts(status=status, workers=SERVED, **holder, **said))
     return made
 
@@ -109,25 +110,25 @@ def expected(given: Facts) -> list[str]:
     if given.status.finished:
         return [given.status.value]
     if given.status is not Status.PENDING:
-        sign = given.sign or given.claimed_at
-        if given.holder.lease is None:
+        sign = given.seen_at or given.claimed_at
+        if given.worker.lease is None:
             silent = (NOW - max(sign, given.claimed_at)).total_seconds() > 300
-            return ["holder_silent" if silent else given.status.value]
-        gone = given.holder.lost_at is not None or (NOW - max(sign, given.claimed_at)).total_seconds() > 10
-        return ["holder_lost" if gone else given.status.value]
+            return ["client_silent" if silent else given.status.value]
+        gone = given.worker.lost_at is not None or (NOW - max(sign, given.claimed_at)).total_seconds() > 10
+        return ["worker_lost" if gone else given.status.value]
     names = ["out_of_attempts"] * (given.attempts == 3)
     names += ["due_later"] * (given.run_at > NOW)
     names += ["paused"] * len(given.pauses)
-    names += ["key_blocked"] * given.held
+    names += ["key_blocked"] * given.blocked
     serving = [each for each in given.workers if each.serves]
     if serving:
-        waits = given.ahead.total > 0 or serving[0].busy == serving[0].places
+        waits = given.ahead.total > 0 or serving[0].busy == serving[0].slots
         names += ["busy"] * (waits and given.run_at <= NOW)
     elif given.workers and given.workers[0].job_types:
         names += ["no_worker_for_queue" if "mail" in given.workers[0].job_types else "no_worker_for_type"]
     else:
         names += ["no_worker"]
-    names += ["locked"] * (given.locker is not None and given.locker.since is None)
+    names += ["locked"] * (given.row_lock is not None and given.row_lock.since is None)
     return names or ["ready"]
 
 
@@ -143,81 +144,85 @@ def test_there_is_one_reason_whatever_the_facts() -> None:
         assert reason.sentence.endswith(".")
         assert reason.sentence[0].isupper()
         seen.add(reason.name)
-    names = "completed failed cancelled running claimed holder_lost holder_silent out_of_attempts due_later paused"
+    names = "completed failed cancelled running claimed worker_lost client_silent out_of_attempts due_later paused"
     names += " key_blocked no_worker no_worker_for_type no_worker_for_queue busy locked ready"
     assert seen == set(names.split())
 
 
 def test_a_reason_is_its_sentence() -> None:
-    assert str(decide(facts())) == "No worker lives."
+    assert str(decide(facts())) == "There is no live worker."
 
 
 @pytest.mark.parametrize(
     ("told", "sentence"),
     [
-        ({"run_at": NOW + timedelta(minutes=10)}, "The job is due later: in 10m 00s, at 2026-11-15 12:10:00 UTC."),
+        (
+            {"run_at": NOW + timedelta(minutes=10)},
+            "The job is scheduled for later: it is due in 10m 00s, at 2026-11-15 12:10:00 UTC.",
+        ),
         (
             {"run_at": (NOW + timedelta(hours=1)).astimezone(), "lease": 4},
-            "The job was put off, and is due in 1h 00m, at 2026-11-15 13:00:00 UTC.",
+            "The job was postponed and is due in 1h 00m, at 2026-11-15 13:00:00 UTC.",
         ),
         (
             {"run_at": NOW + timedelta(minutes=1), "failure": Failure(2, ago(seconds=30), "no route.", True)},
             (
-                "The job backs off: attempt 2 of 3 failed 30s ago (no route), and it is tried again in 1m 00s, "
-                "at 2026-11-15 12:01:00 UTC."
+                "The job is waiting to be retried: attempt 2 of 3 failed 30s ago (no route), and the next one is due "
+                "in 1m 00s, at 2026-11-15 12:01:00 UTC."
             ),
         ),
         (
             {"pauses": [Pause(None, None, ago(minutes=3), None, None)]},
-            "The job is paused: somebody paused everything 3m 00s ago.",
+            "The job is paused: all jobs were paused 3m 00s ago.",
         ),
         (
             {"workers": [worker([f"t{n:02}" for n in range(15)], serves=False)]},
             (
-                "No live worker knows the job type mail: the only one takes "
+                "No live worker serves the job type mail: the only one serves "
                 "t00, t01, t02, t03, t04, t05, t06, t07, t08, t09, t10, t11 and 3 more."
             ),
         ),
         (
-            {"workers": SERVED, "ahead": Ahead(600, 0, 0), "ended": 300, "ended_in": 300.0},
+            {"workers": SERVED, "ahead": Ahead(600, 0, 0), "finished_attempts": 300, "finished_within": 300.0},
             (
-                "The only worker that takes it is busy: 600 jobs go before it (600 in its own lane); 300 attempts of "
-                "theirs ended in the last 5m 00s, so it may start in about 10m 00s, at 2026-11-15 12:10:00 UTC."
+                "The only worker that serves the job is busy: 600 jobs are ahead of it (600 in its own lane); "
+                "300 attempts finished in the last 5m 00s, so it may start in about 10m 00s, "
+                "at 2026-11-15 12:10:00 UTC."
             ),
         ),
         (
             {"workers": SERVED, "ahead": Ahead(0, 1, 0)},
             (
-                "The only worker that takes it is busy: 1 job goes before it (1 of its priority in other lanes); "
-                "no end of theirs was counted lately, so when it may start cannot be told."
+                "The only worker that serves the job is busy: 1 job is ahead of it (1 with the same priority in other "
+                "lanes); no attempt has finished recently, so its start cannot be estimated."
             ),
         ),
         (
-            {"workers": [worker(busy=50)] * 2, "ended": 60, "ended_in": 120.0},
+            {"workers": [worker(busy=50)] * 2, "finished_attempts": 60, "finished_within": 120.0},
             (
-                "The 2 workers that take it have no free place (100 jobs at once), and it is the next; 60 attempts of "
-                "theirs ended in the last 2m 00s, so it may start in about 2.0s, at 2026-11-15 12:00:02 UTC."
+                "The 2 workers that serve the job have no free slot (100 in total); the job is next; 60 attempts "
+                "finished in the last 2m 00s, so it may start in about 2.0s, at 2026-11-15 12:00:02 UTC."
             ),
         ),
         (
-            {"workers": SERVED, "ahead": Ahead(900, 200, 0), "ended": 60, "ended_in": 60.0},
+            {"workers": SERVED, "ahead": Ahead(900, 200, 0), "finished_attempts": 60, "finished_within": 60.0},
             (
-                "The only worker that takes it is busy: more than 1,000 jobs go before it (200 of its priority in "
-                "other lanes, 900 in its own lane); 60 attempts of theirs ended in the last 1m 00s, so it may start "
-                "not before 16m 41s, at 2026-11-15 12:16:41 UTC."
+                "The only worker that serves the job is busy: more than 1,000 jobs are ahead of it (200 with the same "
+                "priority in other lanes, 900 in its own lane); 60 attempts finished in the last 1m 00s, so it may "
+                "start not before 16m 41s, at 2026-11-15 12:16:41 UTC."
             ),
         ),
-        ({"workers": SERVED}, "Nothing is in the way: it should start any moment; it was due 1.0s ago."),
+        ({"workers": SERVED}, "Nothing blocks the job: it has been due for 1.0s and should start any moment."),
         (
             {"workers": SERVED, "run_at": ago(minutes=3), "tick_age": 61.0},
             (
-                "Nothing is in the way: it should start any moment; it was due 3m 00s ago, and the last claim was seen "
-                "1m 01s ago."
+                "Nothing blocks the job: it has been due for 3m 00s and should start any moment, but the last claim "
+                "was 1m 01s ago."
             ),
         ),
         (
-            {"workers": SERVED, "locker": Locker(7, "psql", ago(minutes=3))},
-            "An open transaction of process 7 (psql), open for 3m 00s, holds the job's row, and claims pass over it.",
+            {"workers": SERVED, "row_lock": RowLock(7, "psql", ago(minutes=3))},
+            "An open transaction of process 7 (psql), open for 3m 00s, has locked the job's row, and claims skip it.",
         ),
     ],
 )
@@ -226,21 +231,22 @@ def test_the_words(told: dict[str, Any], sentence: str) -> None:
 
 
 def test_a_wait_of_years_is_still_a_time() -> None:
-    reason = decide(facts(workers=SERVED, ahead=Ahead(10_001), ended=1, ended_in=3e9))
+    reason = decide(facts(workers=SERVED, ahead=Ahead(10_001), finished_attempts=1, finished_within=3e9))
     assert isinstance(reason.data["starts_at"], datetime)
 
 
 def test_worker_with_one_free_place_is_not_busy() -> None:
     assert decide(facts(workers=[worker(busy=50), worker(busy=49)])).name == "ready"
-    assert decide(facts(workers=[worker(busy=50), worker(places=None, busy=9)])).name == "ready", "who has not said"
+    assert decide(facts(workers=[worker(busy=50), worker(slots=None, busy=9)])).name == "ready", "who has not said"
 
 
 def test_the_key_tells_what_the_first_job_waits_for() -> None:
     blocker: Reason = decide(facts(run_at=NOW + timedelta(minutes=4)))
-    reason = decide(facts(key="k", held=True, blocker=OTHER, earlier=3, workers=SERVED), blocker)
+    reason = decide(facts(key="k", blocked=True, blocker=OTHER, earlier=3, workers=SERVED), blocker)
     assert reason.sentence == (
-        f"The job waits for its key k: job {OTHER} goes first and is due in 4m 00s; 2 more of the key go before it."
+        f"The job is blocked by its key k: it waits for job {OTHER}, which is due in 4m 00s; "
+        "2 more with this key run before it."
     )
     assert reason.data == {"key": "k", "blocking_job": OTHER, "blocking_reason": "due_later", "before": 3}
-    alone = decide(facts(key="k", held=True, blocker=OTHER, earlier=1, workers=SERVED))
-    assert alone.sentence == f"The job waits for its key k: job {OTHER} goes first."
+    alone = decide(facts(key="k", blocked=True, blocker=OTHER, earlier=1, workers=SERVED))
+    assert alone.sentence == f"The job is blocked by its key k: it waits for job {OTHER}."

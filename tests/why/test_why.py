@@ -45,7 +45,7 @@ def test_a_job_that_runs(queue: JobQueue, connection: Connection[Any], why: Why)
     queue.progress(job, 40, stage="rendering")
     reason = why(job.id)
     assert reason.name == "running"
-    assert "worker-1 works on attempt 1 of 3" in reason.sentence
+    assert "worker-1 has been working on attempt 1 of 3" in reason.sentence
     assert "at 40% (rendering)" in reason.sentence
     assert (reason.data["worker"], reason.data["progress"], reason.data["stage"]) == ("worker-1", 40, "rendering")
     assert reason.data["seen_at"] >= job.claimed_at
@@ -56,13 +56,13 @@ def test_a_job_that_is_about_to_begin(queue: JobQueue, connection: Connection[An
     queue.enqueue("mail")
     (job,) = queue.claim(["mail"])
     assert why(job.id).name == "claimed"
-    assert "is about to begin" in why(job.id).sentence
+    assert "is about to start it" in why(job.id).sentence
     for _ in range(2):
         queue.enqueue("mail")
         (other,) = queue.claim(["mail"])
         queue.start(other)
     assert why(job.id).data["beside"] == 2
-    assert "behind the 2 jobs that it runs" in why(job.id).sentence
+    assert "after the 2 jobs that it is running" in why(job.id).sentence
 
 
 def test_the_holder_is_gone(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
@@ -72,11 +72,11 @@ def test_the_holder_is_gone(queue: JobQueue, connection: Connection[Any], why: W
     connection.execute("""update jobs set claimed_at = clock_timestamp() - interval '3 hours'""")
     connection.execute("update workers set seen_at = clock_timestamp() - interval '2 hours'")
     reason = why(job.id)
-    assert reason.name == "holder_lost"
-    assert "no other worker lives" in reason.sentence
+    assert reason.name == "worker_lost"
+    assert "there is no other live worker" in reason.sentence
     assert reason.data["lease"] == 3600
     live(connection, worker_id="another")
-    assert "the other workers give it back" in why(job.id).sentence
+    assert "another worker recovers the job" in why(job.id).sentence
     connection.execute("select * from recover_lost_workers()")
     assert why(job.id).name == "ready"
 
@@ -86,7 +86,7 @@ def test_a_worker_that_was_given_up_holds_it_no_more(queue: JobQueue, connection
     queue.enqueue("mail")
     (job,) = queue.claim(["mail"])
     connection.execute("update workers set lost_at = clock_timestamp()")
-    assert why(job.id).name == "holder_lost"
+    assert why(job.id).name == "worker_lost"
 
 
 def test_a_client_by_hand_that_is_silent(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
@@ -96,14 +96,14 @@ def test_a_client_by_hand_that_is_silent(queue: JobQueue, connection: Connection
     assert why(job.id).name == "running"
     connection.execute("update jobs set claimed_at = clock_timestamp() - interval '10 minutes'")
     reason = why(job.id)
-    assert reason.name == "holder_silent"
-    assert "without a sign of life at all" in reason.sentence
+    assert reason.name == "client_silent"
+    assert "which has never sent a heartbeat" in reason.sentence
     assert "recover_stale_jobs" in reason.remedy
     queue.heartbeat()
     assert why(job.id).name == "running"
     connection.execute("update workers set seen_at = clock_timestamp() - interval '6 minutes'")
     reason = why(job.id)
-    assert (reason.name, "without a sign of life for 6m " in reason.sentence) == ("holder_silent", True)
+    assert (reason.name, "which has sent no heartbeat for 6m " in reason.sentence) == ("client_silent", True)
     queue.recover_stale_jobs(timedelta(minutes=5))
     assert why(job.id).name == "no_worker"
 
@@ -125,7 +125,7 @@ def test_a_job_that_has_failed(queue: JobQueue, why: Why) -> None:
     queue.fail(job, "the bank is closed.\x1b[2J")
     reason = why(job.id)
     assert reason.name == "failed"
-    assert reason.sentence.endswith("at attempt 1 of 1: the bank is closed. [2J.")
+    assert reason.sentence.endswith("on attempt 1 of 1: the bank is closed. [2J.")
     assert reason.data["error"] == "the bank is closed.\x1b[2J"
 
 
@@ -176,14 +176,14 @@ def test_a_job_that_is_due_later(queue: JobQueue, connection: Connection[Any], w
     made = queue.enqueue("mail", delay="1h")
     reason = why(made)
     assert reason.name == "due_later"
-    assert "is due later: in " in reason.sentence
+    assert "is scheduled for later: it is due in " in reason.sentence
     assert reason.data["due_at"] == queue.get(made).run_at
     assert reason.also == ()
     queue.claim(["mail"])
     connection.execute("update jobs set run_at = clock_timestamp()")
     (job,) = queue.claim(["mail"])
     queue.snooze(job, "1h")
-    assert "was put off, and is due in " in why(made).sentence
+    assert "was postponed and is due in " in why(made).sentence
 
 
 def test_a_job_that_backs_off(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
@@ -194,7 +194,7 @@ def test_a_job_that_backs_off(queue: JobQueue, connection: Connection[Any], why:
     reason = why(made)
     assert reason.name == "due_later"
     assert "attempt 1 of 3 failed" in reason.sentence
-    assert "(no route to host), and it is tried again in " in reason.sentence
+    assert "(no route to host), and the next one is due in " in reason.sentence
     assert (reason.data["failed_attempt"], reason.data["error"]) == (1, "no route to host")
     connection.execute("update jobs set run_at = clock_timestamp()")
     (job,) = queue.claim(["mail"])
@@ -205,7 +205,7 @@ def test_a_job_that_backs_off(queue: JobQueue, connection: Connection[Any], why:
 @pytest.mark.parametrize(
     ("job_type", "in_queue", "what", "remedy"),
     [
-        (None, None, "paused everything", "treadle resume --all"),
+        (None, None, "paused all jobs", "treadle resume --all"),
         ("mail", None, "paused the type mail ", "treadle resume --type mail"),
         (None, "slow lane", "paused the queue slow lane ", "treadle resume --queue 'slow lane'"),
         ("mail", "slow lane", "the type mail in the queue slow lane", "treadle resume --type mail --queue 'slow lane'"),
@@ -250,7 +250,7 @@ def test_each_pause_is_told(queue: JobQueue, connection: Connection[Any], why: W
 
 def test_no_worker_lives(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
     made = queue.enqueue("mail")
-    assert why(made).sentence == "No worker lives."
+    assert why(made).sentence == "There is no live worker."
     live(connection)
     connection.execute("update workers set seen_at = clock_timestamp() - interval '2 hours'")
     reason = why(made)
@@ -258,13 +258,13 @@ def test_no_worker_lives(queue: JobQueue, connection: Connection[Any], why: Why)
     assert "the last one, w1, was seen 2h 00m ago" in reason.sentence
     assert reason.data["last_worker"] == "w1"
     queue.heartbeat()
-    assert "worker-1 claims by hand and does not say what" in why(made).sentence
+    assert "worker-1 is a client that does not say which types it claims" in why(made).sentence
     connection.execute(
         "update workers set seen_at = clock_timestamp(), lost_at = clock_timestamp() where lease is not null"
     )
     assert why(made).name == "no_worker", "it was given up"
     connection.execute("select renew_workers('{w2}', '10 seconds')")
-    assert "w2 has begun and not yet said what it takes" in why(made).sentence
+    assert "w2 is still starting" in why(made).sentence
     live(connection)
     assert why(made).name == "ready"
 
@@ -272,11 +272,11 @@ def test_no_worker_lives(queue: JobQueue, connection: Connection[Any], why: Why)
 def test_no_worker_knows_the_type(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
     made = queue.enqueue("mail")
     live(connection, "{b,c}", "w2")
-    assert "the only one takes b, c." in why(made).sentence
+    assert "the only one serves b, c." in why(made).sentence
     live(connection, "{a,b}", "w1")
     reason = why(made)
     assert reason.name == "no_worker_for_type"
-    assert reason.sentence == "No live worker knows the job type mail: the 2 that live take a, b, c."
+    assert reason.sentence == "No live worker serves the job type mail: the 2 live workers serve a, b, c."
     assert reason.data["job_types"] == ["a", "b", "c"]
     live(connection, "{mail}", "w3")
     assert why(made).name == "ready"
@@ -288,7 +288,10 @@ def test_no_worker_takes_the_queue(queue: JobQueue, connection: Connection[Any],
     live(connection, "{a}", "w2")
     reason = why(made)
     assert reason.name == "no_worker_for_queue"
-    assert reason.sentence == "No live worker takes the queue slow: the only one takes the type mail in fast, other."
+    assert (
+        reason.sentence
+        == "No live worker serves the queue slow: the only one serves the type mail only in fast, other."
+    )
     live(connection, "{mail}", "w3", "{slow}")
     assert why(made).name == "ready"
 
@@ -316,7 +319,7 @@ def test_nothing_is_in_the_way(queue: JobQueue, connection: Connection[Any], why
     assert "last claim" not in reason.sentence
     connection.execute("update jobs set run_at = clock_timestamp() - interval '1 minute'")
     reason = why(made)
-    assert "and the last claim was seen never." in reason.sentence
+    assert "but workers have not claimed anything yet." in reason.sentence
     assert "treadle doctor" in reason.remedy
     connection.execute("select tick()")
     assert "last claim" not in why(made).sentence

@@ -19,7 +19,7 @@ from treadle.cli.wording import imperative, participle, past
 from treadle.db.queries import operations as operate
 from treadle.db.queries import snapshots as snapshot_queries
 from treadle.db.query import Query
-from treadle.words.changes import Action, Change, Operated
+from treadle.words.changes import Action, Change, ChangeResult
 from treadle.words.listing import Wanted
 from treadle.words.phrases import printable
 from treadle.words.snapshot import JobSnapshot
@@ -78,9 +78,9 @@ def change_by_id(app: Treadle, change: Change, ids: Sequence[UUID], *, as_json: 
         if not before:
             sys.exit(1)
         return
-    results: list[Operated] = []
+    results: list[ChangeResult] = []
     for start in range(0, len(ids), operate.CHUNK):
-        chunk: list[Operated] = app.database.run(_query(change, ids[start : start + operate.CHUNK]))
+        chunk: list[ChangeResult] = app.database.run(_query(change, ids[start : start + operate.CHUNK]))
         results += chunk
     after, by_id = _snapshots(app, ids), {each.id: each for each in results}
     for job_id in ids:
@@ -96,7 +96,7 @@ def change_by_id(app: Treadle, change: Change, ids: Sequence[UUID], *, as_json: 
         sys.exit(1)
 
 
-def _query(change: Change, ids: Sequence[UUID]) -> Query[list[Operated]]:
+def _query(change: Change, ids: Sequence[UUID]) -> Query[list[ChangeResult]]:
     return operate.operate(change.action, ids, change.actor, change.reason, change.priority)
 
 
@@ -111,7 +111,7 @@ def _dry_run_sentence(change: Change, job_id: UUID, job: JobSnapshot | None) -> 
     return f"This would {imperative(change, name)}, if its status ({job.status}) allows it."
 
 
-def _sentence(change: Change, result: Operated, before: JobSnapshot | None, now: JobSnapshot | None) -> str:
+def _sentence(change: Change, result: ChangeResult, before: JobSnapshot | None, now: JobSnapshot | None) -> str:
     name = f"{printable(before.job_type)} {result.id}" if before else str(result.id)
     match result.outcome:
         case "done":

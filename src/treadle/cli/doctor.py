@@ -11,22 +11,23 @@ from rich.text import Text
 
 from treadle.app import Treadle
 from treadle.cli.options import database_url, schema
-from treadle.doctor import Finding, Level, worst
+from treadle.doctor import Finding, Severity, worst
 from treadle.doctor.examine import examine
 from treadle.words.errors import TreadleError
+from treadle.words.masking import masked
 from treadle.words.phrases import printable
 
 # 2 is the exit code for wrong arguments, as in every command.
-EXIT = {Level.OK: 0, Level.NOTE: 0, Level.WARNING: 1, Level.CRITICAL: 3}
+EXIT = {Severity.OK: 0, Severity.NOTE: 0, Severity.WARNING: 1, Severity.CRITICAL: 3}
 # Wider than the longest level.
 INDENT = 10
-STYLES = {Level.OK: "dim", Level.NOTE: "cyan", Level.WARNING: "yellow", Level.CRITICAL: "bold red"}
+STYLES = {Severity.OK: "dim", Severity.NOTE: "cyan", Severity.WARNING: "yellow", Severity.CRITICAL: "bold red"}
 
 
 class NotExamined(click.ClickException):
     """Exits like a critical finding: to monitoring, a server that cannot be examined is as bad as a broken one."""
 
-    exit_code = EXIT[Level.CRITICAL]
+    exit_code = EXIT[Severity.CRITICAL]
 
 
 @click.command()
@@ -46,7 +47,7 @@ def doctor(as_json: bool, verbose: bool, database_url: str | None, schema: str) 
     """
     app = Treadle(database_url, schema=schema)
     try:
-        findings = examine(app.database)
+        findings = masked(examine(app.database))
     except TreadleError as error:
         raise NotExamined(str(error)) from error
     finally:
@@ -64,9 +65,9 @@ def as_dict(findings: Sequence[Finding]) -> dict[str, object]:
 
 def show(console: Console, findings: Sequence[Finding], verbose: bool) -> None:
     """The worst finding first, each with its remedy."""
-    passed = [each for each in findings if each.level is Level.OK]
+    passed = [each for each in findings if each.level is Severity.OK]
     for each in findings:
-        if each.level is not Level.OK:
+        if each.level is not Severity.OK:
             _show(console, each)
     if verbose:
         for each in passed:

@@ -6,7 +6,7 @@ from uuid import UUID
 import click
 
 from treadle.db.database import Database
-from treadle.db.queries.why import find_ids
+from treadle.db.queries.jobs import find_job_ids
 from treadle.words.errors import InvalidArgument, TreadleError
 
 
@@ -15,7 +15,7 @@ def resolve_id(database: Database, text: str) -> UUID:
     with suppress(ValueError):
         return UUID(text)
     try:
-        found = database.read(find_ids(text))
+        found = database.read(find_job_ids(text))
     except InvalidArgument as error:
         raise click.BadParameter(str(error), param_hint="ID") from None
     if not found:

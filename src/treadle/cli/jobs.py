@@ -13,6 +13,7 @@ from treadle.cli.options import as_json, database_url, opened, schema
 from treadle.cli.output import Column, print_json, say, screen, show_table, status_text
 from treadle.db.queries.listing import find_jobs
 from treadle.words.listing import Listed, Listing, Wanted
+from treadle.words.masking import masked
 from treadle.words.phrases import age, countdown, printable, span
 from treadle.words.status import Status
 
@@ -75,6 +76,7 @@ def find(app: Treadle, wanted: Wanted, after: str | None, limit: int) -> Listing
 
 
 def row(job: Listed, now: datetime) -> list[str | Text]:
+    job = masked(job)
     return [
         str(job.id),
         Text(BLOCKED, style="yellow") if job.held and job.status == Status.PENDING else status_text(job.status),

@@ -15,6 +15,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
+from treadle.words.masking import masked
 from treadle.words.status import Status
 
 COLOURS = {
@@ -54,9 +55,10 @@ def say(text: str, *, stderr: bool = False) -> None:
     click.echo(text, file=stream)
 
 
-def print_json(value: object) -> None:
-    """One object on one line. In ASCII, which every terminal can show, and which contains no control characters."""
-    click.echo(json.dumps(jsonable(value), default=str))
+def print_json(value: object, *, show_secrets: bool = False) -> None:
+    """One object on one line, with secrets masked. In ASCII, which every terminal can show, and which contains no
+    control characters."""
+    click.echo(json.dumps(jsonable(value if show_secrets else masked(value)), default=str))
 
 
 def jsonable(value: Any) -> Any:

@@ -8,6 +8,7 @@ from treadle.app import Treadle
 from treadle.cli.options import as_json, database_url, opened, schema
 from treadle.cli.output import Column, print_json, say, screen, show_table
 from treadle.db.queries import operations as operate
+from treadle.words.masking import masked
 from treadle.words.phrases import age, printable
 
 COLUMNS = [Column("TYPE", 10), Column("QUEUE", 10), Column("AGE"), Column("ACTOR", 10), Column("REASON", 10)]
@@ -28,7 +29,7 @@ def pauses(as_json: bool, database_url: str | None, schema: str) -> None:
 
 
 def show_pauses(app: Treadle, as_json: bool) -> None:
-    found = app.database.read(operate.pauses())
+    found = masked(app.database.read(operate.find_pauses()))
     if as_json:
         for each in found:
             print_json(each)

@@ -42,10 +42,10 @@ def resume(
         raise click.UsageError("give --type and --queue as they were paused, or --all for all pauses")
     check_options(job_type, queue, everything)
     with opened(database_url, schema) as app:
-        pauses = app.database.run(operate.pauses())
+        pauses = app.database.run(operate.find_pauses())
         chosen = [(each.job_type, each.queue) for each in pauses] if everything else [(job_type, queue)]
         ended = [each for each in chosen if app.database.run(operate.resume(*each, actor, reason))]
-        left = app.database.run(operate.pauses())
+        left = app.database.run(operate.find_pauses())
     if as_json:
         for each in ended:
             print_json({"job_type": each[0], "queue": each[1], "changed": True})

@@ -5,8 +5,8 @@ import click
 from treadle.cli.details import show_details
 from treadle.cli.options import as_json, database_url, job_ids, opened, schema
 from treadle.cli.output import print_json, screen
-from treadle.operations.details import LINES, JobDetails, Step, get_details
-from treadle.words.masking import masked
+from treadle.operations.details import LINES, JobDetails, get_details
+from treadle.operations.masking import mask_details
 from treadle.words.payload import Json
 
 
@@ -31,21 +31,11 @@ def show(job_id: str, full: bool, show_secrets: bool, as_json: bool, database_ur
         (wanted,) = job_ids(app, [job_id])
         found = get_details(app.database, wanted, full=full)
     if not show_secrets:
-        found = without_secrets(found)
+        found = mask_details(found)
     if as_json:
-        print_json(as_object(found))
+        print_json(as_object(found), show_secrets=show_secrets)
     else:
         show_details(screen(), found, full=full)
-
-
-def without_secrets(found: JobDetails) -> JobDetails:
-    job = found.job
-    return found._replace(
-        job=job._replace(data=masked(job.data), result=masked(job.result), checkpoint=masked(job.checkpoint)),
-        events=[each._replace(data=masked(each.data)) for each in found.events],
-        # A step has a name, as a value has a key.
-        steps=[Step(name, masked({name: result})[name]) for name, result in found.steps],
-    )
 
 
 def as_object(found: JobDetails) -> Json:

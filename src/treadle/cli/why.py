@@ -9,7 +9,9 @@ from rich.text import Text
 from treadle.cli.options import as_json, database_url, job_ids, opened, schema
 from treadle.cli.output import print_json, screen, write
 from treadle.why.explain import why as reason_of
-from treadle.why.reason import Reason, clock
+from treadle.why.reason import Reason
+from treadle.why.text import utc
+from treadle.words.masking import masked
 from treadle.words.phrases import printable
 
 
@@ -29,7 +31,7 @@ def why(job: str, as_json: bool, database_url: str | None, schema: str) -> None:
     """
     with opened(database_url, schema) as app:
         (job_id,) = job_ids(app, [job])
-        reason = reason_of(app.database, job_id)
+        reason = masked(reason_of(app.database, job_id))
     if as_json:
         print_json({"id": job_id, **reason._asdict()})
         return
@@ -52,7 +54,7 @@ def _lines(reason: Reason) -> list[Text]:
 
 def _shown(value: Any) -> str:
     if isinstance(value, datetime):
-        return clock(value)
+        return utc(value)
     if isinstance(value, float):
         return f"{value:.3g}"
     if isinstance(value, list):

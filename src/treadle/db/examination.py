@@ -1,7 +1,7 @@
-"""How the doctor looks: on a connection of its own, which can only read and gives up after a few seconds.
+"""Runs the queries of `treadle doctor` on a connection of its own: read-only, with a timeout of a few seconds.
 
-Not on the pools: those want a schema that fits, and a connection that is to be had. Each look is a transaction, so that
-one that fails leaves the others alone; through a pooler nothing outlives it.
+Not on the pools, which need a schema of this version and a free connection. Each query is a transaction: one that fails
+does not affect the others, and behind a connection pooler no setting outlives it.
 """
 
 import asyncio
@@ -16,14 +16,13 @@ from psycopg.pq import TransactionStatus
 
 from treadle.db.database import Database, read_settings
 from treadle.db.migrations import unreachable
-from treadle.db.query import Query, Result
+from treadle.db.query import Query, QueryFailed, Result
 from treadle.db.runner import apeek, peek
-from treadle.doctor.facts import Refused
 from treadle.words.errors import DatabaseUnreachable
 
 SECONDS = 3.0
-# A notification takes milliseconds. Where none came within this time, none comes.
-HEARING_SECONDS = 2.0
+# A notification takes milliseconds. One that has not arrived by then was lost.
+NOTIFICATION_SECONDS = 2.0
 NAME = "treadle doctor"
 
 _CONNECTION: dict[str, Any] = {
@@ -32,7 +31,7 @@ _CONNECTION: dict[str, Any] = {
     "prepare_threshold": None,
     "application_name": NAME,
 }
-# Besides those of every look: nothing is waited for, and the planner has no choice at all; see claim_jobs.sql.
+# In addition to look_settings: do not wait for locks, and leave the planner only the plans over indexes.
 _SETTINGS = b"""
 set local lock_timeout = 500;
 set local enable_bitmapscan = off;
@@ -40,37 +39,37 @@ set local enable_hashjoin = off;
 set local enable_mergejoin = off"""
 
 
-class Look(Protocol):
-    def __call__(self, query: Query[Result]) -> Result | Refused: ...
+class RunQuery(Protocol):
+    def __call__(self, query: Query[Result]) -> Result | QueryFailed: ...
 
 
-class ALook(Protocol):
-    def __call__(self, query: Query[Result]) -> Awaitable[Result | Refused]: ...
+class ARunQuery(Protocol):
+    def __call__(self, query: Query[Result]) -> Awaitable[Result | QueryFailed]: ...
 
 
 @contextmanager
-def looking(database: Database, seconds: float = SECONDS) -> Iterator[Look]:
+def examination(database: Database, seconds: float = SECONDS) -> Iterator[RunQuery]:
     with _connection(database) as connection:
 
-        def look(query: Query[Result]) -> Result | Refused:
+        def run(query: Query[Result]) -> Result | QueryFailed:
             try:
-                # Inside a transaction of the caller's: what was set must not outlive the look.
+                # In a transaction of the caller's, the settings must not outlive the query.
                 with connection.transaction(force_rollback=_is_inside(connection)):
                     connection.execute(_settings(seconds))
                     return peek(connection, query, database.schema)
             except psycopg.Error as error:
                 if connection.closed:
                     raise _lost(error, database) from None
-                return _refused(error)
+                return _failure(error)
 
-        yield look
+        yield run
 
 
 @asynccontextmanager
-async def alooking(database: Database, seconds: float = SECONDS) -> AsyncIterator[ALook]:
+async def aexamination(database: Database, seconds: float = SECONDS) -> AsyncIterator[ARunQuery]:
     async with _aconnection(database) as connection:
 
-        async def look(query: Query[Result]) -> Result | Refused:
+        async def run(query: Query[Result]) -> Result | QueryFailed:
             try:
                 async with connection.transaction(force_rollback=_is_inside(connection)):
                     await connection.execute(_settings(seconds))
@@ -78,16 +77,16 @@ async def alooking(database: Database, seconds: float = SECONDS) -> AsyncIterato
             except psycopg.Error as error:
                 if connection.closed:
                     raise _lost(error, database) from None
-                return _refused(error)
+                return _failure(error)
 
-        yield look
+        yield run
 
 
-def hears(database: Database, seconds: float = HEARING_SECONDS) -> bool | Refused | None:
-    """Whether a notification arrives: really sent, to a connection that does nothing but listen. None: the connections
-    are the caller's, and none can be opened.
+def receives_notifications(database: Database, seconds: float = NOTIFICATION_SECONDS) -> bool | QueryFailed | None:
+    """Whether a test notification arrives. None: the connection belongs to the caller, and no other can be opened.
 
-    By another connection: a pooler that gives both the same one of the server would deliver it to who sent it.
+    It is sent from one connection to another: a pooler that maps both to the same server connection would otherwise
+    deliver it to its sender.
     """
     if not database.owned:
         return None
@@ -98,12 +97,14 @@ def hears(database: Database, seconds: float = HEARING_SECONDS) -> bool | Refuse
             sender.execute("select pg_notify(%s, '')", [channel])
             return any(True for _ in listener.notifies(timeout=seconds, stop_after=1))
     except psycopg.Error as error:
-        # No connection is left, or it is a standby: worth a word, and no reason to say nothing else.
-        return _refused(error)
+        # There is no free connection, or the server is a standby. The other checks still run.
+        return _failure(error)
 
 
-async def ahears(database: Database, seconds: float = HEARING_SECONDS) -> bool | Refused | None:
-    return await asyncio.to_thread(hears, database, seconds)
+async def areceives_notifications(
+    database: Database, seconds: float = NOTIFICATION_SECONDS
+) -> bool | QueryFailed | None:
+    return await asyncio.to_thread(receives_notifications, database, seconds)
 
 
 @contextmanager
@@ -152,7 +153,9 @@ def _settings(seconds: float) -> bytes:
     return read_settings(seconds) + b";" + _SETTINGS
 
 
-def _refused(error: psycopg.Error) -> Refused:
-    slow = isinstance(error, psycopg.errors.QueryCanceled | psycopg.errors.LockNotAvailable)
-    denied = isinstance(error, psycopg.errors.InsufficientPrivilege)
-    return Refused(str(error).strip().split("\n", 1)[0], denied, slow)
+def _failure(error: psycopg.Error) -> QueryFailed:
+    return QueryFailed(
+        message=str(error).strip().split("\n", 1)[0],
+        permission_denied=isinstance(error, psycopg.errors.InsufficientPrivilege),
+        timed_out=isinstance(error, psycopg.errors.QueryCanceled | psycopg.errors.LockNotAvailable),
+    )

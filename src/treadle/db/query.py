@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from treadle.words.naming import schema_name
 
@@ -30,6 +30,15 @@ class Query(Generic[Result]):
 
     def bound(self, schema: str) -> bytes:
         return bind(self.text, schema)
+
+
+class QueryFailed(NamedTuple):
+    """Returned instead of a result where one query that fails must not stop the others: see examination.py."""
+
+    message: str
+    permission_denied: bool
+    timed_out: bool
+    """It took too long, or waited too long for a lock."""
 
 
 def call(

@@ -1,10 +1,15 @@
-"""The health of the queue and of the server under it: facts, and what they mean.
+"""`treadle doctor`: problems in the queue, and in the database under it, that slow or break the queue.
 
-Every check is a pure function from facts to findings; db/health.py asks for the facts, app/doctor.py brings them
-together.
+facts.py       what is known about the server, the schema, the workers and the jobs
+queries.py     the queries that return these facts
+rules/         pure functions from facts to findings, by subject
+finding.py     a finding and its severity
+limits.py      the thresholds of the rules
+text.py        how names, sizes and statements are written in a finding
+examine.py     runs the queries and applies the rules
 """
 
-from treadle.doctor.finding import Finding, Level, by_urgency, worst
+from treadle.doctor.finding import Finding, Severity, by_severity, worst
 from treadle.doctor.limits import Limits
 
-__all__ = ["Finding", "Level", "Limits", "by_urgency", "worst"]
+__all__ = ["Finding", "Limits", "Severity", "by_severity", "worst"]

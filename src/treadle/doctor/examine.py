@@ -1,7 +1,6 @@
-"""Examines the queue and the server under it: asks for facts, and lets words/health judge them.
+"""Examines the queue and its database: runs the queries and applies the rules.
 
-Everything is read, nothing is written; each look gives up after a few seconds, and one that fails leaves the others
-alone.
+It only reads. Each query times out after a few seconds, and one that fails does not affect the others.
 """
 
 import time
@@ -10,163 +9,153 @@ from importlib.metadata import version
 from typing import Any, NamedTuple, TypeAlias
 
 from treadle.db.database import Database
-from treadle.db.examination import ahears, alooking, hears, looking
-from treadle.db.expected_schema import blueprint
-from treadle.db.queries import doctor as health
-from treadle.db.queries import operations as operate
-from treadle.db.query import Query
+from treadle.db.examination import aexamination, areceives_notifications, examination, receives_notifications
+from treadle.db.queries.operations import find_pauses
+from treadle.db.query import Query, QueryFailed
 from treadle.db.script import adrive, drive
-from treadle.doctor import Finding, Level, Limits, by_urgency
-from treadle.doctor.facts import Clocks, Refused, Server
-from treadle.doctor.finding import Case
-from treadle.doctor.holders import judge_holders, judge_slots
-from treadle.doctor.lanes import judge_lanes, judge_pauses
-from treadle.doctor.refusals import refused
-from treadle.doctor.schema import (
-    judge_functions,
-    judge_indexes,
-    judge_options,
-    judge_triggers,
-    judge_version,
-)
-from treadle.doctor.server import judge_ages, judge_clocks, judge_connections, judge_hearing, judge_server
-from treadle.doctor.storage import judge_autovacuum, judge_bloat, judge_tables
-from treadle.doctor.work import (
-    judge_crashes,
-    judge_keys,
-    judge_strays,
-    judge_ticks,
-    judge_workers,
-)
+from treadle.doctor import queries
+from treadle.doctor.expected_schema import expected_schema
+from treadle.doctor.facts import ClockOffset, Server
+from treadle.doctor.finding import Context, Finding, Severity, by_severity
+from treadle.doctor.limits import Limits
+from treadle.doctor.rules import horizon, lanes, schema, server, storage, work
+from treadle.doctor.rules.unanswered import unanswered
 
 
 class Check(NamedTuple):
     names: tuple[str, ...]
     """Of its findings: each comes exactly once."""
     needs: tuple[str, ...]
-    """Of the facts, in the order in which it takes them."""
-    judge: Callable[..., list[Finding]]
+    """The names of the facts that the rule takes, in this order."""
+    rule: Callable[..., list[Finding]]
 
 
 SERVER = (
-    Check(("version", "writable", "durability", "timeouts", "notification_queue"), ("server",), judge_server),
-    Check(("connections",), ("connections",), judge_connections),
-    Check(("transaction_age", "multixact_age"), ("server", "ages"), judge_ages),
-    Check(("clock",), ("clocks",), judge_clocks),
-    Check(("listen",), ("hears",), judge_hearing),
+    Check(("version", "writable", "durability", "timeouts", "notification_queue"), ("server",), server.check_server),
+    Check(("connections",), ("connections",), server.check_connections),
+    Check(("transaction_age", "multixact_age"), ("server", "ages"), server.check_ages),
+    Check(("clock",), ("clock",), server.check_clock),
+    Check(("listen",), ("notifications",), server.check_notifications),
     Check(
         ("held_snapshot", "prepared_transaction", "replication_slot", "standby_feedback", "open_elsewhere"),
-        ("server", "holders"),
-        judge_holders,
+        ("server", "vacuum_blockers"),
+        horizon.check_horizon,
     ),
-    Check(("slot_log",), ("slots",), judge_slots),
+    Check(("slot_log",), ("slots",), horizon.check_slots),
 )
-VERSION = Check(("schema",), ("books", "blueprint"), judge_version)
-# Only where the schema is the one that this version knows.
+VERSION = Check(("schema",), ("records", "expected"), schema.check_version)
+# Only if the schema is the one that this version expects.
 SCHEMA = (
-    Check(("functions",), ("books", "blueprint", "functions"), judge_functions),
-    Check(("indexes",), ("blueprint", "indexes"), judge_indexes),
-    Check(("triggers",), ("blueprint", "triggers"), judge_triggers),
-    Check(("table_settings",), ("blueprint", "tables"), judge_options),
-    Check(("autovacuum_off", "dead_rows", "autovacuum_lag", "unlogged_tables"), ("server", "tables"), judge_tables),
-    Check(("autovacuum_busy",), ("server", "tables", "cleaning"), judge_autovacuum),
-    Check(("index_bloat",), ("indexes",), judge_bloat),
-    Check(("silent_workers", "old_workers", "worker_clocks"), ("workers",), judge_workers),
-    Check(("held_by_hand",), ("strays",), judge_strays),
-    Check(("unserved_lanes",), ("workers", "lanes", "pauses"), judge_lanes),
-    Check(("paused_lanes",), ("server", "lanes", "pauses"), judge_pauses),
-    Check(("ticks",), ("tick",), judge_ticks),
-    Check(("crashing_jobs",), ("crashing",), judge_crashes),
-    Check(("failing_keys",), ("heads",), judge_keys),
+    Check(("functions",), ("records", "expected", "functions"), schema.check_functions),
+    Check(("indexes",), ("expected", "indexes"), schema.check_indexes),
+    Check(("triggers",), ("expected", "triggers"), schema.check_triggers),
+    Check(("table_settings",), ("expected", "tables"), schema.check_table_settings),
+    Check(
+        ("autovacuum_off", "dead_rows", "autovacuum_lag", "unlogged_tables"),
+        ("server", "tables"),
+        storage.check_tables,
+    ),
+    Check(("autovacuum_busy",), ("server", "tables", "autovacuum_workers"), storage.check_autovacuum),
+    Check(("index_bloat",), ("indexes",), storage.check_bloat),
+    Check(("silent_workers", "old_workers", "worker_clocks"), ("workers",), work.check_workers),
+    Check(("abandoned_claims",), ("abandoned_claims",), work.check_abandoned_claims),
+    Check(("unserved_lanes",), ("workers", "lanes", "pauses"), lanes.check_lanes),
+    Check(("paused_lanes",), ("server", "lanes", "pauses"), lanes.check_pauses),
+    Check(("ticks",), ("tick",), work.check_tick),
+    Check(("crashing_jobs",), ("crashing_jobs",), work.check_crashes),
+    Check(("failing_keys",), ("failing_keys",), work.check_keys),
 )
 NAMES = [name for check in (VERSION, *SERVER, *SCHEMA) for name in check.names]
 
 
-class Hearing:
-    """Asked for instead of a query: whether a notification arrives."""
+class NotificationTest:
+    """Yielded instead of a query: asks whether a notification arrives."""
 
 
 Facts: TypeAlias = dict[str, Any]
-Examination: TypeAlias = Generator[Query[Any] | Hearing, Any, list[Finding]]
+Examination: TypeAlias = Generator[Query[Any] | NotificationTest, Any, list[Finding]]
 
 
 def examine(database: Database, limits: Limits | None = None) -> list[Finding]:
-    """What is well and what is not, the worst first; how to tell is in `limits`."""
-    with looking(database) as look:
+    """All findings, the most severe first, also those that are ok."""
+    with examination(database) as run:
 
-        def run(asked: Query[Any] | Hearing) -> Any:
-            return hears(database) if isinstance(asked, Hearing) else look(asked)
+        def answer(asked: Query[Any] | NotificationTest) -> Any:
+            return receives_notifications(database) if isinstance(asked, NotificationTest) else run(asked)
 
-        return by_urgency(drive(_examination(database.schema, limits or Limits()), run))
+        return by_severity(drive(_examination(database.schema, limits or Limits()), answer))
 
 
 async def aexamine(database: Database, limits: Limits | None = None) -> list[Finding]:
-    async with alooking(database) as look:
+    async with aexamination(database) as run:
 
-        async def run(asked: Query[Any] | Hearing) -> Any:
-            return await (ahears(database) if isinstance(asked, Hearing) else look(asked))
+        async def answer(asked: Query[Any] | NotificationTest) -> Any:
+            return await (areceives_notifications(database) if isinstance(asked, NotificationTest) else run(asked))
 
-        return by_urgency(await adrive(_examination(database.schema, limits or Limits()), run))
+        return by_severity(await adrive(_examination(database.schema, limits or Limits()), answer))
 
 
-def _examination(schema: str, limits: Limits) -> Examination:
-    case = Case(schema, limits, version("treadle"))
+def _examination(schema_name: str, limits: Limits) -> Examination:
+    context = Context(schema_name, limits, version("treadle"))
     facts: Facts = {}
     for name, query in _server_queries().items():
         facts[name] = yield query
     before = time.time()
-    clock = yield health.clock()
-    facts["clocks"] = clock if isinstance(clock, Refused) else _clocks(before, clock, time.time())
-    facts["hears"] = yield Hearing()
-    there = yield health.has_books()
-    facts["books"] = (yield health.books()) if there is True else there or None
-    server = facts["server"]
-    facts["blueprint"] = blueprint(server.version if isinstance(server, Server) else 0, schema)
-    fits = _judged(case, VERSION, facts)
+    clock = yield queries.get_clock()
+    facts["clock"] = clock if isinstance(clock, QueryFailed) else _offset(before, clock, time.time())
+    facts["notifications"] = yield NotificationTest()
+    exists = yield queries.has_migration_records()
+    facts["records"] = (yield queries.get_migration_records()) if exists is True else exists or None
+    known = facts["server"]
+    facts["expected"] = expected_schema(known.version if isinstance(known, Server) else 0, schema_name)
+    of_version = _apply(context, VERSION, facts)
     checks: tuple[Check, ...] = SERVER
-    if all(each.level is not Level.CRITICAL for each in fits) and not isinstance(facts["books"], Refused):
+    if all(each.level is not Severity.CRITICAL for each in of_version) and not isinstance(
+        facts["records"], QueryFailed
+    ):
         checks += SCHEMA
         for name, query in _schema_queries(limits).items():
             facts[name] = yield query
-    return [*fits, *(finding for check in checks for finding in _judged(case, check, facts))]
+    return [*of_version, *(finding for check in checks for finding in _apply(context, check, facts))]
 
 
 def _server_queries() -> Mapping[str, Query[Any]]:
     return {
-        "server": health.server(),
-        "connections": health.connections(),
-        "ages": health.ages(),
-        "holders": health.holders(),
-        "slots": health.slots(),
+        "server": queries.get_server(),
+        "connections": queries.count_connections(),
+        "ages": queries.get_database_ages(),
+        "vacuum_blockers": queries.find_vacuum_blockers(),
+        "slots": queries.find_replication_slots(),
     }
 
 
 def _schema_queries(limits: Limits) -> Mapping[str, Query[Any]]:
     return {
-        "functions": health.functions(),
-        "indexes": health.indexes(),
-        "triggers": health.triggers(),
-        "tables": health.tables(),
-        "cleaning": health.cleaning(),
-        "workers": health.workers(),
-        "lanes": health.due_lanes(),
-        "pauses": operate.pauses(),
-        "tick": health.tick(limits.tick),
-        "strays": health.strays(limits.hand_silence),
-        "crashing": health.crashing(limits.crashes),
-        "heads": health.failing_heads(limits.failing_head[0]),
+        "functions": queries.find_functions(),
+        "indexes": queries.find_indexes(),
+        "triggers": queries.find_triggers(),
+        "tables": queries.find_tables(),
+        "autovacuum_workers": queries.find_autovacuum_workers(),
+        "workers": queries.find_workers(),
+        "lanes": queries.find_due_lanes(),
+        "pauses": find_pauses(),
+        "tick": queries.get_tick(limits.tick),
+        "abandoned_claims": queries.find_abandoned_claims(limits.client_silence),
+        "crashing_jobs": queries.find_crashing_jobs(limits.crashes),
+        "failing_keys": queries.find_failing_keys(limits.failing_key[0]),
     }
 
 
-def _clocks(before: float, server: float, after: float) -> Clocks:
-    return Clocks(server - (before + after) / 2, (after - before) / 2)
+def _offset(before: float, server_time: float, after: float) -> ClockOffset:
+    return ClockOffset(server_time - (before + after) / 2, (after - before) / 2)
 
 
-def _judged(case: Case, check: Check, facts: Facts) -> list[Finding]:
-    given = [facts[name] for name in check.needs]
-    for each in given:
-        if isinstance(each, Refused):
-            server = facts["server"]
-            user = server.user if isinstance(server, Server) else None
-            return [refused(case, name, each, user) for name in check.names]
-    return check.judge(case, *given)
+def _apply(context: Context, check: Check, facts: Facts) -> list[Finding]:
+    """The findings of a check; if a query for its facts failed, findings that say so."""
+    needed = [facts[name] for name in check.needs]
+    for each in needed:
+        if isinstance(each, QueryFailed):
+            known = facts["server"]
+            user = known.user if isinstance(known, Server) else None
+            return [unanswered(context, name, each, user) for name in check.names]
+    return check.rule(context, *needed)

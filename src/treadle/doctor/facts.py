@@ -1,4 +1,4 @@
-"""What was asked of the server, as values. Times are the server's."""
+"""What the rules are applied to. All times are the server's; durations are in seconds."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -10,60 +10,61 @@ class Server(NamedTuple):
     version: int
     """As 180006."""
     user: str
-    recovering: bool
+    in_recovery: bool
     """It is a standby."""
     sees_all: bool
-    """Whether others' connections are shown to us: the right of pg_read_all_stats."""
+    """Whether this role sees the connections of others (pg_read_all_stats)."""
     settings: Mapping[str, str]
-    """As a new connection of ours gets them, in their basic units."""
+    """As a new connection of ours gets them, in their base units."""
     notifications: float
-    """How full their queue is, from 0 to 1."""
+    """The part of the notification queue that is in use, from 0 to 1."""
 
 
-class Room(NamedTuple):
-    """Connections against what is allowed: on the server, in the database, by the role."""
+class ConnectionUse(NamedTuple):
+    """Connections in use against a limit: of the server, of the database or of the role."""
 
-    what: str
+    scope: str
     used: int
     ours: int
+    """Those of Treadle."""
     allowed: int
 
 
-class Age(NamedTuple):
-    """How far a database is from having used up its transaction numbers."""
+class DatabaseAge(NamedTuple):
+    """How many transaction ids and multixact ids a database has used since it was last frozen."""
 
     database: str
     transactions: int
     multixacts: int
 
 
-class Holder(NamedTuple):
-    """Who keeps old rows from being removed."""
+class VacuumBlocker(NamedTuple):
+    """Something that keeps vacuum from removing dead rows: it holds back the xmin horizon."""
 
     kind: str
     """session, slot, prepared or standby"""
     name: str
-    """The process number, or the name of the slot or the prepared transaction."""
+    """The process id, or the name of the slot or the prepared transaction."""
     user: str | None
     application: str | None
     client: str | None
     state: str | None
     query: str | None
     seconds: float | None
-    """How long by now, if the server knows."""
+    """Since when, if the server knows."""
     transactions: int
     """How many have begun since."""
     here: bool
-    """In this database; elsewhere it holds no rows of ours back, but what is read in the order of transactions."""
+    """In this database. A transaction in another one keeps no rows of ours, but delays what is read in commit order."""
 
 
-class Slot(NamedTuple):
+class ReplicationSlot(NamedTuple):
     name: str
     kind: str
     active: bool
     catalog_transactions: int | None
     bytes: int | None
-    """The log that it keeps."""
+    """The write-ahead log that it retains."""
     status: str | None
 
 
@@ -72,14 +73,14 @@ class Table(NamedTuple):
     unlogged: bool
     options: Mapping[str, str]
     rows: float
-    """By the last vacuum or analyze; -1: there was none."""
+    """As of the last vacuum or analyze; -1: there was none."""
     bytes: int
     live: int
     dead: int
     vacuumed: float | None
-    """Seconds since the last vacuum."""
+    """Since the last vacuum."""
     age: float | None
-    """Seconds since the schema was made."""
+    """Since the schema was created."""
 
 
 class Index(NamedTuple):
@@ -89,7 +90,7 @@ class Index(NamedTuple):
     """Valid and ready."""
     rows: float
     width: float
-    """Of one entry's columns, as the statistics have it."""
+    """Of the columns of one entry, from the statistics."""
     bytes: int
 
 
@@ -102,41 +103,39 @@ class Trigger(NamedTuple):
 class Function(NamedTuple):
     name: str
     digest: str
-    """Of its body, by MD5."""
+    """MD5 of its body."""
 
 
-class Books(NamedTuple):
-    """What the schema says of itself."""
+class MigrationRecords(NamedTuple):
+    """What the schema records about its own version."""
 
     version: int
     functions: Mapping[str, str]
-    """Name and digest of each as it was last applied."""
+    """The name and digest of each function as it was last applied."""
 
 
-class Planned(NamedTuple):
-    """An index as it should be."""
-
+class ExpectedIndex(NamedTuple):
     table: str
     statement: str
-    """What makes it."""
+    """Creates it."""
 
 
-class Blueprint(NamedTuple):
-    """What this version's migrations and functions make."""
+class ExpectedSchema(NamedTuple):
+    """What the migrations and functions of this version create."""
 
     version: int
     functions: Mapping[str, str]
     bodies: Mapping[str, frozenset[str]]
-    """MD5 of the bodies that are in the file of each function."""
-    indexes: Mapping[str, Planned]
+    """MD5 of the bodies in the file of each function."""
+    indexes: Mapping[str, ExpectedIndex]
     triggers: Mapping[str, str]
     """Name and table."""
     options: Mapping[str, Mapping[str, str]]
     """By table."""
 
 
-class Cleaning(NamedTuple):
-    """One process of autovacuum."""
+class AutovacuumWorker(NamedTuple):
+    """One autovacuum process at work."""
 
     table: str | None
     seconds: float | None
@@ -147,19 +146,19 @@ class Worker(NamedTuple):
     host: str | None
     pid: int | None
     started: float
-    """Seconds since."""
+    """Seconds ago."""
     seen: float
-    """Seconds since; less than nothing if it is in the future."""
+    """Seconds ago; negative if it is in the future."""
     lease: float | None
     lost: float | None
+    """Seconds ago that it was declared lost."""
     job_types: list[str] | None
     queues: list[str] | None
     version: str | None
-    """Of Treadle; None for who sends heartbeats by hand."""
-    holds: bool
-    """It has jobs."""
+    """Of Treadle; None for a client that sends heartbeats through the SQL functions."""
+    has_jobs: bool
     outdated: bool
-    """It began before the schema's functions were last changed."""
+    """It was started before the functions of the schema last changed."""
 
     @property
     def live(self) -> bool:
@@ -171,18 +170,18 @@ class DueLane(NamedTuple):
     job_type: str
     priority: int
     due: float
-    """Seconds that its oldest due job has waited."""
+    """How long its oldest due job has waited."""
 
 
 class Tick(NamedTuple):
     seconds: float | None
     """Since the last one; None: there was none yet."""
-    neglected: float | None
-    """Seconds since a claim that should have been followed by a tick, and was not."""
+    missed: float | None
+    """Since a claim that a tick should have followed, and none did."""
 
 
-class Stray(NamedTuple):
-    """A job that is held by hand."""
+class AbandonedClaim(NamedTuple):
+    """A job claimed by a client without a lease, from which nothing has been heard for long."""
 
     id: str
     job_type: str
@@ -190,7 +189,7 @@ class Stray(NamedTuple):
     silent: float
 
 
-class Crashing(NamedTuple):
+class CrashingJob(NamedTuple):
     id: str
     job_type: str
     status: str
@@ -198,8 +197,8 @@ class Crashing(NamedTuple):
     error: str | None
 
 
-class Head(NamedTuple):
-    """A job that fails again and again while others with its key wait behind it."""
+class FailingKey(NamedTuple):
+    """A job that keeps failing while other jobs with its key wait for it."""
 
     id: str
     job_type: str
@@ -207,24 +206,14 @@ class Head(NamedTuple):
     attempts: int
     max_attempts: int
     failing: float
-    """Seconds since its first failure."""
+    """Since its first failure."""
     waiting: int
-    """Behind it, counted up to a thousand."""
+    """Jobs that wait for it, counted up to 1,000."""
     error: str | None
 
 
-class Clocks(NamedTuple):
-    difference: float
-    """The server's clock minus this machine's, in seconds."""
-    doubt: float
-    """How wrong that may be: half of the way there and back."""
-
-
-class Refused(NamedTuple):
-    """Instead of facts: why there are none."""
-
-    reason: str
-    denied: bool
-    """A right is missing."""
-    slow: bool
-    """It took too long, or waited too long for a lock."""
+class ClockOffset(NamedTuple):
+    seconds: float
+    """The server's clock minus this machine's."""
+    uncertainty: float
+    """Half of the round trip."""

@@ -1,4 +1,4 @@
-"""What a check has to say."""
+"""A finding: the result of one check."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -7,59 +7,59 @@ from typing import NamedTuple
 from treadle.doctor.limits import Limits
 
 
-class Level(StrEnum):
+class Severity(StrEnum):
     OK = "ok"
     NOTE = "note"
-    """Worth knowing; nothing has to be done."""
+    """Worth knowing; no action is required."""
     WARNING = "warning"
-    """The queue works, and something makes it slow or will break it."""
+    """The queue works, but something slows it down or will break it."""
     CRITICAL = "critical"
-    """The queue does not work, or is about to stop."""
+    """The queue does not work, or will stop working soon."""
 
     @property
     def rank(self) -> int:
-        return list(Level).index(self)
+        return list(Severity).index(self)
 
 
 class Finding(NamedTuple):
     name: str
-    """The same in every version: for monitoring."""
-    level: Level
+    """The same in every version, for monitoring."""
+    level: Severity
     title: str
-    """A sentence."""
+    """What is wrong, as a sentence."""
     detail: str = ""
-    """Who, since when, how much."""
+    """What causes it, since when, how much."""
     remedy: str = ""
     """What to do, with the command or the SQL to run."""
 
 
 def ok(name: str, title: str) -> Finding:
-    return Finding(name, Level.OK, title)
+    return Finding(name, Severity.OK, title)
 
 
-def worst(findings: Iterable[Finding]) -> Level:
-    return max((each.level for each in findings), key=lambda level: level.rank, default=Level.OK)
+def worst(findings: Iterable[Finding]) -> Severity:
+    return highest(*(each.level for each in findings))
 
 
-def by_urgency(findings: Iterable[Finding]) -> list[Finding]:
-    """The worst first, else as they came."""
+def by_severity(findings: Iterable[Finding]) -> list[Finding]:
+    """The most severe first; among equals the order stays."""
     return sorted(findings, key=lambda each: -each.level.rank)
 
 
-def level_of(value: float, note: float, warning: float, critical: float = float("inf")) -> Level:
-    """How bad a value is that should be small."""
-    for limit, level in ((critical, Level.CRITICAL), (warning, Level.WARNING), (note, Level.NOTE)):
+def severity_of(value: float, note: float, warning: float, critical: float = float("inf")) -> Severity:
+    """The severity of a value that should be small."""
+    for limit, severity in ((critical, Severity.CRITICAL), (warning, Severity.WARNING), (note, Severity.NOTE)):
         if value >= limit:
-            return level
-    return Level.OK
+            return severity
+    return Severity.OK
 
 
-def most(*levels: Level) -> Level:
-    return max(levels, key=lambda level: level.rank)
+def highest(*severities: Severity) -> Severity:
+    return max(severities, key=lambda severity: severity.rank, default=Severity.OK)
 
 
-class Case(NamedTuple):
-    """Whose health it is, and from where on something is worth a word."""
+class Context(NamedTuple):
+    """What every rule knows besides its facts."""
 
     schema: str
     limits: Limits

@@ -1,46 +1,46 @@
-"""From where on something is worth a word. Seconds, unless it says otherwise."""
+"""The thresholds of the rules, for note, warning and critical. In seconds, unless stated otherwise."""
 
 from typing import NamedTuple
 
 
 class Limits(NamedTuple):
     idle_snapshot: tuple[float, float, float] = (60, 300, 3600)
-    """A transaction that does nothing but hold rows back: note, warning, critical."""
+    """How long a transaction may be open while idle."""
     busy_snapshot: tuple[float, float, float] = (600, 1800, 6 * 3600)
-    """One that works: a report, a dump."""
+    """The same for one that executes a statement: a report, a dump."""
     held_transactions: tuple[float, float, float] = (100_000, 1_000_000, 50_000_000)
-    """How many transactions somebody holds back, however long it took."""
+    """How many transactions may begin while something blocks vacuum, regardless of the time."""
     prepared: tuple[float, float, float] = (60, 300, 3600)
     slot_bytes: tuple[float, float, float] = (1 << 30, 10 << 30, 100 << 30)
-    """The log that a slot keeps which nobody reads."""
+    """The write-ahead log retained by a slot without a consumer."""
 
     dead_rows: int = 100_000
-    """Fewer are not worth a word, whatever the share."""
+    """Fewer are not reported, whatever their share."""
     vacuum_lag: float = 600
-    """Since a table has been over its threshold, at least."""
+    """How long a table may be over its autovacuum threshold."""
     vacuum_busy: float = 60
-    """Of every process of autovacuum, at the same table."""
+    """How long every autovacuum process may work on the same table."""
     index_bytes: int = 64 << 20
-    """A smaller index is not worth a word, however bloated."""
+    """A smaller index is not reported."""
     index_factor: float = 4
-    """So many times its estimated size."""
+    """How many times its estimated size an index may have."""
 
     connections: tuple[float, float, float] = (0.75, 0.85, 0.95)
-    """As a share of what is allowed."""
+    """As a share of the limit."""
     clock: tuple[float, float] = (2, 30)
     notifications: tuple[float, float, float] = (0.05, 0.25, 0.75)
-    """How full their queue is."""
+    """The part of the notification queue that is in use."""
     short_timeout: float = 10
-    """A statement_timeout or lock_timeout below this cuts off upkeep."""
+    """A statement_timeout or lock_timeout below this interrupts claims and maintenance."""
     short_idle: float = 60
 
     silence: float = 30
-    """Beyond a worker's lease."""
-    hand_silence: float = 3600
-    """Of a holder that sends no heartbeats, or sent them by hand."""
+    """How long after its lease a worker may be left unrecovered."""
+    client_silence: float = 3600
+    """How long a client without a lease may keep a claim without a heartbeat."""
     unserved: tuple[float, float] = (60, 300)
     paused: tuple[float, float] = (3600, 86_400)
     tick: float = 60
     crashes: int = 2
-    """How often a job was recovered, to be worth a word."""
-    failing_head: tuple[float, float] = (600, 3600)
+    """How many times a job has crashed its worker."""
+    failing_key: tuple[float, float] = (600, 3600)

@@ -12,7 +12,7 @@ from treadle.db.queries import listing
 from treadle.db.queries.operations import CHUNK, operate
 from treadle.db.query import Query
 from treadle.db.script import adrive, aiterate, drive, iterate
-from treadle.words.changes import Action, Operated
+from treadle.words.changes import Action, ChangeResult
 from treadle.words.errors import InvalidArgument, shown
 from treadle.words.listing import HELD, LATER, Listed, Listing, Wanted
 from treadle.words.overview import Total
@@ -108,7 +108,7 @@ class Change:
         return aiterate(self._script(), self._database.arun)
 
     def _script(self) -> Generator[Query[Any] | Counts, Any, None]:
-        began: int = yield listing.clock()
+        began: int = yield listing.get_clock()
         counts = Counts()
         place: Place | None = Place(began, self._lists[0])
         while place is not None:
@@ -136,7 +136,7 @@ async def achange_chunk(
 
 def _next_chunk(wanted: Wanted, chosen: Sequence[str], order: Order, place: Place | None) -> _Chunk:
     if place is None:
-        place = Place((yield listing.clock()), chosen[0])
+        place = Place((yield listing.get_clock()), chosen[0])
     counts, following = yield from _chunk(wanted, chosen, order, place)
     # An empty list is not worth a round trip of the caller; but a search that stopped at its limit took long enough.
     while following is not None and not counts.total and following.looked is None:
@@ -149,12 +149,12 @@ def _chunk(wanted: Wanted, chosen: Sequence[str], order: Order, place: Place) ->
     after = place.after
     if after is None and place.status in FINISHED:
         # Leave out jobs that finished since: one may have been changed here and finished again.
-        after = listing.ended_by(Status(place.status), place.began)
+        after = listing.cursor_at(Status(place.status), place.began)
     page: Listing = yield listing.find_jobs(wanted._replace(status=place.status), after, CHUNK)
     ids = [job.id for job in page.jobs if job.priority != priority and not _came_after(job, place.began)]
     counts = Counts()
     if ids:
-        done: list[Operated] = yield operate(action, ids, actor, reason, priority)
+        done: list[ChangeResult] = yield operate(action, ids, actor, reason, priority)
         outcomes = [each.outcome for each in done]
         counts = Counts._make(map(outcomes.count, Counts._fields))
     if page.next is not None:
@@ -184,14 +184,14 @@ def lists(action: Action, wanted: Wanted) -> Sequence[str]:
     return (wanted.status,)
 
 
-def _count(wanted: Wanted, action: Action | None) -> Generator[Query[listing.Tallied], Any, Total]:
+def _count(wanted: Wanted, action: Action | None) -> Generator[Query[listing.MatchCount], Any, Total]:
     found = looked = 0
     for status in (wanted.status,) if action is None else lists(action, wanted):
         after = None
         while True:
             if looked >= COUNT_LIMIT:
                 return Total(found, exact=False)
-            page: listing.Tallied = yield listing.tally_jobs(wanted._replace(status=status), after)
+            page: listing.MatchCount = yield listing.count_matching_jobs(wanted._replace(status=status), after)
             found, looked, after = found + page.found, looked + page.looked, page.next
             if after is None:
                 break

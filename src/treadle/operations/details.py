@@ -15,7 +15,7 @@ from treadle.db.queries import snapshots as snapshot_queries
 from treadle.db.queries import worker as work
 from treadle.db.query import Query
 from treadle.db.script import adrive, drive
-from treadle.words.changes import Audited
+from treadle.words.changes import AuditEntry
 from treadle.words.errors import JobNotFound
 from treadle.words.job import JobError, JobRow
 from treadle.words.payload import Json, decode
@@ -48,7 +48,7 @@ class JobDetails(NamedTuple):
     earlier_logs: int
     """How many earlier log lines were left out."""
     steps: list[Step]
-    audit: list[Audited]
+    audit: list[AuditEntry]
     """Changes made by operators, oldest first."""
 
     @property
@@ -87,7 +87,7 @@ def _details(job_id: UUID, full: bool) -> Generator[Query[Any], Any, JobDetails]
     kept = logs if full else logs[-LINES:]
     errors = yield work.errors(job_id)
     steps = yield memory_queries.get_steps(job_id)
-    audit = yield operate.audit(job_id)
+    audit = yield operate.find_audit(job_id)
     return JobDetails(
         job=job,
         snapshot=snapshots[0],

@@ -6,7 +6,7 @@ from typing import Any
 from treadle.db.database import Database
 from treadle.db.queries import operations as operate
 from treadle.db.queries import overview as queries
-from treadle.db.queries.overview import Chart, LaneCount, Sampled
+from treadle.db.queries.overview import Chart, LaneDepth, SampledCount
 from treadle.db.query import Query
 from treadle.words.changes import Pause
 from treadle.words.overview import Lane, Overview, Total, WorkerRow
@@ -27,21 +27,21 @@ async def aoverview(database: Database, window: int = 3600) -> Overview:
 
 def _queries(window: int) -> list[Query[Any]]:
     return [
-        queries.see_minutes(window, STEPS[window]),
-        queries.see_lanes(),
-        queries.see_workers(),
-        operate.pauses(),
-        queries.sample_jobs(),
-        queries.count_few(),
+        queries.get_throughput(window, STEPS[window]),
+        queries.find_lanes(),
+        queries.find_recent_workers(),
+        operate.find_pauses(),
+        queries.count_sampled_jobs(),
+        queries.count_jobs_bounded(),
     ]
 
 
 def _together(
     chart: Chart,
-    lanes: Sequence[LaneCount],
+    lanes: Sequence[LaneDepth],
     workers: list[WorkerRow],
     pauses: list[Pause],
-    sampled: Sequence[Sampled],
+    sampled: Sequence[SampledCount],
     few: dict[Status, tuple[int, bool]],
 ) -> Overview:
     waiting = {(each.queue, each.job_type, each.priority): each.jobs for each in sampled if each.queue is not None}
@@ -67,7 +67,7 @@ def _together(
     return Overview(chart.at, shown, workers, pauses, chart.spans, chart.step, totals, _rate(chart))
 
 
-def _serves(worker: WorkerRow, lane: LaneCount) -> bool:
+def _serves(worker: WorkerRow, lane: LaneDepth) -> bool:
     return (
         worker.alive
         and worker.job_types is not None
@@ -77,7 +77,7 @@ def _serves(worker: WorkerRow, lane: LaneCount) -> bool:
 
 
 def _totals(
-    sampled: Sequence[Sampled], few: dict[Status, tuple[int, bool]], lanes: Sequence[Lane]
+    sampled: Sequence[SampledCount], few: dict[Status, tuple[int, bool]], lanes: Sequence[Lane]
 ) -> dict[Status, Total]:
     guesses = dict.fromkeys(Status, 0)
     for each in sampled:

@@ -247,10 +247,10 @@ class JobQueue:
 
     def pauses(self) -> builtins.list[Pause]:
         """Return the pauses."""
-        return self._database.run(operate.pauses())
+        return self._database.run(operate.find_pauses())
 
     async def apauses(self) -> builtins.list[Pause]:
-        return await self._database.arun(operate.pauses())
+        return await self._database.arun(operate.find_pauses())
 
     def get(self, job: AnyJob) -> JobRow:
         """Return the row of a job as it is now."""

@@ -18,6 +18,7 @@ from treadle.watching.snapshots import RUNNING_LIMIT, snapshots
 from treadle.watching.streams import Stream
 from treadle.watching.watch import Watch
 from treadle.words.errors import JobNotFound
+from treadle.words.masking import masked
 from treadle.words.phrases import printable, standing
 from treadle.words.snapshot import JobSnapshot, Snapshot
 from treadle.words.status import Status
@@ -71,7 +72,7 @@ class Viewer:
         for job_id in self._ids or ():
             if job_id not in known:
                 raise JobNotFound(job_id)
-        self._know(found)
+        self._know(masked(found))
 
     def _know(self, found: list[JobSnapshot]) -> None:
         for each in found:
@@ -84,6 +85,7 @@ class Viewer:
             self._labels[each.id] = printable(each.job_type) + tail
 
     def _show(self, snapshot: Snapshot) -> None:
+        snapshot = masked(snapshot)
         self._know(snapshot.jobs)
         shown = list(self._jobs.values())
         if self._ids is None:

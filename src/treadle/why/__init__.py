@@ -1,6 +1,12 @@
-"""Why a job does not run: facts, and the one reason that follows from them.
+"""`treadle why`: why a job does not run.
 
-db/why.py asks for the facts; decide() is pure.
+facts.py       what is known about the job, its key, its lane and the workers
+queries.py     the query that returns these facts
+rules/         pure functions from facts to a reason, by the status of the job
+decide.py      the order of the rules: the one reason, and what else is in the way
+reason.py      a reason: its name, its sentence and what to do
+text.py        how names, times and numbers are written in a sentence
+explain.py     runs the query and applies the rules
 """
 
 from treadle.why.decide import decide

@@ -1,22 +1,24 @@
-"""Why a job does not run: from facts to the one reason."""
+"""Decides, from the facts, on the one reason why a job does not run."""
 
-from treadle.why.causes import due_later, key_blocked, locked, out_of_attempts, paused, unserved
 from treadle.why.facts import Facts
 from treadle.why.reason import Other, Reason
-from treadle.why.standing import busy, ended, held, ready
+from treadle.why.rules.claimed import claimed
+from treadle.why.rules.finished import finished
+from treadle.why.rules.pending import due_later, key_blocked, locked, out_of_attempts, paused, unserved
+from treadle.why.rules.position import busy, ready
 from treadle.words.status import Status
 
 
 def decide(facts: Facts, blocker: Reason | None = None) -> Reason:
-    """The first cause that holds, with the others in short. `blocker` is the reason of the job that its key waits for.
+    """The first cause that applies, with the others in short. `blocker` is the reason of the job that blocks its key.
 
-    The order is that of the way to a worker: what concerns the job alone, then its lane, then its key, then who could
-    run it. Each would keep it from running even if all that come after were lifted.
+    The causes are in the order in which they take effect: the job itself, its lane, its key, the workers. Each of them
+    would keep the job from running even if all that follow were removed.
     """
     if facts.status.finished:
-        return ended(facts)
+        return finished(facts)
     if facts.status in (Status.CLAIMED, Status.RUNNING):
-        return held(facts)
+        return claimed(facts)
     later = due_later(facts)
     causes = [
         out_of_attempts(facts),
@@ -24,7 +26,7 @@ def decide(facts: Facts, blocker: Reason | None = None) -> Reason:
         *paused(facts),
         key_blocked(facts, blocker),
         unserved(facts),
-        # Who will be in line when it is due, nobody knows.
+        # Which jobs will be ahead of it when it is due is not known.
         None if later else busy(facts),
         locked(facts),
     ]

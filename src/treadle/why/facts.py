@@ -1,4 +1,4 @@
-"""What is known about a job that somebody asks about: why it does not run follows from it (see why.py)."""
+"""What is known about a job, from which follows why it does not run."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -8,17 +8,17 @@ from uuid import UUID
 from treadle.words.changes import Pause
 from treadle.words.status import Status
 
-# Counts go no further than one past this.
-COUNTED = 1000
+# Jobs ahead are counted up to this; one more stands for "more than that".
+COUNT_LIMIT = 1000
 
 
-class Holder(NamedTuple):
-    """Who claimed it, as far as its row in the table of workers says."""
+class JobWorker(NamedTuple):
+    """The worker that claimed the job, from its row in treadle.workers."""
 
     lease: float | None
-    """Seconds that it may be silent; None: a client by hand, which promises nothing."""
+    """Seconds that it may go without renewing; None: a client that claims without a worker process."""
     lost_at: datetime | None
-    """When it was given up."""
+    """When it was declared lost."""
 
 
 class Failure(NamedTuple):
@@ -28,11 +28,11 @@ class Failure(NamedTuple):
     at: datetime
     error: str
     newest: bool
-    """Nobody has claimed the job since."""
+    """The job has not been claimed since."""
 
 
-class Locker(NamedTuple):
-    """An open transaction that holds the job's row."""
+class RowLock(NamedTuple):
+    """An open transaction that has locked the job's row."""
 
     pid: int
     application: str | None
@@ -42,34 +42,33 @@ class Locker(NamedTuple):
 
 class LiveWorker(NamedTuple):
     worker_id: str
-    by_hand: bool
+    is_client: bool
+    """It claims without a worker process, through the SQL functions or JobQueue."""
     job_types: list[str] | None
-    """None: it has not said, or it does not matter because another serves the job."""
+    """None: it has not said, or it does not matter because another worker serves the job."""
     queues: list[str] | None
     """None: all, or it has not said."""
     serves: bool
     """It would claim this job."""
-    places: int | None
-    """How many jobs it runs at once that share a place with this one; None: it does not serve, or has not said."""
+    slots: int | None
+    """How many jobs it runs at once that compete with this one; None: it does not serve the job, or has not said."""
     busy: int | None
-    """How many of them are taken."""
+    """How many of these slots are taken."""
     seen_at: datetime
 
 
 class Ahead(NamedTuple):
-    """Jobs that the workers that serve this one would take before it."""
+    """How many jobs the workers that serve this one would claim before it."""
 
-    own: int = 0
-    """In its own lane."""
-    level: int = 0
-    """In other lanes of its priority."""
-    above: int = 0
-    """In lanes of higher priority."""
+    in_lane: int = 0
+    same_priority: int = 0
+    """In other lanes."""
+    higher_priority: int = 0
 
     @property
     def total(self) -> int:
-        """One more than COUNTED stands for more than that."""
-        return min(sum(self), COUNTED + 1)
+        """COUNT_LIMIT + 1 stands for more than COUNT_LIMIT."""
+        return min(sum(self), COUNT_LIMIT + 1)
 
 
 class Facts(NamedTuple):
@@ -85,41 +84,41 @@ class Facts(NamedTuple):
     max_attempts: int
     lease: int
     key: str | None
-    held: bool
-    """It waits until an earlier job with its key lets it go."""
+    blocked: bool
+    """It waits for an earlier job with its key."""
     run_at: datetime
     worker_id: str | None
     claimed_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
-    sign: datetime | None
-    """The last sign of life of its holder, if it gave any."""
+    seen_at: datetime | None
+    """The last heartbeat or progress of its worker, if there was any."""
     progress: int | None
     stage: str | None
     error: str | None
     """The beginning of last_error."""
-    holder: Holder = Holder(None, None)
-    beside: int = 0
-    """How many other jobs its holder runs."""
+    worker: JobWorker = JobWorker(None, None)
+    running_beside: int = 0
+    """How many other jobs its worker runs."""
     failure: Failure | None = None
     cancelled_by: str | None = None
-    """As the audit says."""
-    cancelled_why: str | None = None
+    """From the audit."""
+    cancel_reason: str | None = None
     pauses: Sequence[Pause] = ()
-    """Those that concern it, the widest first."""
+    """Those that apply to it, the widest first."""
     blocker: UUID | None = None
-    """The job with its key that has to end first."""
+    """The job with its key that has to finish first."""
     earlier: int = 0
-    """How many jobs with its key go before it."""
-    locker: Locker | None = None
+    """How many jobs with its key run before it."""
+    row_lock: RowLock | None = None
     workers: Sequence[LiveWorker] = ()
-    """Those that live; the ones that serve it first."""
-    gone: tuple[str, datetime] | None = None
-    """If none with a lease lives: the one that was seen last, and when."""
+    """The live ones, those that serve it first."""
+    last_worker: tuple[str, datetime] | None = None
+    """If there is no live worker: the one that was seen last, and when."""
     ahead: Ahead = Ahead()
-    ended: int | None = None
-    """How many attempts ended lately on the workers that serve it, by the counted minutes."""
-    ended_in: float | None = None
-    """In so many seconds."""
+    finished_attempts: int | None = None
+    """How many attempts finished recently on the workers that serve it, from the counts by the minute."""
+    finished_within: float | None = None
+    """In how many seconds."""
     tick_age: float | None = None
-    """Seconds since somebody looked after the lanes, as whoever claims does; None: nobody ever did."""
+    """Seconds since the last tick, which workers make when they claim; None: there has been none."""

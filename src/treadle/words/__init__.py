@@ -1,1 +1,1 @@
-"""The words of the queue: pure values, no I/O."""
+"""The vocabulary of the queue: small, pure values without I/O."""

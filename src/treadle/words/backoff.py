@@ -1,4 +1,4 @@
-"""How long a failed job waits before it is tried again."""
+"""The delay before a failed job is retried."""
 
 import math
 import random
@@ -10,9 +10,9 @@ from treadle.words.errors import InvalidArgument
 
 @dataclass(frozen=True)
 class Backoff:
-    """`first`, then `factor` times as long after each further attempt, at most `limit`.
+    """Exponential: `first`, multiplied by `factor` after each further attempt, at most `limit`.
 
-    `jitter` is the part of it that chance decides, so that jobs that failed together do not come back together.
+    `jitter` is the random part of the delay, from 0 to 1, so that jobs that failed together are not retried together.
     """
 
     first: Duration = "1s"
@@ -29,7 +29,7 @@ class Backoff:
             raise InvalidArgument(f"jitter must be from 0 to 1, got {self.jitter!r}")
 
     def seconds(self, attempt: int) -> float:
-        """After the nth attempt."""
+        """After this attempt, counted from 1."""
         first, limit = duration(self.first).total_seconds(), duration(self.limit).total_seconds()
         try:
             whole = min(first * float(self.factor) ** (attempt - 1), limit)

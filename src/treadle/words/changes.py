@@ -1,4 +1,4 @@
-"""What operators do, and what is kept of it."""
+"""Changes by operators, and their entries in the audit."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -10,7 +10,7 @@ from treadle.words.status import Status
 
 
 class Action(StrEnum):
-    """What can be done to a job."""
+    """An operator's action on a job."""
 
     RETRY = "retry"
     CANCEL = "cancel"
@@ -20,7 +20,7 @@ class Action(StrEnum):
 
 
 class Change(NamedTuple):
-    """What is to be done to jobs, by whom and why."""
+    """An action on jobs, by whom and why."""
 
     action: Action
     actor: str
@@ -28,18 +28,18 @@ class Change(NamedTuple):
     priority: int | None = None
 
 
-class Operated(NamedTuple):
-    """What came of an action on a job."""
+class ChangeResult(NamedTuple):
+    """The result of an action on one job."""
 
     id: UUID
     outcome: str
-    """done; unfit: its status does not allow it, or nothing would change; busy: somebody holds its row; missing."""
+    """done; unfit: its status does not allow it, or there is nothing to change; busy: its row is locked; missing."""
     status: Status | None
-    """As it was before."""
+    """Before the action."""
 
 
 class Pause(NamedTuple):
-    """Jobs that are not claimed for now: of this type, in this queue; None is any."""
+    """Jobs of this type in this queue are not claimed; None stands for any."""
 
     job_type: str | None
     queue: str | None
@@ -48,8 +48,8 @@ class Pause(NamedTuple):
     reason: str | None
 
 
-class Audited(NamedTuple):
-    """One change that an operator made."""
+class AuditEntry(NamedTuple):
+    """One change by an operator."""
 
     id: int
     at: datetime
@@ -60,4 +60,4 @@ class Audited(NamedTuple):
     queue: str | None
     reason: str | None
     details: Json
-    """What it was before, and what was asked."""
+    """The values before the change, and the requested ones."""

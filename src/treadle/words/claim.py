@@ -1,4 +1,4 @@
-"""A claimed job as the worker needs it: the payload is still JSON text, so that a bad one fails alone."""
+"""A claimed job as a worker gets it. The payload is still JSON text, so that a bad one fails only its own job."""
 
 from typing import NamedTuple
 from uuid import UUID

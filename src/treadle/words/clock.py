@@ -1,4 +1,4 @@
-"""A clock that all processes of the machine share."""
+"""A monotonic clock shared by all processes of a machine."""
 
 import time
 
@@ -6,5 +6,5 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def now() -> float:
-    """Seconds. It goes on while the machine is suspended, and is never set back."""
+    """Seconds. It runs while the machine is suspended, and is never set back."""
     return time.clock_gettime(_CLOCK)

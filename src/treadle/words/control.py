@@ -1,14 +1,14 @@
-"""What a handler can raise to say how its job goes on. None of them is an error of the handler."""
+"""Exceptions with which a handler controls what happens to its job. None of them is an error."""
 
 from treadle.words.duration import Duration, duration
 
 
-class Verdict(Exception):
-    """The base of what a handler can say."""
+class ControlException(Exception):
+    """The base of the exceptions that control a job."""
 
 
-class Retry(Verdict):
-    """Try again after this long. It uses an attempt: after the last one the job has failed."""
+class Retry(ControlException):
+    """Retry the job after this long. It uses an attempt: after the last one the job fails."""
 
     def __init__(self, reason: str = "asked to be tried again", *, after: Duration | None = None) -> None:
         super().__init__(reason)
@@ -16,16 +16,16 @@ class Retry(Verdict):
         self.delay = None if after is None else duration(after, "after").total_seconds()
 
 
-class Snooze(Verdict):
-    """Not now: again after this long. It uses no attempt."""
+class Snooze(ControlException):
+    """Postpone the job. It does not use an attempt."""
 
     def __init__(self, delay: Duration) -> None:
         super().__init__(f"snoozed for {delay}")
         self.delay = duration(delay, "delay").total_seconds()
 
 
-class Cancel(Verdict):
-    """The job is not wanted any more: it ends as cancelled."""
+class Cancel(ControlException):
+    """Cancel the job: it is no longer needed."""
 
     def __init__(self, reason: str = "cancelled by its handler") -> None:
         super().__init__(reason)

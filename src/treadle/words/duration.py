@@ -1,4 +1,4 @@
-"""Spans of time as people write them: timedelta(minutes=10), 600 (seconds) or "10m"."""
+"""Durations as people write them: timedelta(minutes=10), 600 (seconds) or "10m"."""
 
 import math
 import re
@@ -14,7 +14,7 @@ _PATTERN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)\s*")
 
 
 def duration(value: Duration, name: str = "duration") -> timedelta:
-    """The span of time meant by the value; negative ones are refused."""
+    """The value as a timedelta. Raises InvalidArgument if it is negative or cannot be read."""
     try:
         span = _parse(value)
     except OverflowError:

@@ -1,4 +1,4 @@
-"""A job as it was when it was read."""
+"""Jobs, and their failed attempts, as rows of the database."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from treadle.words.status import Status
 
 
 class JobRow(NamedTuple):
-    """One row of the table. A claimed one is also the right to work on the job: `lease` fences its holder's writes."""
+    """One row of treadle.jobs. A claimed one is also the right to work on it: `lease` fences the worker's writes."""
 
     id: UUID
     job_type: str
@@ -52,7 +52,7 @@ class JobError(NamedTuple):
 
 
 class JobPage(NamedTuple):
-    """Some jobs of a list, newest first, and where the next page begins (None: there is none)."""
+    """A page of a list, newest first, and where the next page begins (None: this is the last one)."""
 
     jobs: list[JobRow]
     next: UUID | None

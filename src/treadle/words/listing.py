@@ -1,4 +1,4 @@
-"""Jobs in a list."""
+"""Lists of jobs: the filter, a row, a page."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -7,26 +7,26 @@ from uuid import UUID
 from treadle.words.status import Status
 
 LATER = "later"
-"""Beside the statuses, in lists: pending, but not due yet."""
+"""Accepted as a status in filters: pending, but not due yet."""
 HELD = "held"
-"""And this: pending, but it must wait, such as for an earlier job with its key."""
+"""Accepted as a status in filters: pending, but blocked, such as by an earlier job with its key."""
 
 
 class Wanted(NamedTuple):
-    """Which jobs are listed; None does not matter."""
+    """A filter for jobs; None matches all."""
 
     status: str | None = None
-    """A status, or `later` or `held`. Pending are those that can be claimed, now or later."""
+    """A status, `later` or `held`. `pending` are the jobs that can be claimed, now or later."""
     job_type: str | None = None
     queue: str | None = None
     worker_id: str | None = None
     key: str | None = None
     search: str | None = None
-    """A text in the payload (as JSON) or the error, in upper or lower case; or a job's id."""
+    """A text in the payload (as JSON) or in the error, regardless of case; or the id of a job."""
 
 
 class Listed(NamedTuple):
-    """As much of a job as a list shows."""
+    """One row of a list."""
 
     id: UUID
     job_type: str
@@ -45,7 +45,7 @@ class Listed(NamedTuple):
     started_at: datetime | None
     finished_at: datetime | None
     error: str | None
-    """The beginning of it."""
+    """Its first characters."""
 
 
 class Listing(NamedTuple):
@@ -53,6 +53,6 @@ class Listing(NamedTuple):
 
     jobs: list[Listed]
     next: str | None
-    """The cursor of the next page; None: this was the last one."""
+    """The cursor of the next page; None: this is the last one."""
     looked: int | None = None
-    """So many jobs were looked at, and not all that there are. None: the page is full, or all were."""
+    """How many jobs were examined, if not all and the page is not full; else None."""

@@ -1,4 +1,4 @@
-"""Names that go into columns or SQL, checked before they get there."""
+"""Checks names before they go into columns or SQL, and makes names for workers."""
 
 import os
 import re
@@ -9,14 +9,14 @@ from treadle.words.errors import InvalidArgument, shown
 
 SCHEMA = "treadle"
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}", re.ASCII)
-# With the longest of the endings, "_operator", it is a name that PostgreSQL does not cut off.
+# With the longest suffix, "_operator", the name is within PostgreSQL's limit of 63 characters.
 _PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,53}", re.ASCII)
 # NUL, line breaks, and halves of surrogate pairs.
 _UNFIT = re.compile("[\x00\n\r\ud800-\udfff]")
 
 
 def schema_name(name: str) -> str:
-    """The schema's name, if it is a plain identifier."""
+    """The name of the schema. Raises InvalidArgument if it is not a plain identifier."""
     if not _IDENTIFIER.fullmatch(name) or name.lower().startswith("pg_") or name.lower() == "information_schema":
         raise InvalidArgument(
             f"schema must be a plain identifier (letters, digits and _, not starting with a digit or pg_, "
@@ -26,7 +26,7 @@ def schema_name(name: str) -> str:
 
 
 def role_prefix(prefix: str) -> str:
-    """What the names of the database roles begin with, if they need no quotes with it."""
+    """The prefix of the names of the database roles. Raises InvalidArgument if they would need quotes."""
     if not _PREFIX.fullmatch(prefix) or prefix.startswith("pg_"):
         raise InvalidArgument(
             f"prefix must be lower-case letters, digits and _ (not starting with a digit or pg_, "
@@ -36,7 +36,7 @@ def role_prefix(prefix: str) -> str:
 
 
 def text_within(value: str, limit: int, name: str) -> str:
-    """A text that fits its column."""
+    """The text. Raises InvalidArgument if it does not fit its column."""
     if not isinstance(value, str) or not 1 <= len(value) <= limit:
         raise InvalidArgument(f"{name} must be a text of 1 to {limit} characters, got {shown(value)}")
     if _UNFIT.search(value):
@@ -47,6 +47,6 @@ def text_within(value: str, limit: int, name: str) -> str:
 
 
 def worker_name() -> str:
-    """A name for a holder of jobs that nobody else has."""
-    # With a random part: containers share process numbers, and two workers must never be taken for one another.
+    """A unique name for a worker."""
+    # With a random part: containers share process ids, and two workers must never have the same name.
     return f"{socket.gethostname()[:60]}-{os.getpid()}-{uuid4().hex[:8]}"

@@ -1,4 +1,4 @@
-"""How an attempt ended, as a value. The executor makes it; the completer writes it."""
+"""The outcome of an attempt. The executor returns it; the completer writes it."""
 
 from enum import StrEnum
 from typing import NamedTuple
@@ -27,7 +27,7 @@ class Outcome(NamedTuple):
 
 
 class Interrupt(StrEnum):
-    """Why a handler is stopped from outside."""
+    """Why a handler is interrupted."""
 
     CANCELLED = "cancelled"
     TIMEOUT = "timeout"

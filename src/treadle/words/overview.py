@@ -1,4 +1,4 @@
-"""The whole queue at a glance."""
+"""The state of the whole queue."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -8,13 +8,13 @@ from treadle.words.status import Status
 
 
 class Lane(NamedTuple):
-    """The jobs of one queue, type and priority that wait."""
+    """The pending jobs of one queue, type and priority."""
 
     queue: str
     job_type: str
     priority: int
     depth: int
-    """How many could be claimed, now or later."""
+    """How many can be claimed, now or later."""
     exact: bool
     """False: too many to count, and `depth` is an estimate."""
     due_since: datetime | None
@@ -32,7 +32,7 @@ class WorkerRow(NamedTuple):
     pid: int | None
     version: str | None
     job_types: list[str] | None
-    """None: it sends heartbeats by hand, and has not said."""
+    """None: a client without a worker process, which has not said."""
     queues: list[str] | None
     """None: all."""
     concurrency: int | None
@@ -40,22 +40,22 @@ class WorkerRow(NamedTuple):
     seen_at: datetime
     alive: bool
     lost_at: datetime | None
-    """When it was given up, and its jobs were given to others."""
+    """When it was declared lost and its jobs were recovered."""
     holds: int
-    """Jobs that it has claimed or runs."""
+    """How many jobs it has claimed or is running."""
 
 
 class Span(NamedTuple):
-    """What ended from `at` on, for as long as the chart's step."""
+    """What finished from `at` on, during one step of the chart."""
 
     at: datetime
     completed: int
     failed: int
     cancelled: int
     errors: int
-    """Attempts that failed, those that were tried again included."""
+    """Failed attempts, those that were retried included."""
     waited: float | None
-    """Seconds, on the average, from due to claimed; None: none has completed."""
+    """Seconds from due to claimed, on average; None: none has completed."""
     waited_most: float | None
     ran: float | None
     ran_most: float | None
@@ -74,9 +74,9 @@ class Overview(NamedTuple):
     workers: list[WorkerRow]
     pauses: list[Pause]
     spans: list[Span]
-    """Oldest first, none left out; the last one is not over."""
+    """Oldest first, without gaps; the last one is not over."""
     step: float
     """Seconds of a span."""
     totals: dict[Status, Total]
     rate: float
-    """Ends a second, over the last full minute that was counted."""
+    """Finished jobs per second, over the last full minute that was counted."""

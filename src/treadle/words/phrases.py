@@ -1,4 +1,5 @@
-"""Jobs, numbers and times in a few words, for a line on a screen. Nothing in them moves the cursor or adds a line."""
+"""Formats jobs, numbers and times for a line on a screen. Text from the database is made printable: it cannot move the
+cursor or add a line."""
 
 import json
 import math
@@ -15,7 +16,7 @@ _UNPRINTABLE = {"Cc", "Cs", "Cf"}
 
 
 def printable(text: str) -> str:
-    """On one line, and without anything that a terminal would obey."""
+    """The text on one line, without anything that a terminal would interpret."""
     if text.isascii() and text.isprintable():
         return text
     safe = "".join(
@@ -25,13 +26,13 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> list[str]:
-    """A text of several lines, as safe as that; each line keeps its indentation."""
+    """The same for a text of several lines; each line keeps its indentation."""
     lines = text.replace("\r\n", "\n").expandtabs(4).split("\n")
     return [" " * (len(line) - len(line.lstrip(" "))) + printable(line.lstrip(" ")) for line in lines]
 
 
 def age(seconds: float) -> str:
-    """In as few letters as can be: 4s, 12m, 3h, 9d."""
+    """A duration in one unit: 4s, 12m, 3h, 9d."""
     for size, letter in ((86_400, "d"), (3600, "h"), (60, "m")):
         if seconds >= size:
             return f"{int(seconds // size)}{letter}"
@@ -39,7 +40,7 @@ def age(seconds: float) -> str:
 
 
 def span(seconds: float) -> str:
-    """4.2s, 42s, 3m 20s, 2h 05m, 3d 4h."""
+    """A duration: 4.2s, 42s, 3m 20s, 2h 05m, 3d 4h."""
     if seconds < 9.95:
         return f"{seconds:.1f}s"
     whole = round(seconds)
@@ -53,12 +54,12 @@ def span(seconds: float) -> str:
 
 
 def countdown(seconds: float) -> str:
-    """In whole seconds, so that it is not all flicker."""
+    """A duration in whole seconds, so that it does not flicker."""
     return f"{math.ceil(seconds)}s" if seconds <= 59 else span(seconds)
 
 
 def count(number: int) -> str:
-    """1,220 and 1.2M."""
+    """A number: 1,220 or 1.2M."""
     if abs(number) < 1_000_000:
         return f"{number:,}"
     for size, letter in ((10**12, "T"), (10**9, "G"), (10**6, "M")):
@@ -89,7 +90,7 @@ def pace(progress: Progress) -> list[str]:
 
 
 def standing(job: JobSnapshot) -> str:
-    """What there is to say of a job that does not run."""
+    """The state of a job that is not running."""
     because = f": {printable(job.error)}" if job.error else ""
     took = "" if job.seconds is None else f" in {span(job.seconds)}"
     match job.status:

@@ -1,4 +1,4 @@
-"""How far a job is, as whoever watches sees it."""
+"""The progress of a job."""
 
 from typing import NamedTuple
 
@@ -12,6 +12,6 @@ class Progress(NamedTuple):
     """How many items were counted by job.track, and of how many."""
     total: int | None = None
     rate: float | None = None
-    """Items a second."""
+    """Items per second."""
     left: float | None = None
-    """Seconds until the items are done, if it goes on like this."""
+    """Seconds until all items are done, at this rate."""

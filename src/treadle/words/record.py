@@ -13,7 +13,7 @@ class OutgoingEvent(NamedTuple):
     sequence: int
     """Counts the events of one attempt, from 1."""
     at: float
-    """By the clock of the machine: words/clock.py."""
+    """By the clock of the machine, see words/clock.py."""
     name: str
     data: str
     """JSON."""
@@ -30,7 +30,7 @@ class OutgoingLogLine(NamedTuple):
 
 
 class RecordedEvent(NamedTuple):
-    """One event of a job's life: told by its handler (then it has a number), or by the queue itself."""
+    """An event of a job: published by its handler (then it has a number), or by the queue itself."""
 
     job_id: UUID
     job_type: str
@@ -40,9 +40,9 @@ class RecordedEvent(NamedTuple):
     at: datetime
     attempt: int
     number: int | None
-    """The first event of a job is 1; None for the queue's own."""
+    """From 1 for the events of a handler; None for those of the queue."""
     cursor: str
-    """To go on after this one: `events(after=cursor)`."""
+    """To continue after this one: `events(after=cursor)`."""
 
 
 class LogLine(NamedTuple):

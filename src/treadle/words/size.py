@@ -1,4 +1,4 @@
-"""Amounts of memory as people write them: 536870912 (bytes) or "512MB"."""
+"""Sizes as people write them: 536870912 (bytes) or "512MB"."""
 
 import re
 from typing import TypeAlias
@@ -12,7 +12,7 @@ _PATTERN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMG]?)i?(B?)\s*", re.IGNORECASE)
 
 
 def size(value: Size, name: str = "size") -> int:
-    """The number of bytes meant by the value."""
+    """The value in bytes. Raises InvalidArgument if it cannot be read."""
     found = None
     if isinstance(value, int) and not isinstance(value, bool):
         found = value

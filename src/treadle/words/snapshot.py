@@ -1,4 +1,4 @@
-"""How jobs look to whoever watches them."""
+"""The state of jobs at one moment, for display."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from treadle.words.status import Status
 
 
 class JobSnapshot(NamedTuple):
-    """As much of a job as is drawn."""
+    """One job at one moment."""
 
     id: UUID
     job_type: str
@@ -19,22 +19,22 @@ class JobSnapshot(NamedTuple):
     attempts: int
     max_attempts: int
     error: str | None
-    """The beginning of it."""
+    """Its first characters."""
     held: bool
-    """Others go before it, or may: it has a key."""
+    """It is blocked, or may be: it has a key."""
     events_count: int
     run_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
     at: datetime
-    """When it was seen, by the database's clock."""
+    """The moment, by the database's clock."""
     worker_id: str | None = None
     queue: str = "default"
     priority: int = 100
 
     @property
     def seconds(self) -> float | None:
-        """How long its last attempt took, or has taken by now."""
+        """How long its last attempt took, or has taken so far."""
         if self.started_at is None:
             return None
         return max(0.0, ((self.finished_at or self.at) - self.started_at).total_seconds())
@@ -45,4 +45,4 @@ class Snapshot(NamedTuple):
 
     jobs: list[JobSnapshot]
     events: list[RecordedEvent]
-    """What they have told since the sight before: the newest of each, oldest first."""
+    """The events since the previous snapshot: the newest of each job, oldest first."""

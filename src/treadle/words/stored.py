@@ -35,7 +35,7 @@ class Stored:
 
 
 class Noted:
-    """`with Noted() as ids:` has the id of each Stored that is turned into JSON there, with one who asks for it."""
+    """`with Noted() as ids:` collects the id of each Stored that is turned into JSON inside it."""
 
     __slots__ = ("_token",)
 

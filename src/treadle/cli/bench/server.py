@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import Any
 
 from treadle.db.database import Database
-from treadle.db.examination import hears
+from treadle.db.examination import receives_notifications
 from treadle.db.migrations import connect
 from treadle.db.query import in_schema
 from treadle.db.url import described
@@ -58,7 +58,7 @@ def measure_server(url: str, schema: str) -> Server:
         # A pooler makes up the process id that it sends at connection start.
         pooled = process != connection.info.backend_pid
         local = connection.info.host.startswith("/") or connection.info.host in LOCAL
-    heard = hears(Database(url, schema))
+    heard = receives_notifications(Database(url, schema))
     return Server(
         version.split()[1],
         described(url),

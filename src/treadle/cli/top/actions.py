@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from treadle.db.queries import operations as operate
 from treadle.db.query import Query
-from treadle.words.changes import Action, Operated, Pause
+from treadle.words.changes import Action, ChangeResult, Pause
 from treadle.words.phrases import printable
 from treadle.words.snapshot import JobSnapshot
 
@@ -46,7 +46,7 @@ def change_job(action: Action, job: JobSnapshot, actor: str) -> PendingAction:
     verb, done = WORDS[action]
     name = f"{printable(job.job_type)} {job.id.hex[-4:]}"
 
-    def message(results: list[Operated]) -> str:
+    def message(results: list[ChangeResult]) -> str:
         match results[0].outcome:
             case "done":
                 return f"{name} was {done}."

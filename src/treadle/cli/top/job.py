@@ -18,6 +18,7 @@ from treadle.db.queries import logs as log_queries
 from treadle.db.queries import snapshots as snapshot_queries
 from treadle.watching.bars import MARKS, bar
 from treadle.words.changes import Action
+from treadle.words.masking import masked
 from treadle.words.phrases import facts, pace, printable, span, standing
 from treadle.words.record import LogLine, RecordedEvent
 from treadle.words.snapshot import JobSnapshot
@@ -85,7 +86,7 @@ class JobScreen(LiveScreen):
                 -EVENTS:
             ]
         new = await database.aread(log_queries.get_logs(job.id, logs[-1].number if logs else 0))
-        return JobRecord(job, events, [*logs, *new][-LOGS:])
+        return masked(JobRecord(job, events, [*logs, *new][-LOGS:]))
 
     def action_back(self) -> None:
         self.dismiss()

@@ -10,6 +10,7 @@ from treadle.db.database import DatabaseError
 from treadle.db.queries import snapshots as snapshot_queries
 from treadle.operations.overview import aoverview
 from treadle.words.errors import DatabaseUnreachable, NotAllowed, SchemaError, TooSlow
+from treadle.words.masking import masked
 from treadle.words.overview import Overview
 from treadle.words.snapshot import JobSnapshot
 
@@ -79,7 +80,10 @@ class Refresher:
             if self.show_failed
             else snapshot_queries.find_snapshots((), LIMIT)
         )
-        snapshot = QueueSnapshot(overview, await self._app.database.aread(query), self.show_failed)
+        # Their types and queues are needed unmasked, to resume them.
+        pauses = [each._replace(reason=masked(each.reason)) for each in overview.pauses]
+        overview = overview._replace(pauses=pauses)
+        snapshot = QueueSnapshot(overview, masked(await self._app.database.aread(query)), self.show_failed)
         self.interval = min(LONGEST, max(SECONDS, SHARE * (time.monotonic() - began)))
         return snapshot
 

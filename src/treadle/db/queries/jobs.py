@@ -3,6 +3,7 @@
 Each function is named for its statement in sql/queries. A JobRow is fenced by its lease and holder; a bare id is not.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import TypeAlias, TypedDict, Unpack
@@ -22,6 +23,9 @@ from treadle.words.status import FINISHED, Status
 AnyJob: TypeAlias = JobRow | UUID | str
 
 ENQUEUE_CHUNK = 5000
+
+# The first eight digits of an id are its time, to about a minute.
+SHORTEST_PREFIX = 8
 
 _MAX_INT = 2**31 - 1
 
@@ -207,6 +211,17 @@ def get(job: AnyJob) -> Query[JobRow]:
         return read_row(rows[0])
 
     return Query(row_statement("get_job"), {"id": meant}, read)
+
+
+def find_job_ids(prefix: str, limit: int = 5) -> Query[list[UUID]]:
+    """The jobs whose id begins with these digits, oldest first."""
+    digits = prefix.replace("-", "").lower()
+    if not re.fullmatch(f"[0-9a-f]{{{SHORTEST_PREFIX},32}}", digits):
+        raise InvalidArgument(
+            f"a job is meant by its id (a uuid) or at least the first {SHORTEST_PREFIX} digits of it, got {prefix!r}"
+        )
+    params = {"first": UUID(digits.ljust(32, "0")), "last": UUID(digits.ljust(32, "f")), "limit": limit}
+    return Query(statement("find_job_ids"), params, _first_column)
 
 
 def list_jobs(

@@ -11,25 +11,25 @@ from treadle.words.listing import HELD, LATER, Listed, Listing, Wanted
 from treadle.words.naming import text_within
 from treadle.words.status import Status
 
-# As many jobs are looked at for a page, and for about as long, before whoever asks is asked to go on.
+# A page examines at most this many jobs, for about this long. Then it returns a cursor to continue from.
 LOOK = 20_000
 PATIENCE: timedelta | None = timedelta(milliseconds=100)
 LIMIT = 1000
 
 _STATUSES = (*(status.value for status in Status), LATER, HELD)
-# Those whose jobs idx_jobs_key knows.
+# idx_jobs_key covers jobs with these statuses.
 _LIVE = (Status.PENDING, Status.CLAIMED, Status.RUNNING, LATER, HELD)
 _CURSOR = re.compile(r"([a-z-]+)/(-?\d{1,10})?/(-?\d{1,19}|-?infinity)?/([0-9a-f-]{36})", re.ASCII)
-# After every job of the same moment.
+# Sorts after every other job with the same time.
 _END = UUID(int=2**128 - 1)
 _DAY = 86_400_000_000
 _NO_LIMIT = 1_000_000_000
-# From when to when PostgreSQL knows time, in microseconds.
+# The range of timestamptz, in microseconds since 1970.
 _FIRST, _LAST = -210_866_803_200_000_000, 9_224_318_015_999_999_999
 
 
-class Tallied(NamedTuple):
-    """How many of the jobs that were looked at are wanted, and where the look stopped; None: all were."""
+class MatchCount(NamedTuple):
+    """How many of the examined jobs match, and the cursor to continue from; None: all were examined."""
 
     found: int
     looked: int
@@ -37,12 +37,12 @@ class Tallied(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where in which order a page ends."""
+    """A cursor: the order of the list, and the position in it where a page ends."""
 
     order: str
     rank: int | None
     at: str | None
-    """Microseconds since 1970; or infinity, which may stand there, too."""
+    """Microseconds since 1970; or infinity, which the column allows."""
     id: UUID
 
     @classmethod
@@ -59,7 +59,7 @@ class Place(NamedTuple):
             place = cls(order, int(parts[2]) if parts[2] else None, parts[3], UUID(parts[4]))
         except ValueError:
             raise InvalidArgument(f"after must be the cursor of a page, got {shown(after)}") from None
-        # As each order has them; and what the server cannot read would be an error there.
+        # Each order has its own columns, and the server would reject a number out of range.
         needs_rank, needs_at = _columns(order)
         if (
             (place.rank is not None) != needs_rank
@@ -87,11 +87,12 @@ class Place(NamedTuple):
 
 
 def find_jobs(wanted: Wanted, after: str | None = None, limit: int = 50) -> Query[Listing]:
-    """The page after a cursor. Its order follows the status: what ended last, what was claimed last, what is claimed
-    next; without one, what was enqueued last."""
+    """The page after a cursor. The order depends on the status: finished jobs by the time they finished, claimed and
+    running ones by the time of the claim (the latest first), pending ones as they will be claimed; without a status,
+    the latest enqueued first."""
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= LIMIT:
         raise InvalidArgument(f"limit must be 1 to {LIMIT}, got {shown(limit)}")
-    order, params = _asked(wanted, after)
+    order, params = _params(wanted, after)
 
     def read(rows: Rows) -> Listing:
         found = [row for row in rows if row[3]]
@@ -106,24 +107,24 @@ def find_jobs(wanted: Wanted, after: str | None = None, limit: int = 50) -> Quer
     return Query(_found("find_jobs"), {**params, "limit": limit}, read)
 
 
-def tally_jobs(wanted: Wanted, after: str | None = None) -> Query[Tallied]:
-    """How many of the next LOOK jobs are wanted."""
-    order, params = _asked(wanted, after)
+def count_matching_jobs(wanted: Wanted, after: str | None = None) -> Query[MatchCount]:
+    """How many of the next LOOK jobs match."""
+    order, params = _params(wanted, after)
 
-    def read(rows: Rows) -> Tallied:
+    def read(rows: Rows) -> MatchCount:
         ((count, looked, stopped, *place),) = rows
-        return Tallied(count, looked or 0, _cursor(order, tuple(place)) if stopped else None)
+        return MatchCount(count, looked or 0, _cursor(order, tuple(place)) if stopped else None)
 
-    return Query(_found("count_found_jobs"), {**params, "limit": _NO_LIMIT}, read)
+    return Query(_found("count_matching_jobs"), {**params, "limit": _NO_LIMIT}, read)
 
 
-def ended_by(status: Status, moment: int) -> str:
-    """The cursor of the page that begins with what ended at this time, in microseconds since 1970, or before."""
+def cursor_at(status: Status, moment: int) -> str:
+    """The cursor of the page of jobs that finished at this time, in microseconds since 1970, or before."""
     return str(Place(status.value, None, str(moment), _END))
 
 
-def clock() -> Query[int]:
-    """The database's, in microseconds since 1970."""
+def get_clock() -> Query[int]:
+    """The database's time, in microseconds since 1970."""
     return Query(statement("get_clock"), {}, lambda rows: int(rows[0][0]))
 
 
@@ -131,7 +132,7 @@ def _found(name: str) -> str:
     return statement("found_jobs") + statement(name)
 
 
-def _asked(wanted: Wanted, after: str | None) -> tuple[str, dict[str, object]]:
+def _params(wanted: Wanted, after: str | None) -> tuple[str, dict[str, object]]:
     asked = _checked(wanted)
     order = asked.status or "all"
     if asked.key is not None and asked.status in _LIVE:
@@ -164,7 +165,7 @@ def _checked(wanted: Wanted) -> Wanted:
 
 
 def _columns(order: str) -> tuple[bool, bool]:
-    """Whether its places have a rank, and a time."""
+    """Whether a cursor of this order has a rank, and a time."""
     by_key = order.endswith("-key")
     return by_key or order in (Status.PENDING, LATER), not by_key and order not in ("all", HELD)
 

@@ -1,16 +1,16 @@
-"""What operators do, as queries: each change is written to the audit in its own transaction."""
+"""Changes by operators. Each is recorded in the audit table in the same transaction."""
 
 from collections.abc import Sequence
 from uuid import UUID
 
 from treadle.db.query import Query, Rows, call, statement
-from treadle.words.changes import Action, Audited, Operated, Pause
+from treadle.words.changes import Action, AuditEntry, ChangeResult, Pause
 from treadle.words.errors import InvalidArgument, shown
 from treadle.words.naming import text_within
 from treadle.words.payload import clean_error, decode
 from treadle.words.status import Status
 
-# One transaction, which holds the rows of its jobs.
+# Jobs changed in one transaction, which locks their rows.
 CHUNK = 500
 
 
@@ -20,7 +20,7 @@ def operate(
     actor: str,
     reason: str | None = None,
     priority: int | None = None,
-) -> Query[list[Operated]]:
+) -> Query[list[ChangeResult]]:
     if len(ids) > CHUNK:
         raise InvalidArgument(f"at most {CHUNK} jobs are changed in one transaction, got {len(ids)}")
     if (action is Action.PRIORITY) != (priority is not None):
@@ -35,40 +35,41 @@ def operate(
         "priority": priority,
     }
 
-    def read(rows: Rows) -> list[Operated]:
-        return [Operated(row[0], row[1], None if row[2] is None else Status(row[2])) for row in rows]
+    def read(rows: Rows) -> list[ChangeResult]:
+        return [ChangeResult(row[0], row[1], None if row[2] is None else Status(row[2])) for row in rows]
 
     return call("operate", params, read, columns="id, outcome, status")
 
 
 def pause(job_type: str | None, queue: str | None, actor: str | None = None, reason: str | None = None) -> Query[bool]:
-    """False: it was paused already."""
-    return call("pause", _meant(job_type, queue, actor, reason), lambda rows: bool(rows[0][0]))
+    """Returns False if it was paused already."""
+    return call("pause", _pause_params(job_type, queue, actor, reason), lambda rows: bool(rows[0][0]))
 
 
 def resume(job_type: str | None, queue: str | None, actor: str | None = None, reason: str | None = None) -> Query[bool]:
-    """False: there is no such pause."""
-    return call("resume", _meant(job_type, queue, actor, reason), lambda rows: bool(rows[0][0]))
+    """Returns False if there is no such pause."""
+    return call("resume", _pause_params(job_type, queue, actor, reason), lambda rows: bool(rows[0][0]))
 
 
-def pauses() -> Query[list[Pause]]:
-    return Query(statement("get_pauses"), {}, lambda rows: [Pause._make(row) for row in rows])
+def find_pauses() -> Query[list[Pause]]:
+    return Query(statement("find_pauses"), {}, lambda rows: [Pause._make(row) for row in rows])
 
 
-def audit(job_id: UUID | None = None, before: int | None = None, limit: int = 100) -> Query[list[Audited]]:
+def find_audit(job_id: UUID | None = None, before: int | None = None, limit: int = 100) -> Query[list[AuditEntry]]:
+    """The newest first."""
     params = {"job_id": job_id, "before": before, "limit": limit}
 
-    def read(rows: Rows) -> list[Audited]:
-        return [Audited._make((*row[:-1], decode(row[-1]))) for row in rows]
+    def read(rows: Rows) -> list[AuditEntry]:
+        return [AuditEntry._make((*row[:-1], decode(row[-1]))) for row in rows]
 
-    return Query(statement("get_audit"), params, read)
+    return Query(statement("find_audit"), params, read)
 
 
 def count_minutes() -> Query[int]:
     return call("count_minutes", {}, lambda rows: int(rows[0][0]))
 
 
-def _meant(job_type: str | None, queue: str | None, actor: str | None, reason: str | None) -> dict[str, object]:
+def _pause_params(job_type: str | None, queue: str | None, actor: str | None, reason: str | None) -> dict[str, object]:
     return {
         "job_type": None if job_type is None else text_within(job_type, 50, "job type"),
         "queue": None if queue is None else text_within(queue, 50, "queue"),

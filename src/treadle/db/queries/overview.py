@@ -1,4 +1,4 @@
-"""Looks at the whole queue, as queries. None of them counts the table: each costs the same whatever it holds."""
+"""The state of the whole queue. No query counts the table: the cost does not depend on the number of jobs."""
 
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
@@ -8,18 +8,18 @@ from treadle.words.overview import Span, WorkerRow
 from treadle.words.status import Status
 
 
-class LaneCount(NamedTuple):
+class LaneDepth(NamedTuple):
     queue: str
     job_type: str
     priority: int
     depth: int
     exact: bool
-    """False: at least so many."""
+    """False: there are at least this many."""
     due_first: datetime | None
     paused: bool
 
 
-class Sampled(NamedTuple):
+class SampledCount(NamedTuple):
     status: Status
     queue: str | None
     job_type: str | None
@@ -32,34 +32,38 @@ class Chart(NamedTuple):
     at: datetime
     """Now, by the database's clock."""
     counted: datetime
-    """Up to when ends were counted."""
+    """Finished jobs are counted up to this time."""
     step: int
     spans: list[Span]
 
 
-def see_lanes() -> Query[list[LaneCount]]:
+def find_lanes() -> Query[list[LaneDepth]]:
     columns = "queue, job_type, priority, depth, depth < counted_to, due_first, paused"
-    return call("find_lanes", {}, lambda rows: [LaneCount._make(row) for row in rows], columns=columns)
+    return call("find_lanes", {}, lambda rows: [LaneDepth._make(row) for row in rows], columns=columns)
 
 
-def sample_jobs() -> Query[list[Sampled]]:
+def count_sampled_jobs() -> Query[list[SampledCount]]:
+    """Estimated from a sample of the table."""
     columns = "status, queue, job_type, priority, jobs, exact"
-    return call("sample_jobs", {}, lambda rows: [Sampled(Status(row[0]), *row[1:]) for row in rows], columns=columns)
-
-
-def count_few() -> Query[dict[Status, tuple[int, bool]]]:
-    """By status, and whether these are all."""
-    return Query(
-        statement("count_rare_statuses"), {}, lambda rows: {Status(row[0]): (row[1], bool(row[2])) for row in rows}
+    return call(
+        "sample_jobs", {}, lambda rows: [SampledCount(Status(row[0]), *row[1:]) for row in rows], columns=columns
     )
 
 
-def see_workers() -> Query[list[WorkerRow]]:
-    return Query(statement("find_workers"), {}, lambda rows: [WorkerRow._make(row) for row in rows])
+def count_jobs_bounded() -> Query[dict[Status, tuple[int, bool]]]:
+    """By status, up to a limit; and whether the count is complete."""
+    return Query(
+        statement("count_jobs_bounded"), {}, lambda rows: {Status(row[0]): (row[1], bool(row[2])) for row in rows}
+    )
 
 
-def see_minutes(window: int, step: int, job_type: str | None = None) -> Query[Chart]:
-    """The last `window` seconds in spans of `step` seconds, none left out."""
+def find_recent_workers() -> Query[list[WorkerRow]]:
+    """Live workers, and those lost within the last hour."""
+    return Query(statement("find_recent_workers"), {}, lambda rows: [WorkerRow._make(row) for row in rows])
+
+
+def get_throughput(window: int, step: int, job_type: str | None = None) -> Query[Chart]:
+    """The last `window` seconds in consecutive spans of `step` seconds."""
 
     def read(rows: Rows) -> Chart:
         now, counted = rows[0][:2]
@@ -70,7 +74,7 @@ def see_minutes(window: int, step: int, job_type: str | None = None) -> Query[Ch
         nothing = (0, 0, 0, 0, None, None, None, None)
         return Chart(now, counted, step, [known.get(at) or Span(at, *nothing) for at in moments])
 
-    return Query(statement("get_minutes"), {"window": window, "step": step, "job_type": job_type}, read)
+    return Query(statement("get_throughput"), {"window": window, "step": step, "job_type": job_type}, read)
 
 
 def _span(row: tuple[object, ...]) -> Span:

@@ -1,22 +1,24 @@
--- The live workers, and those that were lost within the last hour.
 select
-    worker.worker_id, worker.host, worker.pid, worker.version, worker.job_types, worker.queues, worker.concurrency,
-    worker.started_at, worker.seen_at,
-    -- A worker without a lease has not said how often it sends heartbeats.
-    worker.lost_at is null and worker.seen_at > clock_timestamp() - coalesce(worker.lease, interval '1 minute'),
-    worker.lost_at,
-    claimed.jobs
+    worker.worker_id,
+    worker.host,
+    worker.pid,
+    extract(epoch from clock_timestamp() - worker.started_at)::double precision,
+    extract(epoch from clock_timestamp() - worker.seen_at)::double precision,
+    extract(epoch from worker.lease)::double precision,
+    extract(epoch from clock_timestamp() - worker.lost_at)::double precision,
+    worker.job_types::text[],
+    worker.queues::text[],
+    worker.version,
+    claimed.id is not null,
+    worker.started_at < (select max(function.applied_at) from treadle.functions as function)
 from treadle.workers as worker
-cross join lateral (
-    select count(*) as jobs
-    from (
-        select
-        from treadle.jobs as job
-        where job.worker_id = worker.worker_id
-          and job.status in ('claimed', 'running')
-        limit 10000
-    ) as claimed
-) as claimed
-where coalesce(worker.lost_at, worker.seen_at) > clock_timestamp() - interval '1 hour'
-order by worker.lost_at is not null, worker.worker_id
+-- Not by exists, for which the planner would read all claimed jobs.
+left join lateral (
+    select job.id
+    from treadle.jobs as job
+    where job.worker_id = worker.worker_id
+      and job.status in ('claimed', 'running')
+    limit 1
+) as claimed on true
+order by worker.seen_at desc
 limit 1000

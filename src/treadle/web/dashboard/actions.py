@@ -8,7 +8,7 @@ from treadle.app import Treadle
 from treadle.db.queries import operations as operate
 from treadle.operations.bulk import Counts, achange_chunk
 from treadle.web.dashboard.security.access import Visitor
-from treadle.words.changes import Action, Operated
+from treadle.words.changes import Action, ChangeResult
 from treadle.words.errors import InvalidArgument
 from treadle.words.listing import Wanted
 
@@ -38,7 +38,7 @@ def actor(visitor: Visitor) -> str:
 
 async def change(
     app: Treadle, visitor: Visitor, action: Action, job_id: UUID, reason: str | None, priority: int | None
-) -> Operated:
+) -> ChangeResult:
     query = operate.operate(action, [job_id], actor(visitor), reason, priority)
     (done,) = await app.database.arun(query)
     return done

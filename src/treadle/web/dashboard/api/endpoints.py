@@ -38,8 +38,7 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
 
     async def jobs(context: Context, given: requests.JobsQuery) -> Any:
         _check_search(context, given)
-        found = await app.database.aread(listing.find_jobs(given.wanted, given.after, given.limit))
-        return found._replace(jobs=[each._replace(error=masked(each.error)) for each in found.jobs])
+        return await app.database.aread(listing.find_jobs(given.wanted, given.after, given.limit))
 
     async def job(context: Context, given: None) -> Any:
         life = await aget_details(app.database, job_id(context.request.path_params["id"]))
@@ -53,13 +52,13 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
         return {"level": worst(findings), "findings": findings}
 
     async def workers(context: Context, given: None) -> Any:
-        return {"workers": await app.database.aread(overview_queries.see_workers())}
+        return {"workers": await app.database.aread(overview_queries.find_recent_workers())}
 
     async def pauses(context: Context, given: None) -> Any:
-        return {"pauses": await app.database.aread(operate.pauses())}
+        return {"pauses": await app.database.aread(operate.find_pauses())}
 
     async def audit(context: Context, given: requests.AuditQuery) -> Any:
-        query = operate.audit(given.job_id, given.before, given.limit + 1)
+        query = operate.find_audit(given.job_id, given.before, given.limit + 1)
         found = await app.database.aread(query)
         return {
             "changes": found[: given.limit],
@@ -155,7 +154,8 @@ def _endpoint(
 ) -> Endpoint:
     async def respond(context: Context) -> Response:
         given = read_body(context, body_model) if body_model else read_query(context, query_model)
-        response = response_model.model_validate(await operation(context, given))
+        # Every response is masked here, so that no operation can forget it.
+        response = response_model.model_validate(masked(await operation(context, given)))
         return Response(response.model_dump_json(), media_type="application/json")
 
     return respond

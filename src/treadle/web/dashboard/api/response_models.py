@@ -7,7 +7,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict
 
-from treadle.doctor import Level
+from treadle.doctor import Severity
 from treadle.words.status import Status
 
 
@@ -249,14 +249,14 @@ class Finding(ResponseModel):
     """The result of one health check."""
 
     name: str
-    level: Level
+    level: Severity
     title: str
     detail: str
     remedy: str
 
 
 class Health(ResponseModel):
-    level: Level
+    level: Severity
     """The level of the worst finding."""
     findings: list[Finding]
     """Worst first."""

@@ -7,6 +7,7 @@ from treadle.db.queries import operations as operate
 from treadle.web.dashboard.pages.rendering import page
 from treadle.web.dashboard.routes import Context, RouteSpec
 from treadle.web.dashboard.security.access import Role
+from treadle.words.masking import masked
 
 PAGE_SIZE = 100
 
@@ -15,7 +16,7 @@ def routes(app: Treadle) -> list[RouteSpec]:
     async def audit(context: Context) -> Response:
         given = context.field("before") or ""
         before = int(given) if given.isascii() and given.isdigit() and len(given) < 19 else None
-        found = await app.database.aread(operate.audit(None, before, PAGE_SIZE + 1))
+        found = masked(await app.database.aread(operate.find_audit(None, before, PAGE_SIZE + 1)))
         return page(context, "audit.html", entries=found[:PAGE_SIZE], more=len(found) > PAGE_SIZE, before=before)
 
     return [RouteSpec("GET", "/audit", audit, Role.VIEWER, "Audit log")]

@@ -99,9 +99,4 @@ def routes(live: LiveUpdates) -> list[RouteSpec]:
 
 
 def _redact(update: JobUpdate) -> JobUpdate:
-    return JobUpdate(
-        update.job._replace(error=masked(update.job.error)),
-        [each._replace(data=masked(each.data)) for each in update.events],
-        [each._replace(message=masked(each.message)) for each in update.logs],
-        update.cursor,
-    )
+    return masked(update)

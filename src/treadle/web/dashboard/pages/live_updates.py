@@ -181,7 +181,7 @@ class LiveUpdates:
         overviews = {first: await aoverview(self._app.database, first)}
         for window in windows - {first}:
             # Only the charts differ between windows.
-            chart = await self._app.database.aread(overview_queries.see_minutes(window, STEPS[window]))
+            chart = await self._app.database.aread(overview_queries.get_throughput(window, STEPS[window]))
             overviews[window] = overviews[first]._replace(spans=chart.spans, step=chart.step)
         running, more = await self._find_running()
         updates = {window: OverviewUpdate(each, running, more) for window, each in overviews.items()}

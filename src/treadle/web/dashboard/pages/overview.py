@@ -10,6 +10,7 @@ from treadle.web.dashboard.pages.live_updates import LiveUpdates, OverviewUpdate
 from treadle.web.dashboard.pages.rendering import fragment, page
 from treadle.web.dashboard.routes import Context, RouteSpec
 from treadle.web.dashboard.security.access import Role
+from treadle.words.masking import masked
 
 WINDOWS = ((3600, "1 h"), (21_600, "6 h"), (86_400, "24 h"), (604_800, "7 d"))
 REGIONS = {
@@ -36,9 +37,11 @@ def render_regions(mount_path: str, role: Role, update: OverviewUpdate) -> dict[
 
 
 def template_values(update: OverviewUpdate, **more: Any) -> dict[str, Any]:
+    # Their types and queues are needed unmasked, to resume them.
+    pauses = [each._replace(reason=masked(each.reason)) for each in update.overview.pauses]
     return {
-        "overview": update.overview,
-        "running": update.running,
+        "overview": update.overview._replace(pauses=pauses),
+        "running": masked(update.running),
         "more": update.more,
         "panel": panel(update.overview.spans, update.overview.step),
         **more,

@@ -11,7 +11,7 @@ from treadle.web.dashboard.security.access import Role
 
 def routes(app: Treadle) -> list[RouteSpec]:
     async def workers(context: Context) -> Response:
-        found = await app.database.aread(overview_queries.see_workers())
+        found = await app.database.aread(overview_queries.find_recent_workers())
         return page(context, "workers.html", workers=found)
 
     return [RouteSpec("GET", "/workers", workers, Role.VIEWER, "Workers")]

@@ -1,6 +1,6 @@
-"""What this version's migrations and functions make, read from their own files: there is no second list to keep.
+"""The schema that the migrations and functions of this version create, parsed from their files.
 
-A test compares it with what a fresh database has.
+So there is no second list to maintain. A test compares it with a fresh database.
 """
 
 import hashlib
@@ -9,7 +9,7 @@ from functools import cache
 
 from treadle.db.migrations import function_files, migration_files
 from treadle.db.query import in_schema, sql_text
-from treadle.doctor.facts import Blueprint, Planned
+from treadle.doctor.facts import ExpectedIndex, ExpectedSchema
 
 _COMMENT = re.compile(r"--.*")
 _TABLE = re.compile(r"create table treadle\.(\w+) \((.*?)\n\)(?: with \((.*?)\))?;", re.DOTALL)
@@ -24,8 +24,8 @@ _BODY = re.compile(r"\$\$(.*?)\$\$", re.DOTALL)
 
 
 @cache
-def blueprint(server_version: int, schema: str) -> Blueprint:
-    indexes: dict[str, Planned] = {}
+def expected_schema(server_version: int, schema: str) -> ExpectedSchema:
+    indexes: dict[str, ExpectedIndex] = {}
     triggers: dict[str, str] = {}
     options: dict[str, dict[str, str]] = {}
     for _, file_name in migration_files():
@@ -34,13 +34,13 @@ def blueprint(server_version: int, schema: str) -> Blueprint:
             options[table] = dict(_OPTION.findall(chosen))
             if primary := _PRIMARY.search(columns):
                 statement = f"alter table treadle.{table} add primary key ({primary[1] or primary[2]});"
-                indexes[f"{table}_pkey"] = Planned(table, in_schema(statement, schema))
+                indexes[f"{table}_pkey"] = ExpectedIndex(table, in_schema(statement, schema))
         for create, name, rest, table in _INDEX.findall(text):
             statement = " ".join(f"{create} concurrently {name} {rest}".split())
-            indexes[name] = Planned(table, in_schema(statement, schema))
+            indexes[name] = ExpectedIndex(table, in_schema(statement, schema))
         for old, new in _RENAME.findall(text):
-            planned = indexes.pop(old)
-            indexes[new] = Planned(planned.table, planned.statement.replace(old, new))
+            index = indexes.pop(old)
+            indexes[new] = ExpectedIndex(index.table, index.statement.replace(old, new))
     functions: dict[str, str] = {}
     bodies: dict[str, frozenset[str]] = {}
     for name, file_name in function_files(server_version):
@@ -49,7 +49,7 @@ def blueprint(server_version: int, schema: str) -> Blueprint:
         bodies[name] = frozenset(_md5(body) for body in _BODY.findall(in_schema(text, schema)))
         triggers |= dict(_TRIGGER.findall(_COMMENT.sub("", text)))
     version = max(number for number, _ in migration_files())
-    return Blueprint(version, functions, bodies, indexes, triggers, options)
+    return ExpectedSchema(version, functions, bodies, indexes, triggers, options)
 
 
 def _md5(text: str) -> str:

@@ -1,0 +1,125 @@
+"""The queries of the doctor. Each returns facts, and is fast however many jobs there are."""
+
+from treadle.db.query import Query, statement
+from treadle.doctor.facts import (
+    AbandonedClaim,
+    AutovacuumWorker,
+    ConnectionUse,
+    CrashingJob,
+    DatabaseAge,
+    DueLane,
+    FailingKey,
+    Function,
+    Index,
+    MigrationRecords,
+    ReplicationSlot,
+    Server,
+    Table,
+    Tick,
+    Trigger,
+    VacuumBlocker,
+    Worker,
+)
+
+# The settings that the rules need.
+SETTINGS = (
+    "autovacuum",
+    "autovacuum_vacuum_max_threshold",
+    "autovacuum_freeze_max_age",
+    "autovacuum_max_workers",
+    "autovacuum_multixact_freeze_max_age",
+    "autovacuum_vacuum_scale_factor",
+    "autovacuum_vacuum_threshold",
+    "default_transaction_read_only",
+    "fsync",
+    "full_page_writes",
+    "idle_in_transaction_session_timeout",
+    "idle_session_timeout",
+    "lock_timeout",
+    "statement_timeout",
+    "synchronous_commit",
+    "track_counts",
+    "transaction_timeout",
+)
+
+
+def get_server() -> Query[Server]:
+    return Query(statement("get_server"), {"names": list(SETTINGS)}, lambda rows: Server._make(rows[0]))
+
+
+def get_clock() -> Query[float]:
+    """Seconds since 1970, by the server."""
+    return Query(statement("get_clock"), {}, lambda rows: int(rows[0][0]) / 1_000_000)
+
+
+def count_connections() -> Query[list[ConnectionUse]]:
+    return Query(statement("count_connections"), {}, lambda rows: [ConnectionUse._make(row) for row in rows])
+
+
+def get_database_ages() -> Query[list[DatabaseAge]]:
+    return Query(statement("get_database_ages"), {}, lambda rows: [DatabaseAge._make(row) for row in rows])
+
+
+def find_vacuum_blockers() -> Query[list[VacuumBlocker]]:
+    return Query(statement("find_vacuum_blockers"), {}, lambda rows: [VacuumBlocker._make(row) for row in rows])
+
+
+def find_replication_slots() -> Query[list[ReplicationSlot]]:
+    return Query(statement("find_replication_slots"), {}, lambda rows: [ReplicationSlot._make(row) for row in rows])
+
+
+def find_tables() -> Query[list[Table]]:
+    return Query(statement("find_tables"), {}, lambda rows: [Table._make(row) for row in rows])
+
+
+def find_indexes() -> Query[list[Index]]:
+    return Query(statement("find_indexes"), {}, lambda rows: [Index._make(row) for row in rows])
+
+
+def find_triggers() -> Query[list[Trigger]]:
+    return Query(statement("find_triggers"), {}, lambda rows: [Trigger._make(row) for row in rows])
+
+
+def find_functions() -> Query[list[Function]]:
+    return Query(statement("find_functions"), {}, lambda rows: [Function._make(row) for row in rows])
+
+
+def has_migration_records() -> Query[bool]:
+    """Whether the schema exists at all."""
+    return Query(statement("has_migration_records"), {}, lambda rows: bool(rows[0][0]))
+
+
+def get_migration_records() -> Query[MigrationRecords]:
+    return Query(statement("get_migration_records"), {}, lambda rows: MigrationRecords._make(rows[0]))
+
+
+def find_autovacuum_workers() -> Query[list[AutovacuumWorker]]:
+    return Query(statement("find_autovacuum_workers"), {}, lambda rows: [AutovacuumWorker._make(row) for row in rows])
+
+
+def find_workers() -> Query[list[Worker]]:
+    return Query(statement("find_workers"), {}, lambda rows: [Worker._make(row) for row in rows])
+
+
+def find_due_lanes() -> Query[list[DueLane]]:
+    return Query(statement("find_due_lanes"), {}, lambda rows: [DueLane._make(row) for row in rows])
+
+
+def get_tick(seconds: float) -> Query[Tick]:
+    """`seconds`: how long after a claim a tick is missed."""
+    return Query(statement("get_tick"), {"seconds": seconds}, lambda rows: Tick._make(rows[0]))
+
+
+def find_abandoned_claims(seconds: float) -> Query[list[AbandonedClaim]]:
+    params = {"seconds": seconds}
+    return Query(statement("find_abandoned_claims"), params, lambda rows: [AbandonedClaim._make(row) for row in rows])
+
+
+def find_crashing_jobs(crashes: int) -> Query[list[CrashingJob]]:
+    params = {"crashes": crashes}
+    return Query(statement("find_crashing_jobs"), params, lambda rows: [CrashingJob._make(row) for row in rows])
+
+
+def find_failing_keys(seconds: float) -> Query[list[FailingKey]]:
+    params = {"seconds": seconds}
+    return Query(statement("find_failing_keys"), params, lambda rows: [FailingKey._make(row) for row in rows])

@@ -1,0 +1,1 @@
+"""The rules, by subject: pure functions from facts to findings, those that are ok included."""

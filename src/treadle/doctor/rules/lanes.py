@@ -1,0 +1,91 @@
+"""Lanes with due jobs that nobody claims."""
+
+from collections.abc import Sequence
+
+from treadle.doctor.facts import DueLane, Server, Worker
+from treadle.doctor.finding import Context, Finding, Severity, highest, ok, severity_of
+from treadle.doctor.text import lines, literal
+from treadle.words.changes import Pause
+from treadle.words.phrases import span
+
+
+def check_lanes(
+    context: Context, workers: Sequence[Worker], lanes: Sequence[DueLane], pauses: Sequence[Pause]
+) -> list[Finding]:
+    live = [each for each in workers if each.live]
+    # A client that claims through the SQL functions does not say which types it takes.
+    unknown = any(each.job_types is None for each in live)
+    unserved = [
+        each
+        for each in lanes
+        if each.due >= context.limits.unserved[0]
+        and not any(serves(worker, each) for worker in live)
+        and not any(pauses_lane(pause, each) for pause in pauses)
+    ]
+    if not unserved:
+        return [ok("unserved_lanes", "Every lane with due jobs has a worker.")]
+    types = sorted({each.job_type for each in unserved})
+    known = sorted({name for each in live for name in each.job_types or ()})
+    severity = highest(*(severity_of(each.due, *context.limits.unserved) for each in unserved))
+    return [
+        Finding(
+            "unserved_lanes",
+            Severity.NOTE if unknown else severity,
+            "Jobs are due, but no live worker takes their type and queue."
+            if live
+            else "Jobs are due, but there are no live workers.",
+            lines([_lane(each) for each in unserved])
+            + (f"\njob types of the live workers: {', '.join(known[:20])}" if known else "")
+            + ("\na client that claims without a worker process may take them" if unknown else ""),
+            f"Start a worker whose application defines {', '.join(types[:5])}: treadle worker module:app\n"
+            "If a type was renamed, keep its old name: @app.job(aliases=[…]). If the jobs are not needed, cancel them.",
+        )
+    ]
+
+
+def check_pauses(context: Context, server: Server, lanes: Sequence[DueLane], pauses: Sequence[Pause]) -> list[Finding]:
+    waiting = [(pause, [each for each in lanes if pauses_lane(pause, each)]) for pause in pauses]
+    severities = [
+        severity_of(max((each.due for each in stopped), default=-1), *context.limits.paused) for _, stopped in waiting
+    ]
+    if highest(*severities) is Severity.OK:
+        return [ok("paused_lanes", "No due jobs have been paused for long.")]
+    bad = [each for each, severity in zip(waiting, severities, strict=True) if severity is not Severity.OK]
+    return [
+        Finding(
+            "paused_lanes",
+            highest(*severities),
+            "Due jobs have been paused for long.",
+            lines([_pause(pause, server, stopped) for pause, stopped in bad]),
+            "If the pause is no longer needed: "
+            + " ".join(f"select {context.schema}.resume({_arguments(pause)});" for pause, _ in bad),
+        )
+    ]
+
+
+def pauses_lane(pause: Pause, lane: DueLane) -> bool:
+    return pause.job_type in (None, lane.job_type) and pause.queue in (None, lane.queue)
+
+
+def _pause(pause: Pause, server: Server, lanes: Sequence[DueLane]) -> str:
+    what = pause.job_type or "all types"
+    where = f" in queue {pause.queue}" if pause.queue else ""
+    ago = span(max(0.0, (server.now - pause.paused_at).total_seconds()))
+    by = f" by {pause.paused_by}" if pause.paused_by else ""
+    reason = f": {pause.reason}" if pause.reason else ""
+    due = "; ".join(_lane(each) for each in lanes[:3])
+    return f"{what}{where}, paused {ago} ago{by}{reason} ({due})"
+
+
+def _arguments(pause: Pause) -> str:
+    named = {"p_job_type": pause.job_type, "p_queue": pause.queue}
+    return ", ".join(f"{name} => {literal(value)}" for name, value in named.items() if value is not None)
+
+
+def serves(worker: Worker, lane: DueLane) -> bool:
+    return lane.job_type in (worker.job_types or ()) and (worker.queues is None or lane.queue in worker.queues)
+
+
+def _lane(lane: DueLane) -> str:
+    queue = "" if lane.queue == "default" else f" in queue {lane.queue}"
+    return f"{lane.job_type}{queue}, priority {lane.priority}: due for {span(lane.due)}"

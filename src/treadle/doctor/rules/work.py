@@ -1,0 +1,172 @@
+"""Workers, ticks, and jobs that crash, fail or were abandoned."""
+
+from collections.abc import Sequence
+
+from treadle.doctor.facts import AbandonedClaim, CrashingJob, FailingKey, Tick, Worker
+from treadle.doctor.finding import Context, Finding, Severity, highest, ok, severity_of
+from treadle.doctor.text import lines, plural
+from treadle.words.phrases import span
+
+# A heartbeat may be this far in the future: two clocks never agree exactly.
+JITTER = 1.0
+
+
+def check_workers(context: Context, workers: Sequence[Worker]) -> list[Finding]:
+    return [_silent(context, workers), _outdated(context, workers), _clocks(context, workers)]
+
+
+def _silent(context: Context, workers: Sequence[Worker]) -> Finding:
+    limit = context.limits.silence
+    unnoticed = [
+        each for each in workers if each.lease is not None and each.lost is None and each.seen > each.lease + limit
+    ]
+    unrecovered = [each for each in workers if each.lost is not None and each.lost > limit and each.has_jobs]
+    if not unnoticed and not unrecovered:
+        return ok("silent_workers", "The jobs of every lost worker have been recovered.")
+    detail = [f"{_name(each)}: last heartbeat {span(each.seen)} ago" for each in unnoticed]
+    detail += [f"{_name(each)}: declared lost {span(each.lost or 0)} ago, still has jobs" for each in unrecovered]
+    live = any(each.live and each.lease is not None for each in workers)
+    return Finding(
+        "silent_workers",
+        Severity.WARNING,
+        "Workers stopped sending heartbeats, and their jobs have not been recovered.",
+        lines(detail),
+        "Live workers do that automatically. Check their logs, and whether a session has locked these jobs."
+        if live
+        else "No live worker is left to recover them. Start one (treadle worker module:app), or run: "
+        f"select * from {context.schema}.recover_lost_workers();",
+    )
+
+
+def _outdated(context: Context, workers: Sequence[Worker]) -> Finding:
+    live = [each for each in workers if each.live]
+    other = [each for each in live if each.version not in (None, context.version)]
+    before = [each for each in live if each.outdated and each not in other]
+    if not other and not before:
+        return ok("old_workers", "All workers run this version of Treadle.")
+    detail = [f"{_name(each)}: version {each.version}, this is {context.version}" for each in other]
+    detail += [
+        f"{_name(each)}: started {span(each.started)} ago, before the schema was last changed" for each in before
+    ]
+    return Finding(
+        "old_workers",
+        Severity.NOTE,
+        "Workers run another version of Treadle, or were started before the last migration.",
+        lines(detail),
+        "Restart them with SIGTERM: they finish their running jobs first.",
+    )
+
+
+def _clocks(context: Context, workers: Sequence[Worker]) -> Finding:
+    ahead = [each for each in workers if each.seen < -JITTER]
+    if not ahead:
+        return ok("worker_clocks", "No heartbeat lies in the future.")
+    return Finding(
+        "worker_clocks",
+        highest(*(severity_of(-each.seen, 0, context.limits.clock[1]) for each in ahead)),
+        "Heartbeats lie in the future: the server's clock was set back, or this is a different server than before.",
+        lines([f"{_name(each)}: {span(-each.seen)} ahead" for each in ahead]),
+        "Check the server's clock. The next heartbeat of a live worker corrects its time; the death of a worker is not "
+        "detected until the time of its last heartbeat has passed.",
+    )
+
+
+def _name(worker: Worker) -> str:
+    # A worker's name usually begins with that of its host.
+    where = f" on {worker.host}" if worker.host and not worker.worker_id.startswith(worker.host) else ""
+    return f"{worker.worker_id}{where}"
+
+
+def check_abandoned_claims(context: Context, claims: Sequence[AbandonedClaim]) -> list[Finding]:
+    if not claims:
+        return [ok("abandoned_claims", "No client has abandoned the jobs that it claimed.")]
+    return [
+        Finding(
+            "abandoned_claims",
+            Severity.NOTE,
+            "Jobs were claimed by a client without a worker process, and it has stopped sending heartbeats.",
+            lines(
+                [
+                    f"{each.id} ({each.job_type}), claimed by {each.worker_id or 'an unnamed client'}, "
+                    f"silent for {span(each.silent)}"
+                    for each in claims
+                ]
+            ),
+            "If the client is gone, recover what has been silent for longer than a time that you choose: "
+            f"select {context.schema}.recover_stale_jobs('2 hours');",
+        )
+    ]
+
+
+def check_tick(context: Context, tick: Tick) -> list[Finding]:
+    if tick.seconds is not None and tick.seconds < -JITTER:
+        return [
+            Finding(
+                "ticks",
+                Severity.NOTE,
+                f"The last tick lies {span(-tick.seconds)} in the future: the server's clock was set back.",
+                "Claims still find every job, but start from the settled floors, which is slower.",
+                "No action is required: the next tick corrects it.",
+            )
+        ]
+    if tick.missed is None:
+        return [ok("ticks", "The tick keeps the floors of the lanes up to date.")]
+    last = "there has been no tick yet" if tick.seconds is None else f"the last tick was {span(tick.seconds)} ago"
+    return [
+        Finding(
+            "ticks",
+            Severity.WARNING,
+            "Workers claim jobs, but the tick does not run: claims get slower with every job.",
+            f"A worker claimed a job {span(tick.missed)} ago; {last}.",
+            f"Run it to see its error: select {context.schema}.tick(); -- 0 while another transaction holds its lock",
+        )
+    ]
+
+
+def check_crashes(context: Context, jobs: Sequence[CrashingJob]) -> list[Finding]:
+    if not jobs:
+        return [ok("crashing_jobs", "No job crashes its worker repeatedly.")]
+    return [
+        Finding(
+            "crashing_jobs",
+            Severity.WARNING,
+            "Jobs crash their worker process, or exhaust its memory, repeatedly.",
+            lines(
+                [
+                    f"{each.id} ({each.job_type}), {each.status}, crashed {plural(each.crashes, 'time')}"
+                    + (f": {each.error}" if each.error else "")
+                    for each in jobs
+                ]
+            ),
+            "Look for the cause in the log of the worker, and in dmesg for the kernel's out-of-memory killer. "
+            "@app.job(process=True, memory_limit=…) runs each job in a process of its own.",
+        )
+    ]
+
+
+def check_keys(context: Context, keys: Sequence[FailingKey]) -> list[Finding]:
+    severities = {each.id: severity_of(each.failing, *context.limits.failing_key) for each in keys}
+    bad = [each for each in keys if severities[each.id] is not Severity.OK]
+    if not bad:
+        return [ok("failing_keys", "No key has been blocked for long by a failing job.")]
+    return [
+        Finding(
+            "failing_keys",
+            highest(*(severities[each.id] for each in bad)),
+            "A job keeps failing and blocks the other jobs with its key.",
+            lines(
+                [
+                    f"key {each.key}: {each.id} ({each.job_type}), failing for {span(each.failing)}, "
+                    f"attempt {each.attempts} of {each.max_attempts}, "
+                    f"blocks {_jobs(each.waiting)}: {each.error or 'no error'}"
+                    for each in bad
+                ]
+            ),
+            "Fix the cause of the error, or cancel the job to unblock the others: "
+            + " ".join(f"select {context.schema}.cancel_job('{each.id}');" for each in bad[:3]),
+        )
+    ]
+
+
+def _jobs(number: int) -> str:
+    return "1,000 or more jobs" if number >= 1000 else plural(number, "job")

@@ -1,0 +1,75 @@
+"""The query that returns all facts about one job."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from treadle.db.query import Query, Rows, statement
+from treadle.why.facts import Ahead, Facts, Failure, JobWorker, LiveWorker, RowLock
+from treadle.words.changes import Pause
+from treadle.words.errors import JobNotFound
+from treadle.words.status import Status
+
+
+def get_job_facts(job_id: UUID) -> Query[Facts]:
+    def read(rows: Rows) -> Facts:
+        if not rows:
+            raise JobNotFound(job_id)
+        return _facts(rows[0])
+
+    return Query(statement("get_job_facts"), {"id": job_id}, read)
+
+
+def _facts(row: tuple[Any, ...]) -> Facts:
+    job, rest = dict(zip(Facts._fields, row[:20], strict=False)), iter(row[20:])
+
+    def take(number: int) -> list[Any]:
+        return [next(rest) for _ in range(number)]
+
+    worker = JobWorker(*take(2))
+    (running_beside,) = take(1)
+    failure = take(4)
+    cancelled = take(2)
+    pauses, blocker, earlier, row_lock, workers = take(5)
+    last_worker = take(2)
+    ahead = take(3)
+    finished_attempts, finished_within, tick_age = take(3)
+    return Facts(
+        **job | {"status": Status(job["status"])},
+        worker=worker,
+        running_beside=running_beside or 0,
+        failure=None if failure[0] is None else Failure(*failure),
+        cancelled_by=cancelled[0],
+        cancel_reason=cancelled[1],
+        pauses=[_pause(each) for each in json.loads(pauses or "[]")],
+        blocker=blocker,
+        earlier=earlier or 0,
+        row_lock=None if row_lock is None else _row_lock(json.loads(row_lock)),
+        workers=[_worker(each) for each in json.loads(workers or "[]")],
+        last_worker=None if last_worker[0] is None else (last_worker[0], last_worker[1]),
+        ahead=Ahead() if ahead[0] is None else Ahead(*ahead),
+        finished_attempts=None if finished_attempts is None else int(finished_attempts),
+        finished_within=finished_within,
+        # The tick's clock is 0 until the first tick.
+        tick_age=None if tick_age > 1_000_000_000 else tick_age,
+    )
+
+
+def _pause(values: list[Any]) -> Pause:
+    job_type, queue, paused_at, paused_by, reason = values
+    return Pause(job_type, queue, _moment(paused_at), paused_by, reason)
+
+
+def _worker(values: list[Any]) -> LiveWorker:
+    *rest, seen_at = values
+    return LiveWorker._make([*rest, _moment(seen_at)])
+
+
+def _row_lock(values: list[Any]) -> RowLock:
+    pid, application, since = values
+    return RowLock(pid, application, None if since is None else _moment(since))
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)

@@ -1,0 +1,188 @@
+"""What keeps a pending job from being claimed. Each rule returns a Reason if it applies, else None."""
+
+import shlex
+from typing import Any
+
+from treadle.why.facts import COUNT_LIMIT, Facts, LiveWorker
+from treadle.why.reason import Reason
+from treadle.why.text import because, clipped, elapsed, enumerated, limited, plural, utc
+from treadle.words.changes import Pause
+from treadle.words.phrases import printable, span
+
+# A claim also locks the row, for milliseconds.
+LOCKED_SECONDS = 1.0
+
+
+def out_of_attempts(facts: Facts) -> Reason | None:
+    if facts.attempts < facts.max_attempts:
+        return None
+    used = f"{facts.attempts} of {plural(facts.max_attempts, 'attempt')}"
+    return Reason(
+        "out_of_attempts",
+        f"The job is pending but has used {used}, so no worker claims it. Only a manual change leaves a job like this.",
+        f"To run it once more: treadle cancel {facts.id}, then treadle retry {facts.id}",
+        f"has used {used}",
+        {"attempts": facts.attempts, "max_attempts": facts.max_attempts},
+    )
+
+
+def due_later(facts: Facts) -> Reason | None:
+    if facts.run_at <= facts.at:
+        return None
+    left = span((facts.run_at - facts.at).total_seconds())
+    when = f"in {left}, at {utc(facts.run_at)}"
+    failure = facts.failure if facts.failure and facts.failure.newest else None
+    if failure:
+        attempt = f"attempt {failure.attempt} of {facts.max_attempts}"
+        sentence = (
+            f"The job is waiting to be retried: {attempt} failed {elapsed(facts.at, failure.at)} ago "
+            f"({clipped(failure.error)}), and the next one is due {when}."
+        )
+        short = f"failed on {attempt} and will be retried in {left}"
+    else:
+        postponed = "was postponed and is due" if facts.lease else "is scheduled for later: it is due"
+        sentence, short = f"The job {postponed} {when}.", f"is due in {left}"
+    return Reason(
+        "due_later",
+        sentence,
+        f"It starts automatically then. To run it now: treadle run-now {facts.id}",
+        short,
+        {
+            "due_at": facts.run_at,
+            "failed_attempt": failure.attempt if failure else None,
+            "error": failure.error if failure else None,
+        },
+    )
+
+
+def paused(facts: Facts) -> list[Reason]:
+    """One for each pause: all of them have to be resumed."""
+    return [_paused(facts, each) for each in facts.pauses]
+
+
+def _paused(facts: Facts, pause: Pause) -> Reason:
+    parts = [f"the type {clipped(pause.job_type)}"] if pause.job_type else []
+    parts += [f"the queue {clipped(pause.queue)}"] if pause.queue else []
+    what = " in ".join(parts) or "all jobs"
+    options = (("--type", pause.job_type), ("--queue", pause.queue))
+    arguments = " ".join(f"{option} {shlex.quote(printable(name))}" for option, name in options if name) or "--all"
+    ago = elapsed(facts.at, pause.paused_at)
+    who = f"{clipped(pause.paused_by)} paused {what}" if pause.paused_by else f"{what} {_was(pause)} paused"
+    return Reason(
+        "paused",
+        f"The job is paused: {who} {ago} ago{because(pause.reason)}.",
+        f"To resume: treadle resume {arguments}",
+        f"is paused ({what})",
+        {
+            "job_type": pause.job_type,
+            "queue": pause.queue,
+            "paused_at": pause.paused_at,
+            "paused_by": pause.paused_by,
+            "reason": pause.reason,
+        },
+    )
+
+
+def _was(pause: Pause) -> str:
+    return "was" if pause.job_type or pause.queue else "were"
+
+
+def key_blocked(facts: Facts, blocker: Reason | None) -> Reason | None:
+    """`blocker` is the reason why the job that it waits for has not finished."""
+    key = f"its key {clipped(facts.key or '', 60)}"
+    if facts.blocker is None:
+        if not facts.blocked:
+            return None
+        return Reason(
+            "key_blocked",
+            f"The job is blocked by {key}, but no other job has this key. Only a manual change leaves a job like this.",
+            "To unblock it: set holds to 0 in its row",
+            f"is blocked by {key}",
+            {"key": facts.key, "blocking_job": None, "blocking_reason": None, "before": 0},
+        )
+    others = limited(facts.earlier - 1, COUNT_LIMIT) if facts.earlier > 1 else ""
+    more = f"; {others} more with this key {'runs' if facts.earlier == 2 else 'run'} before it" if others else ""
+    state = f", which {blocker.short}" if blocker else ""
+    return Reason(
+        "key_blocked",
+        f"The job is blocked by {key}: it waits for job {facts.blocker}{state}{more}.",
+        f"It starts when that job has finished: treadle why {facts.blocker}",
+        f"is blocked by {key} (job {facts.blocker})",
+        {
+            "key": facts.key,
+            "blocking_job": facts.blocker,
+            "blocking_reason": blocker.name if blocker else None,
+            "before": facts.earlier,
+        },
+    )
+
+
+def unserved(facts: Facts) -> Reason | None:
+    """No live worker claims it."""
+    if any(each.serves for each in facts.workers):
+        return None
+    # One without types has not registered them yet, or is a client without a worker process.
+    known = [each for each in facts.workers if each.job_types is not None]
+    data: dict[str, Any] = {
+        "job_type": facts.job_type,
+        "queue": facts.queue,
+        "workers": [each.worker_id for each in known],
+    }
+    if not known:
+        return _no_worker(facts, data)
+    fit = [each for each in known if facts.job_type in (each.job_types or ())]
+    if fit:
+        queues = sorted({name for each in fit for name in each.queues or ()})
+        return Reason(
+            "no_worker_for_queue",
+            f"No live worker serves the queue {clipped(facts.queue)}: {_serve(fit)} the type "
+            f"{clipped(facts.job_type)} only in {enumerated(queues)}.",
+            "Start a worker without --queues, or with this queue among them",
+            f"is in a queue that no live worker serves ({clipped(facts.queue)})",
+            data | {"queues": queues},
+        )
+    types = sorted({name for each in known for name in each.job_types or ()})
+    return Reason(
+        "no_worker_for_type",
+        f"No live worker serves the job type {clipped(facts.job_type)}: {_serve(known)} {enumerated(types)}.",
+        f"Start a worker whose application defines {clipped(facts.job_type)} and whose --types include it",
+        f"has a type that no live worker serves ({clipped(facts.job_type)})",
+        data | {"job_types": types},
+    )
+
+
+def _serve(workers: list[LiveWorker]) -> str:
+    return "the only one serves" if len(workers) == 1 else f"the {len(workers)} live workers serve"
+
+
+def _no_worker(facts: Facts, data: dict[str, Any]) -> Reason:
+    sentence = "There is no live worker"
+    if facts.last_worker:
+        worker_id, seen_at = facts.last_worker
+        sentence += f"; the last one, {clipped(worker_id)}, was seen {elapsed(facts.at, seen_at)} ago"
+    for each in facts.workers:
+        state = "is a client that does not say which types it claims" if each.is_client else "is still starting"
+        sentence += f"; {clipped(each.worker_id)} {state}"
+    last = facts.last_worker
+    return Reason(
+        "no_worker",
+        f"{sentence}.",
+        "Start a worker: treadle worker module:app",
+        "has no live worker to run it",
+        data | {"last_worker": last and last[0], "last_seen_at": last and last[1]},
+    )
+
+
+def locked(facts: Facts) -> Reason | None:
+    lock = facts.row_lock
+    if not lock or (lock.since and (facts.at - lock.since).total_seconds() < LOCKED_SECONDS):
+        return None
+    process = f"process {lock.pid}" + (f" ({clipped(lock.application)})" if lock.application else "")
+    duration = f", open for {elapsed(facts.at, lock.since)}," if lock.since else ""
+    return Reason(
+        "locked",
+        f"An open transaction of {process}{duration} has locked the job's row, and claims skip it.",
+        f"Commit or roll back that transaction, or terminate it: select pg_terminate_backend({lock.pid})",
+        f"is locked by an open transaction of {process}",
+        {"pid": lock.pid, "application": lock.application, "since": lock.since},
+    )
