@@ -52,8 +52,6 @@ if (
 # Set by the process that the user started, read by the processes that it starts (xdist).
 SERVER = "TREADLE_TEST_SERVER"
 TEMPLATE = "TREADLE_TEST_TEMPLATE"
-# What a module of tests has that starts worker processes.
-PROCESSES = {"WorkerProcess", "working"}
 _folder = Path(tempfile.gettempdir()) / f"treadle-tests-{os.getpid()}"
 
 
@@ -126,8 +124,7 @@ def process_url() -> Iterator[str]:
 @pytest.fixture
 def url(request: pytest.FixtureRequest, server_url: str) -> Iterator[str]:
     """A database with the schema in it, and no jobs."""
-    if request.node.get_closest_marker("own_database") or PROCESSES.intersection(vars(request.module)):
-        # One of its own: a worker process that outlived its test must not take part in the next.
+    if request.node.get_closest_marker("own_database"):
         yield from made(server_url, os.environ[TEMPLATE])
         return
     process_url: str = request.getfixturevalue("process_url")

@@ -189,6 +189,7 @@ def test_a_worker_of_this_role_does_all_that_workers_do(roles: Roles, owner: Con
     assert one(owner, "select count(*) from lanes") == 3
 
 
+@pytest.mark.own_database
 def test_a_worker_process(roles: Roles, queue: JobQueue, owner: Connection[Any], tmp_path: Path) -> None:
     """With its supervisor, its child processes and what it does for the upkeep."""
     queue.enqueue_many("noop", [{"n": n} for n in range(200)])

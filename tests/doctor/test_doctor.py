@@ -28,6 +28,7 @@ from treadle.doctor import examine as doctor
 from treadle.doctor.examine import aexamine, examine
 
 
+@pytest.mark.own_database
 def test_a_fresh_server_with_a_worker_and_some_thousand_jobs_is_well(
     fresh: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
