@@ -309,7 +309,7 @@ def test_lines_are_written_in_batches(app: Treadle, monkeypatch: pytest.MonkeyPa
             log.info("%s", n)
 
     async def body(worker: Worker) -> int:
-        sent: list[bytes] = []
+        sent: list[str] = []
         send = worker.connections.outcomes.run
 
         async def counted(query: Any) -> Any:
@@ -319,7 +319,7 @@ def test_lines_are_written_in_batches(app: Treadle, monkeypatch: pytest.MonkeyPa
         worker.connections.outcomes.run = counted  # type: ignore[method-assign]
         for handle in [await shop.aenqueue() for _ in range(10)]:
             await handle.aresult(30)
-        return len([text for text in sent if b"keep_logs" in text])
+        return len([text for text in sent if "keep_logs" in text])
 
     assert run(app, body) <= 10
 
