@@ -164,7 +164,7 @@ def test_enqueues_sweeps_and_prunes_at_once_lose_nothing(
 
 
 def test_the_worker_sweeps(url: str, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("treadle.worker.worker.PRUNE_SECONDS", 0.05)
+    monkeypatch.setattr("treadle.worker.maintenance.PRUNE_EVERY", 0.05)
     app = Treadle(url, store_grace=0)
 
     @app.job

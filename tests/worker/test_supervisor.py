@@ -107,7 +107,7 @@ def test_a_blocked_worker_keeps_its_jobs(
         until(lambda: ledger.starts(str(handle.id)))
         beside = nap.using(queue="other").enqueue(seconds=0)
         with working(url, tmp_path, *lease, "--concurrency", "1") as two:
-            # Claims, completions and upkeep of others go on.
+            # Claims, completions and maintenance of other workers go on.
             assert beside.result(8) in (1, 2)
             assert handle.result(30) == 1
             for each in (one, two):

@@ -205,7 +205,7 @@ class Worker:
     def _assemble(self, url: str, functions: dict[str, Any]) -> None:
         chosen, schema, name = self.settings, self.schema, f"treadle {self.worker_id}"
         self.connections = Connections(*(ReconnectingConnection(url, schema, name) for _ in Connections._fields))
-        claims, outcomes, upkeep = self.connections
+        claims, outcomes = self.connections.claims, self.connections.outcomes
         recorder = Recorder(outcomes, self.worker_id, self.unavailable)
         written = self._draining.outcomes_written if chosen.drain else lambda: None
         self.completer = Completer(
@@ -224,7 +224,7 @@ class Worker:
             schema,
             name,
             self.worker_id,
-            upkeep,
+            self.connections.maintenance,
             wake=self._wake,
             cancel=partial(self.running.interrupt, reason=Interrupt.CANCELLED),
         )
@@ -265,15 +265,15 @@ class Worker:
             yield service.run(self.unavailable)
 
     def _services(self) -> Iterator[Service]:
-        chosen, (_, outcomes, upkeep) = self.settings, self.connections
+        chosen, connections = self.settings, self.connections
         yield Service(self._lease.check, chosen.lease.total_seconds() / 50)
         yield Service(self.lost_replies.check, LOST_REPLIES_SECONDS, self.lost_replies.wake)
-        yield Service(partial(self.running.report, outcomes), REPORT_SECONDS)
-        yield Service(partial(self.running.watch, upkeep), WATCH_SECONDS)
+        yield Service(partial(self.running.report, connections.outcomes), REPORT_SECONDS)
+        yield Service(partial(self.running.watch, connections.maintenance), WATCH_SECONDS)
         if chosen.listen:
             yield Service(self.notifications.probe, PROBE_SECONDS, self.notifications.probe_now)
         yield from maintenance.services(
-            upkeep,
+            connections.maintenance,
             chosen,
             self._app.keep,
             self._app.storage.grace,
