@@ -27,7 +27,7 @@ def names_and_numbers(events: list[RecordedEvent]) -> list[tuple[str, int | None
 
 
 def test_a_job_s_life_is_one_stream(app: Treadle) -> None:
-    """The claims of earlier attempts are not stored, so the first attempt waits until the listener has seen its claim."""
+    """Claims of earlier attempts are not stored, so the first attempt waits until the listener has seen its claim."""
     heard = asyncio.Event()
 
     @app.job

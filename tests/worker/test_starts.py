@@ -63,7 +63,7 @@ def test_a_mistake_of_one_process_does_not_stop_one_that_works(
 
 
 def test_a_child_that_dies_soon_after_a_slow_start_has_crashed(url: str, tmp_path: Path, queue: JobQueue) -> None:
-    """Children._death counts from when the child was taken, not from when the handler began."""
+    """Children._outcome_of_death counts from when the child was taken, not from when the handler began."""
     job_id = queue.enqueue("leave", max_attempts=1)
     with working(url, tmp_path, app=FINDINGS):
         until(lambda: queue.get(job_id).status.finished, seconds=90)
