@@ -1,4 +1,4 @@
--- Seconds since the last tick (null: never), and since a worker's claim that no tick followed for so many seconds. Workers
+-- Seconds since the last tick (null: never), and since a claim by a worker that no tick followed for so many seconds. Workers
 -- make a tick when they claim, and none when there is nothing to claim.
 with tick as materialized (
     select to_timestamp(nullif(clock.last_value, 0) / 1000000.0) as at
