@@ -275,6 +275,23 @@ def test_why_masks_secrets(viewer: Browser, site: Site, queue: JobQueue) -> None
         assert post(site.program(OPERATOR), f"/jobs/{job}/run_now")[0] == 200
 
 
+def test_no_response_and_no_page_shows_a_secret_in_a_reason(
+    viewer: Browser, site: Site, queue: JobQueue, connection: Connection[Any]
+) -> None:
+    job = queue.enqueue("films")
+    connection.execute("select pause('films', null, 'ada', %s::text)", [HUSH])
+    connection.execute(
+        "insert into audit (actor, action, job_id, reason) values ('ada', 'retry', %s, %s::text)", [job, HUSH]
+    )
+    for path in ("/pauses", "/overview", "/audit", f"/jobs/{job}", f"/jobs/{job}/why"):
+        response = json.dumps(get(viewer, path))
+        assert ("://ada:****" in response, "hush" in response) == (True, False), path
+    browser = site.signed_in(VIEWER)
+    for path in ("/", "/audit", f"/jobs/{job}"):
+        page = browser.get(path).text
+        assert ("://ada:****" in page, "hush" in page) == (True, False), path
+
+
 def test_a_step_result_is_masked_by_the_name_of_the_step(
     program: Browser, queue: JobQueue, connection: Connection[Any]
 ) -> None:
