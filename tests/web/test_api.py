@@ -25,6 +25,9 @@ def program(site: Site) -> Browser:
     return site.program(OPERATOR)
 
 
+HUSH = "cannot reach postgresql://ada:hush-hush-hush-hush@db/films"
+
+
 def get(browser: Browser, path: str, **params: Any) -> Any:
     answer = browser.send("GET", f"/api{path}", params=params)
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json"), answer.text
