@@ -26,6 +26,11 @@ def test_the_help_has_an_example(name: str) -> None:
     assert re.search(rf"^ *(.* )?treadle {name}( |$)", text.partition("\b\n")[2], re.MULTILINE)
 
 
+@pytest.mark.parametrize(("name", "summary"), COMMANDS.items())
+def test_the_list_of_commands_shows_the_first_line_of_the_help(name: str, summary: str) -> None:
+    assert (command(name).help or "").split("\n")[0].strip() == summary
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_command_and_options_are_documented(name: str) -> None:
     table = PAGE.partition("\n## ")[0]
