@@ -15,7 +15,7 @@ class Look(NamedTuple):
 
     named: str
     written_out: str
-    index: str
+    served_by: str
 
 
 LOOKS = {
@@ -101,7 +101,7 @@ def test_the_functions_become_the_conditions_of_the_indexes(planned: Connection[
     look = LOOKS[what]
     ((index, condition, rest),) = scans(planned, look.named)
     assert scans(planned, look.written_out) == [(index, condition, rest)]
-    assert index == look.index
+    assert index == look.served_by
     assert condition
 
 
