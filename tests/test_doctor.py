@@ -65,7 +65,7 @@ def test_a_look_cannot_write(url: str, connection: Connection[Any]) -> None:
         refused = look(write())
         assert isinstance(refused, Refused)
         assert "read-only transaction" in refused.reason
-    assert one(connection, "select last_value from bell") == 0
+    assert one(connection, "select last_value from wake_clock") == 0
 
 
 def test_a_look_gives_up(url: str) -> None:

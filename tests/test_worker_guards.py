@@ -249,7 +249,7 @@ def test_who_adds_nothing_wakes_nobody(connect: Connect) -> None:
 def test_who_goes_to_rest_is_woken_however_soon(connect: Connect) -> None:
     ear, connection = Ear(connect, "work"), connect()
     connection.execute(f"select setval('wake_clock', {NOW}), next_due('{{a}}')".encode())
-    assert one(connection, "select last_value from bell") == 0
+    assert one(connection, "select last_value from wake_clock") == 0
     connection.execute(
         f"select setval('wake_clock', {NOW}), next_due('{{a}}'), wake_workers(clock_timestamp())".encode()
     )
