@@ -33,7 +33,7 @@ MUTANTS = [
         test("queue/fencing", "test_a_batch_refuses_what_the_same_worker_has_taken_again"),
     ),
     Mutant(
-        "the holder fences completions in batches",
+        "the worker fences completions in batches",
         f"{FUNCTIONS}/public/complete_jobs.sql",
         "      and job.worker_id is not distinct from done.worker_id\n",
         "",
@@ -166,7 +166,7 @@ MUTANTS = [
         test("queue/contract_gaps", "test_settled_waits_for_every_transaction_that_may_still_commit_below_it"),
     ),
     Mutant(
-        "who comes back does not lie below the floor",
+        "a job that becomes claimable again does not lie below the floor",
         f"{FUNCTIONS}/triggers/enter_lane.sql",
         "new.run_at := greatest(new.run_at, v_floor);",
         "",
@@ -193,14 +193,14 @@ MUTANTS = [
         test("queue/keys", "test_two_of_a_key_cannot_run_at_once_even_by_hand"),
     ),
     Mutant(
-        "a held job that nobody would free goes free",
+        "a blocked job that no other job would unblock is unblocked",
         f"{FUNCTIONS}/triggers/confirm_blocked.sql",
         "    if not found then\n",
         "    if false then\n",
         test("queue/keys", "test_the_head_ends_while_the_next_is_not_yet_committed"),
     ),
     Mutant(
-        "a held job that nobody would free goes free (as the model sees it)",
+        "a blocked job that no other job would unblock is unblocked (as the model sees it)",
         f"{FUNCTIONS}/triggers/confirm_blocked.sql",
         "    if not found then\n",
         "    if false then\n",

@@ -215,7 +215,7 @@ def test_what_is_not_granted_any_more_is_taken_back(roles: Roles, owner: Connect
         f"grant create on schema treadle to {enqueue}, public",
         f"grant select (data) on jobs to {viewer}, public",
         f"grant select, truncate on errors to {enqueue}, public",
-        f"grant update on sequence bell to {viewer}, public",
+        f"grant update on sequence wake_clock to {viewer}, public",
         f"grant execute on function claim_jobs to {operator}, public",
     ):
         owner.execute(statement)
