@@ -23,7 +23,7 @@ ADD = "insert into treadle.jobs (job_type) values ('a')"
 
 
 def test_a_commit_whose_answer_is_lost_was_carried_out(proxy: Proxy, connection: Connection[Any]) -> None:
-    proxy.lose_answers(1, "COMMIT")
+    proxy.lose_replies(1, "COMMIT")
     client = psycopg.connect(proxy.url)
     client.execute(ADD)  # in a transaction: it is not this answer that is lost
     with pytest.raises(psycopg.OperationalError):
@@ -36,7 +36,7 @@ def test_a_commit_whose_answer_is_lost_was_carried_out(proxy: Proxy, connection:
 
 def test_a_statement_by_itself_whose_answer_is_lost_was_carried_out(proxy: Proxy, connection: Connection[Any]) -> None:
     with psycopg.connect(proxy.url, autocommit=True) as client:
-        proxy.lose_answers(1)
+        proxy.lose_replies(1)
         with pytest.raises(psycopg.OperationalError):
             client.execute(ADD)
     assert count(connection) == 1
@@ -44,10 +44,10 @@ def test_a_statement_by_itself_whose_answer_is_lost_was_carried_out(proxy: Proxy
 
 def test_a_rollback_is_not_swallowed(proxy: Proxy, connection: Connection[Any]) -> None:
     with psycopg.connect(proxy.url) as client:
-        proxy.lose_answers(1)
+        proxy.lose_replies(1)
         client.execute(ADD)
         client.rollback()
-        proxy.lose_answers(0)
+        proxy.lose_replies(0)
     assert (count(connection), proxy.lost) == (0, 0)
 
 
@@ -67,7 +67,7 @@ def test_connections_are_cut_and_new_ones_are_fine(proxy: Proxy) -> None:
 
 
 def test_a_silent_connection_is_given_up_when_patience_ends(url: str) -> None:
-    proxy = Proxy(url, patience=0.5)
+    proxy = Proxy(url, give_up_after=0.5)
     try:
         with psycopg.connect(proxy.url, autocommit=True) as client:
             proxy.go_silent()
@@ -79,10 +79,10 @@ def test_a_silent_connection_is_given_up_when_patience_ends(url: str) -> None:
 
 
 def test_a_network_that_is_gone_answers_nobody(proxy: Proxy) -> None:
-    proxy.swallow_everything(True)
+    proxy.black_hole_everything(True)
     with pytest.raises(psycopg.OperationalError):
         psycopg.connect(proxy.url, connect_timeout=2)
-    proxy.swallow_everything(False)
+    proxy.black_hole_everything(False)
     psycopg.connect(proxy.url, connect_timeout=20).close()
 
 
@@ -98,7 +98,7 @@ def test_a_server_that_is_away_for_a_while_does_not_end_it(proxy: Proxy, monkeyp
 
 
 def test_a_connection_that_breaks_while_the_schema_is_checked_is_told_in_a_sentence(proxy: Proxy) -> None:
-    proxy.lose_answers(1)
+    proxy.lose_replies(1)
     with JobQueue(proxy.url) as queue:
         with pytest.raises(DatabaseUnreachable, match=r"^cannot reach PostgreSQL at 127\.0\.0\.1:"):
             queue.enqueue("a")

@@ -1,4 +1,4 @@
-"""What progress, events and checkpoints cost, in one run: python -m benchmarks.telling [--quick]
+"""What progress, events and checkpoints cost, in one run: python -m benchmarks.progress_and_events [--quick]
 
 progress     a call of job.progress, and an item of job.track, against the same loop without
 latency      from job.event() to a listener's next line on an idle worker, against one INSERT with commit + one
@@ -207,7 +207,7 @@ def main() -> None:
     text = json.dumps(figures, indent=2)
     print(text)
     if not quick:
-        (HERE / "telling.json").write_text(text + "\n")
+        (HERE / "progress_and_events.json").write_text(text + "\n")
 
 
 if __name__ == "__main__":
