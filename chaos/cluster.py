@@ -71,7 +71,7 @@ class Node:
         self._run("initdb", "--auth=trust", "--username=postgres", "--encoding=UTF8", "--no-locale", "--no-sync")
 
     def copy(self, other: "Node") -> None:
-        """Become a standby of `other`. The other's synchronous_standby_names refers to the application_name set here."""
+        """Become a standby of `other`, whose synchronous_standby_names refers to the application_name set here."""
         source = f"host=127.0.0.1 port={other.port} user=postgres application_name={self.name}"
         self._run("pg_basebackup", "-R", "-X", "stream", "-c", "fast", "--no-sync", "-d", source)
 

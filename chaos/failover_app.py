@@ -23,7 +23,7 @@ def note(what: str, **more: Any) -> None:
 
 @app.job(max_attempts=1)
 async def wait_and_return(job: Job, n: int, seconds: float) -> int:
-    """Return the lease number of the run. max_attempts is 1: an interruption by a failover must not use up an attempt."""
+    """Return the lease number. max_attempts is 1, because an interrupted run must not use up an attempt."""
     note("start", id=str(job.id), n=n, lease=job.fence)
     try:
         await asyncio.sleep(seconds)

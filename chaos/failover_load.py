@@ -40,7 +40,7 @@ class Load:
         self._environment = os.environ | {"TREADLE_DATABASE_URL": url, "PYTHONPATH": str(ROOT)}
 
     def start(self, workers: int, producers: int) -> None:
-        """Start everything. The first worker runs inside a program; the others are `treadle worker` with a supervisor."""
+        """Start everything. The first worker runs inside a program, the others are `treadle worker` commands."""
         worker = [TREADLE, "worker", "chaos.failover_app:app", "--processes", "1"]
         for number, command in enumerate([[sys.executable, "-m", "chaos.failover_app"], *[worker] * (workers - 1)]):
             with (self._folder / f"worker-{number}.log").open("wb") as log:

@@ -50,7 +50,7 @@ def main() -> int:
     ]
     if options.list:
         for mutant in chosen:
-            print(f"{mutant.guard:75} {mutant.red}")
+            print(f"{mutant.guard:85} {mutant.red}")
         return 0
     with tempfile.TemporaryDirectory(prefix="treadle-mutants-") as name:
         folder = Path(name)

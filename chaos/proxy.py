@@ -63,7 +63,7 @@ class Proxy:
         self._black_hole = True
 
     def close_silent_connections(self) -> None:
-        """Close the server's side of silent connections, as its keepalives would; otherwise they would use up its limit."""
+        """Close the server's side of silent connections, as its keepalives would; else they use up max_connections."""
         with self._lock:
             for each in self._silent:
                 if each.family == socket.AF_UNIX:

@@ -37,7 +37,7 @@ ROWS = """
 
 
 class Scene:
-    """Call start_server() and start_workers_and_producers(), inject faults, stop producers, drain, stop workers, check."""
+    """The parts of one run, in the order of a run: start, inject faults, stop the producers, drain, stop, check."""
 
     def __init__(self, folder: Path, seed: int, *, pause: float = 0.15, lease: float = 5.0, fsync: bool = True) -> None:
         self.folder = folder

@@ -1,4 +1,4 @@
-"""The ledger of chaos/: whole lines from many processes, and run_locks that are free when their process is gone."""
+"""The ledger of chaos/: complete lines from many processes, and locks that are released when a process dies."""
 
 import subprocess
 import sys
@@ -8,31 +8,31 @@ from chaos.ledger import Ledger, RunLocks, read
 
 from tests.support.workers import ROOT
 
-SITS = """
+HOLDS_A_LOCK = """
 import sys, time
 from pathlib import Path
 from chaos.ledger import Ledger, RunLocks
 folder = Path(sys.argv[1])
 RunLocks(folder).acquire(["job a"], {"pid": "the other"})
 Ledger(folder).note("start", id="a")
-print("sits", flush=True)
+print("acquired", flush=True)
 time.sleep(600)
 """
 
 
-def test_a_seat_is_free_the_moment_its_process_is_killed(tmp_path: Path) -> None:
+def test_a_lock_is_released_when_its_process_is_killed(tmp_path: Path) -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", SITS, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HOLDS_A_LOCK, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, text=True
     ) as other:
         assert other.stdout
-        assert other.stdout.readline() == "sits\n"
+        assert other.stdout.readline() == "acquired\n"
         run_locks = RunLocks(tmp_path)
         assert run_locks.acquire(["job a"], {}) == ([], [{"lock": "job a", "pid": "the other"}])
         other.kill()
         other.wait()
         acquired, others = run_locks.acquire(["job a", "key b"], {"pid": 1})
         assert (len(acquired), others) == (2, [])
-        # In the same process, too: handlers on threads and on the loop share one.
+        # Within one process too: handlers on threads and on the event loop share it.
         assert run_locks.acquire(["key b"], {})[1] == [{"lock": "key b", "pid": 1}]
         run_locks.release(acquired)
         again, others = run_locks.acquire(["job a", "key b"], {})
