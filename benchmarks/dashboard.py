@@ -1,4 +1,4 @@
-"""Measures all operator views with ten million finished and one million pending jobs: python -m benchmarks.dashboard [URL]
+"""Measures all operator views with 10 million finished and 1 million pending jobs: python -m benchmarks.dashboard [URL]
 
 For each view it records the slowest statement from pg_stat_statements, the first time on a new connection and in five
 repetitions. The server needs shared_preload_libraries = pg_stat_statements; without a URL, an embedded server is

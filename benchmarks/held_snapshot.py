@@ -40,9 +40,7 @@ def main() -> None:
     free, held = rounds(url, held=False), rounds(url, held=True)
     print(f"jobs per second; {JOBS:,} jobs per round, claimed and completed in batches of {BATCH}")
     for nth, (one, two) in enumerate(zip(free, held, strict=True), start=1):
-        print(
-            f"round {nth:2}   without a snapshot {one:8,.0f}   with an open snapshot {two:8,.0f}   ratio {two / one:.2f}"
-        )
+        print(f"round {nth:2}   without a snapshot {one:8,.0f}   with a snapshot {two:8,.0f}   ratio {two / one:.2f}")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ progress     a call of job.progress and an item of job.track, compared with the 
 latency      from job.event() until a listener receives it, on an idle worker, compared with one INSERT and commit + one
              notification + one SELECT
 events       events per second that 50 jobs publish, compared with a psycopg loop that inserts 1,000 such rows at a time
-checkpoints  calls of job.save() per second of one handler on a thread, compared with an UPDATE by primary key and commit
+checkpoints  calls of job.save() per second of one handler on a thread, compared with an UPDATE by key and commit
 """
 
 import argparse
