@@ -74,7 +74,7 @@ def test_a_program_ends_although_its_pool_is_not_closed_and_still_connects(url: 
     try:
         assert program.stdout
         assert program.stdout.readline() == "enqueued\n"
-        proxy.ignore_new_ones()
+        proxy.ignore_new_connections()
         program.communicate("\n", timeout=60)
         assert program.returncode == 0
     finally:

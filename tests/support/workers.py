@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.ledger import read
-from chaos.processes import ROOT, WorkerProcess
+from chaos.processes import ROOT, WorkerProgram
 from chaos.waiting import until
 from psycopg import Connection
 
@@ -24,7 +24,7 @@ from treadle.worker.job_slots import JobSlots
 from treadle.worker.keeper import Keeper
 from treadle.worker.options import settings
 
-__all__ = ["ROOT", "WorkerProcess", "until"]
+__all__ = ["ROOT", "WorkerProgram", "until"]
 
 HANDLERS = "tests.support.handlers:app"
 # For tests that wait until a lease runs out. Others take a longer one: on a busy machine a short one may be missed.
@@ -91,10 +91,10 @@ def result_of(app: Treadle, job: Any, **arguments: Any) -> Any:
 
 
 @contextmanager
-def working(url: str, folder: Path, *options: str, **environment: str) -> Iterator[WorkerProcess]:
+def working(url: str, folder: Path, *options: str, **environment: str) -> Iterator[WorkerProgram]:
     """A worker process that has started; it is killed in the end if it still runs."""
     log = folder / f"worker-{time.monotonic_ns()}.log"
-    worker = WorkerProcess(url, log, *options, **({"app": HANDLERS} | environment))
+    worker = WorkerProgram(url, log, *options, **({"app": HANDLERS} | environment))
     try:
         worker.started()
         yield worker

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from tests.support.handlers import nap
-from tests.support.workers import Ledger, WorkerProcess, until, working
+from tests.support.workers import Ledger, WorkerProgram, until, working
 from treadle import JobQueue, Treadle
 from treadle.worker import WorkerOptions, supervisor
 
@@ -113,7 +113,7 @@ def test_a_broken_module_stops_all_before_any_has_worked(url: str, tmp_path: Pat
     """Also the one whose imports would take another minute."""
     for name in ("mistake", "wait"):
         (starts / name).touch()
-    worker = WorkerProcess(url, tmp_path / "worker.log", "--processes", "2", app=MORE)
+    worker = WorkerProgram(url, tmp_path / "worker.log", "--processes", "2", app=MORE)
     try:
         assert worker.ended(50) == 1
         assert "a mistake" in worker.log.read_text()
