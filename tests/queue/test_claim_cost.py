@@ -7,7 +7,7 @@ from psycopg import Connection, sql
 
 from tests.conftest import Connect
 from tests.support.buffers import claim_buffers
-from tests.support.waiting import let_the_margin_pass, until_settled
+from tests.support.waiting import until_settled, wait_for_floor_margin
 
 LIMIT = 1.5
 # Walking over them would cost at least five times a claim.
@@ -68,7 +68,7 @@ def dead_under_a_snapshot(connect: Connect, number: int = MANY) -> None:
 def locked(connect: Connect) -> None:
     connection = connect()
     enqueue(connection, "mine", 2_000)
-    let_the_margin_pass(connection)
+    wait_for_floor_margin(connection)
     locker = connect(autocommit=False)
     rows = locker.execute(
         """select from jobs where status = 'pending' and job_type = 'mine' and priority = 100
@@ -92,7 +92,7 @@ OBSTACLES = [foreign_types, due_tomorrow, finished, dead_under_a_snapshot, locke
 def empty_table_cost(connect: Connect) -> int:
     connection = connect()
     enqueue(connection, "mine", 1_000)
-    let_the_margin_pass(connection)
+    wait_for_floor_margin(connection)
     return cost(connection)
 
 
@@ -122,7 +122,7 @@ def test_without_the_floor_the_dead_rows_would_be_walked(connect: Connect) -> No
 def test_locked_rows_that_are_let_go_are_found_again(connect: Connect) -> None:
     connection = connect()
     enqueue(connection, "mine", 500)
-    let_the_margin_pass(connection)
+    wait_for_floor_margin(connection)
     locker = connect(autocommit=False)
     assert len(locker.execute("select from claim_job_batch('x', '{mine}', 400)").fetchall()) == 400
     connection.execute("select tick('0')")
@@ -157,6 +157,6 @@ def test_an_idle_lane_is_not_written_by_ticks(connect: Connect) -> None:
     connection = connect()
     enqueue(connection, "mine", 10)
     enqueue(connection, "later", 10, ", p_delay => '1 day'")
-    let_the_margin_pass(connection)
+    wait_for_floor_margin(connection)
     until_settled(connection)
     assert [connection.execute("select tick('0')").fetchone() for _ in range(5)] == [(0,)] * 5

@@ -9,7 +9,7 @@ from psycopg import Connection
 
 from tests.conftest import Connect
 from tests.support.buffers import claim_buffers
-from tests.support.waiting import tick_is_due, until_settled
+from tests.support.waiting import make_tick_due, until_settled
 from tests.support.workers import until
 from treadle import JobQueue, JobRow, LeaseLost, Status
 
@@ -216,7 +216,7 @@ def test_a_late_commit_of_a_new_lane_blocks_nobody(queue: JobQueue, connect: Con
     thread.join()
     assert len(queue.claim(["brand-new"])) == 1
     late.commit()
-    tick_is_due(late)
+    make_tick_due(late)
     assert len(queue.claim(["brand-new"])) == 1
 
 

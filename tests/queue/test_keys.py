@@ -10,7 +10,7 @@ import pytest
 from psycopg import Connection, errors
 
 from tests.conftest import Connect
-from tests.support.waiting import Gate, tick_is_due, until_blocked
+from tests.support.waiting import Barrier, make_tick_due, until_waiting_for_lock
 from treadle import JobQueue, JobRow, Status
 
 
@@ -122,7 +122,7 @@ def test_the_head_ends_while_the_next_is_being_committed(queue: JobQueue, connec
     late.execute("set constraints all immediate")  # what the commit does first
     ending = threading.Thread(target=queue.complete, args=[head])
     ending.start()
-    until_blocked(monitor)
+    until_waiting_for_lock(monitor)
     late.commit()
     ending.join()
     assert len(queue.claim(["a"])) == 1
@@ -147,7 +147,7 @@ def test_the_head_ends_while_the_next_is_being_cancelled(queue: JobQueue, connec
     canceller.execute("select cancel_job(%s)", [second])
     ending = threading.Thread(target=queue.complete, args=[head])
     ending.start()
-    until_blocked(monitor)
+    until_waiting_for_lock(monitor)
     canceller.commit()
     ending.join()
     assert ids(queue.claim(["a"])) == [third], "the end of the head freed only the one that was being cancelled"
@@ -174,7 +174,7 @@ def test_two_heads_from_two_open_transactions_do_not_run_at_once(queue: JobQueue
     one.commit()
     assert queue.claim(["a"]) == []
     queue.complete(running)
-    tick_is_due(two)
+    make_tick_due(two)
     assert len(queue.claim(["a"])) == 1
 
 
@@ -223,13 +223,14 @@ def test_a_job_cancelled_while_it_was_held_and_retried_is_free(queue: JobQueue) 
 
 
 def test_two_claimers_that_see_different_heads_do_not_both_get_one(
-    queue: JobQueue, connect: Connect, gate: Gate
+    queue: JobQueue, connect: Connect, barrier: Barrier
 ) -> None:
     """The first commits while the second is about to write: the unique index decides."""
     connection = connect()
     connection.execute(
         """create function pause() returns trigger language plpgsql as $$ begin
-        if current_setting('application_name') = 'slow' then perform public.pass_gate(); end if; return new; end $$"""
+        if current_setting('application_name') = 'slow' then perform public.pass_barrier(); end if;
+        return new; end $$"""
     )
     connection.execute("create trigger pause before update on jobs for each row execute function pause()")
     first, second = two_heads(queue, connect)
@@ -237,9 +238,9 @@ def test_two_claimers_that_see_different_heads_do_not_both_get_one(
         second.execute("set application_name = 'slow'")
         with ThreadPoolExecutor(1) as pool:
             claim = pool.submit(lambda: second.execute("select key from claim_job_batch('two', '{a}')").fetchall())
-            gate.until_reached()
+            barrier.wait_until_reached()
             first.commit()
-            gate.open()
+            barrier.open()
             claimed = claim.result()
     finally:
         second.rollback()

@@ -10,13 +10,13 @@ from chaos.invariants import LOST
 from psycopg import Connection, errors
 
 from tests.conftest import Connect
-from tests.support.waiting import Gate, let_the_margin_pass, tick_is_due, until_blocked
+from tests.support.waiting import Barrier, make_tick_due, until_waiting_for_lock, wait_for_floor_margin
 from treadle import JobQueue
 
 
 def assert_found(connection: Connection[Any], count: int = 1) -> None:
     assert connection.execute(LOST).fetchall() == []
-    tick_is_due(connection)
+    make_tick_due(connection)
     assert len(connection.execute("select from claim_job_batch('w', '{a}')").fetchall()) == count
 
 
@@ -53,7 +53,7 @@ def test_the_end_of_one_and_the_cancelling_of_another_at_once_free_the_third(que
     ending.execute("select complete_job(%s)", [running.id])
     cancel = threading.Thread(target=cancelling.execute, args=["select cancel_job(%s)", [first]])
     cancel.start()
-    until_blocked(monitor)
+    until_waiting_for_lock(monitor)
     ending.commit()
     cancel.join()
     cancelling.commit()
@@ -67,12 +67,12 @@ def test_the_key_of_a_live_job_cannot_be_changed_by_hand(queue: JobQueue, connec
         connect().execute("update jobs set key = null where holds = %s", [holds])
 
 
-def test_claimers_that_take_two_keys_crosswise_do_not_wait_for_each_other(connect: Connect, gate: Gate) -> None:
+def test_claimers_that_take_two_keys_crosswise_do_not_wait_for_each_other(connect: Connect, barrier: Barrier) -> None:
     """Each sees other heads of two keys, and takes them in another order; a trigger holds them in the middle."""
     connection, older, one, two = connect(), connect(autocommit=False), connect(), connect()
     connection.execute(
         """create function pause() returns trigger language plpgsql as $$ begin
-        if current_setting('test.seen', true) = 'yes' then perform public.pass_gate(); end if;
+        if current_setting('test.seen', true) = 'yes' then perform public.pass_barrier(); end if;
         perform set_config('test.seen', 'yes', false); return new; end $$"""
     )
     connection.execute(
@@ -92,12 +92,12 @@ def test_claimers_that_take_two_keys_crosswise_do_not_wait_for_each_other(connec
 
         first = threading.Thread(target=claim, args=[one, "{a}"])
         first.start()
-        gate.until_reached()
+        barrier.wait_until_reached()
         older.commit()
         second = threading.Thread(target=claim, args=[two, "{b}"])
         second.start()
-        gate.until_reached(2)
-        gate.open()
+        barrier.wait_until_reached(2)
+        barrier.open()
         first.join()
         second.join()
         assert all(isinstance(result, list) for result in results), results
@@ -120,10 +120,10 @@ def test_a_release_that_could_not_see_the_newest_floor_is_found(queue: JobQueue,
     (job,) = queue.claim(["a"])
     come_and_go(queue)
     for _ in range(2):  # until the lane is at rest, and its mark some eras old: the next tick writes a new one
-        let_the_margin_pass(connection)
+        wait_for_floor_margin(connection)
         tick(connection, 4)
     come_and_go(queue)
-    let_the_margin_pass(connection)
+    wait_for_floor_margin(connection)
     tick(ticker)
     between.execute("select pg_current_xact_id()")
     holder.execute("select release_job(%s)", [job.id])
@@ -200,7 +200,7 @@ def test_a_time_taken_long_before_the_insert_on_an_old_snapshot(queue: JobQueue,
 def test_a_job_repaired_by_hand_after_an_insert_without_attempts(queue: JobQueue, connect: Connect) -> None:
     connection = connect()
     connection.execute("insert into jobs (job_type, attempts) values ('a', null)")
-    let_the_margin_pass(connection)
+    wait_for_floor_margin(connection)
     for _ in range(5):
         come_and_go(queue)
         tick(connection)
@@ -254,7 +254,7 @@ def test_a_tick_in_a_transaction_that_has_written_does_nothing(queue: JobQueue, 
 def test_one_tick_at_a_time(queue: JobQueue, connect: Connect) -> None:
     queue.enqueue("a")
     connection, ticker = connect(), connect(autocommit=False)
-    let_the_margin_pass(connection)
+    wait_for_floor_margin(connection)
     assert ticker.execute("select tick('0')").fetchone() == (1,)
     assert connection.execute("select tick('0')").fetchone() == (0,)
     ticker.rollback()
@@ -295,7 +295,7 @@ def test_a_tick_on_an_old_snapshot_does_nothing(queue: JobQueue, connect: Connec
     old.execute("set transaction isolation level repeatable read")
     old.execute("select from lanes")
     come_and_go(queue)
-    let_the_margin_pass(connection)
+    wait_for_floor_margin(connection)
     tick(connection)
     assert old.execute("select tick('0')").fetchone() == (0,)
 

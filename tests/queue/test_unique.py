@@ -11,7 +11,7 @@ import pytest
 from psycopg import Connection
 
 from tests.conftest import Connect
-from tests.support.waiting import Gate, until_blocked
+from tests.support.waiting import Barrier, until_waiting_for_lock
 from tests.support.workers import count
 from treadle import InvalidArgument, JobQueue, Treadle
 
@@ -83,35 +83,35 @@ def test_who_comes_second_waits_for_the_first_transaction(queue: JobQueue, conne
         assert row
         with ThreadPoolExecutor(1) as thread:
             second = thread.submit(queue.enqueue, "mail", unique="user:7")
-            until_blocked(connect())
+            until_waiting_for_lock(connect())
             first.commit() if commits else first.rollback()
             assert (second.result(30) == row[0]) is commits
             queue.cancel(second.result())
 
 
 @pytest.fixture
-def after_the_attempt(connection: Connection[Any]) -> Iterator[Gate]:
+def after_the_attempt(connection: Connection[Any]) -> Iterator[Barrier]:
     """Stands behind each insert, also one that added nothing."""
-    gate = Gate(connection)
+    barrier = Barrier(connection)
     connection.execute(
         """create function public.stop() returns trigger language plpgsql as $$ begin
-        perform public.pass_gate(); return null; end $$"""
+        perform public.pass_barrier(); return null; end $$"""
     )
     connection.execute("create trigger stop after insert on jobs for each statement execute function public.stop()")
-    yield gate
-    connection.execute("drop trigger stop on jobs; drop function public.stop, public.pass_gate")
+    yield barrier
+    connection.execute("drop trigger stop on jobs; drop function public.stop, public.pass_barrier")
 
 
 def test_one_that_ends_while_it_is_looked_up_is_not_the_answer(
     queue: JobQueue, connection: Connection[Any], request: pytest.FixtureRequest
 ) -> None:
     first = queue.enqueue("mail", unique="user:7")
-    gate: Gate = request.getfixturevalue("after_the_attempt")
+    barrier: Barrier = request.getfixturevalue("after_the_attempt")
     with ThreadPoolExecutor(1) as thread:
         second = thread.submit(queue.enqueue, "mail", unique="user:7")
-        gate.until_reached()
+        barrier.wait_until_reached()
         queue.cancel(first)
-        gate.open()
+        barrier.open()
         added = queue.get(second.result(30))
     assert added.id != first
     ended = queue.get(first).finished_at
@@ -179,7 +179,7 @@ def test_reviving_a_job_while_its_successor_is_being_added(queue: JobQueue, conn
     adding.execute("select enqueue_unique('mail', 'user:7')")
     with ThreadPoolExecutor(1) as thread:
         retry = thread.submit(queue.retry, first)
-        until_blocked(connect())
+        until_waiting_for_lock(connect())
         adding.commit()
         retry.result(30)
     assert (queue.get(first).status, queue.get(first).unique_key) == ("pending", None)
