@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from tests.support.apps import Colour, Opaque, Order, Pair, Point, pending, work
+from tests.support.apps import Colour, Opaque, Order, Pair, Point, count_pending, run_jobs
 from treadle import (
     Handle,
     InvalidJob,
@@ -44,7 +44,7 @@ def test_arguments_are_checked_when_enqueued(app: Treadle, queue: JobQueue) -> N
     ):
         with pytest.raises(InvalidPayload, match=problem):
             enqueue(*args, **named)
-    assert pending(queue) == 0
+    assert count_pending(queue) == 0
     assert welcome.enqueue(7).job().data == {"user_id": 7}
     assert enqueue("7", tags=("a",)).job().data == {"user_id": 7, "tags": ["a"]}
 
@@ -108,7 +108,7 @@ def test_arguments_round_trip_into_the_handler_and_out_of_it(app: Treadle) -> No
         seen.append(dict(locals()))
         return order, point, moment, day, span, number, amount, colour, pair, sizes, by_day
 
-    (result,) = work(app, everything.enqueue(**given))
+    (result,) = run_jobs(app, everything.enqueue(**given))
     (arrived,) = seen
     del arrived["seen"]
     assert arrived == given
@@ -127,7 +127,7 @@ def test_a_payload_that_does_not_fit_any_more_fails_its_job(app: Treadle, queue:
 
     handle = app.handle(queue.enqueue("welcome", {"user": 7}, max_attempts=1))
     with pytest.raises(JobFailed, match=r"welcome.user_id: Field required"):
-        work(app, handle)
+        run_jobs(app, handle)
 
 
 def test_open_ended_options_reach_the_handler(app: Treadle) -> None:
@@ -142,7 +142,7 @@ def test_open_ended_options_reach_the_handler(app: Treadle) -> None:
     first = render.enqueue("a.png", width=3, options={"x": 1})
     assert first.job().data == {"path": "a.png", "width": 3, "options": {"x": 1}}
     many = render.enqueue_many([{"path": "b.png", "height": 4}])
-    assert work(app, first, *many, only.enqueue(a=1, b=2), only.enqueue()) == [
+    assert run_jobs(app, first, *many, only.enqueue(a=1, b=2), only.enqueue()) == [
         {"path": "a.png", "width": 3, "options": {"x": 1}},
         {"path": "b.png", "height": 4},
         3,
@@ -186,7 +186,7 @@ def test_what_json_cannot_hold_is_refused_with_its_place(app: Treadle, queue: Jo
     for value, problem in ((float("nan"), "nan is not a JSON number"), ("a\x00", "a NUL character")):
         with pytest.raises(InvalidPayload, match=rf"value\.x\[0\]: {problem}"):
             remember.enqueue(value={"x": [value]})
-    assert pending(queue) == 0
+    assert count_pending(queue) == 0
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_the_job_is_handed_in_where_it_is_asked_for(app: Treadle) -> None:
         below.enqueue(n=5),
     ]
     assert [handle.job().data for handle in handles] == [{"n": 1}, {"n": 2}, {"n": 3}, {}, {"n": 5}]
-    assert work(app, *handles) == ["first 1", "last 2", "optional 3", "named 4", "below 5"]
+    assert run_jobs(app, *handles) == ["first 1", "last 2", "optional 3", "named 4", "below 5"]
     assert optional(3) is None
     with pytest.raises(LookupError):
         current_job()
@@ -293,7 +293,7 @@ class Parcel:
     parcel = module.Parcel(1, module.Parcel(2))
     handle = module.ship.enqueue(parcel)
     assert handle.job().data == {"parcel": {"weight": 1, "inner": {"weight": 2, "inner": None}}}
-    assert work(module.app, handle) == [module.Parcel(2, module.Parcel(2))]
+    assert run_jobs(module.app, handle) == [module.Parcel(2, module.Parcel(2))]
     with pytest.raises(InvalidPayload, match=r"ship.parcel.inner.weight: .*got 'x'"):
         module.ship.enqueue({"weight": 1, "inner": {"weight": "x"}})
 
@@ -313,8 +313,8 @@ def test_annotations_that_cannot_be_read_are_refused(app: Treadle, queue: JobQue
     with pytest.raises(InvalidJob, match=r"the annotations of .*broken cannot be read: .*"):
         job.enqueue(one=1)
     with pytest.raises(InvalidJob, match="broken"):
-        work(app)
-    assert pending(queue) == 0
+        run_jobs(app)
+    assert count_pending(queue) == 0
 
 
 def test_an_annotation_that_cannot_be_a_payload_is_refused(app: Treadle, queue: JobQueue) -> None:
@@ -323,7 +323,7 @@ def test_an_annotation_that_cannot_be_a_payload_is_refused(app: Treadle, queue: 
 
     with pytest.raises(InvalidJob, match=r"remember has an annotation that cannot be a payload: .*Opaque"):
         remember.enqueue(Opaque())
-    assert pending(queue) == 0
+    assert count_pending(queue) == 0
 
 
 def test_a_return_annotation_that_cannot_be_a_result_is_refused_before_anything_is_enqueued(
@@ -335,4 +335,4 @@ def test_a_return_annotation_that_cannot_be_a_result_is_refused_before_anything_
 
     with pytest.raises(InvalidJob, match="remember has an annotation that cannot be a"):
         remember.enqueue()
-    assert pending(queue) == 0
+    assert count_pending(queue) == 0

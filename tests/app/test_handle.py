@@ -14,7 +14,7 @@ import psycopg
 import pytest
 from psycopg import Connection
 
-from tests.support.apps import Colour, Pair, Point, Strict, complete, pending, run
+from tests.support.apps import Colour, Pair, Point, Strict, claim_and_complete, count_pending, run
 from tests.support.workers import until
 from treadle import (
     Handle,
@@ -115,7 +115,7 @@ def test_a_result_is_what_the_function_says_it_returns(app: Treadle, queue: JobQ
 
         made.__annotations__ = {} if annotation is inspect.Signature.empty else {"return": annotation}
         handle: Handle[Any] = app.job(name=f"made-{nth}")(made).enqueue()
-        complete(queue, f"made-{nth}", stored)
+        claim_and_complete(queue, f"made-{nth}", stored)
         assert handle.result() == result
         assert type(handle.result()) is type(result)
         assert app.handle(handle.id).result() == stored
@@ -129,7 +129,7 @@ def test_a_result_of_a_strict_model(app: Treadle, queue: JobQueue) -> None:
         return value
 
     handle = echo.enqueue(given)
-    complete(queue, "echo", handle.job().data["value"])
+    claim_and_complete(queue, "echo", handle.job().data["value"])
     assert handle.result() == given
 
 
@@ -141,7 +141,7 @@ def test_a_result_that_does_not_fit_the_function_is_an_error_of_treadle(app: Tre
         return 0
 
     handle = count.enqueue()
-    complete(queue, "count", {"rows": 7})
+    claim_and_complete(queue, "count", {"rows": 7})
     with pytest.raises(TreadleError):
         handle.result()
 
@@ -258,7 +258,7 @@ def test_a_result_is_woken_by_a_worker_and_asynchronously(
 def let_the_first_looks_pass(app: Treadle, queue: JobQueue) -> None:
     """A new listener looks three times in its first tenth of a second: what ends then need not wake anybody."""
     ended = app.handle(queue.enqueue("ended"))
-    complete(queue, "ended")
+    claim_and_complete(queue, "ended")
     ended.result()
 
 
@@ -316,7 +316,7 @@ def test_who_stops_waiting_disturbs_nobody(app: Treadle, queue: JobQueue) -> Non
             await given_up
         with pytest.raises(TimeoutError):
             await handle.aresult(timeout=0)
-        await asyncio.to_thread(complete, queue, "count", 7)
+        await asyncio.to_thread(claim_and_complete, queue, "count", 7)
         return await patient
 
     assert run(app, main()) == 7
@@ -326,11 +326,11 @@ def test_on_a_callers_connection_results_are_looked_for(queue: JobQueue, url: st
     with psycopg.connect(url) as connection:
         app = Treadle(connection)
         handle = app.job(name="count")(lambda: 0).enqueue()
-        assert pending(queue) == 0
+        assert count_pending(queue) == 0
         connection.commit()
         with ThreadPoolExecutor(1) as pool:
             result = pool.submit(handle.result, 30)
-            complete(queue, "count", 7)
+            claim_and_complete(queue, "count", 7)
             assert result.result() == 7
         with pytest.raises(InvalidArgument, match="needs a database URL"):
             asyncio.run(app.worker().start())
@@ -343,7 +343,7 @@ def test_on_a_callers_async_connection_results_are_looked_for(queue: JobQueue, u
             result = asyncio.create_task(handle.aresult(timeout=30))
             # One connection: the second answer comes after the one that the result is waiting on.
             assert [await handle.astatus(), await handle.astatus()] == [Status.PENDING] * 2
-            await asyncio.to_thread(complete, queue, "count", 7)
+            await asyncio.to_thread(claim_and_complete, queue, "count", 7)
             return await result
 
     assert asyncio.run(main()) == 7
@@ -354,7 +354,7 @@ def test_closing_leaves_no_connection(empty_url: str, server_url: str) -> None:
     app = Treadle(empty_url)
     count = app.job(name="count")(lambda: 0)
     handle = count.enqueue()
-    complete(app.queue, "count")
+    claim_and_complete(app.queue, "count")
     handle.result()
     name = psycopg.conninfo.conninfo_to_dict(empty_url)["dbname"]
     open_ones = "select from pg_stat_activity where datname = %s"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.apps import heavy, work
+from tests.support.apps import heavy, run_jobs
 from treadle import (
     Backoff,
     DatabaseUnreachable,
@@ -102,7 +102,7 @@ def test_a_job_enqueued_under_an_old_name_is_run_by_the_renamed_function(app: Tr
 
     new = greet_somebody.enqueue(user_id=8)  # type: ignore[call-arg]
     assert new.job().job_type == "greet"
-    assert work(app, old, new) == ["welcome 7", "greet 8"]
+    assert run_jobs(app, old, new) == ["welcome 7", "greet 8"]
 
 
 def test_what_is_no_job_function_is_refused() -> None:

@@ -19,7 +19,7 @@ from psycopg import Connection
 from sqlalchemy.pool import StaticPool
 
 from tests.conftest import Connect
-from tests.support.apps import pending
+from tests.support.apps import count_pending
 from tests.support.callers import Caller, set_up_django
 from treadle import InvalidArgument, JobQueue, LeaseLost, Priority, Status, Treadle
 from treadle.db.borrowed import DjangoConnection, SqlalchemyConnection, borrow, numbered
@@ -81,7 +81,7 @@ def no_seventeen(connection: Connection[Any]) -> Iterator[None]:
 
 @in_a_transaction
 def test_a_job_commits_and_rolls_back_with_the_callers_rows(
-    app: Treadle, queue: JobQueue, orders: Callable[[], int], caller: Caller
+    app: Treadle, queue: JobQueue, count_orders: Callable[[], int], caller: Caller
 ) -> None:
     @app.job
     def ship(order_id: int) -> None: ...
@@ -91,14 +91,14 @@ def test_a_job_commits_and_rolls_back_with_the_callers_rows(
     caller.execute("insert into public.orders values (1)")
     caller.call(mine, "enqueue", order_id=1)
     caller.end("rollback")
-    assert (orders(), pending(queue)) == (0, 0)
+    assert (count_orders(), count_pending(queue)) == (0, 0)
 
     caller.begin()
     caller.execute("insert into public.orders values (2)")
     handle = caller.call(mine, "enqueue", order_id=2)
-    assert (orders(), pending(queue)) == (0, 0)
+    assert (count_orders(), count_pending(queue)) == (0, 0)
     caller.end("commit")
-    assert (orders(), pending(queue)) == (1, 1)
+    assert (count_orders(), count_pending(queue)) == (1, 1)
     assert type(handle.id) is UUID
     assert handle.job().data == {"order_id": 2}
 
@@ -124,7 +124,7 @@ def test_the_payload_and_the_options_arrive(queue: JobQueue, caller: Caller) -> 
 @in_a_transaction
 @pytest.mark.usefixtures("chunks_of_ten", "no_seventeen")
 def test_many_jobs_are_all_there_or_none_in_the_callers_transaction(
-    queue: JobQueue, orders: Callable[[], int], caller: Caller
+    queue: JobQueue, count_orders: Callable[[], int], caller: Caller
 ) -> None:
     mine = JobQueue(caller.connection)
     caller.begin()
@@ -132,14 +132,14 @@ def test_many_jobs_are_all_there_or_none_in_the_callers_transaction(
     with pytest.raises(Exception, match="no seventeen"):
         caller.call(mine, "enqueue_many", "a", range(25))
     caller.end("rollback")
-    assert (orders(), pending(queue)) == (0, 0)
+    assert (count_orders(), count_pending(queue)) == (0, 0)
 
     caller.begin()
     ids = caller.call(mine, "enqueue_many", "a", range(100, 125))  # the first statement of the transaction
     caller.execute("insert into public.orders values (1)")
-    assert (orders(), pending(queue)) == (0, 0)
+    assert (count_orders(), count_pending(queue)) == (0, 0)
     caller.end("commit")
-    assert orders() == 1
+    assert count_orders() == 1
     assert [queue.get(each).data for each in ids] == list(range(100, 125))
 
 
@@ -149,9 +149,9 @@ def test_many_jobs_are_all_there_or_none_where_each_statement_commits(queue: Job
     mine = JobQueue(caller.connection)
     with pytest.raises(Exception, match="no seventeen"):
         caller.call(mine, "enqueue_many", "a", range(25))
-    assert pending(queue) == 0
+    assert count_pending(queue) == 0
     caller.call(mine, "enqueue_many", "a", range(100, 125))
-    assert pending(queue) == 25
+    assert count_pending(queue) == 25
 
 
 @committing_each
@@ -159,9 +159,9 @@ def test_many_jobs_are_all_there_or_none_where_each_statement_commits(queue: Job
 def test_a_transaction_begun_by_hand_stays_the_callers(queue: JobQueue, caller: Caller) -> None:
     caller.execute("begin")
     caller.call(JobQueue(caller.connection), "enqueue_many", "a", range(25))
-    assert pending(queue) == 0
+    assert count_pending(queue) == 0
     caller.execute("rollback")
-    assert pending(queue) == 0
+    assert count_pending(queue) == 0
 
 
 @pytest.mark.parametrize("kind", [kind for kind in COMMITTING_EACH if not kind.startswith("async")])
@@ -175,9 +175,9 @@ def test_an_interrupt_leaves_no_transaction_open(queue: JobQueue, caller: Caller
     whole = jobs.enqueue("a", 1, None)
     with pytest.raises(KeyboardInterrupt):
         mine.run_together([whole, Query(whole.text, whole.params, interrupt)])
-    assert pending(queue) == 0
+    assert count_pending(queue) == 0
     JobQueue(caller.connection).enqueue("a")
-    assert pending(queue) == 1
+    assert count_pending(queue) == 1
 
 
 @pytest.mark.parametrize("kind", [kind for kind in COMMITTING_EACH if kind != "asyncpg connection"])
@@ -196,7 +196,7 @@ def test_a_connection_that_breaks_tells_its_first_error(
             caller.call(JobQueue(caller.connection), "enqueue_many", "a", range(25))
     finally:
         connection.execute("drop trigger reject on jobs; drop function reject")
-    assert pending(queue) == 0
+    assert count_pending(queue) == 0
 
 
 @committing_each
@@ -263,15 +263,15 @@ def test_a_sync_method_on_an_async_connection_says_what_to_use(caller: Caller) -
         JobQueue(caller.connection).enqueue_many("a", [1])
 
 
-def test_what_cannot_be_borrowed_is_refused(url: str, stack: ExitStack) -> None:
-    caller = Caller(url, "connection on psycopg", stack)
+def test_what_cannot_be_borrowed_is_refused(url: str, exit_stack: ExitStack) -> None:
+    caller = Caller(url, "connection on psycopg", exit_stack)
     accepted = "or a connection of asyncpg, SQLAlchemy or Django, got "
     with pytest.raises(InvalidArgument, match=f"{accepted}Engine"):
         JobQueue(caller.engine())
     with pytest.raises(InvalidArgument, match=f"{accepted}object"):
         JobQueue(object())  # type: ignore[arg-type]
     memory = sqlalchemy.create_engine("sqlite://", poolclass=StaticPool)
-    stack.callback(memory.dispose)
+    exit_stack.callback(memory.dispose)
     with memory.connect() as connection:
         with pytest.raises(InvalidArgument, match=r"psycopg, psycopg2 or asyncpg, got sqlite\+pysqlite"):
             JobQueue(connection).enqueue("a")
@@ -290,7 +290,7 @@ def test_another_dialect_or_driver_is_refused(
     monkeypatch.setattr(caller.connection.dialect, part, value)
     with pytest.raises(InvalidArgument, match=f"psycopg, psycopg2 or asyncpg, got .*{value}"):
         JobQueue(caller.connection).enqueue("a")
-    assert pending(queue) == 0
+    assert count_pending(queue) == 0
 
 
 @pytest.mark.parametrize("kind", ["connection on psycopg2"])
@@ -298,7 +298,7 @@ def test_another_dialect_or_driver_is_refused(
 def test_a_connection_that_streams_its_results(queue: JobQueue, caller: Caller) -> None:
     connection = caller.connection.execution_options(stream_results=True, isolation_level="AUTOCOMMIT")
     JobQueue(connection).enqueue_many("a", range(25))
-    assert pending(queue) == 25
+    assert count_pending(queue) == 25
 
 
 def test_a_placeholder_becomes_a_number() -> None:

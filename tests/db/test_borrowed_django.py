@@ -8,7 +8,7 @@ import django.db
 import django.db.transaction
 import pytest
 
-from tests.support.apps import pending
+from tests.support.apps import count_pending
 from tests.support.callers import Caller
 from treadle import JobQueue, Status
 
@@ -26,7 +26,7 @@ def test_in_an_atomic_block_of_django(queue: JobQueue, caller: Caller) -> None:
         kept = mine.enqueue("a")
         with pytest.raises(ZeroDivisionError):
             enqueue_and_fail()
-        assert pending(queue) == 0
+        assert count_pending(queue) == 0
     with pytest.raises(ZeroDivisionError):
         enqueue_and_fail()
     assert [job.id for job in queue.list().jobs] == [kept]
@@ -46,7 +46,7 @@ def test_each_thread_has_its_own_connection_of_django(queue: JobQueue, caller: C
     mine.enqueue("a")
     with ThreadPoolExecutor(1) as thread:
         thread.submit(enqueue).result(30)
-    assert pending(queue) == 1, "that of the thread has committed, this one has not"
+    assert count_pending(queue) == 1, "that of the thread has committed, this one has not"
 
 
 @pytest.mark.parametrize("kind", ["django connection"])
@@ -96,4 +96,4 @@ connection.close()
 """
     done = subprocess.run([sys.executable, "-c", code, url], check=False, capture_output=True, text=True, timeout=60)
     assert (done.stderr, done.stdout) == ("", "psycopg2.extensions <class 'uuid.UUID'> True\n")
-    assert (pending(queue), queue.counts()[Status.COMPLETED]) == (24, 1)
+    assert (count_pending(queue), queue.counts()[Status.COMPLETED]) == (24, 1)

@@ -12,36 +12,38 @@ from tests.support.embedded_server import QUICK, mode, one_value
 from treadle.db.embedded import embedded_url, leave
 
 
-def test_the_first_use_starts_a_server_in_a_private_folder(fresh: Path) -> None:
-    url = embedded_url(fresh, QUICK)
+def test_the_first_use_starts_a_server_in_a_private_folder(new_server_folder: Path) -> None:
+    url = embedded_url(new_server_folder, QUICK)
     assert one_value(url, "show listen_addresses") == ""
     assert one_value(url, "show server_encoding") == "UTF8"
     assert one_value(url, "show unix_socket_permissions") == "0700"
-    assert mode(fresh / "data") == 0o700
-    assert mode(fresh / "data" / ".s.PGSQL.5432") == 0o700
-    assert mode(fresh / "data" / "server.log") == 0o600
-    assert (fresh / ".gitignore").read_text() == "*\n"
+    assert mode(new_server_folder / "data") == 0o700
+    assert mode(new_server_folder / "data" / ".s.PGSQL.5432") == 0o700
+    assert mode(new_server_folder / "data" / "server.log") == 0o600
+    assert (new_server_folder / ".gitignore").read_text() == "*\n"
 
 
-def test_without_a_folder_it_is_dot_treadle_here(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(project)
+def test_without_a_folder_it_is_dot_treadle_here(project_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project_folder)
     url = embedded_url(settings=QUICK)
-    assert one_value(url, "show data_directory") == str(project / ".treadle" / "data")
+    assert one_value(url, "show data_directory") == str(project_folder / ".treadle" / "data")
     monkeypatch.chdir("/")
-    assert embedded_url(project / ".treadle") == url
+    assert embedded_url(project_folder / ".treadle") == url
 
 
-def test_the_settings_count_for_the_server_that_starts(folder: Path) -> None:
-    url = embedded_url(folder, {"fsync": "off", "max_connections": "33"})
-    assert embedded_url(folder, {"max_connections": "44"}) == url
+def test_the_settings_count_for_the_server_that_starts(server_folder: Path) -> None:
+    url = embedded_url(server_folder, {"fsync": "off", "max_connections": "33"})
+    assert embedded_url(server_folder, {"max_connections": "44"}) == url
     assert one_value(url, "show max_connections") == "33"
     assert one_value(url, "show fsync") == "off"
 
 
-def test_settings_of_the_environment_are_not_for_this_server(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_of_the_environment_are_not_for_this_server(
+    server_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PGPORT", "6543")
     monkeypatch.setenv("PGCLIENTENCODING", "latin1")
-    url = embedded_url(folder, QUICK)
+    url = embedded_url(server_folder, QUICK)
     assert one_value(url, "show port") == "5432"
     monkeypatch.delenv("PGCLIENTENCODING")
     assert one_value(url, "show client_encoding") == "UTF8"
@@ -57,12 +59,12 @@ def test_a_queue_without_a_database_starts_one_and_brings_its_schema_up_to_date(
         assert done.stderr.count("\n") == 1
 
 
-def test_one_line_says_which_server_is_used(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    embedded_url(folder, QUICK)
-    embedded_url(folder)
-    leave(folder)
-    embedded_url(folder)
-    line = f"using the embedded PostgreSQL 18 in {folder} (set TREADLE_DATABASE_URL to use your own)"
+def test_one_line_says_which_server_is_used(server_folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    embedded_url(server_folder, QUICK)
+    embedded_url(server_folder)
+    leave(server_folder)
+    embedded_url(server_folder)
+    line = f"using the embedded PostgreSQL 18 in {server_folder} (set TREADLE_DATABASE_URL to use your own)"
     assert caplog.record_tuples == [("treadle", logging.WARNING, line)]
 
 

@@ -6,7 +6,7 @@ import pytest
 from psycopg import Connection
 
 from tests.conftest import Connect
-from tests.support.waiting import let_the_margin_pass, until_settled
+from tests.support.waiting import until_settled, wait_for_floor_margin
 from treadle.db.queries import listing
 from treadle.words.listing import Wanted
 
@@ -144,7 +144,7 @@ def test_one_of_a_key_is_found_among_many(connection: Connection[Any]) -> None:
 def test_what_died_at_the_head_of_a_lane_is_not_walked_over(connect: Connect) -> None:
     connection = connect()
     fill(connection, "pending", FEW)
-    let_the_margin_pass(connection)
+    wait_for_floor_margin(connection)
     before = cost(connection, status="pending")
     connection.execute("delete from jobs")
     snapshot = connect(autocommit=False)
@@ -153,7 +153,7 @@ def test_what_died_at_the_head_of_a_lane_is_not_walked_over(connect: Connect) ->
     fill(connection, "pending", MANY, age="1 hour")
     connection.execute("update jobs set status = 'completed', finished_at = now() where status = 'pending'")
     fill(connection, "pending", FEW)
-    let_the_margin_pass(connection)
+    wait_for_floor_margin(connection)
     dead = cost(connection, status="pending")
     until_settled(connection)
     settled = cost(connection, status="pending")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.roles import Roles, granted, owned
+from tests.support.roles import Roles, granted_roles, schema_owner
 from treadle import JobQueue, Treadle, migrate
 from treadle.db.database import Database
 from treadle.db.queries import listing
@@ -17,9 +17,9 @@ from treadle.words.listing import Wanted
 
 @pytest.fixture
 def roles(empty_url: str) -> Iterator[Roles]:
-    with owned(empty_url) as owner_url:
+    with schema_owner(empty_url) as owner_url:
         migrate(owner_url)
-        with granted(empty_url, owner_url) as roles:
+        with granted_roles(empty_url, owner_url) as roles:
             yield roles
 
 

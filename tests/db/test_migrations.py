@@ -13,7 +13,7 @@ from psycopg import Connection
 
 from tests.conftest import SERVER
 from tests.support.dump_schema import SNAPSHOT, dump
-from tests.support.waiting import until_blocked
+from tests.support.waiting import until_waiting_for_lock
 from treadle import InvalidArgument, JobQueue, SchemaError, migrate
 from treadle.db import migrations
 from treadle.db.migrations import function_files, migration_files, migration_sql
@@ -55,7 +55,7 @@ def test_without_the_lock_concurrent_runs_would_collide(empty_url: str) -> None:
         holder.execute("select pg_advisory_xact_lock(hashtextextended('treadle migrate treadle', 0))")
         with ThreadPoolExecutor(2) as pool:
             runs = [pool.submit(migrate, empty_url) for _ in range(2)]
-            until_blocked(monitor)
+            until_waiting_for_lock(monitor)
             holder.rollback()
             assert sorted(bool(run.result()) for run in runs) == [False, True]
 
@@ -70,7 +70,7 @@ def test_a_busy_table_is_not_stalled(url: str, empty_url: str, monkeypatch: pyte
         writer.execute("delete from treadle.functions where name = 'confirm_blocked'")
         run = threading.Thread(target=migrate, args=[empty_url])
         run.start()
-        until_blocked(writer)
+        until_waiting_for_lock(writer)
         writer.execute("set statement_timeout = '10s'")
         writer.execute("insert into treadle.jobs (job_type) values ('a')")
         reader.rollback()
@@ -105,7 +105,7 @@ def test_a_deadlock_is_tried_again(empty_url: str, monkeypatch: pytest.MonkeyPat
         other.execute("select from treadle.jobs")
         with ThreadPoolExecutor() as pool:
             run = pool.submit(migrate, empty_url)
-            until_blocked(monitor)
+            until_waiting_for_lock(monitor)
             other.execute("insert into treadle.functions (name, digest) values ('claim_jobs', '')")
             other.rollback()
             assert run.result() == ["claim_jobs()", "confirm_blocked()"]
@@ -164,7 +164,7 @@ def test_changed_triggers_wait_for_the_strongest_lock_first(empty_url: str) -> N
         claim.execute("select from treadle.jobs for no key update")
         with ThreadPoolExecutor() as pool:
             run = pool.submit(migrate, empty_url)
-            until_blocked(monitor)
+            until_waiting_for_lock(monitor)
             claim.execute("set local deadlock_timeout = '10ms'")
             claim.execute("update treadle.jobs set priority = 1")
             claim.commit()

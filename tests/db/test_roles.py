@@ -13,8 +13,8 @@ from psycopg import Connection
 from psycopg.conninfo import conninfo_to_dict
 
 from tests.cli.test_cli import treadle
-from tests.support.roles import Roles, drop, granted, owned, require_roles
-from tests.support.waiting import until_blocked
+from tests.support.roles import Roles, drop, granted_roles, require_roles, schema_owner
+from tests.support.waiting import until_waiting_for_lock
 from treadle import JobQueue, NotAllowed, SchemaError, migrate
 from treadle.db.roles import GROUPS, apply_roles, role_names, roles_sql
 
@@ -30,7 +30,7 @@ HIDDEN = {"jobs.data", "jobs.result", "jobs.checkpoint", "steps.result", "stored
 @pytest.fixture
 def roles(empty_url: str) -> Iterator[Roles]:
     migrate(empty_url)
-    with granted(empty_url) as roles:
+    with granted_roles(empty_url) as roles:
         yield roles
 
 
@@ -239,7 +239,7 @@ def test_two_at_once(roles: Roles, owner: Connection[Any]) -> None:
     with ThreadPoolExecutor() as pool, roles.connect(autocommit=False) as first:
         first.execute("select pg_advisory_xact_lock(hashtextextended('treadle migrate treadle', 0))")
         second = pool.submit(apply_roles, roles.url, prefix=roles.prefix)
-        until_blocked(owner)
+        until_waiting_for_lock(owner)
         first.execute(f"grant select on jobs to {roles.prefix}_enqueue")
         first.commit()
         assert second.result(30) == []
@@ -251,7 +251,7 @@ def test_a_group_that_is_made_at_the_same_moment(roles: Roles, owner: Connection
     with ThreadPoolExecutor() as pool, roles.connect(autocommit=False) as elsewhere:
         elsewhere.execute(f"create role {prefix}_enqueue")
         applying = pool.submit(apply_roles, roles.url, prefix=prefix)
-        until_blocked(owner)
+        until_waiting_for_lock(owner)
         elsewhere.commit()
         applying.result(30)
     assert granted_rights(owner, prefix) == granted_rights(owner, roles.prefix)
@@ -261,7 +261,7 @@ def test_a_group_that_is_made_at_the_same_moment(roles: Roles, owner: Connection
 
 
 def test_who_may_not_create_roles_is_told_so(empty_url: str, prefix: str) -> None:
-    with owned(empty_url) as url, psycopg.connect(empty_url, autocommit=True) as administrator:
+    with schema_owner(empty_url) as url, psycopg.connect(empty_url, autocommit=True) as administrator:
         name = conninfo_to_dict(url)["user"]
         administrator.execute(f"alter role {name} nocreaterole")
         migrate(url)

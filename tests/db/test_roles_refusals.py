@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from psycopg import Connection
 
-from tests.support.roles import Roles, granted
+from tests.support.roles import Roles, granted_roles
 from treadle import JobQueue, Treadle
 from treadle.db.roles import GROUPS
 
@@ -161,7 +161,7 @@ ALLOWED = {
 @pytest.fixture(scope="module")
 def roles(module_url: str) -> Iterator[Roles]:
     """The statements are rolled back, so all of them find the same."""
-    with granted(module_url) as roles:
+    with granted_roles(module_url) as roles:
         yield roles
 
 

@@ -13,9 +13,9 @@ import pytest
 from psycopg import Connection
 
 from tests.cli.test_cli import treadle
-from tests.support.roles import Roles, granted, owned
-from tests.support.why import live
-from tests.support.workers import count, one, run, until, working
+from tests.support.roles import Roles, granted_roles, schema_owner
+from tests.support.why import register_worker
+from tests.support.workers import count, one, run, until, worker_process
 from treadle import Backoff, Handle, Job, JobQueue, NotAllowed, Status, Stored, Treadle, migrate
 from treadle.db.database import Database
 from treadle.db.queries import listing
@@ -29,9 +29,9 @@ from treadle.worker import Worker
 @pytest.fixture
 def roles(empty_url: str) -> Iterator[Roles]:
     """The schema is that of an ordinary user: functions that run as their owner can do no more than that one may."""
-    with owned(empty_url) as owner_url:
+    with schema_owner(empty_url) as owner_url:
         migrate(owner_url)
-        with granted(empty_url, owner_url) as roles:
+        with granted_roles(empty_url, owner_url) as roles:
             yield roles
 
 
@@ -193,9 +193,9 @@ def test_a_worker_of_this_role_does_all_that_workers_do(roles: Roles, owner: Con
 def test_a_worker_process(roles: Roles, queue: JobQueue, owner: Connection[Any], tmp_path: Path) -> None:
     """With its supervisor, its child processes and what it does for the upkeep."""
     queue.enqueue_many("noop", [{"n": n} for n in range(200)])
-    queue.enqueue("apart", {"seconds": 0.1})
-    queue.enqueue("tell", {"events": 5})
-    with working(roles.url_of("worker"), tmp_path) as worker:
+    queue.enqueue("nap_in_child", {"seconds": 0.1})
+    queue.enqueue("publish_events", {"events": 5})
+    with worker_process(roles.url_of("worker"), tmp_path) as worker:
         until(lambda: count(owner, "status = 'completed'") == 202 and one(owner, "select last_value from tick_clock"))
         worker.terminate()
         assert worker.ended(60) == 0, worker.log.read_text()
@@ -247,12 +247,12 @@ def test_a_worker_counts_what_ended_and_minds_pauses(roles: Roles, queue: JobQue
     queue.complete(queue.claim(["a"])[0])
     connection = roles.connect("worker")
     assert one(connection, "select count_minutes(p_lag => '0')") == 1
-    with JobQueue(roles.url_of("worker"), "w") as working:
-        working.enqueue("a")
-        assert working.pause("a", reason="the bank is closed")
-        assert working.claim(["a"]) == []
-        assert working.resume("a")
-        assert len(working.claim(["a"])) == 1
+    with JobQueue(roles.url_of("worker"), "w") as worker_process:
+        worker_process.enqueue("a")
+        assert worker_process.pause("a", reason="the bank is closed")
+        assert worker_process.claim(["a"]) == []
+        assert worker_process.resume("a")
+        assert len(worker_process.claim(["a"])) == 1
     assert one(owner, "select count(*) from audit where db_user = %s", f"{roles.prefix}_user_worker") == 2
 
 
@@ -282,7 +282,7 @@ def test_a_viewer_watches(roles: Roles, queue: JobQueue) -> None:
 
 @pytest.mark.parametrize("group", ["viewer", "operator"])
 def test_why_a_job_does_not_run(roles: Roles, queue: JobQueue, owner: Connection[Any], group: str) -> None:
-    live(owner)
+    register_worker(owner)
     queue.enqueue("mail", key="k")
     made = queue.enqueue("mail", key="k")
     app = Treadle(roles.url_of(group))

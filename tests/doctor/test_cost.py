@@ -16,9 +16,9 @@ FINISHED, PENDING, HELD = 30_000, 15_000, 3_000
 
 
 @pytest.fixture(scope="module")
-def crowd(ward: str) -> Iterator[Connection[Any]]:
+def crowd(small_server_url: str) -> Iterator[Connection[Any]]:
     """Finished, failed, waiting and held jobs, some of them with keys."""
-    with connected(ward) as connection:
+    with connected(small_server_url) as connection:
         connection.execute("alter table jobs set (autovacuum_enabled = off)")
         connection.execute(
             """insert into jobs (job_type, status, finished_at, crashes)

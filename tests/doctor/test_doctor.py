@@ -15,9 +15,9 @@ from psycopg import AsyncConnection, Connection
 from psycopg.conninfo import make_conninfo
 from psycopg_pool import ConnectionPool
 
-from tests.support.commands import typed as treadle
+from tests.support.commands import run_treadle as treadle
 from tests.support.doctor import connected, findings
-from tests.support.workers import one, until_completed, working
+from tests.support.workers import one, until_completed, worker_process
 from treadle import DatabaseUnreachable, Treadle, migrate
 from treadle.db.database import Database
 from treadle.db.embedded import embedded_url, leave
@@ -30,12 +30,12 @@ from treadle.doctor.examine import aexamine, examine
 
 @pytest.mark.own_database
 def test_a_fresh_server_with_a_worker_and_some_thousand_jobs_is_well(
-    fresh: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    new_server_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(FOLDER, str(tmp_path))
-    url = embedded_url(fresh, quiet=True)
+    url = embedded_url(new_server_folder, quiet=True)
     migrate(url)
-    with connected(url) as connection, working(url, tmp_path):
+    with connected(url) as connection, worker_process(url, tmp_path):
         connection.execute("select enqueue_jobs('noop', array_agg('{}'::text)) from generate_series(1, 3000)")
         until_completed(connection, 3000)
         found = findings(url)
@@ -107,11 +107,11 @@ def test_a_locked_table_is_a_finding_and_the_others_go_on(url: str, locked: None
     assert sorted(found) == sorted(doctor.NAMES)
 
 
-def test_a_right_that_is_missing_is_a_finding(ward: str) -> None:
-    with connected(ward) as connection:
+def test_a_right_that_is_missing_is_a_finding(small_server_url: str) -> None:
+    with connected(small_server_url) as connection:
         connection.execute("create role viewer login")
         try:
-            viewer = make_conninfo(ward, user="viewer")
+            viewer = make_conninfo(small_server_url, user="viewer")
             before = findings(viewer)
             assert before["schema"].level is Severity.WARNING
             assert before["schema"].title == "This role lacks a privilege for this check."
@@ -129,13 +129,13 @@ def test_a_right_that_is_missing_is_a_finding(ward: str) -> None:
             connection.execute("drop role viewer")
 
 
-def test_a_right_to_a_single_table(ward: str) -> None:
-    with connected(ward) as connection:
+def test_a_right_to_a_single_table(small_server_url: str) -> None:
+    with connected(small_server_url) as connection:
         connection.execute("create role viewer login in role pg_monitor")
         connection.execute("grant usage on schema treadle to viewer")
         connection.execute("grant select on migrations, functions, jobs, lanes to viewer")
         try:
-            found = findings(make_conninfo(ward, user="viewer"))
+            found = findings(make_conninfo(small_server_url, user="viewer"))
             refused = {name for name, each in found.items() if "lacks a privilege" in each.title}
             assert "silent_workers" in refused
             assert "indexes" not in refused
@@ -144,11 +144,11 @@ def test_a_right_to_a_single_table(ward: str) -> None:
             connection.execute("drop role viewer")
 
 
-def test_without_a_second_connection_the_rest_is_examined(ward: str) -> None:
-    with connected(ward) as connection:
+def test_without_a_second_connection_the_rest_is_examined(small_server_url: str) -> None:
+    with connected(small_server_url) as connection:
         connection.execute("create role viewer login connection limit 1")
         try:
-            found = findings(make_conninfo(ward, user="viewer"))
+            found = findings(make_conninfo(small_server_url, user="viewer"))
             assert found["listen"].level is Severity.WARNING
             assert 'too many connections for role "viewer"' in found["listen"].detail
             assert found["connections"].level is Severity.CRITICAL
@@ -156,12 +156,12 @@ def test_without_a_second_connection_the_rest_is_examined(ward: str) -> None:
             connection.execute("drop role viewer")
 
 
-def test_a_standby_is_examined(folder: Path) -> None:
+def test_a_standby_is_examined(server_folder: Path) -> None:
     settings = {"fsync": "off"}
-    migrate(embedded_url(folder, settings, quiet=True))
-    leave(folder)
-    shutil.copyfile(folder / "data" / "PG_VERSION", folder / "data" / "standby.signal")
-    url = embedded_url(folder, settings, quiet=True)
+    migrate(embedded_url(server_folder, settings, quiet=True))
+    leave(server_folder)
+    shutil.copyfile(server_folder / "data" / "PG_VERSION", server_folder / "data" / "standby.signal")
+    url = embedded_url(server_folder, settings, quiet=True)
     with connected(url) as connection:
         connection.execute("select pg_create_physical_replication_slot('reports', true)")
     found = findings(url)

@@ -13,7 +13,7 @@ import pytest
 from psycopg import pq
 from psycopg.conninfo import make_conninfo
 
-from tests.support.doctor import AT_ONCE, connected, look, well
+from tests.support.doctor import AT_ONCE, assert_ok, connected, get_finding
 from tests.support.workers import one, until
 from treadle.doctor import Limits, Severity
 from treadle.doctor.facts import ReplicationSlot, Server, VacuumBlocker
@@ -32,14 +32,14 @@ def use_transactions(url: str, number: int = 12) -> None:
             connection.execute("select pg_current_xact_id()")
 
 
-def test_a_snapshot_that_idles(ward: str) -> None:
-    well(ward, "held_snapshot")
-    with psycopg.connect(ward, application_name="report") as reader:
+def test_a_snapshot_that_idles(small_server_url: str) -> None:
+    assert_ok(small_server_url, "held_snapshot")
+    with psycopg.connect(small_server_url, application_name="report") as reader:
         reader.execute("set default_transaction_isolation = 'repeatable read'")
         reader.commit()
         reader.execute("select 'hunter2' as password from treadle.jobs")
-        use_transactions(ward)
-        found = look(ward, "held_snapshot", AT_ONCE)
+        use_transactions(small_server_url)
+        found = get_finding(small_server_url, "held_snapshot", AT_ONCE)
         assert found.level is Severity.WARNING
         pid = reader.info.backend_pid
         for part in (f"process {pid}", "user postgres", "application report", "from local", "idle in transaction"):
@@ -51,69 +51,69 @@ def test_a_snapshot_that_idles(ward: str) -> None:
         assert "hunter2" not in str(found)
         assert f"select pg_terminate_backend({pid});" in found.remedy
         # It is not so bad yet.
-        well(ward, "held_snapshot")
-    well(ward, "held_snapshot", AT_ONCE)
+        assert_ok(small_server_url, "held_snapshot")
+    assert_ok(small_server_url, "held_snapshot", AT_ONCE)
 
 
-def test_the_remedy_works(ward: str) -> None:
-    with psycopg.connect(ward) as reader, connected(ward) as operator:
+def test_the_remedy_works(small_server_url: str) -> None:
+    with psycopg.connect(small_server_url) as reader, connected(small_server_url) as operator:
         reader.execute("select pg_current_xact_id()")
-        remedy = look(ward, "held_snapshot", AT_ONCE).remedy
+        remedy = get_finding(small_server_url, "held_snapshot", AT_ONCE).remedy
         (command,) = [line for line in remedy.splitlines() if line.startswith("select")]
         operator.execute(command.encode())
         until(lambda: not operator.execute("select from pg_stat_activity where backend_xid is not null").fetchall())
-        well(ward, "held_snapshot", AT_ONCE)
+        assert_ok(small_server_url, "held_snapshot", AT_ONCE)
         with pytest.raises(psycopg.OperationalError):
             reader.execute("select 1")
 
 
-def test_a_transaction_of_another_database(ward: str) -> None:
-    with connected(ward) as connection:
+def test_a_transaction_of_another_database(small_server_url: str) -> None:
+    with connected(small_server_url) as connection:
         connection.execute("create database elsewhere")
     try:
-        other = make_conninfo(ward, dbname="elsewhere")
+        other = make_conninfo(small_server_url, dbname="elsewhere")
         with psycopg.connect(other) as writer:
             writer.execute("select pg_current_xact_id()")
-            found = look(ward, "open_elsewhere", AT_ONCE)
+            found = get_finding(small_server_url, "open_elsewhere", AT_ONCE)
             assert found.level is Severity.NOTE
             assert f"process {writer.info.backend_pid}" in found.detail
-            well(ward, "held_snapshot", AT_ONCE)
+            assert_ok(small_server_url, "held_snapshot", AT_ONCE)
         # Its snapshot alone is its own business.
         with psycopg.connect(other) as reader:
             reader.execute("set transaction isolation level repeatable read")
             reader.execute("select from pg_class")
-            well(ward, "open_elsewhere", AT_ONCE)
+            assert_ok(small_server_url, "open_elsewhere", AT_ONCE)
     finally:
-        with connected(ward) as connection:
+        with connected(small_server_url) as connection:
             connection.execute("drop database elsewhere with (force)")
 
 
-def test_a_vacuum_holds_nothing_back(ward: str) -> None:
-    with connected(ward) as vacuum, connected(ward) as monitor, ThreadPoolExecutor(1) as thread:
+def test_a_vacuum_holds_nothing_back(small_server_url: str) -> None:
+    with connected(small_server_url) as vacuum, connected(small_server_url) as monitor, ThreadPoolExecutor(1) as thread:
         vacuum.execute("set vacuum_cost_delay = 100")
         vacuum.execute("set vacuum_cost_limit = 1")
         done = thread.submit(vacuum.execute, "vacuum (freeze) pg_catalog.pg_proc")
         pid = vacuum.info.backend_pid
         until(lambda: one(monitor, "select backend_xmin is not null from pg_stat_activity where pid = %s", pid))
-        well(ward, "held_snapshot", AT_ONCE)
+        assert_ok(small_server_url, "held_snapshot", AT_ONCE)
         monitor.execute("select pg_cancel_backend(%s)", [pid])
         with pytest.raises(psycopg.errors.QueryCanceled):
             done.result()
 
 
-def test_a_prepared_transaction(ward: str) -> None:
-    well(ward, "prepared_transaction", AT_ONCE)
-    with connected(ward) as connection:
+def test_a_prepared_transaction(small_server_url: str) -> None:
+    assert_ok(small_server_url, "prepared_transaction", AT_ONCE)
+    with connected(small_server_url) as connection:
         connection.execute("begin")
         connection.execute("select pg_current_xact_id()")
         connection.execute("prepare transaction 'booking''s'")
-        found = look(ward, "prepared_transaction", AT_ONCE)
+        found = get_finding(small_server_url, "prepared_transaction", AT_ONCE)
         assert found.level is Severity.WARNING
         assert "booking's, owner postgres" in found.detail
         assert "commit prepared 'booking''s';" in found.remedy
-        well(ward, "prepared_transaction")
+        assert_ok(small_server_url, "prepared_transaction")
         connection.execute("rollback prepared 'booking''s'")
-    well(ward, "prepared_transaction", AT_ONCE)
+    assert_ok(small_server_url, "prepared_transaction", AT_ONCE)
 
 
 @contextmanager
@@ -142,45 +142,45 @@ def feed_back(connection: Any, transaction: int) -> None:
     connection.flush()
 
 
-def test_a_standby_that_feeds_back(ward: str) -> None:
-    well(ward, "standby_feedback", AT_ONCE)
-    with standby(ward) as streaming, connected(ward) as monitor:
+def test_a_standby_that_feeds_back(small_server_url: str) -> None:
+    assert_ok(small_server_url, "standby_feedback", AT_ONCE)
+    with standby(small_server_url) as streaming, connected(small_server_url) as monitor:
         feed_back(streaming, int(str(one(monitor, "select pg_current_xact_id()"))))
         walsender = "select backend_xmin is not null from pg_stat_activity where backend_type = 'walsender'"
         until(lambda: one(monitor, walsender))
-        use_transactions(ward)
-        found = look(ward, "standby_feedback", AT_ONCE)
+        use_transactions(small_server_url)
+        found = get_finding(small_server_url, "standby_feedback", AT_ONCE)
         assert found.level is Severity.WARNING
         assert "standby reports, from local" in found.detail
-        well(ward, "standby_feedback")
+        assert_ok(small_server_url, "standby_feedback")
         streaming.finish()
         until(lambda: not monitor.execute("select from pg_stat_replication").fetchall())
-    well(ward, "standby_feedback", AT_ONCE)
+    assert_ok(small_server_url, "standby_feedback", AT_ONCE)
 
 
-def test_a_slot_whose_standby_left(ward: str) -> None:
-    with connected(ward) as monitor:
+def test_a_slot_whose_standby_left(small_server_url: str) -> None:
+    with connected(small_server_url) as monitor:
         monitor.execute("select pg_create_physical_replication_slot('reports', true)")
         try:
-            with standby(ward, "reports") as streaming:
+            with standby(small_server_url, "reports") as streaming:
                 feed_back(streaming, int(str(one(monitor, "select pg_current_xact_id()"))))
                 held = "select xmin is not null from pg_replication_slots"
                 until(lambda: one(monitor, held))
-            use_transactions(ward)
+            use_transactions(small_server_url)
             until(lambda: not one(monitor, "select active from pg_replication_slots"))
-            found = look(ward, "replication_slot", AT_ONCE)
+            found = get_finding(small_server_url, "replication_slot", AT_ONCE)
             assert found.level is Severity.WARNING
             assert "slot reports (physical), inactive for" in found.detail
             assert "select pg_drop_replication_slot('reports');" in found.remedy
-            log = look(ward, "slot_log", AT_ONCE)
+            log = get_finding(small_server_url, "slot_log", AT_ONCE)
             assert log.level is Severity.WARNING
             assert "slot reports (physical), inactive" in log.detail
-            well(ward, "replication_slot")
-            well(ward, "slot_log")
+            assert_ok(small_server_url, "replication_slot")
+            assert_ok(small_server_url, "slot_log")
         finally:
             monitor.execute("select pg_drop_replication_slot('reports')")
-    well(ward, "replication_slot", AT_ONCE)
-    well(ward, "slot_log", AT_ONCE)
+    assert_ok(small_server_url, "replication_slot", AT_ONCE)
+    assert_ok(small_server_url, "slot_log", AT_ONCE)
 
 
 def blocker(**changes: Any) -> VacuumBlocker:

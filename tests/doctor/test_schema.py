@@ -8,8 +8,8 @@ import psycopg
 import pytest
 from psycopg import Connection
 
-from tests.support.doctor import connected, findings, look, well
-from tests.support.waiting import until_blocked
+from tests.support.doctor import assert_ok, connected, findings, get_finding
+from tests.support.waiting import until_waiting_for_lock
 from treadle import migrate
 from treadle.doctor import Severity
 from treadle.doctor.expected_schema import expected_schema
@@ -57,7 +57,7 @@ def test_no_schema(empty_url: str) -> None:
     assert found["held_snapshot"].level is Severity.OK
     assert "indexes" not in found
     migrate(empty_url)
-    well(empty_url, "schema")
+    assert_ok(empty_url, "schema")
     other = findings(empty_url, schema="Other")["schema"]
     assert other.remedy == "treadle migrate --schema Other"
 
@@ -93,30 +93,30 @@ def test_functions_of_another_version(own_url: str, own: Connection[Any]) -> Non
     assert (found["schema"].level, found["schema"].detail) == (Severity.WARNING, "tick")
     assert found["functions"].level is Severity.OK
     migrate(own_url)
-    well(own_url, "schema")
+    assert_ok(own_url, "schema")
 
 
 def test_functions_that_were_changed_or_dropped_by_hand(own_url: str, own: Connection[Any]) -> None:
     own.execute("create or replace function channel(p_kind text) returns text language sql as 'select p_kind'")
-    changed = look(own_url, "functions")
+    changed = get_finding(own_url, "functions")
     assert (changed.level, changed.detail) == (Severity.WARNING, "channel was changed")
     own.execute("drop function held_jobs")
-    dropped = look(own_url, "functions")
+    dropped = get_finding(own_url, "functions")
     assert (dropped.level, dropped.detail) == (Severity.CRITICAL, "held_jobs is missing\nchannel was changed")
     statement, then = dropped.remedy.splitlines()
     assert then == "then: treadle migrate"
     own.execute(statement.encode())
     migrate(own_url)
-    well(own_url, "functions")
+    assert_ok(own_url, "functions")
 
 
 def test_a_missing_index(own_url: str, own: Connection[Any]) -> None:
-    well(own_url, "indexes")
+    assert_ok(own_url, "indexes")
     own.execute("drop index idx_jobs_claimable")
-    found = look(own_url, "indexes")
+    found = get_finding(own_url, "indexes")
     assert (found.level, found.detail) == (Severity.CRITICAL, "idx_jobs_claimable on jobs is missing")
     mend(own, found.remedy)
-    well(own_url, "indexes")
+    assert_ok(own_url, "indexes")
 
 
 def test_any_index_can_be_made_anew_as_it_was(own: Connection[Any]) -> None:
@@ -134,10 +134,10 @@ def test_an_index_that_was_left_half_done(own_url: str, own: Connection[Any]) ->
     own.execute("insert into jobs (job_type) values ('a'), ('a')")
     with pytest.raises(psycopg.errors.UniqueViolation):
         own.execute("create unique index concurrently extra on jobs (job_type)")
-    found = look(own_url, "indexes")
+    found = get_finding(own_url, "indexes")
     assert (found.level, found.detail) == (Severity.WARNING, "extra is invalid, and not one of Treadle's")
     mend(own, found.remedy)
-    well(own_url, "indexes")
+    assert_ok(own_url, "indexes")
 
 
 @pytest.mark.parametrize(
@@ -156,85 +156,85 @@ def test_an_index_of_ours_that_is_invalid(
         holder.execute(f"begin isolation level {isolation}")
         holder.execute(statement.encode())
         made = thread.submit(builder.execute, "create index concurrently idx_jobs_worker on jobs (worker_id)")
-        until_blocked(own)
+        until_waiting_for_lock(own)
         own.execute("select pg_cancel_backend(%s)", [builder.info.backend_pid])
         with pytest.raises(psycopg.errors.QueryCanceled):
             made.result()
         holder.execute("rollback")
     left = "select indisready, indisvalid from pg_index where indexrelid = 'idx_jobs_worker'::regclass"
     assert own.execute(left).fetchone() == (ready, False)
-    found = look(own_url, "indexes")
+    found = get_finding(own_url, "indexes")
     assert (found.level, found.detail) == (Severity.CRITICAL, "idx_jobs_worker on jobs is invalid")
     mend(own, found.remedy)
-    well(own_url, "indexes")
+    assert_ok(own_url, "indexes")
 
 
 def test_a_disabled_trigger(own_url: str, own: Connection[Any]) -> None:
-    well(own_url, "triggers")
+    assert_ok(own_url, "triggers")
     own.execute("alter table jobs disable trigger register_lanes")
-    found = look(own_url, "triggers")
+    found = get_finding(own_url, "triggers")
     assert (found.level, found.detail) == (Severity.CRITICAL, "register_lanes is disabled")
     mend(own, found.remedy)
-    well(own_url, "triggers")
+    assert_ok(own_url, "triggers")
     own.execute("alter table jobs enable replica trigger register_lanes")
-    assert look(own_url, "triggers").level is Severity.CRITICAL
+    assert get_finding(own_url, "triggers").level is Severity.CRITICAL
 
 
 def test_a_missing_trigger(own_url: str, own: Connection[Any]) -> None:
     own.execute("drop trigger unblock_next on jobs")
-    found = look(own_url, "triggers")
+    found = get_finding(own_url, "triggers")
     assert (found.level, found.detail) == (Severity.CRITICAL, "unblock_next is missing")
     statement, then = found.remedy.splitlines()
     assert then == "then: treadle migrate"
     own.execute(statement.encode())
     migrate(own_url)
-    well(own_url, "triggers")
+    assert_ok(own_url, "triggers")
 
 
 def test_settings_that_a_table_lost(own_url: str, own: Connection[Any]) -> None:
-    well(own_url, "table_settings")
+    assert_ok(own_url, "table_settings")
     own.execute("alter table jobs reset (autovacuum_vacuum_scale_factor, fillfactor)")
-    found = look(own_url, "table_settings")
+    found = get_finding(own_url, "table_settings")
     assert found.level is Severity.WARNING
     assert found.detail.splitlines() == [
         "jobs: fillfactor = 90 is missing",
         "jobs: autovacuum_vacuum_scale_factor = 0.01 is missing",
     ]
     mend(own, found.remedy)
-    well(own_url, "table_settings")
+    assert_ok(own_url, "table_settings")
 
 
 def test_settings_that_somebody_chose_are_a_note(own_url: str, own: Connection[Any]) -> None:
     own.execute("alter table jobs set (autovacuum_vacuum_scale_factor = 0.005)")
-    found = look(own_url, "table_settings")
+    found = get_finding(own_url, "table_settings")
     assert (found.level, found.detail) == (
         Severity.NOTE,
         "jobs: autovacuum_vacuum_scale_factor is 0.005 instead of 0.01",
     )
     own.execute("alter table jobs set (autovacuum_vacuum_scale_factor = 0.010)")
-    well(own_url, "table_settings")
+    assert_ok(own_url, "table_settings")
 
 
 def test_a_missing_table(own_url: str, own: Connection[Any]) -> None:
     own.execute("drop table audit")
-    found = look(own_url, "table_settings")
+    found = get_finding(own_url, "table_settings")
     assert (found.level, found.detail) == (Severity.CRITICAL, "audit")
 
 
 @pytest.mark.parametrize(("table", "level"), [("logs", Severity.WARNING), ("jobs", Severity.CRITICAL)])
 def test_an_unlogged_table(own_url: str, own: Connection[Any], table: str, level: Severity) -> None:
-    well(own_url, "unlogged_tables")
+    assert_ok(own_url, "unlogged_tables")
     own.execute(f"alter table {table} set unlogged")
-    found = look(own_url, "unlogged_tables")
+    found = get_finding(own_url, "unlogged_tables")
     assert (found.level, found.detail) == (level, table)
     mend(own, found.remedy)
-    well(own_url, "unlogged_tables")
+    assert_ok(own_url, "unlogged_tables")
 
 
 @pytest.mark.parametrize(("table", "level"), [("logs", Severity.WARNING), ("jobs", Severity.CRITICAL)])
 def test_autovacuum_off_for_a_table(own_url: str, own: Connection[Any], table: str, level: Severity) -> None:
     own.execute(f"alter table {table} set (autovacuum_enabled = off)")
-    found = look(own_url, "autovacuum_off")
+    found = get_finding(own_url, "autovacuum_off")
     assert (found.level, found.detail) == (level, f"autovacuum is off for the table {table}")
     mend(own, found.remedy)
-    well(own_url, "autovacuum_off")
+    assert_ok(own_url, "autovacuum_off")

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from chaos.servers import bouncer
 
-from tests.support.doctor import connected, findings, look, spoilt, well
+from tests.support.doctor import assert_ok, connected, findings, get_finding, server_settings
 from tests.support.workers import one, until
 from treadle.db.database import Database
 from treadle.db.examination import receives_notifications
@@ -23,18 +23,18 @@ SERVER = Server(datetime.now(UTC), 180000, "ada", False, True, {}, 0.0)
 
 
 @pytest.mark.parametrize("setting", ["full_page_writes", "synchronous_commit"])
-def test_a_setting_that_loses_something_is_a_note(ward: str, setting: str) -> None:
-    with spoilt(ward, **{setting: "off"}):
-        found = look(ward, "durability")
+def test_a_setting_that_loses_something_is_a_note(small_server_url: str, setting: str) -> None:
+    with server_settings(small_server_url, **{setting: "off"}):
+        found = get_finding(small_server_url, "durability")
         assert found.level is Severity.NOTE
         assert f"{setting} is off: " in found.detail
         assert f"alter system set {setting} = on;" in found.remedy
-    assert setting not in look(ward, "durability").detail
+    assert setting not in get_finding(small_server_url, "durability").detail
 
 
-def test_fsync(ward: str) -> None:
+def test_fsync(small_server_url: str) -> None:
     """The test's server is without. (A fresh one is not: test_doctor.py.)"""
-    assert look(ward, "durability").detail.startswith("fsync is off: ")
+    assert get_finding(small_server_url, "durability").detail.startswith("fsync is off: ")
 
 
 @pytest.mark.parametrize(
@@ -47,66 +47,68 @@ def test_fsync(ward: str) -> None:
         ("idle_session_timeout", "1h"),
     ],
 )
-def test_a_timeout_that_bites(ward: str, setting: str, value: str) -> None:
-    well(ward, "timeouts")
-    with connected(ward) as connection:
+def test_a_timeout_that_bites(small_server_url: str, setting: str, value: str) -> None:
+    assert_ok(small_server_url, "timeouts")
+    with connected(small_server_url) as connection:
         connection.execute(f"alter role postgres set {setting} = '{value}'")
         try:
-            found = look(ward, "timeouts")
+            found = get_finding(small_server_url, "timeouts")
             assert found.level is Severity.NOTE
             assert found.detail.startswith(f"{setting} is ")
             connection.execute(found.remedy.encode())
-            well(ward, "timeouts")
+            assert_ok(small_server_url, "timeouts")
         finally:
             connection.execute(f"alter role postgres reset {setting}")
 
 
-def test_a_role_that_may_only_read(ward: str) -> None:
-    with connected(ward) as connection:
+def test_a_role_that_may_only_read(small_server_url: str) -> None:
+    with connected(small_server_url) as connection:
         connection.execute("alter role postgres set default_transaction_read_only = on")
         try:
-            assert look(ward, "writable").level is Severity.CRITICAL
+            assert get_finding(small_server_url, "writable").level is Severity.CRITICAL
         finally:
             connection.execute("alter role postgres reset default_transaction_read_only")
-    well(ward, "writable")
+    assert_ok(small_server_url, "writable")
 
 
-def test_connections_that_run_out(ward: str) -> None:
-    well(ward, "connections")
+def test_connections_that_run_out(small_server_url: str) -> None:
+    assert_ok(small_server_url, "connections")
     with ExitStack() as opened:
         for number in range(14):
-            opened.enter_context(connected(ward, application_name="treadle worker" if number < 3 else "shop"))
-        found = look(ward, "connections")
+            opened.enter_context(
+                connected(small_server_url, application_name="treadle worker" if number < 3 else "shop")
+            )
+        found = get_finding(small_server_url, "connections")
         assert found.level.rank >= Severity.WARNING.rank
         assert found.detail.startswith("the server: 1")
         # The doctor's own is one more.
         assert " of 17 in use, 4 by Treadle" in found.detail
-    until(lambda: look(ward, "connections").level is Severity.OK)
+    until(lambda: get_finding(small_server_url, "connections").level is Severity.OK)
 
 
-def test_the_limit_of_a_role_and_of_a_database(ward: str) -> None:
-    with connected(ward) as connection:
+def test_the_limit_of_a_role_and_of_a_database(small_server_url: str) -> None:
+    with connected(small_server_url) as connection:
         for kind in ("role", "database"):
             connection.execute(f"alter {kind} postgres connection limit 1")
-            found = look(ward, "connections")
+            found = get_finding(small_server_url, "connections")
             assert found.level is Severity.CRITICAL
             assert f"{kind} postgres: 2 of 1 in use, 1 by Treadle" in found.detail
             connection.execute(f"alter {kind} postgres connection limit -1")
-    well(ward, "connections")
+    assert_ok(small_server_url, "connections")
 
 
-def test_a_full_queue_of_notifications(ward: str) -> None:
-    well(ward, "notification_queue")
-    with psycopg.connect(ward) as sleeper, connected(ward) as sender:
+def test_a_full_queue_of_notifications(small_server_url: str) -> None:
+    assert_ok(small_server_url, "notification_queue")
+    with psycopg.connect(small_server_url) as sleeper, connected(small_server_url) as sender:
         sleeper.execute("listen news")
         sleeper.commit()
         sleeper.execute("select 1")  # a transaction, in which it hears nothing
         for _ in range(30):
             sender.execute("select pg_notify('news', repeat('x', 7900))")
-        found = look(ward, "notification_queue")
+        found = get_finding(small_server_url, "notification_queue")
         assert found.level is Severity.WARNING
         assert "full. When it is full, enqueueing fails" in found.title
-    with connected(ward) as sender:
+    with connected(small_server_url) as sender:
 
         def emptied() -> bool:
             # The queue is cut when the next one is sent.
@@ -114,7 +116,7 @@ def test_a_full_queue_of_notifications(ward: str) -> None:
             return bool(one(sender, "select pg_notification_queue_usage()") < 0.05)
 
         until(emptied)
-    well(ward, "notification_queue")
+    assert_ok(small_server_url, "notification_queue")
 
 
 def test_the_clock_and_notifications_of_a_server_nearby(url: str) -> None:
@@ -125,8 +127,10 @@ def test_the_clock_and_notifications_of_a_server_nearby(url: str) -> None:
 
 @pytest.mark.skipif(which("pgbouncer") is None, reason="pgbouncer is not installed (Debian: apt-get install pgbouncer)")
 @pytest.mark.parametrize(("mode", "expected"), [("transaction", Severity.WARNING), ("session", Severity.OK)])
-def test_a_pooler_that_swallows_listen(ward: str, project: Path, mode: str, expected: Severity) -> None:
-    with bouncer(ward, project, mode) as url:
+def test_a_pooler_that_swallows_listen(
+    small_server_url: str, project_folder: Path, mode: str, expected: Severity
+) -> None:
+    with bouncer(small_server_url, project_folder, mode) as url:
         found = findings(url)
         assert found["listen"].level is expected
         # Everything else is examined through it all the same.

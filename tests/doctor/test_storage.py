@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from psycopg import Connection
 
-from tests.support.doctor import AT_ONCE, connected, look, spoilt, well
+from tests.support.doctor import AT_ONCE, assert_ok, connected, get_finding, server_settings
 from tests.support.workers import one, until
 from treadle.db.runner import run
 from treadle.doctor import Finding, Limits, Severity, queries
@@ -47,42 +47,42 @@ def vacuum(connection: Connection[Any], remedy: str) -> None:
 
 
 def test_dead_rows(own_url: str, own: Connection[Any]) -> None:
-    well(own_url, "dead_rows", AT_ONCE)
+    assert_ok(own_url, "dead_rows", AT_ONCE)
     make_dead_rows(own_url, own)
-    found = look(own_url, "dead_rows", AT_ONCE)
+    found = get_finding(own_url, "dead_rows", AT_ONCE)
     assert found.level is Severity.NOTE
     assert found.detail.startswith("jobs: 1,200 dead, 600 live, ")
-    well(own_url, "dead_rows")
+    assert_ok(own_url, "dead_rows")
     vacuum(own, found.remedy)
-    well(own_url, "dead_rows", AT_ONCE)
+    assert_ok(own_url, "dead_rows", AT_ONCE)
 
 
 def test_autovacuum_that_does_not_keep_up(own_url: str, own: Connection[Any]) -> None:
     own.execute("alter table jobs set (autovacuum_vacuum_threshold = 100)")
     make_dead_rows(own_url, own)
-    found = look(own_url, "autovacuum_lag", AT_ONCE)
+    found = get_finding(own_url, "autovacuum_lag", AT_ONCE)
     assert found.level is Severity.NOTE
     assert found.detail == "jobs: 1,200 dead rows, threshold 100, never vacuumed"
-    well(own_url, "autovacuum_lag")
+    assert_ok(own_url, "autovacuum_lag")
     vacuum(own, found.remedy)
-    well(own_url, "autovacuum_lag", AT_ONCE)
+    assert_ok(own_url, "autovacuum_lag", AT_ONCE)
 
 
 def test_an_index_that_has_grown(own_url: str, own: Connection[Any]) -> None:
     own.execute("insert into jobs (job_type) select 'a' from generate_series(1, 20000)")
     own.execute("analyze jobs")
-    well(own_url, "index_bloat", AT_ONCE)
+    assert_ok(own_url, "index_bloat", AT_ONCE)
     own.execute("delete from jobs")
     own.execute("vacuum jobs")
-    found = look(own_url, "index_bloat", AT_ONCE)
+    found = get_finding(own_url, "index_bloat", AT_ONCE)
     assert found.level.rank >= Severity.NOTE.rank
     assert "estimate" in found.title
     assert "idx_jobs_claimable: " in found.detail
     assert "for about 0 rows, about 16 kB if rebuilt" in found.detail
-    well(own_url, "index_bloat")
+    assert_ok(own_url, "index_bloat")
     for statement in found.remedy.splitlines():
         own.execute(statement.encode())
-    well(own_url, "index_bloat", AT_ONCE)
+    assert_ok(own_url, "index_bloat", AT_ONCE)
 
 
 def test_an_estimate_is_near_the_truth(own: Connection[Any]) -> None:
@@ -102,8 +102,8 @@ def test_an_estimate_is_near_the_truth(own: Connection[Any]) -> None:
         assert 0.25 < each.bytes / expected_bytes(each) < 2, each
 
 
-def test_autovacuum_with_no_process_free(ward: str) -> None:
-    with connected(ward) as connection:
+def test_autovacuum_with_no_process_free(small_server_url: str) -> None:
+    with connected(small_server_url) as connection:
         connection.execute(
             """create table public.slow with (autovacuum_vacuum_cost_delay = 100, autovacuum_vacuum_cost_limit = 1,
                 autovacuum_vacuum_threshold = 0, autovacuum_vacuum_scale_factor = 0)
@@ -111,13 +111,13 @@ def test_autovacuum_with_no_process_free(ward: str) -> None:
         )
         connection.execute("delete from public.slow where n % 2 = 0")
         try:
-            found = until(lambda: _unless_well(look(ward, "autovacuum_busy", AT_ONCE)))
+            found = until(lambda: _unless_well(get_finding(small_server_url, "autovacuum_busy", AT_ONCE)))
             assert found.level is Severity.NOTE
             assert "1 of 1 have been busy" in found.title
-            well(ward, "autovacuum_busy")
+            assert_ok(small_server_url, "autovacuum_busy")
         finally:
             connection.execute("drop table public.slow")
-    until(lambda: look(ward, "autovacuum_busy", AT_ONCE).level is Severity.OK)
+    until(lambda: get_finding(small_server_url, "autovacuum_busy", AT_ONCE).level is Severity.OK)
 
 
 def _unless_well(found: Finding) -> Finding | None:
@@ -125,12 +125,12 @@ def _unless_well(found: Finding) -> Finding | None:
 
 
 @pytest.mark.parametrize("setting", ["autovacuum", "track_counts"])
-def test_autovacuum_that_is_off_on_the_server(ward: str, setting: str) -> None:
-    well(ward, "autovacuum_off")
-    with spoilt(ward, **{setting: "off"}):
-        found = look(ward, "autovacuum_off")
+def test_autovacuum_that_is_off_on_the_server(small_server_url: str, setting: str) -> None:
+    assert_ok(small_server_url, "autovacuum_off")
+    with server_settings(small_server_url, **{setting: "off"}):
+        found = get_finding(small_server_url, "autovacuum_off")
         assert (found.level, found.detail) == (Severity.CRITICAL, f"{setting} is off on the server")
-    well(ward, "autovacuum_off")
+    assert_ok(small_server_url, "autovacuum_off")
 
 
 def server(**settings: str) -> Server:

@@ -9,7 +9,7 @@ import pytest
 from psycopg import Connection
 
 from tests.conftest import Connect
-from tests.support.waiting import until_blocked
+from tests.support.waiting import until_waiting_for_lock
 from tests.support.workers import one
 from treadle import InvalidArgument, JobQueue, Status, TreadleError
 from treadle.db.database import Database
@@ -165,7 +165,7 @@ def test_one_job_is_waited_for_a_moment(queue: JobQueue, database: Database, con
     other.execute("select from jobs where id = %s for update", [made])
     with ThreadPoolExecutor() as threads:
         done = threads.submit(one, waiting, "select outcome from operate('cancel', %s)", [made])
-        until_blocked(connect())
+        until_waiting_for_lock(connect())
         other.rollback()
         assert done.result() == "done"
     assert queue.get(made).status == Status.CANCELLED

@@ -7,9 +7,9 @@ from uuid import UUID, uuid4
 import pytest
 from psycopg import Connection
 
-from tests.support.commands import typed as treadle
+from tests.support.commands import run_treadle as treadle
 from tests.support.screens import terminal
-from tests.support.why import live
+from tests.support.why import register_worker
 from treadle import JobQueue
 
 
@@ -19,7 +19,7 @@ def made_as(connection: Connection[Any], job_id: str) -> UUID:
 
 
 def test_the_sentence_then_what_to_do_then_the_details(queue: JobQueue, connection: Connection[Any], url: str) -> None:
-    live(connection, "{film}")
+    register_worker(connection, "{film}")
     made = queue.enqueue("mail")
     queue.pause("mail", reason="the bank\x1b[2J is closed")
     shown = treadle("why", str(made), "--database-url", url)
@@ -48,7 +48,7 @@ def test_json_for_programs(queue: JobQueue, url: str) -> None:
 def test_on_a_terminal(queue: JobQueue, url: str) -> None:
     made = queue.enqueue("mail")
     with terminal("why", str(made), TREADLE_DATABASE_URL=url, TREADLE_SCHEMA="treadle") as screen:
-        screen.shows("There is no live worker.", "Start a worker: treadle worker module:app")
+        screen.wait_for("There is no live worker.", "Start a worker: treadle worker module:app")
 
 
 def test_an_unknown_id_is_a_sentence(url: str) -> None:
@@ -61,11 +61,11 @@ def test_an_unknown_id_is_a_sentence(url: str) -> None:
 @pytest.mark.parametrize(
     "typed", ["0199b1c2", "0199B1C2-7A3E", "0199b1c27a3e7c51", "0199b1c2-7a3e-7c51-9d4b-2f6a8e0c1"]
 )
-def test_an_id_may_be_shortened(connection: Connection[Any], url: str, typed: str) -> None:
+def test_an_id_may_be_shortened(connection: Connection[Any], url: str, run_treadle: str) -> None:
     made = made_as(connection, "0199b1c2-7a3e-7c51-9d4b-2f6a8e0c1d35")
     made_as(connection, "0199b1c1-ffff-7fff-bfff-ffffffffffff")
     made_as(connection, "0199b1c3-0000-7000-8000-000000000000")
-    shown = treadle("why", typed, "--json", "--database-url", url)
+    shown = treadle("why", run_treadle, "--json", "--database-url", url)
     assert json.loads(shown.stdout)["id"] == str(made)
 
 
@@ -78,7 +78,7 @@ def test_an_id_that_is_shortened_too_much(connection: Connection[Any], url: str)
     assert treadle("why", "0199b1c2-7a3f", "--database-url", url).exit_code == 0
     shown = treadle("why", "0199b1c4", "--database-url", url)
     assert (shown.exit_code, "no job has an id that begins with 0199b1c4" in shown.stderr) == (1, True)
-    for typed in ("0199b1c", "nonsense", "0199b1c2%%%%", "0" * 33):
-        shown = treadle("why", typed, "--database-url", url)
-        assert shown.exit_code == 2, typed
+    for run_treadle in ("0199b1c", "nonsense", "0199b1c2%%%%", "0" * 33):
+        shown = treadle("why", run_treadle, "--database-url", url)
+        assert shown.exit_code == 2, run_treadle
         assert "at least the first 8 digits of it, got" in shown.stderr

@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 from psycopg import Connection
 
-from tests.support.why import live
+from tests.support.why import register_worker
 from treadle import JobQueue
 from treadle.db.database import read_settings
 from treadle.db.query import in_schema, statement
@@ -43,7 +43,7 @@ def cost(connection: Connection[Any], job_id: UUID) -> int:
 
 @pytest.mark.parametrize("what", IN_THE_WAY)
 def test_it_costs_the_same(queue: JobQueue, connection: Connection[Any], what: str) -> None:
-    live(connection)
+    register_worker(connection)
     connection.execute("analyze jobs, errors, audit, minutes")
     queue.enqueue_many("mail", [{}] * 100)
     queue.enqueue("mail", key="k")
@@ -61,7 +61,7 @@ def test_it_costs_the_same(queue: JobQueue, connection: Connection[Any], what: s
 
 
 def test_what_cannot_be_counted_is_not_gone_through(queue: JobQueue, connection: Connection[Any]) -> None:
-    live(connection)
+    register_worker(connection)
     queue.enqueue_many("mail", [{}] * 12_000)
     made = queue.enqueue("mail")
     before = cost(connection, made)

@@ -7,8 +7,8 @@ import pytest
 from psycopg import Connection
 
 from tests.conftest import Connect, Why
-from tests.support.waiting import let_the_margin_pass
-from tests.support.why import live
+from tests.support.waiting import wait_for_floor_margin
+from tests.support.why import register_worker
 from tests.support.workers import one
 from treadle import JobQueue
 
@@ -34,7 +34,7 @@ def count_to_the_half(connection: Connection[Any]) -> None:
 
 
 def test_who_goes_before_it_is_counted(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
-    live(connection, "{mail,film,book}")
+    register_worker(connection, "{mail,film,book}")
     queue.enqueue_many("mail", [{}] * 3)
     queue.enqueue_many("film", [{}] * 4)
     queue.enqueue_many("book", [{}] * 5, priority=150)
@@ -66,7 +66,7 @@ def test_who_goes_before_it_is_counted(queue: JobQueue, connection: Connection[A
 def test_a_job_that_is_not_the_head_of_its_key_is_not_in_the_way(
     queue: JobQueue, connection: Connection[Any], why: Why
 ) -> None:
-    live(connection)
+    register_worker(connection)
     queue.enqueue_many("mail", [{}] * 3, keys=["k"] * 3)
     connection.execute("update jobs set holds = 0")  # as after transactions that overlapped
     made = queue.enqueue("mail")
@@ -78,9 +78,9 @@ def test_a_job_that_is_not_the_head_of_its_key_is_not_in_the_way(
 
 
 def test_only_what_the_same_workers_take_is_in_the_way(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
-    live(connection, "{mail,film}", "w1", "{a,b}")
-    live(connection, "{mail,book}", "w2", "{a}")
-    live(connection, "{song}", "w3")
+    register_worker(connection, "{mail,film}", "w1", "{a,b}")
+    register_worker(connection, "{mail,book}", "w2", "{a}")
+    register_worker(connection, "{song}", "w3")
     for name in ("film", "book", "song"):
         for where in ("a", "b", "c"):
             queue.enqueue(name, queue=where, priority=150)
@@ -89,18 +89,18 @@ def test_only_what_the_same_workers_take_is_in_the_way(queue: JobQueue, connecti
     connection.execute("update workers set lost_at = now() where worker_id = 'w1'")
     assert why(made).data["ahead_in_higher"] == 1, "who was given up takes nothing"
     connection.execute("update workers set seen_at = now() - interval '2 hours' where worker_id = 'w2'")
-    live(connection, "{mail}", "w4")
+    register_worker(connection, "{mail}", "w4")
     assert why(made).name == "ready"
 
 
 def test_what_was_committed_late_is_counted(
     queue: JobQueue, connection: Connection[Any], connect: Connect, why: Why
 ) -> None:
-    live(connection)
+    register_worker(connection)
     queue.complete(queue.enqueue("mail"))
     late = connect(autocommit=False)
     late.execute("select enqueue('mail')")
-    let_the_margin_pass(connection)
+    wait_for_floor_margin(connection)
     connection.execute("select tick('0')")
     queue.enqueue_many("mail", [{}] * 2)
     made = queue.enqueue("mail")
@@ -115,7 +115,7 @@ def test_what_was_committed_late_is_counted(
 def test_jobs_in_child_processes_have_places_of_their_own(
     queue: JobQueue, connection: Connection[Any], why: Why
 ) -> None:
-    live(connection, "{mail,film,book}", places=2, process_types="{film,book}", children=1)
+    register_worker(connection, "{mail,film,book}", places=2, process_types="{film,book}", children=1)
     taken(queue, connection, 2)
     queue.enqueue("book", priority=150)
     mail, film = queue.enqueue("mail"), queue.enqueue("film")
@@ -126,8 +126,8 @@ def test_jobs_in_child_processes_have_places_of_their_own(
 
 
 def test_all_places_are_taken(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
-    live(connection, places=2)
-    live(connection, worker_id="w2", places=1)
+    register_worker(connection, places=2)
+    register_worker(connection, worker_id="w2", places=1)
     taken(queue, connection, 2)
     made = queue.enqueue("mail")
     assert why(made).name == "ready"
@@ -142,7 +142,7 @@ def test_all_places_are_taken(queue: JobQueue, connection: Connection[Any], why:
 
 
 def test_when_it_may_start(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
-    live(connection, "{mail,film}", queues="{default}")
+    register_worker(connection, "{mail,film}", queues="{default}")
     queue.enqueue_many("mail", [{}] * 29)
     made = queue.enqueue("mail")
     reason = why(made)
@@ -164,7 +164,7 @@ def test_when_it_may_start(queue: JobQueue, connection: Connection[Any], why: Wh
 
 
 def test_figures_that_are_old_are_none(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
-    live(connection)
+    register_worker(connection)
     queue.enqueue("mail")
     made = queue.enqueue("mail")
     count_to_the_half(connection)
@@ -176,7 +176,7 @@ def test_figures_that_are_old_are_none(queue: JobQueue, connection: Connection[A
 
 
 def test_more_than_can_be_counted(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
-    live(connection)
+    register_worker(connection)
     queue.enqueue_many("mail", [{}] * 1_000)
     made = queue.enqueue("mail")
     assert (why(made).data["ahead"], why(made).data["exact"]) == (1_000, True)
@@ -191,7 +191,7 @@ def test_more_than_can_be_counted(queue: JobQueue, connection: Connection[Any], 
 
 
 def test_the_key_is_blocked_by_a_job_that_runs(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
-    live(connection)
+    register_worker(connection)
     first, second, third = (queue.enqueue("mail", key="k") for _ in range(3))
     (job,) = queue.claim(["mail"])
     queue.start(job)
@@ -212,7 +212,7 @@ def test_the_key_is_blocked_by_a_job_that_runs(queue: JobQueue, connection: Conn
 
 
 def test_the_key_is_blocked_by_a_job_that_fails(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
-    live(connection)
+    register_worker(connection)
     first, second = (queue.enqueue("mail", key="k") for _ in range(2))
     (job,) = queue.claim(["mail"])
     queue.fail(job, "no luck", delay="1h")
@@ -230,7 +230,7 @@ def test_the_key_is_blocked_by_a_job_that_fails(queue: JobQueue, connection: Con
 
 
 def test_a_job_that_is_not_held_may_wait_for_its_key(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
-    live(connection)
+    register_worker(connection)
     first, second = (queue.enqueue("mail", key="k") for _ in range(2))
     connection.execute("update jobs set holds = 0")  # as after transactions that overlapped
     assert why(first).data.get("ahead") is None
@@ -246,7 +246,7 @@ def test_a_job_that_is_not_held_may_wait_for_its_key(queue: JobQueue, connection
 
 
 def test_a_job_may_be_held_behind_a_younger_one(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
-    live(connection)
+    register_worker(connection)
     first, second = (queue.enqueue("mail", key="k") for _ in range(2))
     # As after transactions that overlapped.
     connection.execute("update jobs set holds = case when id = %s then 1 else 0 end", [first])
@@ -256,7 +256,7 @@ def test_a_job_may_be_held_behind_a_younger_one(queue: JobQueue, connection: Con
 
 
 def test_a_job_that_nobody_will_let_go(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
-    live(connection)
+    register_worker(connection)
     made = queue.enqueue("mail", key="k")
     connection.execute("update jobs set holds = 1")
     reason = why(made)

@@ -12,7 +12,7 @@ from psycopg import Connection
 
 from tests.conftest import Connect, Why
 from tests.support.apps import heavy
-from tests.support.why import live
+from tests.support.why import register_worker
 from tests.support.workers import auntil
 from treadle import Handle, JobQueue, Treadle
 from treadle.db.queries import worker as work
@@ -47,7 +47,7 @@ class Obstacles:
         self.head = queue.enqueue("film", key="k") if "key_blocked" in causes else None
         self.job = queue.enqueue("mail", key="k")
         self.first = queue.enqueue("mail", priority=150) if "busy" in causes else None
-        live(connection)
+        register_worker(connection)
         for cause in causes:
             getattr(self, cause)()
 
@@ -72,10 +72,10 @@ class Obstacles:
         self.connection.execute("update workers set lost_at = %s", [None if lift else "now"])
 
     def no_worker_for_type(self, lift: bool = False) -> None:
-        live(self.connection, "{mail}" if lift else "{song}")
+        register_worker(self.connection, "{mail}" if lift else "{song}")
 
     def no_worker_for_queue(self, lift: bool = False) -> None:
-        live(self.connection, queues=None if lift else "{elsewhere}")
+        register_worker(self.connection, queues=None if lift else "{elsewhere}")
 
     def busy(self, lift: bool = False) -> None:
         if lift:

@@ -9,7 +9,7 @@ import pytest
 from psycopg import Connection
 
 from tests.conftest import Connect, Why
-from tests.support.why import live
+from tests.support.why import register_worker
 from tests.support.workers import one
 from treadle import JobNotFound, JobQueue, Reason, Treadle
 from treadle.db.queries import operations as operate
@@ -38,7 +38,7 @@ def test_the_async_twin_says_the_same(app: Treadle, queue: JobQueue) -> None:
 
 
 def test_a_job_that_runs(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
-    live(connection, worker_id="worker-1")
+    register_worker(connection, worker_id="worker-1")
     queue.enqueue("mail")
     (job,) = queue.claim(["mail"])
     queue.start(job)
@@ -52,7 +52,7 @@ def test_a_job_that_runs(queue: JobQueue, connection: Connection[Any], why: Why)
 
 
 def test_a_job_that_is_about_to_begin(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
-    live(connection, worker_id="worker-1")
+    register_worker(connection, worker_id="worker-1")
     queue.enqueue("mail")
     (job,) = queue.claim(["mail"])
     assert why(job.id).name == "claimed"
@@ -66,7 +66,7 @@ def test_a_job_that_is_about_to_begin(queue: JobQueue, connection: Connection[An
 
 
 def test_the_holder_is_gone(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
-    live(connection, worker_id="worker-1")
+    register_worker(connection, worker_id="worker-1")
     queue.enqueue("mail")
     (job,) = queue.claim(["mail"])
     connection.execute("""update jobs set claimed_at = clock_timestamp() - interval '3 hours'""")
@@ -75,14 +75,14 @@ def test_the_holder_is_gone(queue: JobQueue, connection: Connection[Any], why: W
     assert reason.name == "worker_lost"
     assert "there is no other live worker" in reason.sentence
     assert reason.data["lease"] == 3600
-    live(connection, worker_id="another")
+    register_worker(connection, worker_id="another")
     assert "another worker recovers the job" in why(job.id).sentence
     connection.execute("select * from recover_lost_workers()")
     assert why(job.id).name == "ready"
 
 
 def test_a_worker_that_was_given_up_holds_it_no_more(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
-    live(connection, worker_id="worker-1")
+    register_worker(connection, worker_id="worker-1")
     queue.enqueue("mail")
     (job,) = queue.claim(["mail"])
     connection.execute("update workers set lost_at = clock_timestamp()")
@@ -160,7 +160,7 @@ def test_an_old_error_or_an_old_audit_is_not_why_it_was_cancelled(queue: JobQueu
 
 
 def test_a_job_without_attempts(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
-    live(connection)
+    register_worker(connection)
     made = queue.enqueue("mail")
     connection.execute("update jobs set attempts = 5")
     reason = why(made)
@@ -172,7 +172,7 @@ def test_a_job_without_attempts(queue: JobQueue, connection: Connection[Any], wh
 
 
 def test_a_job_that_is_due_later(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
-    live(connection)
+    register_worker(connection)
     made = queue.enqueue("mail", delay="1h")
     reason = why(made)
     assert reason.name == "due_later"
@@ -187,7 +187,7 @@ def test_a_job_that_is_due_later(queue: JobQueue, connection: Connection[Any], w
 
 
 def test_a_job_that_backs_off(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
-    live(connection)
+    register_worker(connection)
     made = queue.enqueue("mail")
     (job,) = queue.claim(["mail"])
     queue.fail(job, "no route to host", delay="10m")
@@ -220,7 +220,7 @@ def test_a_paused_job(
     what: str,
     remedy: str,
 ) -> None:
-    live(connection)
+    register_worker(connection)
     made = queue.enqueue("mail", queue="slow lane")
     connection.execute("select pause('other'), pause(null, 'other'), pause('mail', 'other')")
     assert why(made).name == "ready", "pauses of others do not concern it"
@@ -237,7 +237,7 @@ def test_a_paused_job(
 
 
 def test_each_pause_is_told(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
-    live(connection)
+    register_worker(connection)
     made = queue.enqueue("mail")
     connection.execute("select pause(), pause('mail'), pause('mail', 'default')")
     told = []
@@ -251,7 +251,7 @@ def test_each_pause_is_told(queue: JobQueue, connection: Connection[Any], why: W
 def test_no_worker_lives(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
     made = queue.enqueue("mail")
     assert why(made).sentence == "There is no live worker."
-    live(connection)
+    register_worker(connection)
     connection.execute("update workers set seen_at = clock_timestamp() - interval '2 hours'")
     reason = why(made)
     assert reason.name == "no_worker"
@@ -265,39 +265,39 @@ def test_no_worker_lives(queue: JobQueue, connection: Connection[Any], why: Why)
     assert why(made).name == "no_worker", "it was given up"
     connection.execute("select renew_workers('{w2}', '10 seconds')")
     assert "w2 is still starting" in why(made).sentence
-    live(connection)
+    register_worker(connection)
     assert why(made).name == "ready"
 
 
 def test_no_worker_knows_the_type(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
     made = queue.enqueue("mail")
-    live(connection, "{b,c}", "w2")
+    register_worker(connection, "{b,c}", "w2")
     assert "the only one serves b, c." in why(made).sentence
-    live(connection, "{a,b}", "w1")
+    register_worker(connection, "{a,b}", "w1")
     reason = why(made)
     assert reason.name == "no_worker_for_type"
     assert reason.sentence == "No live worker serves the job type mail: the 2 live workers serve a, b, c."
     assert reason.data["job_types"] == ["a", "b", "c"]
-    live(connection, "{mail}", "w3")
+    register_worker(connection, "{mail}", "w3")
     assert why(made).name == "ready"
 
 
 def test_no_worker_takes_the_queue(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
     made = queue.enqueue("mail", queue="slow")
-    live(connection, "{mail}", "w1", "{fast,other}")
-    live(connection, "{a}", "w2")
+    register_worker(connection, "{mail}", "w1", "{fast,other}")
+    register_worker(connection, "{a}", "w2")
     reason = why(made)
     assert reason.name == "no_worker_for_queue"
     assert (
         reason.sentence
         == "No live worker serves the queue slow: the only one serves the type mail only in fast, other."
     )
-    live(connection, "{mail}", "w3", "{slow}")
+    register_worker(connection, "{mail}", "w3", "{slow}")
     assert why(made).name == "ready"
 
 
 def test_its_row_is_locked(queue: JobQueue, connection: Connection[Any], connect: Connect, why: Why) -> None:
-    live(connection)
+    register_worker(connection)
     made = queue.enqueue("mail")
     other = connect(autocommit=False)
     other.execute("select from jobs where id = %s for update", [made])
@@ -312,7 +312,7 @@ def test_its_row_is_locked(queue: JobQueue, connection: Connection[Any], connect
 
 
 def test_nothing_is_in_the_way(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
-    live(connection)
+    register_worker(connection)
     made = queue.enqueue("mail")
     reason = why(made)
     assert (reason.name, reason.also) == ("ready", ())
