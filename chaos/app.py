@@ -17,7 +17,7 @@ from treadle import Backoff, Cancel, Job, Snooze, Treadle, events
 app = Treadle(pool_size=4)
 ledger = Ledger.of_environment()
 seats = Seats(ledger.folder)
-SOON = Backoff(first="50ms", limit="400ms")
+NOT_STARTED = Backoff(first="50ms", limit="400ms")
 
 
 if "FAKETIME_TIMESTAMP_FILE" in os.environ:
@@ -63,7 +63,7 @@ def decide(job: Job, snoozes: int = 0, fails: int = 0, crashes: int = 0, cancels
     return {"lease": job.fence}
 
 
-@app.job(backoff=SOON)
+@app.job(backoff=NOT_STARTED)
 async def on_the_loop(job: Job, token: str, seconds: float, alone: list[str], then: dict[str, Any]) -> dict[str, int]:
     with run(job, token, alone):
         if seconds:
@@ -71,7 +71,7 @@ async def on_the_loop(job: Job, token: str, seconds: float, alone: list[str], th
         return decide(job, **then)
 
 
-@app.job(backoff=SOON)
+@app.job(backoff=NOT_STARTED)
 def on_a_thread(job: Job, token: str, seconds: float, alone: list[str], then: dict[str, Any]) -> dict[str, int]:
     with run(job, token, alone):
         end = time.monotonic() + seconds
@@ -81,7 +81,7 @@ def on_a_thread(job: Job, token: str, seconds: float, alone: list[str], then: di
         return decide(job, **then)
 
 
-@app.job(backoff=SOON)
+@app.job(backoff=NOT_STARTED)
 def stubborn(job: Job, token: str, seconds: float, alone: list[str], then: dict[str, Any]) -> dict[str, int]:
     """On a thread that never looks whether it should stop."""
     with run(job, token, alone):
@@ -89,14 +89,14 @@ def stubborn(job: Job, token: str, seconds: float, alone: list[str], then: dict[
         return decide(job, **then)
 
 
-@app.job(backoff=SOON, process=True)
+@app.job(backoff=NOT_STARTED, process=True)
 def apart(job: Job, token: str, seconds: float, alone: list[str], then: dict[str, Any]) -> dict[str, int]:
     with run(job, token, alone):
         time.sleep(seconds)
         return decide(job, **then)
 
 
-@app.job(backoff=SOON)
+@app.job(backoff=NOT_STARTED)
 def pay(job: Job, token: str, seconds: float, alone: list[str], then: dict[str, Any]) -> dict[str, int] | None:
     """Its effect and its end are one commit."""
     with run(job, token, alone) as taken:

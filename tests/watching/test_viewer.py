@@ -63,7 +63,7 @@ def test_ctrl_c_stops_watching_and_the_job_goes_on(url: str, queue: JobQueue) ->
         screen.press_ctrl_c()
         assert screen.ended() == 130
         shown = screen.text()
-    assert "stopped watching; the job goes on" in shown
+    assert "stopped watching; the job continues" in shown
     assert "Traceback" not in shown
     assert queue.get(job.id).status == Status.RUNNING
 
@@ -90,7 +90,7 @@ def test_without_ids_everything_that_runs_is_watched(url: str, queue: JobQueue) 
         screen.shows("first", "second")
         queue.complete(first)
         queue.fail(second, "no good", delay=0)
-        screen.shows("tries again now: no good")
+        screen.shows("retries now: no good")
         (second,) = queue.claim(["second"])
         queue.complete(second)
         assert screen.ended() == 0

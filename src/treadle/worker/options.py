@@ -20,17 +20,17 @@ class WorkerOptions(TypedDict, total=False):
     children: int
     """How many child processes run jobs with process=True. The default is the number of cores."""
     types: Sequence[str] | None
-    """The job types to work on. The default is all that the application knows."""
+    """The job types to work on. The default is all types of the application."""
     queues: Sequence[str] | None
     """The queues to work on. The default is all."""
     drain: bool
-    """Stop when nothing is left to do."""
+    """Stop when no job is left to run."""
     grace: Duration
     """How long running jobs may take to finish when the worker stops. The default is 25 seconds."""
     lease: Duration
     """A worker that does not renew its lease within this time loses its jobs. The default is 10 seconds."""
     poll: Duration
-    """How often to look for jobs without a notification. The default is every second."""
+    """How often to check for jobs without a notification. The default is every second."""
     listen: bool
     """Whether to listen for notifications of new jobs. With False the worker only polls."""
     prefetch: int | None

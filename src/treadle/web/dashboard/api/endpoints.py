@@ -8,8 +8,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from treadle.app import Treadle
-from treadle.db.queries import listing
-from treadle.db.queries import operations as operate
+from treadle.db.queries import listing as listing_queries
+from treadle.db.queries import operations as operation_queries
 from treadle.db.queries import overview as overview_queries
 from treadle.db.queries.jobs import job_id
 from treadle.doctor import worst
@@ -38,7 +38,7 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
 
     async def jobs(context: Context, given: requests.JobsQuery) -> Any:
         _check_search(context, given)
-        return await app.database.aread(listing.find_jobs(given.wanted, given.after, given.limit))
+        return await app.database.aread(listing_queries.find_jobs(given.wanted, given.after, given.limit))
 
     async def job(context: Context, given: None) -> Any:
         life = await aget_details(app.database, job_id(context.request.path_params["id"]))
@@ -55,10 +55,10 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
         return {"workers": await app.database.aread(overview_queries.find_recent_workers())}
 
     async def pauses(context: Context, given: None) -> Any:
-        return {"pauses": await app.database.aread(operate.find_pauses())}
+        return {"pauses": await app.database.aread(operation_queries.find_pauses())}
 
     async def audit(context: Context, given: requests.AuditQuery) -> Any:
-        query = operate.find_audit(given.job_id, given.before, given.limit + 1)
+        query = operation_queries.find_audit(given.job_id, given.before, given.limit + 1)
         found = await app.database.aread(query)
         return {
             "changes": found[: given.limit],
