@@ -55,7 +55,7 @@ class VacuumBlocker(NamedTuple):
     transactions: int
     """How many have begun since."""
     here: bool
-    """In this database. One in another database does not keep dead rows here, but delays what is read in commit order."""
+    """In this database. One in another database keeps no dead rows here, but delays what is read in commit order."""
 
 
 class ReplicationSlot(NamedTuple):

@@ -76,9 +76,8 @@ class RunningJobs:
         running = Running(claim, function, self._environments[claim.job_type], self._recorder, apart)
         if self._running.setdefault(claim.id, running) is not running:
             return False
-        running.slot = self._slots.add(
-            claim.id, claim.lease, 0 if apart else deadline_of(policy), NOT_STARTED if apart else 0
-        )
+        deadline, process = (0.0, NOT_STARTED) if apart else (deadline_of(policy), 0)
+        running.slot = self._slots.add(claim.id, claim.lease, deadline, process)
         loop = asyncio.get_running_loop()
         if policy.timeout is not None and not apart:
             running.timers.append(loop.call_later(policy.timeout, running.interrupt, Interrupt.TIMEOUT))

@@ -242,7 +242,7 @@ def find_newest_jobs(
     if status is not None:
         # In the text, not as a parameter: a parameter cannot prove a partial index's condition.
         filters.append(f"and status = '{status_of(status)}'")
-    text = row_statement("find_newest_jobs").replace("/* and the filters that were asked for */", "\n".join(filters))
+    text = row_statement("find_newest_jobs").replace("/* and the filters */", "\n".join(filters))
 
     def read(rows: Rows) -> JobPage:
         jobs = [read_row(row) for row in rows[:limit]]

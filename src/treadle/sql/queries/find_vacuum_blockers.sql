@@ -31,7 +31,7 @@ with blocker as (
         null,
         coalesce(slot.plugin::text, slot.slot_type),
         null,
-        case when slot.active then format('used by process %%s', slot.active_pid) else 'used by nobody' end,
+        case when slot.active then format('used by process %%s', slot.active_pid) else 'inactive' end,
         null,
         -- PostgreSQL 17 and newer know since when the slot is inactive.
         extract(epoch from clock_timestamp() - (to_jsonb(slot) ->> 'inactive_since')::timestamptz)::double precision,

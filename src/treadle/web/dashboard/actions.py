@@ -65,8 +65,8 @@ async def change_matching(
     priority: int | None,
 ) -> Chunk:
     """Changes one chunk of the jobs that match a filter."""
-    tally, following = await achange_chunk(app.database, wanted, action, actor(visitor), reason, priority, after)
-    return Chunk(*tally, following)
+    counts, following = await achange_chunk(app.database, wanted, action, actor(visitor), reason, priority, after)
+    return Chunk(*counts, following)
 
 
 async def pause(

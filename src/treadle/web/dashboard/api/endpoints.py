@@ -41,8 +41,8 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
         return await app.database.aread(listing_queries.find_jobs(given.wanted, given.after, given.limit))
 
     async def job(context: Context, given: None) -> Any:
-        life = await aget_details(app.database, job_id(context.request.path_params["id"]))
-        return _job_values(redact_details(context.visitor.role, life))
+        details = await aget_details(app.database, job_id(context.request.path_params["id"]))
+        return _job_values(redact_details(context.visitor.role, details))
 
     async def why(context: Context, given: None) -> Any:
         return redact_reason(await awhy(app.database, job_id(context.request.path_params["id"])))
@@ -166,17 +166,17 @@ def _check_search(context: Context, given: requests.JobFilter) -> None:
         raise HTTPException(403, "search requires the role operator, because it searches in payloads")
 
 
-def _job_values(life: JobDetails) -> dict[str, Any]:
-    row = life.job._asdict()
+def _job_values(details: JobDetails) -> dict[str, Any]:
+    row = details.job._asdict()
     return {
         **{name: row[name] for name in responses.JobDetails.model_fields if name in row},
-        "stage": life.job.current_stage,
-        "error": life.job.last_error,
-        "failed_attempts": life.errors,
-        "steps": life.steps,
-        "events": life.events,
-        "earlier_events": life.earlier_events,
-        "logs": life.logs,
-        "earlier_logs": life.earlier_logs,
-        "audit": life.audit,
+        "stage": details.job.current_stage,
+        "error": details.job.last_error,
+        "failed_attempts": details.errors,
+        "steps": details.steps,
+        "events": details.events,
+        "earlier_events": details.earlier_events,
+        "logs": details.logs,
+        "earlier_logs": details.earlier_logs,
+        "audit": details.audit,
     }
