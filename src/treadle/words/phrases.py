@@ -108,7 +108,7 @@ def standing(job: JobSnapshot) -> str:
                 return f"retries {f'in {countdown(due)}' if due > 0 else 'now'}{because}"
             if due > 0:
                 return f"due in {countdown(due)}"
-            return "waits for its turn" if job.held else "waits for a worker"
+            return "waits for its turn" if job.may_be_blocked else "waits for a worker"
     return job.status
 
 
