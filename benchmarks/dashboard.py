@@ -25,7 +25,7 @@ from benchmarks import many_jobs
 from treadle import Treadle
 from treadle.db.embedded import embedded_url, leave
 from treadle.db.migrations import migrate
-from treadle.db.queries import listing
+from treadle.db.queries import listing as listing_queries
 from treadle.operations.bulk import count
 from treadle.operations.overview import STEPS, overview
 from treadle.words.changes import Action
@@ -80,7 +80,7 @@ def views() -> Iterator[tuple[str, View]]:
 
 
 def page(wanted: Wanted, app: Treadle, after: str | None = None) -> str:
-    found: Listing = app.database.read(listing.find_jobs(wanted, after, 50), 30)
+    found: Listing = app.database.read(listing_queries.find_jobs(wanted, after, 50), 30)
     return f"{len(found.jobs)} jobs" + (f", examined {found.looked:,}" if found.looked else "")
 
 
@@ -91,7 +91,7 @@ def far_page(wanted: Wanted) -> View:
         if not after:  # only the 100th page itself is measured
             at = None
             for _ in range(99):
-                found: Listing = app.database.read(listing.find_jobs(wanted, at, 50), 30)
+                found: Listing = app.database.read(listing_queries.find_jobs(wanted, at, 50), 30)
                 at = found.next or at
             after.append(at)
             with psycopg.connect(app.database.url, autocommit=True) as connection:
@@ -128,7 +128,7 @@ def get(path: str, app: Treadle) -> int:
 
 def some_job(path: str, app: Treadle) -> str:
     before, status = path.rstrip("}").split("{")
-    found: Listing = app.database.read(listing.find_jobs(Wanted(status=status), None, 50), 30)
+    found: Listing = app.database.read(listing_queries.find_jobs(Wanted(status=status), None, 50), 30)
     with psycopg.connect(app.database.url, autocommit=True) as connection:
         connection.execute("select pg_stat_statements_reset()")
     return f"{before}{found.jobs[-1].id}"

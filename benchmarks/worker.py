@@ -31,8 +31,8 @@ import psycopg
 from benchmarks.jobs import app, noop, sleep5, stamp
 from treadle import migrate
 from treadle.db.embedded import embedded_url, leave
-from treadle.db.queries import jobs as queries
-from treadle.db.queries import worker as work
+from treadle.db.queries import jobs as job_queries
+from treadle.db.queries import worker as worker_queries
 from treadle.db.query import bind, statement
 
 ROOT = Path(__file__).parent.parent
@@ -88,8 +88,8 @@ def drain_bare(connection: Any, jobs: int, batch: int) -> float:
     clear(connection)
     noop.enqueue_many({} for _ in range(jobs))
     types = app.job_types
-    claim = work.claim("bare", types, batch, None)
-    connection.execute(queries.tick().text)
+    claim = worker_queries.claim("bare", types, batch, None)
+    connection.execute(job_queries.tick().text)
     ticked = time.monotonic()
     while rows := connection.execute(claim.text, claim.params).fetchall():
         params = {
@@ -102,7 +102,7 @@ def drain_bare(connection: Any, jobs: int, batch: int) -> float:
         }
         connection.execute(bind(statement("complete_jobs"), SCHEMA), params).fetchall()
         if time.monotonic() - ticked > 0.5:
-            connection.execute(queries.tick().text)
+            connection.execute(job_queries.tick().text)
             ticked = time.monotonic()
     return rate(connection)
 
@@ -126,7 +126,7 @@ def pick_up_bare(url: str, connection: Any, tries: int) -> list[float]:
     listener.execute("listen bench")
     claimer = psycopg.connect(url, autocommit=True)
     # The same claim as the worker's: for all job types of the application.
-    claim = work.claim("bare", [*app.job_types, "bare"], 100, None)
+    claim = worker_queries.claim("bare", [*app.job_types, "bare"], 100, None)
     times = []
     for _ in range(tries):
         time.sleep(0.02)
@@ -157,7 +157,7 @@ def enqueue_for(url: str, clients: int, seconds: float, notify: bool) -> int:
     async def client() -> int:
         connection = await psycopg.AsyncConnection.connect(url, autocommit=True, prepare_threshold=None)
         await connection.execute(f"set treadle.notify = {'on' if notify else 'off'}")
-        query = queries.enqueue("nobody", {"n": 1}, None)
+        query = job_queries.enqueue("nobody", {"n": 1}, None)
         done, end = 0, time.monotonic() + seconds
         while time.monotonic() < end:
             await connection.execute(query.text, query.params)

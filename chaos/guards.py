@@ -230,7 +230,7 @@ MUTANTS = [
     Mutant(
         "the supervisor renews the leases of its workers",
         f"{WORKER}/keeper.py",
-        "await self.connection.run(work.renew(list(workers), self._lease))",
+        "await self.connection.run(worker_queries.renew(list(workers), self._lease))",
         "pass",
         test("worker/supervisor", "test_a_blocked_worker_keeps_its_jobs"),
     ),

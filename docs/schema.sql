@@ -85,7 +85,7 @@ COMMENT ON COLUMN treadle.jobs.pace IS 'What the handler counts: done, total, ra
 
 COMMENT ON COLUMN treadle.jobs.checkpoint IS 'What the handler saved last; the next attempt finds it.';
 
-COMMENT ON COLUMN treadle.jobs.keeps IS 'What else there is of this job, as bits: 1 = events, 2 = log lines, 4 = steps. It is deleted with the job.';
+COMMENT ON COLUMN treadle.jobs.keeps IS 'What else is stored for this job, as bits: 1 = events, 2 = log lines, 4 = steps. It is deleted with the job.';
 
 COMMENT ON FUNCTION treadle.claim_job_batch(p_worker_id character varying, p_job_types character varying[], p_batch_size integer) IS 'Claims up to p_batch_size pending jobs of the given types, highest priority first, then oldest: select * from "treadle".claim_job_batch(''worker-1'', ''{welcome}'').';
 
@@ -119,7 +119,7 @@ COMMENT ON FUNCTION treadle.find_claimed_jobs(p_worker_id character varying) IS 
 
 COMMENT ON FUNCTION treadle.find_ended(p_ids uuid[]) IS 'Deprecated: use find_finished(). Dropped in version 0.3.';
 
-COMMENT ON FUNCTION treadle.find_finished(p_ids uuid[]) IS 'Those of the jobs that have finished or do not exist any more.';
+COMMENT ON FUNCTION treadle.find_finished(p_ids uuid[]) IS 'Those of the jobs that have finished or no longer exist.';
 
 COMMENT ON FUNCTION treadle.find_jobs(p_status character varying, p_job_type character varying, p_queue character varying, p_worker_id character varying, p_key character varying, p_search text, p_exact uuid, p_rank integer, p_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer, p_patience interval) IS 'One page of a list of jobs: those that match, and with "last" where the search stopped. The cost does not grow with the table.';
 
@@ -129,9 +129,9 @@ COMMENT ON FUNCTION treadle.find_lost_claims(p_ids uuid[], p_leases bigint[]) IS
 
 COMMENT ON FUNCTION treadle.finish_step(p_id uuid, p_position integer, p_name character varying, p_result jsonb, p_lease bigint, p_worker_id character varying) IS 'Records that a step of a job is finished, with its result. Returns false if the claim is lost.';
 
-COMMENT ON FUNCTION treadle.has_attempts_left(p_attempts integer, p_max_attempts integer) IS 'Whether a job may be tried again.';
+COMMENT ON FUNCTION treadle.has_attempts_left(p_attempts integer, p_max_attempts integer) IS 'Whether a job may be attempted again.';
 
-COMMENT ON FUNCTION treadle.heartbeat(p_worker_id character varying) IS 'Records that a worker is alive: its jobs are not stale while it does this often enough.';
+COMMENT ON FUNCTION treadle.heartbeat(p_worker_id character varying) IS 'Records that a worker is alive. Its jobs are not stale while it calls this often enough.';
 
 COMMENT ON FUNCTION treadle.held_jobs(p_worker_id character varying) IS 'Deprecated: use find_claimed_jobs(). Dropped in version 0.3.';
 
@@ -145,7 +145,7 @@ COMMENT ON FUNCTION treadle.is_head_of_key(p_key character varying, p_id uuid) I
 
 COMMENT ON FUNCTION treadle.is_in_lane(p_queue character varying, p_job_type character varying, p_priority integer, p_lane treadle.lane) IS 'Whether a job, or a row of lanes, with this queue, job type and priority belongs to a lane.';
 
-COMMENT ON FUNCTION treadle.is_read_committed() IS 'Whether the transaction is READ COMMITTED: only then does each of its statements see what others have just committed.';
+COMMENT ON FUNCTION treadle.is_read_committed() IS 'Whether the transaction is READ COMMITTED: only then does each of its statements see what other transactions have just committed.';
 
 COMMENT ON FUNCTION treadle.job_events(p_id uuid, p_number integer, p_lease bigint, p_phase integer, p_limit integer) IS 'The events of a job after a position, with its transitions among them, in order.';
 
@@ -169,7 +169,7 @@ COMMENT ON FUNCTION treadle.lane_jobs(p_lane treadle.lane, p_start timestamp wit
 
 COMMENT ON FUNCTION treadle.lane_state(p_lane treadle.lane) IS 'The floor of one lane, and whether it stays listed: null if there is no such lane, false if it is about to be deleted.';
 
-COMMENT ON FUNCTION treadle.lock_claimed(p_worker_id character varying, p_ids uuid[], p_leases bigint[]) IS 'Locks those of the jobs that the worker has still claimed under these lease numbers, and returns their ids.';
+COMMENT ON FUNCTION treadle.lock_claimed(p_worker_id character varying, p_ids uuid[], p_leases bigint[]) IS 'Locks those of the jobs that are still claimed by the worker under these lease numbers, and returns their ids.';
 
 COMMENT ON FUNCTION treadle.lock_held(p_worker_id character varying, p_ids uuid[], p_leases bigint[]) IS 'Deprecated: use lock_claimed(). Dropped in version 0.3.';
 
@@ -179,11 +179,11 @@ COMMENT ON FUNCTION treadle.next_due(p_job_types character varying[], p_queues c
 
 COMMENT ON FUNCTION treadle.operate(p_action character varying, p_ids uuid[], p_actor text, p_reason text, p_priority integer) IS 'Changes jobs for an operator (retry, cancel, delete, run_now, priority), with a row in the audit for each. Returns the outcome for each job (done, unfit, busy, missing) and the status that it had.';
 
-COMMENT ON FUNCTION treadle.pause(p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Stops claims of this job type in this queue (null: any). Claimed jobs go on. Returns false if it was paused already.';
+COMMENT ON FUNCTION treadle.pause(p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Stops claims of this job type in this queue (null: any). Claimed jobs continue. Returns false if it was paused already.';
 
 COMMENT ON FUNCTION treadle.prepare_job() IS 'Trigger: sets run_at of a job inserted without one, and blocks a job behind an earlier one with its key.';
 
-COMMENT ON FUNCTION treadle.prune_jobs(p_status character varying, p_age interval, p_limit integer, p_after timestamp with time zone, OUT pruned integer, OUT reached timestamp with time zone) IS 'Deletes up to p_limit jobs that finished with p_status more than p_age ago. Returns how many, and up to which time it came.';
+COMMENT ON FUNCTION treadle.prune_jobs(p_status character varying, p_age interval, p_limit integer, p_after timestamp with time zone, OUT pruned integer, OUT reached timestamp with time zone) IS 'Deletes up to p_limit jobs that finished with p_status more than p_age ago. Returns how many, and the time that it reached.';
 
 COMMENT ON FUNCTION treadle.record_event(p_id uuid, p_name character varying, p_data jsonb, p_lease bigint, p_worker_id character varying) IS 'Adds an event to a job, with the next number. Returns false if the claim is lost or there is no such job.';
 
@@ -191,13 +191,13 @@ COMMENT ON FUNCTION treadle.record_events(p_worker_id character varying, p_ids u
 
 COMMENT ON FUNCTION treadle.recover_lost_workers(p_crash_limit integer, p_now timestamp with time zone) IS 'Gives back the jobs of workers whose lease has expired, and returns them. One call at a time does the work.';
 
-COMMENT ON FUNCTION treadle.recover_stale_jobs(p_timeout interval, p_now timestamp with time zone) IS 'Gives back the jobs of workers that gave no sign of life for p_timeout; those without attempts left fail. Returns how many.';
+COMMENT ON FUNCTION treadle.recover_stale_jobs(p_timeout interval, p_now timestamp with time zone) IS 'Gives back the jobs of workers that sent no heartbeat for p_timeout; those without attempts left fail. Returns how many.';
 
 COMMENT ON FUNCTION treadle.recover_worker(p_worker_id character varying, p_reason text, p_crashed uuid[], p_overdue uuid[], p_crash_limit integer, p_keep boolean) IS 'Gives back the jobs that a dead worker had claimed: p_crashed (null: those that were running) count as crashed, p_overdue as failed attempts, the rest as neither. Returns the jobs with their new status.';
 
 COMMENT ON FUNCTION treadle.register_lanes() IS 'Trigger: lists the lanes of inserted jobs.';
 
-COMMENT ON FUNCTION treadle.register_worker(p_worker_id character varying, p_lease interval, p_job_types character varying[], p_queues character varying[], p_concurrency integer, p_host text, p_pid integer, p_version text, p_process_types character varying[], p_children integer) IS 'Registers a worker: if it does not renew within p_lease, its jobs are given to others.';
+COMMENT ON FUNCTION treadle.register_worker(p_worker_id character varying, p_lease interval, p_job_types character varying[], p_queues character varying[], p_concurrency integer, p_host text, p_pid integer, p_version text, p_process_types character varying[], p_children integer) IS 'Registers a worker. If it does not renew its lease within p_lease, other workers get its jobs.';
 
 COMMENT ON FUNCTION treadle.release_job(p_id uuid, p_delay interval, p_lease bigint, p_worker_id character varying) IS 'Gives a claimed job back without using an attempt: to its old place, or due after p_delay. Returns false if the claim is lost.';
 
@@ -205,11 +205,11 @@ COMMENT ON FUNCTION treadle.renew_workers(p_worker_ids character varying[], p_le
 
 COMMENT ON FUNCTION treadle.report_progress(p_id uuid, p_progress integer, p_stage character varying, p_lease bigint, p_worker_id character varying) IS 'Records the progress (0 to 100) and the stage of a running job; null leaves a value as it is. Returns false if the claim is lost.';
 
-COMMENT ON FUNCTION treadle.request_notifications(p_kind text, p_for interval) IS 'Starts notifications on channel(p_kind) for this long, at most 5 minutes; call it again to go on. ends: the ids of jobs that finish. news: the ids of jobs with new events or progress.';
+COMMENT ON FUNCTION treadle.request_notifications(p_kind text, p_for interval) IS 'Starts notifications on channel(p_kind) for this long, at most 5 minutes; call it again to continue. ends: the ids of jobs that finish. news: the ids of jobs with new events or progress.';
 
 COMMENT ON FUNCTION treadle.rest(p_job_types character varying[], p_queues character varying[], p_sure boolean) IS 'Deprecated: use next_due(). Dropped in version 0.3.';
 
-COMMENT ON FUNCTION treadle.resume(p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Ends the pause of this job type in this queue, named as it was made. Returns false if there is no such pause.';
+COMMENT ON FUNCTION treadle.resume(p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Ends the pause with exactly this job type and queue (null: any). Returns false if there is no such pause.';
 
 COMMENT ON FUNCTION treadle.retry_delay(p_attempts integer) IS 'The default delay before a job is retried after p_attempts attempts.';
 
@@ -217,11 +217,11 @@ COMMENT ON FUNCTION treadle.retry_job(p_id uuid) IS 'Runs a finished job again, 
 
 COMMENT ON FUNCTION treadle.sample_jobs(p_pages integer) IS 'Estimates the number of jobs by status, and of the pending ones by lane, from a sample of p_pages pages.';
 
-COMMENT ON FUNCTION treadle.save_checkpoint(p_id uuid, p_checkpoint jsonb, p_lease bigint, p_worker_id character varying) IS 'Saves what the next attempt of a job will find. Returns false if the claim is lost.';
+COMMENT ON FUNCTION treadle.save_checkpoint(p_id uuid, p_checkpoint jsonb, p_lease bigint, p_worker_id character varying) IS 'Saves the checkpoint of a job for its next attempt. Returns false if the claim is lost.';
 
 COMMENT ON FUNCTION treadle.see_lanes(p_budget integer) IS 'Deprecated: use find_lanes(). Dropped in version 0.3.';
 
-COMMENT ON FUNCTION treadle.serving_workers(p_queue character varying, p_job_type character varying, p_now timestamp with time zone) IS 'The live workers that claim jobs of this type in this queue, the job types that share places with it, and how many places there are.';
+COMMENT ON FUNCTION treadle.serving_workers(p_queue character varying, p_job_type character varying, p_now timestamp with time zone) IS 'The live workers that claim jobs of this type in this queue, the job types that share slots with it, and how many slots there are.';
 
 COMMENT ON FUNCTION treadle.set_paused(p_paused boolean, p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Pauses or resumes a job type, a queue, or both. Returns false if nothing changed.';
 
@@ -243,7 +243,7 @@ COMMENT ON FUNCTION treadle.tick_is_fresh() IS 'Whether the last tick is recent 
 
 COMMENT ON FUNCTION treadle.unblock_next() IS 'Trigger: when a job with a key finishes, unblocks the next one of that key.';
 
-COMMENT ON FUNCTION treadle.use_stored(p_job_ids uuid[], p_stored_ids uuid[]) IS 'Records that each of these jobs uses the stored object beside it until the job is deleted. Returns the objects that do not exist any more.';
+COMMENT ON FUNCTION treadle.use_stored(p_job_ids uuid[], p_stored_ids uuid[]) IS 'Records that each of these jobs uses the stored object beside it until the job is deleted. Returns the objects that do not exist.';
 
 COMMENT ON FUNCTION treadle.wake_workers(p_due timestamp with time zone) IS 'Notifies idle workers of a job that is due at p_due; at most one notification every 20 ms.';
 
@@ -365,7 +365,7 @@ CREATE TABLE treadle.lanes (
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='50', autovacuum_vacuum_cost_delay='0');
 
-COMMENT ON TABLE treadle.lanes IS 'The lanes (queue, job type, priority) that hold or held jobs, with the bounds at which claims start.';
+COMMENT ON TABLE treadle.lanes IS 'The lanes (queue, job type, priority) that have or had jobs, with the bounds at which claims start.';
 
 COMMENT ON COLUMN treadle.lanes.floor IS 'Claims start here while the last tick is recent. A hint: a job that was committed late may lie below.';
 
@@ -545,9 +545,9 @@ WITH (fillfactor='50');
 
 COMMENT ON TABLE treadle.workers IS 'One row per worker. Heartbeats update it, so none is written per job.';
 
-COMMENT ON COLUMN treadle.workers.lease IS 'How long the worker may go without renewing before its jobs are given to others; null for heartbeats by hand.';
+COMMENT ON COLUMN treadle.workers.lease IS 'How long the worker may go without renewing before other workers get its jobs; null for heartbeats by hand.';
 
-COMMENT ON COLUMN treadle.workers.lost_at IS 'When the worker was given up. Its row is kept for a day, so that a claim of it that arrives late is found.';
+COMMENT ON COLUMN treadle.workers.lost_at IS 'When the worker was declared lost. Its row is kept for a day, so that a claim of it that arrives late is found.';
 
 COMMENT ON COLUMN treadle.workers.version IS 'The version of Treadle that the worker runs.';
 

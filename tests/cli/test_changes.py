@@ -194,7 +194,7 @@ def told_by_filter(*command: str) -> str:
     [
         (["retry"], "no jobs selected; give their ids, or filters"),
         (["retry", UNKNOWN, "--status", "failed"], "give either ids or filters, not both"),
-        (["retry", "films"], "a job is meant by its id (a uuid)"),
+        (["retry", "films"], "expected the id of a job (a UUID)"),
         (["retry", "--status", "running"], "their status must be one of"),
         (["priority", "high", UNKNOWN], "'high' is not a valid integer"),
         (["priority", "9999999999", UNKNOWN], "is not in the range"),

@@ -45,7 +45,7 @@ def test_without_a_terminal_it_runs_one_successful_round(url: str) -> None:
     for label in LABELS:
         assert f"{label}: " in said
     for text in (
-        "tries again in 1s: ConnectionError: mail.example.org closed the connection",
+        "retries in 1s: ConnectionError: mail.example.org closed the connection",
         "newsletter: bounced to=reader-20@example.org",
         "scan: cancelled: no longer needed",
         "its worker process was killed by SIGKILL",

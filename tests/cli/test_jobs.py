@@ -81,7 +81,7 @@ def test_in_a_pipe_the_next_page_goes_to_standard_error(queue: JobQueue) -> None
 
 
 def test_a_search_continues_up_to_a_limit(queue: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("treadle.db.queries.listing.LOOK", 10)
+    monkeypatch.setattr("treadle.db.queries.listing.EXAMINED_LIMIT", 10)
     oldest = queue.enqueue("films", {"title": "Metropolis"})
     queue.enqueue_many("films", [{}] * 60)
     assert listed("--search", "metropolis") == [str(oldest)]

@@ -187,7 +187,7 @@ def test_lines_are_truncated_to_the_width_of_the_terminal(queue: JobQueue) -> No
     ("given", "code", "said"),
     [
         ("01a1df1a-9662-7b8e-8b29-d2293fbf8aaf", 1, "it may have been pruned"),
-        ("films", 2, "a job is meant by its id (a uuid)"),
+        ("films", 2, "expected the id of a job (a UUID)"),
     ],
 )
 def test_wrong_input_is_one_sentence(given: str, code: int, said: str) -> None:

@@ -23,7 +23,7 @@ from tests.support.apps import count_pending
 from tests.support.callers import Caller, set_up_django
 from treadle import InvalidArgument, JobQueue, LeaseLost, Priority, Status, Treadle
 from treadle.db.borrowed import DjangoConnection, SqlalchemyConnection, borrow, numbered
-from treadle.db.queries import jobs
+from treadle.db.queries import jobs as job_queries
 from treadle.db.query import Query, Rows
 
 ODD = {"text": 'it\'s 100% \\ "quoted" $1 %(name)s :name ☃', "list": [None, 1.5, True]}
@@ -172,7 +172,7 @@ def test_an_interrupt_leaves_no_transaction_open(queue: JobQueue, caller: Caller
     def interrupt(rows: Rows) -> list[UUID]:
         raise KeyboardInterrupt
 
-    whole = jobs.enqueue("a", 1, None)
+    whole = job_queries.enqueue("a", 1, None)
     with pytest.raises(KeyboardInterrupt):
         mine.run_together([whole, Query(whole.text, whole.params, interrupt)])
     assert count_pending(queue) == 0

@@ -56,7 +56,7 @@ def test_a_socket_folder_of_somebody_else_is_refused(project_folder: Path) -> No
     sockets.mkdir()
     os.chown(sockets, 4321, 4321)
     try:
-        with pytest.raises(EmbeddedFailed, match="was made by another user; remove it"):
+        with pytest.raises(EmbeddedFailed, match="belongs to another user; remove it"):
             embedded_url(server_folder, QUICK)
         sockets.rmdir()
         sockets.symlink_to(project_folder)

@@ -125,7 +125,7 @@ def test_a_first_start_killed_half_way_is_begun_again(new_server_folder: Path) -
 
 
 def test_a_failed_start_says_what_the_log_says(server_folder: Path) -> None:
-    with pytest.raises(EmbeddedFailed, match="ended at its start") as failure:
+    with pytest.raises(EmbeddedFailed, match="exited during startup") as failure:
         embedded_url(server_folder, {"shared_buffers": "plenty"})
     assert 'invalid value for parameter "shared_buffers": "plenty"' in str(failure.value)
     assert str(server_folder / "data" / "server.log") in str(failure.value)

@@ -10,7 +10,7 @@ from psycopg import Connection
 
 from treadle import InvalidArgument, JobQueue, Status
 from treadle.db.database import Database
-from treadle.db.queries import listing
+from treadle.db.queries import listing as listing_queries
 from treadle.db.query import Query
 from treadle.words.listing import Listed, Listing, Wanted
 
@@ -18,7 +18,7 @@ from treadle.words.listing import Listed, Listing, Wanted
 @pytest.fixture(autouse=True)
 def no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a look stops is up to the number of jobs then."""
-    monkeypatch.setattr(listing, "PATIENCE", None)
+    monkeypatch.setattr(listing_queries, "PATIENCE", None)
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def database(url: str) -> Any:
 
 
 def page(database: Database, after: str | None = None, limit: int = 50, **wanted: Any) -> Listing:
-    return database.read(listing.find_jobs(Wanted(**wanted), after, limit), 30)
+    return database.read(listing_queries.find_jobs(Wanted(**wanted), after, limit), 30)
 
 
 def everything(database: Database, limit: int = 50, pages: int = 1000, **wanted: Any) -> list[Listed]:
@@ -184,7 +184,7 @@ def test_pages_neither_skip_nor_repeat_among_ties(
     )
     if status == "held":
         connection.execute("update jobs set holds = 4")
-    monkeypatch.setattr(listing, "LOOK", look)
+    monkeypatch.setattr(listing_queries, "EXAMINED_LIMIT", look)
     for limit in (1, 9, 50, 100):
         found = ids(everything(database, limit, status=status))
         assert len(found) == len(set(found)) == 100
@@ -223,7 +223,7 @@ def test_a_look_that_finds_little_stops_and_says_where(
 ) -> None:
     finished_together(connection, "failed", 95)
     finished_together(connection, "failed", 5, "rare")
-    monkeypatch.setattr(listing, "LOOK", 40)
+    monkeypatch.setattr(listing_queries, "EXAMINED_LIMIT", 40)
     first = page(database, None, 10, status="failed", search="nowhere")
     assert (first.jobs, first.looked) == ([], 40)
     second = page(database, first.next, 10, status="failed", search="nowhere")
@@ -238,9 +238,9 @@ def test_a_look_is_bounded_over_many_priorities(
 ) -> None:
     for priority in range(30):
         queue.enqueue("a", priority=priority)
-    monkeypatch.setattr(listing, "LOOK", 10)
+    monkeypatch.setattr(listing_queries, "EXAMINED_LIMIT", 10)
     assert page(database, None, 50, status="pending", worker_id="nobody").looked == 10
-    monkeypatch.setattr(listing, "PATIENCE", timedelta(0))
+    monkeypatch.setattr(listing_queries, "PATIENCE", timedelta(0))
     assert page(database, None, 5, status="pending", worker_id="nobody").looked == 1
     assert len(everything(database, 5, status="pending")) == 30
 
@@ -263,7 +263,7 @@ def test_a_look_stops_when_it_takes_too_long_but_gets_ahead(
         for made in queue.enqueue_many(name, [{"n": n} for n in range(100)]):
             if status == "completed":
                 queue.complete(made)
-    monkeypatch.setattr(listing, "PATIENCE", timedelta(0))
+    monkeypatch.setattr(listing_queries, "PATIENCE", timedelta(0))
     got = page(database, None, 10, status=status, search="nothing")
     assert got.jobs == []
     assert got.looked is not None
@@ -283,7 +283,7 @@ def test_large_payloads_are_searched_few_at_a_time(
     for made in queue.enqueue_many("a", large):
         if status == "completed":
             queue.complete(made)
-    monkeypatch.setattr(listing, "PATIENCE", timedelta(0))
+    monkeypatch.setattr(listing_queries, "PATIENCE", timedelta(0))
     got = page(database, None, 50, status=status, search='"i": 1')
     assert got.looked is not None
     assert got.looked <= 10
@@ -308,7 +308,7 @@ def test_searches_find_text_in_payload_and_error(queue: JobQueue, database: Data
 def test_an_id_is_found_wherever_it_lies(
     queue: JobQueue, connection: Connection[Any], database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing, "LOOK", 5)
+    monkeypatch.setattr(listing_queries, "EXAMINED_LIMIT", 5)
     made = queue.enqueue("a")
     mentions = queue.enqueue("a", {"parent": str(uuid.UUID(int=7))})
     finished_together(connection, "completed", 20)

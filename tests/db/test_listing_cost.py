@@ -7,7 +7,7 @@ from psycopg import Connection
 
 from tests.conftest import Connect
 from tests.support.waiting import until_settled, wait_for_floor_margin
-from treadle.db.queries import listing
+from treadle.db.queries import listing as listing_queries
 from treadle.words.listing import Wanted
 
 FEW, MANY = 1_000, 10_000
@@ -18,12 +18,12 @@ ORDERS = ["failed", "pending", "later", "held", None]
 
 @pytest.fixture(autouse=True)
 def no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "PATIENCE", None)
+    monkeypatch.setattr(listing_queries, "PATIENCE", None)
 
 
 def cost(connection: Connection[Any], rows: int = 11, after: str | None = None, **wanted: Any) -> int:
     """Buffers that a page of ten touches, if so many are found."""
-    query = listing.find_jobs(Wanted(**wanted), after, 10)
+    query = listing_queries.find_jobs(Wanted(**wanted), after, 10)
     for _ in range(3):  # the first use of a function in a session reads the catalog; the second marks what is dead
         row = connection.execute(
             b"explain (analyze, buffers, format json) " + query.bound("treadle"), query.params, prepare=False
@@ -98,7 +98,7 @@ def test_a_page_far_behind_costs_what_the_first_does(connection: Connection[Any]
     before = cost(connection, status=status)
     after = None
     for _ in range(5):
-        query = listing.find_jobs(Wanted(status=status), after, 1000)
+        query = listing_queries.find_jobs(Wanted(status=status), after, 1000)
         after = query.read(connection.execute(query.bound("treadle"), query.params, prepare=False).fetchall()).next
     assert after
     assert cost(connection, after=after, status=status) <= 1.5 * before + 10
@@ -116,7 +116,7 @@ def test_a_full_page_reads_no_further(connection: Connection[Any], status: str |
 def test_a_look_that_finds_nothing_is_bounded(
     connection: Connection[Any], monkeypatch: pytest.MonkeyPatch, status: str | None
 ) -> None:
-    monkeypatch.setattr(listing, "LOOK", 500)
+    monkeypatch.setattr(listing_queries, "EXAMINED_LIMIT", 500)
     fill(connection, status, FEW)
     connection.execute("vacuum analyze jobs")
     before = cost(connection, 1, status=status, search="nowhere")

@@ -8,7 +8,7 @@ import pytest
 from tests.support.roles import Roles, granted_roles, schema_owner
 from treadle import JobQueue, Treadle, migrate
 from treadle.db.database import Database
-from treadle.db.queries import listing
+from treadle.db.queries import listing as listing_queries
 from treadle.operations.bulk import Change, count
 from treadle.words.changes import Action
 from treadle.words.errors import NotAllowed
@@ -26,7 +26,7 @@ def roles(empty_url: str) -> Iterator[Roles]:
 def found(roles: Roles, role: str, **wanted: Any) -> int:
     database = Database(roles.url_of(role), "treadle")
     try:
-        return len(database.read(listing.find_jobs(Wanted(**wanted), None, 50), 30).jobs)
+        return len(database.read(listing_queries.find_jobs(Wanted(**wanted), None, 50), 30).jobs)
     finally:
         database.close()
 

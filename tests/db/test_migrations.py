@@ -252,9 +252,9 @@ def test_migrations_are_numbered_without_gaps() -> None:
 
 
 def test_a_function_for_a_newer_server_replaces_the_general_one() -> None:
-    assert dict(function_files(170000))["new_id"] == "public/new_id.sql"
-    assert dict(function_files(180000))["new_id"] == "public/new_id.pg18.sql"
-    assert dict(function_files(190001))["new_id"] == "public/new_id.pg18.sql"
+    assert dict(function_files(170000))["new_id"] == "parts/new_id.sql"
+    assert dict(function_files(180000))["new_id"] == "parts/new_id.pg18.sql"
+    assert dict(function_files(190001))["new_id"] == "parts/new_id.pg18.sql"
 
 
 def test_every_function_has_a_comment_in_the_database(connection: Connection[Any]) -> None:

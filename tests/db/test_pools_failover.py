@@ -17,7 +17,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from tests.conftest import Connect
 from treadle import JobQueue, Treadle
 from treadle.db.database import Database
-from treadle.db.queries import jobs
+from treadle.db.queries import jobs as job_queries
 from treadle.db.reconnecting import ReconnectingConnection
 from treadle.db.url import described
 from treadle.worker.keeper import Keeper
@@ -128,7 +128,7 @@ def test_a_pool_that_somebody_waits_for_goes_on_trying_without_growing_pauses(ur
 
         def wait() -> None:
             with suppress(Exception):
-                database.run(jobs.count())
+                database.run(job_queries.count_jobs())
 
         waiting = threading.Thread(target=wait)
         waiting.start()
@@ -143,7 +143,7 @@ def test_a_pool_that_somebody_waits_for_goes_on_trying_without_growing_pauses(ur
 def test_a_line_gets_to_the_second_server_though_the_first_is_silent(silent: socket.socket, url: str) -> None:
     async def run() -> None:
         connection = ReconnectingConnection(after(silent, url), "treadle", "test", timeout=1.5, connect_timeout=2)
-        assert await connection.run(jobs.count())
+        assert await connection.run(job_queries.count_jobs())
         await connection.close()
 
     asyncio.run(run())

@@ -8,7 +8,7 @@ from psycopg import Connection
 from psycopg.conninfo import make_conninfo
 
 from treadle import JobQueue
-from treadle.db.queries import worker as work
+from treadle.db.queries import worker as worker_queries
 from treadle.db.query import Query
 from treadle.db.reconnecting import ReconnectingConnection
 
@@ -59,7 +59,7 @@ def test_a_worker_s_claim(through: str, expected: int) -> None:
     async def claim() -> list[str]:
         line = ReconnectingConnection(through, "treadle", "a line")
         for _ in range(TIMES):
-            await line.run(work.claim("w", ["a"], 10, None))
+            await line.run(worker_queries.claim("w", ["a"], 10, None))
         try:
             return await line.run(PREPARED)
         finally:

@@ -18,8 +18,8 @@ from tests.support.why import register_worker
 from tests.support.workers import count, one, run, until, worker_process
 from treadle import Backoff, Handle, Job, JobQueue, NotAllowed, Status, Stored, Treadle, migrate
 from treadle.db.database import Database
-from treadle.db.queries import listing
-from treadle.db.queries import operations as operate
+from treadle.db.queries import listing as listing_queries
+from treadle.db.queries import operations as operation_queries
 from treadle.operations.overview import overview
 from treadle.words.changes import Action
 from treadle.words.listing import Wanted
@@ -302,7 +302,7 @@ def test_the_queue_at_a_glance(roles: Roles, queue: JobQueue, group: str) -> Non
     app = Treadle(roles.url_of(group))
     seen = overview(app.database)
     assert [(lane.job_type, lane.depth, lane.paused) for lane in seen.lanes] == [("films", 1, True)]
-    (audited,) = app.database.read(operate.find_audit())
+    (audited,) = app.database.read(operation_queries.find_audit())
     assert audited.action == "pause"
     app.close()
 
@@ -323,7 +323,7 @@ def test_a_viewer_lists_jobs_but_does_not_search_payloads(roles: Roles, queue: J
     assert (found("viewer", "ALIEN"), found("operator", "ALIEN")) == (1, 2)
     for group in ("viewer", "operator"):
         app = Treadle(roles.url_of(group))
-        assert len(app.database.read(listing.find_jobs(Wanted())).jobs) == 2
+        assert len(app.database.read(listing_queries.find_jobs(Wanted())).jobs) == 2
         app.close()
         for arguments in (["why", str(failed)], ["doctor"]):
             shown = treadle(*arguments, "--json", "--database-url", roles.url_of(group))
@@ -376,7 +376,7 @@ def test_an_operator_operates(roles: Roles, queue: JobQueue, owner: Connection[A
     database = Database(roles.url_of("operator"), "treadle")
 
     def done(action: Action, *ids: Any, priority: int | None = None) -> bool:
-        changes = database.run(operate.operate(action, ids, "ada", "because", priority))
+        changes = database.run(operation_queries.operate(action, ids, "ada", "because", priority))
         return [each.outcome for each in changes] == ["done"] * len(ids)
 
     first, second = (queue.enqueue("a", {}, key="k") for _ in range(2))
@@ -392,8 +392,8 @@ def test_an_operator_operates(roles: Roles, queue: JobQueue, owner: Connection[A
     assert done(Action.CANCEL, second)
     assert done(Action.DELETE, second)
     assert one(owner, "select count(*) from events") == one(owner, "select count(*) from errors") == 0
-    assert database.run(operate.pause("a", None))
-    assert database.run(operate.resume("a", None))
+    assert database.run(operation_queries.pause("a", None))
+    assert database.run(operation_queries.resume("a", None))
     lines = owner.execute("select action, actor, reason, db_user from audit order by id").fetchall()
     user = f"{roles.prefix}_user_operator"
     asked = ["cancel", "retry", "retry", "run_now", "priority", "cancel", "delete"]

@@ -10,7 +10,7 @@ from psycopg import Connection
 from tests.support.doctor import AT_ONCE, assert_ok, get_finding
 from tests.support.workers import lose_worker
 from treadle import JobQueue, Treadle
-from treadle.db.queries import worker as work
+from treadle.db.queries import worker as worker_queries
 from treadle.doctor import Finding, Limits, Severity
 from treadle.doctor.facts import CrashingJob, DueLane, FailingKey, Server, Worker
 from treadle.doctor.finding import Context
@@ -195,7 +195,7 @@ def test_a_job_that_crashes_again_and_again(
     def crash() -> UUID:
         (job,) = queue.claim(["heavy"], 1)
         queue.start(job)
-        app.database.run(work.recover_worker("worker-1", "killed by signal 9", [job.id], [], limit, False))
+        app.database.run(worker_queries.recover_worker("worker-1", "killed by signal 9", [job.id], [], limit, False))
         return job.id
 
     first = crash()

@@ -12,7 +12,7 @@ from psycopg import Connection
 from tests.conftest import Connect
 from tests.support.workers import one
 from treadle import InvalidArgument, JobQueue, Status, Treadle
-from treadle.db.queries import listing
+from treadle.db.queries import listing as listing_queries
 from treadle.operations import bulk
 from treadle.operations.bulk import Change, Counts, acount, count
 from treadle.words.changes import Action
@@ -25,7 +25,7 @@ RETRY, CANCEL, DELETE, RUN_NOW, PRIORITY = Action
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk, "CHUNK", 10)
     # Where a look stops is up to the number of jobs then.
-    monkeypatch.setattr(listing, "PATIENCE", None)
+    monkeypatch.setattr(listing_queries, "PATIENCE", None)
 
 
 def change(app: Treadle, action: Action, priority: int | None = None, **wanted: Any) -> Counts:
@@ -107,7 +107,7 @@ def test_a_status_that_does_not_fit_is_a_sentence(app: Treadle, action: Action, 
 
 
 def test_a_mistake_is_told_before_anything_is_changed(app: Treadle) -> None:
-    with pytest.raises(InvalidArgument, match="a priority goes with the action priority"):
+    with pytest.raises(InvalidArgument, match="a priority is required for the action priority"):
         Change(app.database, Wanted(), PRIORITY, "ada")
     with pytest.raises(InvalidArgument, match="actor must be"):
         Change(app.database, Wanted(), CANCEL, "")
@@ -226,7 +226,7 @@ def test_the_async_twin_does_the_same(app: Treadle, queue: JobQueue) -> None:
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
     def set_both(look: int, most: int) -> None:
-        monkeypatch.setattr(listing, "LOOK", look)
+        monkeypatch.setattr(listing_queries, "EXAMINED_LIMIT", look)
         monkeypatch.setattr(bulk, "COUNT_LIMIT", most)
 
     return set_both
@@ -249,10 +249,12 @@ def test_a_count_stops_where_it_would_take_long(
     assert count(app.database, Wanted(status=status)) == (40, False)
     looks(10, 1000)
     assert count(app.database, Wanted(status=status)) == (100, True)
-    monkeypatch.setattr(listing, "PATIENCE", timedelta(0))
+    monkeypatch.setattr(listing_queries, "PATIENCE", timedelta(0))
     looks(1000, 1000)
-    assert app.database.run(listing.count_matching_jobs(Wanted(status=status))).looked < 100, "nor for long at once"
+    assert app.database.run(listing_queries.count_matching_jobs(Wanted(status=status))).looked < 100, (
+        "nor for long at once"
+    )
     assert count(app.database, Wanted(status=status)) == (100, True)
-    monkeypatch.setattr(listing, "PATIENCE", None)
+    monkeypatch.setattr(listing_queries, "PATIENCE", None)
     assert count(app.database, Wanted(status=status, search="nothing")) == (0, True)
     assert count(app.database, Wanted(status=status, job_type="b")) == (50, True)

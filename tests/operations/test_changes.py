@@ -13,7 +13,7 @@ from tests.support.waiting import until_waiting_for_lock
 from tests.support.workers import one
 from treadle import InvalidArgument, JobQueue, Status, TreadleError
 from treadle.db.database import Database
-from treadle.db.queries import operations as operate
+from treadle.db.queries import operations as operation_queries
 from treadle.db.query import Query
 from treadle.words.changes import Action
 from treadle.words.errors import TooSlow
@@ -27,7 +27,7 @@ def database(url: str) -> Any:
 
 
 def outcomes(database: Database, action: Action, *ids: uuid.UUID, **more: Any) -> list[str]:
-    done = database.run(operate.operate(action, ids, "ada", **more))
+    done = database.run(operation_queries.operate(action, ids, "ada", **more))
     assert [each.id for each in done] == sorted(ids)
     return [each.outcome for each in done]
 
@@ -82,10 +82,10 @@ def test_the_end_of_a_pause_wakes_workers(queue: JobQueue, connect: Connect) -> 
 
 
 def test_pauses_are_audited(queue: JobQueue, database: Database) -> None:
-    database.run(operate.pause("a", None, "ada", "why"))
-    database.run(operate.pause("a", None, "grace"))
-    database.run(operate.resume("a", None, "grace"))
-    newest, oldest = database.run(operate.find_audit())
+    database.run(operation_queries.pause("a", None, "ada", "why"))
+    database.run(operation_queries.pause("a", None, "grace"))
+    database.run(operation_queries.resume("a", None, "grace"))
+    newest, oldest = database.run(operation_queries.find_audit())
     assert (oldest.actor, oldest.action, oldest.job_type, oldest.reason) == ("ada", "pause", "a", "why")
     assert (newest.actor, newest.action, newest.job_type, newest.queue) == ("grace", "resume", "a", None)
 
@@ -126,14 +126,14 @@ def test_each_change_is_in_the_audit(queue: JobQueue, database: Database) -> Non
     outcomes(database, Action.PRIORITY, first, second, priority=150)
     outcomes(database, Action.RUN_NOW, first, second)
     outcomes(database, Action.CANCEL, first, reason="not wanted")
-    said = [(each.action, each.job_id, each.reason) for each in database.run(operate.find_audit())]
+    said = [(each.action, each.job_id, each.reason) for each in database.run(operation_queries.find_audit())]
     assert said == [
         ("cancel", first, "not wanted"),
         ("run_now", second, None),
         ("priority", second, None),
         ("priority", first, None),
     ]
-    of_second = database.run(operate.find_audit(second))
+    of_second = database.run(operation_queries.find_audit(second))
     assert of_second[1].details == {"status": "pending", "priority": 100, "to": 150}
     assert queue.get(first).last_error == "not wanted"
     assert [job.id for job in queue.claim(["a"])] == [second]
@@ -175,9 +175,9 @@ def test_one_job_is_waited_for_a_moment(queue: JobQueue, database: Database, con
 
 def test_what_cannot_be_meant_is_refused(database: Database, connection: Connection[Any]) -> None:
     with pytest.raises(InvalidArgument, match="at most 500 jobs"):
-        operate.operate(Action.RETRY, [uuid.uuid4()] * 501, "ada")
-    with pytest.raises(InvalidArgument, match="a priority goes with the action priority"):
-        operate.operate(Action.RETRY, [], "ada", priority=1)
+        operation_queries.operate(Action.RETRY, [uuid.uuid4()] * 501, "ada")
+    with pytest.raises(InvalidArgument, match="a priority is required for the action priority"):
+        operation_queries.operate(Action.RETRY, [], "ada", priority=1)
     with pytest.raises(psycopg.errors.InvalidParameterValue, match="action must be retry"):
         connection.execute("select operate('explode', '{}')")
 
@@ -260,9 +260,9 @@ def test_two_do_not_count_the_same(queue: JobQueue, connect: Connect) -> None:
 
 def test_a_look_cannot_write_and_ends_in_time(queue: JobQueue, database: Database) -> None:
     with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
-        database.read(operate.pause("a", None))
+        database.read(operation_queries.pause("a", None))
     assert database.read(Query("show jit", {}, lambda rows: rows[0][0])) == "off"
     with pytest.raises(TooSlow, match="took too long") as raised:
         database.read(Query("select pg_sleep(30)", {}, lambda _: None), 0.05)
     assert isinstance(raised.value, TreadleError)
-    assert database.run(operate.pause("a", None)), "the connection is as it was"
+    assert database.run(operation_queries.pause("a", None)), "the connection is as it was"

@@ -10,8 +10,8 @@ from psycopg import Connection
 
 from tests.support.workers import one
 from treadle import JobQueue, Treadle
-from treadle.db.queries import listing
-from treadle.db.queries import operations as operate
+from treadle.db.queries import listing as listing_queries
+from treadle.db.queries import operations as operation_queries
 from treadle.db.queries import snapshots as snapshot_queries
 from treadle.doctor.examine import examine
 from treadle.operations.details import get_details
@@ -29,7 +29,7 @@ def seen_everywhere(app: Treadle, job: UUID) -> None:
     assert get_details(app.database, job).job.id == job
     assert app.handle(job).why().sentence
     assert [each.id for each in app.database.read(snapshot_queries.find_snapshots([job]))] == [job]
-    assert app.database.read(listing.find_jobs(Wanted(), None, 10)).jobs
+    assert app.database.read(listing_queries.find_jobs(Wanted(), None, 10)).jobs
     assert examine(app.database)
     assert pages(app, job) == [200, 200, 200, 200, 200, 200]
 
@@ -53,7 +53,7 @@ def test_a_time_that_python_does_not_know(
 ) -> None:
     job = one(connection, f"insert into jobs (job_type, {column}) values ('a', '{moment}') returning id")
     seen_everywhere(app, job)
-    assert app.database.run(operate.operate(Action.CANCEL, [job], "ada"))[0].outcome == "done"
+    assert app.database.run(operation_queries.operate(Action.CANCEL, [job], "ada"))[0].outcome == "done"
     seen_everywhere(app, job)
 
 

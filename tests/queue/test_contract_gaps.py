@@ -33,7 +33,7 @@ def test_a_stale_job_without_attempts_left_fails_with_a_reason(queue: JobQueue, 
     assert queue.recover_stale_jobs("5m") == 1
     job = queue.get(job_id)
     assert (job.status, job.worker_id, job.crashes) == (Status.FAILED, None, 1)
-    assert job.last_error == "worker worker-1 gave no sign of life for 00:05:00 during attempt 1 of 1, the last"
+    assert job.last_error == "worker worker-1 sent no heartbeat for 00:05:00 during the last attempt (1 of 1)"
     assert job.finished_at is not None
 
 

@@ -11,7 +11,7 @@ from treadle import JobQueue, JobRow, LeaseLost, Status, Treadle
 from treadle.db.queries import events as event_queries
 from treadle.db.queries import logs as log_queries
 from treadle.db.queries import memory as memory_queries
-from treadle.db.queries import worker as work
+from treadle.db.queries import worker as worker_queries
 from treadle.db.query import Query
 from treadle.words.claim import Claim
 from treadle.words.record import OutgoingEvent, OutgoingLogLine
@@ -32,7 +32,9 @@ EVENTS = [OutgoingEvent(1, 0.0, "rendered", "{}")]
 LOG_LINES = [OutgoingLogLine(1, 0.0, 20, "shop", "apples")]
 # What a worker writes while a handler runs. Each query returns whether the write was accepted.
 HANDLER_WRITES: dict[str, Callable[[str, Claim], Query[Any]]] = {
-    "report": lambda worker, claim: work.report(worker, [work.Report(claim, 1.0, 50, "resizing", None)]),
+    "report": lambda worker, claim: worker_queries.report(
+        worker, [worker_queries.Report(claim, 1.0, 50, "resizing", None)]
+    ),
     "events": lambda worker, claim: event_queries.record_events(worker, [(claim, EVENTS)], 0.0),
     "logs": lambda worker, claim: log_queries.record_logs(worker, [(claim, LOG_LINES)], 0.0, 5, 5),
     "checkpoint": lambda worker, claim: memory_queries.save_checkpoint(worker, claim, "1"),
@@ -62,7 +64,7 @@ def test_a_worker_with_a_stale_claim_changes_nothing(queue: JobQueue, write: str
     (job,) = queue.claim(["a"])
     LOSSES[loss](queue, job)
     before = queue.get(job_id)
-    with pytest.raises(LeaseLost, match=f"{job_id} is no longer held under lease 1"):
+    with pytest.raises(LeaseLost, match=f"{job_id} is no longer claimed with lease number 1"):
         WRITES[write](queue, job)
     assert queue.get(job_id) == before
 

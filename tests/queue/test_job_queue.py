@@ -17,7 +17,7 @@ from treadle import (
     Status,
     WrongStatus,
 )
-from treadle.db.queries import jobs
+from treadle.db.queries import jobs as job_queries
 
 
 def test_a_job_from_enqueue_to_completion(queue: JobQueue) -> None:
@@ -190,7 +190,7 @@ def test_an_unknown_job_or_a_wrong_status_raises_a_clear_error(queue: JobQueue) 
         (lambda q: q.list(status="sleeping"), "status must be one of pending, claimed, running"),
         (lambda q: q.list(limit=0), "limit must be an integer from 1 to 10,000, got 0"),
         (lambda q: q.prune("running"), "only completed, failed or cancelled jobs are pruned, got 'running'"),
-        (lambda q: q.get("not-an-id"), "a job is meant by its id"),
+        (lambda q: q.get("not-an-id"), "expected the id of a job"),
     ],
 )
 def test_invalid_arguments_are_refused_before_any_sql(call: Any, message: str) -> None:
@@ -226,7 +226,7 @@ def test_jobs_are_listed_by_filter_and_page(queue: JobQueue, other: JobQueue) ->
 def test_a_later_page_costs_as_little_as_the_first(queue: JobQueue, connection: Connection[Any]) -> None:
     ids = queue.enqueue_many("a", range(20_000))
     connection.execute("analyze jobs")
-    query = jobs.list_jobs(job_type="a", after=ids[100], limit=10)
+    query = job_queries.find_newest_jobs(job_type="a", after=ids[100], limit=10)
     row = connection.execute(
         b"explain (analyze, buffers, format json) " + query.bound("treadle"), query.params
     ).fetchone()

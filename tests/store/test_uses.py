@@ -12,7 +12,7 @@ from tests.support.apps import run
 from tests.support.stores import CONTENT, Album, Resize, count_rows, sweep, unknown_reference, uses
 from treadle import InvalidPayload, JobQueue, Stored, StoredNotFound, Treadle
 from treadle.db.database import Database
-from treadle.db.queries import jobs
+from treadle.db.queries import jobs as job_queries
 
 # The beginning of a use
 
@@ -81,8 +81,8 @@ def test_an_enqueue_without_references_sends_what_it_always_did(
 
     maybe.enqueue(1)
     maybe.enqueue_many({"n": n} for n in range(3))
-    one = jobs.enqueue("maybe", {"n": 1}, None)
-    (many,) = jobs.enqueue_many("maybe", [{"n": 0}, {"n": 1}, {"n": 2}], None)
+    one = job_queries.enqueue("maybe", {"n": 1}, None)
+    (many,) = job_queries.enqueue_many("maybe", [{"n": 0}, {"n": 1}, {"n": 2}], None)
     assert [(each.text, each.params) for each in sent] == [(each.text, each.params) for each in (one, many)]
 
 

@@ -60,11 +60,11 @@ def test_it_fits_whatever_the_width() -> None:
         (seen(status=Status.FAILED, attempts=3, error="no good"), "failed at attempt 3 of 3: no good"),
         (seen(status=Status.CANCELLED), "cancelled"),
         (seen(status=Status.PENDING, run_at=NOW + timedelta(hours=2, minutes=5)), "due in 2h 05m"),
-        (seen(status=Status.PENDING, held=True), "waits for its turn"),
+        (seen(status=Status.PENDING, may_be_blocked=True), "waits for its turn"),
         (seen(status=Status.PENDING), "waits for a worker"),
-        (seen(status=Status.PENDING, error="no", run_at=NOW + timedelta(seconds=2.1)), "tries again in 3s: no"),
-        (seen(status=Status.PENDING, error="no"), "tries again now: no"),
-        (seen(status=Status.CLAIMED), "about to begin"),
+        (seen(status=Status.PENDING, error="no", run_at=NOW + timedelta(seconds=2.1)), "retries in 3s: no"),
+        (seen(status=Status.PENDING, error="no"), "retries now: no"),
+        (seen(status=Status.CLAIMED), "about to start"),
     ],
 )
 def test_what_is_said_of_a_job_that_does_not_run(job: JobSnapshot, said: str) -> None:

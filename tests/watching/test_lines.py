@@ -61,7 +61,7 @@ def test_ctrl_c_in_a_pipe(url: str, queue: JobQueue) -> None:
         process.stdout.readline()
         process.send_signal(signal.SIGINT)
         said, errors = process.communicate(timeout=60)
-    assert (said, errors, process.returncode) == ("stopped watching; the job goes on\n", "", 130)
+    assert (said, errors, process.returncode) == ("stopped watching; the job continues\n", "", 130)
 
 
 def test_nothing_runs(url: str) -> None:
@@ -76,7 +76,7 @@ def test_nothing_runs(url: str) -> None:
         (
             ["7"],
             2,
-            "Invalid value for ID: a job is meant by its id (a uuid) or at least the first 8 digits of it, got '7'",
+            "Invalid value for ID: expected the id of a job (a UUID) or at least its first 8 digits, got '7'",
         ),
         (["00000000-0000-0000-0000-000000000007"], 1, "there is no job 00000000-0000-0000-0000-000000000007; it may"),
         (["--database-url", "postgresql://ada:secret@127.0.0.1:1/app"], 1, "cannot reach PostgreSQL at 127.0.0.1:1"),
@@ -151,4 +151,4 @@ def test_a_handle_is_watched_on_a_loop(app: Treadle, queue: JobQueue, capsys: py
     assert asyncio.run(main()) == Status.CANCELLED
     out = capsys.readouterr().out
     assert "films: drawn" in out
-    assert "stopped watching; the job goes on" in out
+    assert "stopped watching; the job continues" in out

@@ -63,7 +63,7 @@ def test_ctrl_c_stops_watching_and_the_job_goes_on(url: str, queue: JobQueue) ->
         screen.press_ctrl_c()
         assert screen.wait_for_exit() == 130
         shown = screen.text()
-    assert "stopped watching; the job goes on" in shown
+    assert "stopped watching; the job continues" in shown
     assert "Traceback" not in shown
     assert queue.get(job.id).status == Status.RUNNING
 
@@ -94,7 +94,7 @@ def test_without_ids_everything_that_runs_is_watched(url: str, queue: JobQueue) 
         screen.wait_for("first", "second")
         queue.complete(first)
         queue.fail(second, "no good", delay=0)
-        screen.wait_for("tries again now: no good")
+        screen.wait_for("retries now: no good")
         (second,) = queue.claim(["second"])
         queue.complete(second)
         assert screen.wait_for_exit() == 0

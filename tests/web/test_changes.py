@@ -146,7 +146,7 @@ def test_change_jobs_with_a_filter_without_matches(operator: Browser) -> None:
         ({"action": "retry", "status": "failed", "after": "x"}, "after must be"),
         ({"ids": [str(uuid.uuid4())]}, "action must be one of"),
         ({"action": "explode", "ids": [str(uuid.uuid4())]}, "action must be one of"),
-        ({"action": "retry", "ids": ["1; drop table jobs"]}, "a job is meant by its id"),
+        ({"action": "retry", "ids": ["1; drop table jobs"]}, "expected the id of a job"),
         ({"action": "retry", "ids": [str(uuid.uuid4()) for _ in range(501)]}, "at most 500 jobs"),
     ],
 )

@@ -15,7 +15,7 @@ from tests.support.apps import heavy
 from tests.support.why import register_worker
 from tests.support.workers import auntil
 from treadle import Handle, JobQueue, Treadle
-from treadle.db.queries import worker as work
+from treadle.db.queries import worker as worker_queries
 
 # In the order in which they are told.
 ORDER = [
@@ -165,6 +165,6 @@ def test_a_worker_says_what_it_runs_in_child_processes(app: Treadle, connection:
 
     app.job(name="book", process=True)(heavy)
 
-    app.database.run(work.register(app.worker(children=3).registration()))
+    app.database.run(worker_queries.register(app.worker(children=3).registration()))
     told = connection.execute("select job_types, process_types, children from workers").fetchone()
     assert told == (["book", "film"], ["book"], 3)

@@ -12,7 +12,7 @@ from tests.conftest import Connect, Why
 from tests.support.why import register_worker
 from tests.support.workers import one
 from treadle import JobNotFound, JobQueue, Reason, Treadle
-from treadle.db.queries import operations as operate
+from treadle.db.queries import operations as operation_queries
 from treadle.words.changes import Action
 
 
@@ -135,7 +135,7 @@ def test_a_job_that_was_cancelled(queue: JobQueue, app: Treadle, why: Why) -> No
     assert why(ids[0]).sentence.endswith("ago.")
     queue.cancel(ids[1], "not wanted")
     assert why(ids[1]).sentence.endswith("ago: not wanted.")
-    app.database.run(operate.operate(Action.CANCEL, [ids[2]], "ada", "a mistake"))
+    app.database.run(operation_queries.operate(Action.CANCEL, [ids[2]], "ada", "a mistake"))
     reason = why(ids[2])
     assert reason.name == "cancelled"
     assert reason.sentence.endswith("ago by ada: a mistake.")
@@ -146,7 +146,7 @@ def test_an_old_error_or_an_old_audit_is_not_why_it_was_cancelled(queue: JobQueu
     made = queue.enqueue("mail")
     (job,) = queue.claim(["mail"])
     queue.fail(job, "no luck", delay=0)
-    app.database.run(operate.operate(Action.CANCEL, [made], "ada"))
+    app.database.run(operation_queries.operate(Action.CANCEL, [made], "ada"))
     reason = why(made)
     assert (reason.data["cancelled_by"], reason.data["reason"]) == ("ada", None)
     assert "no luck" not in reason.sentence

@@ -120,5 +120,5 @@ def test_a_child_that_dies_soon_after_a_slow_start_has_crashed(
     with worker_process(url, tmp_path, app=MORE):
         until(lambda: queue.get(job_id).status.finished, seconds=90)
     row = queue.get(job_id)
-    assert "took its process down" in (row.last_error or ""), row.last_error
+    assert "crashed its process" in (row.last_error or ""), row.last_error
     assert row.crashes == 3

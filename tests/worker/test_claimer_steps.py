@@ -14,7 +14,7 @@ from treadle import JobQueue
 from treadle.app.listeners import Listeners
 from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection
 from treadle.words.claim import Claim
-from treadle.worker.claimer import FENCED_SECONDS, LOOK_AGAIN, STILL_RUNNING_SECONDS, Claimer
+from treadle.worker.claimer import FENCED_SECONDS, RECHECK_DELAYS, STILL_RUNNING_SECONDS, Claimer
 
 pytestmark = pytest.mark.own_database
 
@@ -100,8 +100,8 @@ def test_without_jobs_it_waits_for_the_poll(url: str, queue: JobQueue) -> None:
             assert await claimer.step() == 7
             # After a notification it looks again soon: an enqueue at that time may have sent none.
             assert [await claimer.step(woken=True), await claimer.step(), await claimer.step()] == [
-                LOOK_AGAIN[1],
-                LOOK_AGAIN[0],
+                RECHECK_DELAYS[1],
+                RECHECK_DELAYS[0],
                 7,
             ]
 

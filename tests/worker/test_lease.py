@@ -9,7 +9,7 @@ from psycopg import Connection
 
 from tests.support.workers import WaitingJob, auntil, one, run
 from treadle import Treadle, events
-from treadle.db.queries import worker as work
+from treadle.db.queries import worker as worker_queries
 from treadle.words.clock import now
 from treadle.worker import Worker
 from treadle.worker.job_slots import JobSlots
@@ -61,7 +61,7 @@ def test_a_worker_goes_on_when_its_lease_is_renewed(app: Treadle) -> None:
             await auntil(lambda: fenced)
             # A claim that was under way, or found later: not begun, and given back.
             handles = [await hello.aenqueue(n=n) for n in range(5)]
-            claims = await worker.connections.claims.run(work.claim(worker.worker_id, ["hello"], 2, None))
+            claims = await worker.connections.claims.run(worker_queries.claim(worker.worker_id, ["hello"], 2, None))
             assert len(claims) == 2
             worker.claimers[0].take(claims)
             assert len(worker.running) == 0

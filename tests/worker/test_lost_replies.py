@@ -9,7 +9,7 @@ from psycopg import Connection
 
 from tests.support.workers import WaitingJob, auntil, one, run
 from treadle import Treadle
-from treadle.db.queries import worker as work
+from treadle.db.queries import worker as worker_queries
 from treadle.db.query import Query
 from treadle.db.reconnecting import ReconnectingConnection
 from treadle.words.claim import Claim
@@ -28,7 +28,7 @@ def test_a_claimed_job_that_the_worker_does_not_know_is_found(app: Treadle, monk
 
     async def body(worker: Worker) -> None:
         handle = await hello.aenqueue()
-        await worker.connections.claims.run(work.claim(worker.worker_id, ["hello"], 1, None))
+        await worker.connections.claims.run(worker_queries.claim(worker.worker_id, ["hello"], 1, None))
         assert await handle.aresult(30) == 3
 
     run(app, body, queues=["another"])
@@ -72,7 +72,7 @@ def test_a_job_that_finishes_between_two_looks_is_not_taken(
 
         async def claim(n: int) -> list[Claim]:
             await hello.aenqueue(n=n)
-            return await worker.connections.claims.run(work.claim(worker.worker_id, ["hello"], 1, None))
+            return await worker.connections.claims.run(worker_queries.claim(worker.worker_id, ["hello"], 1, None))
 
         async def late() -> list[Claim]:
             nonlocal looks

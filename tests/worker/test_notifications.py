@@ -8,7 +8,7 @@ from psycopg import Connection
 
 from tests.support.workers import auntil, run
 from treadle import Treadle
-from treadle.db.queries import worker as work
+from treadle.db.queries import worker as worker_queries
 from treadle.db.query import Query
 from treadle.worker import Worker, notifications
 
@@ -23,11 +23,11 @@ def test_notifications_that_stop_arriving_are_noticed(app: Treadle, monkeypatch:
     async def hello() -> None: ...
 
     async def body(worker: Worker) -> None:
-        await auntil(lambda: worker.hears)
+        await auntil(lambda: worker.receives_notifications)
         monkeypatch.setattr(worker.notifications.listener, "reset", lambda: resets.append(True))
         worker.notifications.listener.received = lambda _: None
         await auntil(lambda: resets)
-        assert not worker.hears
+        assert not worker.receives_notifications
 
     run(app, body)
 
@@ -35,14 +35,14 @@ def test_notifications_that_stop_arriving_are_noticed(app: Treadle, monkeypatch:
 def test_notifications_that_never_arrive_are_noticed(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> None:
     """As through a pooler: LISTEN succeeds and nothing ever arrives."""
 
-    real = work.channel
+    real = worker_queries.get_channel
     deaf = True
 
     def elsewhere(kind: str) -> Query[str]:
         query = real(kind)
         return Query(query.text, query.params, lambda rows: "nobody_talks_here") if deaf else query
 
-    monkeypatch.setattr(work, "channel", elsewhere)
+    monkeypatch.setattr(worker_queries, "get_channel", elsewhere)
 
     @app.job
     async def hello() -> str:
@@ -53,9 +53,9 @@ def test_notifications_that_never_arrive_are_noticed(app: Treadle, monkeypatch: 
         app.watch._database  # noqa: B018 - the other listener is polled, too
         handle = await hello.aenqueue()
         assert await handle.aresult(30) == "hello", "it has to poll faster while it cannot hear"
-        assert not worker.hears
+        assert not worker.receives_notifications
         deaf = False
-        await auntil(lambda: worker.hears)
+        await auntil(lambda: worker.receives_notifications)
 
     run(app, body, poll="60s")
 
@@ -65,12 +65,12 @@ def test_only_its_own_probe_shows_that_notifications_arrive(app: Treadle) -> Non
     async def hello() -> None: ...
 
     async def body(worker: Worker) -> None:
-        await auntil(lambda: worker.hears)
-        worker.notifications.listener.hearing = False
+        await auntil(lambda: worker.receives_notifications)
+        worker.notifications.listener.works = False
         worker.notifications.received("probe somebody-else")
-        assert not worker.hears
+        assert not worker.receives_notifications
         worker.notifications.received(f"probe {worker.worker_id}")
-        assert worker.hears
+        assert worker.receives_notifications
 
     run(app, body)
 
@@ -83,16 +83,16 @@ def test_messages_of_others_break_no_listener(
         return "hello"
 
     async def body(worker: Worker) -> None:
-        await auntil(lambda: worker.hears)
+        await auntil(lambda: worker.receives_notifications)
         assert await (await hello.aenqueue()).aresult(30) == "hello"
         waiting = app.watch.end(app.queue.enqueue("never"))
         for kind in ("work", "ends"):
             for message in ("cancelled nonsense", "nonsense"):
                 connection.execute("select pg_notify(channel(%s), %s)", [kind, message])
         # What comes after them is heard.
-        worker.notifications.listener.hearing = False
+        worker.notifications.listener.works = False
         connection.execute("select pg_notify(channel('work'), %s)", [f"probe {worker.worker_id}"])
-        await auntil(lambda: worker.hears)
+        await auntil(lambda: worker.receives_notifications)
         app.queue.cancel(next(iter(app.watch.ends.futures)))
         await auntil(waiting.done)
 
@@ -107,7 +107,7 @@ def test_messages_of_others_are_ignored(app: Treadle, connection: Connection[Any
         return "hello"
 
     async def body(worker: Worker) -> None:
-        await auntil(lambda: worker.hears)
+        await auntil(lambda: worker.receives_notifications)
         for kind in ("work", "ends"):
             for message in ("cancelled nonsense", "cancelled", "probe", "nonsense", "\u2603"):
                 connection.execute("select pg_notify(channel(%s), %s)", [kind, message])

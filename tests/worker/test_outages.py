@@ -195,7 +195,7 @@ def test_connections_that_fall_silent_are_replaced(url: str, monkeypatch: pytest
 
     async def body(worker: Worker) -> None:
         assert await (await hello.aenqueue()).aresult(30) == 1
-        await auntil(lambda: worker.hears)
+        await auntil(lambda: worker.receives_notifications)
         proxy.go_silent()
         for _ in range(5):
             job_id = await quiet.queue.aenqueue("hello", {})

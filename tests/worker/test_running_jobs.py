@@ -10,7 +10,7 @@ from psycopg import Connection
 
 from tests.support.workers import auntil, one, run
 from treadle import Job, Treadle
-from treadle.db.queries import worker as work
+from treadle.db.queries import worker as worker_queries
 from treadle.db.reconnecting import DatabaseUnavailable
 from treadle.words.outcome import Interrupt
 from treadle.worker import Worker
@@ -36,7 +36,7 @@ def test_a_job_that_is_interrupted_before_its_first_step_does_not_run(
     async def body(worker: Worker) -> None:
         job = on_the_loop if place == "loop" else on_a_thread
         await job.aenqueue()
-        claims = await worker.connections.claims.run(work.claim(worker.worker_id, [job.name], 1, None))
+        claims = await worker.connections.claims.run(worker_queries.claim(worker.worker_id, [job.name], 1, None))
         worker.claimers[0].take(claims)
         worker.running.interrupt_all(Interrupt.SHUTDOWN)
         await auntil(lambda: len(worker.running) == 0)

@@ -36,7 +36,7 @@ def test_a_service_that_fails_is_called_again(caplog: pytest.LogCaptureFixture) 
     with caplog.at_level(logging.ERROR, "treadle"):
         drive(Service(fails, 0.01), calls, 3)
     (record,) = caplog.records
-    assert record.getMessage().endswith("fails failed; it will be tried again")
+    assert record.getMessage().endswith("fails failed; retrying")
 
 
 def test_an_unavailable_database_is_reported_and_not_logged(caplog: pytest.LogCaptureFixture) -> None:

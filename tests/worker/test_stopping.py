@@ -8,7 +8,7 @@ from psycopg import Connection
 
 from tests.support.workers import WaitingJob, auntil, one, run
 from treadle import Snooze, Treadle
-from treadle.db.queries import worker as work
+from treadle.db.queries import worker as worker_queries
 from treadle.worker import Worker
 
 pytestmark = pytest.mark.own_database
@@ -43,7 +43,9 @@ def test_a_claim_that_arrives_while_the_worker_stops_is_given_back(
 
     async def body(worker: Worker) -> None:
         await wait_for_event.aenqueue(n=1)
-        claims = await worker.connections.claims.run(work.claim(worker.worker_id, ["wait_for_event"], 1, None))
+        claims = await worker.connections.claims.run(
+            worker_queries.claim(worker.worker_id, ["wait_for_event"], 1, None)
+        )
         worker.stopping = True
         worker.claimers[0].take(claims)
         await auntil(lambda: one(connection, "select status from jobs") == "pending")

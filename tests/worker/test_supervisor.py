@@ -126,7 +126,7 @@ def test_a_job_that_kills_its_process_fails_alone(
     pill = poison.enqueue()
     good = [nap.enqueue(seconds=0.3) for _ in range(10)] + [nap_on_thread.enqueue(seconds=0.3) for _ in range(10)]
     with worker_process(url, tmp_path):
-        with pytest.raises(JobFailed, match="took its process down 3 times, the limit; the last time: its process"):
+        with pytest.raises(JobFailed, match="crashed its process 3 times, which is the limit; last crash: its process"):
             pill.result(60)
         for handle in good:
             handle.result(60)

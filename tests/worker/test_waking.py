@@ -55,14 +55,14 @@ def test_a_job_committed_just_after_a_notification_was_answered_is_found(
     app: Treadle, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An enqueue just after a notification sends none itself."""
-    monkeypatch.setattr(claimer, "LOOK_AGAIN", (4.0, 1.0))
+    monkeypatch.setattr(claimer, "RECHECK_DELAYS", (4.0, 1.0))
 
     @app.job
     async def hello() -> None: ...
 
     async def body(worker: Worker) -> None:
         connection, late = connect(), connect(autocommit=False)
-        await auntil(lambda: worker.hears)
+        await auntil(lambda: worker.receives_notifications)
         await auntil_waiting(worker)
         late.execute("set local treadle.notify = off")
         late.execute("select enqueue('hello')")
@@ -84,7 +84,7 @@ def test_the_second_of_two_quick_jobs_does_not_wait_for_the_poll(app: Treadle, c
         seen[n] = time.monotonic()
 
     async def body(worker: Worker) -> None:
-        await auntil(lambda: worker.hears)
+        await auntil(lambda: worker.receives_notifications)
         for first in range(0, 100, 2):
             await auntil_waiting(worker)
             with psycopg.connect(app.database.url) as late:

@@ -87,7 +87,7 @@ def test_an_idle_worker_is_quiet(app: Treadle, connection: Connection[Any], monk
 
     async def body(worker: Worker) -> float:
         await (await hello.aenqueue()).aresult(30)
-        await auntil(lambda: worker.hears)
+        await auntil(lambda: worker.receives_notifications)
         await asyncio.sleep(2)  # for two seconds after a claim it ticks: that is not idle
         before, began = statements, time.monotonic()
         renewals: set[Any] = set()

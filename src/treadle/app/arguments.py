@@ -81,7 +81,7 @@ class Arguments:
         return dumped
 
     def load(self, text: str, attempt: Attempt) -> dict[str, Any]:
-        """The arguments from a payload, and the job where it is asked for."""
+        """The arguments from a payload, with the job if the function has a parameter for it."""
         try:
             loaded: dict[str, Any] = self._adapter.validate_json(text)
             if self._others is not None:
@@ -167,10 +167,10 @@ class Arguments:
         """The first problem in a sentence, and how many more there are."""
         first, *others = error.errors(include_url=False)
         where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"])
-        came = "" if first["type"] == "missing" else f", got {shown(first['input'])}"
+        got = "" if first["type"] == "missing" else f", got {shown(first['input'])}"
         more = f" (and {len(others)} more)" if others else ""
         return InvalidPayload(
-            f"{_name(self._function)}{where}", f"{first['msg']}{came}{more}", f"it takes {self._caller}"
+            f"{_name(self._function)}{where}", f"{first['msg']}{got}{more}", f"it takes {self._caller}"
         )
 
     def _unnamed(self, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What job functions and handles need of their application."""
+"""What job functions and handles need from their application."""
 
 from dataclasses import dataclass
 

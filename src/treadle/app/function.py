@@ -12,7 +12,8 @@ from treadle.app.arguments import Arguments
 from treadle.app.backend import Backend
 from treadle.app.handle import Handle
 from treadle.db.database import Database, Source
-from treadle.db.queries import jobs, stored
+from treadle.db.queries import jobs as job_queries
+from treadle.db.queries import stored as stored_queries
 from treadle.db.queries.jobs import EnqueueOptions
 from treadle.db.query import Query
 from treadle.words.backoff import Backoff
@@ -100,9 +101,9 @@ class Enqueuer(Generic[P, R]):
         with Noted() as used:
             data = self._function.arguments.bind(args, kwargs)
         limit = self._function.backend.payload_limit
-        queries = [jobs.enqueue(self._function.name, data, key, limit, unique, **options)]
+        queries = [job_queries.enqueue(self._function.name, data, key, limit, unique, **options)]
         if used:
-            queries = stored.enqueue_using(queries, [(0, each) for each in used])
+            queries = stored_queries.enqueue_using(queries, [(0, each) for each in used])
         return queries, database
 
     def _many(
@@ -126,9 +127,9 @@ class Enqueuer(Generic[P, R]):
 
         payloads = starmap(checked, enumerate(calls))
         limit = self._function.backend.payload_limit
-        queries = jobs.enqueue_many(self._function.name, payloads, keys, limit, **options)
+        queries = job_queries.enqueue_many(self._function.name, payloads, keys, limit, **options)
         if uses:
-            queries = stored.enqueue_using(queries, uses)
+            queries = stored_queries.enqueue_using(queries, uses)
         return queries, database
 
     def _resolved(self) -> tuple[Database, str | None, str | None, EnqueueOptions]:

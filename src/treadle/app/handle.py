@@ -10,9 +10,9 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from treadle.app.backend import Backend
-from treadle.db.queries import jobs
+from treadle.db.queries import jobs as job_queries
 from treadle.db.queries import logs as log_queries
-from treadle.db.queries import worker as work
+from treadle.db.queries import worker as worker_queries
 from treadle.watching.streams import Stream, job_events
 from treadle.why.explain import awhy, why
 from treadle.why.reason import Reason
@@ -45,10 +45,10 @@ class Handle(Generic[Result]):
 
     def job(self) -> JobRow:
         """Return the job's row as it is now. Raises JobNotFound if it has been deleted."""
-        return self._database.run(jobs.get(self.id))
+        return self._database.run(job_queries.get_job(self.id))
 
     async def ajob(self) -> JobRow:
-        return await self._database.arun(jobs.get(self.id))
+        return await self._database.arun(job_queries.get_job(self.id))
 
     def status(self) -> Status:
         """Return the job's status."""
@@ -66,10 +66,10 @@ class Handle(Generic[Result]):
 
     def errors(self) -> list[JobError]:
         """Return the errors of the failed attempts, oldest first."""
-        return self._database.run(work.errors(self.id))
+        return self._database.run(worker_queries.get_errors(self.id))
 
     async def aerrors(self) -> list[JobError]:
-        return await self._database.arun(work.errors(self.id))
+        return await self._database.arun(worker_queries.get_errors(self.id))
 
     def events(self, after: int | str | None = None, *, follow: bool = True) -> Stream[RecordedEvent]:
         """Iterate over the events of the job and its status changes, with `for` or `async for`.
@@ -96,7 +96,7 @@ class Handle(Generic[Result]):
     def watch(self) -> Status:
         """Show a live progress bar and the job's events until it has finished, and return its status.
 
-        Without a terminal, prints lines instead. Ctrl-C stops watching; the job goes on.
+        Without a terminal, prints lines instead. Ctrl-C stops watching; the job continues.
         """
         return self._viewer().run()[self.id]
 
@@ -105,10 +105,10 @@ class Handle(Generic[Result]):
 
     def cancel(self, reason: str | None = None) -> None:
         """Cancel the job. If it is running, its handler is stopped."""
-        self._database.run(jobs.cancel(self.id, reason))
+        self._database.run(job_queries.cancel(self.id, reason))
 
     async def acancel(self, reason: str | None = None) -> None:
-        await self._database.arun(jobs.cancel(self.id, reason))
+        await self._database.arun(job_queries.cancel(self.id, reason))
 
     def result(self, timeout: Duration | None = None) -> Result:
         """Wait until the job has finished, and return what its handler returned.
@@ -120,7 +120,7 @@ class Handle(Generic[Result]):
         while True:
             woken = self._watch.end(self.id)
             try:
-                row = self._database.persist(jobs.get(self.id))
+                row = self._database.persist(job_queries.get_job(self.id))
                 if row.status.finished:
                     return self._returned(row)
                 woken.result(self._wait_seconds(end))
@@ -135,7 +135,7 @@ class Handle(Generic[Result]):
         while True:
             woken = self._watch.end(self.id)
             try:
-                row = await self._database.apersist(jobs.get(self.id))
+                row = await self._database.apersist(job_queries.get_job(self.id))
                 if row.status.finished:
                     return self._returned(row)
                 async with asyncio.timeout(self._wait_seconds(end)):

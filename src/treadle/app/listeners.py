@@ -27,7 +27,7 @@ class Listeners:
         self._wanted.clear()
 
     def wants(self, kind: type[Event]) -> bool:
-        """Whether anybody listens: at 20,000 jobs a second, creating an event that nobody needs costs too much."""
+        """Whether there is a listener: at 20,000 jobs per second, creating events without one costs too much."""
         return bool(self._of(kind))
 
     def emit(self, event: Event) -> None:

@@ -18,8 +18,8 @@ from treadle.words.errors import JobInterrupted
 from treadle.words.outcome import Interrupt
 from treadle.words.record import OutgoingEvent, OutgoingLogLine
 
-# Held while a part of an attempt is made: two threads of a handler may need it at the same moment. Reentrant, because
-# the garbage collector may run code here that logs.
+# Locked while a part of an attempt is created: two threads of a handler may need it at the same moment. Reentrant,
+# because the garbage collector may run code here that logs.
 _making = threading.RLock()
 
 
@@ -27,7 +27,7 @@ class RecordWriter(Protocol):
     """Writes the events and log lines of attempts to the database, or sends them to the process that does."""
 
     def notify(self, attempt: "Attempt") -> None:
-        """The attempt's outbox has something to write. May be called from any thread."""
+        """The attempt's outbox has new records. May be called from any thread."""
 
     def flush_now(self, attempt: "Attempt") -> None:
         """Wait until everything is written. May be called from any thread but that of the event loop."""

@@ -136,7 +136,7 @@ class Job:
         return progress.track(items, total, stage, weight, done)
 
     def event(self, name: str, /, **data: Json) -> None:
-        """Publish an event: it is stored with a number, and sent to all who listen."""
+        """Publish an event: it is stored with a number, and sent to everything that follows the job's events."""
         self._attempt.check()
         self._attempt.outbox.add_event(name, data, may_wait=not _on_event_loop())
 
@@ -220,7 +220,7 @@ class Job:
 
 
 def job_of(attempt: Attempt) -> Job:
-    """The Job of this attempt. It is made when it is first asked for: many handlers never do."""
+    """The Job of this attempt. It is created on first use: many handlers never need it."""
     job: Job | None = attempt.job
     if job is None:
         job = attempt.job = Job(attempt)

@@ -10,8 +10,8 @@ from treadle.words.errors import StepsChanged
 from treadle.words.payload import encode
 
 ADVICE = (
-    "a job that is tried again has to have the same steps in the same order: put the old code back, "
-    "or cancel the job and enqueue it anew"
+    "every attempt of a job has to run the same steps in the same order: restore the old code, "
+    "or cancel the job and enqueue a new one"
 )
 
 
@@ -32,7 +32,8 @@ def decode_result(function: Callable[..., Any], text: str | None, name: str) -> 
         return _adapter(function).validate_json(text)
     except ValidationError as error:
         raise StepsChanged(
-            f"step {name!r} returned something else in an earlier attempt than it promises now: {error}; {ADVICE}"
+            f"step {name!r} returned a value in an earlier attempt that does not fit its return annotation now: "
+            f"{error}; {ADVICE}"
         ) from None
 
 

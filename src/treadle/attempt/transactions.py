@@ -12,7 +12,7 @@ from uuid import UUID
 from treadle.attempt.environment import Environment
 from treadle.db.database import AsyncTransaction, Transaction
 from treadle.db.queries import memory as memory_queries
-from treadle.db.queries import stored
+from treadle.db.queries import stored as stored_queries
 from treadle.db.query import Query
 from treadle.words.claim import Claim
 from treadle.words.errors import InvalidArgument
@@ -54,7 +54,7 @@ class Transactions:
                 if self._result is not _NOTHING:
                     self._flush()  # once the job is completed, nothing more of it is accepted
                 if self._used:
-                    self._database.run_in(connection, stored.use(self._used))
+                    self._database.run_in(connection, stored_queries.use(self._used))
                 self._require_accepted(self._database.run_in(connection, self._fence()))
             self.completed = self._result is not _NOTHING
         finally:
@@ -70,7 +70,7 @@ class Transactions:
                 if self._result is not _NOTHING:
                     await asyncio.to_thread(self._flush)
                 if self._used:
-                    await self._database.arun_in(connection, stored.use(self._used))
+                    await self._database.arun_in(connection, stored_queries.use(self._used))
                 self._require_accepted(await self._database.arun_in(connection, self._fence()))
             self.completed = self._result is not _NOTHING
         finally:
@@ -79,7 +79,7 @@ class Transactions:
     def complete(self, result: Any) -> None:
         if not self._is_open:
             raise InvalidArgument(
-                "job.complete() is for the inside of job.transaction(); elsewhere return the result from the handler"
+                "job.complete() works only inside job.transaction(); elsewhere return the result from the handler"
             )
         self._check_steps()
         with Noted() as used:
@@ -88,7 +88,7 @@ class Transactions:
 
     def _begin(self) -> None:
         if self._is_open:
-            raise InvalidArgument("a job has one transaction at a time: end the one before")
+            raise InvalidArgument("a job has one transaction at a time: end the open one first")
         if self.completed:
             raise InvalidArgument("the job is completed already: nothing can be added to it")
         self._is_open = True

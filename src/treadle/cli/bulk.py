@@ -46,12 +46,12 @@ def change_by_filter(app: Treadle, change: Change, wanted: Wanted, *, yes: bool,
         sys.exit(1)
     if not yes:
         confirm(change, wanted, total)
-    tally = carry_out(running, change, total, wanted)
+    counts = carry_out(running, change, total, wanted)
     if as_json:
-        print_json({"action": change.action, **tally._asdict()})
+        print_json({"action": change.action, **counts._asdict()})
     else:
-        say(f"{summary(tally, change)}.")
-    if not tally.done:
+        say(f"{summary(counts, change)}.")
+    if not counts.done:
         sys.exit(1)
 
 
@@ -112,19 +112,19 @@ def carry_out(running: bulk.Change, change: Change, total: Total, wanted: Wanted
         console=console,
         transient=True,
     )
-    tally = Counts()
+    counts = Counts()
     with bar if console.is_terminal else nullcontext():
         task = bar.add_task("", total=max(total.jobs, 1) if total.exact else None)
         try:
-            for tally in running:
-                bar.update(task, completed=tally.total)
+            for counts in running:
+                bar.update(task, completed=counts.total)
         except KeyboardInterrupt:
             bar.stop()
             # The chunk that was running may have been committed.
-            say(f"\nInterrupted. {summary(tally, change)}, and possibly the next {CHUNK}.", stderr=True)
+            say(f"\nInterrupted. {summary(counts, change)}, and possibly the next {CHUNK}.", stderr=True)
             say(f"To continue: {printable(command_line(change, wanted))}", stderr=True)
             sys.exit(130)
-    return tally
+    return counts
 
 
 def command_line(change: Change, wanted: Wanted) -> str:
@@ -133,12 +133,12 @@ def command_line(change: Change, wanted: Wanted) -> str:
     return f"treadle {name}{priority} {as_options(wanted)}"
 
 
-def summary(tally: Counts, change: Change) -> str:
+def summary(counts: Counts, change: Change) -> str:
     """Retried 12 jobs; skipped 1 no longer eligible."""
     skipped: Sequence[tuple[int, str]] = (
-        (tally.unfit, "no longer eligible"),
-        (tally.busy, "locked by another transaction (try again)"),
-        (tally.missing, "already deleted"),
+        (counts.unfit, "no longer eligible"),
+        (counts.busy, "locked by another transaction (try again)"),
+        (counts.missing, "already deleted"),
     )
     parts = [f"{number:,} {why}" for number, why in skipped if number]
-    return past(change, counted(tally.done)) + (f"; skipped {', '.join(parts)}" if parts else "")
+    return past(change, counted(counts.done)) + (f"; skipped {', '.join(parts)}" if parts else "")

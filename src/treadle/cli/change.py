@@ -16,7 +16,7 @@ from treadle.cli.filters import filters, wanted_from
 from treadle.cli.options import actor, as_json, database_url, job_ids, opened, reason, schema
 from treadle.cli.output import print_json, say
 from treadle.cli.wording import imperative, participle, past
-from treadle.db.queries import operations as operate
+from treadle.db.queries import operations as operation_queries
 from treadle.db.queries import snapshots as snapshot_queries
 from treadle.db.query import Query
 from treadle.words.changes import Action, Change, ChangeResult
@@ -79,8 +79,8 @@ def change_by_id(app: Treadle, change: Change, ids: Sequence[UUID], *, as_json: 
             sys.exit(1)
         return
     results: list[ChangeResult] = []
-    for start in range(0, len(ids), operate.CHUNK):
-        chunk: list[ChangeResult] = app.database.run(_query(change, ids[start : start + operate.CHUNK]))
+    for start in range(0, len(ids), operation_queries.CHUNK):
+        chunk: list[ChangeResult] = app.database.run(_query(change, ids[start : start + operation_queries.CHUNK]))
         results += chunk
     after, by_id = _snapshots(app, ids), {each.id: each for each in results}
     for job_id in ids:
@@ -97,7 +97,7 @@ def change_by_id(app: Treadle, change: Change, ids: Sequence[UUID], *, as_json: 
 
 
 def _query(change: Change, ids: Sequence[UUID]) -> Query[list[ChangeResult]]:
-    return operate.operate(change.action, ids, change.actor, change.reason, change.priority)
+    return operation_queries.operate(change.action, ids, change.actor, change.reason, change.priority)
 
 
 def _snapshots(app: Treadle, ids: Sequence[UUID]) -> dict[UUID, JobSnapshot]:

@@ -176,7 +176,7 @@ def _summarize(console: Console, rounds: list[Round]) -> int:
 
 @contextmanager
 def running(url: str, with_dashboard: bool) -> Iterator[tuple[LoggedProgram, LoggedProgram | None]]:
-    """A worker, and a dashboard if asked for."""
+    """A worker, and optionally a dashboard."""
     with tempfile.TemporaryDirectory(prefix="treadle-demo-") as folder, ExitStack() as programs:
 
         def start(*arguments: str) -> LoggedProgram:

@@ -85,7 +85,7 @@ async def reminder(job: Job, text: str) -> str:
 
 @app.job
 async def booking(job: Job, seat: str) -> str:
-    """With a key: bookings of the same train run one at a time, in order."""
+    """With a key: bookings for the same train run one at a time, in order."""
     job.progress(30, stage=f"booking {seat}")
     await asyncio.sleep(0.9)
     return seat

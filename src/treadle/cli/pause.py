@@ -5,7 +5,7 @@ import click
 from treadle.cli.options import actor, as_json, complete_job_types, database_url, opened, reason, schema
 from treadle.cli.output import print_json, say
 from treadle.cli.pauses import show_pauses
-from treadle.db.queries import operations as operate
+from treadle.db.queries import operations as operation_queries
 from treadle.words.phrases import printable
 
 
@@ -41,7 +41,7 @@ def pause(
             show_pauses(app, as_json)
             return
         check_options(job_type, queue, everything)
-        changed = app.database.run(operate.pause(job_type, queue, actor, reason))
+        changed = app.database.run(operation_queries.pause(job_type, queue, actor, reason))
     if as_json:
         print_json({"job_type": job_type, "queue": queue, "changed": changed})
         return

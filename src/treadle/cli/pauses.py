@@ -7,7 +7,7 @@ import click
 from treadle.app import Treadle
 from treadle.cli.options import as_json, database_url, opened, schema
 from treadle.cli.output import Column, print_json, say, screen, show_table
-from treadle.db.queries import operations as operate
+from treadle.db.queries import operations as operation_queries
 from treadle.words.masking import masked
 from treadle.words.phrases import age, printable
 
@@ -29,7 +29,7 @@ def pauses(as_json: bool, database_url: str | None, schema: str) -> None:
 
 
 def show_pauses(app: Treadle, as_json: bool) -> None:
-    found = masked(app.database.read(operate.find_pauses()))
+    found = masked(app.database.read(operation_queries.find_pauses()))
     if as_json:
         for each in found:
             print_json(each)

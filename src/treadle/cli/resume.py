@@ -7,7 +7,7 @@ import click
 from treadle.cli.options import actor, as_json, complete_job_types, database_url, opened, reason, schema
 from treadle.cli.output import print_json, say
 from treadle.cli.pause import check_options, described
-from treadle.db.queries import operations as operate
+from treadle.db.queries import operations as operation_queries
 from treadle.words.changes import Pause
 
 
@@ -42,10 +42,10 @@ def resume(
         raise click.UsageError("give --type and --queue as they were paused, or --all for all pauses")
     check_options(job_type, queue, everything)
     with opened(database_url, schema) as app:
-        pauses = app.database.run(operate.find_pauses())
+        pauses = app.database.run(operation_queries.find_pauses())
         chosen = [(each.job_type, each.queue) for each in pauses] if everything else [(job_type, queue)]
-        ended = [each for each in chosen if app.database.run(operate.resume(*each, actor, reason))]
-        left = app.database.run(operate.find_pauses())
+        ended = [each for each in chosen if app.database.run(operation_queries.resume(*each, actor, reason))]
+        left = app.database.run(operation_queries.find_pauses())
     if as_json:
         for each in ended:
             print_json({"job_type": each[0], "queue": each[1], "changed": True})

@@ -63,14 +63,14 @@ def stats(as_json: bool, database_url: str | None, schema: str) -> None:
     treadle stats --json | jq .totals.failed.jobs
     """
     with opened(database_url, schema) as app:
-        seen = overview(app.database)
-    lasts = [last(seen.spans, minutes) for minutes in MINUTES]
+        current = overview(app.database)
+    lasts = [last(current.spans, minutes) for minutes in MINUTES]
     if as_json:
-        made = jsonable(seen._asdict())
+        made = jsonable(current._asdict())
         del made["spans"], made["step"]
         print_json(made | {"last": [each._asdict() for each in lasts]})
         return
-    show_stats(screen(), seen, lasts)
+    show_stats(screen(), current, lasts)
 
 
 def last(spans: Sequence[Span], minutes: int) -> Last:
@@ -94,12 +94,12 @@ def last(spans: Sequence[Span], minutes: int) -> Last:
     )
 
 
-def show_stats(console: Console, seen: Overview, lasts: Sequence[Last]) -> None:
+def show_stats(console: Console, current: Overview, lasts: Sequence[Last]) -> None:
     totals = Text("  ").join(
-        Text.assemble((status.value, COLOURS[status]), " ", number(total)) for status, total in seen.totals.items()
+        Text.assemble((status.value, COLOURS[status]), " ", number(total)) for status, total in current.totals.items()
     )
     write(console, totals)
-    heading(console, f"recently finished (now {rate(seen.rate)})")
+    heading(console, f"recently finished (now {rate(current.rate)})")
     table = [Column("")] + [Column(f"{minutes} min", right=True) for minutes in MINUTES]
     rows: list[list[str]] = [
         [name, *(f"{getattr(each, field):,}" for each in lasts)]
@@ -121,15 +121,15 @@ def show_stats(console: Console, seen: Overview, lasts: Sequence[Last]) -> None:
     ]
     show_table(console, table, rows)
     heading(console, "lanes")
-    if lanes := [each for each in seen.lanes if each.depth]:
-        show_table(console, LANES, [lane_row(each, seen.at) for each in lanes[:SHOWN]])
+    if lanes := [each for each in current.lanes if each.depth]:
+        show_table(console, LANES, [lane_row(each, current.at) for each in lanes[:SHOWN]])
         if len(lanes) > SHOWN:
             write(console, Text(f"and {len(lanes) - SHOWN:,} more", style="dim"))
     else:
         write(console, "No jobs are waiting.")
     heading(console, "workers")
-    if seen.workers:
-        show_table(console, WORKERS, [worker_row(each, seen.at) for each in seen.workers])
+    if current.workers:
+        show_table(console, WORKERS, [worker_row(each, current.at) for each in current.workers])
     else:
         write(console, "No workers are running.")
 

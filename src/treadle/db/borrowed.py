@@ -179,8 +179,7 @@ def _on_sqlalchemy(connection: Any, queries: Sequence[Query[Result]], schema: st
     driver = connection.dialect.driver
     if connection.dialect.name != "postgresql" or driver not in ("psycopg", "psycopg2", "asyncpg"):
         raise InvalidArgument(
-            "a SQLAlchemy connection has to stand on psycopg, psycopg2 or asyncpg,"
-            f" got {connection.dialect.name}+{driver}"
+            f"a SQLAlchemy connection has to use psycopg, psycopg2 or asyncpg, got {connection.dialect.name}+{driver}"
         )
 
     def execute(text: bytes, params: Mapping[str, Any]) -> Rows:
@@ -196,7 +195,7 @@ def _on_sqlalchemy(connection: Any, queries: Sequence[Query[Result]], schema: st
 
 
 def _run_together(execute: _Execute, queries: Sequence[Query[Result]], schema: str, alone: bool) -> list[Result]:
-    """`alone`: each statement would be a transaction of its own."""
+    """With `alone`, each statement would be a transaction of its own."""
     with _transaction(execute) if alone and len(queries) > 1 else nullcontext():
         return [query.read(execute(query.bound(schema), query.params)) for query in queries]
 

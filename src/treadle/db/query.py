@@ -1,6 +1,6 @@
 """A query as a value: the text of its statement, its parameters, and how to read its rows. It does no I/O.
 
-In the text `treadle.` stands for the schema and `'treadle'` for its name. Whoever runs the query binds them: bind().
+In the text, `treadle.` stands for the schema and `'treadle'` for its name. bind() replaces them when the query runs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ SCHEMA_LITERAL = "'treadle'"
 
 @dataclass(frozen=True, slots=True)
 class Query(Generic[Result]):
-    """Anybody with a connection can run it: see runner.py."""
+    """It can run on any connection: see runner.py."""
 
     text: str
     params: Mapping[str, Any]
@@ -44,7 +44,7 @@ class QueryFailed(NamedTuple):
 def call(
     function: str, params: Mapping[str, Any], read: Callable[[Rows], Result], columns: str = "", often: bool = False
 ) -> Query[Result]:
-    """Call a function of ours, each argument by its name. `columns` are selected from the rows that it returns."""
+    """Call a function of the schema, with named arguments. `columns` are selected from the rows that it returns."""
     return Query(_call_text(function, columns, tuple(params)), params, read, often)
 
 

@@ -12,8 +12,8 @@ from treadle.words.naming import SCHEMA, role_prefix, schema_name
 
 GROUPS = ("enqueue", "worker", "viewer", "operator")
 
-# Owners whose rights the current user cannot grant. GRANT alone does not tell: with some rights it only warns.
-STRANGE = """
+# Owners whose rights the current user cannot grant. GRANT itself does not always fail then: it may only warn.
+FOREIGN_OWNERS = """
 select pg_get_userbyid(owner)
 from (
     select nspowner as owner from pg_namespace where nspname = %(schema)s
@@ -41,7 +41,7 @@ def apply_roles(url: str, schema: str = SCHEMA, prefix: str = SCHEMA) -> list[st
     text = _grants(schema, prefix)
     with connect(url) as connection:
         check_schema(connection, schema)
-        _refuse_stranger(connection, schema)
+        _refuse_foreign_owner(connection, schema)
         with connection.transaction():
             # One at a time, and never during a migration: two sessions that update one catalog row fail.
             connection.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"treadle migrate {schema}"])
@@ -70,9 +70,9 @@ def _missing(connection: Connection[Any], prefix: str) -> list[str]:
     return [name for name in names if (name,) not in found]
 
 
-def _refuse_stranger(connection: Connection[Any], schema: str) -> None:
+def _refuse_foreign_owner(connection: Connection[Any], schema: str) -> None:
     params = {"schema": schema, "quoted": f'"{schema_name(schema)}"'}
-    for (owner,) in connection.execute(STRANGE, params):
+    for (owner,) in connection.execute(FOREIGN_OWNERS, params):
         raise NotAllowed(
             f"schema {schema} belongs to role {owner}, and role {connection.info.user} is not a member of it; "
             f"run this as {owner}"

@@ -23,7 +23,7 @@ _SERVER_PROCESS: Query[int] = Query("select pg_backend_pid()", {}, lambda rows: 
 
 
 class Clamped(TimestamptzLoader):
-    """PostgreSQL has times that Python cannot represent, infinity among them. One such job must not hide all others."""
+    """PostgreSQL has times that Python cannot represent, such as infinity. A job with one must not break a list."""
 
     def load(self, data: Buffer) -> datetime:
         try:
@@ -37,17 +37,17 @@ class OwnConnection(Connection[Any]):
     """A connection that Treadle opened itself, and on which it may prepare statements.
 
     A prepared claim takes a third less time, a prepared enqueue a tenth less. Behind a transaction pooler the next
-    statement may run in another session, where the prepared one does not exist. A pooler is detected by comparing the
-    process id of the server with the one that the connection was told. The caller of the first statement that would
-    gain from it makes that check: a pool that checked each new connection would hang on one that does not answer, and
-    all its users with it.
+    statement may run in another session, where the prepared one does not exist. A pooler is detected by comparing
+    pg_backend_pid() with the process id that was reported when the connection was opened. This happens before the first
+    statement that is worth preparing, not when the pool opens the connection: if the server did not answer, the pool
+    would hang, and all its users with it.
     """
 
-    known = False
+    checked = False
 
 
 class OwnAsyncConnection(AsyncConnection[Any]):
-    known = False
+    checked = False
 
 
 def peek(connection: Connection[Any], query: Query[Result], schema: str) -> Result:
@@ -66,28 +66,29 @@ async def apeek(connection: AsyncConnection[Any], query: Query[Result], schema: 
 
 
 def run(connection: Connection[Any], query: Query[Result], schema: str) -> Result:
-    if query.often and isinstance(connection, OwnConnection) and not connection.known:
-        _learn(connection, run(connection, _SERVER_PROCESS, schema))
+    if query.often and isinstance(connection, OwnConnection) and not connection.checked:
+        _allow_preparing(connection, run(connection, _SERVER_PROCESS, schema))
     with connection.cursor(row_factory=tuple_row) as cursor:
         cursor.execute(query.bound(schema), query.params, prepare=_may_be_prepared(query))
         return query.read(cursor.fetchall() if _has_rows(cursor) else ())
 
 
 async def arun(connection: AsyncConnection[Any], query: Query[Result], schema: str) -> Result:
-    if query.often and isinstance(connection, OwnAsyncConnection) and not connection.known:
-        _learn(connection, await arun(connection, _SERVER_PROCESS, schema))
+    if query.often and isinstance(connection, OwnAsyncConnection) and not connection.checked:
+        _allow_preparing(connection, await arun(connection, _SERVER_PROCESS, schema))
     async with connection.cursor(row_factory=tuple_row) as cursor:
         await cursor.execute(query.bound(schema), query.params, prepare=_may_be_prepared(query))
         return query.read(await cursor.fetchall() if _has_rows(cursor) else ())
 
 
-def _learn(connection: OwnConnection | OwnAsyncConnection, process: int) -> None:
-    connection.known = True
+def _allow_preparing(connection: OwnConnection | OwnAsyncConnection, process: int) -> None:
+    """Unless there is a pooler in between."""
+    connection.checked = True
     connection.prepare_threshold = PREPARED_AFTER if process == connection.info.backend_pid else None
 
 
 def _may_be_prepared(query: Query[Any]) -> bool | None:
-    # All others are planned for their values: a search with half of its filters left out needs another plan.
+    # All others are planned for their values: a search with other filters needs another plan.
     return None if query.often else False
 
 

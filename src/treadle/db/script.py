@@ -1,4 +1,4 @@
-"""Runs scripts: generators that say what to do and do no I/O themselves, driven sync or async.
+"""Runs scripts: generators that yield what is to be done and do no I/O themselves, driven sync or async.
 
 A script yields a Query, or another Request that its caller knows how to carry out, and is sent the reply. What it
 returns is the result of drive(). With iterate() a script may also yield items, which are anything but a Query or a

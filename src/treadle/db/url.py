@@ -23,7 +23,7 @@ def resolve(url: str | None) -> Target:
         if found:
             described(found)
             return Target(found, embedded=False)
-    from treadle.db.embedded import embedded_url  # here: of no use to most, and the keeper starts quickly
+    from treadle.db.embedded import embedded_url  # here, because most processes do not need it
 
     return Target(embedded_url(), embedded=True)
 
@@ -54,8 +54,8 @@ def patient(url: str, connect_seconds: int = CONNECT_SECONDS) -> str:
         "keepalives_count": 3,
         "tcp_user_timeout": 10_000,
     }
-    said = conninfo_to_dict(url)
-    return make_conninfo(url, **{name: value for name, value in settings.items() if name not in said})
+    given = conninfo_to_dict(url)
+    return make_conninfo(url, **{name: value for name, value in settings.items() if name not in given})
 
 
 def hosts(url: str) -> int:

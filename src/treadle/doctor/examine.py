@@ -69,7 +69,7 @@ NAMES = [name for check in (VERSION, *SERVER, *SCHEMA) for name in check.names]
 
 
 class NotificationTest:
-    """Yielded instead of a query: asks whether a notification arrives."""
+    """Yielded instead of a query, to find out whether a notification arrives."""
 
 
 Facts: TypeAlias = dict[str, Any]
@@ -80,19 +80,19 @@ def examine(database: Database, limits: Limits | None = None) -> list[Finding]:
     """All findings, the most severe first, also those that are ok."""
     with examination(database) as run:
 
-        def answer(asked: Query[Any] | NotificationTest) -> Any:
-            return receives_notifications(database) if isinstance(asked, NotificationTest) else run(asked)
+        def carry_out(request: Query[Any] | NotificationTest) -> Any:
+            return receives_notifications(database) if isinstance(request, NotificationTest) else run(request)
 
-        return by_severity(drive(_examination(database.schema, limits or Limits()), answer))
+        return by_severity(drive(_examination(database.schema, limits or Limits()), carry_out))
 
 
 async def aexamine(database: Database, limits: Limits | None = None) -> list[Finding]:
     async with aexamination(database) as run:
 
-        async def answer(asked: Query[Any] | NotificationTest) -> Any:
-            return await (areceives_notifications(database) if isinstance(asked, NotificationTest) else run(asked))
+        async def carry_out(request: Query[Any] | NotificationTest) -> Any:
+            return await (areceives_notifications(database) if isinstance(request, NotificationTest) else run(request))
 
-        return by_severity(await adrive(_examination(database.schema, limits or Limits()), answer))
+        return by_severity(await adrive(_examination(database.schema, limits or Limits()), carry_out))
 
 
 def _examination(schema_name: str, limits: Limits) -> Examination:

@@ -55,7 +55,7 @@ class VacuumBlocker(NamedTuple):
     transactions: int
     """How many have begun since."""
     here: bool
-    """In this database. A transaction in another one keeps no rows of ours, but delays what is read in commit order."""
+    """In this database. One in another database keeps no dead rows here, but delays what is read in commit order."""
 
 
 class ReplicationSlot(NamedTuple):
@@ -181,7 +181,7 @@ class Tick(NamedTuple):
 
 
 class AbandonedClaim(NamedTuple):
-    """A job claimed by a client without a lease, from which nothing has been heard for long."""
+    """A job claimed by a client without a lease that has sent no heartbeat for long."""
 
     id: str
     job_type: str

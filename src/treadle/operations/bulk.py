@@ -8,7 +8,7 @@ from operator import add
 from typing import Any, NamedTuple, TypeAlias
 
 from treadle.db.database import Database
-from treadle.db.queries import listing
+from treadle.db.queries import listing as listing_queries
 from treadle.db.queries.operations import CHUNK, operate
 from treadle.db.query import Query
 from treadle.db.script import adrive, aiterate, drive, iterate
@@ -47,7 +47,7 @@ class Counts(NamedTuple):
 
     done: int = 0
     unfit: int = 0
-    """Its status does not allow the change by now, or there was nothing to change."""
+    """The job's status no longer allows the change, or there was nothing to change."""
     busy: int = 0
     """Another transaction had locked the row."""
     missing: int = 0
@@ -65,7 +65,7 @@ class Place(NamedTuple):
     status: str
     after: str | None = None
     looked: int | None = None
-    """The search for the chunk before stopped at its limit, after so many jobs."""
+    """How many jobs the search for the previous chunk examined, if it stopped at its limit; else None."""
 
     @classmethod
     def read(cls, text: str, chosen: Sequence[str]) -> "Place":
@@ -108,7 +108,7 @@ class Change:
         return aiterate(self._script(), self._database.arun)
 
     def _script(self) -> Generator[Query[Any] | Counts, Any, None]:
-        began: int = yield listing.get_clock()
+        began: int = yield listing_queries.get_clock()
         counts = Counts()
         place: Place | None = Place(began, self._lists[0])
         while place is not None:
@@ -136,9 +136,9 @@ async def achange_chunk(
 
 def _next_chunk(wanted: Wanted, chosen: Sequence[str], order: Order, place: Place | None) -> _Chunk:
     if place is None:
-        place = Place((yield listing.get_clock()), chosen[0])
+        place = Place((yield listing_queries.get_clock()), chosen[0])
     counts, following = yield from _chunk(wanted, chosen, order, place)
-    # An empty list is not worth a round trip of the caller; but a search that stopped at its limit took long enough.
+    # Skip empty lists at once, to save the caller round trips. A search that stopped at its limit took long enough.
     while following is not None and not counts.total and following.looked is None:
         counts, following = yield from _chunk(wanted, chosen, order, following)
     return counts, following
@@ -148,10 +148,10 @@ def _chunk(wanted: Wanted, chosen: Sequence[str], order: Order, place: Place) ->
     action, actor, reason, priority = order
     after = place.after
     if after is None and place.status in FINISHED:
-        # Leave out jobs that finished since: one may have been changed here and finished again.
-        after = listing.cursor_at(Status(place.status), place.began)
-    page: Listing = yield listing.find_jobs(wanted._replace(status=place.status), after, CHUNK)
-    ids = [job.id for job in page.jobs if job.priority != priority and not _came_after(job, place.began)]
+        # Leave out jobs that finished since the change began: one may have been changed here and finished again.
+        after = listing_queries.cursor_at(Status(place.status), place.began)
+    page: Listing = yield listing_queries.find_jobs(wanted._replace(status=place.status), after, CHUNK)
+    ids = [job.id for job in page.jobs if job.priority != priority and not _is_newer(job, place.began)]
     counts = Counts()
     if ids:
         done: list[ChangeResult] = yield operate(action, ids, actor, reason, priority)
@@ -184,21 +184,23 @@ def lists(action: Action, wanted: Wanted) -> Sequence[str]:
     return (wanted.status,)
 
 
-def _count(wanted: Wanted, action: Action | None) -> Generator[Query[listing.MatchCount], Any, Total]:
+def _count(wanted: Wanted, action: Action | None) -> Generator[Query[listing_queries.MatchCount], Any, Total]:
     found = looked = 0
     for status in (wanted.status,) if action is None else lists(action, wanted):
         after = None
         while True:
             if looked >= COUNT_LIMIT:
                 return Total(found, exact=False)
-            page: listing.MatchCount = yield listing.count_matching_jobs(wanted._replace(status=status), after)
+            page: listing_queries.MatchCount = yield listing_queries.count_matching_jobs(
+                wanted._replace(status=status), after
+            )
             found, looked, after = found + page.found, looked + page.looked, page.next
             if after is None:
                 break
     return Total(found, exact=True)
 
 
-def _came_after(job: Listed, began: int) -> bool:
-    """Jobs created since the change began are left out: if they come faster than they are changed, it would never end.
-    The time is in the job's id, and for ids that were not made by Treadle in created_at."""
+def _is_newer(job: Listed, began: int) -> bool:
+    """Jobs created since the change began are left out: if jobs were created faster than they are changed, the change
+    would never end. The time is in the job's id, or for ids that were not made by Treadle in created_at."""
     return job.id.int >> 80 > began // 1000 and job.created_at.timestamp() * 1_000_000 > began

@@ -7,12 +7,12 @@ from uuid import UUID
 
 from treadle.db.database import Database
 from treadle.db.queries import events as event_queries
-from treadle.db.queries import jobs
+from treadle.db.queries import jobs as job_queries
 from treadle.db.queries import logs as log_queries
 from treadle.db.queries import memory as memory_queries
-from treadle.db.queries import operations as operate
+from treadle.db.queries import operations as operation_queries
 from treadle.db.queries import snapshots as snapshot_queries
-from treadle.db.queries import worker as work
+from treadle.db.queries import worker as worker_queries
 from treadle.db.query import Query
 from treadle.db.script import adrive, drive
 from treadle.words.changes import AuditEntry
@@ -77,7 +77,7 @@ def _whole(job: JobRow) -> JobRow:
 
 
 def _details(job_id: UUID, full: bool) -> Generator[Query[Any], Any, JobDetails]:
-    job: JobRow = _whole((yield jobs.get(job_id)))
+    job: JobRow = _whole((yield job_queries.get_job(job_id)))
     snapshots: list[JobSnapshot] = yield snapshot_queries.find_snapshots([job_id])
     if not snapshots:
         raise JobNotFound(job_id)
@@ -85,9 +85,9 @@ def _details(job_id: UUID, full: bool) -> Generator[Query[Any], Any, JobDetails]
     events = (yield from _all_events(job_id)) if full else (yield _events(job_id, earlier))
     logs: list[LogLine] = yield log_queries.get_logs(job_id)
     kept = logs if full else logs[-LINES:]
-    errors = yield work.errors(job_id)
+    errors = yield worker_queries.get_errors(job_id)
     steps = yield memory_queries.get_steps(job_id)
-    audit = yield operate.find_audit(job_id)
+    audit = yield operation_queries.find_audit(job_id)
     return JobDetails(
         job=job,
         snapshot=snapshots[0],
@@ -102,7 +102,7 @@ def _details(job_id: UUID, full: bool) -> Generator[Query[Any], Any, JobDetails]
 
 
 def _events(job_id: UUID, earlier: int) -> Query[list[RecordedEvent]]:
-    # After that event, but from the first transition on.
+    # The events after that number, but all transitions.
     return event_queries.find_job_events(job_id, event_queries.Position(earlier, -1, 0), LINES + _TRANSITIONS)
 
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from treadle.db.database import Database
-from treadle.db.queries import operations as operate
-from treadle.db.queries import overview as queries
+from treadle.db.queries import operations as operation_queries
+from treadle.db.queries import overview as overview_queries
 from treadle.db.queries.overview import Chart, LaneDepth, SampledCount
 from treadle.db.query import Query
 from treadle.words.changes import Pause
@@ -27,12 +27,12 @@ async def aoverview(database: Database, window: int = 3600) -> Overview:
 
 def _queries(window: int) -> list[Query[Any]]:
     return [
-        queries.get_throughput(window, STEPS[window]),
-        queries.find_lanes(),
-        queries.find_recent_workers(),
-        operate.find_pauses(),
-        queries.count_sampled_jobs(),
-        queries.count_jobs_bounded(),
+        overview_queries.get_throughput(window, STEPS[window]),
+        overview_queries.find_lanes(),
+        overview_queries.find_recent_workers(),
+        operation_queries.find_pauses(),
+        overview_queries.count_sampled_jobs(),
+        overview_queries.count_jobs_bounded(),
     ]
 
 
@@ -95,7 +95,7 @@ def _totals(
 
 
 def _rate(chart: Chart) -> float:
-    """Finished jobs per second: over the current span if enough of it is over, else over the previous one."""
+    """Finished jobs per second: over the current span if a quarter of it has passed, else over the previous one."""
     finished = [span.completed + span.failed + span.cancelled for span in chart.spans]
     current = next((nth for nth, span in reversed(list(enumerate(chart.spans))) if span.at <= chart.counted), None)
     if current is None:

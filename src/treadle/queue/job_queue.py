@@ -12,9 +12,9 @@ from typing import Any, Self, Unpack
 from uuid import UUID
 
 from treadle.db.database import Database, DatabaseError, Source
-from treadle.db.queries import jobs
-from treadle.db.queries import operations as operate
-from treadle.db.queries import worker as work
+from treadle.db.queries import jobs as job_queries
+from treadle.db.queries import operations as operation_queries
+from treadle.db.queries import worker as worker_queries
 from treadle.db.queries.jobs import AnyJob, EnqueueOptions, ListFilters
 from treadle.db.query import Query
 from treadle.db.script import adrive, drive
@@ -28,7 +28,7 @@ from treadle.words.status import Status
 
 log = logging.getLogger("treadle")
 
-# Seconds between the ticks that claim() makes to keep the floors of the lanes moving: see tick.sql.
+# Seconds between the ticks that claim() makes to move the floors of the lanes: see sql/functions/public/tick.sql.
 TICK_SECONDS = 0.5
 
 
@@ -71,7 +71,7 @@ class JobQueue:
         Jobs with the same `key` run one at a time, in the order in which they were enqueued. While an unfinished job of
         this type has the same `unique`, no job is added and the id of that job is returned.
         """
-        query = jobs.enqueue(job_type, data, key, self.payload_limit, unique, **options)
+        query = job_queries.enqueue(job_type, data, key, self.payload_limit, unique, **options)
         return self._database.run(query)[0]
 
     async def aenqueue(
@@ -83,7 +83,7 @@ class JobQueue:
         unique: str | None = None,
         **options: Unpack[EnqueueOptions],
     ) -> UUID:
-        query = jobs.enqueue(job_type, data, key, self.payload_limit, unique, **options)
+        query = job_queries.enqueue(job_type, data, key, self.payload_limit, unique, **options)
         return (await self._database.arun(query))[0]
 
     def enqueue_many(
@@ -95,7 +95,7 @@ class JobQueue:
         **options: Unpack[EnqueueOptions],
     ) -> list[UUID]:
         """Enqueue one job for each payload, all or none, and return their ids in the same order."""
-        queries = jobs.enqueue_many(job_type, data, keys, self.payload_limit, **options)
+        queries = job_queries.enqueue_many(job_type, data, keys, self.payload_limit, **options)
         return [job_id for ids in self._database.run_together(queries) for job_id in ids]
 
     async def aenqueue_many(
@@ -106,7 +106,7 @@ class JobQueue:
         keys: Iterable[str | None] | None = None,
         **options: Unpack[EnqueueOptions],
     ) -> list[UUID]:
-        queries = jobs.enqueue_many(job_type, data, keys, self.payload_limit, **options)
+        queries = job_queries.enqueue_many(job_type, data, keys, self.payload_limit, **options)
         return [job_id for ids in await self._database.arun_together(queries) for job_id in ids]
 
     # Working
@@ -115,13 +115,13 @@ class JobQueue:
         self, job_types: Sequence[str], batch_size: int = 10, *, queues: Sequence[str] | None = None
     ) -> list[JobRow]:
         """Claim up to `batch_size` due jobs of these types: the highest priority first, then the oldest."""
-        query = jobs.claim(self.worker_id, job_types, batch_size, queues)
+        query = job_queries.claim(self.worker_id, job_types, batch_size, queues)
         if self._tick_is_due():
-            self._database.run(jobs.tick())
+            self._database.run(job_queries.tick())
         claimed = self._database.run(query)
         for job, error in claimed.undecodable:
             try:
-                self._database.run(jobs.fail(job, error, final=True))
+                self._database.run(job_queries.fail(job, error, final=True))
             except (TreadleError, DatabaseError):
                 log.warning("job %s cannot be decoded and could not be failed", job.id, exc_info=True)
         return claimed.jobs
@@ -129,51 +129,51 @@ class JobQueue:
     async def aclaim(
         self, job_types: Sequence[str], batch_size: int = 10, *, queues: Sequence[str] | None = None
     ) -> list[JobRow]:
-        query = jobs.claim(self.worker_id, job_types, batch_size, queues)
+        query = job_queries.claim(self.worker_id, job_types, batch_size, queues)
         if self._tick_is_due():
-            await self._database.arun(jobs.tick())
+            await self._database.arun(job_queries.tick())
         claimed = await self._database.arun(query)
         for job, error in claimed.undecodable:
             try:
-                await self._database.arun(jobs.fail(job, error, final=True))
+                await self._database.arun(job_queries.fail(job, error, final=True))
             except (TreadleError, DatabaseError):
                 log.warning("job %s cannot be decoded and could not be failed", job.id, exc_info=True)
         return claimed.jobs
 
     def start(self, job: AnyJob) -> None:
         """Mark a claimed job as running."""
-        self._database.run(jobs.start(job))
+        self._database.run(job_queries.start(job))
 
     async def astart(self, job: AnyJob) -> None:
-        await self._database.arun(jobs.start(job))
+        await self._database.arun(job_queries.start(job))
 
     def progress(self, job: AnyJob, percent: int | None = None, stage: str | None = None) -> None:
         """Report the progress of a job: 0 to 100 percent, and its current stage. Also counts as a heartbeat."""
-        self._database.run(jobs.progress(job, percent, stage))
+        self._database.run(job_queries.progress(job, percent, stage))
 
     async def aprogress(self, job: AnyJob, percent: int | None = None, stage: str | None = None) -> None:
-        await self._database.arun(jobs.progress(job, percent, stage))
+        await self._database.arun(job_queries.progress(job, percent, stage))
 
     def event(self, job: AnyJob, name: str, /, **data: Json) -> None:
-        """Record an event of a job. It is numbered, stored with the job, and sent to those who follow its events."""
-        self._database.run(jobs.event(job, name, data))
+        """Record an event of a job. It is numbered, stored with the job, and sent to everything that follows it."""
+        self._database.run(job_queries.event(job, name, data))
 
     async def aevent(self, job: AnyJob, name: str, /, **data: Json) -> None:
-        await self._database.arun(jobs.event(job, name, data))
+        await self._database.arun(job_queries.event(job, name, data))
 
     def complete(self, job: AnyJob, result: Json = None) -> None:
         """Mark a job as completed, with its result."""
-        self._database.run(jobs.complete(job, result, self.payload_limit))
+        self._database.run(job_queries.complete(job, result, self.payload_limit))
 
     async def acomplete(self, job: AnyJob, result: Json = None) -> None:
-        await self._database.arun(jobs.complete(job, result, self.payload_limit))
+        await self._database.arun(job_queries.complete(job, result, self.payload_limit))
 
     def complete_many(self, claimed: Sequence[JobRow], results: Sequence[Json] | None = None) -> list[JobRow]:
-        """Complete several claimed jobs in one statement. Returns those that were not, because the lease was lost."""
-        return self._database.run(jobs.complete_many(claimed, results, self.payload_limit))
+        """Complete several claimed jobs in one statement. Returns those that were refused: their claim was lost."""
+        return self._database.run(job_queries.complete_many(claimed, results, self.payload_limit))
 
     async def acomplete_many(self, claimed: Sequence[JobRow], results: Sequence[Json] | None = None) -> list[JobRow]:
-        return await self._database.arun(jobs.complete_many(claimed, results, self.payload_limit))
+        return await self._database.arun(job_queries.complete_many(claimed, results, self.payload_limit))
 
     def fail(self, job: AnyJob, error: object, *, delay: Duration | None = None, final: bool = False) -> None:
         """Fail the current attempt of a job.
@@ -181,31 +181,31 @@ class JobQueue:
         The job is retried after `delay`: by default exponential, 1 s doubling to at most 1 h, with 50 % jitter. After
         the last attempt, or if `final`, the job fails.
         """
-        self._database.run(jobs.fail(job, error, delay, final))
+        self._database.run(job_queries.fail(job, error, delay, final))
 
     async def afail(self, job: AnyJob, error: object, *, delay: Duration | None = None, final: bool = False) -> None:
-        await self._database.arun(jobs.fail(job, error, delay, final))
+        await self._database.arun(job_queries.fail(job, error, delay, final))
 
     def release(self, job: AnyJob) -> None:
         """Return a claimed job to its place in the queue, without using an attempt."""
-        self._database.run(jobs.release(job))
+        self._database.run(job_queries.release(job))
 
     async def arelease(self, job: AnyJob) -> None:
-        await self._database.arun(jobs.release(job))
+        await self._database.arun(job_queries.release(job))
 
     def snooze(self, job: AnyJob, delay: Duration) -> None:
         """Return a claimed job to the queue, to run after `delay`, without using an attempt."""
-        self._database.run(jobs.release(job, delay))
+        self._database.run(job_queries.release(job, delay))
 
     async def asnooze(self, job: AnyJob, delay: Duration) -> None:
-        await self._database.arun(jobs.release(job, delay))
+        await self._database.arun(job_queries.release(job, delay))
 
     def heartbeat(self) -> None:
         """Report that this worker is alive. Jobs of a worker without a heartbeat become stale: recover_stale_jobs()."""
-        self._database.run(jobs.heartbeat(self.worker_id))
+        self._database.run(job_queries.heartbeat(self.worker_id))
 
     async def aheartbeat(self) -> None:
-        await self._database.arun(jobs.heartbeat(self.worker_id))
+        await self._database.arun(job_queries.heartbeat(self.worker_id))
 
     # Managing
 
@@ -214,74 +214,74 @@ class JobQueue:
 
         Passed as a claimed row, the job is cancelled only if that claim is still valid.
         """
-        self._database.run(jobs.cancel(job, reason))
+        self._database.run(job_queries.cancel(job, reason))
 
     async def acancel(self, job: AnyJob, reason: str | None = None) -> None:
-        await self._database.arun(jobs.cancel(job, reason))
+        await self._database.arun(job_queries.cancel(job, reason))
 
     def retry(self, job: AnyJob) -> None:
         """Run a finished job again, with at least one more attempt."""
-        self._database.run(jobs.retry(job))
+        self._database.run(job_queries.retry(job))
 
     async def aretry(self, job: AnyJob) -> None:
-        await self._database.arun(jobs.retry(job))
+        await self._database.arun(job_queries.retry(job))
 
     def pause(self, job_type: str | None = None, queue: str | None = None, *, reason: str | None = None) -> bool:
-        """Stop the claiming of jobs of this type, in this queue; None is any. Claimed jobs go on.
+        """Stop claiming jobs of this type, in this queue; None means any. Claimed jobs continue.
 
         Returns False if it was already paused; pausing twice is harmless.
         """
-        return self._database.run(operate.pause(job_type, queue, reason=reason))
+        return self._database.run(operation_queries.pause(job_type, queue, reason=reason))
 
     async def apause(self, job_type: str | None = None, queue: str | None = None, *, reason: str | None = None) -> bool:
-        return await self._database.arun(operate.pause(job_type, queue, reason=reason))
+        return await self._database.arun(operation_queries.pause(job_type, queue, reason=reason))
 
     def resume(self, job_type: str | None = None, queue: str | None = None, *, reason: str | None = None) -> bool:
         """End the pause with this type and queue. Returns False if there is none."""
-        return self._database.run(operate.resume(job_type, queue, reason=reason))
+        return self._database.run(operation_queries.resume(job_type, queue, reason=reason))
 
     async def aresume(
         self, job_type: str | None = None, queue: str | None = None, *, reason: str | None = None
     ) -> bool:
-        return await self._database.arun(operate.resume(job_type, queue, reason=reason))
+        return await self._database.arun(operation_queries.resume(job_type, queue, reason=reason))
 
     def pauses(self) -> builtins.list[Pause]:
         """Return the pauses."""
-        return self._database.run(operate.find_pauses())
+        return self._database.run(operation_queries.find_pauses())
 
     async def apauses(self) -> builtins.list[Pause]:
-        return await self._database.arun(operate.find_pauses())
+        return await self._database.arun(operation_queries.find_pauses())
 
     def get(self, job: AnyJob) -> JobRow:
         """Return the row of a job as it is now."""
-        return self._database.run(jobs.get(job))
+        return self._database.run(job_queries.get_job(job))
 
     async def aget(self, job: AnyJob) -> JobRow:
-        return await self._database.arun(jobs.get(job))
+        return await self._database.arun(job_queries.get_job(job))
 
     def errors(self, job: AnyJob) -> builtins.list[JobError]:
         """Return the errors of the failed attempts of a job, oldest first, with traceback, time and worker."""
-        return self._database.run(work.errors(jobs.job_id(job)))
+        return self._database.run(worker_queries.get_errors(job_queries.job_id(job)))
 
     async def aerrors(self, job: AnyJob) -> builtins.list[JobError]:
-        return await self._database.arun(work.errors(jobs.job_id(job)))
+        return await self._database.arun(worker_queries.get_errors(job_queries.job_id(job)))
 
     def list(self, **filters: Unpack[ListFilters]) -> JobPage:
         """Return a page of up to `limit` jobs, newest first, by status, job_type, queue, worker_id or key.
 
         For the next page, pass the page's `next` as `after`.
         """
-        return self._database.run(jobs.list_jobs(**filters))
+        return self._database.run(job_queries.find_newest_jobs(**filters))
 
     async def alist(self, **filters: Unpack[ListFilters]) -> JobPage:
-        return await self._database.arun(jobs.list_jobs(**filters))
+        return await self._database.arun(job_queries.find_newest_jobs(**filters))
 
     def counts(self) -> dict[Status, int]:
         """Count the jobs of each status. The time that this takes grows with the table."""
-        return self._database.run(jobs.count())
+        return self._database.run(job_queries.count_jobs())
 
     async def acounts(self) -> dict[Status, int]:
-        return await self._database.arun(jobs.count())
+        return await self._database.arun(job_queries.count_jobs())
 
     def recover_stale_jobs(self, timeout: Duration) -> int:
         """Return the jobs of workers without a heartbeat for longer than `timeout` to the queue; return how many.
@@ -289,10 +289,10 @@ class JobQueue:
         Reported progress counts as a heartbeat. If a worker never sent either, the time of its claim counts. Jobs
         without attempts left fail, with the reason in last_error.
         """
-        return self._database.run(jobs.recover(timeout))
+        return self._database.run(job_queries.recover(timeout))
 
     async def arecover_stale_jobs(self, timeout: Duration) -> int:
-        return await self._database.arun(jobs.recover(timeout))
+        return await self._database.arun(job_queries.recover(timeout))
 
     def prune(self, status: str = Status.COMPLETED, older_than: Duration = "7d", *, batch_size: int = 5000) -> int:
         """Delete the jobs with this status that finished longer ago than `older_than`, in batches; return how many."""
@@ -340,7 +340,7 @@ def _prune(status: str, older_than: Duration, batch_size: int) -> Generator[Quer
     total, reached = 0, None
     while True:
         pruned: int
-        pruned, reached = yield jobs.prune(status, older_than, batch_size, reached)
+        pruned, reached = yield job_queries.prune(status, older_than, batch_size, reached)
         total += pruned
         if pruned < batch_size:
             return total

@@ -4,7 +4,7 @@
 --   grant treadle_worker to app_user;
 --
 -- Run it again after each `treadle migrate`: it grants the rights on what is new in the schema. It can be run at any time,
--- by the owner of the schema's tables, who needs CREATEROLE if the groups do not exist yet.
+-- by the owner of the schema's tables, which needs CREATEROLE if the groups do not exist yet.
 -- Functions run with the rights of the caller; those that run with the rights of their owner are marked (owner).
 
 -- The groups.
@@ -211,7 +211,7 @@ grant execute on function
     treadle.see_lanes
     to treadle_viewer, treadle_operator;
 grant execute on function
-    -- the parts that the planner inlines: whoever calls the functions above needs the right to call these, too
+    -- parts that the planner inlines into the functions above: their callers need the right to call these, too
     treadle.blocked_by_key,
     treadle.is_blocked_by_key,
     treadle.has_attempts_left,

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 from uuid import UUID
 
 from treadle.db.database import Database
-from treadle.db.queries import stored as queries
+from treadle.db.queries import stored as stored_queries
 from treadle.db.queries.stored import PART_SIZE
 from treadle.db.query import Query
 from treadle.db.script import adrive, drive
@@ -50,20 +50,20 @@ class Store:
         return await adrive(self._write(source, name, job_id), self._database.arun, on_thread=True)
 
     def open(self, stored: Stored) -> io.BufferedReader:
-        place = self._database.run(queries.find(_checked(stored)))
+        place = self._database.run(stored_queries.get_stored(_checked(stored)))
         if place is None:
-            return _buffered(stored, lambda nth: self._database.run(queries.read_part(stored, nth)))
+            return _buffered(stored, lambda nth: self._database.run(stored_queries.get_part(stored, nth)))
         file = reading(place, stored.id)
         return _buffered(stored, lambda nth: _part_of(file, nth), file.close)
 
     async def aparts(self, stored: Stored) -> AsyncIterator[bytes]:
-        place = await self._database.arun(queries.find(_checked(stored)))
+        place = await self._database.arun(stored_queries.get_stored(_checked(stored)))
         check = Check(stored)
         file = None if place is None else await asyncio.to_thread(reading, place, stored.id)
         try:
             for nth in range(-(-stored.size // PART_SIZE)):
                 if file is None:
-                    part = await self._database.arun(queries.read_part(stored, nth))
+                    part = await self._database.arun(stored_queries.get_part(stored, nth))
                 else:
                     part = await asyncio.to_thread(_part_of, file, nth)
                 check.add(nth * PART_SIZE, part)
@@ -77,7 +77,7 @@ class Store:
         check_source(source, self._limit)
         name = name_of(source) if name is None else text_within(name, 200, "name")
         place = None if self._place is None else settled_place(self._place)
-        stored_id: UUID = yield queries.create(name, place, job_id)
+        stored_id: UUID = yield stored_queries.create(name, place, job_id)
         digest, total, touched = hashlib.sha256(), 0, time.monotonic()
         try:
             with nullcontext() if place is None else writing(place, stored_id) as file:
@@ -85,17 +85,17 @@ class Store:
                     digest.update(part)
                     total += len(part)
                     if file is None:
-                        yield queries.write_part(stored_id, nth, part)
+                        yield stored_queries.write_part(stored_id, nth, part)
                         continue
                     file.write(part)
                     if time.monotonic() - touched > TOUCH_SECONDS:
-                        yield queries.touch(stored_id)
+                        yield stored_queries.touch(stored_id)
                         touched = time.monotonic()
         except Exception:
-            yield queries.discard(stored_id)
+            yield stored_queries.discard(stored_id)
             raise
         stored = Stored(stored_id, total, digest.hexdigest(), name)
-        yield queries.finish(stored)
+        yield stored_queries.finish(stored)
         return stored
 
 

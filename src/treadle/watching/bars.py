@@ -19,7 +19,7 @@ from treadle.words.snapshot import JobSnapshot, Snapshot
 from treadle.words.status import Status
 
 EVENTS = 5
-# Countdowns go on between two snapshots.
+# Countdowns continue between two snapshots.
 REDRAWS_A_SECOND = 4
 LABEL_LIMIT = 24
 
@@ -42,14 +42,14 @@ class Bars:
         self._labels = {} if labels is None else labels
         self._jobs: list[JobSnapshot] = []
         self._events: deque[RecordedEvent] = deque(maxlen=EVENTS)
-        self._seen = time.monotonic()
+        self._shown_at = time.monotonic()
         self._unavailable = False
         self._live = Live(
             console=console, get_renderable=self.draw, refresh_per_second=REDRAWS_A_SECOND, transient=transient
         )
 
     def show(self, snapshot: Snapshot) -> None:
-        self._jobs, self._seen = snapshot.jobs, time.monotonic()
+        self._jobs, self._shown_at = snapshot.jobs, time.monotonic()
         self._events.extend(snapshot.events)
         self._live.refresh()
 
@@ -68,7 +68,7 @@ class Bars:
 
     def draw(self) -> RenderableType:
         width, height = self._console.size
-        passed = timedelta(seconds=0 if self._unavailable else time.monotonic() - self._seen)
+        passed = timedelta(seconds=0 if self._unavailable else time.monotonic() - self._shown_at)
         labels = {job.id: label_of(job, self._labels) for job in self._jobs}
         wide = min(max(map(cell_len, labels.values()), default=0), LABEL_LIMIT, width // 4)
         room = max(1, height - EVENTS - 5)

@@ -13,7 +13,7 @@ from treadle.words.phrases import facts, pace, printable, standing
 from treadle.words.snapshot import JobSnapshot, Snapshot
 from treadle.words.status import Status
 
-# Progress alone is printed at most this often, and only if it is so many points further or the stage is another.
+# Progress alone is printed at most every SECONDS, and only if it moved by POINTS percent or the stage has changed.
 SECONDS = 1.0
 POINTS = 5
 

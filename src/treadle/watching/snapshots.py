@@ -27,7 +27,7 @@ def snapshots(
     ids: Sequence[UUID] | None,
     unavailable: Callable[[bool], None] = lambda _: None,
 ) -> Stream[Snapshot]:
-    """Of these jobs until all have finished; with None, of all running jobs until those seen have finished."""
+    """Snapshots of these jobs until all have finished; with None, of all running jobs until none is left."""
     watched = [ANY] if ids is None else ids
     return Stream(database, watch, lambda: _snapshots(ids), watched, WAIT_SECONDS, unavailable)
 

@@ -1,6 +1,6 @@
-"""Streams of events: first what is stored, then what comes, without gaps or repeats, also across lost connections.
+"""Streams of events: first the stored ones, then new ones, without gaps or repeats, even if the connection is lost.
 
-What to do is a script (db/script.py): it yields queries, asks to listen, wait and sleep, and yields events as items. A
+Each stream is a script (db/script.py): it yields queries, requests to listen, wait and sleep, and events as items. A
 Stream runs it, with `for` or with `async for`. updates.py and snapshots.py stream other things in the same way.
 """
 
@@ -27,7 +27,7 @@ from treadle.words.status import FINISHED
 BATCH = 1000
 # On a caller's connection there are no notifications.
 POLL_SECONDS = 0.2
-# Also without a notification: a transaction that held events back may have ended.
+# How often to query without a notification: events stay hidden until all older transactions have ended.
 ALL_EVENTS_SECONDS = 0.5
 
 Item = TypeVar("Item")
@@ -35,12 +35,12 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class Listen(Request):
-    """From now on, notice changes."""
+    """Take note of changes from now on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wait(Request):
-    """Until something has changed since Listen."""
+    """Wait until something has changed since Listen."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ def _job_updates(job_id: UUID, position: event_queries.Position) -> Script[Updat
         # Listen before the queries, or what comes in between would be missed.
         yield Listen()
         began = time.monotonic()
-        # The state before the events: once it is a finished one, all of its events are there.
+        # The state is read before the events: if the job has finished, all of its events are there.
         state: JobState | None = (yield states).get(job_id)
         while batch := (yield event_queries.find_job_events(job_id, position, BATCH)):
             for event in batch:

@@ -23,7 +23,7 @@ from treadle.words.phrases import printable, standing
 from treadle.words.snapshot import JobSnapshot, Snapshot
 from treadle.words.status import Status
 
-# Where all running jobs are shown: for how many more snapshots a finished one stays.
+# If all running jobs are shown, a finished one stays for this many more snapshots.
 LINGER = 12
 
 
@@ -107,14 +107,14 @@ class Viewer:
             for each in self._jobs.values():
                 if not each.status.finished and self._ids is not None:
                     raise JobNotFound(each.id)
-                # As lines, it was the last one.
+                # Lines have already printed it.
                 if each.status in (Status.FAILED, Status.CANCELLED) and isinstance(self._screen, Bars):
                     line = f"{self._labels[each.id]} {standing(each)}"
                     self._console.print(Text(line, style="red"), soft_wrap=True)
 
     def _stopped(self) -> None:
         left = sum(not each.status.finished for each in self._jobs.values())
-        rest = {0: "", 1: "; the job goes on"}.get(left, f"; {left} jobs go on")
+        rest = {0: "", 1: "; the job continues"}.get(left, f"; {left} jobs continue")
         self._console.print(f"stopped watching{rest}", highlight=False)
 
     def _statuses(self) -> dict[UUID, Status]:

@@ -1,6 +1,6 @@
 """Wakes callers that wait for a job to finish or to change: one thread and one connection for all of them.
 
-The thread runs while somebody waits, and LINGER_SECONDS longer. Notifications are hints: it also polls, every 0.5 s.
+The thread runs while a caller waits, and LINGER_SECONDS longer. Notifications are hints: it also polls, every 0.5 s.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from uuid import UUID
 
 from treadle.db.database import Database
 from treadle.db.queries import snapshots as snapshot_queries
-from treadle.db.queries import worker as work
+from treadle.db.queries import worker as worker_queries
 
 log = logging.getLogger("treadle")
 
@@ -52,7 +52,7 @@ class Waiting:
 
 
 class Watch:
-    """Futures for the end and for changes of jobs. They never fail: after a wake-up, query the job."""
+    """Futures that are done when a job finishes or changes. They never fail: after a wake-up, query the job."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -83,7 +83,7 @@ class Watch:
         self.changes.forget(job_id, future)
 
     def close(self) -> None:
-        """Stop the thread, unless somebody still waits."""
+        """Stop the thread, unless a caller still waits."""
         self._closed = True
         thread = self._thread
         if thread is not None and not self._awaited():
@@ -121,12 +121,12 @@ class Watch:
             time.sleep(0.1)
 
     def _listen(self, idle_since: float) -> float:
-        """Until nobody has waited for LINGER_SECONDS. Returns when somebody last did."""
-        with self._database.listening("ends", "news") as heard:
+        """Listen until no caller has waited for LINGER_SECONDS. Returns the time when one last did."""
+        with self._database.listening("ends", "news") as receive:
             began = time.monotonic()
-            # Until when the database knows that somebody listens.
+            # The times until which the database sends notifications of finished and of changed jobs.
             ends_until = changes_until = began
-            # A transaction that is about to commit may not know yet that somebody listens: poll again soon.
+            # A transaction that is about to commit may not send one yet, so poll again soon.
             polls = [began, began + 0.02, began + 0.1]
             while True:
                 now = time.monotonic()
@@ -136,30 +136,30 @@ class Watch:
                     idle_since = now
                 elif self._closed or now - idle_since > LINGER_SECONDS:
                     return idle_since
-                # Whoever is notified of changes is notified of ends, too.
+                # Callers that wait for changes have to know when a job finishes, too.
                 if now >= ends_until:
-                    self._database.run(work.listen_for_ends(_SPAN))
+                    self._database.run(worker_queries.request_finish_notifications(_SPAN))
                     ends_until = now + _SPAN.total_seconds() / 3
                 if changing and now >= changes_until:
-                    self._database.run(work.listen_for_changes(_SPAN))
+                    self._database.run(worker_queries.request_change_notifications(_SPAN))
                     changes_until = now + _SPAN.total_seconds() / 3
                     polls = [now + 0.02, now + 0.1]
                 if now >= polls[0]:
                     polls = polls[1:] or [now + POLL_SECONDS]
                     self._poll(ending, changing)
                 # In short waits, so that close() is noticed.
-                for kind, ids in heard(min(0.1, max(0.0, polls[0] - time.monotonic()))):
-                    with contextlib.suppress(ValueError):  # anybody may notify on the channel
-                        self._hear(kind, [UUID(each) for each in ids.split(",")])
+                for kind, ids in receive(min(0.1, max(0.0, polls[0] - time.monotonic()))):
+                    with contextlib.suppress(ValueError):  # not ours: any session may notify on the channel
+                        self._wake(kind, [UUID(each) for each in ids.split(",")])
 
-    def _hear(self, kind: str, ids: list[UUID]) -> None:
+    def _wake(self, kind: str, ids: list[UUID]) -> None:
         if kind == "ends":
             self.ends.wake(ids)
         self.changes.wake([*ids, ANY])
 
     def _poll(self, ending: list[UUID], changing: list[UUID]) -> None:
         if ending:
-            self.ends.wake(self._database.run(work.find_ended(ending)))
+            self.ends.wake(self._database.run(worker_queries.find_finished(ending)))
         if changing:
             found = self._database.run(snapshot_queries.get_job_states(changing))
             before, self._states = self._states, {each: found.get(each) for each in changing}

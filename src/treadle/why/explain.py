@@ -1,4 +1,4 @@
-"""Asks the database why a job does not run: read-only, at most two statements."""
+"""Finds out why a job does not run: read-only, with at most two statements."""
 
 from contextlib import suppress
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""What is known about a job, from which follows why it does not run."""
+"""The facts about a job that determine why it does not run."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -45,13 +45,14 @@ class LiveWorker(NamedTuple):
     is_client: bool
     """It claims without a worker process, through the SQL functions or JobQueue."""
     job_types: list[str] | None
-    """None: it has not said, or it does not matter because another worker serves the job."""
+    """None: not reported, or not needed because another worker serves the job."""
     queues: list[str] | None
-    """None: all, or it has not said."""
+    """None: all, or not reported."""
     serves: bool
     """It would claim this job."""
     slots: int | None
-    """How many jobs it runs at once that compete with this one; None: it does not serve the job, or has not said."""
+    """How many jobs it can run at once of those that compete with this one; None: not reported, or it does not serve
+    the job."""
     busy: int | None
     """How many of these slots are taken."""
     seen_at: datetime

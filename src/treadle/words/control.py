@@ -10,7 +10,7 @@ class ControlException(Exception):
 class Retry(ControlException):
     """Retry the job after this long. It uses an attempt: after the last one the job fails."""
 
-    def __init__(self, reason: str = "asked to be tried again", *, after: Duration | None = None) -> None:
+    def __init__(self, reason: str = "the handler asked for a retry", *, after: Duration | None = None) -> None:
         super().__init__(reason)
         self.reason = reason
         self.delay = None if after is None else duration(after, "after").total_seconds()

@@ -1,4 +1,4 @@
-"""Everything that Treadle raises. Each says what was expected, what came, and what to do."""
+"""Everything that Treadle raises. Each message says what was expected, what was found, and what to do."""
 
 from uuid import UUID
 
@@ -10,7 +10,7 @@ class TreadleError(Exception):
 
 
 class InvalidPayload(TreadleError, ValueError):
-    """A value that would not survive the trip through the database unchanged."""
+    """A value that the database would not return unchanged."""
 
     def __init__(self, path: str, problem: str, remedy: str) -> None:
         super().__init__(f"{path}: {problem}; {remedy}")
@@ -20,7 +20,7 @@ class InvalidPayload(TreadleError, ValueError):
 
 
 class InvalidArgument(TreadleError, ValueError):
-    """An argument outside of what is allowed."""
+    """An argument that is not allowed."""
 
 
 class JobNotFound(TreadleError, LookupError):
@@ -32,28 +32,28 @@ class JobNotFound(TreadleError, LookupError):
 
 
 class WrongStatus(TreadleError):
-    """The job's status does not allow what was asked."""
+    """The job's status does not allow the requested change."""
 
-    def __init__(self, job_id: UUID, status: str, asked: str) -> None:
-        super().__init__(f"job {job_id} is {status}, so it cannot be {asked}")
+    def __init__(self, job_id: UUID, status: str, change: str) -> None:
+        super().__init__(f"job {job_id} is {status}, so it cannot be {change}")
         self.job_id = job_id
         self.status = status
 
 
 class LeaseLost(TreadleError):
-    """The job is no longer held under this claim. Nothing was changed; stop working on it."""
+    """The claim is no longer valid. Nothing was changed; stop working on the job."""
 
     def __init__(self, job_id: UUID, lease: int) -> None:
         super().__init__(
-            f"job {job_id} is no longer held under lease {lease}: it was cancelled, recovered, "
-            "or finished by somebody else; nothing was changed"
+            f"job {job_id} is no longer claimed with lease number {lease}: it was cancelled, recovered, "
+            "or finished elsewhere; nothing was changed"
         )
         self.job_id = job_id
         self.lease = lease
 
 
 class InvalidJob(TreadleError, TypeError):
-    """A function that cannot be a job as it is written."""
+    """A function that cannot be registered as a job."""
 
 
 class UnknownJobType(TreadleError, LookupError):
@@ -61,7 +61,7 @@ class UnknownJobType(TreadleError, LookupError):
 
 
 class JobFailed(TreadleError):
-    """The job whose result was asked for has failed."""
+    """The job whose result was requested has failed."""
 
     def __init__(self, job_id: UUID, error: str | None) -> None:
         super().__init__(f"job {job_id} failed: {error or 'no reason was given'}")
@@ -70,7 +70,7 @@ class JobFailed(TreadleError):
 
 
 class JobCancelled(TreadleError):
-    """The job whose result was asked for was cancelled."""
+    """The job whose result was requested was cancelled."""
 
     def __init__(self, job_id: UUID, reason: str | None) -> None:
         super().__init__(f"job {job_id} was cancelled" + (f": {reason}" if reason else ""))
@@ -88,7 +88,7 @@ class JobInterrupted(BaseException):
 
 
 class StepsChanged(TreadleError):
-    """The steps of a job are not those of its earlier attempts."""
+    """The steps of a job differ from those of its earlier attempts."""
 
 
 class UndecodableJob(TreadleError):
@@ -96,29 +96,29 @@ class UndecodableJob(TreadleError):
 
 
 class StoredNotFound(TreadleError, LookupError):
-    """What a reference stands for is not there, or not any more."""
+    """The content that a reference points to does not exist, or no longer exists."""
 
     def __init__(self, stored_id: UUID, why: str = "it was removed because no job used it") -> None:
         super().__init__(
-            f"there is nothing stored as {stored_id}: {why}; store it anew, or raise store_grace if more time passes "
+            f"there is nothing stored as {stored_id}: {why}; store it again, or raise store_grace if more time passes "
             "between storing and enqueueing"
         )
         self.stored_id = stored_id
 
 
 class StoredDamaged(TreadleError):
-    """What was read back is not what was stored."""
+    """The content that was read differs from what was stored."""
 
-    def __init__(self, stored_id: UUID, expected: str, came: str) -> None:
+    def __init__(self, stored_id: UUID, expected: str, found: str) -> None:
         super().__init__(
-            f"what is stored as {stored_id} is damaged: expected {expected}, got {came}; "
-            "do not use what was read, and store it anew"
+            f"what is stored as {stored_id} is damaged: expected {expected}, got {found}; "
+            "do not use what was read, and store it again"
         )
         self.stored_id = stored_id
 
 
 class StoreMissing(TreadleError):
-    """A place outside of PostgreSQL that cannot be reached for want of a library."""
+    """A place outside of PostgreSQL cannot be reached because a library is not installed."""
 
     def __init__(self, place: str, error: object) -> None:
         super().__init__(
@@ -135,11 +135,11 @@ class NotAllowed(TreadleError):
 
 
 class DatabaseUnreachable(TreadleError):
-    """No connection to PostgreSQL could be had."""
+    """No connection to PostgreSQL could be opened."""
 
 
 class TooSlow(TreadleError):
-    """A look at the queue took longer than it may."""
+    """A read took longer than its time limit."""
 
 
 class EmbeddedMissing(TreadleError):
@@ -157,6 +157,6 @@ class EmbeddedFailed(TreadleError):
 
 
 def shown(value: object) -> str:
-    """A value in a message, not too long."""
+    """A value for a message, shortened if it is long."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:60]}… ({len(text)} characters)"

@@ -1,4 +1,4 @@
-"""What happens in a worker, as values. Listeners and the log get them; nothing else is told about it."""
+"""What happens in a worker, as values. Listeners and the log receive them."""
 
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -21,7 +21,7 @@ class JobEvent(Event):
     data: str | None = field(default=None, repr=False)
     """The payload as JSON text. The log leaves it out."""
     lease: int = 0
-    """The number of the claim, which the handler knows as `job.fence`."""
+    """The lease number of the claim; in a handler, `job.fence`."""
 
 
 AboutJob = TypeVar("AboutJob", bound=JobEvent)
@@ -34,7 +34,7 @@ def about(claim: Claim, worker_id: str, kind: type[AboutJob], **more: Any) -> Ab
 
 @dataclass(frozen=True, slots=True)
 class JobClaimed(JobEvent):
-    """It is held by this worker and will start as soon as there is room."""
+    """This worker has claimed it and starts it as soon as there is room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class JobCompleted(JobEvent):
 
 @dataclass(frozen=True, slots=True)
 class JobFailed(JobEvent):
-    """It will not be tried again."""
+    """It is not retried."""
 
     error: str = ""
     seconds: float = 0.0
@@ -57,7 +57,7 @@ class JobFailed(JobEvent):
 
 @dataclass(frozen=True, slots=True)
 class JobRetried(JobEvent):
-    """The attempt failed; there will be another."""
+    """The attempt failed; the job is retried."""
 
     error: str = ""
     delay: float | None = None
@@ -66,21 +66,21 @@ class JobRetried(JobEvent):
 
 @dataclass(frozen=True, slots=True)
 class JobCancelled(JobEvent):
-    """Its handler said so. (Who is cancelled from outside loses its lease: LeaseWasLost.)"""
+    """Cancelled by its handler. (A job that is cancelled from outside loses its claim: LeaseWasLost.)"""
 
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class JobReleased(JobEvent):
-    """Given back without using an attempt: snoozed, or the worker stops."""
+    """Returned to the queue without using an attempt: snoozed, or the worker stops."""
 
     delay: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class JobRecovered(Event):
-    """Taken back from a worker that is gone. `status` is what it is now: pending, or failed."""
+    """Taken back from a dead worker. `status` is its new status: pending or failed."""
 
     job_id: UUID
     job_type: str
@@ -90,7 +90,7 @@ class JobRecovered(Event):
 
 @dataclass(frozen=True, slots=True)
 class LeaseWasLost(JobEvent):
-    """It was cancelled, recovered or ended by somebody else; nothing that the handler did is written."""
+    """The job was cancelled, recovered or finished elsewhere; the outcome of this attempt is not written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +107,14 @@ class WorkerStopped(Event):
 
 @dataclass(frozen=True, slots=True)
 class WorkerFenced(Event):
-    """It could not renew its lease, and stopped its handlers before its jobs go to others."""
+    """It could not renew its lease, and stopped its handlers before other workers take its jobs."""
 
     worker_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class DatabaseLost(Event):
-    """Statements fail; they are tried again until they do not."""
+    """Statements fail; they are retried until they succeed."""
 
     worker_id: str
     error: str

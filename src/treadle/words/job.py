@@ -9,7 +9,8 @@ from treadle.words.status import Status
 
 
 class JobRow(NamedTuple):
-    """One row of treadle.jobs. A claimed one is also the right to work on it: `lease` fences the worker's writes."""
+    """One row of treadle.jobs. A claimed one is also the right to work on the job: its lease number, `lease`, fences
+    the worker's writes."""
 
     id: UUID
     job_type: str

@@ -1,5 +1,5 @@
-"""The type of what is stored as JSON. In a module of its own: most modules that name it do not need the checks in
-payload.py, which import pydantic_core, and the keeper, which has to start quickly, imports some of them."""
+"""The type of values that are stored as JSON. In a module of its own, because most modules that use it do not need the
+checks in payload.py, which import pydantic_core, and the keeper has to start quickly."""
 
 from typing import Any, TypeAlias
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class Ending(StrEnum):
-    """The words of treadle.settle_jobs(), and three more."""
+    """The outcomes that treadle.settle_jobs() accepts, and three that it does not: completed, written, dropped."""
 
     COMPLETED = "completed"
     RETRY = "retry"
@@ -14,7 +14,7 @@ class Ending(StrEnum):
     RELEASED = "released"
     CRASHED = "crashed"
     WRITTEN = "written"  # completed by the handler itself, in its own transaction
-    DROPPED = "dropped"  # somebody else decided: nothing is written
+    DROPPED = "dropped"  # the claim was lost: nothing is written
 
 
 class Outcome(NamedTuple):
@@ -23,7 +23,7 @@ class Outcome(NamedTuple):
     error: str | None = None
     traceback: str | None = None
     delay: float | None = None  # seconds
-    stored: tuple[str, ...] = ()  # what the result refers to, by id
+    stored: tuple[str, ...] = ()  # the ids of stored content that the result refers to
 
 
 class Interrupt(StrEnum):

@@ -32,7 +32,7 @@ class WorkerRow(NamedTuple):
     pid: int | None
     version: str | None
     job_types: list[str] | None
-    """None: a client without a worker process, which has not said."""
+    """None: not reported, because it is a client without a worker process."""
     queues: list[str] | None
     """None: all."""
     concurrency: int | None
@@ -74,7 +74,7 @@ class Overview(NamedTuple):
     workers: list[WorkerRow]
     pauses: list[Pause]
     spans: list[Span]
-    """Oldest first, without gaps; the last one is not over."""
+    """Oldest first, without gaps; the last one is still running."""
     step: float
     """Seconds of a span."""
     totals: dict[Status, Total]

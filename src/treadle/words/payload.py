@@ -1,8 +1,8 @@
-"""What may travel through the database, and back, unchanged.
+"""Encodes values as JSON, and refuses those that the database would not return unchanged.
 
-Checked before any SQL, so that a bad value never aborts the caller's transaction. PostgreSQL's jsonb has no NaN and
-no NUL character, UTF-8 has no lone surrogates, and Python reads no integer of more than 4,300 digits back: what
-slips through comes back changed, or not at all, and fails far from where it was made.
+They are checked before any SQL, so that a bad value never aborts the caller's transaction. PostgreSQL's jsonb has no
+NaN and no NUL character, UTF-8 has no lone surrogates, and Python does not parse integers of more than 4,300 digits.
+Without the check, such a value would change or fail later, far from where it was made.
 """
 
 import math
@@ -18,9 +18,9 @@ from treadle.words.json import Json as Json
 PAYLOAD_LIMIT = 256 * 1024
 EVENT_LIMIT = 64 * 1024
 DEPTH_LIMIT = 100
-# Python's default for reading an integer back (sys.set_int_max_str_digits), and a bit length surely below it.
+# Python's default limit for parsing an integer (sys.set_int_max_str_digits), and a bit length that is always below it.
 DIGITS_LIMIT = 4300
-_SURELY_FEW_BITS = 14_000
+_SAFE_BITS = 14_000
 
 ERROR_LIMIT = 16 * 1024
 
@@ -42,7 +42,7 @@ def encode(value: Json, limit: int = PAYLOAD_LIMIT, name: str = "data") -> str:
 
 
 def encode_any(value: Any, limit: int, name: str) -> str:
-    """As encode, for whatever pydantic makes JSON of: datetimes, UUIDs, Decimals, dataclasses, models."""
+    """As encode, for everything that pydantic can turn into JSON: datetimes, UUIDs, Decimals, dataclasses, models."""
     try:
         return encode(to_jsonable_python(value), limit, name)
     except (PydanticSerializationError, UnicodeDecodeError) as error:
@@ -86,7 +86,7 @@ def clean_error(error: object, limit: int = ERROR_LIMIT) -> str:
 
 
 class _Refused(Exception):
-    """Gathers the path of the offending value on its way up: a value that is fine pays nothing for its path."""
+    """Collects the path of the refused value while it propagates, so that a good value costs nothing extra."""
 
     def __init__(self, problem: str, remedy: str) -> None:
         super().__init__(problem)
@@ -100,14 +100,14 @@ class _Refused(Exception):
 
 
 def _check(value: Json, depth: int) -> bool:
-    """Raise if the value cannot be stored; else say whether it comes back unchanged as json writes it."""
+    """Raise if the value cannot be stored; else return whether plain JSON of it is read back unchanged."""
     if isinstance(value, str):
         _check_text(value)
         return True
     if value is None or isinstance(value, bool):
         return True
     if isinstance(value, int):
-        if value.bit_length() > _SURELY_FEW_BITS and abs(value) >= 10**DIGITS_LIMIT:
+        if value.bit_length() > _SAFE_BITS and abs(value) >= 10**DIGITS_LIMIT:
             raise _Refused(
                 f"an integer of more than {DIGITS_LIMIT:,} digits, which Python will not read back", "send it as text"
             )
@@ -172,7 +172,7 @@ def _check_text(text: str) -> None:
 
 
 def _write(value: Json) -> str:
-    """JSON in which large floats have a fraction, so that they are floats when they come back."""
+    """JSON in which large floats have a fraction, so that they are read back as floats."""
     if isinstance(value, dict):
         return "{" + ",".join(f"{_write(key)}:{_write(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):

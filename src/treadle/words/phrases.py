@@ -11,7 +11,7 @@ from treadle.words.progress import Progress
 from treadle.words.snapshot import JobSnapshot
 from treadle.words.status import Status
 
-# Surrogates, controls, and what turns the direction of the text around.
+# Surrogates, control characters, and format characters such as those that reverse the direction of the text.
 _UNPRINTABLE = {"Cc", "Cs", "Cf"}
 
 
@@ -101,14 +101,14 @@ def standing(job: JobSnapshot) -> str:
         case Status.CANCELLED:
             return f"cancelled{because}"
         case Status.CLAIMED:
-            return "about to begin"
+            return "about to start"
         case Status.PENDING:
             due = (job.run_at - job.at).total_seconds()
             if because:
-                return f"tries again {f'in {countdown(due)}' if due > 0 else 'now'}{because}"
+                return f"retries {f'in {countdown(due)}' if due > 0 else 'now'}{because}"
             if due > 0:
                 return f"due in {countdown(due)}"
-            return "waits for its turn" if job.held else "waits for a worker"
+            return "waits for its turn" if job.may_be_blocked else "waits for a worker"
     return job.status
 
 

@@ -20,8 +20,8 @@ class JobSnapshot(NamedTuple):
     max_attempts: int
     error: str | None
     """Its first characters."""
-    held: bool
-    """It is blocked, or may be: it has a key."""
+    may_be_blocked: bool
+    """It is blocked, or has a key and may be blocked."""
     events_count: int
     run_at: datetime
     started_at: datetime | None

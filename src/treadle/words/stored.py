@@ -81,5 +81,5 @@ def _schema() -> core_schema.CoreSchema:
     )
 
 
-# Where nothing says what a value is (no annotation, Any), pydantic asks the value itself.
+# Without an annotation, or with Any, pydantic uses the serializer of the value itself.
 Stored.__pydantic_serializer__ = SchemaSerializer(_schema())  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""The running process: claims jobs, runs their handlers, and writes down what came of it."""
+"""The running process: claims jobs, runs their handlers, and writes their outcomes."""
 
 import importlib
 import typing

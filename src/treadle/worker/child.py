@@ -131,7 +131,7 @@ def _run(order: dict[str, Any], state: ChildState, runner: asyncio.Runner) -> Ou
 
 
 def _find(module: ModuleType, name: str) -> JobFunction[..., Any, ..., Any]:
-    """The job function of the function with this name, under whatever name the module has it."""
+    """The job function that wraps the function with this name; the module may have it under another name."""
     found: Any = module
     for part in name.split("."):
         found = getattr(found, part, None)

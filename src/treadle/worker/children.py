@@ -30,9 +30,9 @@ from treadle.worker.exit_codes import died
 from treadle.worker.outcomes import over_memory_limit, overdue, stopped
 from treadle.worker.running import Running
 
-# A child that was asked to stop is killed after this time. So a cancelled job ends within two seconds.
+# A child that was asked to stop is killed after this time. So the handler of a cancelled job stops within two seconds.
 STOP_SECONDS = 1.0
-LOOK_SECONDS = 0.1
+CHECK_SECONDS = 0.1
 # The time to start the process and to import the function's module.
 START_SECONDS = 60.0
 
@@ -122,7 +122,7 @@ class Children:
         except OSError:
             return None, False
         while True:
-            if child.pipe in wait([child.pipe, child.process.sentinel], LOOK_SECONDS):
+            if child.pipe in wait([child.pipe, child.process.sentinel], CHECK_SECONDS):
                 try:
                     message = json.loads(child.pipe.recv_bytes())
                 except (EOFError, OSError):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from treadle.app.listeners import Listeners
-from treadle.db.queries import worker as work
+from treadle.db.queries import worker as worker_queries
 from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection, reconnect_delay
 from treadle.words import events
 from treadle.words.claim import Claim
@@ -22,11 +22,11 @@ BATCH = 2000
 TURN = 100
 # While the worker may not start jobs, it checks this often whether it may again.
 FENCED_SECONDS = 0.05
-# Before a job that still runs here, in a thread that does not stop, is tried again.
+# The delay before a job is retried that still runs here, in a thread that does not stop.
 STILL_RUNNING_SECONDS = 1.0
-# An enqueue within 20 ms after a notification sends none, and may commit a moment after the claimer has looked. So it
-# looks again, from the last of these to the first.
-LOOK_AGAIN = (0.1, 0.025)
+# An enqueue within 20 ms after a notification sends none, and may commit a moment after the claimer has checked. So the
+# claimer checks again after these delays, from the last to the first.
+RECHECK_DELAYS = (0.1, 0.025)
 
 
 class Claimer:
@@ -56,7 +56,7 @@ class Claimer:
         gives back jobs that were not started. `poll` says how long to wait without a notification.
 
         With `drain`, `found_nothing` is called when nothing is due, not even a job that was committed late; its second
-        argument says whether the worker was not `busy` before the claimer looked.
+        argument says whether the worker was not `busy` before the claimer checked.
         """
         self.connection = connection
         self.types = list(types)
@@ -87,9 +87,9 @@ class Claimer:
         self._filling = False
         self._enough = -1  # while it waits for room: claim again when no more than these are ready; otherwise -1
         self._waits_for_jobs = False
-        self._look_first = False  # nothing says that there is a job: look before claiming
-        self._look_again: list[float] = []  # delays of the next looks
-        self._fruitless = 0  # rounds in a row that found only jobs locked by others
+        self._check_first = False  # there may be no job: check before claiming
+        self._recheck_delays: list[float] = []
+        self._locked_rounds = 0  # rounds in a row that found only jobs locked by other transactions
 
     def finish(self) -> None:
         """A job finished: its slot is free."""
@@ -133,7 +133,7 @@ class Claimer:
             self._release(claims, None)
 
     def release_ready(self) -> None:
-        """Give back what was claimed and not started."""
+        """Give back the jobs that were claimed and not started."""
         claims = list(self.ready)
         self.ready.clear()
         self._release(claims, None)
@@ -143,7 +143,7 @@ class Claimer:
         self._wake.set()
 
     def stop(self) -> None:
-        """Claim no more. `run` returns when the claim under way has been answered; its jobs are given back."""
+        """Claim no more. `run` returns when the current claim has been answered; its jobs are given back."""
         self._stopped = True
         self._wake.set()
 
@@ -169,7 +169,7 @@ class Claimer:
         """One round: claim if there is room, and start what was claimed. Returns how many seconds to wait before the
         next round unless woken. `woken` says how the wait before this round ended."""
         if woken and self._waits_for_jobs:
-            self._look_first, self._look_again = False, list(LOOK_AGAIN)
+            self._check_first, self._recheck_delays = False, list(RECHECK_DELAYS)
         self._waits_for_jobs = False
         self._enough = -1
         self._wake.clear()
@@ -179,29 +179,29 @@ class Claimer:
         if wanted < 1:
             self._enough = self._prefetch.size() // 2
             return math.inf
-        claims = [] if self._look_first else await self._claim(wanted)
+        claims = [] if self._check_first else await self._claim(wanted)
         if claims and len(claims) == wanted:
-            self._fruitless = 0
+            self._locked_rounds = 0
             return 0.0
         quiet = self._drain and not self._busy()
-        next_due = await self.connection.run(work.next_due(self.types, self._queues, self._drain))
+        next_due = await self.connection.run(worker_queries.next_due(self.types, self._queues, self._drain))
         self._unavailable(None)
         if next_due is None or next_due > 0:
-            self._fruitless = 0
+            self._locked_rounds = 0
             if self._drain:
                 self._found_nothing(self, quiet)
             return self._wait_for_jobs(next_due)
-        if claims or self._look_first:
-            self._look_first = False
+        if claims or self._check_first:
+            self._check_first = False
             return 0.0
-        # Jobs are due, but others have locked them: do not ask all the time.
-        self._fruitless += 1
-        return min(0.002 * 2.0 ** min(self._fruitless, 8), self._poll())
+        # Jobs are due, but other transactions have locked them: wait before the next claim.
+        self._locked_rounds += 1
+        return min(0.002 * 2.0 ** min(self._locked_rounds, 8), self._poll())
 
     async def _claim(self, wanted: int) -> list[Claim]:
-        self.idle = False  # while the claim is under way: another claimer must not take this one for done
+        self.idle = False  # during the claim, so that another claimer does not conclude that this one is done
         try:
-            claims = await self.connection.run(work.claim(self._worker_id, self.types, wanted, self._queues))
+            claims = await self.connection.run(worker_queries.claim(self._worker_id, self.types, wanted, self._queues))
         except DatabaseUnavailable:
             # The claim may have been carried out.
             self._reply_lost()
@@ -212,13 +212,13 @@ class Claimer:
         return claims
 
     def _wait_for_jobs(self, next_due: float | None) -> float:
-        every = self._look_again.pop() if self._look_again else self._poll()
+        every = self._recheck_delays.pop() if self._recheck_delays else self._poll()
         self._waits_for_jobs = True
-        self._look_first = next_due is None or next_due >= every
+        self._check_first = next_due is None or next_due >= every
         return every if next_due is None else min(next_due, every)
 
     async def _wait(self, seconds: float) -> bool:
-        """Whether it was woken before that."""
+        """Wait for this long; returns whether it was woken earlier."""
         timed_out = False
 
         def end() -> None:

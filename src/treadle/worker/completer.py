@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 from uuid import UUID
 
 from treadle.app.listeners import Listeners
-from treadle.db.queries import stored
-from treadle.db.queries import worker as work
+from treadle.db.queries import stored as stored_queries
+from treadle.db.queries import worker as worker_queries
 from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection, reconnect_delay
 from treadle.words import events
 from treadle.words.claim import Claim
@@ -24,7 +24,7 @@ from treadle.worker.recorder import LOCKED_SECONDS, Recorder
 log = logging.getLogger("treadle")
 
 # A claim, its outcome, and when the job was started (time.monotonic) or how many seconds ago.
-Ended: TypeAlias = tuple[Claim, Outcome, float]
+FinishedJob: TypeAlias = tuple[Claim, Outcome, float]
 
 BATCH = 2000
 _NOT_SETTLED = (Ending.COMPLETED, Ending.DROPPED, Ending.WRITTEN)
@@ -48,10 +48,10 @@ class Completer:
         self._crash_limit = crash_limit
         self._unavailable = unavailable
         self._written = written
-        self._waiting: list[Ended] = []
-        self._writing: list[Ended] = []
-        self.postponed: list[Ended] = []
-        """Their rows are locked; they are tried again soon."""
+        self._waiting: list[FinishedJob] = []
+        self._writing: list[FinishedJob] = []
+        self.postponed: list[FinishedJob] = []
+        """Jobs whose rows are locked; they are retried soon."""
         self._added = asyncio.Event()
         self._empty = asyncio.Event()
         self._empty.set()
@@ -85,7 +85,7 @@ class Completer:
                 self._empty.set()
                 self._written()
 
-    def _postpone(self, batch: list[Ended]) -> None:
+    def _postpone(self, batch: list[FinishedJob]) -> None:
         self.postponed += batch
         asyncio.get_running_loop().call_later(LOCKED_SECONDS, self._retry_postponed)
 
@@ -94,15 +94,15 @@ class Completer:
         self.postponed.clear()
         self._added.set()
 
-    async def write(self, batch: list[Ended]) -> None:
+    async def write(self, batch: list[FinishedJob]) -> None:
         done = [each for each in batch if each[1].ending is Ending.COMPLETED]
         # The usual case needs no second pass over the batch.
-        ended = [] if len(done) == len(batch) else [each for each in batch if each[1].ending not in _NOT_SETTLED]
+        others = [] if len(done) == len(batch) else [each for each in batch if each[1].ending not in _NOT_SETTLED]
         if done:
             await self._persist(done, self._complete)
-        if ended:
-            await self._persist(ended, self._settle)
-        if len(done) + len(ended) < len(batch):
+        if others:
+            await self._persist(others, self._settle)
+        if len(done) + len(others) < len(batch):
             for claim, outcome, started in batch:
                 if outcome.ending is Ending.DROPPED:
                     self._listeners.emit(events.about(claim, self._worker_id, events.LeaseWasLost))
@@ -112,8 +112,8 @@ class Completer:
 
     async def _persist(
         self,
-        batch: list[Ended],
-        write: Callable[[list[Ended], bool], Any],
+        batch: list[FinishedJob],
+        write: Callable[[list[FinishedJob], bool], Any],
     ) -> None:
         failures = 0
         while True:
@@ -132,7 +132,7 @@ class Completer:
                 failures += 1
                 await asyncio.sleep(reconnect_delay(failures))
             except Exception as error:
-                # One of them cannot be written. It must not keep the others waiting.
+                # One of them cannot be written. It must not delay the others.
                 if len(batch) == 1:
                     await self._last_resort(batch[0], error)
                     return
@@ -143,19 +143,19 @@ class Completer:
                 self._unavailable(None)
                 return
 
-    async def _complete(self, batch: list[Ended], again: bool) -> None:
+    async def _complete(self, batch: list[FinishedJob], again: bool) -> None:
         now = time.monotonic()
         aged = [(claim, outcome, now - started) for claim, outcome, started in batch]
         results = any(outcome.result is not None for _, outcome, _ in batch)
-        # First what the results refer to: if this is interrupted, objects are in use a little too early, not too late.
+        # Mark stored content as used first: if this is interrupted, it is marked too early, which is harmless.
         if results and (uses := [(claim.id, each) for claim, outcome, _ in batch for each in outcome.stored]):
-            await self._connection.run(stored.use(uses))
-        refused = await self._connection.run(work.complete(self._worker_id, aged, results))
+            await self._connection.run(stored_queries.use(uses))
+        refused = await self._connection.run(worker_queries.complete(self._worker_id, aged, results))
         if refused:
             lost = [claim for claim, _, _ in batch if claim.id in refused]
             if again:
                 # The earlier write may have been committed although its reply was lost.
-                found = await self._connection.run(work.lost_leases(lost))
+                found = await self._connection.run(worker_queries.find_lost_claims(lost))
                 refused -= {job_id for job_id, completed in found.items() if completed}
             for claim in lost:
                 if claim.id in refused:
@@ -165,10 +165,10 @@ class Completer:
                 if claim.id not in refused:
                     self._listeners.emit(events.about(claim, self._worker_id, events.JobCompleted, seconds=seconds))
 
-    async def _settle(self, batch: list[Ended], again: bool) -> None:
+    async def _settle(self, batch: list[FinishedJob], again: bool) -> None:
         now = time.monotonic()
         aged = [(claim, outcome, now - started) for claim, outcome, started in batch]
-        accepted = await self._connection.run(work.settle(self._worker_id, aged, self._crash_limit))
+        accepted = await self._connection.run(worker_queries.settle(self._worker_id, aged, self._crash_limit))
         for claim, outcome, seconds in aged:
             status = accepted.get(claim.id)
             if status is not None:
@@ -176,13 +176,13 @@ class Completer:
             elif not again:
                 self._listeners.emit(events.about(claim, self._worker_id, events.LeaseWasLost))
 
-    async def _last_resort(self, each: Ended, error: Exception) -> None:
+    async def _last_resort(self, each: FinishedJob, error: Exception) -> None:
         """An outcome that cannot be stored must not leave its job claimed forever."""
         claim, outcome, started = each
         reason = f"the outcome ({outcome.ending}) could not be stored: {type(error).__name__}"
         failed = (claim, Outcome(Ending.FAILED, error=reason), time.monotonic() - started)
         try:
-            await self._connection.persist(work.settle(self._worker_id, [failed], self._crash_limit))
+            await self._connection.persist(worker_queries.settle(self._worker_id, [failed], self._crash_limit))
         except Exception:
             # The job is still claimed by this worker and no longer known here: it will be found as a lost reply.
             log.exception("the outcome of job %s could not be written", claim.id)

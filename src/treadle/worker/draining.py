@@ -7,8 +7,8 @@ from treadle.worker.claimer import Claimer
 
 
 class Draining:
-    """The worker is done when all claimers found nothing after it had stopped being busy: the end of a job may unblock
-    another."""
+    """The worker is done when all claimers found nothing after it had stopped being busy: a job that finishes may
+    unblock another."""
 
     def __init__(self, claimers: Sequence[Claimer], busy: Callable[[], bool]) -> None:
         self._claimers = claimers
@@ -16,7 +16,7 @@ class Draining:
         self.done = asyncio.Event()
 
     def found_nothing(self, claimer: Claimer, quiet: bool) -> None:
-        """A claimer found nothing; `quiet` says whether the worker was not busy before the claimer looked."""
+        """A claimer found nothing; `quiet` says whether the worker was not busy before the claimer checked."""
         if self._busy():
             return
         claimer.idle = quiet
@@ -26,7 +26,7 @@ class Draining:
             self.done.set()
 
     def outcomes_written(self) -> None:
-        """No outcome is left to be written: if that ends the work, the claimers look once more."""
+        """No outcome is left to be written: unless the worker is busy again, the claimers check once more."""
         if not self._busy():
             for claimer in self._claimers:
                 claimer.wake()

@@ -64,7 +64,7 @@ class Executor:
         return call()
 
     async def _on_thread(self, call: Callable[[], Any]) -> Any:
-        # Errors are returned: a future refuses a StopIteration, and whoever awaits it would wait for ever.
+        # Errors are returned, because a future does not accept a StopIteration, and its caller would wait forever.
         done, value = await asyncio.get_running_loop().run_in_executor(self._threads, copy_context().run, _called, call)
         if done:
             return value

@@ -8,16 +8,16 @@ from enum import Enum
 
 
 class End(Enum):
-    """Why a worker ended, as the exit code of its process. Not 0: that is what a handler ends with by mistake."""
+    """Why a worker ended, as the exit code of its process. Not 0: a handler that calls sys.exit() ends with that."""
 
-    TOLD = 73
+    STOPPED = 73  # by a signal
     DRAINED = 74
-    STUCK = 75  # a job ran past its deadline: its thread can only be got rid of with the process
-    BROKEN = 76  # an exception that nobody caught, such as SystemExit in a task that a handler left behind
+    STUCK = 75  # a job ran past its deadline: only the end of the process stops its thread
+    BROKEN = 76  # an uncaught exception, such as SystemExit in a task that a handler left behind
 
 
-# A mistake of the user's: starting again would not help.
-MISTAKE = 64
+# A wrong argument or an application that cannot be imported: restarting would not help.
+USAGE_ERROR = 64
 
 
 def died(code: int | None) -> str:

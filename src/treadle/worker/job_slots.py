@@ -16,10 +16,10 @@ from uuid import UUID
 from treadle.words.clock import now
 
 _HEADER = struct.Struct("<d")
-_SLOT = struct.Struct("<16sqddi")  # job, lease, started, deadline, process
+_SLOT = struct.Struct("<16sqddi")  # job, lease number, started, deadline, process
 _USED = 63
 
-SOON = -1
+NOT_STARTED = -1
 _SIZE = 64
 
 
@@ -28,7 +28,7 @@ class Entry(NamedTuple):
     lease: int
     started: float
     deadline: float  # 0: none
-    process: int  # 0: in the worker itself; SOON: in a child process that has not started yet
+    process: int  # 0: in the worker itself; NOT_STARTED: in a child process that has not started yet
 
 
 class JobSlots:

@@ -17,7 +17,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from treadle.db.queries import worker as work
+from treadle.db.queries import worker as worker_queries
 from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection
 from treadle.words.clock import now
 from treadle.worker.job_slots import JobSlots
@@ -27,9 +27,9 @@ log = logging.getLogger("treadle")
 
 # At each host of the URL; the minimum of libpq. The first of two hosts may not respond, and the lease is short.
 CONNECT_SECONDS = 2
-# How often the jobs of a dead worker are recovered, 0.1 s apart. After that any other worker does it.
+# How many more times the jobs of a dead worker are recovered, 0.1 s apart. After that any other worker does it.
 RECOVERIES = 10
-# On a busy machine the keeper of a short-lived worker may still be starting when it is told to end.
+# On a busy machine the keeper of a short-lived worker may still be starting when it has to stop.
 STOP_SECONDS = 15.0
 
 
@@ -44,20 +44,20 @@ class Keeper:
         self._lease = lease
         self._crash_limit = crash_limit
         self.workers: dict[str, JobSlots] = {}
-        """Whose leases are renewed, by worker id."""
+        """The job slots of each worker whose lease is renewed, by worker id."""
 
     async def renew(self) -> None:
-        """Renew the leases until cancelled. A failed renewal is soon tried again."""
+        """Renew the leases until cancelled. A failed renewal is soon retried."""
         every = renew_every(self._lease)
         while True:
             workers = dict(self.workers)
             began = now()
             try:
                 if workers:
-                    await self.connection.run(work.renew(list(workers), self._lease))
+                    await self.connection.run(worker_queries.renew(list(workers), self._lease))
             except Exception as error:
                 if not isinstance(error, DatabaseUnavailable):
-                    log.exception("the lease could not be renewed; it will be tried again")
+                    log.exception("the lease could not be renewed; retrying")
                 await asyncio.sleep(every / 10)
                 continue
             for slots in workers.values():
@@ -72,14 +72,14 @@ class Keeper:
         crashed: Sequence[UUID] = (),
         overdue: Sequence[UUID] = (),
         keep: bool = True,
-    ) -> list[work.Recovered]:
+    ) -> list[worker_queries.Recovered]:
         """Give back the jobs of a worker that has ended, and return them. Waits while the database is unavailable."""
         self.workers.pop(worker_id, None)
-        query = work.recover_worker(worker_id, reason, crashed, overdue, self._crash_limit, keep)
+        query = worker_queries.recover_worker(worker_id, reason, crashed, overdue, self._crash_limit, keep)
         recovered = await self.connection.persist(query)
         # A statement of a worker that was killed may still be running, and have locked some of its jobs.
         for _ in range(RECOVERIES):
-            if not await self.connection.persist(work.held(worker_id)):
+            if not await self.connection.persist(worker_queries.find_claimed(worker_id)):
                 break
             await asyncio.sleep(0.1)
             again = await self.connection.persist(query)
@@ -119,7 +119,7 @@ class KeeperProcess:
         self._watch = asyncio.create_task(self._restart())
 
     async def stop(self, wait: bool) -> None:
-        """The worker has ended, or (without waiting) all of it except a thread that does not stop."""
+        """The worker has ended. Without `wait`, a thread of it still runs and its lease must still be renewed."""
         self._watch.cancel()
         if not wait:
             return
@@ -129,7 +129,7 @@ class KeeperProcess:
         try:
             await asyncio.wait_for(self._process.wait(), STOP_SECONDS)
         except TimeoutError:
-            log.warning("the process that renews the worker's lease does not end; it is left running")
+            log.warning("the process that renews the worker's lease does not stop; it is left running")
 
     async def _restart(self) -> None:
         """Replace a keeper that died: without one the worker would have to stop."""

@@ -8,14 +8,14 @@ import socket
 from collections.abc import Callable
 from importlib.metadata import version
 
-from treadle.db.queries import worker as work
+from treadle.db.queries import worker as worker_queries
 from treadle.words.clock import now
 from treadle.worker.job_slots import JobSlots
 from treadle.worker.options import Settings
 
 
-def registration(worker_id: str, chosen: Settings, process_types: list[str]) -> work.Worker:
-    return work.Worker(
+def registration(worker_id: str, chosen: Settings, process_types: list[str]) -> worker_queries.Worker:
+    return worker_queries.Worker(
         worker_id,
         chosen.lease,
         list(chosen.types),

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from uuid import UUID
 
-from treadle.db.queries import worker as work
+from treadle.db.queries import worker as worker_queries
 from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection
 from treadle.words.claim import Claim
 from treadle.worker.claimer import Claimer
@@ -25,7 +25,7 @@ class LostReplies:
         completer: Completer,
         may_start: Callable[[], bool],
     ) -> None:
-        """The connection is that of the claimers, so that no claim is under way while this part looks."""
+        """The connection is that of the claimers, so that no claim is in progress during its queries."""
         self._connection = connection
         self._worker_id = worker_id
         self._claimers = claimers
@@ -45,19 +45,19 @@ class LostReplies:
     async def take_unknown(self) -> None:
         """Take the jobs that this worker has claimed and does not know.
 
-        Looks twice: a job that was claimed before the first look and finished while the reply was under way is gone at
-        the second.
+        It queries twice: a job that finished while the first reply was in transit seems unknown, but is not in the
+        second result.
         """
-        seen = {(claim.id, claim.lease) for claim in await self.find_unknown()}
-        if seen and self._may_start():
+        unknown = {(claim.id, claim.lease) for claim in await self.find_unknown()}
+        if unknown and self._may_start():
             for claim in await self.find_unknown():
                 for claimer in self._claimers:
-                    if (claim.id, claim.lease) in seen and claim.job_type in claimer.types:
+                    if (claim.id, claim.lease) in unknown and claim.job_type in claimer.types:
                         claimer.take([claim])
 
     async def find_unknown(self) -> list[Claim]:
         known = self._known()
-        claimed = await self._connection.run(work.held(self._worker_id))
+        claimed = await self._connection.run(worker_queries.find_claimed(self._worker_id))
         known |= self._known()
         return [claim for claim in claimed if claim.id not in known]
 

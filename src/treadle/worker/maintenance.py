@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
 from treadle.app.listeners import Listeners
-from treadle.db.queries import jobs, stored
-from treadle.db.queries import operations as operate
-from treadle.db.queries import worker as work
+from treadle.db.queries import jobs as job_queries
+from treadle.db.queries import operations as operation_queries
+from treadle.db.queries import stored as stored_queries
+from treadle.db.queries import worker as worker_queries
 from treadle.db.reconnecting import Outage, ReconnectingConnection
 from treadle.store.places import remove_files
 from treadle.words import events
@@ -21,7 +22,7 @@ from treadle.worker.services import Service
 TICK_EVERY = 0.5
 PRUNE_EVERY = 60.0
 COUNT_EVERY = 5.0
-# Floors move only where jobs leave: there is no tick when the last claim is longer ago.
+# Floors move only when jobs are claimed: there is no tick if the last claim is longer ago.
 TICK_AFTER_CLAIM = 2.0
 PRUNE_BATCH = 2000
 SWEEP_BATCH = 100
@@ -64,17 +65,17 @@ def services(
 
 
 async def move_floors(connection: ReconnectingConnection) -> int:
-    return await connection.run(jobs.tick())
+    return await connection.run(job_queries.tick())
 
 
 async def recover_lost(
     connection: ReconnectingConnection, crash_limit: int, lease: timedelta, outage: Outage, listeners: Listeners
 ) -> int:
     """Give back the jobs of workers that missed their lease."""
-    # After an outage all workers seem to have missed it: wait until those that live have renewed theirs.
+    # After an outage all workers seem to have missed it: wait until live workers have renewed theirs.
     if not outage.is_over_for(lease.total_seconds()):
         return 0
-    recovered = await connection.run(work.recover_lost(crash_limit))
+    recovered = await connection.run(worker_queries.recover_lost_workers(crash_limit))
     for each in recovered:
         listeners.emit(events.JobRecovered(each.id, each.job_type, each.worker_id, each.status))
     return len(recovered)
@@ -86,7 +87,7 @@ async def prune(connection: ReconnectingConnection, keep: Mapping[Status, Durati
     for status, age in keep.items():
         reached: datetime | None = None
         while age is not None and time.monotonic() < end:
-            pruned, reached = await connection.run(jobs.prune(status, age, PRUNE_BATCH, reached))
+            pruned, reached = await connection.run(job_queries.prune(status, age, PRUNE_BATCH, reached))
             total += pruned
             if pruned < PRUNE_BATCH:
                 break
@@ -95,18 +96,18 @@ async def prune(connection: ReconnectingConnection, keep: Mapping[Status, Durati
 
 async def count(connection: ReconnectingConnection) -> int:
     """Count the jobs that finished lately, for charts."""
-    return await connection.run(operate.count_minutes())
+    return await connection.run(operation_queries.count_minutes())
 
 
 async def sweep(connection: ReconnectingConnection, grace: timedelta) -> int:
     """Remove stored objects that no job uses: in batches, for at most 5 s."""
     total, end = 0, time.monotonic() + PASS_SECONDS
     while time.monotonic() < end:
-        swept = await connection.run(stored.sweep(grace, SWEEP_BATCH))
+        swept = await connection.run(stored_queries.sweep(grace, SWEEP_BATCH))
         total += swept.removed
         if swept.files:
             gone = await asyncio.to_thread(remove_files, swept.files)
-            total += await connection.run(stored.forget(gone))
+            total += await connection.run(stored_queries.forget(gone))
         if not swept.more:
             break
     return total

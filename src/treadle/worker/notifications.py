@@ -1,4 +1,4 @@
-"""The notifications that a worker receives, and the probes that find out whether they arrive."""
+"""The notifications that a worker receives, and the probes that check whether they arrive."""
 
 import asyncio
 import contextlib
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from uuid import UUID
 
 from treadle.db.listener import Listener
-from treadle.db.queries import worker as work
+from treadle.db.queries import worker as worker_queries
 from treadle.db.reconnecting import ReconnectingConnection
 from treadle.worker.services import Delay
 
@@ -38,7 +38,7 @@ class Notifications:
         self.probe_now.set()
 
     def received(self, message: str) -> None:
-        """Anybody may send anything: what cannot be understood is ignored."""
+        """Handle a notification. Any session may send one: unknown messages are ignored."""
         if not message:
             self._wake()
             return
@@ -47,15 +47,15 @@ class Notifications:
             with contextlib.suppress(ValueError):
                 self._cancel(UUID(subject))
         elif word == "probe" and subject == self._worker_id:
-            self.listener.hearing = True
+            self.listener.works = True
 
     async def probe(self) -> Delay:
-        """Find out whether notifications arrive; if they do not, the listener reconnects."""
+        """Check whether notifications arrive; if they do not, the listener reconnects."""
         await self.listener.listening.wait()
-        self.listener.hearing = False
-        await self._connection.run(work.notify_workers(f"probe {self._worker_id}"))
+        self.listener.works = False
+        await self._connection.run(worker_queries.notify_workers(f"probe {self._worker_id}"))
         await asyncio.sleep(ARRIVE_SECONDS)
-        if self.listener.hearing:
+        if self.listener.works:
             return Delay(PROBE_SECONDS)
         self.listener.reset()
         return Delay(RECONNECT_SECONDS)

@@ -20,17 +20,17 @@ class WorkerOptions(TypedDict, total=False):
     children: int
     """How many child processes run jobs with process=True. The default is the number of cores."""
     types: Sequence[str] | None
-    """The job types to work on. The default is all that the application knows."""
+    """The job types to work on. The default is all types of the application."""
     queues: Sequence[str] | None
     """The queues to work on. The default is all."""
     drain: bool
-    """Stop when nothing is left to do."""
+    """Stop when no job is left to run."""
     grace: Duration
     """How long running jobs may take to finish when the worker stops. The default is 25 seconds."""
     lease: Duration
     """A worker that does not renew its lease within this time loses its jobs. The default is 10 seconds."""
     poll: Duration
-    """How often to look for jobs without a notification. The default is every second."""
+    """How often to check for jobs without a notification. The default is every second."""
     listen: bool
     """Whether to listen for notifications of new jobs. With False the worker only polls."""
     prefetch: int | None
@@ -74,10 +74,10 @@ def renew_every(lease: timedelta) -> float:
     return lease.total_seconds() / 3
 
 
-def settings(known: Sequence[str], cores: int, **asked: Unpack[WorkerOptions]) -> Settings:
+def settings(known: Sequence[str], cores: int, **options: Unpack[WorkerOptions]) -> Settings:
     """The options with their defaults, for an application with these job types."""
-    types = asked.get("types")
-    if isinstance(types, str) or isinstance(asked.get("queues"), str):
+    types = options.get("types")
+    if isinstance(types, str) or isinstance(options.get("queues"), str):
         raise InvalidArgument("types and queues must be lists of texts")
     for name in types or ():
         if name not in known:
@@ -85,26 +85,26 @@ def settings(known: Sequence[str], cores: int, **asked: Unpack[WorkerOptions]) -
     chosen = tuple(types if types is not None else known)
     if not chosen:
         raise InvalidArgument("the application has no jobs: decorate a function with @app.job")
-    queues = asked.get("queues")
-    lease = duration(asked.get("lease", 10), "lease")
+    queues = options.get("queues")
+    lease = duration(options.get("lease", 10), "lease")
     if lease < timedelta(seconds=1):
-        raise InvalidArgument(f"lease must be at least a second, got {asked.get('lease')!r}")
-    poll = duration(asked.get("poll", 1), "poll").total_seconds()
+        raise InvalidArgument(f"lease must be at least a second, got {options.get('lease')!r}")
+    poll = duration(options.get("poll", 1), "poll").total_seconds()
     if poll < 0.01:
-        raise InvalidArgument(f"poll must be at least 10 milliseconds, got {asked.get('poll')!r}")
-    prefetch = asked.get("prefetch")
+        raise InvalidArgument(f"poll must be at least 10 milliseconds, got {options.get('poll')!r}")
+    prefetch = options.get("prefetch")
     return Settings(
-        concurrency=_count(asked.get("concurrency", 50), "concurrency", 1),
-        children=_count(asked.get("children", cores), "children", 1),
+        concurrency=_count(options.get("concurrency", 50), "concurrency", 1),
+        children=_count(options.get("children", cores), "children", 1),
         types=chosen,
         queues=None if queues is None else [text_within(name, 50, "queue") for name in queues],
-        drain=asked.get("drain", False),
-        grace=duration(asked.get("grace", 25), "grace").total_seconds(),
+        drain=options.get("drain", False),
+        grace=duration(options.get("grace", 25), "grace").total_seconds(),
         lease=lease,
         poll=poll,
-        listen=asked.get("listen", True),
+        listen=options.get("listen", True),
         prefetch=None if prefetch is None else _count(prefetch, "prefetch", 0),
-        crash_limit=_count(asked.get("crash_limit", 3), "crash_limit", 1),
+        crash_limit=_count(options.get("crash_limit", 3), "crash_limit", 1),
     )
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from treadle.app.load import load_app
 from treadle.words import events
 from treadle.words.errors import TreadleError
-from treadle.worker.exit_codes import MISTAKE, End
+from treadle.worker.exit_codes import USAGE_ERROR, End
 from treadle.worker.job_slots import JobSlots
 from treadle.worker.log_format import set_up
 from treadle.worker.run import end_now, work
@@ -35,7 +35,7 @@ def main() -> None:
         ended = asyncio.new_event_loop().run_until_complete(_serve(order))
     except TreadleError as error:
         print(f"Error: {error}", file=sys.stderr)
-        end_now(MISTAKE)
+        end_now(USAGE_ERROR)
     except BaseException:
         traceback.print_exc()
         end_now(End.BROKEN.value)
@@ -64,8 +64,9 @@ async def _serve(order: dict[str, Any]) -> End:
 
 
 def _collect_seldom() -> None:
-    """Imported modules are never garbage, and neither are thousands of claimed jobs. Looking for cycles among them as
-    often as Python does by default takes 7 % of the time of quick jobs. Thresholds that the user has set are kept."""
+    """Run the garbage collector less often: imported modules are never garbage, and neither are thousands of claimed
+    jobs. With Python's default thresholds it takes 7 % of the time of quick jobs. Thresholds that the user has set are
+    kept."""
     gc.collect()
     gc.freeze()
     if gc.get_threshold() == _DEFAULT_THRESHOLD:
@@ -73,7 +74,7 @@ def _collect_seldom() -> None:
 
 
 async def _listen(emit: Any) -> None:
-    """Receive messages of the supervisor. When it ends nobody renews the lease of this process, so it stops."""
+    """Receive messages of the supervisor. When the supervisor ends, the lease is no longer renewed, so this stops."""
     reader = asyncio.StreamReader(limit=2**24)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     while line := await reader.readline():
@@ -83,7 +84,7 @@ async def _listen(emit: Any) -> None:
 
 
 def _die_with(parent: int) -> None:
-    """Die with the supervisor: nobody else renews the lease, or kills a handler that does not stop."""
+    """Die with the supervisor: no other process renews the lease or kills a handler that does not stop."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
     if os.getppid() != parent:

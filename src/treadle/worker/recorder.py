@@ -1,4 +1,4 @@
-"""Writes the events and log lines of running jobs: collected for 20 ms, then all jobs' in one statement.
+"""Writes the events and log lines of running jobs: collected for 20 ms, then those of all jobs in one statement.
 
 Nothing leaves an attempt's outbox before it is known to be written, and writing it twice is harmless. Before the
 completer writes an outcome, it lets the recorder write the records of that job.
@@ -15,7 +15,7 @@ from treadle.attempt.attempt import Attempt
 from treadle.attempt.outbox import LOG_HEAD, LOG_TAIL, Outbox
 from treadle.db.queries import events as event_queries
 from treadle.db.queries import logs as log_queries
-from treadle.db.queries import worker as work
+from treadle.db.queries import worker as worker_queries
 from treadle.db.query import Query
 from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection, RowLocked, reconnect_delay
 from treadle.words.claim import Claim
@@ -33,27 +33,30 @@ EVENTS = 1000
 # Characters in one statement: building it blocks the event loop, and writing it must not take more than seconds.
 SIZE = 1024 * 1024
 FLUSH_SECONDS = 10.0
-# Wait before a row that another transaction has locked is tried again.
+# The delay before a row is retried that another transaction has locked.
 LOCKED_SECONDS = 0.5
 
 
 class Recorder:
     def __init__(
-        self, line: ReconnectingConnection, worker_id: str, away: Callable[[DatabaseUnavailable | None], None]
+        self,
+        connection: ReconnectingConnection,
+        worker_id: str,
+        unavailable: Callable[[DatabaseUnavailable | None], None],
     ) -> None:
-        self._line = line
+        self._connection = connection
         self._worker_id = worker_id
-        self._away = away
+        self._unavailable = unavailable
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
         self._waking = False
         self._lock = asyncio.Lock()
         # Attempts with records. Not by job id: a task that an earlier attempt left behind may still publish events.
         self._attempts: dict[Attempt, None] = {}
-        self._final_reports: list[work.Report] = []
+        self._final_reports: list[worker_queries.Report] = []
 
     def notify(self, attempt: Attempt) -> None:
-        """The attempt's outbox has something to write. May be called from any thread."""
+        """The attempt's outbox has new records. May be called from any thread."""
         self._attempts[attempt] = None
         if not self._waking:
             self._waking = True
@@ -61,7 +64,9 @@ class Recorder:
 
     def flush_now(self, attempt: Attempt) -> None:
         claim, progress = attempt.claim, attempt.take_progress()
-        self.add_final_report(work.Report(claim, time.monotonic() - attempt.started, *(progress or (None, None, None))))
+        self.add_final_report(
+            worker_queries.Report(claim, time.monotonic() - attempt.started, *(progress or (None, None, None)))
+        )
         flushed = asyncio.run_coroutine_threadsafe(self._persist({claim.id}), self._loop)
         try:
             flushed.result(FLUSH_SECONDS)
@@ -73,7 +78,7 @@ class Recorder:
                 "(inside job.transaction(), publish events with job.event, not with queue.event)"
             ) from None
 
-    def add_final_report(self, report: work.Report) -> None:
+    def add_final_report(self, report: worker_queries.Report) -> None:
         """Write the last progress of a job before its outcome."""
         self._final_reports.append(report)
 
@@ -87,7 +92,7 @@ class Recorder:
             try:
                 locked = await self.flush()
             except DatabaseUnavailable as error:
-                self._away(error)
+                self._unavailable(error)
                 failures += 1
                 await asyncio.sleep(reconnect_delay(failures))
                 self._wake.set()
@@ -102,22 +107,22 @@ class Recorder:
         return bool(self._attempts or self._final_reports or self._lock.locked())
 
     async def flush(self, only: set[UUID] | None = None) -> set[UUID]:
-        """Write all records that were added before this call: those of all jobs, or of some. Returns the jobs whose
-        rows are locked by others: they have to be tried again."""
+        """Write all records that were added before this call: those of all jobs, or only of some. Returns the jobs
+        whose rows are locked by other transactions: they have to be retried."""
         locked: set[UUID] = set()
         if not self.has_something:
             return locked
         async with self._lock:
             await self._write_final_reports()
         attempts = [each for each in list(self._attempts) if only is None or each.claim.id in only]
-        # Only up to the records that are there now, and others may write in between: a job that publishes without end
-        # must not keep them waiting.
+        # Only up to the records that are there now, and with the lock released in between: a job that publishes without
+        # end must not delay the other callers.
         ends = {each: each.outbox.last() for each in attempts}
         while attempts := [each for each in attempts if self._has_records(each) and each.outbox.is_behind(*ends[each])]:
             async with self._lock:
                 locked |= await self._write_some(attempts)
             attempts = [each for each in attempts if each.claim.id not in locked]
-        self._away(None)
+        self._unavailable(None)
         return locked
 
     async def _write_some(self, attempts: list[Attempt]) -> set[UUID]:
@@ -142,7 +147,7 @@ class Recorder:
                 if not await self.flush(only):
                     return
             except DatabaseUnavailable as error:
-                self._away(error)
+                self._unavailable(error)
             failures += 1
             await asyncio.sleep(reconnect_delay(failures))
 
@@ -151,7 +156,7 @@ class Recorder:
         if not reports:
             return
         try:
-            await self._line.run(work.report(self._worker_id, reports))
+            await self._connection.run(worker_queries.report(self._worker_id, reports))
         except DatabaseUnavailable:
             raise
         except RowLocked:
@@ -166,11 +171,11 @@ class Recorder:
         query: Callable[[list[tuple[Claim, list[Record]]]], Query[set[UUID]]],
         written: Callable[[Outbox, int], None],
     ) -> set[UUID]:
-        """Returns the jobs whose rows are locked by others."""
+        """Returns the jobs whose rows are locked by other transactions."""
         if not batch:
             return set()
         try:
-            accepted = await self._line.run(query([(attempt.claim, records) for attempt, records in batch]))
+            accepted = await self._connection.run(query([(attempt.claim, records) for attempt, records in batch]))
         except DatabaseUnavailable:
             raise
         except Exception as error:
@@ -192,8 +197,8 @@ class Recorder:
         return set()
 
     def _has_records(self, attempt: Attempt) -> bool:
-        """Whether its outbox holds records; if not, the attempt is removed until it notifies again."""
-        # Removed first: records that are added in this moment put it back.
+        """Whether its outbox has records; if not, the attempt is removed until it notifies again."""
+        # Removed first: if records are added at this moment, notify() adds it again.
         self._attempts.pop(attempt, None)
         if attempt.outbox:
             self._attempts[attempt] = None

@@ -1,4 +1,4 @@
-"""Runs a worker as a program: until a signal, or until nothing is left to do."""
+"""Runs a worker as a program: until a signal, or until no job is left to run."""
 
 import asyncio
 import os
@@ -21,10 +21,10 @@ Result = TypeVar("Result")
 def run_worker(app: Treadle, **options: Unpack[WorkerOptions]) -> None:
     """Work until SIGTERM or Ctrl-C; a second signal interrupts the jobs that still run."""
     ended = run_without_waiting(work(app, None, **options))
-    if ended is End.TOLD and any(
+    if ended is End.STOPPED and any(
         not each.daemon and each is not threading.main_thread() for each in threading.enumerate()
     ):
-        # Threads of handlers that do not end: the program ends without waiting for them.
+        # Threads of handlers that do not stop: the program ends without waiting for them.
         end_now(0)
 
 
@@ -85,7 +85,7 @@ async def work(
 async def _end(worker: Worker, signals: "asyncio.Queue[int]", stuck_ends: bool) -> End:
     """Wait for a reason to stop."""
     reasons = {
-        asyncio.ensure_future(signals.get()): End.TOLD,
+        asyncio.ensure_future(signals.get()): End.STOPPED,
         asyncio.ensure_future(worker.drained()): End.DRAINED,
     }
     if stuck_ends:

@@ -61,7 +61,7 @@ class Running:
         if self.stop_child is not None:
             self.stop_child()
         elif self.function.is_async and not self.apart and self.task is not None and self.begun:
-            # A task that is cancelled before its first step never runs, and so would never remove itself.
+            # A task that is cancelled before its first step never runs, so it would never be removed.
             self.task.cancel()
 
     def disarm(self) -> None:
@@ -71,7 +71,7 @@ class Running:
 
 
 def environment_of(function: JobFunction[..., Any, ..., Any], worker_id: str) -> Environment:
-    """What the attempts of this function share. One for all of them: it is not made for every job."""
+    """What the attempts of this function share. It is created once, not for every job."""
     backend, policy = function.backend, function.policy
     return Environment(
         worker_id, backend.database, backend.payload_limit, function.encode_result, policy.logs, policy.prints

@@ -12,7 +12,7 @@ from uuid import UUID
 from treadle.app.function import JobFunction
 from treadle.app.listeners import Listeners
 from treadle.attempt.progress import ProgressReport
-from treadle.db.queries import worker as work
+from treadle.db.queries import worker as worker_queries
 from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection, RowLocked
 from treadle.words import events
 from treadle.words.claim import Claim
@@ -20,7 +20,7 @@ from treadle.words.outcome import Ending, Interrupt, Outcome
 from treadle.words.payload import clean_error
 from treadle.worker.completer import Completer
 from treadle.worker.executor import Executor
-from treadle.worker.job_slots import SOON, JobSlots
+from treadle.worker.job_slots import NOT_STARTED, JobSlots
 from treadle.worker.outcomes import overdue
 from treadle.worker.recorder import Recorder
 from treadle.worker.running import Running, deadline_of, environment_of
@@ -30,7 +30,7 @@ log = logging.getLogger("treadle")
 
 # A job that finishes sooner is never reported as running, which saves a write.
 SHOWN_AFTER = 0.2
-# Jobs that run for longer are looked up regularly: somebody may have cancelled them.
+# Jobs that run for longer are looked up regularly: they may have been cancelled.
 WATCHED_AFTER = 1.0
 # How long a handler that is first interrupted at its deadline may take to stop.
 INTERRUPTED_SECONDS = 0.5
@@ -76,7 +76,8 @@ class RunningJobs:
         running = Running(claim, function, self._environments[claim.job_type], self._recorder, apart)
         if self._running.setdefault(claim.id, running) is not running:
             return False
-        running.slot = self._slots.add(claim.id, claim.lease, 0 if apart else deadline_of(policy), SOON if apart else 0)
+        deadline, process = (0.0, NOT_STARTED) if apart else (deadline_of(policy), 0)
+        running.slot = self._slots.add(claim.id, claim.lease, deadline, process)
         loop = asyncio.get_running_loop()
         if policy.timeout is not None and not apart:
             running.timers.append(loop.call_later(policy.timeout, running.interrupt, Interrupt.TIMEOUT))
@@ -111,36 +112,36 @@ class RunningJobs:
     async def report(self, connection: ReconnectingConnection) -> None:
         """Report which jobs run and how far they are; interrupt those that this worker has lost."""
         moment = time.monotonic()
-        told: list[tuple[Running, work.Report]] = []
+        reports: list[tuple[Running, worker_queries.Report]] = []
         for running in self._running.values():
             if running.ended:
                 continue
-            news = running.attempt.take_progress()
-            if news is not None or (not running.reported and moment - running.started > SHOWN_AFTER):
-                told.append((running, _report(running, news, moment)))
-        if told:
+            progress = running.attempt.take_progress()
+            if progress is not None or (not running.reported and moment - running.started > SHOWN_AFTER):
+                reports.append((running, _report(running, progress, moment)))
+        if reports:
             try:
-                accepted = await self._send([report for _, report in told], connection)
+                accepted = await self._send([report for _, report in reports], connection)
             except DatabaseUnavailable:
-                for running, report in told:
+                for running, report in reports:
                     if report.progress is not None:
                         running.attempt.progress_not_written()
                 raise
-            for running, _ in told:
+            for running, _ in reports:
                 running.reported = True
-            await self._interrupt_lost([each for each, _ in told if each.claim.id not in accepted], connection)
+            await self._interrupt_lost([each for each, _ in reports if each.claim.id not in accepted], connection)
 
-    async def _send(self, reports: list[work.Report], connection: ReconnectingConnection) -> set[UUID]:
+    async def _send(self, reports: list[worker_queries.Report], connection: ReconnectingConnection) -> set[UUID]:
         try:
-            return await connection.run(work.report(self._worker_id, reports))
+            return await connection.run(worker_queries.report(self._worker_id, reports))
         except RowLocked:
-            # Report them one by one. A job whose row is locked counts as ours; it is reported again later.
+            # Report them one by one. A job whose row is locked counts as accepted; it is reported again later.
             if len(reports) == 1:
                 return {reports[0].claim.id}
             return set().union(*[await self._send([each], connection) for each in reports])
 
     async def watch(self, connection: ReconnectingConnection) -> None:
-        """Find out which long-running jobs this worker has lost, and interrupt them."""
+        """Check which long-running jobs this worker has lost, and interrupt them."""
         moment = time.monotonic()
         watched = [each for each in self._running.values() if moment - each.started > WATCHED_AFTER]
         await self._interrupt_lost(watched, connection)
@@ -165,20 +166,20 @@ class RunningJobs:
     def _record_last_progress(self, running: Running) -> None:
         try:
             running.attempt.end_line()
-            news = running.attempt.take_progress()
-            if news is not None:
-                self._recorder.add_final_report(_report(running, news, time.monotonic()))
+            progress = running.attempt.take_progress()
+            if progress is not None:
+                self._recorder.add_final_report(_report(running, progress, time.monotonic()))
         except Exception:  # must not cost the job its outcome
             log.exception("the last progress of job %s could not be recorded", running.claim.id)
 
-    async def _interrupt_lost(self, doubtful: list[Running], connection: ReconnectingConnection) -> None:
-        """Interrupt those that this worker has lost. A job that has completed itself may go on."""
-        if not doubtful:
+    async def _interrupt_lost(self, candidates: list[Running], connection: ReconnectingConnection) -> None:
+        """Interrupt those that this worker has lost. A job that has completed itself may continue."""
+        if not candidates:
             return
-        lost = await connection.run(work.lost_leases([each.claim for each in doubtful]))
-        for running in doubtful:
+        lost = await connection.run(worker_queries.find_lost_claims([each.claim for each in candidates]))
+        for running in candidates:
             completed = lost.get(running.claim.id)
-            # It may have finished while the query was under way.
+            # It may have finished during the query.
             if completed is False and self._running.get(running.claim.id) is running and not running.ended:
                 running.interrupt(Interrupt.LEASE_LOST)
 
@@ -203,5 +204,5 @@ def _begin(run: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop, cont
     return loop.create_task(run, context=context)
 
 
-def _report(running: Running, news: ProgressReport | None, moment: float) -> work.Report:
-    return work.Report(running.claim, moment - running.started, *(news or (None, None, None)))
+def _report(running: Running, progress: ProgressReport | None, moment: float) -> worker_queries.Report:
+    return worker_queries.Report(running.claim, moment - running.started, *(progress or (None, None, None)))

@@ -20,9 +20,9 @@ Delay = NewType("Delay", float)
 
 @dataclass(frozen=True)
 class Service:
-    """A function that is called every so many seconds, with 10 % jitter, so that a hundred workers that were started
-    together do not call it together. If it returns a delay, the next call comes after that one instead. An event calls
-    it earlier."""
+    """A function that is called every `every` seconds, with 10 % jitter, so that a hundred workers that were started
+    together do not call it together. If it returns a delay, the next call comes after that delay instead. Setting
+    `wake` calls it earlier."""
 
     function: Callable[[], Awaitable[Delay | None]]
     every: float
@@ -40,7 +40,7 @@ class Service:
             except DatabaseUnavailable as error:
                 unavailable(error)
             except Exception:
-                log.exception("%s failed; it will be tried again", _name(self.function))
+                log.exception("%s failed; retrying", _name(self.function))
 
     async def _wait(self, seconds: float) -> None:
         if self.wake is None:
@@ -51,7 +51,7 @@ class Service:
 
 
 async def restart_on_error(part: Callable[[], Awaitable[None]]) -> None:
-    """Run a part that loops by itself. If it fails it is restarted: without it the worker would only look alive."""
+    """Run a part of the worker that loops by itself. If it fails it is restarted: the worker does not work without."""
     while True:
         try:
             await part()
@@ -63,7 +63,7 @@ async def restart_on_error(part: Callable[[], Awaitable[None]]) -> None:
 
 
 async def within(what: Awaitable[object], seconds: float) -> bool:
-    """Whether it finished within this time."""
+    """Wait for this long at most; returns whether it finished."""
     try:
         # Not wait_for(): before Python 3.12 it loses a cancellation that arrives together with the result.
         async with asyncio.timeout(max(0.0, seconds)):

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from treadle.db.queries.worker import Recovered
 from treadle.words.clock import now
-from treadle.worker.exit_codes import MISTAKE, End, died
+from treadle.worker.exit_codes import USAGE_ERROR, End, died
 from treadle.worker.job_slots import JobSlots
 from treadle.worker.keeper import Keeper
 from treadle.worker.options import FLUSH_SECONDS, STOP_SECONDS, WorkerOptions, settings
@@ -70,7 +70,7 @@ class Supervisor:
         self._recovered: list[Recovered] = []  # for the next worker process, which emits the events
 
     async def run(self) -> int:
-        """Supervise until told to stop, or until all worker processes have drained the queue. Returns the exit code."""
+        """Supervise until stopped, or until all worker processes have drained the queue. Returns the exit code."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
@@ -94,7 +94,7 @@ class Supervisor:
         for worker in self._processes:
             with contextlib.suppress(ProcessLookupError):
                 worker.process.terminate()
-        # A process whose event loop is blocked does not even react to the signal: it is killed after a while.
+        # A process whose event loop is blocked does not react to the signal: it is killed after a while.
         seconds = self._settings.grace + STOP_SECONDS + FLUSH_SECONDS + 1
         asyncio.get_running_loop().call_later(seconds, self.stop)
 
@@ -105,23 +105,23 @@ class Supervisor:
             try:
                 worker = await self._start()
             except OSError as error:  # no memory, no processes left
-                log.error("a worker process could not be started, trying again: %s", error)  # noqa: TRY400
+                log.error("a worker process could not be started; retrying: %s", error)  # noqa: TRY400
                 failures += 1
                 await self._pause(failures)
                 continue
             code = await worker.process.wait()
             self._processes.discard(worker)
             worker.kill()  # processes that it left behind
-            mistaken = code == MISTAKE and not self._worked
-            going_on = not (self._stopping.is_set() or code == End.DRAINED.value or mistaken)
-            if going_on:
+            hopeless = code == USAGE_ERROR and not self._worked
+            restarts = not (self._stopping.is_set() or code == End.DRAINED.value or hopeless)
+            if restarts:
                 log.error("a worker process %s; it is restarted", worker.killed_for or died(code))
             await self._recover(worker, code)
             worker.slots.close()
-            if mistaken and not self._stopping.is_set():
-                self.stop()  # the other processes make the same mistake
+            if hopeless and not self._stopping.is_set():
+                self.stop()  # the other processes fail in the same way
                 return 1
-            if not going_on:
+            if not restarts:
                 return 0
             healthy = time.monotonic() - worker.began > HEALTHY_SECONDS or code == End.STUCK.value
             failures = 0 if healthy else failures + 1
@@ -192,7 +192,7 @@ class Supervisor:
         itself are counted as crashed; no others are."""
         if self._keeper is None or worker.worker_id is None:
             return
-        expected = code in (End.TOLD.value, End.DRAINED.value, End.STUCK.value)
+        expected = code in (End.STOPPED.value, End.DRAINED.value, End.STUCK.value)
         crashed: list[UUID] = []
         if not (self._stopping.is_set() or expected or worker.killed_for):
             crashed = [entry.id for entry in worker.slots.entries() if not entry.process]
@@ -217,7 +217,7 @@ class Supervisor:
         await asyncio.sleep(1)
 
     async def _enforce(self) -> None:
-        """Kill what runs past its deadline, and workers that go on without a lease."""
+        """Kill what runs past its deadline, and workers that continue without a lease."""
         while True:
             await asyncio.sleep(ENFORCE_SECONDS)
             moment = now()

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self, Unpack
 
 from treadle.app import Treadle
-from treadle.db.queries import worker as work
+from treadle.db.queries import worker as worker_queries
 from treadle.db.reconnecting import DatabaseUnavailable, Outage, ReconnectingConnection
 from treadle.words import events
 from treadle.words.claim import Claim
@@ -43,7 +43,7 @@ LOST_REPLIES_SECONDS = 30.0
 # How soon a probe that could not be sent is sent again.
 PROBE_SECONDS = 1.0
 # How often to poll while notifications do not arrive.
-DEAF_POLL = 0.5
+UNNOTIFIED_POLL_SECONDS = 0.5
 
 
 class Connections(NamedTuple):
@@ -90,7 +90,7 @@ class Worker:
         self._assemble(url, functions)
         self._capture.start(prints=any(each.policy.prints for each in functions.values()))
         began = now()
-        await self.connections.maintenance.persist(work.register(self.registration()), self.unavailable)
+        await self.connections.maintenance.persist(worker_queries.register(self.registration()), self.unavailable)
         self.slots.renewed_at = began
         if not self._supervised:
             self._keeper = KeeperProcess(self.worker_id, url, self.schema, self.slots, self.settings)
@@ -147,24 +147,24 @@ class Worker:
         return None if self._keeper is None else self._keeper.pid
 
     @property
-    def hears(self) -> bool:
+    def receives_notifications(self) -> bool:
         """Whether notifications arrive; while they do not, the worker polls more often."""
-        return self.notifications.listener.hearing
+        return self.notifications.listener.works
 
     async def drained(self) -> None:
-        """With drain=True: wait until nothing is left to do."""
+        """With drain=True: wait until no job is left to run."""
         await self._draining.done.wait()
 
-    def registration(self) -> work.Worker:
+    def registration(self) -> worker_queries.Worker:
         return registration(self.worker_id, self.settings, self._process_types())
 
-    # What the parts ask for
+    # What the parts call
 
     def may_start(self) -> bool:
         return not self.stopping and not self._lease.fenced
 
     def busy(self) -> bool:
-        """Whether a job is claimed here whose outcome is not written yet: its end may unblock another job."""
+        """Whether a job is claimed here whose outcome is not written yet: when it finishes, it may unblock another."""
         return bool(len(self.running) or any(each.ready for each in self.claimers) or self.completer.unwritten())
 
     def release(self, claims: Sequence[Claim], delay: float | None = None) -> None:
@@ -175,8 +175,8 @@ class Worker:
     def poll(self) -> float:
         """How long a claimer waits without a notification."""
         poll = self.settings.poll
-        if self.settings.listen and not self.hears:
-            poll = min(poll, DEAF_POLL)
+        if self.settings.listen and not self.receives_notifications:
+            poll = min(poll, UNNOTIFIED_POLL_SECONDS)
         return poll * len(self.claimers)
 
     def unavailable(self, error: DatabaseUnavailable | None) -> None:

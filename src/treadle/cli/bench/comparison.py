@@ -11,7 +11,7 @@ from typing import Any
 
 from treadle.cli.bench.scratch import scratch_schema
 from treadle.db.migrations import connect
-from treadle.db.queries import jobs as queries
+from treadle.db.queries import jobs as job_queries
 from treadle.db.query import in_schema
 from treadle.queue import JobQueue
 
@@ -121,7 +121,7 @@ def _enqueue_ours(queue: JobQueue, jobs: int) -> float:
 
 def _work_bare(bare: Any, schema: str, batch: int) -> float:
     """The statements that JobQueue runs, without JobQueue."""
-    query = queries.claim("bench", ["bench"], batch, None)
+    query = job_queries.claim("bench", ["bench"], batch, None)
     claim = query.bound(schema)
     complete = in_schema("select treadle.complete_jobs(%s::uuid[], %s::bigint[], %s::varchar[])", schema).encode()
     id_at, lease_at = 0, 18

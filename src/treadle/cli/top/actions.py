@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from treadle.db.queries import operations as operate
+from treadle.db.queries import operations as operation_queries
 from treadle.db.query import Query
 from treadle.words.changes import Action, ChangeResult, Pause
 from treadle.words.phrases import printable
@@ -28,7 +28,7 @@ def pause_or_resume(job_type: str, queue: str, pauses: Sequence[Pause], actor: s
         what = printable(job_type)
         return PendingAction(
             f"Pause {what}? Running jobs continue, no new ones start.",
-            operate.pause(job_type, None, actor),
+            operation_queries.pause(job_type, None, actor),
             lambda changed: f"Paused {what}." if changed else f"{what} was already paused.",
         )
     pause = min(found, key=lambda each: (each.job_type is None, each.queue is None))
@@ -37,7 +37,7 @@ def pause_or_resume(job_type: str, queue: str, pauses: Sequence[Pause], actor: s
     because = f": {printable(pause.reason)}" if pause.reason else ""
     return PendingAction(
         f"Resume {what}? Paused by {printable(pause.paused_by or 'an unknown user')} at {since}{because}.",
-        operate.resume(pause.job_type, pause.queue, actor),
+        operation_queries.resume(pause.job_type, pause.queue, actor),
         lambda ended: f"Resumed {what}." if ended else f"{what} was no longer paused.",
     )
 
@@ -56,7 +56,7 @@ def change_job(action: Action, job: JobSnapshot, actor: str) -> PendingAction:
                 return f"{name} no longer exists."
         return f"{name} is {results[0].status} and cannot be {done}."
 
-    return PendingAction(f"{verb} {name}?", operate.operate(action, [job.id], actor), message)
+    return PendingAction(f"{verb} {name}?", operation_queries.operate(action, [job.id], actor), message)
 
 
 def _named(pause: Pause) -> str:

@@ -74,7 +74,7 @@ class JobScreen(LiveScreen):
             self._draw()
 
     async def _read(self) -> JobRecord:
-        """Only what was added since the last refresh is read."""
+        """Read only what was added since the last refresh."""
         database, before = self.app.treadle.database, self._record
         found = await database.aread(snapshot_queries.find_snapshots([before.job.id]))
         self._deleted = not found

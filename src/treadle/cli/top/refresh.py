@@ -76,7 +76,7 @@ class Refresher:
         began = time.monotonic()
         overview = await aoverview(self._app.database)
         query = (
-            snapshot_queries.find_failed(3600, LIMIT)
+            snapshot_queries.find_failed_jobs(3600, LIMIT)
             if self.show_failed
             else snapshot_queries.find_snapshots((), LIMIT)
         )

@@ -1,6 +1,6 @@
-"""What to select of a job, so that a row has the fields of a JobRow or a Claim.
+"""The columns to select, so that a row has the fields of a JobRow or a Claim.
 
-Apart from rows.py, which reads the rows: workers' supervisors select, and must not load what decodes payloads.
+Not in rows.py, which decodes the rows: supervisors use these columns, and must not load what decodes payloads.
 """
 
 from functools import cache

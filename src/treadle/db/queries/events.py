@@ -35,7 +35,7 @@ class Position(NamedTuple):
         parts = after.split(".") if isinstance(after, str) else []
         if len(parts) in (1, 3) and all(map(_is_number, parts)):
             position = cls(*map(int, parts))
-            # Within their columns: what the server cannot read, it would be asked again and again.
+            # Numbers outside the range of their columns would make the query fail each time it is retried.
             if (
                 position.number <= _MAX_INT
                 and (position.lease or 0) <= _MAX_BIGINT
@@ -63,7 +63,7 @@ class Place(NamedTuple):
         if len(parts) == 3 and _is_number(parts[0]) and _is_number(parts[2]):
             with suppress(ValueError):
                 place = cls(int(parts[0]), UUID(parts[1]), int(parts[2]))
-                # PostgreSQL up to 15 takes a transaction number of any length for the highest, and would wait for it.
+                # PostgreSQL up to 15 reads a transaction number that is too large as the highest possible one.
                 if place.number <= _MAX_INT and place.transaction < 2**64:
                     return place
         raise InvalidArgument(f"after must be the cursor of an event, got {shown(after)}")
@@ -73,12 +73,12 @@ class Place(NamedTuple):
 
 
 def record_events(
-    worker_id: str, told: Sequence[tuple[Claim, Sequence[OutgoingEvent]]], now: float
+    worker_id: str, events: Sequence[tuple[Claim, Sequence[OutgoingEvent]]], now: float
 ) -> Query[set[UUID]]:
-    """Reads as the jobs that were accepted."""
-    owners, lines = flat(told)
+    """Record the events of these claims. Returns the jobs whose events were accepted."""
+    owners, lines = flat(events)
     params = {
-        **by_job(worker_id, told),
+        **by_job(worker_id, events),
         "owners": owners,
         "sequences": [line.sequence for line in lines],
         "names": [line.name for line in lines],
@@ -94,8 +94,8 @@ def find_job_events(job_id: UUID, after: Position, limit: int) -> Query[list[Rec
     def read(rows: Rows) -> list[RecordedEvent]:
         events, at = [], after
         for lease, phase, number, job_type, name, data, moment, attempt in rows:
-            seen = max((at.lease if at.lease is not None else -1, at.phase or 0), (lease, phase))
-            at = Position(max(at.number, number), *seen)
+            furthest = max((at.lease if at.lease is not None else -1, at.phase or 0), (lease, phase))
+            at = Position(max(at.number, number), *furthest)
             events.append(RecordedEvent(job_id, job_type, name, decode(data), moment, attempt, number or None, str(at)))
         return events
 
@@ -103,7 +103,7 @@ def find_job_events(job_id: UUID, after: Position, limit: int) -> Query[list[Rec
 
 
 class Page(NamedTuple):
-    """Some of all events, and how far the look came: also over those that were not wanted."""
+    """A page of the events of all jobs, and the place that it reached, including events that the filter left out."""
 
     events: list[RecordedEvent]
     reached: Place

@@ -1,6 +1,6 @@
 """The queries of the queue, as values. Arguments are checked here, before any SQL.
 
-Each function is named for its statement in sql/queries. A JobRow is fenced by its lease and holder; a bare id is not.
+A change of a JobRow is fenced by its lease number and its worker; a change by a bare id is not fenced.
 """
 
 import re
@@ -31,7 +31,7 @@ _MAX_INT = 2**31 - 1
 
 
 class EnqueueOptions(TypedDict, total=False):
-    """How a job is enqueued, besides what it is."""
+    """Options of a job that is enqueued."""
 
     priority: int
     """Higher runs first. Priority.DISCOVERED (100) if not given."""
@@ -44,7 +44,7 @@ class EnqueueOptions(TypedDict, total=False):
 
 
 class ListFilters(TypedDict, total=False):
-    """Which jobs are listed; what is left out does not matter."""
+    """Which jobs are listed. A filter that is left out matches all."""
 
     status: str | None
     job_type: str | None
@@ -54,7 +54,7 @@ class ListFilters(TypedDict, total=False):
     after: AnyJob | None
     """The `next` of the page before."""
     limit: int
-    """How many to a page. 100 if not given."""
+    """Jobs per page. 100 if not given."""
 
 
 def enqueue(
@@ -81,7 +81,7 @@ def enqueue_many(
     payload_limit: int = PAYLOAD_LIMIT,
     **options: Unpack[EnqueueOptions],
 ) -> list[Query[list[UUID]]]:
-    """All payloads are checked before the first query is made, so that one bad one enqueues nothing."""
+    """All payloads are checked before the first query is made: if one of them is bad, nothing is enqueued."""
     shared = _enqueue_params(job_type, **options)
     texts = encode_many(data, payload_limit)
     names = None if keys is None else [None if key is None else text_within(key, 200, "key") for key in keys]
@@ -145,7 +145,7 @@ def complete(job: AnyJob, result: Json, payload_limit: int) -> Query[None]:
 
 
 def complete_many(jobs: Sequence[JobRow], results: Sequence[Json] | None, payload_limit: int) -> Query[list[JobRow]]:
-    """Reads as the jobs that were not accepted because their lease was lost."""
+    """Complete several claimed jobs. Returns those that were refused because their claim was lost."""
     if results is not None and len(results) != len(jobs):
         raise InvalidArgument(f"results must have one element per job, got {len(results)} for {len(jobs)} jobs")
     texts = None
@@ -190,27 +190,27 @@ def release(job: AnyJob, delay: Duration | None = None) -> Query[None]:
 
 
 def cancel(job: AnyJob, reason: str | None) -> Query[None]:
-    # A row that was read while it waited is no claim: whoever cancels it means the job, held by now or not.
-    held = isinstance(job, JobRow) and job.status in (Status.CLAIMED, Status.RUNNING)
-    meant = job if held else job_id(job)
-    params = {**_fence(meant), "reason": None if reason is None else clean_error(reason)}
-    return _change("cancel_job", params, _changed(meant, "cancelled"))
+    # The row of a pending job is not a claim: it is cancelled by its id, even if it has been claimed since.
+    is_claim = isinstance(job, JobRow) and job.status in (Status.CLAIMED, Status.RUNNING)
+    target = job if is_claim else job_id(job)
+    params = {**_fence(target), "reason": None if reason is None else clean_error(reason)}
+    return _change("cancel_job", params, _changed(target, "cancelled"))
 
 
 def retry(job: AnyJob) -> Query[None]:
-    meant = job_id(job)
-    return _change("retry_job", {"id": meant}, _changed(meant, "retried"))
+    target = job_id(job)
+    return _change("retry_job", {"id": target}, _changed(target, "retried"))
 
 
-def get(job: AnyJob) -> Query[JobRow]:
-    meant = job_id(job)
+def get_job(job: AnyJob) -> Query[JobRow]:
+    target = job_id(job)
 
     def read(rows: Rows) -> JobRow:
         if not rows:
-            raise JobNotFound(meant)
+            raise JobNotFound(target)
         return read_row(rows[0])
 
-    return Query(row_statement("get_job"), {"id": meant}, read)
+    return Query(row_statement("get_job"), {"id": target}, read)
 
 
 def find_job_ids(prefix: str, limit: int = 5) -> Query[list[UUID]]:
@@ -218,13 +218,13 @@ def find_job_ids(prefix: str, limit: int = 5) -> Query[list[UUID]]:
     digits = prefix.replace("-", "").lower()
     if not re.fullmatch(f"[0-9a-f]{{{SHORTEST_PREFIX},32}}", digits):
         raise InvalidArgument(
-            f"a job is meant by its id (a uuid) or at least the first {SHORTEST_PREFIX} digits of it, got {prefix!r}"
+            f"expected the id of a job (a UUID) or at least its first {SHORTEST_PREFIX} digits, got {prefix!r}"
         )
     params = {"first": UUID(digits.ljust(32, "0")), "last": UUID(digits.ljust(32, "f")), "limit": limit}
     return Query(statement("find_job_ids"), params, _first_column)
 
 
-def list_jobs(
+def find_newest_jobs(
     *,
     status: str | None = None,
     job_type: str | None = None,
@@ -242,7 +242,7 @@ def list_jobs(
     if status is not None:
         # In the text, not as a parameter: a parameter cannot prove a partial index's condition.
         filters.append(f"and status = '{status_of(status)}'")
-    text = row_statement("find_newest_jobs").replace("/* and the filters that were asked for */", "\n".join(filters))
+    text = row_statement("find_newest_jobs").replace("/* and the filters */", "\n".join(filters))
 
     def read(rows: Rows) -> JobPage:
         jobs = [read_row(row) for row in rows[:limit]]
@@ -252,7 +252,7 @@ def list_jobs(
     return Query(text, params, read)
 
 
-def count() -> Query[dict[Status, int]]:
+def count_jobs() -> Query[dict[Status, int]]:
     def read(rows: Rows) -> dict[Status, int]:
         found: dict[str, int] = dict(rows)
         return {status: found.get(status.value, 0) for status in Status}
@@ -294,7 +294,7 @@ def job_id(job: AnyJob) -> UUID:
     try:
         return UUID(job)
     except (ValueError, AttributeError, TypeError):
-        raise InvalidArgument(f"a job is meant by its id (a uuid) or its row, got {job!r}") from None
+        raise InvalidArgument(f"expected the id of a job (a UUID) or its row, got {job!r}") from None
 
 
 def status_of(status: str) -> Status:
@@ -311,13 +311,13 @@ def _fence(job: AnyJob) -> dict[str, object]:
 
 
 def _change(function: str, params: dict[str, object], read: Callable[[Rows], Result]) -> Query[Result]:
-    """Call a function that says whether it changed the job, and if it did not, find out which status the job has."""
+    """Call a function that returns whether it changed the job, and select the job's status if it did not."""
     called = call(function, params, read).text.removeprefix("select ")
     status = f"(select status from {SCHEMA_TOKEN}jobs where id = %(id)s)"
     return Query(f"select changed, case when not changed then {status} end from {called} as changed", params, read)
 
 
-def _changed(job: AnyJob, asked: str) -> Callable[[Rows], None]:
+def _changed(job: AnyJob, change: str) -> Callable[[Rows], None]:
     def read(rows: Rows) -> None:
         changed, status = rows[0]
         if changed:
@@ -326,7 +326,7 @@ def _changed(job: AnyJob, asked: str) -> Callable[[Rows], None]:
             raise LeaseLost(job.id, job.lease)
         if status is None:
             raise JobNotFound(job_id(job))
-        raise WrongStatus(job_id(job), status, asked)
+        raise WrongStatus(job_id(job), status, change)
 
     return read
 

@@ -12,7 +12,7 @@ from treadle.words.naming import text_within
 from treadle.words.status import Status
 
 # A page examines at most this many jobs, for about this long. Then it returns a cursor to continue from.
-LOOK = 20_000
+EXAMINED_LIMIT = 20_000
 PATIENCE: timedelta | None = timedelta(milliseconds=100)
 LIMIT = 1000
 
@@ -108,7 +108,7 @@ def find_jobs(wanted: Wanted, after: str | None = None, limit: int = 50) -> Quer
 
 
 def count_matching_jobs(wanted: Wanted, after: str | None = None) -> Query[MatchCount]:
-    """How many of the next LOOK jobs match."""
+    """How many of the next EXAMINED_LIMIT jobs match."""
     order, params = _params(wanted, after)
 
     def read(rows: Rows) -> MatchCount:
@@ -133,18 +133,18 @@ def _found(name: str) -> str:
 
 
 def _params(wanted: Wanted, after: str | None) -> tuple[str, dict[str, object]]:
-    asked = _checked(wanted)
-    order = asked.status or "all"
-    if asked.key is not None and asked.status in _LIVE:
+    wanted = _checked(wanted)
+    order = wanted.status or "all"
+    if wanted.key is not None and wanted.status in _LIVE:
         order += "-key"
     place = None if after is None else Place.read(after, order)
     return order, {
-        **asked._asdict(),
-        "exact": _as_id(asked.search) if place is None or place.id == _END else None,
+        **wanted._asdict(),
+        "exact": _as_id(wanted.search) if place is None or place.id == _END else None,
         "rank": place and place.rank,
         "at": place and place.moment,
         "id": place and place.id,
-        "look": LOOK,
+        "look": EXAMINED_LIMIT,
         "patience": PATIENCE,
     }
 

@@ -18,7 +18,7 @@ def record_logs(
     head: int,
     tail: int,
 ) -> Query[set[UUID]]:
-    """Reads as the jobs that were accepted."""
+    """Record the log lines of these claims. Returns the jobs whose lines were accepted."""
     owners, lines = flat(logged)
     params = {
         **by_job(worker_id, logged),

@@ -1,4 +1,4 @@
-"""What a job keeps for its next attempt, and its own transaction: checkpoint, steps, the fence before the commit."""
+"""What a job keeps for its next attempt, checkpoint and steps, and the fence at the end of its own transactions."""
 
 from uuid import UUID
 
@@ -7,24 +7,24 @@ from treadle.words.claim import Claim
 
 
 def save_checkpoint(worker_id: str, claim: Claim, state: str) -> Query[bool]:
-    """Whether the job is still claimed by this worker."""
+    """Returns False, and saves nothing, if the job is no longer claimed by this worker."""
     return call("save_checkpoint", {"checkpoint": state, **_fence(worker_id, claim)}, _accepted)
 
 
 def finish_step(worker_id: str, claim: Claim, position: int, name: str, result: str | None) -> Query[bool]:
-    """Whether the job is still claimed by this worker."""
+    """Returns False, and saves nothing, if the job is no longer claimed by this worker."""
     return call(
         "finish_step", {"position": position, "name": name, "result": result, **_fence(worker_id, claim)}, _accepted
     )
 
 
 def lock_claimed(worker_id: str, claim: Claim) -> Query[bool]:
-    """Whether the job is still claimed by this worker; if so, it stays so until the transaction ends."""
-    return Query(statement("lock_held"), _fence(worker_id, claim), _accepted)
+    """Lock the job until the transaction ends, if it is still claimed by this worker. Returns whether it is."""
+    return Query(statement("lock_claimed"), _fence(worker_id, claim), _accepted)
 
 
 def complete_claimed(worker_id: str, claim: Claim, result: str | None) -> Query[bool]:
-    """Whether the completion was accepted."""
+    """Returns False, and changes nothing, if the job is no longer claimed by this worker."""
     return call("complete_job", {"result": result, **_fence(worker_id, claim)}, _accepted)
 
 

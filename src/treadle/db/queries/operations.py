@@ -24,7 +24,9 @@ def operate(
     if len(ids) > CHUNK:
         raise InvalidArgument(f"at most {CHUNK} jobs are changed in one transaction, got {len(ids)}")
     if (action is Action.PRIORITY) != (priority is not None):
-        raise InvalidArgument(f"a priority goes with the action priority, got {priority!r} for {action}")
+        raise InvalidArgument(
+            f"a priority is required for the action priority, and only for it, got {priority!r} for {action}"
+        )
     if priority is not None and not -(2**31) < priority < 2**31:
         raise InvalidArgument(f"priority must be from {-(2**31) + 1:,} to {2**31 - 1:,}, got {shown(priority)}")
     params = {

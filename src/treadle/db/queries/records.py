@@ -1,4 +1,4 @@
-"""What the statements that write events and log lines share: lines of several jobs, as flat arrays."""
+"""Parameters of the statements that write events and log lines: the lines of several jobs as flat arrays."""
 
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -11,18 +11,18 @@ from treadle.words.payload import Json
 Line = TypeVar("Line")
 
 
-def by_job(worker_id: str, told: Sequence[tuple[Claim, Sequence[Any]]]) -> dict[str, Json]:
+def by_job(worker_id: str, records: Sequence[tuple[Claim, Sequence[Any]]]) -> dict[str, Json]:
     return {
         "worker_id": worker_id,
-        "ids": [claim.id for claim, _ in told],
-        "leases": [claim.lease for claim, _ in told],
+        "ids": [claim.id for claim, _ in records],
+        "leases": [claim.lease for claim, _ in records],
     }
 
 
-def flat(told: Sequence[tuple[Claim, Sequence[Line]]]) -> tuple[list[int], list[Line]]:
-    """All lines one after the other, and to which of the jobs each belongs."""
-    owners = [index for index, (_, lines) in enumerate(told, 1) for _ in lines]
-    return owners, [line for _, lines in told for line in lines]
+def flat(records: Sequence[tuple[Claim, Sequence[Line]]]) -> tuple[list[int], list[Line]]:
+    """The number of the job of each line, from 1, and all lines one after the other."""
+    owners = [index for index, (_, lines) in enumerate(records, 1) for _ in lines]
+    return owners, [line for _, lines in records for line in lines]
 
 
 def ids(rows: Rows) -> set[UUID]:

@@ -1,4 +1,4 @@
-"""How a row of the table becomes a JobRow: one by one, so that one that cannot be read fails alone."""
+"""Turns rows of the table into JobRows, one by one, so that one that cannot be decoded does not affect the others."""
 
 from functools import cache
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from treadle.words.status import Status
 
 
 class Claimed(NamedTuple):
-    """What a claim brought: jobs, and those whose payload cannot be read, with the reason."""
+    """The claimed jobs, and those whose payload cannot be decoded, each with the error."""
 
     jobs: list[JobRow]
     undecodable: list[tuple[JobRow, UndecodableJob]]
@@ -24,7 +24,7 @@ def row_statement(name: str) -> str:
     return statement(name).replace("/* columns */", columns(JobRow))
 
 
-# Where the status and what is JSON stand in a row, as JobRow has them.
+# The positions of the status and of the JSON columns in a JobRow.
 _STATUS, _DATA, *_OTHERS = (JobRow._fields.index(name) for name in ("status", *JSON_COLUMNS))
 _STATUSES = {status.value: status for status in Status}
 

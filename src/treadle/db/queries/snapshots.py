@@ -1,4 +1,4 @@
-"""Jobs as somebody who watches them needs them: their state, and how they are drawn."""
+"""The state of jobs for display: snapshots, and the columns that change while a job is watched."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -15,7 +15,7 @@ _PACE = ("done", "total", "rate", "left")
 
 
 class JobState(NamedTuple):
-    """As much of a job as changes while somebody watches."""
+    """The columns of a job that change while it is watched."""
 
     status: str
     lease: int
@@ -35,13 +35,13 @@ def get_job_states(ids: Sequence[UUID]) -> Query[dict[UUID, JobState]]:
 
 
 def find_snapshots(ids: Sequence[UUID], running: int = 0) -> Query[list[JobSnapshot]]:
-    """These jobs as they are drawn, and up to so many others that run."""
+    """Snapshots of these jobs, and of up to `running` other jobs that are running."""
     params = {"ids": list(ids), "running": running > 0, "limit": running}
     return Query(statement("get_snapshots"), params, _snapshots)
 
 
-def find_failed(seconds: float, limit: int) -> Query[list[JobSnapshot]]:
-    """Those that failed within so many seconds, the newest first."""
+def find_failed_jobs(seconds: float, limit: int) -> Query[list[JobSnapshot]]:
+    """The jobs that failed within the last `seconds`, the newest first."""
     return Query(statement("find_failed_jobs"), {"seconds": seconds, "limit": limit}, _snapshots)
 
 
@@ -53,7 +53,7 @@ def _snapshots(rows: Rows) -> list[JobSnapshot]:
 
 
 def _progress(percent: int, stage: str | None, pace: str | None) -> Progress:
-    """Whoever writes to the table by hand may have counted something else."""
+    """Unknown values in `pace` are ignored: rows may have been written by hand."""
     counted = decode(pace) if pace else None
     known = {key: value for key, value in counted.items() if key in _PACE} if isinstance(counted, dict) else {}
     return Progress(percent, stage, **known)

@@ -1,21 +1,21 @@
-"""The queries about what is stored, as values: writing, reading, use by jobs, sweeping."""
+"""Queries about stored content: writing it, reading it, its use by jobs, sweeping it."""
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from treadle.db.queries import jobs
+from treadle.db.queries import jobs as job_queries
 from treadle.db.query import Query, Rows, call, statement
 from treadle.words.errors import StoredDamaged, StoredNotFound
 from treadle.words.stored import Stored
 
-# A part is written and read whole, so this much, a few times over, is in memory at a time.
+# A part is written and read as a whole, so a few times this size is in memory at a time.
 PART_SIZE = 256 * 1024
 
 
 class Swept(NamedTuple):
-    """What a sweep did: how many it removed, whether there is more to do now, and the files that are to be removed."""
+    """What a sweep did: how many rows it removed, whether there is more to do, and the files to remove."""
 
     removed: int
     more: bool
@@ -51,8 +51,8 @@ def discard(stored_id: UUID) -> Query[None]:
 # Reading
 
 
-def find(stored: Stored) -> Query[str | None]:
-    """Reads as the place of its file; None if its bytes are in PostgreSQL."""
+def get_stored(stored: Stored) -> Query[str | None]:
+    """Returns the place of its file, or None if its bytes are in PostgreSQL."""
 
     def read(rows: Rows) -> str | None:
         if not rows:
@@ -63,7 +63,7 @@ def find(stored: Stored) -> Query[str | None]:
     return Query(statement("get_stored"), {"id": stored.id}, read)
 
 
-def read_part(stored: Stored, part: int) -> Query[bytes]:
+def get_part(stored: Stored, part: int) -> Query[bytes]:
     def read(rows: Rows) -> bytes:
         if not rows:
             raise StoredNotFound(stored.id, "it was removed while it was being read")
@@ -78,22 +78,23 @@ def read_part(stored: Stored, part: int) -> Query[bytes]:
 
 
 def enqueue_using(enqueues: Sequence[Query[list[UUID]]], uses: Sequence[tuple[int, UUID]]) -> list[Query[list[UUID]]]:
-    """The same enqueues, together with what the jobs use: the number of a job (from 0) beside each stored thing.
+    """The same enqueues, which also record the stored content that the jobs use: pairs of the number of a job (from 0)
+    and the id of the content.
 
-    First comes a look whether all of it is there, before anything is enqueued: an error of the server's would abort the
-    caller's transaction.
+    First a query checks that all of it exists, before anything is enqueued: an error raised by the server would abort
+    the caller's transaction.
     """
     chunks: list[list[tuple[int, UUID]]] = [[] for _ in enqueues]
     for nth, stored_id in uses:
-        chunks[nth // jobs.ENQUEUE_CHUNK].append((nth % jobs.ENQUEUE_CHUNK + 1, stored_id))
+        chunks[nth // job_queries.ENQUEUE_CHUNK].append((nth % job_queries.ENQUEUE_CHUNK + 1, stored_id))
     return [
-        hold({stored_id for _, stored_id in uses}),
+        lock({stored_id for _, stored_id in uses}),
         *(_using(each, used) if used else each for each, used in zip(enqueues, chunks, strict=True)),
     ]
 
 
-def hold(stored_ids: Iterable[UUID]) -> Query[list[UUID]]:
-    """Raises StoredNotFound; else keeps them until the end of the transaction."""
+def lock(stored_ids: Iterable[UUID]) -> Query[list[UUID]]:
+    """Keep this content from being removed until the transaction ends. Raises StoredNotFound if some does not exist."""
 
     def read(rows: Rows) -> list[UUID]:
         if rows:
@@ -104,7 +105,7 @@ def hold(stored_ids: Iterable[UUID]) -> Query[list[UUID]]:
 
 
 def use(uses: Sequence[tuple[UUID, UUID | str]]) -> Query[list[UUID]]:
-    """A job beside each stored thing that it needs. Reads as those that are not there any more."""
+    """Record which job uses which content, in pairs of their ids. Returns the ids of content that no longer exists."""
     params = {"jobs": _joined(job for job, _ in uses), "stored": _joined(stored for _, stored in uses)}
     return Query(statement("use_stored"), params, lambda rows: [row[0] for row in rows])
 

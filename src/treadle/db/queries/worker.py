@@ -1,4 +1,4 @@
-"""The queries of a worker, as values: claims and outcomes in batches, liveness, recovery, bells."""
+"""Queries of a worker: claims and outcomes in batches, liveness, recovery, notifications."""
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -15,7 +15,7 @@ from treadle.words.status import Status
 
 
 class Recovered(NamedTuple):
-    """A job that was taken back from a worker that is gone, and what it is now."""
+    """A job that was taken back from a dead worker, and its new status."""
 
     id: UUID
     job_type: str
@@ -24,7 +24,7 @@ class Recovered(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What a worker says of a job that runs."""
+    """A worker's report about a job that it runs."""
 
     claim: Claim
     seconds: float
@@ -34,7 +34,7 @@ class Report(NamedTuple):
 
 
 class Worker(NamedTuple):
-    """How a worker introduces itself."""
+    """How a worker registers."""
 
     worker_id: str
     lease: timedelta
@@ -56,13 +56,13 @@ def claim(
     return call("claim_jobs", params, _claims, columns=_COLUMNS, often=True)
 
 
-def held(worker_id: str) -> Query[list[Claim]]:
-    """All that this worker holds, by the database's books."""
+def find_claimed(worker_id: str) -> Query[list[Claim]]:
+    """All jobs that this worker has claimed, according to the database."""
     return call("find_claimed_jobs", {"worker_id": worker_id}, _claims, columns=_COLUMNS)
 
 
 def complete(worker_id: str, done: Sequence[tuple[Claim, Outcome, float]], results: bool) -> Query[set[UUID]]:
-    """Reads as the ids that were refused: mostly none. The seconds say how long ago each began."""
+    """Complete jobs. Returns the ids that were refused, usually none. `seconds` is how long ago each started."""
     params = {
         "number": len(done),
         "ids": ",".join([claim.id.hex for claim, _, _ in done]),
@@ -79,19 +79,17 @@ def complete(worker_id: str, done: Sequence[tuple[Claim, Outcome, float]], resul
     return Query(statement("complete_jobs"), params, refused, often=True)
 
 
-def settle(
-    worker_id: str, ended: Sequence[tuple[Claim, Outcome, float]], crash_limit: int
-) -> Query[dict[UUID, Status]]:
-    """Reads as the new status of those that were accepted."""
+def settle(worker_id: str, done: Sequence[tuple[Claim, Outcome, float]], crash_limit: int) -> Query[dict[UUID, Status]]:
+    """Write the other outcomes. Returns the new status of each job that was accepted."""
     params = {
         "worker_id": worker_id,
-        "ids": [claim.id for claim, _, _ in ended],
-        "leases": [claim.lease for claim, _, _ in ended],
-        "outcomes": [outcome.ending.value for _, outcome, _ in ended],
-        "errors": [outcome.error for _, outcome, _ in ended],
-        "tracebacks": [outcome.traceback for _, outcome, _ in ended],
-        "delays": [outcome.delay for _, outcome, _ in ended],
-        "seconds": [seconds for _, _, seconds in ended],
+        "ids": [claim.id for claim, _, _ in done],
+        "leases": [claim.lease for claim, _, _ in done],
+        "outcomes": [outcome.ending.value for _, outcome, _ in done],
+        "errors": [outcome.error for _, outcome, _ in done],
+        "tracebacks": [outcome.traceback for _, outcome, _ in done],
+        "delays": [outcome.delay for _, outcome, _ in done],
+        "seconds": [seconds for _, _, seconds in done],
         "crash_limit": crash_limit,
     }
     return call(
@@ -100,7 +98,7 @@ def settle(
 
 
 def report(worker_id: str, reports: Sequence[Report]) -> Query[set[UUID]]:
-    """Reads as the ids that were accepted."""
+    """Report running jobs. Returns the ids that were accepted."""
     params = {
         "worker_id": worker_id,
         "ids": [each.claim.id for each in reports],
@@ -113,8 +111,8 @@ def report(worker_id: str, reports: Sequence[Report]) -> Query[set[UUID]]:
     return call("start_jobs", params, lambda rows: {row[0] for row in rows})
 
 
-def lost_leases(claims: Sequence[Claim]) -> Query[dict[UUID, bool]]:
-    """Those that are not held under this lease any more, and whether they were completed under it."""
+def find_lost_claims(claims: Sequence[Claim]) -> Query[dict[UUID, bool]]:
+    """The claims that are no longer valid, and whether their job was completed under that claim."""
     params = {"ids": [claim.id for claim in claims], "leases": [claim.lease for claim in claims]}
     return call(
         "find_lost_claims", params, lambda rows: {row[0]: bool(row[1]) for row in rows}, columns="id, completed"
@@ -122,7 +120,7 @@ def lost_leases(claims: Sequence[Claim]) -> Query[dict[UUID, bool]]:
 
 
 def next_due(job_types: Sequence[str], queues: Sequence[str] | None, sure: bool) -> Query[float | None]:
-    """Seconds until the next job is due, None if there is none; `sure` also finds what was committed late."""
+    """Seconds until the next job is due, or None if there is none. `sure` also finds jobs that were committed late."""
     params = {"job_types": job_types, "queues": queues, "sure": sure}
     return call("next_due", params, lambda rows: rows[0][0], often=True)
 
@@ -159,7 +157,7 @@ def recover_worker(
     )
 
 
-def recover_lost(crash_limit: int) -> Query[list[Recovered]]:
+def recover_lost_workers(crash_limit: int) -> Query[list[Recovered]]:
     return call(
         "recover_lost_workers",
         {"crash_limit": crash_limit},
@@ -168,26 +166,26 @@ def recover_lost(crash_limit: int) -> Query[list[Recovered]]:
     )
 
 
-def listen_for_ends(span: timedelta) -> Query[None]:
-    """For this long, finished jobs are announced."""
+def request_finish_notifications(span: timedelta) -> Query[None]:
+    """For this long, the database notifies of finished jobs."""
     return call("request_notifications", {"kind": "ends", "for": span}, _nothing)
 
 
-def listen_for_changes(span: timedelta) -> Query[None]:
-    """For this long, changes of running jobs are announced."""
+def request_change_notifications(span: timedelta) -> Query[None]:
+    """For this long, the database notifies of changes of running jobs."""
     return call("request_notifications", {"kind": "news", "for": span}, _nothing)
 
 
-def find_ended(ids: Sequence[UUID]) -> Query[list[UUID]]:
-    """Those that have ended, or are not there any more."""
+def find_finished(ids: Sequence[UUID]) -> Query[list[UUID]]:
+    """The jobs of these that have finished or no longer exist."""
     return call("find_finished", {"ids": list(ids)}, lambda rows: [row[0] for row in rows])
 
 
-def errors(job_id: UUID) -> Query[list[JobError]]:
+def get_errors(job_id: UUID) -> Query[list[JobError]]:
     return Query(statement("get_errors"), {"id": job_id}, lambda rows: [JobError._make(row) for row in rows])
 
 
-def channel(kind: str) -> Query[str]:
+def get_channel(kind: str) -> Query[str]:
     return call("channel", {"kind": kind}, lambda rows: str(rows[0][0]))
 
 

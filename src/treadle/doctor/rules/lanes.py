@@ -1,4 +1,4 @@
-"""Lanes with due jobs that nobody claims."""
+"""Lanes with due jobs that no worker claims."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ def check_lanes(
     context: Context, workers: Sequence[Worker], lanes: Sequence[DueLane], pauses: Sequence[Pause]
 ) -> list[Finding]:
     live = [each for each in workers if each.live]
-    # A client that claims through the SQL functions does not say which types it takes.
+    # A client that claims through the SQL functions does not register the types that it takes.
     unknown = any(each.job_types is None for each in live)
     unserved = [
         each

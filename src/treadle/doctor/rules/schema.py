@@ -1,4 +1,4 @@
-"""The schema in the database against the one that this version creates."""
+"""Compares the schema in the database with the one that this version creates."""
 
 from collections.abc import Sequence
 
@@ -74,7 +74,7 @@ def check_indexes(context: Context, expected: ExpectedSchema, indexes: Sequence[
     present = {each.name: each for each in indexes}
     missing = [name for name in expected.indexes if name not in present]
     invalid = [name for name in expected.indexes if name in present and not present[name].usable]
-    # Created by somebody else and left unfinished: every write maintains it, and no query uses it.
+    # Not one of ours, and its creation failed: every write maintains it, and no query uses it.
     others = [each.name for each in indexes if each.name not in expected.indexes and not each.usable]
     if not missing and not invalid and not others:
         return [ok("indexes", "All indexes exist and are valid.")]

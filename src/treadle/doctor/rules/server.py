@@ -10,7 +10,7 @@ from treadle.words.phrases import span
 OLDEST, NEWEST = 14, 18
 # PostgreSQL refuses to assign transaction ids when three million of these are left.
 WRAPAROUND = 2_147_483_648
-# From here on vacuum does nothing but freeze (vacuum_failsafe_age).
+# From this age on vacuum does nothing but freeze (vacuum_failsafe_age).
 FAILSAFE = 1_600_000_000
 
 

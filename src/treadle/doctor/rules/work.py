@@ -118,7 +118,7 @@ def check_tick(context: Context, tick: Tick) -> list[Finding]:
             Severity.WARNING,
             "Workers claim jobs, but the tick does not run: claims get slower with every job.",
             f"A worker claimed a job {span(tick.missed)} ago; {last}.",
-            f"Run it to see its error: select {context.schema}.tick(); -- 0 while another transaction holds its lock",
+            f"Run it to see its error: select {context.schema}.tick(); -- 0 while another transaction has its lock",
         )
     ]
 

@@ -13,8 +13,8 @@ comment on type treadle.lane is 'What identifies a lane: its jobs are claimed in
 -- is read and set at once, whatever becomes of the transaction.
 create sequence treadle.wake_clock minvalue 0 start 0 no cycle;
 
--- It replaces the sequence bell, and whoever may use that one may use this one. The old one is not dropped yet: a call
--- that began before this migration may still read it. Version 0.3 drops it.
+-- It replaces the sequence bell, and gets the same grants. The old one is not dropped yet: a call that began before this
+-- migration may still read it. Version 0.3 drops it.
 do $$
 declare
     v_grant record;
@@ -49,8 +49,8 @@ comment on column treadle.jobs.finished_at is 'When the job became completed, fa
 comment on column treadle.jobs.unique_key is 'While this job is unfinished, no other job of its type with the same unique key is added.';
 comment on column treadle.jobs.pace is 'What the handler counts: done, total, rate per second and seconds left.';
 comment on column treadle.jobs.checkpoint is 'What the handler saved last; the next attempt finds it.';
-comment on column treadle.jobs.keeps is 'What else there is of this job, as bits: 1 = events, 2 = log lines, 4 = steps. It is deleted with the job.';
-comment on table treadle.lanes is 'The lanes (queue, job type, priority) that hold or held jobs, with the bounds at which claims start.';
+comment on column treadle.jobs.keeps is 'What else is stored for this job, as bits: 1 = events, 2 = log lines, 4 = steps. It is deleted with the job.';
+comment on table treadle.lanes is 'The lanes (queue, job type, priority) that have or had jobs, with the bounds at which claims start.';
 comment on column treadle.lanes.floor is 'Claims start here while the last tick is recent. A hint: a job that was committed late may lie below.';
 comment on column treadle.lanes.settled is 'Nothing claimable lies below this, now or later. Claims start here if the last tick is not recent.';
 comment on column treadle.lanes.mark is 'Becomes settled once every transaction that could not see it has ended.';
@@ -59,8 +59,8 @@ comment on column treadle.lanes.close_era is 'The era in which an unused lane wa
 comment on table treadle.horizon is 'One row: up to which transaction id all transactions that could still commit an older job have ended.';
 comment on column treadle.horizon.look_after is 'When a tick may next read the claimed jobs.';
 comment on table treadle.workers is 'One row per worker. Heartbeats update it, so none is written per job.';
-comment on column treadle.workers.lease is 'How long the worker may go without renewing before its jobs are given to others; null for heartbeats by hand.';
-comment on column treadle.workers.lost_at is 'When the worker was given up. Its row is kept for a day, so that a claim of it that arrives late is found.';
+comment on column treadle.workers.lease is 'How long the worker may go without renewing before other workers get its jobs; null for heartbeats by hand.';
+comment on column treadle.workers.lost_at is 'When the worker was declared lost. Its row is kept for a day, so that a claim of it that arrives late is found.';
 comment on column treadle.workers.version is 'The version of Treadle that the worker runs.';
 comment on column treadle.workers.process_types is 'Those of its job types that run in child processes and do not count towards concurrency.';
 comment on column treadle.workers.children is 'How many jobs run in child processes at once; concurrency is for the other jobs.';

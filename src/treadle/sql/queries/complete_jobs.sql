@@ -1,4 +1,4 @@
--- The ids that were accepted, or null if all were: nearly always all are, and reading their ids would be wasted.
+-- The ids that were accepted, or null if all were. That is the usual case, in which reading the ids would be wasted.
 with accepted as materialized (
     select treadle.complete_jobs(
         string_to_array(%(ids)s, ',')::uuid[],

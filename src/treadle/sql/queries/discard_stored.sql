@@ -1,4 +1,4 @@
--- Its source failed: the next sweep removes the parts that were written.
+-- Reading the source failed: the next sweep removes the parts that were written.
 with unused as (
     delete from treadle.stored_uses
     where stored_id = %(id)s

@@ -1,4 +1,4 @@
--- As enqueue_jobs.sql, with the stored objects that the jobs use: beside each the number of its job, from 1.
+-- As enqueue_jobs.sql, with the stored objects that the jobs use: for each the number of its job, from 1.
 with enqueued as materialized (
     select job.id, job.nth
     from treadle.enqueue_jobs(

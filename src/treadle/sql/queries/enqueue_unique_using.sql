@@ -1,6 +1,6 @@
--- As enqueue_unique.sql, with the stored objects that the job uses. A job that this statement can see existed before, and
--- has its own payload. (One that another transaction has just added is not visible; it keeps the objects until it is
--- deleted, which does no harm.)
+-- Calls enqueue_unique(), and records the stored objects that the new job uses. A job that this statement can see existed
+-- before, and has its own payload. (One that another transaction has just added is not visible; it keeps the objects until
+-- it is deleted, which is harmless.)
 with enqueued as materialized (
     select treadle.enqueue_unique(
         %(job_type)s,

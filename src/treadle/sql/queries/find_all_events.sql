@@ -1,4 +1,4 @@
--- Only events that no running transaction can still add an event before. A long transaction delays this.
+-- Only events before which no running transaction can still add one. A long transaction delays them.
 select transaction::text, job_id, number, job_type, name, case when wanted then data::text end, happened_at, attempt
 from (
     select

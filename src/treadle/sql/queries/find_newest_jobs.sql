@@ -1,5 +1,5 @@
 select /* columns */
 from treadle.jobs
-where true /* and the filters that were asked for */
+where true /* and the filters */
 order by id desc
 limit %(limit)s

@@ -2,7 +2,7 @@
 select
     worker.worker_id, worker.host, worker.pid, worker.version, worker.job_types, worker.queues, worker.concurrency,
     worker.started_at, worker.seen_at,
-    -- A worker without a lease has not said how often it sends heartbeats.
+    -- A worker without a lease does not register how often it sends heartbeats.
     worker.lost_at is null and worker.seen_at > clock_timestamp() - coalesce(worker.lease, interval '1 minute'),
     worker.lost_at,
     claimed.jobs

@@ -12,7 +12,7 @@ select
     claimed.id is not null,
     worker.started_at < (select max(function.applied_at) from treadle.functions as function)
 from treadle.workers as worker
--- Not by exists, for which the planner would read all claimed jobs.
+-- Not with exists, for which the planner would read all claimed jobs.
 left join lateral (
     select job.id
     from treadle.jobs as job

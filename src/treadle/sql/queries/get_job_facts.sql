@@ -42,13 +42,13 @@ known as materialized (
     left join serving on serving.worker_id = worker.worker_id
     where job.status in ('pending', 'claimed', 'running')
       and worker.lost_at is null
-      -- A worker without a lease has not said how often it sends heartbeats.
+      -- A worker without a lease does not register how often it sends heartbeats.
       and worker.seen_at >= job.at - coalesce(worker.lease, interval '1 minute')
     order by serving.worker_id is null, worker.worker_id
     limit 1000
 ),
-ended as materialized (
-    -- Attempts that ended. Jobs that were cancelled while they waited do not count.
+finished as materialized (
+    -- Attempts that finished. Jobs that were cancelled while they waited do not count.
     select
         sum(minutes.completed + greatest(minutes.failed, minutes.errors)) as jobs,
         extract(epoch from max(meter.reached) - min(minutes.minute)) as seconds
@@ -118,12 +118,12 @@ select
             )::text
         from known
     ),
-    gone.worker_id, gone.seen_at,
+    last_worker.worker_id, last_worker.seen_at,
     ahead.own, ahead.level, ahead.above,
-    ended.jobs, ended.seconds::float8,
+    finished.jobs, finished.seconds::float8,
     extract(epoch from job.at)::float8 - clock.last_value / 1000000.0::float8
 from job
-cross join ended
+cross join finished
 cross join treadle.tick_clock as clock
 left join treadle.workers as worker
     on worker.worker_id = job.worker_id
@@ -209,5 +209,5 @@ left join lateral (
     where worker.lease is not null
     order by worker.seen_at desc
     limit 1
-) as gone on job.status = 'pending' and not exists (select from known where not known.by_hand)
+) as last_worker on job.status = 'pending' and not exists (select from known where not known.by_hand)
 left join lateral treadle.jobs_ahead(case when exists (select from serving) then job.id end) as ahead on true

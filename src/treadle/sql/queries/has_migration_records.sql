@@ -1,4 +1,4 @@
 select count(*) = 2
-from pg_tables as books
-where books.schemaname = 'treadle'
-  and books.tablename in ('migrations', 'functions')
+from pg_tables as records
+where records.schemaname = 'treadle'
+  and records.tablename in ('migrations', 'functions')

@@ -1,4 +1,4 @@
--- Locks stored objects, so that they are not swept until this transaction ends. Returns those that do not exist (any more).
+-- Locks stored objects, so that they are not swept until this transaction ends. Returns those that do not exist.
 with wanted as materialized (
     select unnest(string_to_array(%(stored)s, ',')::uuid[]) as id
 ),

@@ -1,4 +1,4 @@
--- Says that the object is still being written.
+-- Records that the object is still being written.
 update treadle.stored
 set written_at = clock_timestamp()
 where id = %(id)s

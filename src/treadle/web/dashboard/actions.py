@@ -5,7 +5,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from treadle.app import Treadle
-from treadle.db.queries import operations as operate
+from treadle.db.queries import operations as operation_queries
 from treadle.operations.bulk import Counts, achange_chunk
 from treadle.web.dashboard.security.access import Visitor
 from treadle.words.changes import Action, ChangeResult
@@ -39,7 +39,7 @@ def actor(visitor: Visitor) -> str:
 async def change(
     app: Treadle, visitor: Visitor, action: Action, job_id: UUID, reason: str | None, priority: int | None
 ) -> ChangeResult:
-    query = operate.operate(action, [job_id], actor(visitor), reason, priority)
+    query = operation_queries.operate(action, [job_id], actor(visitor), reason, priority)
     (done,) = await app.database.arun(query)
     return done
 
@@ -49,7 +49,7 @@ async def change_selected(
 ) -> Chunk:
     if not ids:
         raise InvalidArgument("no jobs were selected; give ids or a filter")
-    query = operate.operate(action, ids, actor(visitor), reason, priority)
+    query = operation_queries.operate(action, ids, actor(visitor), reason, priority)
     done = await app.database.arun(query)
     outcomes = [each.outcome for each in done]
     return Chunk(*Counts._make(map(outcomes.count, Counts._fields)))
@@ -65,8 +65,8 @@ async def change_matching(
     priority: int | None,
 ) -> Chunk:
     """Changes one chunk of the jobs that match a filter."""
-    tally, following = await achange_chunk(app.database, wanted, action, actor(visitor), reason, priority, after)
-    return Chunk(*tally, following)
+    counts, following = await achange_chunk(app.database, wanted, action, actor(visitor), reason, priority, after)
+    return Chunk(*counts, following)
 
 
 async def pause(
@@ -76,9 +76,9 @@ async def pause(
     if (job_type is None and queue is None) != everything:
         # An empty form must not pause the whole queue.
         raise InvalidArgument("give a job type, a queue or both; to pause all jobs, give only everything")
-    return await app.database.arun(operate.pause(job_type, queue, actor(visitor), reason))
+    return await app.database.arun(operation_queries.pause(job_type, queue, actor(visitor), reason))
 
 
 async def resume(app: Treadle, visitor: Visitor, job_type: str | None, queue: str | None, reason: str | None) -> bool:
     """False: it was not paused."""
-    return await app.database.arun(operate.resume(job_type, queue, actor(visitor), reason))
+    return await app.database.arun(operation_queries.resume(job_type, queue, actor(visitor), reason))

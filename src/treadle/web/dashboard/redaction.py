@@ -1,7 +1,7 @@
 """Decides which values of jobs a visitor may see, for the pages and the API.
 
 Operators see payloads, results, checkpoints and the results of steps; viewers do not. Events, log lines and errors are
-for everybody. Whatever is shown is masked: see words/masking.py.
+for all roles. Everything that is shown is masked: see words/masking.py.
 """
 
 from treadle.doctor.finding import Finding

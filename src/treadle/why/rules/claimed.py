@@ -9,7 +9,7 @@ from treadle.why.text import clipped, elapsed, plural
 from treadle.words.phrases import span
 from treadle.words.status import Status
 
-# A client without a lease has not said how often it sends a heartbeat.
+# A client without a lease does not report how often it sends a heartbeat.
 CLIENT_SILENCE = timedelta(minutes=5)
 
 

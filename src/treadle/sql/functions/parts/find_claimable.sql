@@ -3,8 +3,8 @@
 --
 -- Priorities are read one after the other. Of each lane of a priority as many jobs as may be needed are read, and the
 -- lanes are merged. A job behind the last one read of any lane may not be the next one, and is left to another round. A
--- search starts at settled, because of the dead index entries below (see tick.sql); the floor is only a hint, and could
--- hide a job.
+-- search starts at settled, because of the dead index entries below (see public/tick.sql). It does not start at the floor,
+-- which is only a hint: a job may lie below it.
 create or replace function treadle.find_claimable(
     p_job_type varchar,
     p_queue varchar,
@@ -53,7 +53,7 @@ begin
         from treadle.known_lanes() as known
         where (p_job_type is null or (known.lane).job_type = p_job_type)
           and (p_queue is null or (known.lane).queue = p_queue)
-          -- A search that stopped at the end of a priority goes on with the next one.
+          -- A search that stopped at the end of a priority continues with the next one.
           and (
                 p_priority is null
                 or (known.lane).priority < p_priority

@@ -4,4 +4,4 @@ as $$
     select p_attempts < p_max_attempts
 $$;
 
-comment on function treadle.has_attempts_left(int, int) is 'Whether a job may be tried again.';
+comment on function treadle.has_attempts_left(int, int) is 'Whether a job may be attempted again.';

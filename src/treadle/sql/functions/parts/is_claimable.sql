@@ -1,8 +1,8 @@
--- The one definition of a claimable job. What else must hold before a job can run (a key, later a limit or a dependency)
--- is a bit of jobs.holds, so whoever adds a rule adds a bit, and nothing here changes.
+-- The one definition of a claimable job. Every other condition that blocks a job (a key; later a limit or a dependency) is
+-- a bit of jobs.holds, so a new rule adds a bit and does not change this function.
 --
 -- The planner inlines this function. The result must be the predicate of idx_jobs_claimable, term by term, or claims
--- cannot use the index: tests/test_claimable.py compares the plans.
+-- cannot use the index: tests/queue/test_claimable.py compares the plans.
 --
 -- It takes columns instead of the whole row because a whole-row reference needs the right to read every column of jobs,
 -- which a viewer does not have.

@@ -5,4 +5,4 @@ as $$
 $$;
 
 comment on function treadle.is_read_committed()
-    is 'Whether the transaction is READ COMMITTED: only then does each of its statements see what others have just committed.';
+    is 'Whether the transaction is READ COMMITTED: only then does each of its statements see what other transactions have just committed.';

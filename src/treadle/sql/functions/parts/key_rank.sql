@@ -1,7 +1,7 @@
 -- The order of the unfinished jobs with one key: 0 runs, 1 waits for its turn, 2 is blocked.
 --
 -- The planner inlines this function. The result must be the second column of idx_jobs_key, or look-ups by key read all jobs
--- of the key: tests/test_claimable.py compares the plans. The index has this expression instead of the status itself, so
+-- of the key: tests/queue/test_claimable.py compares the plans. The index has this expression, not the status itself, so
 -- that "which job of this key runs" cannot be answered from idx_jobs_worker, which has the running jobs of every key.
 --
 -- The cast is part of that: a CASE remembers the length of the type that it compares, and that of the column is 20. It costs

@@ -1,5 +1,5 @@
 -- The claimable jobs of a lane that are due at p_start or later: one range of idx_jobs_claimable. Add an order by run_at
--- and a limit to look at its head.
+-- and a limit to read its head.
 --
 -- The planner inlines this function into the calling statement, so the columns that the caller does not use cost nothing.
 -- It returns only columns that a viewer may read. claim_jobs() does not use it: rows cannot be locked through a function.

@@ -1,4 +1,4 @@
--- Whether a tick has looked for late commits below the floors within the last 0.8 s. If not, a search starts at settled,
+-- Whether a tick has searched for late commits below the floors within the last 0.8 s. If not, a search starts at settled,
 -- so that a late commit is found within a second even if a worker claims several times in it. (A tick from the future was
 -- made before the clock was set back.)
 --

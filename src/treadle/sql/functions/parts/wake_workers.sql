@@ -1,5 +1,5 @@
 -- Sends a NOTIFY to idle workers, at commit, because a job can be claimed now or within seconds. It is only a hint: idle
--- workers also look for jobs every second.
+-- workers also poll every second.
 --
 -- Transactions that send a NOTIFY commit one after the other: with 48 clients, enqueueing drops to a quarter of the speed
 -- if each of them sends one. So a notification is sent only if a worker has gone idle since the last one, or if the last

@@ -24,7 +24,7 @@ begin
         return false;
     end if;
 
-    -- The worker is told at once; if the notification is lost, it finds out within a second.
+    -- The worker is notified at once. If the notification is lost, it notices within a second.
     if v_worker_id is not null then
         perform pg_notify(treadle.channel('work'), 'cancelled ' || p_id);
     end if;

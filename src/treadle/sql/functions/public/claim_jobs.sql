@@ -6,8 +6,8 @@
 -- first and only the chosen rows are locked: a row that is locked but not taken would be skipped by another claim.
 --
 -- The settings fix the plan. With stale statistics the planner would read the whole table, or (with IN instead of a list
--- made first) claim more than the limit. Since there is only one plan, it need not be made anew for each call (measured:
--- 1.7 ms for a claim from three lanes became 1.1).
+-- made first) claim more than the limit. Since there is only one plan, it is cached (measured: a claim from three lanes
+-- takes 1.1 ms, and 1.7 ms if each call is planned).
 create or replace function treadle.claim_jobs(
     p_worker_id varchar,
     p_job_types varchar[],
@@ -124,7 +124,7 @@ begin
                     return query select * from treadle.take_jobs(p_worker_id, v_now, v_places);
                     get diagnostics v_claimed = row_count;
                 exception when unique_violation or lock_not_available or deadlock_detected then
-                    -- Take them one by one, and leave to the other claim what it takes.
+                    -- Take them one by one, and skip those that the other claim takes.
                     foreach v_place in array v_places loop
                         begin
                             return query select * from treadle.take_jobs(p_worker_id, v_now, array[v_place]);
@@ -143,7 +143,7 @@ begin
 
             v_wanted := v_wanted - v_claimed;
             -- One lane: every unlocked job was locked at once. Several: if as many heads were read as there was room for,
-            -- some of them were locked by others, and there may be more jobs behind them.
+            -- some of them were locked by other transactions, and there may be more jobs behind them.
             exit when cardinality(v_level.lanes) = 1 or v_wanted = 0 or v_read < v_room;
         end loop;
 

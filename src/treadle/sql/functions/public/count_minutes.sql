@@ -1,9 +1,9 @@
 -- Counts the jobs that finished since the last call, per minute, for charts. Workers call it every few seconds.
 --
 -- It reads idx_jobs_finished up to p_lag before now, so that a job whose transaction is just committing is still counted;
--- one whose transaction takes longer than p_lag is left out. So the cost depends on how many jobs finished since, not on
--- the size of the table, and no page has to count. At most p_limit jobs of each status are counted at a time; later calls
--- count the rest.
+-- one whose transaction takes longer than p_lag is left out. The cost depends on how many jobs finished since, not on the
+-- size of the table, and the pages with charts need not count. At most p_limit jobs of each status are counted at a time;
+-- later calls count the rest.
 create or replace function treadle.count_minutes(
     p_lag interval default '3 seconds',
     p_limit int default 100000,

@@ -14,4 +14,4 @@ begin
 end
 $$;
 
-comment on function treadle.find_finished(uuid[]) is 'Those of the jobs that have finished or do not exist any more.';
+comment on function treadle.find_finished(uuid[]) is 'Those of the jobs that have finished or no longer exist.';

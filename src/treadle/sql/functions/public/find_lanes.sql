@@ -1,4 +1,4 @@
--- The lanes with the number of jobs that wait in each, for people. Counting stops at an equal share of p_budget per lane:
+-- The lanes with the number of jobs that wait in each, for display. Counting stops at an equal share of p_budget per lane:
 -- a lane whose depth equals counted_to has at least that many.
 --
 -- The settings fix the plan, for the reasons given in claim_jobs.sql. A search starts at settled, not at the floor, so
@@ -40,7 +40,7 @@ begin
     from (
         select known.lane, known.settled
         from treadle.known_lanes() as known
-        -- Of more lanes than that, those that were used last. The deepest would have to be counted first.
+        -- If there are more lanes, those that were used last: to find the deepest, all would have to be counted.
         order by greatest(known.opened_at, known.floor) desc nulls last, known.lane
         limit c_lanes
     ) as known

@@ -1,4 +1,4 @@
--- Tells a worker which of its claims it has lost: the job was cancelled, recovered, finished or claimed again.
+-- Finds the claims that a worker has lost: the job was cancelled, recovered, finished or claimed again.
 create or replace function treadle.find_lost_claims(p_ids uuid[], p_leases bigint[])
 returns table (id uuid, completed boolean)
 language plpgsql

@@ -9,4 +9,4 @@ begin
 end
 $$;
 
-comment on function treadle.heartbeat(varchar) is 'Records that a worker is alive: its jobs are not stale while it does this often enough.';
+comment on function treadle.heartbeat(varchar) is 'Records that a worker is alive. Its jobs are not stale while it calls this often enough.';

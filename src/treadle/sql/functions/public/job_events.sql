@@ -2,13 +2,13 @@
 -- the other tables; no row is written for them.
 --
 -- A position consists of the last transition that was read, as a lease number and a phase, and the number of the last
--- event. Everything later has a higher position, so a reader that goes on from one misses nothing and reads nothing twice.
+-- event. Everything later has a higher position, so a reader that continues there misses nothing and reads nothing twice.
 -- The phases:
 --
 --   0 enqueued (of lease number 0)   1 claimed   2 started   3 events while it is claimed   4 the attempt failed
 --   5 events recorded while it is not claimed                6 the job finished
 --
--- A claim that was given back without an error (a snooze, a deploy) leaves no trace.
+-- A claim that was given back without an error (a snooze, a deployment) has no transition.
 create or replace function treadle.job_events(
     p_id uuid,
     p_number int default 0,
@@ -24,7 +24,7 @@ as $$
 #variable_conflict use_column
 begin
     if p_lease is null then
-        -- The position is an event: go on with the transitions after it.
+        -- The position is an event: continue with the transitions after it.
         select event.lease, event.phase
         into p_lease, p_phase
         from treadle.events as event

@@ -2,8 +2,8 @@
 -- the other lanes of its priority, and in lanes of higher priority. Counting stops one past p_limit in all.
 --
 -- It searches as a claim does (see claim_jobs.sql): one bounded range of idx_jobs_claimable per lane. Jobs that wait for
--- their key, that are due later or paused do not count. Job types that a worker runs in child processes have places of
--- their own, so the two kinds do not wait for each other.
+-- their key, that are due later or paused do not count. Job types that a worker runs in child processes have slots of their
+-- own, so the two kinds do not wait for each other.
 create or replace function treadle.jobs_ahead(p_id uuid, p_limit int default 1000)
 returns table (own bigint, level bigint, above bigint)
 language plpgsql
@@ -35,7 +35,7 @@ begin
         return;
     end if;
 
-    -- Most workers are alike: what they claim is expanded once.
+    -- Most workers serve the same types and queues, so these are expanded once.
     with fleet as materialized (
         select distinct worker.queues, worker.together
         from treadle.serving_workers(v_job.queue, v_job.job_type, v_now) as worker

@@ -1,4 +1,4 @@
--- Writes the log lines of a worker's handlers, in the way of record_events(). Of each job the first p_head and the last
+-- Writes the log lines of a worker's handlers, as record_events() writes events. Of each job the first p_head and the last
 -- p_tail lines are kept. Returns the ids of the jobs that were accepted.
 create or replace function treadle.keep_logs(
     p_worker_id varchar,

@@ -1,5 +1,5 @@
 -- Locks those of the jobs that this worker has claimed under these lease numbers, until the transaction ends: meanwhile no
--- other transaction can claim or finish them. Whatever a worker writes about its jobs begins with this.
+-- other transaction can claim or finish them. Functions that write the records of a worker's jobs call it first.
 create or replace function treadle.lock_claimed(p_worker_id varchar, p_ids uuid[], p_leases bigint[]) returns uuid[]
 language plpgsql
 set enable_seqscan = off
@@ -30,4 +30,4 @@ end
 $$;
 
 comment on function treadle.lock_claimed(varchar, uuid[], bigint[])
-    is 'Locks those of the jobs that the worker has still claimed under these lease numbers, and returns their ids.';
+    is 'Locks those of the jobs that are still claimed by the worker under these lease numbers, and returns their ids.';

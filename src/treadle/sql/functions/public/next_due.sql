@@ -1,5 +1,5 @@
--- For a worker that found no job: asks to be notified of new jobs, then looks once more. In this order, so that no job can
--- arrive unnoticed between the two.
+-- For a worker that found no job: requests a notification of new jobs, then searches once more. In this order, so that no
+-- job can arrive unnoticed between the two.
 create or replace function treadle.next_due(
     p_job_types varchar[],
     p_queues varchar[] default null,
@@ -24,7 +24,7 @@ begin
         perform setval('treadle.wake_clock', 0);
     end if;
 
-    -- A caller that must be sure that no job is left also looks below the floors: a late commit may lie there for a moment.
+    -- To be sure that no job is left, also search below the floors: a job that was committed late may lie there.
     v_fresh := not p_sure and treadle.tick_is_fresh();
 
     select min(head.run_at)

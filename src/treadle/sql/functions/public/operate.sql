@@ -3,7 +3,7 @@
 --
 --   done      changed
 --   unfit     its status does not allow the operation, or nothing would change
---   busy      another transaction has locked its row; with several jobs, locks are not waited for
+--   busy      another transaction has locked its row; with several jobs, this function does not wait for locks
 --   missing   there is no such job
 --
 -- Runs with the rights of its owner: the operator's role can change jobs in no other way, so every change is in the audit.
@@ -37,7 +37,7 @@ begin
     end if;
 
     -- In the order of ids, as in every statement that locks several jobs.
-    for v_id in select distinct asked.id from unnest(p_ids) as asked (id) order by asked.id loop
+    for v_id in select distinct given.id from unnest(p_ids) as given (id) order by given.id loop
         if v_wait then
             begin
                 select job.status, job.job_type, job.queue, job.priority, job.run_at

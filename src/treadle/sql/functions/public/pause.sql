@@ -1,5 +1,5 @@
--- Runs with the rights of its owner, as set_paused() does: until the roles are granted anew after an upgrade, the caller
--- may not call that function.
+-- Runs with the rights of its owner, as set_paused() does. After an upgrade, until `treadle roles` is applied again, the
+-- caller has no right to call that function.
 create or replace function treadle.pause(
     p_job_type varchar default null,
     p_queue varchar default null,
@@ -14,6 +14,6 @@ as $$
 $$;
 
 comment on function treadle.pause(varchar, varchar, text, text)
-    is 'Stops claims of this job type in this queue (null: any). Claimed jobs go on. Returns false if it was paused already.';
+    is 'Stops claims of this job type in this queue (null: any). Claimed jobs continue. Returns false if it was paused already.';
 
 revoke all on function treadle.pause(varchar, varchar, text, text) from public;

@@ -1,5 +1,5 @@
--- Deletes up to p_limit jobs that finished with p_status more than p_age ago, oldest first. Returns also up to which time
--- it came: as p_after of the next call, it spares that call the dead index entries of this one.
+-- Deletes up to p_limit jobs that finished with p_status more than p_age ago, oldest first. Also returns the time that it
+-- reached: pass it as p_after of the next call, so that that call skips the dead index entries of this one.
 create or replace function treadle.prune_jobs(
     p_status varchar,
     p_age interval,
@@ -44,4 +44,4 @@ end
 $$;
 
 comment on function treadle.prune_jobs(varchar, interval, int, timestamptz)
-    is 'Deletes up to p_limit jobs that finished with p_status more than p_age ago. Returns how many, and up to which time it came.';
+    is 'Deletes up to p_limit jobs that finished with p_status more than p_age ago. Returns how many, and the time that it reached.';

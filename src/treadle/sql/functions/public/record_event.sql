@@ -1,4 +1,4 @@
--- Adds one event to a job: from its worker (with the lease number), or from anyone (without).
+-- Adds one event to a job: from its worker (with the lease number), or from any session (without).
 create or replace function treadle.record_event(
     p_id uuid,
     p_name varchar,
@@ -33,8 +33,8 @@ begin
         clock_timestamp(),
         p_name,
         p_data,
-        -- Not below that of the previous event, whose transaction may have begun later: so the order by transaction is the
-        -- order of the numbers. Nor below its own, so that a reader that has come that far has read it.
+        -- Not lower than that of the previous event, whose transaction may have begun later, so that the order by
+        -- transaction is the order of the numbers. Nor lower than its own, so that no reader has passed it already.
         greatest(pg_current_xact_id(), (
             select event.transaction
             from treadle.events as event

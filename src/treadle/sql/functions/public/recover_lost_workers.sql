@@ -37,7 +37,7 @@ begin
             select recovered.id, recovered.job_type, recovered.status, v_worker.worker_id
             from treadle.recover_worker(
                 v_worker.worker_id,
-                format('worker %s gave no sign of life for %s', v_worker.worker_id, v_worker.lease),
+                format('worker %s did not renew its lease within %s', v_worker.worker_id, v_worker.lease),
                 p_crash_limit => p_crash_limit
             ) as recovered;
         elsif v_worker.lost_at is null then

@@ -1,5 +1,5 @@
--- Gives back the jobs of workers that gave no sign of life for p_timeout: neither a heartbeat (workers.seen_at) nor a
--- report about the job (jobs.seen_at). If there never was one, the age of the claim counts.
+-- Gives back the jobs of workers that sent neither a heartbeat (workers.seen_at) nor a report about the job (jobs.seen_at)
+-- for p_timeout. If there never was one, the age of the claim counts.
 create or replace function treadle.recover_stale_jobs(
     p_timeout interval,
     p_now timestamptz default clock_timestamp()
@@ -28,7 +28,7 @@ begin
         finished_at = case when stale.exhausted then clock_timestamp() end,
         last_error = case
             when stale.exhausted then format(
-                'worker %s gave no sign of life for %s during attempt %s of %s, the last',
+                'worker %s sent no heartbeat for %s during the last attempt (%s of %s)',
                 coalesce(job.worker_id, '(unknown)'), p_timeout, job.attempts, job.max_attempts
             )
             else job.last_error
@@ -46,4 +46,4 @@ end
 $$;
 
 comment on function treadle.recover_stale_jobs(interval, timestamptz)
-    is 'Gives back the jobs of workers that gave no sign of life for p_timeout; those without attempts left fail. Returns how many.';
+    is 'Gives back the jobs of workers that sent no heartbeat for p_timeout; those without attempts left fail. Returns how many.';

@@ -35,4 +35,4 @@ end
 $$;
 
 comment on function treadle.register_worker(varchar, interval, varchar[], varchar[], int, text, int, text, varchar[], int)
-    is 'Registers a worker: if it does not renew within p_lease, its jobs are given to others.';
+    is 'Registers a worker. If it does not renew its lease within p_lease, other workers get its jobs.';

@@ -3,7 +3,7 @@ create or replace function treadle.renew_workers(p_worker_ids varchar[], p_lease
 language plpgsql
 as $$
 begin
-    -- A worker that was given up and is alive after all goes on: its writes are fenced by lease numbers, not by this row.
+    -- A worker that was declared lost but is alive may continue: its writes are fenced by lease numbers, not by this row.
     insert into treadle.workers (worker_id, lease)
     select worker_id, p_lease
     from unnest(p_worker_ids) as worker_id

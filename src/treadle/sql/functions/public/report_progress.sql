@@ -14,7 +14,7 @@ begin
             using errcode = 'invalid_parameter_value';
     end if;
 
-    -- A report is also a sign of life: a job that reports is not stale, however long it runs.
+    -- A report also counts as a heartbeat: a job that reports is not stale, however long it runs.
     update treadle.jobs as job
     set progress = coalesce(p_progress, job.progress),
         current_stage = coalesce(p_stage, job.current_stage),

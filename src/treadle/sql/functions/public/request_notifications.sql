@@ -5,7 +5,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    -- Not for ever: while a session listens, every batch of jobs is followed by a NOTIFY, and any viewer may ask for it.
+    -- Limited, because every batch of jobs then sends a NOTIFY, and any viewer may request it.
     v_until constant bigint := extract(epoch from clock_timestamp() + least(p_for, '5 minutes')) * 1000000;
 begin
     case p_kind
@@ -19,6 +19,6 @@ end
 $$;
 
 comment on function treadle.request_notifications(text, interval)
-    is 'Starts notifications on channel(p_kind) for this long, at most 5 minutes; call it again to go on. ends: the ids of jobs that finish. news: the ids of jobs with new events or progress.';
+    is 'Starts notifications on channel(p_kind) for this long, at most 5 minutes; call it again to continue. ends: the ids of jobs that finish. news: the ids of jobs with new events or progress.';
 
 revoke all on function treadle.request_notifications(text, interval) from public;

@@ -13,6 +13,6 @@ as $$
 $$;
 
 comment on function treadle.resume(varchar, varchar, text, text)
-    is 'Ends the pause of this job type in this queue, named as it was made. Returns false if there is no such pause.';
+    is 'Ends the pause with exactly this job type and queue (null: any). Returns false if there is no such pause.';
 
 revoke all on function treadle.resume(varchar, varchar, text, text) from public;

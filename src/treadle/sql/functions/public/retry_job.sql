@@ -5,7 +5,7 @@ as $$
 declare
     v_unique boolean := true;
 begin
-    -- A completed job starts again from the beginning; one that failed or was cancelled goes on after its last step.
+    -- A completed job starts again from the beginning; one that failed or was cancelled continues after its last step.
     delete from treadle.steps as step
     using treadle.jobs as job
     where job.id = p_id
@@ -28,7 +28,7 @@ begin
                 current_stage = null,
                 pace = null,
                 checkpoint = case when job.status <> 'completed' then job.checkpoint end,
-                -- The job has to run even if another one has its unique key by now; then it gives the key up.
+                -- The job runs even if another one has its unique key by now; then it loses the key.
                 unique_key = case
                     when v_unique and not exists (
                         select

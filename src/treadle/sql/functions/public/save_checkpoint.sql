@@ -20,4 +20,4 @@ end
 $$;
 
 comment on function treadle.save_checkpoint(uuid, jsonb, bigint, varchar)
-    is 'Saves what the next attempt of a job will find. Returns false if the claim is lost.';
+    is 'Saves the checkpoint of a job for its next attempt. Returns false if the claim is lost.';

@@ -58,7 +58,7 @@ begin
             crashes = job.crashes + (ended.outcome = 'crashed')::int,
             last_error = case
                 when ended.outcome = 'crashed' and job.crashes + 1 >= p_crash_limit
-                    then format('took its process down %s times, the limit; the last time: %s', job.crashes + 1, ended.error)
+                    then format('crashed its process %s times, which is the limit; last crash: %s', job.crashes + 1, ended.error)
                 else coalesce(ended.error, job.last_error)
             end,
             started_at = case

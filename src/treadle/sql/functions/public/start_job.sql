@@ -1,5 +1,5 @@
 -- As in every function that writes for a worker: with p_lease the write is fenced, and false means that the claim is lost
--- and nothing changed. Without it, the job with this id is meant, whichever worker has claimed it.
+-- and nothing changed. Without p_lease, the job is changed whichever worker has claimed it.
 create or replace function treadle.start_job(
     p_id uuid,
     p_lease bigint default null,

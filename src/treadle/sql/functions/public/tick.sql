@@ -3,7 +3,7 @@
 --
 -- Why a floor. While a snapshot is open anywhere, PostgreSQL cannot remove the index entries of claimed jobs, and each
 -- claim would read all of them. So claims start at the floor. A claimable job below it can only be one whose transaction
--- had not committed when the floor was raised, or one whose row was locked; every tick looks for both, from "settled" on.
+-- had not committed when the floor was raised, or one whose row was locked; every tick searches for both, from "settled" on.
 --
 -- Why settled is proven. Every transaction that makes a job claimable takes a transaction id first, and only then reads
 -- the clock (new jobs) or the floor (jobs that come back), and places the job no lower. A mark is a floor that a tick has
@@ -22,7 +22,7 @@ set enable_nestloop = on
 set jit = off
 as $$
 declare
-    -- Jobs get their run_at shortly before they commit: with a floor right behind the clock all of them would be late.
+    -- Jobs get their run_at shortly before they commit: with a floor right behind the clock, all of them would lie below it.
     c_margin constant interval := '250 milliseconds';
     -- The floor steps over locked rows only if there are this many: so a small claim that rolls back is found at once.
     c_locked constant int := 100;
@@ -158,8 +158,8 @@ begin
             having count(known.id) > 0
         ),
         watched as materialized (
-            -- A lane that is not busy and has no late jobs to expect seldom changes: of thousands of such lanes, each tick
-            -- looks at some in turn.
+            -- A lane that is not busy and can have no late jobs seldom changes: of thousands of such lanes, each tick reads
+            -- some in turn.
             select *
             from lane
             where lane.busy
@@ -206,8 +206,8 @@ begin
             )
         then
             v_floor := least(coalesce(v_lane.unlocked, v_now - c_margin), v_now - c_margin);
-        -- A late commit, or jobs that were claimed from the head: follow the oldest job. An idle lane is left alone. So is,
-        -- except once a minute, a lane whose jobs are all due later: they may be jobs that snooze again and again.
+        -- A late commit, or jobs that were claimed from the head: follow the oldest job. An idle lane is not changed. A lane
+        -- whose jobs are all due later is changed only once a minute: they may be jobs that snooze again and again.
         elsif v_lane.oldest < v_lane.floor
             or v_lane.oldest <= v_now and v_lane.oldest > v_lane.floor
             or v_lane.oldest > v_now and v_lane.floor < v_now - interval '1 minute'
@@ -220,7 +220,7 @@ begin
             end if;
         end if;
 
-        -- Holds even if the clock was set back.
+        -- Never below settled, even if the clock was set back.
         v_floor := greatest(v_floor, v_settled);
 
         if v_era >= v_mark_era + 2 then

@@ -27,7 +27,7 @@ begin
     where step.job_id = job.id
       and job.keeps & treadle.keeps_steps() <> 0;
 
-    -- Ids are ordered by time, and so are batches of pruned jobs: one look at the range of their ids says whether any of
+    -- Ids are ordered by time, and so are batches of pruned jobs: one search in the range of their ids shows whether any of
     -- them used a stored object. So jobs without one cost one index search per statement, not one per job.
     perform
     from treadle.stored_uses as use

@@ -1,5 +1,5 @@
 -- Before a job becomes claimable again, by whatever statement (a retry, a release, a recovery, an unblocked key, a move to
--- another lane): the job keeps its age, but is never placed below the floor, where no claim would look.
+-- another lane): the job keeps its age, but is never placed below the floor, where no claim would find it.
 --
 -- A finished job that is revived is unblocked first: the job that would have unblocked it may be gone. Both are in one
 -- trigger because the order matters, and PostgreSQL fires triggers in the order of their names.
@@ -18,7 +18,7 @@ begin
         end if;
     end if;
 
-    -- First the transaction id, then a fresh look: the tick relies on that order (see tick.sql).
+    -- First the transaction id, then a new snapshot: the tick relies on that order (see public/tick.sql).
     perform pg_current_xact_id();
 
     if treadle.is_read_committed() then
@@ -42,9 +42,9 @@ $$;
 
 comment on function treadle.enter_lane() is 'Trigger: places a job that becomes claimable at or above the floor of its lane; a revived job is unblocked first.';
 
--- The condition writes is_claimable(), is_in_lane() and is_blocked_by_key() out. PostgreSQL prepares it anew for every
--- UPDATE of jobs, and would inline the functions each time (measured: a quarter of the time of claims and completions).
--- tests/test_claimable.py holds it against the predicate of idx_jobs_claimable.
+-- The condition writes is_claimable(), is_in_lane() and is_blocked_by_key() out. PostgreSQL prepares it for every UPDATE of
+-- jobs, and would inline the functions each time (measured: a quarter of the time of claims and completions).
+-- tests/queue/test_claimable.py compares it with the predicate of idx_jobs_claimable.
 create or replace trigger enter_lane
     before update on treadle.jobs
     for each row

@@ -5,7 +5,7 @@ as $$
 begin
     raise exception 'the key of job % cannot be changed while it is %', old.id, old.status
         using errcode = 'object_not_in_prerequisite_state',
-              hint = 'Cancel it, and enqueue it anew with the other key.';
+              hint = 'Cancel it, and enqueue a new job with the other key.';
 end
 $$;
 

@@ -7,12 +7,12 @@ set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 begin
-    -- First the transaction id, then the clock: the tick relies on that order (see tick.sql).
+    -- First the transaction id, then the clock: the tick relies on that order (see public/tick.sql).
     perform pg_current_xact_id();
 
     if new.run_at is null then
         -- For an INSERT by hand, "oldest first" means created_at. Its default is the start of the transaction, the same
-        -- for every row; the clock tells those rows apart.
+        -- for every row; the clock differs between them.
         if new.created_at is distinct from now() and treadle.is_read_committed() then
             new.run_at := coalesce(new.created_at, clock_timestamp());
         else

@@ -1,4 +1,4 @@
--- After jobs were inserted: makes sure that their lanes are listed, and that no job lies where no claim would look.
+-- After jobs were inserted: makes sure that their lanes are listed, and that no job lies where no claim would find it.
 -- Runs with the rights of its owner: a role that may only enqueue cannot read lanes or change run_at.
 create or replace function treadle.register_lanes() returns trigger
 language plpgsql

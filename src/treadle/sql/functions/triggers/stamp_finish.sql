@@ -1,5 +1,5 @@
--- Before a statement that does not know our columns finishes a job, such as the specification's own
--- UPDATE ... SET status = 'completed': sets finished_at, so that pruning finds the job.
+-- Sets finished_at when a statement finishes a job without setting it, such as the specification's own
+-- UPDATE ... SET status = 'completed', so that pruning finds the job.
 create or replace function treadle.stamp_finish() returns trigger
 language plpgsql
 as $$

@@ -13,7 +13,7 @@ begin
     if not treadle.is_read_committed() then
         raise exception 'job % has a key, and this transaction is %', old.id, current_setting('transaction_isolation')
             using errcode = 'feature_not_supported',
-                  hint = 'Finish jobs that have a key in a READ COMMITTED transaction: an older snapshot cannot see who waits behind them.';
+                  hint = 'Finish jobs that have a key in a READ COMMITTED transaction: an older snapshot cannot see which jobs wait behind them.';
     end if;
 
     loop
@@ -27,7 +27,7 @@ begin
         limit 1;
         exit when not found;
 
-        -- Waits if the row is being unblocked, cancelled, or locked by a commit in confirm_blocked(); then looks again.
+        -- Waits if the row is being unblocked, cancelled, or locked by a commit in confirm_blocked(); then searches again.
         update treadle.jobs as job
         set holds = job.holds & ~treadle.blocked_by_key()
         where job.id = v_next

@@ -8,8 +8,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from treadle.app import Treadle
-from treadle.db.queries import listing
-from treadle.db.queries import operations as operate
+from treadle.db.queries import listing as listing_queries
+from treadle.db.queries import operations as operation_queries
 from treadle.db.queries import overview as overview_queries
 from treadle.db.queries.jobs import job_id
 from treadle.doctor import worst
@@ -38,11 +38,11 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
 
     async def jobs(context: Context, given: requests.JobsQuery) -> Any:
         _check_search(context, given)
-        return await app.database.aread(listing.find_jobs(given.wanted, given.after, given.limit))
+        return await app.database.aread(listing_queries.find_jobs(given.wanted, given.after, given.limit))
 
     async def job(context: Context, given: None) -> Any:
-        life = await aget_details(app.database, job_id(context.request.path_params["id"]))
-        return _job_values(redact_details(context.visitor.role, life))
+        details = await aget_details(app.database, job_id(context.request.path_params["id"]))
+        return _job_values(redact_details(context.visitor.role, details))
 
     async def why(context: Context, given: None) -> Any:
         return redact_reason(await awhy(app.database, job_id(context.request.path_params["id"])))
@@ -55,10 +55,10 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
         return {"workers": await app.database.aread(overview_queries.find_recent_workers())}
 
     async def pauses(context: Context, given: None) -> Any:
-        return {"pauses": await app.database.aread(operate.find_pauses())}
+        return {"pauses": await app.database.aread(operation_queries.find_pauses())}
 
     async def audit(context: Context, given: requests.AuditQuery) -> Any:
-        query = operate.find_audit(given.job_id, given.before, given.limit + 1)
+        query = operation_queries.find_audit(given.job_id, given.before, given.limit + 1)
         found = await app.database.aread(query)
         return {
             "changes": found[: given.limit],
@@ -166,17 +166,17 @@ def _check_search(context: Context, given: requests.JobFilter) -> None:
         raise HTTPException(403, "search requires the role operator, because it searches in payloads")
 
 
-def _job_values(life: JobDetails) -> dict[str, Any]:
-    row = life.job._asdict()
+def _job_values(details: JobDetails) -> dict[str, Any]:
+    row = details.job._asdict()
     return {
         **{name: row[name] for name in responses.JobDetails.model_fields if name in row},
-        "stage": life.job.current_stage,
-        "error": life.job.last_error,
-        "failed_attempts": life.errors,
-        "steps": life.steps,
-        "events": life.events,
-        "earlier_events": life.earlier_events,
-        "logs": life.logs,
-        "earlier_logs": life.earlier_logs,
-        "audit": life.audit,
+        "stage": details.job.current_stage,
+        "error": details.job.last_error,
+        "failed_attempts": details.errors,
+        "steps": details.steps,
+        "events": details.events,
+        "earlier_events": details.earlier_events,
+        "logs": details.logs,
+        "earlier_logs": details.earlier_logs,
+        "audit": details.audit,
     }

@@ -73,7 +73,7 @@ class BulkBody(ChangeBody):
     ids: Annotated[list[UUID], Field(min_length=1, max_length=CHUNK)] | None = None
     filter: JobFilter | None = None
     all: bool = False
-    """Must be true if the filter is empty, to confirm that every job is meant."""
+    """Must be true if the filter is empty, to confirm that the change applies to every job."""
     after: Annotated[str, StringConstraints(max_length=200)] | None = None
     """`next` of the previous chunk."""
     priority: Priority | None = None

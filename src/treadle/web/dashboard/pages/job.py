@@ -36,7 +36,13 @@ def render_state(mount_path: str, role: Role, snapshot: JobSnapshot) -> str:
 
 def page_state(snapshot: JobSnapshot) -> str:
     """When this value changes, the script reloads the whole page; otherwise it replaces only the live parts."""
-    parts = (snapshot.status, snapshot.attempts, snapshot.max_attempts, snapshot.run_at.timestamp(), snapshot.held)
+    parts = (
+        snapshot.status,
+        snapshot.attempts,
+        snapshot.max_attempts,
+        snapshot.run_at.timestamp(),
+        snapshot.may_be_blocked,
+    )
     return ".".join(map(str, parts))
 
 

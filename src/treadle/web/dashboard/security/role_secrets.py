@@ -112,7 +112,7 @@ def _network(connection: HTTPConnection) -> str:
         address = ip_address(host)
     except ValueError:
         return host
-    # Whoever has one address of an IPv6 network usually has the whole /64.
+    # A client with one address of an IPv6 network usually has the whole /64.
     return str(ip_network((address, 64), strict=False) if isinstance(address, IPv6Address) else address)
 
 
