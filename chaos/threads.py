@@ -94,9 +94,11 @@ class RandomCalls:
         actors += [self.tick, self.hold_snapshot, self.retire_lanes, self.watch]
         workers: list[Actor] = [self.claim_by_queue] * self.queues + [self.claim_by_sql] * 3
         workers += [self.claim_probes, self.recover]
-        everybody = [(actor, self.load_over) for actor in actors] + [(worker, self.workers_over) for worker in workers]
-        with ThreadPoolExecutor(len(everybody)) as pool:
-            futures = [pool.submit(self.act, actor, n, end) for n, (actor, end) in enumerate(everybody)]
+        assignments = [(actor, self.load_over) for actor in actors] + [
+            (worker, self.workers_over) for worker in workers
+        ]
+        with ThreadPoolExecutor(len(assignments)) as pool:
+            futures = [pool.submit(self.act, actor, n, end) for n, (actor, end) in enumerate(assignments)]
             try:
                 self.load_over.wait(seconds)
                 self.load_over.set()

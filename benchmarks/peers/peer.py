@@ -107,16 +107,16 @@ class Peer:
 
     @contextmanager
     def working(self, place: Place, kind: str, processes: int | None = None) -> Iterator[Workers]:
-        with tempfile.TemporaryFile() as said:
-            workers = Workers(said, self._note)
+        with tempfile.TemporaryFile() as stderr:
+            workers = Workers(stderr, self._note)
             try:
                 for _ in range(processes or self.processes):
                     workers.start([*self.command, "work", kind, str(CONCURRENCY)], place)
                 workers.await_ready()
                 yield workers
             except TimeoutError as error:
-                said.seek(0)
-                words = last_words(said.read().decode(errors="replace"))
+                stderr.seek(0)
+                words = last_words(stderr.read().decode(errors="replace"))
                 raise Failed(f"{error}; {words}") from error
             finally:
                 workers.stop()

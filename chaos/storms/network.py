@@ -18,7 +18,7 @@ class Cuts(Storm):
 
 
 class LostReplies(Storm):
-    name = "replies_lost-answers"
+    name = "lost-answers"
     about = "a statement is executed and committed, but the connection breaks before the reply (COMMIT, or any other)"
     every = (0.1, 0.6)
 

@@ -121,7 +121,7 @@ function failed(error) {
 async function watch(adapter) {
   say({ ready: true });
   for await (const _ of createInterface({ input: process.stdin })) {
-    const at = now(); // a look at a large table takes a while, and says what was so when it began
+    const at = now(); // counting in a large table takes a while, and the result is valid for its start
     say({ left: await adapter.left(), at });
   }
 }
@@ -139,5 +139,5 @@ export async function main(adapter) {
     if (command === "left") say({ left: answer });
     else if (answer !== undefined) say(answer);
   }
-  process.exit(0); // pools and timers of a peer would keep it
+  process.exit(0); // pools and timers of the queue would keep the process alive
 }
