@@ -68,7 +68,7 @@ def test_a_lost_lease_leaves_the_callers_transaction_alive(queue: JobQueue, conn
     (job,) = queue.claim(["a"])
     queue.release(job)
     connection = connect(autocommit=False)
-    with pytest.raises(Exception, match="no longer held"):
+    with pytest.raises(Exception, match="no longer claimed"):
         JobQueue(connection).complete(job)
     JobQueue(connection).enqueue("b")
     connection.commit()
@@ -111,7 +111,7 @@ def test_on_a_callers_pool_and_async_connection(url: str) -> None:
 def test_sync_methods_on_an_async_connection_say_what_to_use(url: str, connection: Connection[Any]) -> None:
     async def main() -> None:
         async with await psycopg.AsyncConnection.connect(url) as aconnection:
-            with pytest.raises(InvalidArgument, match="begin with a"):
+            with pytest.raises(InvalidArgument, match="use the async methods, such as aclaim"):
                 JobQueue(aconnection).counts()
         with pytest.raises(InvalidArgument, match="without an a"):
             await JobQueue(connection).acounts()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.apps import move
 from tests.support.handlers import app as handlers_app
 from tests.support.handlers import nap_in_child
 from tests.support.workers import Ledger, run, until, worker_process
@@ -44,13 +45,7 @@ if multiprocessing.current_process().name == "treadle-child":
 @pytest.fixture
 def later(url: str, monkeypatch: pytest.MonkeyPatch) -> Treadle:
     """The application of this module, as its children find it, on the test's database."""
-    from treadle.db.database import Database
-    from treadle.watching.watch import Watch
-
-    database = Database(url, "treadle")
-    monkeypatch.setattr(more, "database", database)
-    monkeypatch.setattr(more, "queue", JobQueue(database))
-    monkeypatch.setattr(more, "watch", Watch(database))
+    move(more, url, monkeypatch)
     return more
 
 
