@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.apps import move
+from tests.support.apps import use_database
 from tests.support.handlers import app as handlers_app
 from tests.support.handlers import nap_in_child
 from tests.support.workers import Ledger, run, until, worker_process
@@ -45,7 +45,7 @@ if multiprocessing.current_process().name == "treadle-child":
 @pytest.fixture
 def later(url: str, monkeypatch: pytest.MonkeyPatch) -> Treadle:
     """The application of this module, as its children find it, on the test's database."""
-    move(more, url, monkeypatch)
+    use_database(more, url, monkeypatch)
     return more
 
 
