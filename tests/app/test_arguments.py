@@ -1,4 +1,4 @@
-"""Payloads that are a function's arguments, checked by its annotations, and the job among them."""
+"""The arguments of a job function become the payload, are checked by its annotations, and may include the job."""
 
 import importlib.util
 import sys
@@ -119,8 +119,8 @@ def test_arguments_round_trip_into_the_handler_and_out_of_it(app: Treadle) -> No
     assert result == tuple(value for name, value in given.items() if name not in left_out)
 
 
-def test_a_payload_that_does_not_fit_any_more_fails_its_job(app: Treadle, queue: JobQueue) -> None:
-    """Enqueued by an older version of the program, or from SQL: checked again when run."""
+def test_a_job_whose_payload_no_longer_fits_fails(app: Treadle, queue: JobQueue) -> None:
+    """An older version of the program or SQL enqueued it: the payload is checked again when the job runs."""
 
     @app.job(max_attempts=1)
     def welcome(user_id: int) -> None: ...
@@ -130,7 +130,7 @@ def test_a_payload_that_does_not_fit_any_more_fails_its_job(app: Treadle, queue:
         run_jobs(app, handle)
 
 
-def test_open_ended_options_reach_the_handler(app: Treadle) -> None:
+def test_keyword_arguments_reach_the_handler(app: Treadle) -> None:
     @app.job
     def render(path: str, **options: Any) -> dict[str, Any]:
         return {"path": path, **options}
@@ -150,19 +150,19 @@ def test_open_ended_options_reach_the_handler(app: Treadle) -> None:
     ]
 
 
-def test_open_ended_options_are_checked_by_their_annotation(app: Treadle) -> None:
+def test_keyword_arguments_are_checked_by_their_annotation(app: Treadle) -> None:
     @app.job
     def remind(**days: date) -> None: ...
 
     data = remind.enqueue(first=date(2024, 2, 29)).job().data
     assert data == {"first": "2024-02-29"}
-    job: Any = None  # it is not asked for
+    job: Any = None  # the function does not have this parameter
     assert remind.arguments.load('{"first": "2024-02-29"}', job) == {"first": date(2024, 2, 29)}
     with pytest.raises(InvalidPayload, match="first"):
         remind.enqueue(first="tomorrow")  # type: ignore[arg-type]
 
 
-def test_an_option_that_is_named_like_the_job_is_refused(app: Treadle) -> None:
+def test_a_keyword_argument_named_like_the_job_parameter_is_refused(app: Treadle) -> None:
     @app.job
     def render(job: Job, **options: Any) -> None: ...
 
@@ -171,7 +171,7 @@ def test_an_option_that_is_named_like_the_job_is_refused(app: Treadle) -> None:
         enqueue(job="cleaning")
 
 
-def test_an_option_may_have_any_name(app: Treadle) -> None:
+def test_a_keyword_argument_may_have_any_name(app: Treadle) -> None:
     @app.job
     def render(**options: Any) -> None: ...
 
@@ -179,7 +179,7 @@ def test_an_option_may_have_any_name(app: Treadle) -> None:
     assert enqueue(self=1, json=2).job().data == {"self": 1, "json": 2}
 
 
-def test_what_json_cannot_hold_is_refused_with_its_place(app: Treadle, queue: JobQueue) -> None:
+def test_a_value_that_json_cannot_represent_is_refused_with_its_path(app: Treadle, queue: JobQueue) -> None:
     @app.job
     def remember(value: dict[str, list[float | str]]) -> None: ...
 
@@ -192,7 +192,7 @@ def test_what_json_cannot_hold_is_refused_with_its_place(app: Treadle, queue: Jo
 @pytest.mark.parametrize(
     "value", [b"\xff", Opaque(), float("nan"), [float("inf")]], ids=["bytes", "object", "nan", "inf"]
 )
-def test_what_json_cannot_hold_is_refused_without_an_annotation_too(
+def test_a_value_that_json_cannot_represent_is_refused_without_an_annotation(
     app: Treadle, queue: JobQueue, value: object
 ) -> None:
     @app.job
@@ -202,7 +202,7 @@ def test_what_json_cannot_hold_is_refused_without_an_annotation_too(
         remember.enqueue(value=value)
 
 
-def test_the_job_is_handed_in_where_it_is_asked_for(app: Treadle) -> None:
+def test_the_job_is_passed_to_a_parameter_annotated_with_it(app: Treadle) -> None:
     @app.job
     async def first(job: Job, n: int) -> str:
         return f"{job.type} {n}"
@@ -237,7 +237,7 @@ def test_the_job_is_handed_in_where_it_is_asked_for(app: Treadle) -> None:
         current_job()
 
 
-def test_the_job_cannot_be_given_by_the_caller(app: Treadle) -> None:
+def test_the_caller_cannot_pass_the_job(app: Treadle) -> None:
     @app.job
     def optional(n: int, job: Job | None = None) -> None: ...
 
@@ -247,7 +247,7 @@ def test_the_job_cannot_be_given_by_the_caller(app: Treadle) -> None:
         optional.enqueue_many([{"n": 1, "job": None}])
 
 
-def test_the_job_is_asked_for_once(app: Treadle) -> None:
+def test_a_second_job_parameter_is_refused(app: Treadle) -> None:
     @app.job
     def twice(one: Job, two: Job | None) -> None: ...
 
@@ -255,14 +255,14 @@ def test_the_job_is_asked_for_once(app: Treadle) -> None:
         twice.enqueue(None)
 
 
-def test_the_job_may_be_annotated_with_more(app: Treadle) -> None:
+def test_the_job_parameter_may_use_annotated(app: Treadle) -> None:
     @app.job
     def send(n: int, job: Annotated[Job, "the running one"]) -> None: ...
 
     assert send.arguments.job_parameter == "job"
 
 
-def test_annotations_may_be_strings_that_name_what_is_defined_later(
+def test_annotations_may_be_strings_with_names_defined_later(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "warehouse.py"
@@ -305,7 +305,7 @@ class Parcel:
         *(text for text in ("asyncio.Nowhere", "int |", "Point | 7")),
     ],
 )
-def test_annotations_that_cannot_be_read_are_refused(app: Treadle, queue: JobQueue, annotation: str) -> None:
+def test_annotations_that_cannot_be_resolved_are_refused(app: Treadle, queue: JobQueue, annotation: str) -> None:
     def broken(one: Any) -> None: ...
 
     broken.__annotations__["one"] = annotation
@@ -326,9 +326,7 @@ def test_an_annotation_that_cannot_be_a_payload_is_refused(app: Treadle, queue: 
     assert count_pending(queue) == 0
 
 
-def test_a_return_annotation_that_cannot_be_a_result_is_refused_before_anything_is_enqueued(
-    app: Treadle, queue: JobQueue
-) -> None:
+def test_a_return_annotation_that_cannot_be_a_result_is_refused_at_enqueue(app: Treadle, queue: JobQueue) -> None:
     @app.job
     def remember() -> Opaque:
         return Opaque()

@@ -1,4 +1,4 @@
-"""Jobs of a function: their options, their transaction, and many at once."""
+"""Enqueueing jobs of a function: options, transactions, and many jobs at once."""
 
 import asyncio
 from collections.abc import Callable
@@ -34,7 +34,7 @@ def test_the_defaults_of_the_decorator_reach_the_row(app: Treadle) -> None:
     assert [handle.job().queue for handle in import_rows.enqueue_many([{}, {}])] == ["slow", "slow"]
 
 
-def test_options_for_one_job(app: Treadle) -> None:
+def test_using_sets_options_for_one_job(app: Treadle) -> None:
     @app.job(priority=5, max_attempts=2)
     def welcome(user_id: int) -> None: ...
 
@@ -50,7 +50,7 @@ def test_options_for_one_job(app: Treadle) -> None:
     assert row.run_at <= row.created_at
 
 
-def test_wrong_options_are_refused_when_enqueued(app: Treadle, queue: JobQueue) -> None:
+def test_invalid_options_are_refused_at_enqueue(app: Treadle, queue: JobQueue) -> None:
     @app.job
     def welcome(user_id: int) -> None: ...
 
@@ -125,7 +125,7 @@ def test_jobs_commit_and_roll_back_with_the_callers_rows_asynchronously(
     run(app, main())
 
 
-def test_many_are_enqueued_in_order(app: Treadle, queue: JobQueue) -> None:
+def test_enqueue_many_keeps_the_order(app: Treadle, queue: JobQueue) -> None:
     @app.job
     def welcome(user_id: int, on: date | None = None) -> None: ...
 
@@ -142,7 +142,7 @@ def test_many_are_enqueued_in_order(app: Treadle, queue: JobQueue) -> None:
     assert welcome.enqueue_many([]) == []
 
 
-def test_one_bad_one_of_many_enqueues_nothing_and_is_named(app: Treadle, queue: JobQueue) -> None:
+def test_enqueue_many_names_an_invalid_job_and_enqueues_nothing(app: Treadle, queue: JobQueue) -> None:
     @app.job
     def welcome(user_id: int, note: float = 0.0) -> None: ...
 
@@ -164,7 +164,7 @@ def test_one_bad_one_of_many_enqueues_nothing_and_is_named(app: Treadle, queue: 
     assert count_pending(queue) == 0
 
 
-def test_many_under_one_key(app: Treadle) -> None:
+def test_enqueue_many_uses_the_same_key_for_all(app: Treadle) -> None:
     @app.job
     def welcome(user_id: int) -> None: ...
 

@@ -56,10 +56,8 @@ def test_a_pipe_gets_only_the_id(queue: JobQueue) -> None:
         ('whatever:={"a": [1]}', {"whatever": {"a": [1]}}),
     ],
 )
-def test_typed_values_are_converted_for_the_function(
-    queue: JobQueue, run_treadle: str, becomes: dict[str, Any]
-) -> None:
-    assert enqueued(queue, "welcome", "user_id=7", run_treadle, *APP).data == {"user_id": 7, **becomes}
+def test_typed_values_are_converted_for_the_function(queue: JobQueue, typed: str, becomes: dict[str, Any]) -> None:
+    assert enqueued(queue, "welcome", "user_id=7", typed, *APP).data == {"user_id": 7, **becomes}
 
 
 def test_a_function_with_keyword_arguments_accepts_any_name(queue: JobQueue) -> None:

@@ -1,4 +1,4 @@
-"""On a connection of asyncpg, SQLAlchemy or Django: the job is part of the caller's transaction there too."""
+"""On a caller's connection of asyncpg, SQLAlchemy or Django, jobs are part of the caller's transaction."""
 
 import asyncio
 import subprocess
@@ -68,8 +68,8 @@ def chunks_of_ten(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def no_seventeen(connection: Connection[Any]) -> Iterator[None]:
-    """A database that refuses a job of the second chunk."""
+def refuse_payload_17(connection: Connection[Any]) -> Iterator[None]:
+    """A trigger that refuses a job of the second chunk."""
     connection.execute(
         "create function reject() returns trigger language plpgsql as $$ begin"
         " if new.data = '17' then raise 'no seventeen'; end if; return new; end $$"
@@ -104,7 +104,7 @@ def test_a_job_commits_and_rolls_back_with_the_callers_rows(
 
 
 @in_a_transaction
-def test_the_payload_and_the_options_arrive(queue: JobQueue, caller: Caller) -> None:
+def test_payload_and_options_are_stored(queue: JobQueue, caller: Caller) -> None:
     mine = JobQueue(caller.connection)
     later = datetime(2099, 1, 1, 12, tzinfo=UTC)
     caller.begin()
@@ -122,8 +122,8 @@ def test_the_payload_and_the_options_arrive(queue: JobQueue, caller: Caller) -> 
 
 
 @in_a_transaction
-@pytest.mark.usefixtures("chunks_of_ten", "no_seventeen")
-def test_many_jobs_are_all_there_or_none_in_the_callers_transaction(
+@pytest.mark.usefixtures("chunks_of_ten", "refuse_payload_17")
+def test_enqueue_many_is_atomic_in_the_callers_transaction(
     queue: JobQueue, count_orders: Callable[[], int], caller: Caller
 ) -> None:
     mine = JobQueue(caller.connection)
@@ -135,7 +135,7 @@ def test_many_jobs_are_all_there_or_none_in_the_callers_transaction(
     assert (count_orders(), count_pending(queue)) == (0, 0)
 
     caller.begin()
-    ids = caller.call(mine, "enqueue_many", "a", range(100, 125))  # the first statement of the transaction
+    ids = caller.call(mine, "enqueue_many", "a", range(100, 125))  # this is the first statement of the transaction
     caller.execute("insert into public.orders values (1)")
     assert (count_orders(), count_pending(queue)) == (0, 0)
     caller.end("commit")
@@ -144,8 +144,8 @@ def test_many_jobs_are_all_there_or_none_in_the_callers_transaction(
 
 
 @committing_each
-@pytest.mark.usefixtures("chunks_of_ten", "no_seventeen")
-def test_many_jobs_are_all_there_or_none_where_each_statement_commits(queue: JobQueue, caller: Caller) -> None:
+@pytest.mark.usefixtures("chunks_of_ten", "refuse_payload_17")
+def test_enqueue_many_is_atomic_where_each_statement_commits(queue: JobQueue, caller: Caller) -> None:
     mine = JobQueue(caller.connection)
     with pytest.raises(Exception, match="no seventeen"):
         caller.call(mine, "enqueue_many", "a", range(25))
@@ -156,7 +156,7 @@ def test_many_jobs_are_all_there_or_none_where_each_statement_commits(queue: Job
 
 @committing_each
 @pytest.mark.usefixtures("chunks_of_ten")
-def test_a_transaction_begun_by_hand_stays_the_callers(queue: JobQueue, caller: Caller) -> None:
+def test_a_transaction_begun_with_sql_is_left_to_the_caller(queue: JobQueue, caller: Caller) -> None:
     caller.execute("begin")
     caller.call(JobQueue(caller.connection), "enqueue_many", "a", range(25))
     assert count_pending(queue) == 0
@@ -165,7 +165,7 @@ def test_a_transaction_begun_by_hand_stays_the_callers(queue: JobQueue, caller: 
 
 
 @pytest.mark.parametrize("kind", [kind for kind in COMMITTING_EACH if not kind.startswith("async")])
-def test_an_interrupt_leaves_no_transaction_open(queue: JobQueue, caller: Caller) -> None:
+def test_a_keyboard_interrupt_leaves_no_transaction_open(queue: JobQueue, caller: Caller) -> None:
     mine = borrow(caller.connection, "treadle")
     assert isinstance(mine, SqlalchemyConnection | DjangoConnection)
 
@@ -182,10 +182,10 @@ def test_an_interrupt_leaves_no_transaction_open(queue: JobQueue, caller: Caller
 
 @pytest.mark.parametrize("kind", [kind for kind in COMMITTING_EACH if kind != "asyncpg connection"])
 @pytest.mark.usefixtures("chunks_of_ten")
-def test_a_connection_that_breaks_tells_its_first_error(
+def test_a_broken_connection_raises_its_first_error(
     queue: JobQueue, connection: Connection[Any], caller: Caller
 ) -> None:
-    """Not that nothing can be rolled back on it. (asyncpg's own transaction does say that.)"""
+    """The error is not that of the failed rollback. (asyncpg's own transaction raises that one.)"""
     connection.execute(
         "create function reject() returns trigger language plpgsql as $$ begin"
         " if new.data = '17' then perform pg_terminate_backend(pg_backend_pid()); end if; return new; end $$"
@@ -200,7 +200,7 @@ def test_a_connection_that_breaks_tells_its_first_error(
 
 
 @committing_each
-def test_every_method_works_as_on_psycopg(queue: JobQueue, caller: Caller) -> None:
+def test_every_method_works_as_with_psycopg(queue: JobQueue, caller: Caller) -> None:
     mine = JobQueue(caller.connection, "caller")
 
     def call(method: str, *args: Any, **kwargs: Any) -> Any:
@@ -248,7 +248,7 @@ def test_every_method_works_as_on_psycopg(queue: JobQueue, caller: Caller) -> No
 
 
 @pytest.mark.parametrize("kind", ["connection on psycopg2", "session on psycopg", "django connection"])
-def test_an_async_method_on_a_sync_connection_says_what_to_use(caller: Caller) -> None:
+def test_an_async_method_on_a_sync_connection_names_the_sync_one(caller: Caller) -> None:
     with pytest.raises(InvalidArgument, match="a sync connection; use the sync methods"):
         asyncio.run(JobQueue(caller.connection).aenqueue("a"))
     with pytest.raises(InvalidArgument, match="a sync connection; use the sync methods"):
@@ -256,14 +256,14 @@ def test_an_async_method_on_a_sync_connection_says_what_to_use(caller: Caller) -
 
 
 @pytest.mark.parametrize("kind", ["async connection on asyncpg", "async session on psycopg", "asyncpg connection"])
-def test_a_sync_method_on_an_async_connection_says_what_to_use(caller: Caller) -> None:
+def test_a_sync_method_on_an_async_connection_names_the_async_one(caller: Caller) -> None:
     with pytest.raises(InvalidArgument, match="an async connection; use the async methods"):
         JobQueue(caller.connection).enqueue("a")
     with pytest.raises(InvalidArgument, match="an async connection; use the async methods"):
         JobQueue(caller.connection).enqueue_many("a", [1])
 
 
-def test_what_cannot_be_borrowed_is_refused(url: str, exit_stack: ExitStack) -> None:
+def test_an_unsupported_connection_is_refused(url: str, exit_stack: ExitStack) -> None:
     caller = Caller(url, "connection on psycopg", exit_stack)
     accepted = "or a connection of asyncpg, SQLAlchemy or Django, got "
     with pytest.raises(InvalidArgument, match=f"{accepted}Engine"):
@@ -279,7 +279,7 @@ def test_what_cannot_be_borrowed_is_refused(url: str, exit_stack: ExitStack) -> 
     with pytest.raises(InvalidArgument, match="has to be one to PostgreSQL, got sqlite"):
         JobQueue(django.db.connections["file"])
     with pytest.raises(InvalidArgument, match="has to be one to PostgreSQL, got ConnectionProxy"):
-        JobQueue(django.core.cache.cache)  # Django hands it out in the same wrapping
+        JobQueue(django.core.cache.cache)  # Django returns it in the same wrapper
 
 
 @pytest.mark.parametrize("kind", ["connection on psycopg"])
@@ -295,18 +295,18 @@ def test_another_dialect_or_driver_is_refused(
 
 @pytest.mark.parametrize("kind", ["connection on psycopg2"])
 @pytest.mark.usefixtures("chunks_of_ten")
-def test_a_connection_that_streams_its_results(queue: JobQueue, caller: Caller) -> None:
+def test_a_connection_that_streams_its_results_works(queue: JobQueue, caller: Caller) -> None:
     connection = caller.connection.execution_options(stream_results=True, isolation_level="AUTOCOMMIT")
     JobQueue(connection).enqueue_many("a", range(25))
     assert count_pending(queue) == 25
 
 
-def test_a_placeholder_becomes_a_number() -> None:
+def test_placeholders_are_numbered_for_asyncpg() -> None:
     text = b"select %(b)s, %(a)s::varchar[], 5 %% 2, %(b)s"
     assert numbered(text, {"a": ["x"], "b": 7, "c": 0}) == ("select $1, $2::varchar[], 5 % 2, $1", (7, ["x"]))
 
 
-def test_none_of_the_libraries_is_imported(connect: Connect) -> None:
+def test_none_of_the_libraries_is_imported_by_treadle(connect: Connect) -> None:
     code = (
         "import sys, treadle; treadle.JobQueue();"
         "print({'asyncpg', 'sqlalchemy', 'django', 'psycopg2'} & set(sys.modules))"

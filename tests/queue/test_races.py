@@ -275,7 +275,7 @@ def test_a_job_released_at_a_lowered_floor_is_found(queue: JobQueue, connect: Co
     queue.enqueue("a")
     (job,) = queue.claim(["a"])
     late.execute("insert into jobs (job_type) values ('a')")
-    # What a tick would write now; the open transaction keeps its era from finishing.
+    # What a tick would write now; the open transaction keeps its era from ending.
     connection.execute(
         """update lanes set floor = clock_timestamp(), mark = clock_timestamp(),
         mark_era = (select era from horizon)"""
