@@ -209,8 +209,8 @@ def test_events_of_a_middleware_do_not_hide_those_of_the_child(
         name for (name,) in connection.execute("select name from events where job_type = 'tell' order by number")
     ] == [
         "around",
-        "told",
-        "told",
+        "published",
+        "published",
     ]
 
 
