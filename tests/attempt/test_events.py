@@ -232,7 +232,7 @@ def test_a_sync_listener_gets_the_same_events(app: Treadle) -> None:
     assert heard[-1][0] == "completed"
 
 
-def test_a_child_process_publishes_events(app: Treadle, here: None) -> None:
+def test_a_child_process_publishes_events(app: Treadle, handlers_use_test_database: None) -> None:
     async def body(_: Worker) -> list[tuple[str, int | None]]:
         handle = await handlers.publish_events.aenqueue(events=2500)
         await handle.aresult(30)
