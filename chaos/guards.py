@@ -100,7 +100,7 @@ MUTANTS = [
         f"{FUNCTIONS}/public/claim_jobs.sql",
         "for no key update skip locked",
         "for no key update",
-        test("queue/order", "test_a_claim_skips_locked_rows_and_keeps_the_order"),
+        test("queue/claim_order", "test_a_claim_skips_locked_rows_and_keeps_the_order"),
     ),
     Mutant(
         "a job without attempts left is not claimed",
@@ -211,7 +211,7 @@ MUTANTS = [
         f"{FUNCTIONS}/public/enqueue_unique.sql",
         "            do nothing\n",
         "            do update set priority = excluded.priority\n",
-        test("queue/unique"),
+        test("queue/unique_keys"),
     ),
     Mutant(
         "a worker that cannot renew its lease stops its handlers",

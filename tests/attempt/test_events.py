@@ -232,14 +232,14 @@ def test_a_sync_listener_gets_the_same_events(app: Treadle) -> None:
     assert heard[-1][0] == "completed"
 
 
-def test_a_child_process_publishes_events(app: Treadle, here: None) -> None:
+def test_a_child_process_publishes_events(app: Treadle, handlers_use_test_database: None) -> None:
     async def body(_: Worker) -> list[tuple[str, int | None]]:
         handle = await handlers.publish_events.aenqueue(events=2500)
         await handle.aresult(30)
         return names_and_numbers([event async for event in handle.events()])
 
     events = run(handlers.app, body, types=["publish_events"])
-    assert [each for each in events if each[1]] == [("told", n) for n in range(1, 2501)]
+    assert [each for each in events if each[1]] == [("published", n) for n in range(1, 2501)]
 
 
 def test_all_events_of_a_job_come_by_number_also_from_a_transaction_that_began_earlier(

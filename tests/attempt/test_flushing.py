@@ -44,7 +44,7 @@ def test_an_event_is_not_lost_if_the_worker_s_backend_dies_before_the_job_comple
     assert stored_events(connection) == [(1, "paid")]
 
 
-@pytest.mark.usefixtures("effects", "here")
+@pytest.mark.usefixtures("effects", "handlers_use_test_database")
 def test_an_event_of_a_child_is_not_lost_if_the_worker_s_backend_dies(url: str, connection: Connection[Any]) -> None:
     async def body(_: Worker) -> None:
         await (await handlers.publish_events.aenqueue(events=0)).aresult(30)

@@ -199,18 +199,19 @@ def test_events_of_a_middleware_do_not_hide_those_of_the_child(
 
     async def body(_: Worker) -> None:
         await (await handlers.publish_events.aenqueue(events=2)).aresult(30)
-        shouted = await handlers.log_and_print.aenqueue(lines=1)
-        await shouted.aresult(30)
-        lines = [line.message for line in await shouted.alogs()]
+        logged = await handlers.log_and_print.aenqueue(lines=1)
+        await logged.aresult(30)
+        lines = [line.message for line in await logged.alogs()]
         assert lines == ["around", "logged 0", "printed 0", "without an end"]
 
     run(handlers.app, body, types=["publish_events", "log_and_print"])
     assert [
-        name for (name,) in connection.execute("select name from events where job_type = 'tell' order by number")
+        name
+        for (name,) in connection.execute("select name from events where job_type = 'publish_events' order by number")
     ] == [
         "around",
-        "told",
-        "told",
+        "published",
+        "published",
     ]
 
 

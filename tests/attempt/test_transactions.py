@@ -70,7 +70,9 @@ def test_an_async_transaction_commits_all_of_it_too(app: Treadle, connection: Co
     assert written(connection) == ["a"]
 
 
-def test_a_transaction_in_a_child_process_commits_all_of_it_too(here: None, connection: Connection[Any]) -> None:
+def test_a_transaction_in_a_child_process_commits_all_of_it_too(
+    handlers_use_test_database: None, connection: Connection[Any]
+) -> None:
     async def body(_: Worker) -> None:
         handle = await handlers.transfer.aenqueue()
         assert await handle.aresult(30) == "done"

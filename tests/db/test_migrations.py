@@ -51,12 +51,12 @@ def test_concurrent_runs_apply_everything_once(empty_url: str) -> None:
 
 def test_without_the_lock_concurrent_runs_would_collide(empty_url: str) -> None:
     """Both runs wait at the lock: the second finds nothing to do once it has the lock."""
-    with psycopg.connect(empty_url) as holder, psycopg.connect(empty_url, autocommit=True) as monitor:
-        holder.execute("select pg_advisory_xact_lock(hashtextextended('treadle migrate treadle', 0))")
+    with psycopg.connect(empty_url) as lock_owner, psycopg.connect(empty_url, autocommit=True) as monitor:
+        lock_owner.execute("select pg_advisory_xact_lock(hashtextextended('treadle migrate treadle', 0))")
         with ThreadPoolExecutor(2) as pool:
             runs = [pool.submit(migrate, empty_url) for _ in range(2)]
             until_waiting_for_lock(monitor)
-            holder.rollback()
+            lock_owner.rollback()
             assert sorted(bool(run.result()) for run in runs) == [False, True]
 
 

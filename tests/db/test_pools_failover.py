@@ -112,7 +112,7 @@ def test_an_async_pool_reconnects_when_its_server_has_become_read_only(url: str)
 
 
 def test_a_pool_with_a_waiting_caller_keeps_trying_without_growing_pauses(url: str) -> None:
-    """By default the pool would wait for 1, 2, 4, 8 … seconds, or stop trying if told to give up early."""
+    """By default the pool would wait for 1, 2, 4, 8 … seconds, or stop trying if configured to give up early."""
     tried = []
     with socket.create_server(("127.0.0.1", 0)) as server:
 

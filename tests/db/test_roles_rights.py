@@ -61,8 +61,8 @@ def test_the_enqueue_role_can_use_every_way_to_enqueue(roles: Roles, owner: Conn
     assert count(owner) == 1 + 1 + 1 + 100 + 3
     assert one(owner, "select data from jobs where id = %s", plain) == {"n": 1}
     # The first is claimable and blocks the others.
-    held = owner.execute("select id from jobs where holds = 1 order by id").fetchall()
-    assert held == [(each,) for each in ordered[1:]]
+    blocked = owner.execute("select id from jobs where holds = 1 order by id").fetchall()
+    assert blocked == [(each,) for each in ordered[1:]]
     with JobQueue(roles.url, "w") as worker:
         assert [job.id for job in worker.claim(["keyed"], 10)] == ordered[:1]
 
@@ -392,7 +392,7 @@ def test_an_operator_can_make_every_change(roles: Roles, queue: JobQueue, owner:
     first, second = (queue.enqueue("a", {}, key="k") for _ in range(2))
     assert done(Action.CANCEL, first)
     assert [job.id for job in queue.claim(["a"])] == [second], "the next job of the key is unblocked"
-    queue.event(second, "told")
+    queue.event(second, "published")
     queue.fail(second, "why", final=True)
     assert done(Action.RETRY, first, second)
     later = queue.enqueue("a", {}, delay="1h")

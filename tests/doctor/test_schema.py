@@ -158,15 +158,15 @@ def test_an_invalid_index_of_the_schema_is_found(
 ) -> None:
     # A concurrent build that is cancelled while it waits for a transaction leaves an invalid index behind.
     own_connection.execute("drop index idx_jobs_worker")
-    with connected(own_url) as holder, connected(own_url) as builder, ThreadPoolExecutor(1) as thread:
-        holder.execute(f"begin isolation level {isolation}")
-        holder.execute(statement.encode())
+    with connected(own_url) as open_transaction, connected(own_url) as builder, ThreadPoolExecutor(1) as thread:
+        open_transaction.execute(f"begin isolation level {isolation}")
+        open_transaction.execute(statement.encode())
         made = thread.submit(builder.execute, "create index concurrently idx_jobs_worker on jobs (worker_id)")
         until_waiting_for_lock(own_connection)
         own_connection.execute("select pg_cancel_backend(%s)", [builder.info.backend_pid])
         with pytest.raises(psycopg.errors.QueryCanceled):
             made.result()
-        holder.execute("rollback")
+        open_transaction.execute("rollback")
     left = "select indisready, indisvalid from pg_index where indexrelid = 'idx_jobs_worker'::regclass"
     assert own_connection.execute(left).fetchone() == (ready, False)
     found = get_finding(own_url, "indexes")

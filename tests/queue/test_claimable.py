@@ -141,7 +141,7 @@ def test_triggers_do_not_depend_on_their_names_order(connection: Connection[Any]
     def run_jobs_through_all_triggers() -> list[tuple[Any, ...]]:
         connection.execute("insert into jobs (job_type, key) select 'a', 'k' from generate_series(1, 3)")
         ids = [row[0] for row in connection.execute("select id from jobs order by id")]
-        # The second job is blocked when it is cancelled, and made pending by hand; it must not be below the floor then.
+        # The second job is blocked when it is cancelled, and made pending by an update; it must not be below the floor.
         connection.execute("update lanes set floor = '2100-01-01'")
         connection.execute("update jobs set status = 'cancelled' where id = %s", [ids[1]])
         connection.execute("update jobs set status = 'pending' where id = %s", [ids[1]])

@@ -151,10 +151,10 @@ def test_a_released_job_keeps_its_place(queue: JobQueue) -> None:
 
 
 def test_an_unknown_job_or_a_wrong_status_raises_a_clear_error(queue: JobQueue) -> None:
-    nobody = uuid4()
+    unknown_id = uuid4()
     for act in (queue.start, queue.complete, queue.cancel, queue.retry, queue.get, queue.release):
-        with pytest.raises(JobNotFound, match=str(nobody)):
-            act(nobody)
+        with pytest.raises(JobNotFound, match=str(unknown_id)):
+            act(unknown_id)
     job_id = queue.enqueue("a")
     with pytest.raises(WrongStatus, match="is pending, so it cannot be retried"):
         queue.retry(job_id)

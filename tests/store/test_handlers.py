@@ -1,4 +1,4 @@
-"""What handlers store, and what their results refer to, is used by their jobs."""
+"""Contents that handlers store, and those that their results refer to, are used by their jobs."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +22,7 @@ def handlers(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("kind", ["on_the_loop", "on_a_thread"])
-def test_a_result_by_reference(handlers: Any, url: str, connection: Connection[Any], kind: str) -> None:
+def test_a_result_may_be_a_reference(handlers: Any, url: str, connection: Connection[Any], kind: str) -> None:
     app = handlers.app
     given = app.store(b"quiet")
     handle = getattr(handlers, kind).enqueue(given)
@@ -34,7 +34,7 @@ def test_a_result_by_reference(handlers: Any, url: str, connection: Connection[A
     assert sweep(url) == 2
 
 
-def test_a_result_by_reference_from_a_process_of_its_own(
+def test_a_result_of_a_child_process_may_contain_references(
     handlers: Any, url: str, connection: Connection[Any], tmp_path: Path
 ) -> None:
     app = handlers.app
@@ -44,12 +44,12 @@ def test_a_result_by_reference_from_a_process_of_its_own(
     assert (app.read(result), result.name) == (b"QUIET", "result")
 
 
-def test_what_a_handler_stores_is_used_at_once(app: Treadle, url: str, connection: Connection[Any]) -> None:
+def test_content_stored_by_a_handler_is_used_at_once(app: Treadle, url: str, connection: Connection[Any]) -> None:
     seen: list[int] = []
 
     @app.job
     def keep() -> None:
-        app.store(b"kept, though nobody returns it")
+        app.store(b"kept, though it is not returned")
         seen.append(sweep(url))
 
     handle = keep.enqueue()
@@ -58,9 +58,7 @@ def test_what_a_handler_stores_is_used_at_once(app: Treadle, url: str, connectio
     assert {job for _, job in uses(connection)} == {handle.id}
 
 
-def test_what_a_result_refers_to_is_used_also_if_it_came_from_elsewhere(
-    app: Treadle, url: str, connection: Connection[Any]
-) -> None:
+def test_a_result_uses_contents_that_were_stored_elsewhere(app: Treadle, url: str, connection: Connection[Any]) -> None:
     stored = app.store(b"elsewhere")
     lost = unknown_reference()
 
@@ -69,13 +67,13 @@ def test_what_a_result_refers_to_is_used_also_if_it_came_from_elsewhere(
         return [lost] if lose else [stored, stored]
 
     handles = [pass_on.enqueue(lose) for lose in (False, True)]
-    assert run_jobs(app, *handles) == [[stored, stored], [lost]]  # a result is not refused: the work was done
+    assert run_jobs(app, *handles) == [[stored, stored], [lost]]  # the result is accepted: the work was done
     assert uses(connection) == {(stored.id, handles[0].id)}
     assert sweep(url) == 0
 
 
 @pytest.mark.parametrize("twin", ["", "a"])
-def test_a_result_that_is_committed_by_the_handler_uses_what_it_refers_to(
+def test_a_result_committed_by_the_handler_uses_its_references(
     app: Treadle, url: str, connection: Connection[Any], twin: str
 ) -> None:
     stored = app.store(b"elsewhere")
@@ -98,9 +96,7 @@ def test_a_result_that_is_committed_by_the_handler_uses_what_it_refers_to(
     assert sweep(url) == 0
 
 
-def test_what_another_application_stores_in_a_handler_is_not_used_by_a_job_that_is_not_there(
-    app: Treadle, empty_url: str
-) -> None:
+def test_content_stored_in_another_database_is_not_used_by_the_job(app: Treadle, empty_url: str) -> None:
     migrate(empty_url)
     other = Treadle(empty_url)
 

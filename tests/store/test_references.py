@@ -1,4 +1,4 @@
-"""The reference to what is stored: small JSON that tells what it is."""
+"""References to stored contents: small, self-describing JSON."""
 
 import json
 from dataclasses import FrozenInstanceError, replace
@@ -19,7 +19,7 @@ class Album(BaseModel):
 
 
 @pytest.mark.parametrize("hint", [Stored, Stored | None, Stored | str, Any])
-def test_the_reference_is_small_json_that_tells_what_it_is(hint: Any) -> None:
+def test_a_reference_is_small_self_describing_json(hint: Any) -> None:
     adapter: TypeAdapter[Any] = TypeAdapter(hint)
     text = adapter.dump_json(REFERENCE)
     assert json.loads(text) == {"stored": str(REFERENCE.id), "size": 3, "digest": "0" * 64, "name": "a.txt"}
@@ -29,7 +29,7 @@ def test_the_reference_is_small_json_that_tells_what_it_is(hint: Any) -> None:
     assert "name" not in json.loads(adapter.dump_json(replace(REFERENCE, name=None)))
 
 
-def test_the_reference_can_be_inside_of_models() -> None:
+def test_a_reference_can_be_a_field_of_a_model() -> None:
     album = Album(cover=REFERENCE, pictures={"a": [REFERENCE, REFERENCE]})
     assert Album.model_validate_json(album.model_dump_json()) == album
     assert Album.model_json_schema()["properties"]["cover"]["required"] == ["stored", "size", "digest"]
@@ -51,7 +51,7 @@ def test_the_reference_can_be_inside_of_models() -> None:
         {"stored": str(uuid4()), "size": 3, "digest": "0" * 64, "name": 7},
     ],
 )
-def test_what_is_no_reference_is_refused(app: Treadle, value: Any) -> None:
+def test_an_invalid_reference_is_refused(app: Treadle, value: Any) -> None:
     @app.job
     def resize(picture: Stored) -> None: ...
 

@@ -1,4 +1,4 @@
-"""What cannot be stored, and what cannot be read as it was stored, is refused in a sentence."""
+"""Sources that cannot be stored, and contents that cannot be read back unchanged, give readable errors."""
 
 import io
 import re
@@ -14,10 +14,10 @@ from tests.support.stores import CONTENT, REFERENCE, count_rows
 from treadle import InvalidArgument, InvalidPayload, Stored, StoredDamaged, StoredNotFound, Treadle
 from treadle.db.queries.stored import PART_SIZE
 
-# What cannot be stored
+# Storing
 
 
-def test_what_cannot_be_stored_is_refused(app: Treadle, connection: Connection[Any], tmp_path: Path) -> None:
+def test_an_unsupported_source_is_refused(app: Treadle, connection: Connection[Any], tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_text("text")
     refused: list[tuple[Any, str]] = [
@@ -38,20 +38,20 @@ def test_what_cannot_be_stored_is_refused(app: Treadle, connection: Connection[A
     assert count_rows(connection, "stored") == 0
 
 
-def test_what_is_too_large_is_refused(url: str, connection: Connection[Any], tmp_path: Path) -> None:
+def test_content_that_is_too_large_is_refused(url: str, connection: Connection[Any], tmp_path: Path) -> None:
     app = Treadle(url, store_limit=PART_SIZE)
     path = tmp_path / "large"
     path.write_bytes(CONTENT)
-    told = r"at most 262,144 bytes can be stored, got 524,\d+ or more; raise store_limit"
+    message = r"at most 262,144 bytes can be stored, got 524,\d+ or more; raise store_limit"
     sources: list[Any] = [CONTENT, path, io.BytesIO(CONTENT)]
     for source, begun in zip(sources, (0, 0, 1), strict=True):
-        with pytest.raises(InvalidArgument, match=told):
+        with pytest.raises(InvalidArgument, match=message):
             app.store(source)
-        assert count_rows(connection, "stored") == begun  # where the size is known, nothing is written at all
+        assert count_rows(connection, "stored") == begun  # if the size is known, nothing is written
     app.close()
 
 
-def test_options_that_cannot_be_are_refused(url: str) -> None:
+def test_invalid_store_options_are_refused(url: str) -> None:
     with pytest.raises(InvalidArgument, match='store_limit must be a number of bytes or a text such as "512MB"'):
         Treadle(url, store_limit="much")
     with pytest.raises(InvalidArgument, match="store_grace must be a timedelta"):
@@ -60,7 +60,7 @@ def test_options_that_cannot_be_are_refused(url: str) -> None:
         Treadle(url, store="blobs")
 
 
-def test_the_error_of_a_payload_that_is_too_large_points_here(app: Treadle) -> None:
+def test_the_error_for_a_large_payload_recommends_the_store(app: Treadle) -> None:
     @app.job
     def resize(picture: str) -> None: ...
 
@@ -68,10 +68,10 @@ def test_the_error_of_a_payload_that_is_too_large_points_here(app: Treadle) -> N
         resize.enqueue("x" * 300_000)
 
 
-# What cannot be read
+# Reading
 
 
-def test_an_unknown_reference_is_told(app: Treadle) -> None:
+def test_reading_an_unknown_reference_is_an_error(app: Treadle) -> None:
     with pytest.raises(
         StoredNotFound, match=f"nothing stored as {REFERENCE.id}: it was removed because no job used it"
     ):
@@ -84,7 +84,7 @@ def test_an_unknown_reference_is_told(app: Treadle) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "told"),
+    ("damage", "message"),
     [
         ("update stored_parts set bytes = set_byte(bytes, 0, 255 - get_byte(bytes, 0)) where part = 1", "SHA-256"),
         ("update stored_parts set bytes = 'short' where part = 1", "expected 262,144 bytes at 262,144, got 5"),
@@ -92,27 +92,25 @@ def test_an_unknown_reference_is_told(app: Treadle) -> None:
         ("delete from stored_parts where part = 2", "expected a part 2, got none"),
     ],
 )
-def test_what_was_damaged_is_not_taken_for_what_was_stored(
-    app: Treadle, connection: Connection[Any], damage: str, told: str
-) -> None:
+def test_damaged_content_is_an_error(app: Treadle, connection: Connection[Any], damage: str, message: str) -> None:
     stored = app.store(CONTENT)
     connection.execute(damage)
     for read in (app.read, lambda each: run(app, app.aread(each))):
-        with pytest.raises(StoredDamaged, match=told):
+        with pytest.raises(StoredDamaged, match=message):
             read(stored)
-    with app.open(stored) as file, pytest.raises(StoredDamaged, match=told):
+    with app.open(stored) as file, pytest.raises(StoredDamaged, match=message):
         list(iter(lambda: file.read(1000), b""))
 
 
-def test_an_empty_one_with_another_digest_is_damaged(app: Treadle) -> None:
+def test_empty_content_with_a_wrong_digest_is_damaged(app: Treadle) -> None:
     stored = replace(app.store(b""), digest="0" * 64)
     for read in (app.read, lambda each: run(app, app.aread(each))):
         with pytest.raises(StoredDamaged, match="SHA-256"):
             read(stored)
 
 
-def test_what_is_not_complete_cannot_be_referred_to(app: Treadle, connection: Connection[Any]) -> None:
-    """As a crash leaves it."""
+def test_incomplete_content_can_be_neither_read_nor_used(app: Treadle, connection: Connection[Any]) -> None:
+    """A crash leaves it in this state."""
 
     @app.job
     def resize(picture: Stored) -> None: ...

@@ -1,4 +1,4 @@
-"""What is stored comes back as it was, in parts."""
+"""Stored contents are read back unchanged, in parts."""
 
 import hashlib
 import inspect
@@ -20,8 +20,8 @@ from treadle.db.queries.stored import PART_SIZE
 from treadle.store.store import Store
 
 
-class InPieces:
-    """A file that gives less than it is asked for, as sockets do."""
+class ShortReads:
+    """A file that returns fewer bytes than requested, as sockets do."""
 
     def __init__(self, content: bytes) -> None:
         self._file = io.BytesIO(content)
@@ -50,12 +50,12 @@ KINDS: dict[str, Callable[[Path], Any]] = {
     "a path": as_path,
     "an open file": lambda folder: as_path(folder).open("rb"),
     "the rest of a file": as_part_of_a_file,
-    "a file in pieces": lambda _: InPieces(CONTENT),
+    "a file in pieces": lambda _: ShortReads(CONTENT),
 }
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_source_comes_back(app: Treadle, tmp_path: Path, kind: str) -> None:
+def test_every_kind_of_source_is_read_back_unchanged(app: Treadle, tmp_path: Path, kind: str) -> None:
     source = KINDS[kind](tmp_path)
     expected = CONTENT if kind != "a view of numbers" else bytes(source)
     stored = app.store(source, name="n")
@@ -66,7 +66,7 @@ def test_every_kind_of_source_comes_back(app: Treadle, tmp_path: Path, kind: str
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_source_comes_back_asynchronously(app: Treadle, tmp_path: Path, kind: str) -> None:
+def test_every_kind_of_source_is_read_back_unchanged_asynchronously(app: Treadle, tmp_path: Path, kind: str) -> None:
     source = KINDS[kind](tmp_path)
 
     async def main() -> tuple[bytes, list[int]]:
@@ -81,7 +81,9 @@ def test_every_kind_of_source_comes_back_asynchronously(app: Treadle, tmp_path: 
 
 
 @pytest.mark.parametrize("size", [0, 1, PART_SIZE - 1, PART_SIZE, PART_SIZE + 1])
-def test_sizes_around_a_part(app: Treadle, connection: Connection[Any], size: int) -> None:
+def test_sizes_around_a_multiple_of_the_part_size_are_stored_correctly(
+    app: Treadle, connection: Connection[Any], size: int
+) -> None:
     for source in (bytes(size), io.BytesIO(bytes(size))):
         stored = app.store(source)
         assert app.read(stored) == bytes(size)
@@ -89,7 +91,7 @@ def test_sizes_around_a_part(app: Treadle, connection: Connection[Any], size: in
     assert count_rows(connection, "stored_parts") == 2 * -(-size // PART_SIZE)
 
 
-def test_a_file_has_its_own_name_unless_it_is_given_another(app: Treadle, tmp_path: Path) -> None:
+def test_the_name_of_a_file_is_kept_unless_another_is_given(app: Treadle, tmp_path: Path) -> None:
     assert app.store(as_path(tmp_path)).name == "letter.txt"
     assert app.store(as_path(tmp_path), name="other").name == "other"
     assert app.store(b"").name is None
@@ -97,7 +99,7 @@ def test_a_file_has_its_own_name_unless_it_is_given_another(app: Treadle, tmp_pa
         app.store(b"", name="")
 
 
-def test_it_is_read_like_a_file(app: Treadle) -> None:
+def test_stored_content_can_be_read_like_a_file(app: Treadle) -> None:
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as writer:
         writer.writestr("a.txt", "a" * 10)
@@ -117,7 +119,7 @@ def test_it_is_read_like_a_file(app: Treadle) -> None:
         assert list(file) == [b"one\n", b"two\n"]
 
 
-def test_50_megabytes_go_through_a_few_of_memory(app: Treadle, tmp_path: Path) -> None:
+def test_50_megabytes_are_stored_and_read_with_little_memory(app: Treadle, tmp_path: Path) -> None:
     path = large_file(tmp_path, 50)
     app.store(b"warm")
     tracemalloc.start()
@@ -135,7 +137,7 @@ def test_50_megabytes_go_through_a_few_of_memory(app: Treadle, tmp_path: Path) -
     assert peak < 10 * 2**20
 
 
-def test_50_megabytes_go_through_a_few_of_memory_asynchronously(app: Treadle, tmp_path: Path) -> None:
+def test_50_megabytes_are_stored_and_read_with_little_memory_asynchronously(app: Treadle, tmp_path: Path) -> None:
     path = large_file(tmp_path, 50)
 
     async def main() -> int:
@@ -152,6 +154,6 @@ def test_50_megabytes_go_through_a_few_of_memory_asynchronously(app: Treadle, tm
     assert run(app, main()) < 10 * 2**20
 
 
-def test_twins_have_the_same_signature() -> None:
+def test_sync_and_async_methods_have_the_same_signature() -> None:
     for one, two in ((Treadle.store, Treadle.astore), (Treadle.read, Treadle.aread), (Store.write, Store.awrite)):
         assert inspect.signature(one) == inspect.signature(two)

@@ -1,4 +1,4 @@
-"""What no job uses is swept, and what is being enqueued meanwhile is not lost."""
+"""Contents that no job uses are swept, and contents of jobs that are being enqueued are kept."""
 
 import asyncio
 import time
@@ -19,7 +19,7 @@ from treadle import JobQueue, Stored, StoredNotFound, Treadle
 from treadle.db.queries.stored import PART_SIZE
 
 
-def test_the_grace_is_for_what_nobody_uses_yet(app: Treadle, url: str, connection: Connection[Any]) -> None:
+def test_unused_content_is_kept_for_the_grace_period(app: Treadle, url: str, connection: Connection[Any]) -> None:
     app.store(CONTENT)
     assert sweep(url, grace=3600) == 0
     connection.execute("update stored set written_at = written_at - interval '59 minutes'")
@@ -28,7 +28,7 @@ def test_the_grace_is_for_what_nobody_uses_yet(app: Treadle, url: str, connectio
     assert sweep(url, grace=3600) == 1
 
 
-def test_a_sweep_goes_on_until_all_is_gone(
+def test_a_sweep_continues_until_all_unused_contents_are_removed(
     app: Treadle, url: str, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("treadle.worker.maintenance.SWEEP_BATCH", 2)
@@ -36,7 +36,7 @@ def test_a_sweep_goes_on_until_all_is_gone(
         app.store(b"%d" % n)
     assert sweep(url) == 5
     app.store(bytes(10 * PART_SIZE))
-    # Large ones in steps, so that none takes long; whoever is killed in between leaves the rest to the next.
+    # Large contents are removed in short steps; if a sweep is killed, the next one continues.
     steps = connection.execute("select swept, more from sweep_stored('0', p_parts => 4)").fetchall()
     assert (steps, count_rows(connection, "stored_parts")) == ([(0, True)], 6)
     assert sweep(url, grace=3600) == 1
@@ -53,14 +53,14 @@ def test_two_sweeps_at_once_do_not_wait_for_each_other(app: Treadle, url: str, c
     assert count_rows(connect(), "stored") == 0
 
 
-def test_a_sweep_needs_to_see_what_is_committed(connect: Connect) -> None:
+def test_a_sweep_refuses_to_run_in_a_repeatable_read_transaction(connect: Connect) -> None:
     connection = connect(autocommit=False)
     connection.execute("set transaction isolation level repeatable read")
     with pytest.raises(psycopg.errors.RaiseException, match="needs a READ COMMITTED transaction"):
         connection.execute("select sweep_stored('0')")
 
 
-def test_who_enqueues_while_it_is_being_swept_is_told(
+def test_enqueueing_content_that_is_being_swept_is_an_error(
     app: Treadle, resize: Resize, queue: JobQueue, connect: Connect
 ) -> None:
     stored = app.store(CONTENT)
@@ -75,7 +75,7 @@ def test_who_enqueues_while_it_is_being_swept_is_told(
     assert queue.list().jobs == []
 
 
-def test_a_sweep_that_is_rolled_back_removed_nothing(app: Treadle, resize: Resize, connect: Connect) -> None:
+def test_a_sweep_that_is_rolled_back_removes_nothing(app: Treadle, resize: Resize, connect: Connect) -> None:
     stored = app.store(CONTENT)
     sweeper = connect(autocommit=False)
     sweeper.execute("select sweep_stored('0')")
@@ -87,10 +87,10 @@ def test_a_sweep_that_is_rolled_back_removed_nothing(app: Treadle, resize: Resiz
     assert app.read(stored) == CONTENT
 
 
-def test_a_use_that_is_committed_between_the_look_and_the_lock_is_seen(
+def test_a_use_committed_between_the_query_and_the_lock_is_respected(
     app: Treadle, resize: Resize, url: str, connect: Connect
 ) -> None:
-    """The sweeper's role has a row policy that waits: its snapshot is taken by then, its locks are not."""
+    """A row policy on the role of the sweeper waits: the sweep has its snapshot by then, but not its locks."""
     stored = app.store(CONTENT)
     owner, gate, role = connect(), connect(), f"sweeper_{uuid4().hex[:8]}"
     owner.execute(
@@ -118,10 +118,10 @@ def test_a_use_that_is_committed_between_the_look_and_the_lock_is_seen(
     assert app.read(stored) == CONTENT
 
 
-def test_enqueues_sweeps_and_prunes_at_once_lose_nothing(
+def test_concurrent_enqueues_sweeps_and_prunes_lose_nothing(
     app: Treadle, resize: Resize, url: str, connect: Connect
 ) -> None:
-    """Whatever was enqueued can be read; nobody deadlocks."""
+    """All contents of enqueued jobs can be read, and there are no deadlocks."""
     shared = [app.store(b"%d" % n) for n in range(4)]
     resize.enqueue(shared[0], others=shared)
     stop = time.monotonic() + 2
@@ -134,7 +134,7 @@ def test_enqueues_sweeps_and_prunes_at_once_lose_nothing(
                 resize.enqueue(mine, others=shared if seed % 2 else shared[::-1])
                 done += 1
             except StoredNotFound:
-                pass  # swept before it was used: there is no grace here
+                pass  # it was swept before it was used: this test has no grace
         return done
 
     def delete() -> None:
@@ -163,7 +163,9 @@ def test_enqueues_sweeps_and_prunes_at_once_lose_nothing(
     assert count_rows(connection, "stored") == 0
 
 
-def test_the_worker_sweeps(url: str, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_worker_sweeps_unused_contents(
+    url: str, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("treadle.worker.maintenance.PRUNE_EVERY", 0.05)
     app = Treadle(url, store_grace=0)
 

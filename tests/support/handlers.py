@@ -184,7 +184,7 @@ def nap_with_deadline(job: Job, seconds: float) -> int:
 @app.job(max_attempts=1, process=True)
 def publish_events(job: Job, events: int) -> None:
     for n in range(events):
-        job.event("told", n=n)
+        job.event("published", n=n)
 
 
 @app.job(max_attempts=1, process=True, prints=True)

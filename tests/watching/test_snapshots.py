@@ -1,4 +1,4 @@
-"""How often whoever watches looks at the database, and what it sees each time."""
+"""How often a watcher queries the database, and what each snapshot contains."""
 
 import io
 import threading
@@ -14,51 +14,49 @@ from treadle.watching import snapshots as watching
 from treadle.watching.viewer import Viewer
 
 
-def test_one_look_for_all_of_them_a_few_times_a_second(app: Treadle, queue: JobQueue, monkeypatch: Any) -> None:
+def test_one_query_for_all_jobs_is_made_a_few_times_per_second(app: Treadle, queue: JobQueue, monkeypatch: Any) -> None:
     jobs = [claim_and_start(queue) for _ in range(10)]
-    looks: list[float] = []
+    queried_at: list[float] = []
     real = app.database.run
 
     def run(query: Any) -> Any:
         if "clock_timestamp()" in query.text and "holds" in query.text:
-            looks.append(time.monotonic())
+            queried_at.append(time.monotonic())
         return real(query)
 
     monkeypatch.setattr(app.database, "run", run)
     done = threading.Event()
 
-    def get_on() -> None:
+    def make_progress() -> None:
         for percent in range(100):
             for job in jobs:
                 queue.progress(job, percent)
-            queue.event(jobs[percent % 10], "drawn")  # which wakes whoever waits
+            queue.event(jobs[percent % 10], "drawn")  # which notifies the watcher
         for job in jobs:
             queue.complete(job)
         done.set()
 
-    working = threading.Thread(target=get_on)
+    progressing = threading.Thread(target=make_progress)
     began = time.monotonic()
-    working.start()
+    progressing.start()
     Viewer(app.database, app.watch, [job.id for job in jobs], Console(file=io.StringIO())).run()
     seconds = time.monotonic() - began
-    working.join()
+    progressing.join()
     assert done.is_set()
-    assert 2 <= len(looks) <= seconds / watching.SPACING_SECONDS + 3
+    assert 2 <= len(queried_at) <= seconds / watching.SPACING_SECONDS + 3
 
 
-def test_a_silent_job_is_looked_at_once_a_second(app: Treadle, queue: JobQueue, monkeypatch: Any) -> None:
+def test_a_job_without_notifications_is_queried_regularly(app: Treadle, queue: JobQueue, monkeypatch: Any) -> None:
     job = claim_and_start(queue)
     monkeypatch.setattr(watching, "WAIT_SECONDS", 0.3)
     snapshots = iter(watching.snapshots(app.database, app.watch, [job.id]))
     for _ in range(2):
         next(snapshots)
     monkeypatch.setattr(app.watch, "change", lambda *ids: Future())
-    next(snapshots)  # also when nobody wakes it
+    next(snapshots)  # also without a notification
 
 
-def test_an_event_that_comes_between_the_count_and_the_events_is_told_once(
-    app: Treadle, queue: JobQueue, monkeypatch: Any
-) -> None:
+def test_an_event_between_the_two_queries_is_reported_once(app: Treadle, queue: JobQueue, monkeypatch: Any) -> None:
     job = claim_and_start(queue)
     queue.event(job, "one")
     real, late = app.database.run, ["two"]
@@ -73,12 +71,12 @@ def test_an_event_that_comes_between_the_count_and_the_events_is_told_once(
     assert [event.name for event in next(snapshots).events] == ["one", "two"]
     assert next(snapshots).events == []
     queue.event(job, "three")
-    told = [event.name for _ in range(2) for event in next(snapshots).events]
-    assert told == ["three"]
+    reported = [event.name for _ in range(2) for event in next(snapshots).events]
+    assert reported == ["three"]
 
 
-def test_a_database_that_goes_away_and_comes_back_is_said(url: str, queue: JobQueue, monkeypatch: Any) -> None:
-    """The stream asks again; the screen says so meanwhile."""
+def test_an_outage_of_the_database_is_reported_and_survived(url: str, queue: JobQueue, monkeypatch: Any) -> None:
+    """The stream of snapshots retries, and reports the outage."""
     job = claim_and_start(queue)
     app = Treadle(url)
     real, broken = app.database.run, threading.Event()
@@ -89,15 +87,15 @@ def test_a_database_that_goes_away_and_comes_back_is_said(url: str, queue: JobQu
         return real(query)
 
     monkeypatch.setattr(app.database, "run", run)
-    told: list[bool] = []
+    reported: list[bool] = []
 
     def unavailable(unavailable: bool) -> None:
-        told.append(unavailable)
+        reported.append(unavailable)
         broken.clear()
 
     snapshots = iter(watching.snapshots(app.database, app.watch, [job.id], unavailable))
     next(snapshots)
     broken.set()
     next(snapshots)
-    assert told == [True, False]
+    assert reported == [True, False]
     app.close()

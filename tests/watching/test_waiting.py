@@ -1,4 +1,4 @@
-"""Waiting for the end of a job."""
+"""Waiting until a job has finished."""
 
 import asyncio
 import sys
@@ -22,22 +22,22 @@ from treadle.watching import watch
 pytestmark = pytest.mark.own_database
 
 
-@pytest.mark.parametrize("look", [1, 2])
-def test_an_end_that_commits_as_a_caller_begins_to_wait_is_found_soon(
-    app: Treadle, queue: JobQueue, connect: Connect, monkeypatch: pytest.MonkeyPatch, look: int
+@pytest.mark.parametrize("poll", [1, 2])
+def test_a_completion_that_commits_as_a_caller_begins_to_wait_is_found_soon(
+    app: Treadle, queue: JobQueue, connect: Connect, monkeypatch: pytest.MonkeyPatch, poll: int
 ) -> None:
-    """Its transaction found nobody waiting, and committed after the first look, or after the second."""
+    """The transaction saw no waiting caller, and committed after the first or the second poll."""
     monkeypatch.setattr(watch, "POLL_SECONDS", 60.0)
     late = connect(autocommit=False)
     handle = app.handle(queue.enqueue("a"))
     (job,) = queue.claim(["a"])
     late.execute("select complete_job(%s, '7', %s, %s)", [job.id, job.lease, "worker-1"])
-    real, looks = app.watch.ends.wake, 0
+    real, polls = app.watch.ends.wake, 0
 
     def wake(ids: list[Any]) -> None:
-        nonlocal looks
-        looks += 1
-        if looks == look:
+        nonlocal polls
+        polls += 1
+        if polls == poll:
             late.commit()
         real(ids)
 
@@ -46,7 +46,7 @@ def test_an_end_that_commits_as_a_caller_begins_to_wait_is_found_soon(
     app.close()
 
 
-def test_a_caller_that_waits_for_long_keeps_being_notified(
+def test_a_caller_that_waits_for_a_long_time_keeps_being_notified(
     app: Treadle, queue: JobQueue, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watch, "_SPAN", timedelta(seconds=0.3))
@@ -73,7 +73,7 @@ def test_a_result_is_awaited_on_the_pool_of_the_caller(url: str, queue: JobQueue
             handle = await hello.aenqueue()
             asked = pool.get_stats()["requests_num"]
             waiting = asyncio.create_task(handle.aresult(30))
-            await auntil(lambda: pool.get_stats()["requests_num"] > asked)  # it has looked, in vain
+            await auntil(lambda: pool.get_stats()["requests_num"] > asked)  # it has polled once and found nothing
             (row,) = await asyncio.to_thread(queue.claim, ["hello"])
             await asyncio.to_thread(queue.complete, row, 4)
             assert await waiting == 4
@@ -83,7 +83,7 @@ def test_a_result_is_awaited_on_the_pool_of_the_caller(url: str, queue: JobQueue
     asyncio.run(body())
 
 
-def test_a_watch_on_a_silent_connection_can_be_closed(url: str) -> None:
+def test_a_watch_on_a_hanging_connection_can_be_closed(url: str) -> None:
     proxy = Proxy(url)
     app = Treadle(proxy.url)
     try:
@@ -93,14 +93,14 @@ def test_a_watch_on_a_silent_connection_can_be_closed(url: str) -> None:
         proxy.go_silent()
         until(lambda: _watches_in("_poll"))
         app.watch.forget(job_id, woken)
-        app.watch.close()  # or the test does not end
+        app.watch.close()  # would block for ever if it waited for the connection
     finally:
         proxy.close()
         app.close()
 
 
 def _watches_in(function: str) -> bool:
-    """For longer than it does between two looks."""
+    """Whether the watching thread stays in this function for longer than between two polls."""
     watching = [each.ident for each in threading.enumerate() if each.name == "treadle-watch"]
 
     def now() -> bool:

@@ -15,17 +15,17 @@ MANY = 20_000
 
 OBSTACLES = {
     "finished": "insert into jobs (job_type, status, key) select 'mail', 'completed', 'k' from generate_series(1, %s)",
-    "foreign": "insert into jobs (job_type, priority) select 'foreign', 150 from generate_series(1, %s)",
+    "other types": "insert into jobs (job_type, priority) select 'foreign', 150 from generate_series(1, %s)",
     "due later": "select enqueue_jobs('mail', array_fill('{}'::text, array[%s]), p_delay => '1 day')",
     "behind it": "insert into jobs (job_type) select 'mail' from generate_series(1, %s)",
-    "held behind it": "insert into jobs (job_type, key, holds) select 'mail', 'k', 1 from generate_series(1, %s)",
-    "held by others": """insert into jobs (job_type, status, worker_id)
+    "blocked by its key": "insert into jobs (job_type, key, holds) select 'mail', 'k', 1 from generate_series(1, %s)",
+    "claimed by other workers": """insert into jobs (job_type, status, worker_id)
         select 'foreign', 'running', 'another' from generate_series(1, %s)""",
-    "errors of others": """insert into errors (job_id, attempt, error)
+    "errors of other jobs": """insert into errors (job_id, attempt, error)
         select new_id(), 1, '' from generate_series(1, %s)""",
-    "audit of others": """insert into audit (actor, action, job_id)
+    "audit of other jobs": """insert into audit (actor, action, job_id)
         select 'ada', 'cancel', new_id() from generate_series(1, %s)""",
-    "minutes that are over": """insert into minutes (minute, queue, job_type, completed)
+    "past minutes": """insert into minutes (minute, queue, job_type, completed)
         select now() - n * interval '10 minutes', '', 'mail', 1 from generate_series(1, %s) as n""",
 }
 

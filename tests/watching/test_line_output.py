@@ -1,4 +1,4 @@
-"""Watching jobs without a terminal: lines, and nothing but lines."""
+"""Watching jobs without a terminal: the output is plain lines."""
 
 import asyncio
 import signal
@@ -20,7 +20,7 @@ from treadle.watching import snapshots
 
 @contextmanager
 def piped(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """`treadle …` with its output in a pipe."""
+    """Run `treadle …` with its output in a pipe."""
     command = [str(Path(sys.executable).parent / "treadle"), *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
@@ -33,7 +33,7 @@ def piped(*arguments: str) -> Iterator[subprocess.Popen[str]]:
 # In a pipe
 
 
-def test_a_pipe_gets_lines_and_no_escape_codes(url: str, queue: JobQueue) -> None:
+def test_the_output_in_a_pipe_has_no_escape_codes(url: str, queue: JobQueue) -> None:
     job = claim_and_start(queue)
     with piped("watch", str(job.id), "--database-url", url) as process:
         assert process.stdout is not None
@@ -46,32 +46,32 @@ def test_a_pipe_gets_lines_and_no_escape_codes(url: str, queue: JobQueue) -> Non
     assert (rest.count("\n"), errors, process.returncode) == (1, "", 0)
 
 
-def test_a_failure_in_a_pipe_is_the_last_line(url: str, queue: JobQueue) -> None:
+def test_the_last_line_in_a_pipe_describes_the_failure(url: str, queue: JobQueue) -> None:
     job = claim_and_start(queue)
     queue.fail(job, "two\nlines", final=True)
     with piped("watch", str(job.id), "--database-url", url) as process:
-        said, errors = process.communicate(timeout=60)
-    assert (said, errors, process.returncode) == ("films: failed at attempt 1 of 3: two lines\n", "", 1)
+        shown, errors = process.communicate(timeout=60)
+    assert (shown, errors, process.returncode) == ("films: failed at attempt 1 of 3: two lines\n", "", 1)
 
 
-def test_ctrl_c_in_a_pipe(url: str, queue: JobQueue) -> None:
+def test_ctrl_c_stops_watching_in_a_pipe(url: str, queue: JobQueue) -> None:
     job = claim_and_start(queue)
     with piped("watch", str(job.id), "--database-url", url) as process:
         assert process.stdout is not None
         process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        said, errors = process.communicate(timeout=60)
-    assert (said, errors, process.returncode) == ("stopped watching; the job continues\n", "", 130)
+        shown, errors = process.communicate(timeout=60)
+    assert (shown, errors, process.returncode) == ("stopped watching; the job continues\n", "", 130)
 
 
-def test_nothing_runs(url: str) -> None:
+def test_watch_without_running_jobs_says_so(url: str) -> None:
     with piped("watch", "--database-url", url) as process:
         assert process.communicate(timeout=60) == ("No jobs are running.\n", "")
     assert process.returncode == 0
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "shown"),
     [
         (
             ["7"],
@@ -84,16 +84,16 @@ def test_nothing_runs(url: str) -> None:
         (["--schema", "a-b"], 1, "plain identifier"),
     ],
 )
-def test_a_mistake_is_a_sentence(url: str, arguments: list[str], code: int, said: str) -> None:
+def test_invalid_arguments_give_a_readable_error(url: str, arguments: list[str], code: int, shown: str) -> None:
     with piped("watch", "--database-url", url, *arguments) as process:
         output, errors = process.communicate(timeout=60)
     assert (output, process.returncode) == ("", code)
-    assert said in errors
+    assert shown in errors
     assert "Traceback" not in errors
     assert "secret" not in errors
 
 
-def test_a_job_that_is_pruned_meanwhile_is_said(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
+def test_a_job_that_is_pruned_while_watched_is_reported(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
     job = claim_and_start(queue)
     with piped("watch", str(job.id), "--database-url", url) as process:
         assert process.stdout is not None
@@ -104,30 +104,32 @@ def test_a_job_that_is_pruned_meanwhile_is_said(url: str, queue: JobQueue, conne
     assert f"there is no job {job.id}; it may have been pruned" in errors
 
 
-def test_a_flood_of_events_is_told_in_part(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
+def test_only_the_newest_of_many_events_are_shown(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
     job = claim_and_start(queue)
     connection.execute("select record_event(%s, 'drawn') from generate_series(1, 50)", [job.id])
     queue.complete(job)
     with piped("watch", str(job.id), "--database-url", url) as process:
-        said, _ = process.communicate(timeout=60)
-    assert "films: … 30 earlier events\n" in said
-    assert said.count("films: drawn\n") == snapshots.NEWEST
+        shown, _ = process.communicate(timeout=60)
+    assert "films: … 30 earlier events\n" in shown
+    assert shown.count("films: drawn\n") == snapshots.NEWEST
 
 
 # handle.watch
 
 
-def test_a_handle_is_watched(app: Treadle, queue: JobQueue, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_handle_can_be_watched(app: Treadle, queue: JobQueue, capsys: pytest.CaptureFixture[str]) -> None:
     job = claim_and_start(queue)
-    ending = threading.Timer(0.2, lambda: queue.complete(job))
-    ending.start()
+    completing = threading.Timer(0.2, lambda: queue.complete(job))
+    completing.start()
     assert app.handle(job.id).watch() == Status.COMPLETED
     assert "films: completed in" in capsys.readouterr().out
-    ending.join()
+    completing.join()
     assert not app.watch.changes.futures
 
 
-def test_a_handle_is_watched_on_a_loop(app: Treadle, queue: JobQueue, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_handle_can_be_watched_asynchronously(
+    app: Treadle, queue: JobQueue, capsys: pytest.CaptureFixture[str]
+) -> None:
     job = claim_and_start(queue)
 
     async def main() -> Status:
@@ -137,7 +139,7 @@ def test_a_handle_is_watched_on_a_loop(app: Treadle, queue: JobQueue, capsys: py
         await queue.aevent(job, "drawn")
         await queue.acancel(job.id)
         status = await watching
-        stopped = asyncio.create_task(app.handle(held_again.id).awatch())
+        stopped = asyncio.create_task(app.handle(second_job.id).awatch())
         while not app.watch.changes.futures:
             await asyncio.sleep(0.01)
         stopped.cancel()
@@ -147,7 +149,7 @@ def test_a_handle_is_watched_on_a_loop(app: Treadle, queue: JobQueue, capsys: py
         await app.aclose()
         return status
 
-    held_again = claim_and_start(queue, "songs")
+    second_job = claim_and_start(queue, "songs")
     assert asyncio.run(main()) == Status.CANCELLED
     out = capsys.readouterr().out
     assert "films: drawn" in out

@@ -44,9 +44,9 @@ def test_an_idle_transaction_with_a_snapshot_is_found(small_server_url: str) -> 
         pid = reader.info.backend_pid
         for part in (f"process {pid}", "user postgres", "application report", "from local", "idle in transaction"):
             assert part in found.detail
-        held = re.search(r"(\d+) transactions begun since", found.detail)
-        assert held
-        assert int(held[1]) >= 12
+        counted = re.search(r"(\d+) transactions begun since", found.detail)
+        assert counted
+        assert int(counted[1]) >= 12
         assert "last statement: select …" in found.detail
         assert "hunter2" not in str(found)
         assert f"select pg_terminate_backend({pid});" in found.remedy
@@ -164,8 +164,8 @@ def test_a_replication_slot_without_its_standby_is_found(small_server_url: str) 
         try:
             with standby(small_server_url, "reports") as streaming:
                 send_feedback(streaming, int(str(one(monitor, "select pg_current_xact_id()"))))
-                held = "select xmin is not null from pg_replication_slots"
-                until(lambda: one(monitor, held))
+                has_xmin = "select xmin is not null from pg_replication_slots"
+                until(lambda: one(monitor, has_xmin))
             use_transactions(small_server_url)
             until(lambda: not one(monitor, "select active from pg_replication_slots"))
             found = get_finding(small_server_url, "replication_slot", AT_ONCE)
@@ -202,8 +202,8 @@ def blocker(**changes: Any) -> VacuumBlocker:
     ],
 )
 def test_a_snapshot_has_the_right_severity(seconds: float, transactions: int, state: str, level: Severity) -> None:
-    held = blocker(seconds=seconds, transactions=transactions, state=state)
-    assert check_horizon(CONTEXT, SERVER, [held])[0].level is level
+    snapshot = blocker(seconds=seconds, transactions=transactions, state=state)
+    assert check_horizon(CONTEXT, SERVER, [snapshot])[0].level is level
 
 
 def test_the_worst_snapshot_decides_the_severity() -> None:

@@ -1,5 +1,5 @@
-"""20,000 events from 50 jobs at once, listeners killed and resumed at random, late commits: every listener sees every
-event once, in order per job."""
+"""50 jobs publish 20,000 events, listeners are killed and resumed at random, and some commits are late: every listener
+receives every event once, and the events of a job in order."""
 
 import asyncio
 import itertools
@@ -28,7 +28,7 @@ JOBS, EVENTS, LATE = 50, 400, 20
 
 
 class Listener:
-    """A listening process, killed now and then."""
+    """A process that follows all events and can be killed and restarted."""
 
     def __init__(self, url: str, file: Path) -> None:
         self._url = url
@@ -45,10 +45,10 @@ class Listener:
         self._process.wait()
         self.kills += 1
 
-    def has_seen(self, number: int) -> bool:
-        return len(self.seen()) >= number
+    def has_received(self, number: int) -> bool:
+        return len(self.received()) >= number
 
-    def seen(self) -> list[tuple[UUID, int]]:
+    def received(self) -> list[tuple[UUID, int]]:
         lines = self.file.read_text().splitlines() if self.file.exists() else []
         return [(UUID(line.split()[1]), int(line.split()[2])) for line in lines]
 
@@ -62,66 +62,66 @@ def listeners(url: str, tmp_path: Path) -> Iterator[list[Listener]]:
 
 
 def late_commits(connect: Connect, jobs: list[UUID], stop: threading.Event, chance: random.Random) -> None:
-    """Events whose transactions stay open for a while, and are overtaken by thousands of others."""
-    held: list[Connection[Any]] = []
+    """Publish events whose transactions stay open while thousands of others commit."""
+    open_transactions: list[Connection[Any]] = []
     for job_id in jobs:
         connection = connect(autocommit=False)
         connection.execute("select record_event(%s, 'late')", [job_id])
-        held.append(connection)
+        open_transactions.append(connection)
         stop.wait(chance.uniform(0, 0.2))
-        if len(held) > 3:
-            held.pop(0).commit()
-    for connection in held:
+        if len(open_transactions) > 3:
+            open_transactions.pop(0).commit()
+    for connection in open_transactions:
         connection.commit()
 
 
-def in_order(seen: list[tuple[UUID, int]]) -> Iterator[str]:
-    """What is wrong with what a listener saw."""
+def out_of_order(received: list[tuple[UUID, int]]) -> Iterator[str]:
+    """Describe each job whose events are not in order."""
     by_job: dict[UUID, list[int]] = defaultdict(list)
-    for job_id, number in seen:
+    for job_id, number in received:
         by_job[job_id].append(number)
     for job_id, numbers in by_job.items():
         if numbers != list(range(1, len(numbers) + 1)):
             yield f"{job_id}: {numbers[:20]}…"
 
 
-def test_every_listener_sees_every_event_once(
+def test_every_listener_receives_every_event_once(
     app: Treadle, queue: JobQueue, listeners: list[Listener], connect: Connect, connection: Connection[Any]
 ) -> None:
     chance = random.Random(7)
 
     @app.job
-    async def talk(job: Job) -> None:
+    async def publish_events(job: Job) -> None:
         for n in range(EVENTS):
             job.event("said", n=n)
             if n % 10 == 0:
                 await asyncio.sleep(chance.uniform(0, 0.1))
 
-    heard: dict[UUID, list[tuple[UUID, int]]] = defaultdict(list)
+    received_by_job: dict[UUID, list[tuple[UUID, int]]] = defaultdict(list)
 
     async def follow(job_id: UUID, after: list[str]) -> None:
         async for event in app.handle(job_id).events(after=after[-1] if after else None):
             after.append(event.cursor)
             if event.number:
-                heard[job_id].append((job_id, event.number))
+                received_by_job[job_id].append((job_id, event.number))
 
-    async def resumed(job_id: UUID) -> int:
-        """A listener to one job that is cut off at random."""
+    async def follow_with_interruptions(job_id: UUID) -> int:
+        """Follow one job, interrupted at random; return the number of interruptions."""
         after: list[str] = []
-        cuts = 0
+        interruptions = 0
         while True:
             listening = asyncio.create_task(follow(job_id, after))
             done, _ = await asyncio.wait([listening], timeout=chance.uniform(0.05, 0.6))
             if done:
                 await listening
-                return cuts
+                return interruptions
             listening.cancel()
             await asyncio.wait([listening])
-            cuts += 1
+            interruptions += 1
 
     overtaken = [queue.enqueue("elsewhere") for _ in range(LATE)]
 
-    async def kill_them(over: asyncio.Event) -> None:
+    async def kill_listeners(over: asyncio.Event) -> None:
         for listener in itertools.cycle(listeners):
             if over.is_set() and all(each.kills for each in listeners):
                 return
@@ -131,29 +131,29 @@ def test_every_listener_sees_every_event_once(
 
     async def body(_: Worker) -> int:
         over, stop = asyncio.Event(), threading.Event()
-        # Killed from the start, on a busy machine they would never come to listen.
+        # If they were killed from the start, they would never begin to listen on a busy machine.
         await auntil(lambda: any(listener.file.exists() for listener in listeners))
-        killing = asyncio.create_task(kill_them(over))
+        killing = asyncio.create_task(kill_listeners(over))
         late = asyncio.create_task(asyncio.to_thread(late_commits, connect, overtaken, stop, chance))
-        handles = await talk.aenqueue_many({} for _ in range(JOBS))
-        cuts = await asyncio.gather(*(resumed(handle.id) for handle in handles[:10]))
+        handles = await publish_events.aenqueue_many({} for _ in range(JOBS))
+        interruptions = await asyncio.gather(*(follow_with_interruptions(handle.id) for handle in handles[:10]))
         for handle in handles:
             await handle.aresult(60)
         over.set()
         await killing
         await late
-        return sum(cuts)
+        return sum(interruptions)
 
-    cuts = run(app, body, concurrency=JOBS)
+    interruptions = run(app, body, concurrency=JOBS)
     total = JOBS * EVENTS + LATE
     assert one(connection, "select count(*) from events") == total
     for listener in listeners:
-        until(partial(listener.has_seen, total), seconds=60)
-        seen = listener.seen()
+        until(partial(listener.has_received, total), seconds=60)
+        received = listener.received()
         assert listener.kills > 0
-        assert len(seen) == len(set(seen)) == total
-        assert list(in_order(seen)) == []
-    assert cuts > 10
-    for numbers in heard.values():
+        assert len(received) == len(set(received)) == total
+        assert list(out_of_order(received)) == []
+    assert interruptions > 10
+    for numbers in received_by_job.values():
         assert len(numbers) == EVENTS
-        assert list(in_order(numbers)) == []
+        assert list(out_of_order(numbers)) == []

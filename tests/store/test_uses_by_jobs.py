@@ -1,4 +1,4 @@
-"""What is stored is used by the jobs that refer to it, from their enqueue until they are gone."""
+"""Stored contents are used by the jobs that refer to them, from enqueue until the jobs are removed."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,10 +14,10 @@ from treadle import InvalidPayload, JobQueue, Stored, StoredNotFound, Treadle
 from treadle.db.database import Database
 from treadle.db.queries import jobs as job_queries
 
-# The beginning of a use
+# When a use begins
 
 
-def test_an_enqueued_job_uses_what_its_arguments_refer_to(
+def test_an_enqueued_job_uses_the_contents_in_its_arguments(
     app: Treadle, resize: Resize, url: str, connection: Connection[Any]
 ) -> None:
     five = [app.store(b"%d" % n) for n in range(5)]
@@ -28,7 +28,9 @@ def test_an_enqueued_job_uses_what_its_arguments_refer_to(
     assert [app.read(each) for each in five] == [b"0", b"1", b"2", b"3", b"4"]
 
 
-def test_an_async_enqueue_counts_too(app: Treadle, resize: Resize, connection: Connection[Any]) -> None:
+def test_a_job_enqueued_asynchronously_uses_its_contents(
+    app: Treadle, resize: Resize, connection: Connection[Any]
+) -> None:
     async def main() -> tuple[Any, Any]:
         stored = await app.astore(b"1")
         return stored.id, (await resize.aenqueue(stored)).id
@@ -36,7 +38,7 @@ def test_an_async_enqueue_counts_too(app: Treadle, resize: Resize, connection: C
     assert uses(connection) == set() != {run(app, main())} == uses(connection)
 
 
-def test_many_jobs_use_each_their_own(
+def test_each_job_of_enqueue_many_uses_its_own_contents(
     app: Treadle, resize: Resize, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("treadle.db.queries.jobs.ENQUEUE_CHUNK", 10)
@@ -48,12 +50,12 @@ def test_many_jobs_use_each_their_own(
     calls = [{"picture": stored[n % 3]} if n in (0, 9, 10, 24) else {} for n in range(25)]
     ids = [handle.id for handle in maybe.enqueue_many(calls)]
     assert uses(connection) == {(stored[n % 3].id, ids[n]) for n in (0, 9, 10, 24)}
-    # In the order of the calls, whether they refer to something or not.
+    # The ids are in the order of the calls, with or without references.
     data = [connection.execute("select data from jobs where id = %s", [each]).fetchone() for each in ids]
     assert [bool(row and row[0]) for row in data] == [n in (0, 9, 10, 24) for n in range(25)]
 
 
-def test_a_job_that_was_there_already_uses_only_its_own(
+def test_an_existing_unique_job_uses_only_its_own_contents(
     app: Treadle, resize: Resize, url: str, connection: Connection[Any]
 ) -> None:
     first, second = app.store(b"1"), app.store(b"2")
@@ -64,7 +66,7 @@ def test_a_job_that_was_there_already_uses_only_its_own(
     assert sweep(url) == 1
 
 
-def test_an_enqueue_without_references_sends_what_it_always_did(
+def test_an_enqueue_without_references_sends_no_additional_queries(
     app: Treadle, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[Any] = []
@@ -86,7 +88,7 @@ def test_an_enqueue_without_references_sends_what_it_always_did(
     assert [(each.text, each.params) for each in sent] == [(each.text, each.params) for each in (one, many)]
 
 
-def test_what_is_not_there_is_told_and_nothing_is_enqueued(
+def test_an_unknown_reference_is_an_error_and_nothing_is_enqueued(
     app: Treadle, resize: Resize, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("treadle.db.queries.jobs.ENQUEUE_CHUNK", 2)
@@ -103,7 +105,7 @@ def test_what_is_not_there_is_told_and_nothing_is_enqueued(
     assert queue.list().jobs == []
 
 
-def test_a_payload_that_is_refused_uses_nothing(app: Treadle, resize: Resize, connection: Connection[Any]) -> None:
+def test_a_refused_payload_uses_no_contents(app: Treadle, resize: Resize, connection: Connection[Any]) -> None:
     stored = app.store(b"1")
     with pytest.raises(InvalidPayload):
         resize.enqueue(stored, extra=float("nan"))
@@ -112,20 +114,20 @@ def test_a_payload_that_is_refused_uses_nothing(app: Treadle, resize: Resize, co
     assert uses(connection) == set()
 
 
-def test_from_sql_a_job_that_is_there_can_use_what_is_there(
+def test_use_stored_in_sql_ignores_unknown_jobs_and_returns_unknown_contents(
     app: Treadle, resize: Resize, connection: Connection[Any]
 ) -> None:
     stored, other, missing = app.store(b"1"), app.store(b"2"), unknown_reference()
     job = resize.enqueue(other)
-    answer = connection.execute(
+    missing_ids = connection.execute(
         "select use_stored(%s, %s)",
         [[job.id, job.id, uuid4(), job.id], [stored.id, stored.id, stored.id, missing.id]],
     ).fetchall()
-    assert answer == [(missing.id,)]
+    assert missing_ids == [(missing.id,)]
     assert uses(connection) == {(stored.id, job.id), (other.id, job.id)}
 
 
-# Its end
+# When a use ends
 
 
 def test_a_use_ends_with_its_job(
@@ -135,7 +137,7 @@ def test_a_use_ends_with_its_job(
     first, second = resize.enqueue(stored), resize.enqueue(stored)
     for job in queue.claim(["resize"]):
         queue.complete(job)
-    assert sweep(url) == 0  # they are kept, and somebody may run them again
+    assert sweep(url) == 0  # finished jobs still exist and can be retried
     connection.execute("delete from jobs where id = %s", [first.id])
     assert sweep(url) == 0
     assert uses(connection) == {(stored.id, second.id)}
@@ -147,27 +149,27 @@ def test_a_use_ends_with_its_job(
         app.read(stored)
 
 
-def test_pruning_jobs_without_references_looks_for_uses_once(app: Treadle, resize: Resize, connect: Connect) -> None:
+def test_pruning_jobs_without_references_searches_for_uses_once(app: Treadle, resize: Resize, connect: Connect) -> None:
     connection = connect()
 
-    def searched() -> int:
+    def searches() -> int:
         row = connection.execute(
             "select idx_scan + seq_scan from pg_stat_xact_user_tables where relid = 'stored_uses'::regclass"
         ).fetchone()
         return int(row[0]) if row else 0
 
-    def looks() -> int:
-        """How often an index of the uses is searched while 1,000 jobs without any are pruned."""
+    def searches_while_pruning() -> int:
+        """How often stored_uses is searched while 1,000 jobs without references are pruned."""
         connection.execute(
             "insert into jobs (job_type, status) select 'plain', 'completed' from generate_series(1, 1000)"
         )
         with connection.transaction():
-            before = searched()
+            before = searches()
             pruned = connection.execute("select pruned from prune_jobs('completed', '0', 1000)").fetchone()
             assert pruned == (1000,)
-            return searched() - before
+            return searches() - before
 
-    assert looks() == 1
+    assert searches_while_pruning() == 1
     for _ in range(20):
         resize.enqueue(app.store(b"1"))
-    assert looks() == 1
+    assert searches_while_pruning() == 1

@@ -1,4 +1,4 @@
-"""Watching jobs on a terminal: live bars, and what is said in the end."""
+"""Watching jobs on a terminal: live bars and the final message."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def test_a_job_is_watched_until_it_has_completed(url: str, queue: JobQueue) -> N
         assert "✓ films  ━━━━━━━━━━━━━━ 100%  completed in" in screen.text()
 
 
-def test_what_is_counted_is_shown_with_rate_and_time_left(
+def test_counted_progress_is_shown_with_rate_and_time_left(
     url: str, queue: JobQueue, connection: Connection[Any]
 ) -> None:
     job = claim_and_start(queue)
@@ -37,17 +37,19 @@ def test_what_is_counted_is_shown_with_rate_and_time_left(
     assert len(line) <= 80
 
 
-def test_a_failure_is_a_sentence_and_exit_code_1(url: str, queue: JobQueue) -> None:
+def test_a_failed_job_is_described_and_the_exit_code_is_1(url: str, queue: JobQueue) -> None:
     job = claim_and_start(queue, max_attempts=1)
     with terminal("watch", str(job.id), "--database-url", url) as screen:
         screen.wait_for("films")
         queue.fail(job, "ValueError: the film is torn, and nobody knows how to mend it, not even the one who made it")
         assert screen.wait_for_exit() == 1
-        said = "films failed at attempt 1 of 1: ValueError: the film is torn, and nobody knows how to mend it, not even"
-        assert said in screen.text().replace("\n", "")
+        message = (
+            "films failed at attempt 1 of 1: ValueError: the film is torn, and nobody knows how to mend it, not even"
+        )
+        assert message in screen.text().replace("\n", "")
 
 
-def test_a_cancelled_job_is_exit_code_1_too(url: str, queue: JobQueue) -> None:
+def test_the_exit_code_for_a_cancelled_job_is_1(url: str, queue: JobQueue) -> None:
     job = claim_and_start(queue)
     with terminal("watch", str(job.id), "--database-url", url) as screen:
         screen.wait_for("films")
@@ -56,7 +58,7 @@ def test_a_cancelled_job_is_exit_code_1_too(url: str, queue: JobQueue) -> None:
         assert "films cancelled: seen enough" in screen.text()
 
 
-def test_ctrl_c_stops_watching_and_the_job_goes_on(url: str, queue: JobQueue) -> None:
+def test_ctrl_c_stops_watching_and_the_job_continues(url: str, queue: JobQueue) -> None:
     job = claim_and_start(queue)
     with terminal("watch", str(job.id), "--database-url", url) as screen:
         screen.wait_for("films")
@@ -68,7 +70,7 @@ def test_ctrl_c_stops_watching_and_the_job_goes_on(url: str, queue: JobQueue) ->
     assert queue.get(job.id).status == Status.RUNNING
 
 
-def test_a_job_that_waits_says_for_what(url: str, queue: JobQueue) -> None:
+def test_a_pending_job_shows_what_it_waits_for(url: str, queue: JobQueue) -> None:
     ids = [
         queue.enqueue("soon", {}),
         queue.enqueue("later", {}, delay="1h"),
@@ -79,13 +81,13 @@ def test_a_job_that_waits_says_for_what(url: str, queue: JobQueue) -> None:
         screen.wait_for("soon", "waits for a worker", "later", "due in 59m", "second", "waits for its turn")
 
 
-def test_jobs_of_one_type_are_told_apart(url: str, queue: JobQueue) -> None:
+def test_jobs_of_the_same_type_are_shown_with_part_of_their_ids(url: str, queue: JobQueue) -> None:
     ids = [queue.enqueue("soon", {}) for _ in range(2)]
     with terminal("watch", *map(str, ids), "--database-url", url) as screen:
         screen.wait_for(*(f"soon {each.hex[-4:]}" for each in ids))
 
 
-def test_without_ids_everything_that_runs_is_watched(url: str, queue: JobQueue) -> None:
+def test_without_ids_all_running_jobs_are_watched(url: str, queue: JobQueue) -> None:
     queue.enqueue("waiting", {})
     first = claim_and_start(queue, "first")
     with terminal("watch", "--database-url", url) as screen:
@@ -101,14 +103,14 @@ def test_without_ids_everything_that_runs_is_watched(url: str, queue: JobQueue) 
         assert "completed in" in screen.text()
 
 
-def test_more_jobs_than_lines_are_counted(url: str, queue: JobQueue) -> None:
+def test_jobs_that_do_not_fit_on_the_screen_are_counted(url: str, queue: JobQueue) -> None:
     ids = [queue.enqueue("many", {}) for _ in range(40)]
     with terminal("watch", *map(str, ids), "--database-url", url, rows=20) as screen:
         screen.wait_for("many", "and 31 more")
         assert len(screen.lines()) == 20
 
 
-def test_what_jobs_say_cannot_touch_the_terminal(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
+def test_texts_of_jobs_cannot_control_the_terminal(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
     job = claim_and_start(queue)
     hostile = f"{ESCAPE}[2J{ESCAPE}]0;title\x07[red]\x9b31m\r\n\u202e"
     queue.progress(job, 10, stage=hostile.replace("\r\n", ""))
@@ -123,7 +125,7 @@ def test_what_jobs_say_cannot_touch_the_terminal(url: str, queue: JobQueue, conn
         assert "\u202e".encode() not in screen.raw
 
 
-def test_a_terminal_of_ascii_alone(url: str, queue: JobQueue) -> None:
+def test_a_terminal_without_unicode_gets_ascii(url: str, queue: JobQueue) -> None:
     job = claim_and_start(queue)
     queue.progress(job, 50, stage="zürich ✓")
     with terminal("watch", str(job.id), "--database-url", url, PYTHONIOENCODING="ascii") as screen:

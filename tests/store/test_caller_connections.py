@@ -1,4 +1,4 @@
-"""What is stored and used on a connection of the caller's is part of the caller's transaction."""
+"""Stored contents and their uses on a caller's connection are part of the caller's transaction."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -63,7 +63,7 @@ def test_a_use_commits_and_rolls_back_with_the_callers_transaction(
 
 
 @pytest.mark.parametrize("kind", LENDERS)
-def test_a_reference_that_is_not_there_leaves_the_callers_transaction_usable(
+def test_an_unknown_reference_leaves_the_callers_transaction_usable(
     app: Treadle, resize: Resize, url: str, queue: JobQueue, kind: str
 ) -> None:
     with LENDERS[kind](url) as (mine, _):
@@ -77,7 +77,9 @@ def test_a_reference_that_is_not_there_leaves_the_callers_transaction_usable(
     assert [job.id for job in queue.list().jobs] == [kept.id]
 
 
-def test_on_a_connection_of_asyncpg(app: Treadle, resize: Resize, url: str, connection: Connection[Any]) -> None:
+def test_the_store_works_on_a_connection_of_asyncpg(
+    app: Treadle, resize: Resize, url: str, connection: Connection[Any]
+) -> None:
     parts = conninfo_to_dict(url)
     stored = app.store(CONTENT)
 
@@ -110,14 +112,14 @@ def test_on_a_connection_of_asyncpg(app: Treadle, resize: Resize, url: str, conn
     assert content == CONTENT
 
 
-def test_bytes_go_through_the_driver_of_the_caller(url: str) -> None:
+def test_bytes_are_converted_for_the_driver_of_the_caller(url: str) -> None:
     for driver in ("psycopg", "psycopg2"):
         with sqlalchemy_connection(url, driver) as (mine, _):
             app = Treadle(mine)
             assert app.read(app.store(CONTENT)) == CONTENT
 
 
-def test_on_a_connection_of_the_callers_it_is_part_of_the_transaction(url: str, connection: Connection[Any]) -> None:
+def test_stored_contents_are_part_of_the_callers_transaction(url: str, connection: Connection[Any]) -> None:
     with psycopg.connect(url) as mine:
         app = Treadle(mine)
         stored = app.store(CONTENT)

@@ -1,4 +1,4 @@
-"""What is stored in a folder or an object store, through fsspec."""
+"""Contents stored in a folder or an object store, through fsspec."""
 
 import hashlib
 import io
@@ -38,7 +38,7 @@ def place(request: pytest.FixtureRequest, folder: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def placed(url: str, place: str) -> Iterator[Treadle]:
+def app_with_place(url: str, place: str) -> Iterator[Treadle]:
     app = Treadle(url, store=place)
     yield app
     app.close()
@@ -49,34 +49,36 @@ def files(place: str) -> list[str]:
     return sorted(each.rpartition("/")[2] for each in filesystem.find(root))
 
 
-def test_it_comes_back(placed: Treadle, place: str, connection: Connection[Any], tmp_path: Path) -> None:
+def test_contents_are_read_back_unchanged(
+    app_with_place: Treadle, place: str, connection: Connection[Any], tmp_path: Path
+) -> None:
     path = tmp_path / "letter"
     path.write_bytes(CONTENT)
     for source in (CONTENT, path, io.BytesIO(CONTENT), b""):
-        stored = placed.store(source)
+        stored = app_with_place.store(source)
         expected = b"" if source == b"" else CONTENT
         assert stored.digest == hashlib.sha256(expected).hexdigest()
-        assert placed.read(stored) == expected
-        assert run(placed, placed.aread(stored)) == expected
-    with placed.open(placed.store(CONTENT)) as file:
+        assert app_with_place.read(stored) == expected
+        assert run(app_with_place, app_with_place.aread(stored)) == expected
+    with app_with_place.open(app_with_place.store(CONTENT)) as file:
         file.seek(PART_SIZE - 1)
         assert file.read(2) == CONTENT[PART_SIZE - 1 : PART_SIZE + 1]
 
     async def main() -> bytes:
-        return await placed.aread(await placed.astore(path))
+        return await app_with_place.aread(await app_with_place.astore(path))
 
-    assert run(placed, main()) == CONTENT
+    assert run(app_with_place, main()) == CONTENT
     assert (count_rows(connection, "stored"), count_rows(connection, "stored_parts")) == (6, 0)
     ids = [row[0].hex for row in connection.execute("select id from stored").fetchall()]
     assert files(place) == sorted(ids)
 
 
-def test_it_is_found_by_an_application_that_stores_elsewhere(placed: Treadle, app: Treadle) -> None:
-    """The row says where: a place can be changed while references to the old one are under way."""
-    assert app.read(placed.store(CONTENT)) == CONTENT
+def test_contents_are_found_by_an_application_that_uses_another_place(app_with_place: Treadle, app: Treadle) -> None:
+    """The row contains the place, so the place can be changed while references to the old one exist."""
+    assert app.read(app_with_place.store(CONTENT)) == CONTENT
 
 
-def test_a_folder_is_known_by_its_whole_path(
+def test_a_folder_is_recorded_with_its_absolute_path(
     url: str, connection: Connection[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -88,7 +90,7 @@ def test_a_folder_is_known_by_its_whole_path(
     app.close()
 
 
-def test_50_megabytes_go_to_a_folder_through_a_few_of_memory(url: str, folder: Path, tmp_path: Path) -> None:
+def test_50_megabytes_are_stored_in_a_folder_with_little_memory(url: str, folder: Path, tmp_path: Path) -> None:
     app = Treadle(url, store=f"file://{folder}")
     path = large_file(tmp_path, 50)
     app.store(b"warm")
@@ -104,27 +106,32 @@ def test_50_megabytes_go_to_a_folder_through_a_few_of_memory(url: str, folder: P
 
 
 def test_files_are_removed_with_their_last_use(
-    placed: Treadle, url: str, place: str, connection: Connection[Any]
+    app_with_place: Treadle, url: str, place: str, connection: Connection[Any]
 ) -> None:
-    @placed.job
+    @app_with_place.job
     def resize(picture: Stored) -> None: ...
 
-    stored, unused = placed.store(CONTENT), placed.store(b"1")
+    stored, unused = app_with_place.store(CONTENT), app_with_place.store(b"1")
     resize.enqueue(stored)
     assert sweep(url, grace=3600) == 0
     assert sweep(url) == 1
     assert files(place) == [stored.id.hex]
     with pytest.raises(StoredNotFound):
-        placed.read(unused)
+        app_with_place.read(unused)
     connection.execute("delete from jobs")
     assert sweep(url) == 1
     assert (files(place), count_rows(connection, "stored")) == ([], 0)
 
 
-def test_a_file_that_cannot_be_removed_is_tried_again(
-    placed: Treadle, url: str, place: str, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch, caplog: Any
+def test_removing_a_file_is_retried(
+    app_with_place: Treadle,
+    url: str,
+    place: str,
+    connection: Connection[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: Any,
 ) -> None:
-    first, second = placed.store(CONTENT), placed.store(CONTENT)
+    first, second = app_with_place.store(CONTENT), app_with_place.store(CONTENT)
     filesystem = type(fsspec.core.url_to_fs(place)[0])
     remove = filesystem.rm_file
 
@@ -136,7 +143,7 @@ def test_a_file_that_cannot_be_removed_is_tried_again(
     with monkeypatch.context() as patched:
         patched.setattr(filesystem, "rm_file", refuse)
         assert sweep(url) == 1
-    assert sweep(url) == 0  # not at once
+    assert sweep(url) == 0  # it is retried later, not at once
     assert f"stored content {first.id} could not be removed from {place}: not today" in caplog.text
     assert files(place) == [first.id.hex]
     assert second.id != first.id
@@ -145,29 +152,29 @@ def test_a_file_that_cannot_be_removed_is_tried_again(
     assert (files(place), count_rows(connection, "stored")) == ([], 0)
 
 
-def test_a_file_that_somebody_removed_is_no_obstacle(placed: Treadle, url: str, place: str) -> None:
-    stored = placed.store(CONTENT)
+def test_a_missing_file_is_an_error_when_read_and_can_be_swept(app_with_place: Treadle, url: str, place: str) -> None:
+    stored = app_with_place.store(CONTENT)
     filesystem, root = fsspec.core.url_to_fs(place)
     filesystem.rm(root, recursive=True)
-    for read in (placed.read, lambda each: run(placed, placed.aread(each))):
+    for read in (app_with_place.read, lambda each: run(app_with_place, app_with_place.aread(each))):
         with pytest.raises(StoredNotFound, match=f"its file is not in {re.escape(place)}"):
             read(stored)
     assert sweep(url) == 1
 
 
 @pytest.mark.parametrize("changed", [CONTENT[:-1], CONTENT + b"!", CONTENT[:-1] + b"?", CONTENT[:10], b""])
-def test_a_file_that_was_changed_is_damaged(placed: Treadle, place: str, changed: bytes) -> None:
-    stored = placed.store(CONTENT)
+def test_a_changed_file_is_reported_as_damaged(app_with_place: Treadle, place: str, changed: bytes) -> None:
+    stored = app_with_place.store(CONTENT)
     filesystem, root = fsspec.core.url_to_fs(place)
     (path,) = filesystem.find(root)
     filesystem.pipe_file(path, changed)
-    for read in (placed.read, lambda each: run(placed, placed.aread(each))):
+    for read in (app_with_place.read, lambda each: run(app_with_place, app_with_place.aread(each))):
         with pytest.raises(StoredDamaged):
             read(stored)
 
 
-class Broken:
-    """Fails in its third part; until then, this is where it is written."""
+class FailingSource:
+    """A source that fails in its third part, after it has listed the files that exist by then."""
 
     def __init__(self, place: str) -> None:
         self.place, self.seen, self.parts = place, [""], 0
@@ -180,19 +187,21 @@ class Broken:
         return bytes(size)
 
 
-def test_a_source_that_fails_leaves_no_file(placed: Treadle, url: str, place: str, connection: Connection[Any]) -> None:
-    source = Broken(place)
+def test_a_failing_source_leaves_no_file(
+    app_with_place: Treadle, url: str, place: str, connection: Connection[Any]
+) -> None:
+    source = FailingSource(place)
     with pytest.raises(OSError, match="the cable was pulled"):
-        placed.store(source)  # type: ignore[arg-type]
-    if place.startswith("file"):  # nothing has its name before it is complete
+        app_with_place.store(source)  # type: ignore[arg-type]
+    if place.startswith("file"):  # a file gets its final name when it is complete
         assert [each.endswith(".part") for each in source.seen] == [True]
     assert files(place) == []
     assert sweep(url, grace=3600) == 1
     assert count_rows(connection, "stored") == 0
 
 
-def test_a_database_that_fails_leaves_no_file(
-    placed: Treadle, place: str, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
+def test_a_failing_database_leaves_no_file(
+    app_with_place: Treadle, place: str, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("treadle.store.store.TOUCH_SECONDS", -1)
     connection.execute(
@@ -200,7 +209,7 @@ def test_a_database_that_fails_leaves_no_file(
     )
     connection.execute("create trigger refuse before update on stored execute function public.refuse()")
     try:
-        for store in (placed.store, lambda source: run(placed, placed.astore(source))):
+        for store in (app_with_place.store, lambda source: run(app_with_place, app_with_place.astore(source))):
             with pytest.raises(Exception, match="full"):
                 store(CONTENT)
     finally:
@@ -208,11 +217,13 @@ def test_a_database_that_fails_leaves_no_file(
     assert files(place) == []
 
 
-def test_what_a_crash_leaves_is_swept(placed: Treadle, url: str, place: str, connection: Connection[Any]) -> None:
-    """Without its last statement; with a draft, and with a file that has its name already."""
-    for store in (Store(placed.database, place, 0, "1GB") for _ in range(2)):
+def test_files_left_by_a_crash_are_swept(
+    app_with_place: Treadle, url: str, place: str, connection: Connection[Any]
+) -> None:
+    """Before the last statement, with a partial file or with a file that has its final name."""
+    for store in (Store(app_with_place.database, place, 0, "1GB") for _ in range(2)):
         steps = store._write(CONTENT, None, None)
-        stored_id = placed.database.run(next(steps))
+        stored_id = app_with_place.database.run(next(steps))
         filesystem, path = places._located(place, stored_id)
         filesystem.makedirs(path.rpartition("/")[0], exist_ok=True)
         filesystem.pipe_file(f"{path}.part" if place.startswith("file") and not files(place) else path, b"half")
@@ -222,12 +233,12 @@ def test_what_a_crash_leaves_is_swept(placed: Treadle, url: str, place: str, con
     assert (files(place), count_rows(connection, "stored")) == ([], 0)
 
 
-def test_a_long_upload_says_that_it_goes_on(
-    placed: Treadle, url: str, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
+def test_content_is_not_swept_during_a_long_upload(
+    app_with_place: Treadle, url: str, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("treadle.store.store.TOUCH_SECONDS", 0)
 
-    class Slow:
+    class SlowSource:
         parts = 0
 
         def read(self, size: int) -> bytes:
@@ -237,11 +248,13 @@ def test_a_long_upload_says_that_it_goes_on(
             connection.execute("update stored set written_at = now() - interval '1 day'")
             return bytes(size if self.parts < 4 else 0)
 
-    stored = placed.store(Slow())  # type: ignore[arg-type]
-    assert placed.read(stored) == bytes(3 * PART_SIZE)
+    stored = app_with_place.store(SlowSource())  # type: ignore[arg-type]
+    assert app_with_place.read(stored) == bytes(3 * PART_SIZE)
 
 
-def test_a_file_is_on_the_disk_before_its_row_says_so(url: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_synced_to_disk_before_its_row_is_complete(
+    url: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     synced: list[str] = []
     fsync = os.fsync
 
@@ -257,12 +270,12 @@ def test_a_file_is_on_the_disk_before_its_row_says_so(url: str, folder: Path, mo
         assert synced == [f"{name}.part", name[-2:]]
 
 
-def test_a_filesystem_that_can_rename_is_known() -> None:
+def test_only_filesystems_with_atomic_rename_use_it() -> None:
     assert places._renames(LocalFileSystem())
     assert not places._renames(MemoryFileSystem())
 
 
-def test_a_protocol_that_is_not_known_is_told(url: str, connection: Connection[Any]) -> None:
+def test_an_unknown_protocol_is_refused(url: str, connection: Connection[Any]) -> None:
     app = Treadle(url, store="gopher://hole/prefix")
     with pytest.raises(
         InvalidArgument, match="store 'gopher://hole/prefix' cannot be opened by fsspec: Protocol not known"
@@ -273,16 +286,16 @@ def test_a_protocol_that_is_not_known_is_told(url: str, connection: Connection[A
 
 
 def test_without_fsspec_the_error_names_the_extra(url: str, monkeypatch: pytest.MonkeyPatch, app: Treadle) -> None:
-    placed = Treadle(url, store="memory://bucket")
-    stored = placed.store(CONTENT)
+    app_with_place = Treadle(url, store="memory://bucket")
+    stored = app_with_place.store(CONTENT)
     for name in [name for name in sys.modules if name.partition(".")[0] == "fsspec"]:
         monkeypatch.setitem(sys.modules, name, None)
-    for call in (lambda: placed.store(CONTENT), lambda: placed.read(stored), lambda: app.read(stored)):
+    for call in (lambda: app_with_place.store(CONTENT), lambda: app_with_place.read(stored), lambda: app.read(stored)):
         with pytest.raises(StoreMissing, match=r'needs a library .*; run: pip install "treadle\[store\]"'):
             call()
-    assert app.read(app.store(CONTENT)) == CONTENT  # PostgreSQL needs nothing
-    assert sweep(url) == 1  # what needs it is left to a worker that has it
-    placed.close()
+    assert app.read(app.store(CONTENT)) == CONTENT  # contents in PostgreSQL need no library
+    assert sweep(url) == 1  # the other content is left to a worker that has fsspec
+    app_with_place.close()
 
 
 def test_fsspec_is_not_imported_with_the_package() -> None:

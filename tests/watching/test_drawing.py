@@ -1,4 +1,4 @@
-"""How a watched job is drawn and put into words."""
+"""How a watched job is drawn as a bar and described in words."""
 
 import io
 from datetime import UTC, datetime, timedelta
@@ -18,7 +18,7 @@ from treadle.words.snapshot import JobSnapshot
 NOW = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
 
 
-def seen(**changes: Any) -> JobSnapshot:
+def snapshot(**changes: Any) -> JobSnapshot:
     job = JobSnapshot(uuid4(), "films", Status.RUNNING, Progress(0, None), 1, 3, None, False, 0, NOW, NOW, None, at=NOW)
     return job._replace(**changes)
 
@@ -33,15 +33,15 @@ def draw(*jobs: JobSnapshot, width: int = 80, events: list[RecordedEvent] | None
     return captured.get().splitlines()
 
 
-def test_it_fits_whatever_the_width() -> None:
-    long = seen(
+def test_the_bars_fit_into_any_width() -> None:
+    long = snapshot(
         job_type="a_very_long_name_of_a_job_type_indeed",
         progress=Progress(61, "importing / the second part of it / 東京", 1_234_567, 2_000_000_000, 21_234.4, 90_000.0),
     )
-    failed = seen(status=Status.FAILED, error="x" * 500)
+    failed = snapshot(status=Status.FAILED, error="x" * 500)
     event = RecordedEvent(long.id, long.job_type, "checked", {"text": "y" * 500}, NOW, 1, 1, "1")
     for width in (40, 60, 80, 100, 200):
-        for line in draw(long, failed, seen(), width=width, events=[event]):
+        for line in draw(long, failed, snapshot(), width=width, events=[event]):
             assert cell_len(line) <= width
     (line,) = draw(long)
     assert "importing / the" in line
@@ -49,30 +49,30 @@ def test_it_fits_whatever_the_width() -> None:
 
 
 @pytest.mark.parametrize(
-    ("job", "said"),
+    ("job", "expected"),
     [
-        (seen(status=Status.COMPLETED, finished_at=NOW + timedelta(seconds=4.21)), "completed in 4.2s"),
+        (snapshot(status=Status.COMPLETED, finished_at=NOW + timedelta(seconds=4.21)), "completed in 4.2s"),
         (
-            seen(status=Status.COMPLETED, attempts=2, finished_at=NOW + timedelta(minutes=3, seconds=20)),
+            snapshot(status=Status.COMPLETED, attempts=2, finished_at=NOW + timedelta(minutes=3, seconds=20)),
             "completed in 3m 20s, at attempt 2",
         ),
-        (seen(status=Status.COMPLETED, started_at=None), "completed"),
-        (seen(status=Status.FAILED, attempts=3, error="no good"), "failed at attempt 3 of 3: no good"),
-        (seen(status=Status.CANCELLED), "cancelled"),
-        (seen(status=Status.PENDING, run_at=NOW + timedelta(hours=2, minutes=5)), "due in 2h 05m"),
-        (seen(status=Status.PENDING, may_be_blocked=True), "waits for its turn"),
-        (seen(status=Status.PENDING), "waits for a worker"),
-        (seen(status=Status.PENDING, error="no", run_at=NOW + timedelta(seconds=2.1)), "retries in 3s: no"),
-        (seen(status=Status.PENDING, error="no"), "retries now: no"),
-        (seen(status=Status.CLAIMED), "about to start"),
+        (snapshot(status=Status.COMPLETED, started_at=None), "completed"),
+        (snapshot(status=Status.FAILED, attempts=3, error="no good"), "failed at attempt 3 of 3: no good"),
+        (snapshot(status=Status.CANCELLED), "cancelled"),
+        (snapshot(status=Status.PENDING, run_at=NOW + timedelta(hours=2, minutes=5)), "due in 2h 05m"),
+        (snapshot(status=Status.PENDING, may_be_blocked=True), "waits for its turn"),
+        (snapshot(status=Status.PENDING), "waits for a worker"),
+        (snapshot(status=Status.PENDING, error="no", run_at=NOW + timedelta(seconds=2.1)), "retries in 3s: no"),
+        (snapshot(status=Status.PENDING, error="no"), "retries now: no"),
+        (snapshot(status=Status.CLAIMED), "about to start"),
     ],
 )
-def test_what_is_said_of_a_job_that_does_not_run(job: JobSnapshot, said: str) -> None:
-    assert phrases.standing(job) == said
+def test_a_job_that_does_not_run_is_described(job: JobSnapshot, expected: str) -> None:
+    assert phrases.standing(job) == expected
 
 
 @pytest.mark.parametrize(
-    ("progress", "said"),
+    ("progress", "expected"),
     [
         (Progress(1, None), []),
         (Progress(1, None, 7), ["7"]),
@@ -81,5 +81,5 @@ def test_what_is_said_of_a_job_that_does_not_run(job: JobSnapshot, said: str) ->
         (Progress(1, None, 999_999, 1_000_000, 3.14, 61.0), ["999,999/1.0M", "3.1/s", "1m 01s left"]),
     ],
 )
-def test_pace_in_words(progress: Progress, said: list[str]) -> None:
-    assert phrases.pace(progress) == said
+def test_the_pace_is_described(progress: Progress, expected: list[str]) -> None:
+    assert phrases.pace(progress) == expected
