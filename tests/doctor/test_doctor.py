@@ -254,6 +254,6 @@ def test_in_a_pipe_it_is_plain_text(own_url: str) -> None:
     assert lines[0].endswith("  unlogged_tables")
     assert lines[1:3] == ["          logs", "          → alter table treadle.logs set logged;"]
     assert "evil [2J: last heartbeat 1h 00m ago" in result.stdout
-    assert lines[-1].endswith("other checks are ok; --verbose shows them.")
+    assert lines[-1].endswith("other checks passed; --verbose shows them.")
     shown = treadle("doctor", "--verbose", "--database-url", own_url).stdout
     assert "ok        indexes: All indexes exist and are valid." in shown

@@ -81,4 +81,4 @@ def test_an_id_that_is_shortened_too_much(connection: Connection[Any], url: str)
     for typed in ("0199b1c", "nonsense", "0199b1c2%%%%", "0" * 33):
         shown = treadle("why", typed, "--database-url", url)
         assert shown.exit_code == 2, typed
-        assert "at least the first 8 digits of it, got" in shown.stderr
+        assert "at least its first 8 digits, got" in shown.stderr
