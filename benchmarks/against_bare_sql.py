@@ -1,4 +1,4 @@
-"""The queue against bare SQL on the same server, as `treadle bench` measures it; writes the raw figures beside itself.
+"""Compares the queue with bare SQL on the same server, like `treadle bench`, and saves the raw figures.
 
 python -m benchmarks.against_bare_sql [URL]
 """

@@ -1,9 +1,9 @@
-"""This tree against another commit, in interleaved rounds on one server: is a change slower?
+"""Compares this tree with another commit, in interleaved rounds on one server.
 
 python -m benchmarks.against_commit REVISION [--rounds 7] [--jobs 20000]
 
-Each version has a database of its own, made by its own migrations. The order within a round alternates, and the ratio
-is the median of the ratios of the rounds, so that a machine that gets slower meanwhile does not count for one side.
+Each version has its own database, created by its own migrations. The order within a round alternates, and the result is
+the median of the ratios of the rounds, so that a machine that slows down during the run favours neither side.
 """
 
 import argparse
@@ -31,18 +31,18 @@ def main() -> None:
     parser.add_argument("revision", help="the commit to compare with, such as HEAD~1 or v0.1.0")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--jobs", type=int, default=20_000)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="treadle-against-") as name:
         folder = Path(name)
         folder.chmod(0o711)
         archive = subprocess.run(
-            ["git", "archive", asked.revision, "src"], cwd=ROOT, check=True, capture_output=True
+            ["git", "archive", options.revision, "src"], cwd=ROOT, check=True, capture_output=True
         ).stdout
         with tarfile.open(fileobj=BytesIO(archive)) as tar:
             tar.extractall(folder / "before", filter="data")
         url = embedded_url(folder / "server", quiet=True)
         try:
-            compare({"before": folder / "before" / "src", "now": ROOT / "src"}, url, asked.rounds, asked.jobs)
+            compare({"before": folder / "before" / "src", "now": ROOT / "src"}, url, options.rounds, options.jobs)
         finally:
             leave(folder / "server")
 
@@ -57,9 +57,9 @@ def compare(sources: dict[str, Path], url: str, rounds: int, jobs: int) -> None:
     for number in range(rounds + 1):
         for name in sorted(sources, reverse=number % 2 == 1):
             figures[name].append(one_round(sources[name], urls[name], jobs))
-        print(f"round {number}" + ("  (warms up, not counted)" if number == 0 else ""), flush=True)
+        print(f"round {number}" + ("  (warm-up, not counted)" if number == 0 else ""), flush=True)
     before, now = figures["before"][1:], figures["now"][1:]
-    print(f"\n{'per second':22}{'before':>10}{'now':>10}{'ratio':>8}   of each round")
+    print(f"\n{'per second':22}{'before':>10}{'now':>10}{'ratio':>8}   ratio of each round")
     for what in now[0]:
         ratios = [new[what] / old[what] for new, old in zip(now, before, strict=True)]
         old_rate, new_rate = (statistics.median(each[what] for each in side) for side in (before, now))

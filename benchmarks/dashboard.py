@@ -1,8 +1,9 @@
-"""What operators look at, with ten million finished and a million pending jobs: python -m benchmarks.dashboard [URL]
+"""Measures all operator views with 10 million finished and 1 million pending jobs: python -m benchmarks.dashboard [URL]
 
-For each look the slowest statement from pg_stat_statements: at first, on a new connection, and of five more times.
-The server needs shared_preload_libraries = pg_stat_statements; without a URL the embedded one is started with it. A
-database without jobs is filled first (many_jobs.py): a quarter of an hour and 5 GB. --finished and --pending for fewer.
+For each view it records the slowest statement from pg_stat_statements, the first time on a new connection and in five
+repetitions. The server needs shared_preload_libraries = pg_stat_statements; without a URL, an embedded server is
+started with that setting. An empty database is filled first (many_jobs.py), which takes 15 minutes and 5 GB; use
+--finished and --pending for fewer jobs.
 """
 
 import argparse
@@ -47,23 +48,23 @@ PAGES = [
     *("/", "/?window=604800", "/workers", "/audit", "/health"),
     *(f"/jobs?status={status}" for status in ("completed", "failed", "pending", "held", "running")),
     *("/jobs", "/jobs?type=yearly_report", "/jobs?search=nowhere+at+all"),
-    # Some job of this status.
+    # The page of a job with this status.
     *(f"/jobs/{{{status}}}" for status in ("completed", "failed", "pending", "held", "running")),
 ]
-Look = Callable[[Treadle], object]
+View = Callable[[Treadle], object]
 _paths: dict[str, str] = {}
 
 
 class Figure(NamedTuple):
-    look: str
+    view: str
     cold_ms: float
     warm_ms: float
     statement: str
-    said: object
+    result: object
 
 
-def looks() -> Iterator[tuple[str, Look]]:
-    """Whatever is shown: to be extended."""
+def views() -> Iterator[tuple[str, View]]:
+    """All views, with their names. Add new ones here."""
     for status in LISTS:
         for name, filters in FILTERS.items():
             wanted = Wanted(status=status, **filters)
@@ -73,21 +74,21 @@ def looks() -> Iterator[tuple[str, Look]]:
     for action in (Action.RETRY, Action.CANCEL, Action.DELETE):
         yield f"count before {action.value}", partial(counted, action)
     for window in STEPS:
-        yield f"overview of {window // 3600} h", partial(glance, window)
+        yield f"overview of {window // 3600} h", partial(lanes, window)
     for path in PAGES:
         yield f"page {path}", partial(get, path)
 
 
 def page(wanted: Wanted, app: Treadle, after: str | None = None) -> str:
     found: Listing = app.database.read(listing_queries.find_jobs(wanted, after, 50), 30)
-    return f"{len(found.jobs)} jobs" + (f", looked at {found.looked:,}" if found.looked else "")
+    return f"{len(found.jobs)} jobs" + (f", examined {found.looked:,}" if found.looked else "")
 
 
-def far_page(wanted: Wanted) -> Look:
+def far_page(wanted: Wanted) -> View:
     after: list[str | None] = []
 
-    def look(app: Treadle) -> str:
-        if not after:  # only the page itself counts
+    def view(app: Treadle) -> str:
+        if not after:  # only the 100th page itself is measured
             at = None
             for _ in range(99):
                 found: Listing = app.database.read(listing_queries.find_jobs(wanted, at, 50), 30)
@@ -97,7 +98,7 @@ def far_page(wanted: Wanted) -> Look:
                 connection.execute("select pg_stat_statements_reset()")
         return page(wanted, app, after[0])
 
-    return look
+    return view
 
 
 def counted(action: Action, app: Treadle) -> str:
@@ -105,24 +106,24 @@ def counted(action: Action, app: Treadle) -> str:
     return f"{'' if total.exact else 'at least '}{total.jobs:,}"
 
 
-def glance(window: int, app: Treadle) -> str:
+def lanes(window: int, app: Treadle) -> str:
     return f"{len(overview(app.database, window).lanes)} lanes"
 
 
 def get(path: str, app: Treadle) -> int:
-    """The status of the answer. A job is looked up once, which does not count."""
+    """Request a page and return its status code. The job for a job page is looked up once, which is not measured."""
     if "{" in path:
         path = _paths.get(path) or _paths.setdefault(path, some_job(path, app))
     from treadle.web.dashboard import Role, Visitor, dashboard_app
 
-    async def ask() -> int:
+    async def request() -> int:
         transport = httpx.ASGITransport(dashboard_app(app, authorize=lambda _: Visitor(Role.OPERATOR, "bench")))
         async with httpx.AsyncClient(transport=transport, base_url="http://bench") as client:
-            answer = await client.get(path)
+            response = await client.get(path)
         await app.aclose()
-        return answer.raise_for_status().status_code
+        return response.raise_for_status().status_code
 
-    return asyncio.run(ask())
+    return asyncio.run(request())
 
 
 def some_job(path: str, app: Treadle) -> str:
@@ -147,23 +148,23 @@ def measure(url: str) -> list[Figure]:
     figures = []
     with psycopg.connect(url, autocommit=True) as watcher:
         watcher.execute("create extension if not exists pg_stat_statements")
-        for name, look in looks():
+        for name, view in views():
             app = Treadle(url)
             app.database.use(url)
             watcher.execute("select pg_stat_statements_reset()")
-            said = look(app)
+            result = view(app)
             cold, _ = slowest(watcher)
             watcher.execute("select pg_stat_statements_reset()")
             for _ in range(5):
-                look(app)
+                view(app)
             warm, statement = slowest(watcher)
             app.close()
-            figures.append(Figure(name, round(cold, 1), round(warm, 1), statement, said))
-            print(f"{name:34} {cold:8.1f} {warm:8.1f} ms  {said}{'' if warm < LIMIT_MS else '   SLOW'}", flush=True)
+            figures.append(Figure(name, round(cold, 1), round(warm, 1), statement, result))
+            print(f"{name:34} {cold:8.1f} {warm:8.1f} ms  {result}{'' if warm < LIMIT_MS else '   SLOW'}", flush=True)
     return figures
 
 
-def filled(url: str, finished: int, pending: int) -> None:
+def fill_if_empty(url: str, finished: int, pending: int) -> None:
     migrate(url)
     with psycopg.connect(url, autocommit=True) as connection:
         if connection.execute("select from treadle.jobs limit 1").fetchone() is None:
@@ -175,31 +176,31 @@ def main() -> None:
     parser.add_argument("url", nargs="?")
     parser.add_argument("--finished", type=int, default=many_jobs.FINISHED)
     parser.add_argument("--pending", type=int, default=many_jobs.PENDING)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="treadle-bench-") as name:
         folder = Path(name)
         folder.chmod(0o711)
         settings = {"shared_preload_libraries": "pg_stat_statements", "max_wal_size": "8GB"}
-        url = asked.url or embedded_url(folder / "server", settings, quiet=True)
+        url = options.url or embedded_url(folder / "server", settings, quiet=True)
         try:
-            filled(url, asked.finished, asked.pending)
+            fill_if_empty(url, options.finished, options.pending)
             figures = measure(url)
             with psycopg.connect(url) as connection:
                 version = connection.execute("show server_version").fetchone()
         finally:
-            if not asked.url:
+            if not options.url:
                 leave(folder / "server")
     report = {
         "at": datetime.now(UTC).isoformat(timespec="minutes"),
         "postgresql": version[0] if version else None,
-        "finished": asked.finished,
-        "pending": asked.pending,
+        "finished": options.finished,
+        "pending": options.pending,
         "load average": os.getloadavg()[0],
         "slowest ms": max(max(each.cold_ms, each.warm_ms) for each in figures),
-        "looks": [each._asdict() for each in figures],
+        "views": [each._asdict() for each in figures],
     }
-    print(f"slowest of all: {report['slowest ms']} ms; load average {report['load average']:.1f}")
-    if asked.finished == many_jobs.FINISHED:
+    print(f"slowest statement: {report['slowest ms']} ms; load average {report['load average']:.1f}")
+    if options.finished == many_jobs.FINISHED:
         (HERE / "dashboard.json").write_text(json.dumps(report, indent=2, default=str) + "\n")
 
 

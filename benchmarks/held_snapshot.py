@@ -1,4 +1,4 @@
-"""Drains in a row while another connection holds a snapshot, next to the same without: does claiming slow down?
+"""Measures whether claiming slows down while another connection keeps a snapshot open, in consecutive drains.
 
 python -m benchmarks.held_snapshot [URL]
 """
@@ -38,9 +38,9 @@ def rounds(url: str, *, held: bool) -> list[float]:
 def main() -> None:
     url = resolve(sys.argv[1] if len(sys.argv) > 1 else None).url
     free, held = rounds(url, held=False), rounds(url, held=True)
-    print(f"jobs per second, {JOBS:,} a round, claim + complete in batches of {BATCH}")
+    print(f"jobs per second; {JOBS:,} jobs per round, claimed and completed in batches of {BATCH}")
     for nth, (one, two) in enumerate(zip(free, held, strict=True), start=1):
-        print(f"round {nth:2}   without a snapshot {one:8,.0f}   with one held {two:8,.0f}   ratio {two / one:.2f}")
+        print(f"round {nth:2}   without a snapshot {one:8,.0f}   with a snapshot {two:8,.0f}   ratio {two / one:.2f}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The jobs that are measured."""
+"""The jobs that benchmarks/worker.py runs."""
 
 import asyncio
 import time

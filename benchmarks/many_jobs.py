@@ -1,7 +1,8 @@
-"""Makes ten million finished and a million pending jobs, in minutes: python -m benchmarks.many_jobs URL
+"""Creates ten million finished and one million pending jobs within minutes: python -m benchmarks.many_jobs URL
 
-As they would be after a month of work: five types in three queues, one of them rare; a tenth of the jobs with a key;
-some that run, some due later, some held behind their key. Triggers are off and indexes are made at the end.
+The jobs look like a month of work: five job types in three queues, one type is rare; 10 % of the jobs have a key; some
+are running, some are due later, some are blocked by an earlier job with their key. Triggers are disabled, and indexes
+are created at the end.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from treadle.db.migrations import connect
 FINISHED, PENDING, RUNNING, WORKERS = 10_000_000, 1_000_000, 2_000, 20
 CHUNK = 500_000
 
-# A type for a number: half, a quarter, and so on; the last one is 1 in 500,000.
+# The job type of job n: 50 %, 25 %, 15 % and 10 %; yearly_report is 1 in 500,000.
 _TYPE = """case
     when n %% 500000 = 7 then 'yearly_report'
     when n %% 100 < 50 then 'send_email'
@@ -28,7 +29,7 @@ _TYPE = """case
 end"""
 _QUEUE = "case when n %% 100 < 50 then 'mail' when n %% 100 < 90 then 'default' else 'slow' end"
 _PRIORITY = "case n %% 7 when 0 then 150 when 1 then 30 else 100 end"
-# As new_id() makes them, but for a time of the past.
+# As new_id() creates them, but for a time in the past.
 _ID = """(lpad(to_hex((extract(epoch from created) * 1000)::bigint), 12, '0')
     || '7' || substr(md5(n::text), 1, 3) || '8' || substr(md5(n::text), 4, 15))::uuid"""
 _DATA = """jsonb_build_object('user_id', n, 'name', 'customer ' || n, 'path', '/srv/files/' || md5(n::text),
@@ -56,13 +57,13 @@ from (
         now() - interval '30 days' + n * (interval '30 days' / %(total)s) - interval '2 minutes' as created,
         interval '1 millisecond' * (n * 7919 %% 30000) as waited,
         interval '1 millisecond' * (n * 104729 %% 60000) as ran,
-        -- Spread over the types, and not the same ones each time.
+        -- Spread over all job types, and not always the same ones.
         case when n * 7919 %% 100003 %% 100 < 90 then 'completed' when n * 7919 %% 100003 %% 100 < 98 then 'failed'
             else 'cancelled' end as status
     from generate_series(%(first)s::bigint, %(last)s::bigint) as n
 ) as job"""
 
-# A fiftieth is held behind its key, a tenth is due within the next days.
+# 2 % are blocked by an earlier job with their key, 10 % are due within the next days.
 PENDING_ROWS = f"""
 insert into treadle.jobs (id, job_type, queue, priority, data, created_at, run_at, holds, key)
 select {_ID}, {_TYPE}, {_QUEUE}, {_PRIORITY}, {_DATA}, created,
@@ -88,7 +89,7 @@ from (
     from generate_series(1, {RUNNING}) as n
 ) as job"""
 
-REST = [
+OTHER_TABLES = [
     """insert into treadle.lanes (queue, job_type, priority)
     select distinct queue, job_type, priority from treadle.jobs where status = 'pending'""",
     f"""insert into treadle.workers (worker_id, lease, job_types, concurrency, host, pid)
@@ -116,7 +117,7 @@ REST = [
 ]
 
 
-def make(url: str, finished: int = FINISHED, pending: int = PENDING, say: Callable[[str], object] = print) -> None:
+def make(url: str, finished: int = FINISHED, pending: int = PENDING, report: Callable[[str], object] = print) -> None:
     began = perf_counter()
     migrate(url)
     with connect(url) as connection:
@@ -132,20 +133,20 @@ def make(url: str, finished: int = FINISHED, pending: int = PENDING, say: Callab
         for rows, total in ((FINISHED_ROWS, finished), (PENDING_ROWS, pending)):
             for first in range(1, total + 1, CHUNK):
                 _run(connection, rows, first=first, last=min(first + CHUNK - 1, total), total=total)
-                say(f"{first + CHUNK - 1:,} of {total:,}, {perf_counter() - began:.0f} s")
+                report(f"{first + CHUNK - 1:,} of {total:,}, {perf_counter() - began:.0f} s")
         _run(connection, RUNNING_ROWS)
         for _, definition in indexes:
             connection.execute(definition.encode())
-        for statement in REST:
+        for statement in OTHER_TABLES:
             connection.execute(statement.encode())
         for table in ("jobs", "errors", "events", "lanes", "minutes", "workers"):
             connection.execute(f"vacuum analyze treadle.{table}".encode())
         size = connection.execute("select pg_size_pretty(pg_database_size(current_database()))").fetchone()
-        say(f"{perf_counter() - began:.0f} s, {size[0] if size else '?'}")
+        report(f"{perf_counter() - began:.0f} s, {size[0] if size else '?'}")
 
 
 def _run(connection: Connection[TupleRow], text: str, **params: int) -> None:
-    # Also without parameters, so that %% is % in all of them.
+    # Parameters are always passed, so that psycopg turns %% into % in every statement.
     connection.execute(text.encode(), params)
 
 
@@ -154,8 +155,8 @@ def main() -> None:
     parser.add_argument("url", default=os.environ.get("TREADLE_DATABASE_URL"))
     parser.add_argument("--finished", type=int, default=FINISHED)
     parser.add_argument("--pending", type=int, default=PENDING)
-    asked = parser.parse_args()
-    make(asked.url, asked.finished, asked.pending)
+    options = parser.parse_args()
+    make(options.url, options.finished, options.pending)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""One round of against_commit.py, with the public API alone: every version of Treadle can run it.
+"""One round of against_commit.py. It uses only the public API, so that every version of Treadle can run it.
 
-Prints rates as JSON: enqueue in bulk and one by one, and drains of jobs with nothing to do, of one type and of ten.
+Prints rates as JSON: enqueueing in bulk and one by one, and draining no-op jobs of one job type and of ten.
 """
 
 import json

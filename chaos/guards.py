@@ -1,4 +1,4 @@
-"""The guards that chaos/mutants.py removes, and what must turn red without each of them."""
+"""The guards that chaos/mutants.py removes, and the test or storm that must fail without each of them."""
 
 from dataclasses import dataclass
 
@@ -9,98 +9,98 @@ WORKER = "src/treadle/worker"
 @dataclass(frozen=True)
 class Mutant:
     guard: str
-    """What is taken away."""
+    """What the removed code ensures."""
     file: str
     text: str
-    """As it stands there; all places where it does are changed."""
+    """The exact text in the file. All occurrences are replaced."""
     replacement: str
     red: str
     """The test that must fail, or `storm NAME …`."""
 
 
 def test(module: str, *names: str) -> str:
-    """`worker/lease` is tests/worker/test_lease.py."""
+    """Name tests of a module: `worker/lease` means tests/worker/test_lease.py."""
     room, name = module.split("/")
     return f"tests/{room}/test_{name}.py" + (f" -k {' or '.join(names)}" if names else "")
 
 
 MUTANTS = [
     Mutant(
-        "the lease fences completions in batches",
+        "the lease number fences completions in batches",
         f"{FUNCTIONS}/public/complete_jobs.sql",
         "      and job.lease = done.lease\n",
         "",
-        test("queue/fencing", "test_a_batch_refuses_what_the_same_worker_has_taken_again"),
+        test("queue/fencing", "test_a_batch_refuses_a_job_that_the_same_worker_has_claimed_again"),
     ),
     Mutant(
-        "the holder fences completions in batches",
+        "the worker id fences completions in batches",
         f"{FUNCTIONS}/public/complete_jobs.sql",
         "      and job.worker_id is not distinct from done.worker_id\n",
         "",
         test("worker/fencing", "test_a_job_that_is_no_longer_claimed_is_not_written"),
     ),
     Mutant(
-        "the lease fences a completion",
+        "the lease number fences a completion",
         f"{FUNCTIONS}/public/complete_job.sql",
         "      and (p_lease is null or job.lease = p_lease)\n",
         "",
-        test("queue/fencing", "test_a_stale_holder_changes_nothing"),
+        test("queue/fencing", "test_a_worker_with_a_stale_claim_changes_nothing"),
     ),
     Mutant(
-        "the lease fences a failure",
+        "the lease number fences a failure",
         f"{FUNCTIONS}/public/fail_job.sql",
         "      and (p_lease is null or job.lease = p_lease)\n",
         "",
-        test("queue/fencing", "test_a_stale_holder_changes_nothing"),
+        test("queue/fencing", "test_a_worker_with_a_stale_claim_changes_nothing"),
     ),
     Mutant(
-        "the lease fences a start",
+        "the lease number fences a start",
         f"{FUNCTIONS}/public/start_job.sql",
         "job.lease = p_lease",
         "true",
-        test("queue/fencing", "test_a_stale_holder_changes_nothing"),
+        test("queue/fencing", "test_a_worker_with_a_stale_claim_changes_nothing"),
     ),
     Mutant(
-        "the lease fences other outcomes",
+        "the lease number fences other outcomes",
         f"{FUNCTIONS}/public/settle_jobs.sql",
         "          and job.lease = ended.lease\n",
         "",
         test("worker/fencing", "test_a_job_that_is_no_longer_claimed_is_not_written"),
     ),
     Mutant(
-        "the lease fences other outcomes (as the model sees it)",
+        "the lease number fences other outcomes (checked by the model)",
         f"{FUNCTIONS}/public/settle_jobs.sql",
         "          and job.lease = ended.lease\n",
         "",
-        test("queue/model", "test_every_transition"),
+        test("queue/model", "test_every_transition_matches_the_oracle"),
     ),
     Mutant(
-        "the lease fences reports of running jobs",
+        "the lease number fences reports of running jobs",
         f"{FUNCTIONS}/public/start_jobs.sql",
         "      and job.lease = report.lease\n",
         "",
         test("worker/fencing", "test_a_job_that_is_no_longer_claimed_is_not_written"),
     ),
     Mutant(
-        "the lease fences a handler's transaction",
+        "the lease number fences a handler's transaction",
         f"{FUNCTIONS}/public/lock_claimed.sql",
         "            where job.lease = mine.lease\n",
         "            where true\n",
-        test("queue/fencing", "test_what_a_stale_handler_tells_is_refused"),
+        test("queue/fencing", "test_writes_of_a_handler_with_a_stale_claim_are_refused"),
     ),
     Mutant(
-        "an outcome is accepted once",
+        "an outcome is accepted only once",
         f"{FUNCTIONS}/public/settle_jobs.sql",
         "          and job.finished_at is null\n",
         "",
         test("worker/fencing", "test_a_job_that_is_no_longer_claimed_is_not_written"),
     ),
     Mutant(
-        "claims pass over what is locked",
+        "claims skip locked rows",
         f"{FUNCTIONS}/public/claim_jobs.sql",
         "for no key update skip locked",
         "for no key update",
-        test("queue/order", "test_rows_locked_by_another_are_passed_over_in_order"),
+        test("queue/order", "test_a_claim_skips_locked_rows_and_keeps_the_order"),
     ),
     Mutant(
         "a job without attempts left is not claimed",
@@ -110,7 +110,7 @@ MUTANTS = [
         test("queue/contract", "test_a_job_without_attempts_left_is_not_claimed"),
     ),
     Mutant(
-        "the last attempt is the last",
+        "a job is not retried after its last attempt",
         f"{FUNCTIONS}/public/settle_jobs.sql",
         "or ended.outcome = 'retry' and treadle.has_attempts_left(job.attempts, job.max_attempts)",
         "or ended.outcome = 'retry'",
@@ -124,21 +124,21 @@ MUTANTS = [
         test("worker/supervisor", "test_a_job_that_kills_its_process_fails_alone"),
     ),
     Mutant(
-        "crashes are limited (as the model sees it)",
+        "crashes are limited (checked by the model)",
         f"{FUNCTIONS}/public/settle_jobs.sql",
         "or ended.outcome = 'crashed' and job.crashes + 1 < p_crash_limit",
         "or ended.outcome = 'crashed'",
-        test("queue/model", "test_every_transition"),
+        test("queue/model", "test_every_transition_matches_the_oracle"),
     ),
     Mutant(
-        "only what was silent for a lease is recovered (as a test sees it)",
+        "only workers that missed their lease are recovered (checked by a test)",
         f"{FUNCTIONS}/public/recover_lost_workers.sql",
         "           or worker.seen_at < p_now - worker.lease\n",
         "           or true\n",
         test("worker/supervisor", "test_a_blocked_worker_keeps_its_jobs"),
     ),
     Mutant(
-        "only what was silent for a lease is recovered (as a storm sees it)",
+        "only workers that missed their lease are recovered (checked by a storm)",
         f"{FUNCTIONS}/public/recover_lost_workers.sql",
         "           or worker.seen_at < p_now - worker.lease\n",
         "           or true\n",
@@ -149,65 +149,65 @@ MUTANTS = [
         f"{FUNCTIONS}/public/recover_stale_jobs.sql",
         "set status = case when stale.exhausted then 'failed' else 'pending' end,",
         "set status = 'pending',",
-        test("queue/contract_gaps", "test_hole_1"),
+        test("queue/contract_gaps", "test_a_stale_job_without_attempts_left_fails_with_a_reason"),
     ),
     Mutant(
-        "recovery passes over what is locked",
+        "recovery skips locked rows",
         f"{FUNCTIONS}/public/recover_worker.sql",
         "for no key update skip locked",
         "for no key update",
         test("worker/recovery", "test_a_lost_worker_keeps_its_row_while_a_job_of_it_is_locked"),
     ),
     Mutant(
-        "settled waits two eras",
+        "the settled bound moves only after two eras",
         f"{FUNCTIONS}/public/tick.sql",
         "if v_era >= v_mark_era + 2 then",
         "if v_era >= v_mark_era then",
-        test("queue/contract_gaps", "test_settled_waits_for_every_transaction_that_may_still_commit_below_it"),
+        test("queue/contract_gaps", "test_settled_waits_for_every_transaction_that_may_commit_below_it"),
     ),
     Mutant(
-        "who comes back does not lie below the floor",
+        "a job that becomes pending again is not below the floor",
         f"{FUNCTIONS}/triggers/enter_lane.sql",
         "new.run_at := greatest(new.run_at, v_floor);",
         "",
-        test("queue/contract", "test_a_job_made_pending_by_hand_is_found_below_the_floor"),
+        test("queue/contract", "test_a_job_made_pending_by_a_plain_update_is_claimed"),
     ),
     Mutant(
-        "two of a key never run at once: whose turn it is",
+        "jobs with the same key never run at once: only the first is claimed",
         f"{FUNCTIONS}/public/claim_jobs.sql",
         "and (job.key is null or treadle.is_head_of_key(job.key, job.id))",
         "",
         test(
             "queue/keys",
-            "test_a_delayed_head_holds_its_key_back",
-            "test_a_head_that_waits",
-            "test_a_job_retried_by_an_operator",
-            "test_two_heads_from_two_open",
+            "test_a_delayed_head_blocks_its_key",
+            "test_a_head_that_waits_for_its_retry_blocks_its_key",
+            "test_a_job_retried_by_an_operator_runs_before_the_blocked_ones",
+            "test_two_heads_from_two_open_transactions_do_not_run_at_once",
         ),
     ),
     Mutant(
-        "two of a key never run at once: the index",
+        "jobs with the same key never run at once: the unique index",
         "src/treadle/sql/migrations/0001_jobs.sql",
         "create unique index idx_jobs_key_running",
         "create index idx_jobs_key_running",
-        test("queue/keys", "test_two_of_a_key_cannot_run_at_once_even_by_hand"),
+        test("queue/keys", "test_two_jobs_of_a_key_cannot_run_at_once_even_after_a_plain_update"),
     ),
     Mutant(
-        "a held job that nobody would free goes free",
+        "a job with no earlier job to unblock it is not left blocked",
         f"{FUNCTIONS}/triggers/confirm_blocked.sql",
         "    if not found then\n",
         "    if false then\n",
-        test("queue/keys", "test_the_head_ends_while_the_next_is_not_yet_committed"),
+        test("queue/keys", "test_the_head_finishes_while_the_next_job_is_not_yet_committed"),
     ),
     Mutant(
-        "a held job that nobody would free goes free (as the model sees it)",
+        "a job with no earlier job to unblock it is not left blocked (checked by the model)",
         f"{FUNCTIONS}/triggers/confirm_blocked.sql",
         "    if not found then\n",
         "    if false then\n",
-        test("queue/model", "test_every_transition"),
+        test("queue/model", "test_every_transition_matches_the_oracle"),
     ),
     Mutant(
-        "unique means the unfinished one",
+        "unique returns the unfinished job and changes nothing",
         f"{FUNCTIONS}/public/enqueue_unique.sql",
         "            do nothing\n",
         "            do update set priority = excluded.priority\n",
@@ -221,7 +221,7 @@ MUTANTS = [
         test("worker/outages", "test_a_worker_that_cannot_renew_its_lease_stops_its_handlers"),
     ),
     Mutant(
-        "and is killed if it does not",
+        "a worker that does not stop its handlers in time is killed",
         f"{WORKER}/supervisor.py",
         "and moment - worker.slots.renewed_at > self._settings.kill_after",
         "and False",
@@ -235,7 +235,7 @@ MUTANTS = [
         test("worker/supervisor", "test_a_blocked_worker_keeps_its_jobs"),
     ),
     Mutant(
-        "a lease counts from before its renewal was sent",
+        "a lease is measured from before its renewal was sent",
         f"{WORKER}/keeper.py",
         "slots.renewed_at = began",
         "slots.renewed_at = now()",
@@ -249,7 +249,7 @@ MUTANTS = [
         test("worker/supervisor", "test_the_processes_of_a_killed_supervisor_die_with_it"),
     ),
     Mutant(
-        "an outcome waits while the database is unavailable",
+        "an outcome is kept while the database is unavailable",
         f"{WORKER}/completer.py",
         "failures += 1\n                await asyncio.sleep(reconnect_delay(failures))\n            except Exception",
         "return\n            except Exception",

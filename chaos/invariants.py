@@ -1,4 +1,4 @@
-"""What must hold of the tables at any moment, and what the threads of a storm know of their jobs."""
+"""Invariants of the tables that hold in every snapshot, and the ledger of the calls made by chaos/threads.py."""
 
 import threading
 from collections import Counter, defaultdict
@@ -8,7 +8,7 @@ from uuid import UUID
 
 from treadle import JobRow
 
-# Claimable jobs that no claim would look for: the invariant of the lanes, broken.
+# Claimable jobs that no claim would find, because they are below the settled bound of their lane or have no lane.
 LOST = """
     select job.id, job.run_at, lane.settled
     from jobs as job
@@ -19,18 +19,18 @@ LOST = """
       and (lane.settled is null or job.run_at < lane.settled)
 """
 
-# What must not be there in any snapshot.
+# Queries that must return no rows in any snapshot.
 BROKEN = {
-    "below settled, or without a lane": LOST,
-    "two of a key at once": """
+    "claimable jobs below the settled bound, or without a lane": LOST,
+    "two running jobs with the same key": """
         select key, array_agg(id) from jobs
         where key is not null and status in ('claimed', 'running') group by key having count(*) > 1""",
-    "a key that nobody will let go": """
+    "a key whose jobs are all blocked": """
         select key, array_agg(id) from jobs
         where key is not null and status in ('pending', 'claimed', 'running')
         group by key having bool_and(status = 'pending' and holds & 1 = 1)""",
 }
-LEFT = """
+UNFINISHED = """
     select jobs.id, job_type, priority, status, holds, key, run_at::text, floor::text, settled::text
     from jobs left join lanes using (queue, job_type, priority)
     where status in ('pending', 'claimed', 'running') limit 20"""
@@ -44,13 +44,13 @@ class Enqueued(NamedTuple):
     began: float
 
 
-class Memory:
-    """What the threads know. Times are the caller's: a call took place between its begin and its return."""
+class CallLedger:
+    """What the threads did and saw. Each call took place between its start and its return, by the caller's clock."""
 
     def __init__(self) -> None:
-        self.jobs: dict[UUID, tuple[Enqueued, float]] = {}  # and when they were committed
-        self.found: dict[UUID, float] = {}
-        self.ended: dict[UUID, float] = {}
+        self.jobs: dict[UUID, tuple[Enqueued, float]] = {}  # with the time after their commit
+        self.found_at: dict[UUID, float] = {}
+        self.finished_at: dict[UUID, float] = {}
         self.claims: set[tuple[UUID, int]] = set()
         self.outcomes: dict[tuple[UUID, int], str] = {}
         self.counts: Counter[str] = Counter()
@@ -63,48 +63,50 @@ class Memory:
         with self.lock:
             self.jobs.update({job.id: (job, now) for job in made})
 
-    def saw(self, rows: list[JobRow]) -> None:
+    def claim_returned(self, rows: list[JobRow]) -> None:
         now = monotonic()
         with self.lock:
             for row in rows:
-                self.found.setdefault(row.id, now)
+                self.found_at.setdefault(row.id, now)
 
-    def end(self, job_id: UUID, began: float) -> None:
+    def finished(self, job_id: UUID, began: float) -> None:
         with self.lock:
-            self.ended[job_id] = min(began, self.ended.get(job_id, began))
+            self.finished_at[job_id] = min(began, self.finished_at.get(job_id, began))
 
     def claimed(self, rows: list[JobRow], outcomes: list[Outcome]) -> None:
-        """A claim was committed, and these outcomes were accepted."""
+        """Record a committed claim, and the outcomes that were accepted."""
         with self.lock:
             for row in rows:
                 if (row.id, row.lease) in self.claims:
-                    self.problems.append(f"claimed twice under one lease: {row}")
+                    self.problems.append(f"claimed twice under one lease number: {row}")
                 self.claims.add((row.id, row.lease))
             for row, outcome, began in outcomes:
                 if known := self.outcomes.get((row.id, row.lease)):
-                    self.problems.append(f"two outcomes of one claim, {known} and {outcome}: {row}")
+                    self.problems.append(f"two accepted outcomes of one claim, {known} and {outcome}: {row}")
                 self.outcomes[row.id, row.lease] = outcome
                 self.counts[outcome] += 1
                 if outcome in ("complete", "final"):
-                    self.end(row.id, began)
+                    self.finished(row.id, began)
 
     def verify(self, rows: list[tuple[UUID, str, int]], deleted: set[UUID], probes: set[UUID]) -> None:
-        """Against the table, after the calm: the id, status and lease of each job."""
+        """Compare with the table after the run: the id, status and lease number of each job."""
         for job_id in self.jobs.keys() - {row[0] for row in rows} - deleted:
-            self.problems.append(f"gone from the table: {job_id}")
+            self.problems.append(f"missing from the table: {job_id}")
         for job_id, status, lease in rows:
             if job_id not in self.jobs:
-                self.problems.append(f"never committed, but there: {job_id}")
+                self.problems.append(f"never committed, but in the table: {job_id}")
             if status == "completed" and self.outcomes.get((job_id, lease)) != "complete":
-                self.problems.append(f"completed, but not by its holder: {job_id} under lease {lease}")
+                self.problems.append(
+                    f"completed, but not by the worker that claimed it: {job_id} under lease number {lease}"
+                )
         by_key: dict[str | None, list[tuple[Enqueued, float]]] = defaultdict(list)
         for job, committed in self.jobs.values():
             by_key[job.key].append((job, committed))
             if job.id in probes:
-                self.longest = max(self.longest, self.found.get(job.id, 1e99) - committed)
+                self.longest = max(self.longest, self.found_at.get(job.id, 1e99) - committed)
         by_key.pop(None, None)
         for key, jobs in by_key.items():
             for job, _ in jobs:
                 for older, committed in jobs:
-                    if committed < job.began and self.found.get(job.id, 1e99) < self.ended.get(older.id, 0.0):
-                        self.problems.append(f"out of order in {key}: {job.id} was claimed before {older.id} had ended")
+                    if committed < job.began and self.found_at.get(job.id, 1e99) < self.finished_at.get(older.id, 0.0):
+                        self.problems.append(f"out of order in {key}: {job.id} was claimed before {older.id} finished")

@@ -1,4 +1,4 @@
-"""The application of the kills (chaos/kills.py): jobs whose effects in the database have to happen exactly once."""
+"""The application of chaos/kills.py: jobs whose effects in the database must happen exactly once."""
 
 import os
 import random
@@ -43,11 +43,11 @@ def debit(job: Job, account: int, amount: int) -> None:
 
 
 @app.job(process=True, backoff=Backoff(first="10ms", limit="10ms"))
-def import_rows(job: Job, rows: int, seconds: float, tally: Path) -> int:
-    """Writes a byte for each row that it worked on, also for those whose work is lost."""
+def import_rows(job: Job, rows: int, seconds: float, count_file: Path) -> int:
+    """Import rows. Appends a byte to `count_file` for each row processed, including rows whose work was lost."""
     done = job.checkpoint or 0
     worked = []
-    count = os.open(tally, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    count = os.open(count_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     for n in job.track(range(done, rows), rows, stage="importing", done=done):
         end = time.perf_counter() + seconds
         while time.perf_counter() < end:

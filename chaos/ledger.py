@@ -1,16 +1,18 @@
-"""What was done, written where no fault of the database reaches: one file a process, one line a record, appended in
-one write, so that it is whole however the process ends. Times are seconds of a clock that all processes here share.
+"""Records what every process did, in files that database faults cannot affect.
 
-    invoked     an enqueue is about to be asked for: its tokens, which are in the payloads
-    returned    it was carried out, for all that its caller knows: the ids
-    undone      it was rolled back, or never came to its commit
-    unknown     the answer was lost. (One that was only invoked is unknown, too: its process was killed.)
-    cancelling  somebody is about to cancel a job
-    start       a handler begins: job, lease; `beside` is whoever else was inside
-    end         it ends: returned, raised, snoozed, cancelled, stopped
-    accepted    the database took an outcome: job, lease, what it was
-    refused     it did not: the lease was lost
-    fault       something was done to a process: killed, stopped, continued
+Each process has its own file. Each record is one line, appended with a single write, so that a killed process leaves no
+partial line. Times are seconds of the monotonic clock, which all processes on the machine share. The records:
+
+    invoked      an enqueue is about to be called: its tokens, which are in the payloads
+    returned     the call returned: the job ids
+    rolled_back  its transaction was rolled back, or failed before the commit
+    unknown      the reply was lost. A call that has only an `invoked` record is also unknown: its process was killed
+    cancelling   a job is about to be cancelled
+    start        a handler starts: job and lease number; `others` are runs that should have ended before
+    end          a handler ends: returned, raised, snoozed, cancelled or stopped
+    accepted     the database accepted an outcome: job, lease number and outcome
+    refused      the database refused an outcome, because the lease was lost
+    fault        a fault was injected; for example, processes were killed, stopped or continued
 """
 
 import fcntl
@@ -27,7 +29,7 @@ Record: TypeAlias = dict[str, Any]
 
 
 class Ledger:
-    """The book of this process."""
+    """The ledger of this process."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -39,7 +41,7 @@ class Ledger:
         return cls(Path(os.environ[FOLDER]))
 
     def note(self, what: str, **more: Any) -> None:
-        # The uptime, not the time of day: storms set clocks.
+        # The monotonic clock, because the clocks storm changes the time of day.
         record = {"what": what, "at": time.monotonic(), "pid": os.getpid(), **more}
         os.write(self._open(), json.dumps(record, default=str).encode() + b"\n")
 
@@ -51,46 +53,48 @@ class Ledger:
         return self._descriptor
 
 
-class Seats:
-    """Who is inside: a lock of the kernel for each job, key or unique text, which is free again the moment its process
-    dies, however it dies. So an overlap is seen when it happens, and not inferred from times."""
+class RunLocks:
+    """Detects runs that overlap. A run takes a file lock for its job, key and unique value.
+
+    The kernel releases the locks of a process that dies, so an overlap is observed directly and not inferred from
+    times."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder / "seats"
+        self._folder = folder / "locks"
 
-    def sit_down(self, names: list[str], who: Record) -> tuple[list[int], list[Record]]:
-        """The seats taken, and whoever sits there already."""
+    def acquire(self, names: list[str], run: Record) -> tuple[list[int], list[Record]]:
+        """Return the locks acquired, and the runs that already hold one of the others."""
         self._folder.mkdir(exist_ok=True)
-        taken, beside = [], []
+        acquired, others = [], []
         for name in names:
-            seat = os.open(self._folder / name.replace("/", "_"), os.O_RDWR | os.O_CREAT, 0o600)
+            lock = os.open(self._folder / name.replace("/", "_"), os.O_RDWR | os.O_CREAT, 0o600)
             try:
-                fcntl.flock(seat, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                beside.append({"seat": name, **_read(seat)})
-                os.close(seat)
+                others.append({"lock": name, **_read(lock)})
+                os.close(lock)
                 continue
-            os.ftruncate(seat, 0)
-            os.pwrite(seat, json.dumps(who).encode(), 0)
-            taken.append(seat)
-        return taken, beside
+            os.ftruncate(lock, 0)
+            os.pwrite(lock, json.dumps(run).encode(), 0)
+            acquired.append(lock)
+        return acquired, others
 
     @staticmethod
-    def stand_up(taken: list[int]) -> None:
-        while taken:
-            os.close(taken.pop())
+    def release(acquired: list[int]) -> None:
+        while acquired:
+            os.close(acquired.pop())
 
 
-def _read(seat: int) -> Record:
+def _read(lock: int) -> Record:
     try:
-        found: Record = json.loads(os.pread(seat, 4096, 0))
-    except ValueError:  # it has sat down this moment
+        found: Record = json.loads(os.pread(lock, 4096, 0))
+    except ValueError:  # that run has just acquired the lock
         return {}
     return found
 
 
 def read(folder: Path) -> list[Record]:
-    """All records of all processes, in the order of time."""
+    """Return the records of all processes, ordered by time."""
     return sorted(_records(folder), key=lambda record: record["at"])
 
 

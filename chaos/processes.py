@@ -1,4 +1,4 @@
-"""`treadle worker …` as a real process, with its children, to be signalled and killed."""
+"""Runs `treadle worker …` as a real process, which can be signalled and killed together with its children."""
 
 import os
 import signal
@@ -14,8 +14,8 @@ from chaos.waiting import until
 ROOT = Path(__file__).parent.parent
 
 
-class WorkerProcess:
-    """A supervisor and the processes that it started."""
+class WorkerProgram:
+    """A running `treadle worker` command: a supervisor and the processes that it started."""
 
     def __init__(self, url: str, log: Path, *options: str, app: str, **environment: str) -> None:
         self.log = log
@@ -30,7 +30,7 @@ class WorkerProcess:
             )
 
     def tree(self) -> list[psutil.Process]:
-        """The supervisor first."""
+        """Return all processes, the supervisor first."""
         try:
             supervisor = psutil.Process(self.process.pid)
             return [supervisor, *supervisor.children(recursive=True)]
@@ -38,14 +38,14 @@ class WorkerProcess:
             return []
 
     def worker_process(self) -> psutil.Process | None:
-        """A process that imports the user's code, if there is one now."""
-        return next(iter(self._those("treadle.worker.process")), None)
+        """Return a worker process, which imports the application, or None if there is none at the moment."""
+        return next(iter(self._matching("treadle.worker.process")), None)
 
     def children(self) -> list[psutil.Process]:
-        """The child processes that run jobs with process=True."""
-        return self._those("spawn_main")
+        """Return the child processes that run jobs with process=True."""
+        return self._matching("spawn_main")
 
-    def _those(self, command: str) -> list[psutil.Process]:
+    def _matching(self, command: str) -> list[psutil.Process]:
         found = []
         for each in self.tree()[1:]:
             with suppress(psutil.NoSuchProcess):
@@ -59,7 +59,7 @@ class WorkerProcess:
                 each.send_signal(number)
 
     def kill_all(self) -> None:
-        """As if the machine had lost its power."""
+        """Kill all processes at the same time, as in a power cut."""
         self.signal_all(signal.SIGSTOP)
         self.signal_all(signal.SIGKILL)
         self.process.wait()
@@ -68,11 +68,12 @@ class WorkerProcess:
         self.process.send_signal(signal.SIGTERM)
 
     def ended(self, seconds: float = 45) -> int:
-        """Its exit code."""
+        """Wait for the command to exit, and return its exit code."""
         return self.process.wait(seconds)
 
     def alive(self) -> bool:
         return self.process.poll() is None
 
     def started(self, times: int = 1) -> None:
+        """Wait until this many worker processes have started."""
         until(lambda: self.log.read_text().count("worker started") >= times, self.log.read_text, 90)

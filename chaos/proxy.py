@@ -1,7 +1,7 @@
-"""Between clients and the server: a network that is slow, falls silent, breaks, or breaks just when an answer is due.
+"""A proxy between clients and the server that delays data, drops it, cuts connections, or cuts one before a reply.
 
-It knows as much of PostgreSQL's protocol as it needs for the last: where a message begins, and which ones say that a
-statement was carried out (CommandComplete) and that nothing is left open (ReadyForQuery, idle).
+To cut a connection before a reply, it understands a part of PostgreSQL's protocol: where a message begins, and which
+messages say that a statement was executed (CommandComplete) and that no transaction is open (ReadyForQuery, idle).
 """
 
 import socket
@@ -14,28 +14,28 @@ from contextlib import suppress
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-# Requests before the protocol proper; the first two are answered by one byte that is no message.
+# Requests that precede the startup message. The server answers the first two with a single byte, not a message.
 ENCRYPTION, CANCEL = (80877103, 80877104), 80877102
 
 
 class Proxy:
-    """`url` leads through it.
+    """Clients connect to `url`.
 
-    `patience`: seconds after which a client's kernel gives up a connection that has fallen silent. It does by itself
-    where nothing is acknowledged any more (see docs/reliability.md), but what is sent to a proxy always is."""
+    `give_up_after`: seconds after which a silent connection is reset on the client's side. On a real network the
+    client's kernel does this when its packets are no longer acknowledged (see docs/reliability.md), but packets to a
+    proxy on the same machine always are."""
 
-    def __init__(self, url: str, patience: float | None = None) -> None:
+    def __init__(self, url: str, give_up_after: float | None = None) -> None:
         with psycopg.connect(url) as connection:
             self._host, self._port = connection.info.host, connection.info.port
         self._listening = socket.create_server(("127.0.0.1", 0), backlog=200)
         self.url = make_conninfo(url, host="127.0.0.1", port=self._listening.getsockname()[1])
         self.delay = 0.0
-        """Seconds that everything takes longer, each way."""
-        self.lost = 0
-        """How many answers were swallowed."""
-        self._patience = patience
-        self._swallow: list[str] = []
-        self._deaf = False
+        """Delay in seconds, added in each direction."""
+        self.replies_lost = 0
+        self._give_up_after = give_up_after
+        self._tags_to_lose: list[str] = []
+        self._black_hole = False
         self._silent: set[socket.socket] = set()
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
@@ -43,44 +43,45 @@ class Proxy:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def go_silent(self) -> None:
-        """For all connections there are; new ones are fine."""
+        """Drop all data of the existing connections. New connections work."""
         with self._lock:
-            fallen = self._open - self._silent
-            self._silent |= fallen
-        if self._patience is not None:
-            timer = threading.Timer(self._patience, _give_up, [fallen])
+            newly_silent = self._open - self._silent
+            self._silent |= newly_silent
+        if self._give_up_after is not None:
+            timer = threading.Timer(self._give_up_after, _give_up, [newly_silent])
             timer.daemon = True
             timer.start()
 
-    def swallow_everything(self, deaf: bool) -> None:
-        """New connections, too: a network that is gone. What fell silent stays so."""
-        self._deaf = deaf
-        if deaf:
+    def black_hole_everything(self, enabled: bool) -> None:
+        """Drop the data of new connections too, like a network that is down. Silent connections stay silent."""
+        self._black_hole = enabled
+        if enabled:
             self.go_silent()
 
-    def ignore_new_ones(self) -> None:
-        """They can connect, and get no answer; those there are go on."""
-        self._deaf = True
+    def ignore_new_connections(self) -> None:
+        """Accept new connections but never reply. Existing connections keep working."""
+        self._black_hole = True
 
-    def give_up_the_silent(self) -> None:
-        """As a server does, whose keepalives get no answer: else each would take one of its connections for ever."""
+    def close_silent_connections(self) -> None:
+        """Close the server's side of silent connections, as its keepalives would; else they use up max_connections."""
         with self._lock:
             for each in self._silent:
                 if each.family == socket.AF_UNIX:
-                    _hang_up(each)
+                    _close(each)
 
     def cut(self) -> None:
-        """All connections, at once and without a word."""
+        """Reset all connections at the same time."""
         with self._lock:
             for each in self._open:
                 _reset(each)
             self._open.clear()
 
-    def lose_answers(self, number: int, tag: str = "") -> None:
-        """The next so many statements are carried out and committed; instead of the answer the connection breaks.
-        With a tag, such as COMMIT, only those."""
+    def lose_replies(self, number: int, tag: str = "") -> None:
+        """Reset the connection instead of passing on the reply, for the next `number` statements that were committed.
+
+        With a tag, such as COMMIT, only replies to statements with that tag are lost."""
         with self._lock:
-            self._swallow = [tag] * number
+            self._tags_to_lose = [tag] * number
 
     def close(self) -> None:
         with self._lock:
@@ -98,28 +99,28 @@ class Proxy:
                         client.close()
                         return
                     self._open.add(client)
-                    if self._deaf:
+                    if self._black_hole:
                         self._silent.add(client)
                         continue
-                threading.Thread(target=self._join, args=(client,), daemon=True).start()
+                threading.Thread(target=self._connect_pair, args=(client,), daemon=True).start()
 
-    def _join(self, client: socket.socket) -> None:
+    def _connect_pair(self, client: socket.socket) -> None:
         try:
             server = self._connect()
-        except OSError:  # there is none now
-            self._part(client)
+        except OSError:  # no server is running
+            self._close_pair(client)
             return
         with self._lock:
             self._open.add(server)
             closed = self._closed or client not in self._open
-        if closed:  # while it was accepted
-            self._part(client, server)
+        if closed:  # while the server connection was being opened
+            self._close_pair(client, server)
             return
         with suppress(OSError):
             if _begin(client, server):
                 threading.Thread(target=self._pump, args=(client, server), daemon=True).start()
-                self._pump_answers(server, client)
-        self._part(client, server)
+                self._pump_replies(server, client)
+        self._close_pair(client, server)
 
     def _connect(self) -> socket.socket:
         if not self._host.startswith("/"):
@@ -132,28 +133,28 @@ class Proxy:
             raise
         return server
 
-    def _part(self, *ends: socket.socket) -> None:
-        """Both ends, unless one has fallen silent: then nobody is told."""
+    def _close_pair(self, *ends: socket.socket) -> None:
+        """Close both ends, unless one is silent: then neither end is told."""
         with self._lock:
             if not self._silent.intersection(ends) or self._closed:
                 for each in ends:
                     self._open.discard(each)
-                    _hang_up(each)
+                    _close(each)
 
     def _pump(self, source: socket.socket, sink: socket.socket) -> None:
         with suppress(OSError):
             while data := source.recv(65536):
                 self._pass(data, source, sink)
-        self._part(source, sink)
+        self._close_pair(source, sink)
 
-    def _pump_answers(self, source: socket.socket, sink: socket.socket) -> None:
-        for part, tag, idle in _answers(source):
-            if tag is not None and idle and self._takes(tag):
-                self.lost += 1
+    def _pump_replies(self, source: socket.socket, sink: socket.socket) -> None:
+        for part, tag, idle in _replies(source):
+            if tag is not None and idle and self._loses(tag):
+                self.replies_lost += 1
                 with self._lock:
                     self._open -= {source, sink}
                 _reset(sink)
-                _hang_up(source)
+                _close(source)
                 return
             self._pass(part, source, sink)
 
@@ -163,16 +164,16 @@ class Proxy:
         if source not in self._silent:
             sink.sendall(data)
 
-    def _takes(self, tag: str) -> bool:
+    def _loses(self, tag: str) -> bool:
         with self._lock:
-            if not self._swallow or tag == "ROLLBACK" or not tag.startswith(self._swallow[0]):
+            if not self._tags_to_lose or tag == "ROLLBACK" or not tag.startswith(self._tags_to_lose[0]):
                 return False
-            self._swallow.pop()
+            self._tags_to_lose.pop()
             return True
 
 
 def _begin(client: socket.socket, server: socket.socket) -> bool:
-    """Up to the first message that is framed; False for a connection that only asks to cancel."""
+    """Pass on everything up to the startup message. Return False for a connection that is only a cancel request."""
     while True:
         head = _exactly(client, 8)
         length, code = struct.unpack("!ii", head)
@@ -183,10 +184,12 @@ def _begin(client: socket.socket, server: socket.socket) -> bool:
         return bool(code != CANCEL)
 
 
-def _answers(server: socket.socket) -> Iterator[tuple[bytes, str | None, bool]]:
-    """What the server says, in parts that end where a message does. From the word that a statement was carried out to
-    the one that the server is ready is one part, with what it was and whether nothing is left open after it."""
-    held, pending, tag = b"", b"", None
+def _replies(server: socket.socket) -> Iterator[tuple[bytes, str | None, bool]]:
+    """Yield the server's data in parts that end with a complete message: the part, its tag, and whether it is idle.
+
+    Everything from CommandComplete to ReadyForQuery is one part, with the tag of the statement; idle means that no
+    transaction is open after it. Other parts have no tag."""
+    buffered, pending, tag = b"", b"", None
     while data := server.recv(65536):
         pending += data
         plain = b""
@@ -201,10 +204,10 @@ def _answers(server: socket.socket) -> Iterator[tuple[bytes, str | None, bool]]:
             if plain:
                 yield plain, None, False
                 plain = b""
-            held += message
+            buffered += message
             if kind == b"Z":
-                yield held, tag, message[5:6] == b"I"
-                held, tag = b"", None
+                yield buffered, tag, message[5:6] == b"I"
+                buffered, tag = b"", None
         if plain:
             yield plain, None, False
 
@@ -214,27 +217,27 @@ def _exactly(source: socket.socket, number: int) -> bytes:
     while len(found) < number:
         data = source.recv(number - len(found))
         if not data:
-            raise ConnectionResetError("the other end is gone")
+            raise ConnectionResetError("the connection was closed by the other end")
         found += data
     return found
 
 
-def _give_up(fallen: set[socket.socket]) -> None:
-    for each in fallen:
+def _give_up(silent: set[socket.socket]) -> None:
+    for each in silent:
         if each.family == socket.AF_INET:
             _reset(each)
 
 
 def _reset(each: socket.socket) -> None:
-    """As a network does that breaks: what is under way is lost."""
+    """Close with a TCP reset, as a broken network does: data in transit is lost."""
     with suppress(OSError):
         if each.family == socket.AF_INET:
             each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    _hang_up(each, socket.SHUT_RD)
+    _close(each, socket.SHUT_RD)
 
 
-def _hang_up(each: socket.socket, how: int = socket.SHUT_RDWR) -> None:
-    # A close alone would not wake the thread that waits for data on it.
+def _close(each: socket.socket, how: int = socket.SHUT_RDWR) -> None:
+    # Closing alone would not wake a thread that is waiting for data on this socket.
     with suppress(OSError):
         each.shutdown(how)
     with suppress(OSError):

@@ -1,4 +1,4 @@
-"""One storm, or several at once, over a scene; then the calm, and the verdict."""
+"""Runs one storm, or several at the same time; then stops the load, waits for the jobs to finish, and checks."""
 
 import random
 import threading
@@ -10,7 +10,7 @@ from chaos.checker import Verdict, Violation
 from chaos.scene import Scene
 from chaos.storms.storm import Storm
 
-GUARD_SECONDS = 0.3
+RESTART_SECONDS = 0.3
 
 
 def run(
@@ -23,49 +23,49 @@ def run(
     lease: float = 5.0,
     fsync: bool = True,
 ) -> Verdict:
-    """`pause` is how long each caller of the load rests between two calls; `fsync`, as PostgreSQL has it."""
+    """`pause` is the average time between two calls of one producer thread; `fsync` is the PostgreSQL setting."""
     scene = Scene(folder, seed, pause=pause, lease=lease, fsync=fsync)
-    broken: list[Violation] = []
-    calm = threading.Event()
+    violations: list[Violation] = []
+    over = threading.Event()
     try:
         for storm in storms:
-            storm.prepare(scene)
-        scene.begin()
+            storm.before_server(scene)
+        scene.start_server()
         for storm in storms:
-            storm.join(scene)
-        scene.populate()
-        raging = [threading.Thread(target=_rage, args=(each, scene, seed, calm, broken)) for each in storms]
-        guard = threading.Thread(target=_replace_the_dead, args=(scene, calm))
-        for thread in (*raging, guard):
+            storm.before_workers(scene)
+        scene.start_workers_and_producers()
+        threads = [threading.Thread(target=_inject, args=(each, scene, seed, over, violations)) for each in storms]
+        threads.append(threading.Thread(target=_restart_dead_processes, args=(scene, over)))
+        for thread in threads:
             thread.start()
-        calm.wait(seconds)
-        calm.set()
-        for thread in (*raging, guard):
+        over.wait(seconds)
+        over.set()
+        for thread in threads:
             thread.join()
         for storm in storms:
-            storm.cease(scene)
-        scene.stop_the_load()
+            storm.end(scene)
+        scene.stop_producers()
         if not scene.drain():
-            broken.append(Violation("lost", f"after {folder.name} not every job came to its end"))
-        scene.stop_the_workers()
-        verdict = scene.judge()
+            violations.append(Violation("lost", f"after {folder.name}, some jobs did not finish"))
+        scene.stop_workers()
+        verdict = scene.check_ledgers()
     finally:
-        calm.set()
+        over.set()
         scene.close()
-    return Verdict(broken + verdict.violations, verdict.counts)
+    return Verdict(violations + verdict.violations, verdict.counts)
 
 
-def _rage(storm: Storm, scene: Scene, seed: int, calm: threading.Event, broken: list[Violation]) -> None:
-    chance = random.Random(f"{seed} {storm.name}")
+def _inject(storm: Storm, scene: Scene, seed: int, over: threading.Event, violations: list[Violation]) -> None:
+    rng = random.Random(f"{seed} {storm.name}")
     try:
-        while not calm.wait(chance.uniform(*storm.every)):
-            storm.strike(scene, chance)
+        while not over.wait(rng.uniform(*storm.every)):
+            storm.inject(scene, rng)
     except Exception:
-        # A storm that cannot go on shows nothing: better red than quiet.
-        broken.append(Violation("storm", f"{storm.name}: {traceback.format_exc()}"))
-        calm.set()
+        # A storm that stopped early would prove nothing, so its error counts as a violation.
+        violations.append(Violation("storm", f"{storm.name}: {traceback.format_exc()}"))
+        over.set()
 
 
-def _replace_the_dead(scene: Scene, calm: threading.Event) -> None:
-    while not calm.wait(GUARD_SECONDS):
-        scene.replace_the_dead()
+def _restart_dead_processes(scene: Scene, over: threading.Event) -> None:
+    while not over.wait(RESTART_SECONDS):
+        scene.restart_dead_processes()

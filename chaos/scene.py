@@ -1,4 +1,4 @@
-"""Everything that takes part in one run: a server, a proxy before it, workers, and producers."""
+"""Everything that takes part in one run: the server, a proxy in front of it, workers and producers."""
 
 import os
 import random
@@ -17,14 +17,14 @@ import psycopg
 
 from chaos.checker import Row, Tables, Verdict, check
 from chaos.ledger import FOLDER, Ledger, read
-from chaos.processes import ROOT, WorkerProcess
+from chaos.processes import ROOT, WorkerProgram
 from chaos.proxy import Proxy
 from chaos.servers import QUICK, Server
 
 CRASH_LIMIT = 5
-STUCK_SECONDS = 180.0  # a starved machine needs a minute to start a worker
+STUCK_SECONDS = 180.0  # an overloaded machine needs a minute to start a worker
 SETTINGS = {"max_connections": "60"}
-PATIENCE = 10.0  # seconds: the tcp_user_timeout of our connections (treadle/db/url.py)
+TCP_USER_TIMEOUT = 10.0  # seconds, as in treadle/db/url.py
 
 TABLES = """
 create table if not exists public.orders (token text primary key);
@@ -37,7 +37,7 @@ ROWS = """
 
 
 class Scene:
-    """Made, then disturbed, then calmed, then judged."""
+    """The parts of one run, in the order of a run: start, inject faults, stop the producers, drain, stop, check."""
 
     def __init__(self, folder: Path, seed: int, *, pause: float = 0.15, lease: float = 5.0, fsync: bool = True) -> None:
         self.folder = folder
@@ -47,35 +47,35 @@ class Scene:
         self.ledger.folder.mkdir(parents=True)
         self.settings = SETTINGS | ({} if fsync else QUICK)
         self.empty = False
-        """Whether the server begins without a schema."""
+        """Whether the server starts without a schema."""
         self.server_folder: Path | None = None
         self.environment: dict[str, str] = {}
         self.worker_environment: dict[str, str] = {}
-        self.through: Callable[[str], str] = lambda url: url
-        """What stands between the proxy and its clients."""
+        self.client_url: Callable[[str], str] = lambda url: url
+        """Returns the URL for clients, given the URL of the proxy. A storm can put a pooler in between."""
         self.stack = ExitStack()
-        self.workers: list[WorkerProcess | None] = [None, None]
+        self.workers: list[WorkerProgram | None] = [None, None]
         self.producers: list[subprocess.Popen[bytes] | None] = [None, None]
         self.workers_may_start = True
         self._pause = pause
         self._numbers = iter(range(10**9))
         self._lock = threading.RLock()
-        self._calm = False
+        self._producers_stopped = False
         self._closing = False
 
-    # Beginning and end
+    # Starting and stopping
 
-    def begin(self) -> None:
+    def start_server(self) -> None:
         folder = self.server_folder or self.folder / "server"
         self.server = Server(folder, self.settings, empty=self.empty)
         self.stack.callback(self.server.close)
         with self.server.connect() as connection:
             connection.execute(TABLES.encode())
-        self.proxy = Proxy(self.server.url, PATIENCE)
+        self.proxy = Proxy(self.server.url, TCP_USER_TIMEOUT)
         self.stack.callback(self.proxy.close)
-        self.url = self.through(self.proxy.url)
+        self.url = self.client_url(self.proxy.url)
 
-    def populate(self) -> None:
+    def start_workers_and_producers(self) -> None:
         for n in range(len(self.workers)):
             self.start_worker(n)
         for n in range(len(self.producers)):
@@ -93,14 +93,14 @@ class Scene:
             producer.wait()
         self.stack.close()
 
-    # Who takes part
+    # Workers and producers
 
     def start_worker(self, nth: int) -> None:
         options = ["--lease", f"{self.lease}s", "--crash-limit", str(CRASH_LIMIT), "--concurrency", "10"]
         options += ["--children", "2", "--processes", str(1 + nth % 2)]
         log = self.folder / f"worker-{nth}-{next(self._numbers)}.log"
         environment = self._environment() | self.worker_environment
-        self.workers[nth] = WorkerProcess(self.url, log, *options, app="chaos.app:app", **environment)
+        self.workers[nth] = WorkerProgram(self.url, log, *options, app="chaos.app:app", **environment)
 
     def start_producer(self, nth: int) -> None:
         command = [sys.executable, "-m", "chaos.load", "--seed", str(self.seed * 100 + next(self._numbers))]
@@ -113,31 +113,31 @@ class Scene:
                 env=os.environ | {"TREADLE_DATABASE_URL": self.url} | self._environment(),
             )
 
-    def replace_the_dead(self) -> None:
+    def restart_dead_processes(self) -> None:
         with self._lock:
             for n, worker in enumerate(self.workers):
                 if (worker is None or not worker.alive()) and self.workers_may_start:
                     self.start_worker(n)
             for n, producer in enumerate(self.producers):
-                if not self._calm and (producer is None or producer.poll() is not None):
+                if not self._producers_stopped and (producer is None or producer.poll() is not None):
                     self.start_producer(n)
 
-    def some_worker(self, chance: random.Random) -> WorkerProcess | None:
+    def some_worker(self, rng: random.Random) -> WorkerProgram | None:
         alive = [worker for worker in self.workers if worker is not None and worker.alive()]
-        return chance.choice(alive) if alive else None
+        return rng.choice(alive) if alive else None
 
     def send(self, victims: list[psutil.Process], number: int, did: str) -> None:
-        """Noted first, so that nothing that comes of it is older than it."""
+        """Signal the processes. The fault is recorded first, so that no record of its effects is older."""
         self.ledger.note("fault", did=did, pids=[each.pid for each in victims])
         for each in victims:
             with suppress(psutil.NoSuchProcess):
                 each.send_signal(number)
 
-    # The calm after the storm
+    # After the storm
 
-    def stop_the_load(self) -> None:
+    def stop_producers(self) -> None:
         with self._lock:
-            self._calm = True
+            self._producers_stopped = True
         for producer in filter(None, self.producers):
             producer.terminate()
         for producer in filter(None, self.producers):
@@ -145,12 +145,12 @@ class Scene:
         self.producers = [None] * len(self.producers)
 
     def drain(self) -> bool:
-        """Until every job has ended; False if for long none does."""
+        """Wait until every job is finished. Return False if no job finishes for STUCK_SECONDS."""
         left = "select count(*) from treadle.jobs where status in ('pending', 'claimed', 'running')"
         fewest, since = float("inf"), time.monotonic()
         with self.server.connect() as connection:
             while time.monotonic() - since < STUCK_SECONDS:
-                self.replace_the_dead()
+                self.restart_dead_processes()
                 (number,) = connection.execute(left).fetchone() or (0,)
                 if not number:
                     return True
@@ -159,8 +159,8 @@ class Scene:
                 time.sleep(0.2)
         return False
 
-    def stop_the_workers(self) -> None:
-        """As a deploy does: what was accepted is in the ledger then."""
+    def stop_workers(self) -> None:
+        """Stop the workers gracefully, so that every accepted outcome is recorded in the ledger."""
         self.workers_may_start = False
         for worker in filter(None, self.workers):
             worker.terminate()
@@ -168,7 +168,7 @@ class Scene:
             with suppress(subprocess.TimeoutExpired):
                 worker.ended(30)
 
-    def judge(self) -> Verdict:
+    def check_ledgers(self) -> Verdict:
         with psycopg.connect(self.server.url, autocommit=True) as connection:
             found = Tables(
                 [Row(*row) for row in connection.execute(ROWS).fetchall()],

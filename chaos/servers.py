@@ -1,4 +1,4 @@
-"""A PostgreSQL that may be shot, and a pooler before one."""
+"""A PostgreSQL server that can be crashed and restarted, and PgBouncer in front of one."""
 
 import os
 import pwd
@@ -24,7 +24,7 @@ QUICK = {"fsync": "off"}
 
 
 class Server:
-    """A server of one's own. Settings are PostgreSQL's."""
+    """A separate embedded server. `settings` are PostgreSQL settings."""
 
     def __init__(self, folder: Path, settings: dict[str, str] = QUICK, *, empty: bool = False) -> None:
         self.folder = folder
@@ -37,16 +37,17 @@ class Server:
         return psycopg.connect(self.url, autocommit=True, options="-c search_path=treadle,public")
 
     def crash(self) -> None:
-        """Immediate shutdown: connections are cut, nothing is flushed."""
+        """Shut down immediately: connections are cut, and nothing is flushed."""
         process = int((self.folder / "data" / "postmaster.pid").read_text().splitlines()[0])
         with suppress(ProcessLookupError):
             os.kill(process, signal.SIGQUIT)
         until(lambda: not _alive(process))
 
     def come_back(self) -> None:
+        """Start the server again, at the same address."""
         leave(self.folder)
         if embedded_url(self.folder, settings=self._settings, quiet=True) != self.url:
-            raise AssertionError("the server came back elsewhere")
+            raise AssertionError("the server started at another address")
 
     def answers(self) -> bool:
         return answers(self.url)
@@ -57,7 +58,7 @@ class Server:
 
 @contextmanager
 def serving(settings: dict[str, str] = QUICK, *, empty: bool = False) -> Iterator[Server]:
-    """A server in a folder of its own; sockets want a short path."""
+    """Start a server in a temporary folder, whose path is short enough for a socket."""
     folder = Path(tempfile.mkdtemp(prefix="treadle-chaos-"))
     folder.chmod(0o711)
     try:
@@ -69,10 +70,10 @@ def serving(settings: dict[str, str] = QUICK, *, empty: bool = False) -> Iterato
 
 @contextmanager
 def bouncer(url: str, folder: Path, mode: str, port: int | None = None) -> Iterator[str]:
-    """PgBouncer before the server; the URL through it."""
+    """Start PgBouncer in front of the server, and yield the URL for its clients."""
     parts = conninfo_to_dict(url)
     port = port or _free_port()
-    # It refuses to be root, and has to reach the server's socket: it becomes whom the server belongs to.
+    # PgBouncer refuses to run as root and needs access to the server's socket, so it runs as the server's owner.
     owner = pwd.getpwuid(Path(str(parts["host"])).stat().st_uid) if os.getuid() == 0 else None
     settings = folder / "pgbouncer.ini"
     settings.write_text(
@@ -95,10 +96,10 @@ max_client_conn = 500
         user=owner.pw_uid if owner else None,
         group=owner.pw_gid if owner else None,
     ) as process:
-        through = make_conninfo(host="127.0.0.1", port=port, user=str(parts["user"]), dbname=str(parts["dbname"]))
+        pooled = make_conninfo(host="127.0.0.1", port=port, user=str(parts["user"]), dbname=str(parts["dbname"]))
         try:
-            until(lambda: process.poll() is None and answers(through), lambda: "pgbouncer does not answer")
-            yield through
+            until(lambda: process.poll() is None and answers(pooled), lambda: "pgbouncer does not accept connections")
+            yield pooled
         finally:
             process.kill()
 

@@ -1,11 +1,12 @@
-"""An hour at a steady rate, and a look whether anything grows.
+"""Runs a steady load for an hour and checks that latency, memory and table sizes stay constant.
 
     python -m chaos.soak [--minutes 60] [--rate 300] [--to docs/soak]
 
-Retries, delays, keys, unique jobs, cancellations of running jobs, snoozes, progress, events and pruning, on a server of
-its own with its defaults. (Schedules and limits are not there yet; they belong in here when they are.) Every ten
-seconds: how many jobs were done, how long one waited to be picked up, the memory of the processes, and what the tables
-take. In the end the last minutes are held against those around the tenth. Writes TO.json and TO.svg.
+The load contains retries, delays, keys, unique jobs, cancellations of running jobs, snoozes, progress, events and
+pruning. It runs on a separate server with default settings. (Treadle has no schedules and limits yet; add them here
+when it does.) Every 10 s it records the number of completed jobs, the pick-up latency, the memory of the processes, and
+the size of the tables. At the end, the last minutes are compared with those around the tenth. Writes TO.json and
+TO.svg.
 """
 
 import argparse
@@ -36,13 +37,13 @@ MEGABYTE = 1024 * 1024
 TABLES = """
     select sum(pg_table_size(relid))::bigint, sum(pg_indexes_size(relid))::bigint, sum(n_dead_tup)::bigint
     from pg_stat_user_tables where schemaname = 'treadle'"""
-LEFT = "select count(*) from treadle.jobs where status in ('pending', 'claimed', 'running')"
-ENDS = "select status, count(*) from treadle.jobs group by status"
+UNFINISHED = "select count(*) from treadle.jobs where status in ('pending', 'claimed', 'running')"
+OUTCOMES = "select status, count(*) from treadle.jobs group by status"
 
 
 class Soak:
     def __init__(self, folder: Path, rate: int) -> None:
-        self._tally = folder / "tally"
+        self._counter_file = folder / "counters"
         self._read = 0
         self.counts: Counter[str] = Counter()
         url = embedded_url(folder / "server", quiet=True)
@@ -50,7 +51,7 @@ class Soak:
         self._connection: Connection[Any] = psycopg.connect(url, autocommit=True)
         environment = os.environ | {
             "TREADLE_DATABASE_URL": url,
-            "TREADLE_SOAK_TALLY": str(self._tally),
+            "TREADLE_SOAK_COUNTERS": str(self._counter_file),
             "PYTHONPATH": str(ROOT),
         }
         treadle = str(Path(sys.executable).parent / "treadle")
@@ -63,8 +64,8 @@ class Soak:
         )
 
     def sample(self, minutes: float) -> dict[str, float]:
-        """What there is to be said of the time since the last."""
-        seen = self._news()
+        """Return the figures for the time since the last sample."""
+        seen = self._read_counters()
         latencies = sorted(seen.pop("latencies_ms", []))
         cuts = quantiles(latencies, n=100) if len(latencies) > 1 else [0.0] * 99
         supervisor = psutil.Process(self._worker.pid)
@@ -84,20 +85,20 @@ class Soak:
         }
 
     def finish(self) -> list[str]:
-        """Let everything come to its end, and add up."""
+        """Stop the load, wait for all jobs to finish, and check the totals."""
         self._producer.send_signal(signal.SIGTERM)
         self._producer.wait(60)
         end = time.monotonic() + 60
-        while self._value(LEFT) and time.monotonic() < end:
+        while self._value(UNFINISHED) and time.monotonic() < end:
             time.sleep(0.2)
-        left = self._value(LEFT)
-        ends = dict(self._connection.execute(ENDS).fetchall())
+        left = self._value(UNFINISHED)
+        outcomes = dict(self._connection.execute(OUTCOMES).fetchall())
         self._worker.send_signal(signal.SIGTERM)
         self._worker.wait(60)
-        self._news()
-        problems = [f"{left} jobs did not come to an end"] if left else []
-        if ends.get("failed"):
-            problems.append(f"{ends['failed']} jobs failed, and none should")
+        self._read_counters()
+        problems = [f"{left} jobs did not finish"] if left else []
+        if outcomes.get("failed"):
+            problems.append(f"{outcomes['failed']} jobs failed, but none should")
         if self.counts["refused"]:
             problems.append(f"{self.counts['refused']} enqueues or cancellations were refused")
         if self.counts["done"] + self.counts["cancelled"] != self.counts["made"]:
@@ -119,10 +120,10 @@ class Soak:
         value: int = row[0]
         return value
 
-    def _news(self) -> dict[str, Any]:
+    def _read_counters(self) -> dict[str, Any]:
         seen: dict[str, Any] = Counter()
         latencies: list[float] = []
-        with self._tally.open() if self._tally.exists() else open(os.devnull) as lines:  # noqa: PTH123
+        with self._counter_file.open() if self._counter_file.exists() else open(os.devnull) as lines:  # noqa: PTH123
             lines.seek(self._read)
             for line in iter(lines.readline, ""):
                 entry = json.loads(line)
@@ -130,24 +131,31 @@ class Soak:
                 latencies += entry.pop("latencies_ms", [])
                 seen.update(entry)
                 self.counts.update(entry)
-            self._read = lines.tell() if self._tally.exists() else 0
+            self._read = lines.tell() if self._counter_file.exists() else 0
         return {"done": 0, "made": 0, **seen, "latencies_ms": latencies}
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="A steady rate for long, and a look whether anything grows.")
+    parser = argparse.ArgumentParser(
+        description="Run a steady load and check that latency, memory and table sizes stay constant."
+    )
     parser.add_argument("--minutes", type=float, default=60)
-    parser.add_argument("--rate", type=int, default=300, help="jobs a second")
-    parser.add_argument("--to", type=Path, default=ROOT / "docs" / "soak", help="where .json and .svg are written to")
-    asked = parser.parse_args()
+    parser.add_argument("--rate", type=int, default=300, help="jobs per second")
+    parser.add_argument(
+        "--to",
+        type=Path,
+        default=ROOT / "docs" / "soak",
+        help="path of the .json and .svg files to write, without the suffix",
+    )
+    options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="treadle-soak-"))
     folder.chmod(0o711)
     samples: list[dict[str, float]] = []
     soak = None
     try:
-        soak = Soak(folder, asked.rate)
+        soak = Soak(folder, options.rate)
         began = last = time.monotonic()
-        while last - began < asked.minutes * 60:
+        while last - began < options.minutes * 60:
             time.sleep(max(0.0, last + EVERY - time.monotonic()))
             span, last = time.monotonic() - last, time.monotonic()
             sample = soak.sample((last - began) / 60)
@@ -162,14 +170,13 @@ def main() -> int:
             soak.close()
         leave(folder / "server")
         shutil.rmtree(folder, ignore_errors=True)
-    lines, grown = compare(samples, asked.minutes)
-    problems += grown
-    raw = {"minutes": asked.minutes, "rate": asked.rate, "counts": counts, "samples": samples, "problems": problems}
-    asked.to.with_suffix(".json").write_text(json.dumps(raw, indent=1) + "\n")
-    draw(samples, asked.to.with_suffix(".svg"))
-    print(
-        "\n".join([*lines, *(f"WRONG: {each}" for each in problems)] if problems else [*lines, "flat, and all add up"])
-    )
+    lines, changed = compare(samples, options.minutes)
+    problems += changed
+    raw = {"minutes": options.minutes, "rate": options.rate, "counts": counts, "samples": samples, "problems": problems}
+    options.to.with_suffix(".json").write_text(json.dumps(raw, indent=1) + "\n")
+    draw(samples, options.to.with_suffix(".svg"))
+    result = [f"PROBLEM: {each}" for each in problems] or ["all figures stayed constant, and all jobs finished"]
+    print("\n".join([*lines, *result]))
     return 1 if problems else 0
 
 

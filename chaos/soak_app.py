@@ -1,4 +1,4 @@
-"""The application of the soak: jobs of every kind, and the producer that enqueues them at a steady rate.
+"""The application of chaos/soak.py: jobs of every kind, and the producer that enqueues them at a steady rate.
 
 python -m chaos.soak_app RATE       until SIGTERM
 """
@@ -16,15 +16,24 @@ from uuid import UUID
 from treadle import Backoff, Job, Snooze, Treadle, TreadleError, events
 from treadle.words.clock import now
 
-# Short, so that the table is as large after a few minutes as after an hour.
+# Short retention, so that the table reaches its final size after a few minutes.
 app = Treadle(keep={"completed": "3m", "cancelled": "3m", "failed": "3m"})
 FLUSH_SECONDS = 1.0
-# What is enqueued, in parts of a hundred.
-MIX = {"quick": 70, "keyed": 8, "alone": 4, "delayed": 5, "stumbling": 4, "snoozing": 3, "telling": 4, "unwanted": 2}
+# The share of each job type, in percent.
+MIX = {
+    "quick": 70,
+    "keyed": 8,
+    "unique_job": 4,
+    "delayed": 5,
+    "fails_once": 4,
+    "snoozes": 3,
+    "publishes": 4,
+    "gets_cancelled": 2,
+}
 
 
-class Tally:
-    """What this process saw since the last line in the file."""
+class Counters:
+    """What this process counted since it last appended a line to the file."""
 
     def __init__(self) -> None:
         self._since = now()
@@ -41,29 +50,29 @@ class Tally:
     def flush(self) -> None:
         self._since = now()
         line, self._seen = json.dumps({"at": now(), **self._seen}), {}
-        descriptor = os.open(os.environ["TREADLE_SOAK_TALLY"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        descriptor = os.open(os.environ["TREADLE_SOAK_COUNTERS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             os.write(descriptor, line.encode() + b"\n")
         finally:
             os.close(descriptor)
 
 
-tally = Tally()
+counters = Counters()
 
 
 @app.on(events.JobCompleted)
 def completed(event: events.JobCompleted) -> None:
-    tally.add("done")
+    counters.add("done")
 
 
 @app.on(events.WorkerStopped)
 def stopped(event: events.WorkerStopped) -> None:
-    tally.flush()
+    counters.flush()
 
 
 @app.job
 async def quick(at: float) -> None:
-    tally.add("latencies_ms", now() - at)
+    counters.add("latencies_ms", now() - at)
 
 
 @app.job
@@ -72,29 +81,29 @@ async def keyed(at: float) -> None:
 
 
 @app.job
-async def alone(at: float) -> None:
+async def unique_job(at: float) -> None:
     await asyncio.sleep(0.001)
 
 
 @app.job
 def delayed(at: float) -> None:
-    """On a thread."""
+    """Runs on a thread."""
 
 
 @app.job(backoff=Backoff(first="1s", limit="2s"))
-async def stumbling(job: Job, at: float) -> None:
+async def fails_once(job: Job, at: float) -> None:
     if job.attempt == 1:
         raise ConnectionError("the first attempt fails")
 
 
 @app.job
-async def snoozing(at: float) -> None:
+async def snoozes(at: float) -> None:
     if now() < at + 2:
         raise Snooze("2s")
 
 
 @app.job
-async def telling(job: Job, at: float) -> None:
+async def publishes(job: Job, at: float) -> None:
     for n in range(3):
         job.progress(n * 30, stage=f"part {n}")
         job.event("part", n=n)
@@ -102,31 +111,31 @@ async def telling(job: Job, at: float) -> None:
 
 
 @app.job
-async def unwanted(at: float) -> None:
-    """Cancelled while it runs."""
+async def gets_cancelled(at: float) -> None:
+    """Is cancelled by the producer while it runs."""
     await asyncio.sleep(30)
 
 
 async def produce(rate: int) -> None:
-    over = asyncio.Event()
+    stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, over.set)
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     kinds, weights = list(MIX), list(MIX.values())
     last: dict[str, UUID] = {}
     running: set[asyncio.Task[None]] = set()
 
-    # Who cannot keep up is late, and does not pile up thousands that wait.
-    room = asyncio.Semaphore(200)
+    # If the database cannot keep up, enqueues are late instead of piling up by the thousands.
+    slots = asyncio.Semaphore(200)
 
-    async def one(kind: str) -> None:
-        async with room:
+    async def enqueue_in_slot(kind: str) -> None:
+        async with slots:
             await enqueue(kind)
 
     async def enqueue(kind: str) -> None:
         options: dict[str, Any] = {}
         if kind == "keyed":
             options["key"] = f"key-{random.randrange(100)}"
-        elif kind == "alone":
+        elif kind == "unique_job":
             options["unique"] = f"unique-{random.randrange(20)}"
         elif kind == "delayed":
             options["delay"] = 5
@@ -134,34 +143,34 @@ async def produce(rate: int) -> None:
             job_id = await app.queue.aenqueue(kind, {"at": now()}, **options)
             unique = options.get("unique")
             if unique and last.get(unique) == job_id:
-                return  # that one was there already
+                return  # an unfinished job with this unique value already existed
             if unique:
                 last[unique] = job_id
-            tally.add("made")
-            if kind == "unwanted":
+            counters.add("made")
+            if kind == "gets_cancelled":
                 await asyncio.sleep(1)
                 await app.queue.acancel(job_id)
-                tally.add("cancelled")
+                counters.add("cancelled")
         except TreadleError as error:
-            tally.add("refused")
+            counters.add("refused")
             print(error, file=sys.stderr)
 
     began, sent = now(), 0
-    while not over.is_set():
+    while not stopping.is_set():
         for _ in range(int((now() - began) * rate) - sent):
             sent += 1
             if len(running) > 200 + rate:
-                tally.add("left out")
+                counters.add("left out")
                 continue
-            task = asyncio.create_task(one(random.choices(kinds, weights)[0]))
+            task = asyncio.create_task(enqueue_in_slot(random.choices(kinds, weights)[0]))
             running.add(task)
             task.add_done_callback(running.discard)
         await asyncio.sleep(0.01)
     await asyncio.gather(*running)
-    tally.flush()
+    counters.flush()
     await app.aclose()
 
 
 if __name__ == "__main__":
-    Path(os.environ["TREADLE_SOAK_TALLY"]).touch()
+    Path(os.environ["TREADLE_SOAK_COUNTERS"]).touch()
     asyncio.run(produce(int(sys.argv[1])))

@@ -1,4 +1,4 @@
-"""Whether a soak was flat, and its picture."""
+"""Checks whether the figures of a soak stayed constant, and plots them."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,8 +11,9 @@ from matplotlib import pyplot as plt
 
 Samples = Sequence[Mapping[str, float]]
 
-# How much more, or less, is still flat: a factor of what it was, and something for what is small.
-FLAT: dict[str, tuple[float, float]] = {
+# The largest value that still counts as constant: early value * factor + margin, where the margin allows for the noise
+# of small values.
+TOLERANCES: dict[str, tuple[float, float]] = {
     "p50_ms": (1.3, 2.0),
     "p99_ms": (1.5, 20.0),
     "supervisor_mb": (1.1, 5.0),
@@ -21,11 +22,11 @@ FLAT: dict[str, tuple[float, float]] = {
     "index_mb": (1.2, 5.0),
     "dead_rows": (1.5, 2000.0),
 }
-RATE = 0.97
-WAITED = "picked up after, ms"
+MIN_RATE = 0.97  # of the early rate
+LATENCY = "pick-up latency, ms"
 PANELS = (
-    ("jobs a second", ("rate", "enqueued")),
-    (WAITED, ("p50_ms", "p99_ms")),
+    ("jobs per second", ("rate", "enqueued")),
+    (LATENCY, ("p50_ms", "p99_ms")),
     ("memory, MB", ("workers_mb", "supervisor_mb")),
     ("tables and indexes, MB", ("table_mb", "index_mb")),
     ("dead rows", ("dead_rows",)),
@@ -33,7 +34,7 @@ PANELS = (
 
 
 def windows(samples: Samples, minutes: float) -> tuple[Samples, Samples]:
-    """Those around the tenth minute, and the last. A short soak is held against its second fifth."""
+    """Return the samples around minute 10 and the last ones. For a short soak, the first are from its second fifth."""
     width = 2.0 if minutes >= 20 else minutes / 5
     first = 9.0 if minutes >= 20 else width
     early = [each for each in samples if first < each["minutes"] <= first + width]
@@ -41,34 +42,34 @@ def windows(samples: Samples, minutes: float) -> tuple[Samples, Samples]:
 
 
 def compare(samples: Samples, minutes: float) -> tuple[list[str], list[str]]:
-    """A line for each thing, and what is not flat."""
+    """Return a line per figure, and descriptions of the figures that did not stay constant."""
     early, late = windows(samples, minutes)
     if not early or not late:
         return [], ["too short to compare anything"]
-    lines, grown = [], []
-    for what in ("rate", *FLAT):
+    lines, changed = [], []
+    for what in ("rate", *TOLERANCES):
         before, after = (median(each[what] for each in window) for window in (early, late))
         if what == "rate":
-            flat = after >= before * RATE
+            constant = after >= before * MIN_RATE
         else:
-            factor, more = FLAT[what]
-            flat = after <= before * factor + more
-        lines.append(f"{what:>14}  {before:>10.2f}  {after:>10.2f}  {'flat' if flat else 'NOT FLAT'}")
-        if not flat:
-            grown.append(f"{what} went from {before:g} to {after:g}")
-    return [f"{'':>14}  {'then':>10}  {'in the end':>10}", *lines], grown
+            factor, margin = TOLERANCES[what]
+            constant = after <= before * factor + margin
+        lines.append(f"{what:>14}  {before:>10.2f}  {after:>10.2f}  {'constant' if constant else 'CHANGED'}")
+        if not constant:
+            changed.append(f"{what} changed from {before:g} to {after:g}")
+    return [f"{'':>14}  {'early':>10}  {'late':>10}", *lines], changed
 
 
 def draw(samples: Samples, path: Path) -> None:
-    mpl.rcParams["svg.hashsalt"] = "treadle"  # the same samples make the same file
+    mpl.rcParams["svg.hashsalt"] = "treadle"  # the same samples produce the same file
     figure, panels = plt.subplots(len(PANELS), 1, figsize=(8, 10), sharex=True, layout="constrained")
     minutes = [each["minutes"] for each in samples]
     for panel, (title, lines) in zip(panels, PANELS, strict=True):
         for name in lines:
             panel.plot(minutes, [each[name] for each in samples], label=name.removesuffix("_mb").replace("_", " "))
         panel.set_title(title, loc="left", fontsize="small")
-        if title == WAITED:
-            panel.set_yscale("log")  # one late job would flatten the rest
+        if title == LATENCY:
+            panel.set_yscale("log")  # on a linear axis, one late job would hide the rest
         else:
             panel.set_ylim(bottom=0)
         panel.grid(alpha=0.3)

@@ -1,14 +1,15 @@
-"""A storm over the queue: threads that do at random whatever is allowed, and a ledger of what came of it.
+"""Random concurrent calls: threads do whatever the API allows, and a ledger records the results.
 
     python -m chaos.threads --seconds 60 --seed 7 [--url postgresql://…]
 
-All jobs in the database are deleted first. The seed decides what each thread tries, the machine when. The promises:
+All jobs in the database are deleted first. The seed decides what each thread tries; the timing depends on the machine.
+What is checked, and how:
 
-    no committed job is lost           the ledger against the table, after the calm
-    each is found in about a second    probes: jobs committed late into lanes where others come and go
-    a key's jobs run in order          the ledger, for jobs whose enqueues did not overlap
-    one accepted outcome a claim       the ledger: every (job, lease) once
-    the invariants of lanes and keys   a watcher, in one snapshot, all the time
+    no committed job is lost              the ledger is compared with the table at the end
+    each job is found in about 1 s        probes: jobs that are committed late into lanes in use
+    jobs with the same key run in order   the ledger, for jobs whose enqueues did not overlap
+    one accepted outcome per claim        the ledger: every (job, lease number) at most once
+    the invariants of lanes and keys      a thread checks them in one snapshot, all the time
 """
 
 import argparse
@@ -24,6 +25,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 from time import monotonic
 from typing import Any, TypeAlias
 from uuid import UUID, uuid4
@@ -31,7 +33,7 @@ from uuid import UUID, uuid4
 import psycopg
 from psycopg import Connection, errors
 
-from chaos.invariants import BROKEN, LEFT, Enqueued, Memory, Outcome
+from chaos.invariants import BROKEN, UNFINISHED, CallLedger, Enqueued, Outcome
 from treadle import JobQueue, JobRow, LeaseLost, migrate
 from treadle.db.embedded import embedded_url, leave
 
@@ -52,7 +54,7 @@ OPERATIONS = {
     "move": """update jobs set priority = %(priority)s, job_type = %(job_type)s, queue = 'other'
         where id = %(id)s and status <> 'completed'""",
     "date back": "update jobs set run_at = run_at - interval '1 hour' where id = %(id)s",
-    # Only what is free: who waits for rows in an order of his own may deadlock.
+    # Skips locked rows: waiting for rows in a different order could deadlock.
     "lock": """select from jobs where status = 'pending' and job_type <> 'probe' order by run_at limit %(count)s
         for no key update skip locked""",
 }
@@ -60,60 +62,61 @@ ENQUEUE = """
     select enqueue_jobs(%(job_type)s, array_fill('{}'::text, array[%(count)s::int]), %(priority)s, %(queue)s, null,
         %(delay)s, array_fill(%(key)s::varchar, array[%(count)s::int]), %(max_attempts)s)"""
 
-Chance: TypeAlias = random.Random
-Actor: TypeAlias = Callable[[Connection[Any], Chance], None]
+Actor: TypeAlias = Callable[[Connection[Any], Random], None]
 
 
 class GaveUp(Exception):
-    """A transaction was refused as its isolation level allows."""
+    """A transaction failed with an error that its isolation level allows."""
 
 
-class Storm:
+class RandomCalls:
     def __init__(self, url: str, seed: int) -> None:
         self.url = url
         self.seed = seed
-        chance = random.Random(seed)
-        self.keys = chance.choice([2, 8, 100])
-        self.keyed = chance.choice([0.2, 0.5, 0.8])
-        self.patience = chance.choice([0.3, 1.0, 2.0])  # how long transactions stay open, at most
-        self.queues = chance.choice([0, 1, 2])
-        self.ledger = Memory()
-        self.calm = threading.Event()  # no more jobs, no more mischief
-        self.over = threading.Event()
+        rng = Random(seed)
+        self.keys = rng.choice([2, 8, 100])
+        self.keyed = rng.choice([0.2, 0.5, 0.8])
+        self.open_seconds = rng.choice([0.3, 1.0, 2.0])  # maximum seconds that a transaction stays open
+        self.queues = rng.choice([0, 1, 2])
+        self.ledger = CallLedger()
+        self.load_over = threading.Event()  # no more enqueues and disturbances; workers continue
+        self.workers_over = threading.Event()
         self.types = [f"type-{n}" for n in range(5)]
-        self.vanished: deque[JobRow] = deque(maxlen=200)
+        self.abandoned: deque[JobRow] = deque(maxlen=200)
         self.cancelled: deque[UUID] = deque(maxlen=20)
         self.deleted: deque[UUID] = deque()
         self.probes: set[UUID] = set()
 
-    def run(self, seconds: float) -> Memory:
+    def run(self, seconds: float) -> CallLedger:
         with self.connect() as connection:
             connection.execute("truncate jobs, lanes, workers")
         actors: list[Actor] = [self.produce] * 8 + [self.probe] * 4 + [self.operate] * 2
         actors += [self.tick, self.hold_snapshot, self.retire_lanes, self.watch]
         workers: list[Actor] = [self.claim_by_queue] * self.queues + [self.claim_by_sql] * 3
         workers += [self.claim_probes, self.recover]
-        everybody = [(actor, self.calm) for actor in actors] + [(worker, self.over) for worker in workers]
-        with ThreadPoolExecutor(len(everybody)) as pool:
-            futures = [pool.submit(self.act, actor, n, end) for n, (actor, end) in enumerate(everybody)]
+        assignments = [(actor, self.load_over) for actor in actors] + [
+            (worker, self.workers_over) for worker in workers
+        ]
+        with ThreadPoolExecutor(len(assignments)) as pool:
+            futures = [pool.submit(self.act, actor, n, end) for n, (actor, end) in enumerate(assignments)]
             try:
-                self.calm.wait(seconds)
-                self.calm.set()
+                self.load_over.wait(seconds)
+                self.load_over.set()
                 wait(futures[: len(actors)])
                 self.drain()
             finally:
-                self.calm.set()
-                self.over.set()
+                self.load_over.set()
+                self.workers_over.set()
         self.verify()
         return self.ledger
 
     def act(self, actor: Actor, nth: int, end: threading.Event) -> None:
-        chance = random.Random(f"{self.seed} {actor.__name__} {nth}")
+        rng = Random(f"{self.seed} {actor.__name__} {nth}")
         try:
             with self.connect() as connection:
                 while not end.is_set():
                     try:
-                        actor(connection, chance)
+                        actor(connection, rng)
                     except GaveUp as reason:
                         self.ledger.counts[f"gave up: {reason}"] += 1
         except Exception as error:
@@ -123,7 +126,7 @@ class Storm:
     def problem(self, text: str) -> None:
         with self.ledger.lock:
             self.ledger.problems.append(text)
-        self.calm.set()
+        self.load_over.set()
 
     def connect(self) -> Connection[Any]:
         options = "-c search_path=treadle,public -c statement_timeout=30s"
@@ -141,119 +144,119 @@ class Storm:
                 raise
             raise GaveUp(type(error).__name__) from error
 
-    def pause(self, chance: Chance, most: float) -> None:
-        time.sleep(chance.random() ** 3 * most)
+    def pause(self, rng: Random, most: float) -> None:
+        time.sleep(rng.random() ** 3 * most)
 
-    # Who brings jobs
+    # Producers
 
-    def produce(self, connection: Connection[Any], chance: Chance) -> None:
-        self.pause(chance, 0.3)
-        if len(self.ledger.jobs) - len(self.ledger.ended) > BACKLOG:
+    def produce(self, connection: Connection[Any], rng: Random) -> None:
+        self.pause(rng, 0.3)
+        if len(self.ledger.jobs) - len(self.ledger.finished_at) > BACKLOG:
             return
-        isolation = chance.choices([None, READ_COMMITTED, REPEATABLE_READ], [4, 4, 2])[0]
+        isolation = rng.choices([None, READ_COMMITTED, REPEATABLE_READ], [4, 4, 2])[0]
         if isolation is None:
-            self.ledger.committed(self.enqueue(connection, chance))
+            self.ledger.committed(self.enqueue(connection, rng))
             return
         made: list[Enqueued] = []
-        commit = chance.random() < 0.8
+        commit = rng.random() < 0.8
         with self.transaction(connection, isolation, commit):
-            for _ in range(chance.randint(1, 4)):
+            for _ in range(rng.randint(1, 4)):
                 connection.execute("savepoint here")
-                fresh = self.enqueue(connection, chance)
-                if chance.random() < 0.2:
+                fresh = self.enqueue(connection, rng)
+                if rng.random() < 0.2:
                     connection.execute("rollback to here")
                 else:
                     made += fresh
-                self.pause(chance, self.patience)
+                self.pause(rng, self.open_seconds)
         if commit:
             self.ledger.committed(made)
 
-    def enqueue(self, connection: Connection[Any], chance: Chance) -> list[Enqueued]:
-        if chance.random() < 0.05 and len(self.types) < 60:
+    def enqueue(self, connection: Connection[Any], rng: Random) -> list[Enqueued]:
+        if rng.random() < 0.05 and len(self.types) < 60:
             self.types.append(f"type-{len(self.types)}")
-        key = f"key-{chance.randrange(self.keys)}" if chance.random() < self.keyed else None
+        key = f"key-{rng.randrange(self.keys)}" if rng.random() < self.keyed else None
         job = {
-            "job_type": chance.choice(self.types[-30:]),
-            "priority": chance.choice([100, 100, 100, 0, 500, chance.randint(1, 30)]),
-            "queue": chance.choice(["default", "default", "other"]),
+            "job_type": rng.choice(self.types[-30:]),
+            "priority": rng.choice([100, 100, 100, 0, 500, rng.randint(1, 30)]),
+            "queue": rng.choice(["default", "default", "other"]),
             "key": key,
-            # What has a key never runs out of attempts: its end is then one that the ledger knows.
-            "max_attempts": 1000 if key else chance.choice([1, 3, 1000]),
-            "count": chance.choice([1, 1, 3, 10]) if key or chance.random() < 0.97 else 150,
-            "delay": chance.choice([None, None, "200 milliseconds"]),
-            "age": chance.choice([None, "0", "100 milliseconds", "1 hour", "3 days"]),
-            "late": chance.choice([None, None, "0", "100 milliseconds", "1 second", "3 days"]),
+            # A job with a key never runs out of attempts, so that the ledger always knows when it finished.
+            "max_attempts": 1000 if key else rng.choice([1, 3, 1000]),
+            "count": rng.choice([1, 1, 3, 10]) if key or rng.random() < 0.97 else 150,
+            "delay": rng.choice([None, None, "200 milliseconds"]),
+            "age": rng.choice([None, "0", "100 milliseconds", "1 hour", "3 days"]),
+            "late": rng.choice([None, None, "0", "100 milliseconds", "1 second", "3 days"]),
         }
         began = monotonic()
-        query = chance.choice([INSERT, ENQUEUE])
+        query = rng.choice([INSERT, ENQUEUE])
         return [Enqueued(row[0], key, began) for row in connection.execute(query, job).fetchall()]
 
-    def probe(self, connection: Connection[Any], chance: Chance) -> None:
-        self.pause(chance, 0.2)
-        with self.transaction(connection, chance.choice([READ_COMMITTED, REPEATABLE_READ])):
+    def probe(self, connection: Connection[Any], rng: Random) -> None:
+        self.pause(rng, 0.2)
+        with self.transaction(connection, rng.choice([READ_COMMITTED, REPEATABLE_READ])):
             query = "insert into jobs (job_type, priority) values ('probe', %s) returning id"
-            rows = connection.execute(query, [chance.choice([1, 2])]).fetchall()
-            self.pause(chance, chance.choice([0, self.patience]))
+            rows = connection.execute(query, [rng.choice([1, 2])]).fetchall()
+            self.pause(rng, rng.choice([0, self.open_seconds]))
         self.ledger.committed([Enqueued(row[0], None, 0.0) for row in rows])
         self.probes.update(row[0] for row in rows)
 
-    # Who works
+    # Workers
 
-    def claim_by_queue(self, _: Connection[Any], chance: Chance) -> None:
-        """With connections of its own the queue ticks."""
+    def claim_by_queue(self, _: Connection[Any], rng: Random) -> None:
+        """Claim through a JobQueue with its own connections, which also ticks."""
         with JobQueue(self.url, self.name(), pool_size=1) as queue:
-            while not self.over.is_set():
-                rows = queue.claim(self.wanted(chance), chance.choice([1, 5, 30]))
-                self.ledger.saw(rows)
-                self.ledger.claimed(rows, self.finish(queue, rows, chance))
-                self.pause(chance, 0.05)
+            while not self.workers_over.is_set():
+                rows = queue.claim(self.wanted(rng), rng.choice([1, 5, 30]))
+                self.ledger.claim_returned(rows)
+                self.ledger.claimed(rows, self.finish(queue, rows, rng))
+                self.pause(rng, 0.05)
 
-    def claim_by_sql(self, connection: Connection[Any], chance: Chance) -> None:
-        self.pause(chance, 0.05)
-        calm, queue = self.calm.is_set(), JobQueue(connection)
-        inside, commit = not calm and chance.random() < 0.3, calm or chance.random() < 0.8
-        isolation = READ_COMMITTED if calm or chance.random() < 0.7 else REPEATABLE_READ
+    def claim_by_sql(self, connection: Connection[Any], rng: Random) -> None:
+        self.pause(rng, 0.05)
+        draining, queue = self.load_over.is_set(), JobQueue(connection)
+        inside, commit = not draining and rng.random() < 0.3, draining or rng.random() < 0.8
+        isolation = READ_COMMITTED if draining or rng.random() < 0.7 else REPEATABLE_READ
         done: list[Outcome] = []
         with self.transaction(connection, isolation, commit):
-            rows = self.claim(connection, self.name(), self.wanted(chance), chance.choice([1, 5, 30]))
-            self.pause(chance, 0 if calm else chance.choice([0, 0, self.patience]))
+            rows = self.claim(connection, self.name(), self.wanted(rng), rng.choice([1, 5, 30]))
+            self.pause(rng, 0 if draining else rng.choice([0, 0, self.open_seconds]))
             if inside:
-                done = self.finish(queue, rows, chance)
-                self.pause(chance, self.patience)
+                done = self.finish(queue, rows, rng)
+                self.pause(rng, self.open_seconds)
         if commit:
-            self.ledger.claimed(rows, done if inside else self.finish(queue, rows, chance))
+            self.ledger.claimed(rows, done if inside else self.finish(queue, rows, rng))
 
     def claim(self, connection: Connection[Any], worker: str, types: list[str], size: int) -> list[JobRow]:
         found = connection.execute(f"select {ROW} from claim_job_batch(%s, %s, %s)", [worker, types, size]).fetchall()
         rows = [JobRow(*row) for row in found]
-        self.ledger.saw(rows)
+        self.ledger.claim_returned(rows)
         return rows
 
     def name(self) -> str:
-        """The same for all claims of a thread, so that the lease alone tells them apart."""
+        """Return one worker id for all claims of a thread, so that only the lease number distinguishes them."""
         return f"worker-{threading.get_ident()}"
 
-    def wanted(self, chance: Chance) -> list[str]:
-        return self.types if self.calm.is_set() or chance.random() < 0.9 else chance.sample(self.types, 2)
+    def wanted(self, rng: Random) -> list[str]:
+        return self.types if self.load_over.is_set() or rng.random() < 0.9 else rng.sample(self.types, 2)
 
-    def finish(self, queue: JobQueue, rows: list[JobRow], chance: Chance) -> list[Outcome]:
-        """Ends claims in one way or another, some twice; returns what was accepted."""
+    def finish(self, queue: JobQueue, rows: list[JobRow], rng: Random) -> list[Outcome]:
+        """Report a random outcome for each claim, for some claims twice. Return the accepted outcomes."""
         done: list[Outcome] = []
         together: list[JobRow] = []
-        kinds = ["complete", "together", "fail", "final", "release", "snooze", "vanish"]
+        kinds = ["complete", "together", "fail", "final", "release", "snooze", "abandon"]
         for row in rows:
-            kind = "complete" if self.calm.is_set() else chance.choices(kinds, [8, 8, 2, 1, 2, 2, 1])[0]
+            kind = "complete" if self.load_over.is_set() else rng.choices(kinds, [8, 8, 2, 1, 2, 2, 1])[0]
             if kind == "together":
                 together.append(row)
-            elif kind == "vanish":
-                self.vanished.append(row)
-            elif self.attempt(queue, row, kind, done) and chance.random() < 0.1:
-                self.attempt(queue, row, chance.choice(["complete", "fail", "release"]), done)
+            elif kind == "abandon":
+                self.abandoned.append(row)
+            elif self.attempt(queue, row, kind, done) and rng.random() < 0.1:
+                self.attempt(queue, row, rng.choice(["complete", "fail", "release"]), done)
         began = monotonic()
         lost = {row.id for row in queue.complete_many(together)}
         done += [(row, "complete", began) for row in together if row.id not in lost]
-        if self.vanished and chance.random() < 0.1:
-            row, began = self.vanished.popleft(), monotonic()
+        if self.abandoned and rng.random() < 0.1:
+            row, began = self.abandoned.popleft(), monotonic()
             done += [] if queue.complete_many([row]) else [(row, "complete", began)]
         return done
 
@@ -272,63 +275,63 @@ class Storm:
         done.append((row, kind, began))
         return True
 
-    def claim_probes(self, connection: Connection[Any], chance: Chance) -> None:
+    def claim_probes(self, connection: Connection[Any], rng: Random) -> None:
         time.sleep(0.01)
         rows, began = self.claim(connection, "probe", ["probe"], 100), monotonic()
         lost = JobQueue(connection).complete_many(rows)
         self.ledger.claimed(rows, [(row, "complete", began) for row in rows if row not in lost])
 
-    def recover(self, connection: Connection[Any], chance: Chance) -> None:
-        self.pause(chance, 1.0)
+    def recover(self, connection: Connection[Any], rng: Random) -> None:
+        self.pause(rng, 1.0)
         connection.execute("select recover_stale_jobs('500 milliseconds')")
 
-    # Who disturbs
+    # Disturbances
 
-    def operate(self, connection: Connection[Any], chance: Chance) -> None:
-        self.pause(chance, 0.1)
+    def operate(self, connection: Connection[Any], rng: Random) -> None:
+        self.pause(rng, 0.1)
         with self.ledger.lock:
             known = [job_id for job_id in list(self.ledger.jobs)[-BACKLOG:] if job_id not in self.probes]
-            known = [job_id for job_id in known if job_id not in self.ledger.ended or chance.random() < 0.1]
-        action, query = chance.choice(list(OPERATIONS.items()))
+            known = [job_id for job_id in known if job_id not in self.ledger.finished_at or rng.random() < 0.1]
+        action, query = rng.choice(list(OPERATIONS.items()))
         again = action == "retry" and self.cancelled
-        job_id = self.cancelled.popleft() if again else chance.choice(known or [uuid4()])
+        job_id = self.cancelled.popleft() if again else rng.choice(known or [uuid4()])
         job = {
             "id": job_id,
-            "priority": chance.choice([7, 100, 500]),
-            "job_type": chance.choice(self.types),
-            "count": chance.choice([1, 20, 150]),
+            "priority": rng.choice([7, 100, 500]),
+            "job_type": rng.choice(self.types),
+            "count": rng.choice([1, 20, 150]),
         }
-        old = action == "move" and chance.random() < 0.5
+        old = action == "move" and rng.random() < 0.5
         with self.transaction(connection, REPEATABLE_READ if old else READ_COMMITTED):
             connection.execute("select from horizon")
-            self.pause(chance, self.patience if old else 0)
+            self.pause(rng, self.open_seconds if old else 0)
             began = monotonic()
             done = connection.execute(query, job)
             accepted = action in ("cancel", "delete") and done.fetchone() == (True,)
-            self.pause(chance, chance.choice([0, self.patience]))
+            self.pause(rng, rng.choice([0, self.open_seconds]))
         if accepted:
-            self.ledger.end(job_id, began)
+            self.ledger.finished(job_id, began)
             (self.cancelled if action == "cancel" else self.deleted).append(job_id)
 
-    def tick(self, connection: Connection[Any], chance: Chance) -> None:
-        time.sleep(chance.choice([0, 0.05, 0.3, 3 * chance.random()]))
-        if chance.random() < 0.2:
-            with self.transaction(connection, READ_COMMITTED, chance.random() < 0.7):
+    def tick(self, connection: Connection[Any], rng: Random) -> None:
+        time.sleep(rng.choice([0, 0.05, 0.3, 3 * rng.random()]))
+        if rng.random() < 0.2:
+            with self.transaction(connection, READ_COMMITTED, rng.random() < 0.7):
                 connection.execute("select tick('0')")
-                self.pause(chance, self.patience)
-        for _ in range(chance.choice([1, 1, 5, 30])):
+                self.pause(rng, self.open_seconds)
+        for _ in range(rng.choice([1, 1, 5, 30])):
             connection.execute("select tick('0')")
 
-    def hold_snapshot(self, connection: Connection[Any], chance: Chance) -> None:
-        self.pause(chance, 1.0)
+    def hold_snapshot(self, connection: Connection[Any], rng: Random) -> None:
+        self.pause(rng, 1.0)
         with self.transaction(connection, REPEATABLE_READ):
-            connection.execute(chance.choice(["select from horizon", "select pg_current_xact_id()"]))
-            self.pause(chance, 3 * self.patience)
+            connection.execute(rng.choice(["select from horizon", "select pg_current_xact_id()"]))
+            self.pause(rng, 3 * self.open_seconds)
 
-    def retire_lanes(self, connection: Connection[Any], chance: Chance) -> None:
-        """As if they had been idle for days. Bounds may be lowered at any time, but not beside a tick."""
-        time.sleep(chance.random())
-        past = chance.choice(["'-infinity'", "now() - interval '2 days'"])
+    def retire_lanes(self, connection: Connection[Any], rng: Random) -> None:
+        """Make lanes look idle for days. Lowering their bounds is always allowed, but not during a tick."""
+        time.sleep(rng.random())
+        past = rng.choice(["'-infinity'", "now() - interval '2 days'"])
         with self.transaction(connection, READ_COMMITTED):
             connection.execute("select pg_advisory_xact_lock(hashtext('treadle tick'), hashoid('horizon'::regclass))")
             connection.execute(
@@ -337,20 +340,20 @@ class Storm:
                 where random() < 0.5"""
             )
 
-    # Who looks
+    # Checks
 
-    def watch(self, connection: Connection[Any], chance: Chance) -> None:
+    def watch(self, connection: Connection[Any], rng: Random) -> None:
         time.sleep(0.02)
         with self.transaction(connection, REPEATABLE_READ):
             for what, query in BROKEN.items():
                 if rows := connection.execute(query).fetchall():
                     self.problem(f"{what}: {rows[:5]}")
-        self.ledger.counts["looks"] += 1
+        self.ledger.counts["invariant checks"] += 1
 
     def drain(self) -> None:
         deadline = monotonic() + DRAIN_SECONDS
         with self.connect() as connection:
-            while left := connection.execute(LEFT).fetchall():
+            while left := connection.execute(UNFINISHED).fetchall():
                 if self.ledger.problems:
                     return
                 if monotonic() > deadline:
@@ -365,24 +368,24 @@ class Storm:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="A storm over the queue.")
+    parser = argparse.ArgumentParser(description="Make random concurrent calls and check the guarantees.")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
-    parser.add_argument("--url", help="a database whose jobs may be deleted; without it an embedded server is started")
-    asked = parser.parse_args()
+    parser.add_argument("--url", help="a database whose jobs may be deleted; default: start an embedded server")
+    options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="treadle-storm-"))
     folder.chmod(0o711)
     try:
-        url = asked.url or embedded_url(folder, settings={"fsync": "off", "max_connections": "200"})
+        url = options.url or embedded_url(folder, settings={"fsync": "off", "max_connections": "200"})
         migrate(url)
-        ledger = Storm(url, asked.seed).run(asked.seconds)
+        ledger = RandomCalls(url, options.seed).run(options.seconds)
     finally:
         leave(folder)
         shutil.rmtree(folder, ignore_errors=True)
     counts = ", ".join(f"{count} {what}" for what, count in sorted(ledger.counts.items()))
-    print(f"seed {asked.seed}: {len(ledger.jobs)} jobs, {len(ledger.claims)} claims; {counts}")
-    print(f"a committed job was found after {ledger.longest:.2f} s at the most")
-    print("\n".join(ledger.problems[:20]) if ledger.problems else "no promise was broken")
+    print(f"seed {options.seed}: {len(ledger.jobs)} jobs, {len(ledger.claims)} claims; {counts}")
+    print(f"longest time until a committed job was found: {ledger.longest:.2f} s")
+    print("\n".join(ledger.problems[:20]) if ledger.problems else "no guarantee was violated")
     return 1 if ledger.problems else 0
 
 

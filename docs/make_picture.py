@@ -1,4 +1,4 @@
-"""Makes docs/demo.svg and docs/top.svg from real runs of the demo's jobs: python docs/make_picture.py [demo|top]"""
+"""Creates docs/demo.svg and docs/top.svg from real runs of the demo's jobs: python docs/make_picture.py [demo|top]"""
 
 import asyncio
 import os
@@ -23,10 +23,10 @@ from treadle.watching.bars import Bars
 from treadle.watching.snapshots import snapshots
 from treadle.words.snapshot import JobSnapshot
 
-# As wide as rich draws one.
+# The width of a character in the SVG files of rich.
 CHARACTER = 12.2
 
-# An hour of work that was never done, so that there is a curve.
+# An hour of invented jobs, so that the screenshot shows a curve.
 HISTORY = """
 insert into jobs (job_type, status, attempts, created_at, run_at, claimed_at, started_at, finished_at)
 select 'thumbnail', case when random() < 0.0005 then 'failed' else 'completed' end, 1, at, at, at, at, at
@@ -60,10 +60,10 @@ def make_demo(url: str) -> str:
         parts = demo_round.enqueue_round().jobs
         bars = Bars(console, {part.handle.id: part.label for part in parts})
         frames: list[tuple[int, RenderableType]] = []
-        for sight in snapshots(demo_jobs.app.database, demo_jobs.app.watch, [part.handle.id for part in parts]):
-            seen = {each.id: each for each in sight.jobs}
-            bars.show(sight._replace(jobs=[seen[part.handle.id] for part in parts]))
-            frames.append((telling(sight.jobs), bars.draw()))
+        for snapshot in snapshots(demo_jobs.app.database, demo_jobs.app.watch, [part.handle.id for part in parts]):
+            seen = {each.id: each for each in snapshot.jobs}
+            bars.show(snapshot._replace(jobs=[seen[part.handle.id] for part in parts]))
+            frames.append((variety(snapshot.jobs), bars.draw()))
             if seen[parts[3].handle.id].status.finished:
                 break
         _, best = max(frames, key=lambda frame: frame[0])
@@ -91,7 +91,7 @@ def make_top(url: str) -> str:
 
 
 async def photograph() -> str:
-    """The most telling of some seconds."""
+    """Take screenshots for 10 s and return the one with the most varied progress."""
     refresher = Refresher(demo_jobs.app)
     top = Top(demo_jobs.app, refresher, "db.example.org/shop", QueueScreen(await refresher.first_snapshot()))
     frames: list[tuple[int, str]] = []
@@ -110,9 +110,9 @@ async def photograph() -> str:
 
 
 def cleaned(picture: str) -> str:
-    # Rich names fonts on somebody's server; the picture should ask nobody for anything.
+    # rich refers to fonts on a public server; the picture should not load anything.
     picture = re.sub(r"@font-face \{.*?\}\s*", "", picture, flags=re.DOTALL)
-    # Some renderers drop spaces at the beginning of a text: it begins where its first letter is.
+    # Some renderers drop leading spaces, so the text starts at its first visible character.
     return re.sub(r'x="([\d.]+)" y="([\d.]+)" textLength="([\d.]+)"([^>]*)>((?:&#160;)+)(?=[^&<])', moved, picture)
 
 
@@ -122,12 +122,12 @@ def moved(text: re.Match[str]) -> str:
     return f'x="{float(x) + width:g}" y="{y}" textLength="{float(length) - width:g}"{rest}>'
 
 
-def telling(jobs: Sequence[JobSnapshot]) -> int:
-    """How much a picture of them would show: jobs on their way, and some that have ended or are tried again."""
-    ended = sum(each.status == Status.COMPLETED for each in jobs)
-    again = any(each.status == Status.PENDING and each.error for each in jobs)
-    under_way = sum(each.status == Status.RUNNING and 5 < each.progress.percent < 95 for each in jobs)
-    return under_way + min(ended, 3) + 3 * again
+def variety(jobs: Sequence[JobSnapshot]) -> int:
+    """Rate a picture by what it shows: running jobs, up to three completed ones, and one that waits for a retry."""
+    completed = sum(each.status == Status.COMPLETED for each in jobs)
+    retrying = any(each.status == Status.PENDING and each.error for each in jobs)
+    running = sum(each.status == Status.RUNNING and 5 < each.progress.percent < 95 for each in jobs)
+    return running + min(completed, 3) + 3 * retrying
 
 
 if __name__ == "__main__":

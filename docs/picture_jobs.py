@@ -1,4 +1,4 @@
-"""The jobs in the pictures of the dashboard: see make_dashboard_pictures.py"""
+"""The jobs in the screenshots of the dashboard; see make_dashboard_pictures.py."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ log = logging.getLogger("shop.orders")
 
 @app.job(backoff=Backoff(first="1s"))
 def import_orders(job: Job, file: str, shop_token: str, rows: int = 2400) -> int:
-    """Loses its connection once, and goes on where it was."""
+    """Loses its connection once, and continues at its checkpoint."""
     columns = job.step("read the head", lambda: 14)
     done = job.checkpoint or 0
     log.info("importing %s from row %s on, %s columns", file, done, columns)

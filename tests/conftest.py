@@ -21,30 +21,30 @@ from chaos.ledger import FOLDER
 from psycopg import Connection
 from psycopg.conninfo import make_conninfo
 
-from tests.support.apps import move
+from tests.support.apps import use_database
 from tests.support.dashboard_fixtures import NO_CHROMIUM, chromium, dashboard, operator, site, theme, visit  # noqa: F401
-from tests.support.databases import empty, made
+from tests.support.databases import create_database, empty_database
 from tests.support.embedded_server import QUICK, clean_up
 from tests.support.stores import Album, Resize
-from tests.support.waiting import Gate
-from tests.support.workers import Ledger, Parked
+from tests.support.waiting import Barrier
+from tests.support.workers import Ledger, WaitingJob
 from treadle import JobQueue, JobRow, Reason, Stored, Treadle, migrate
 from treadle.db.embedded import embedded_url, leave
 
 if TYPE_CHECKING:
-    # Django, SQLAlchemy and a web server take half a second to import: only for the tests that need them.
+    # Django, SQLAlchemy and a web server take 0.5 s to import, so only the tests that need them import them.
     from tests.support.callers import Caller
     from tests.support.web import Server
 
 Connect = Callable[..., Connection[Any]]
 Why = Callable[[UUID], Reason]
 
-# Everything that tests write, the data of their servers above all, goes to memory if there is room: a database is made
-# there in a tenth of the time that a disk takes. The processes that tests start find it in TMPDIR.
-MEMORY, ROOM = Path("/dev/shm"), 3 * 2**30  # noqa: S108 - what is written there has names of its own
+# All files that tests write, including the data of their servers, go to memory if enough is free: creating a database
+# there takes a tenth of the time that a disk needs. Processes that tests start find the folder through TMPDIR.
+MEMORY, REQUIRED_BYTES = Path("/dev/shm"), 3 * 2**30  # noqa: S108 - all names written there are unique
 if (
     os.access(MEMORY, os.W_OK)
-    and shutil.disk_usage(MEMORY).free > ROOM
+    and shutil.disk_usage(MEMORY).free > REQUIRED_BYTES
     and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC
 ):
     os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
@@ -57,17 +57,18 @@ _folder = Path(tempfile.gettempdir()) / f"treadle-tests-{os.getpid()}"
 
 def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # As a shell's background has it, and every process that is started here would.
+        # A shell ignores SIGINT for its background jobs, and every process started here would inherit that.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(config, "workerinput"):
         return
-    # Where it is set, every process that is started here would compile Treadle anew: a fifth of its start.
+    # With it, every process started here would compile Treadle again, which is a fifth of its start time.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     url = os.environ.get("TREADLE_TEST_URL")
     if not url:
         _folder.mkdir(mode=0o711)
         settings = {"fsync": "off", "full_page_writes": "off", "max_connections": "200"}
-        # On, but not in our time: it would change plans in the middle of a test. Who wants statistics says analyze.
+        # Autovacuum is on but never due: it would change plans in the middle of a test. A test that needs statistics
+        # runs ANALYZE itself.
         settings["autovacuum_naptime"] = "1d"
         url = embedded_url(_folder, settings=settings)
     template = f"treadle_template_{uuid4().hex[:8]}"
@@ -79,7 +80,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if any(NO_CHROMIUM in str(report.longrepr) for report in terminalreporter.stats.get("skipped", [])):
-        terminalreporter.write_line(f"left out: {NO_CHROMIUM}")
+        terminalreporter.write_line(f"skipped: {NO_CHROMIUM}")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -106,36 +107,36 @@ def server_url() -> str:
 
 @pytest.fixture
 def empty_url(server_url: str) -> Iterator[str]:
-    """A database with nothing in it."""
-    yield from made(server_url, "template0")
+    """An empty database, without the schema."""
+    yield from create_database(server_url, "template0")
 
 
 @pytest.fixture(scope="module")
 def module_url() -> Iterator[str]:
-    """A database for the tests of a module that leave it as it was."""
-    yield from made(os.environ[SERVER], os.environ[TEMPLATE])
+    """A database shared by the tests of a module, which must leave it unchanged."""
+    yield from create_database(os.environ[SERVER], os.environ[TEMPLATE])
 
 
 @pytest.fixture(scope="session")
 def process_url() -> Iterator[str]:
-    yield from made(os.environ[SERVER], os.environ[TEMPLATE])
+    yield from create_database(os.environ[SERVER], os.environ[TEMPLATE])
 
 
 @pytest.fixture
 def url(request: pytest.FixtureRequest, server_url: str) -> Iterator[str]:
-    """A database with the schema in it, and no jobs."""
+    """A database with the schema and no jobs."""
     if request.node.get_closest_marker("own_database"):
-        yield from made(server_url, os.environ[TEMPLATE])
+        yield from create_database(server_url, os.environ[TEMPLATE])
         return
     process_url: str = request.getfixturevalue("process_url")
-    empty(process_url)
-    yield process_url  # noqa: PT022 - the other way has one
+    empty_database(process_url)
+    yield process_url  # noqa: PT022 - the other branch has a teardown
 
 
 @pytest.fixture
 def own_url(server_url: str) -> Iterator[str]:
-    """A database of the test's own, with the schema in it: for who takes the schema apart."""
-    yield from made(server_url, os.environ[TEMPLATE])
+    """A database with the schema that no other test uses, for tests that change the schema."""
+    yield from create_database(server_url, os.environ[TEMPLATE])
 
 
 @pytest.fixture
@@ -159,10 +160,10 @@ def connection(connect: Connect) -> Connection[Any]:
 
 
 @pytest.fixture
-def gate(connect: Connect) -> Iterator[Gate]:
-    gate = Gate(connect())
-    yield gate
-    gate.remove()
+def barrier(connect: Connect) -> Iterator[Barrier]:
+    barrier = Barrier(connect())
+    yield barrier
+    barrier.remove()
 
 
 @pytest.fixture
@@ -180,7 +181,7 @@ def other(url: str) -> Iterator[JobQueue]:
 
 @pytest.fixture
 def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ledger:
-    """Where the handlers of tests.support.handlers write down what they do."""
+    """Where the handlers of tests.support.handlers record their starts and ends."""
     monkeypatch.setenv(FOLDER, str(tmp_path / "ledger"))
     return Ledger(tmp_path / "ledger")
 
@@ -198,33 +199,33 @@ def why(app: Treadle) -> Why:
 
 
 @pytest.fixture
-def orders(connection: Connection[Any]) -> Iterator[Callable[[], int]]:
-    """A table of the caller's; called, how many rows it has."""
+def count_orders(connection: Connection[Any]) -> Iterator[Callable[[], int]]:
+    """Creates the table public.orders; returns a function that counts its rows."""
     connection.execute("create table public.orders (id int)")
     yield lambda: len(connection.execute("select from public.orders").fetchall())
     connection.execute("drop table public.orders")
 
 
 @pytest.fixture
-def here(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The handlers of tests.support.handlers enqueue into the test's database."""
+def handlers_use_test_database(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes the application of tests.support.handlers use the test's database."""
     from tests.support import handlers
 
-    move(handlers.app, url, monkeypatch)
+    use_database(handlers.app, url, monkeypatch)
 
 
 @pytest.fixture
-def parked(app: Treadle) -> Parked:
+def waiting_job(app: Treadle) -> WaitingJob:
     began: list[int] = []
     go = asyncio.Event()
 
     @app.job(max_attempts=1)
-    async def park(n: int) -> int:
+    async def wait_for_event(n: int) -> int:
         began.append(n)
         await go.wait()
         return n
 
-    return park, began, go
+    return wait_for_event, began, go
 
 
 @pytest.fixture
@@ -239,16 +240,16 @@ def resize(app: Treadle) -> Resize:
 
 
 @pytest.fixture
-def stack() -> Iterator[ExitStack]:
-    with ExitStack() as stack:
-        yield stack
+def exit_stack() -> Iterator[ExitStack]:
+    with ExitStack() as exit_stack:
+        yield exit_stack
 
 
 @pytest.fixture
-def caller(url: str, kind: str, stack: ExitStack) -> "Caller":
+def caller(url: str, kind: str, exit_stack: ExitStack) -> "Caller":
     from tests.support.callers import Caller
 
-    return Caller(url, kind, stack)
+    return Caller(url, kind, exit_stack)
 
 
 # Events over HTTP
@@ -265,37 +266,34 @@ def server(app: Treadle) -> Iterator["Server"]:
 
 @pytest.fixture
 def job(queue: JobQueue) -> JobRow:
-    """One that is held by hand."""
+    """A job that the test itself has claimed; no worker runs."""
     queue.enqueue("films", {})
     (job,) = queue.claim(["films"])
     return job
-
-
-# The dashboard
 
 
 # The embedded server
 
 
 @pytest.fixture
-def project() -> Iterator[Path]:
-    """A folder that every user can pass through; pytest's own are closed to all but their maker."""
-    project = Path(tempfile.mkdtemp(prefix="treadle-test-"))
-    project.chmod(0o711)
-    yield project
-    for lock in list(project.rglob("users")):
+def project_folder() -> Iterator[Path]:
+    """A folder that every user may enter. The temporary folders of pytest are closed to other users."""
+    project_folder = Path(tempfile.mkdtemp(prefix="treadle-test-"))
+    project_folder.chmod(0o711)
+    yield project_folder
+    for lock in list(project_folder.rglob("users")):
         clean_up(lock.parent)
-    shutil.rmtree(project, ignore_errors=True)
+    shutil.rmtree(project_folder, ignore_errors=True)
 
 
 @pytest.fixture
-def fresh(project: Path) -> Path:
-    """The server's folder before its first start."""
-    return project / ".treadle"
+def new_server_folder(project_folder: Path) -> Path:
+    """The folder of an embedded server that was never started."""
+    return project_folder / ".treadle"
 
 
 @pytest.fixture(scope="session")
-def used_before() -> Iterator[Path]:
+def initialized_server_folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="treadle-test-") as name:
         Path(name).chmod(0o711)
         folder = Path(name, ".treadle")
@@ -305,24 +303,24 @@ def used_before() -> Iterator[Path]:
 
 
 @pytest.fixture
-def folder(fresh: Path, used_before: Path) -> Path:
-    """The server's folder with its data made: initdb takes ten times as long as a start."""
-    subprocess.run(["cp", "-a", used_before, fresh], check=True)
-    return fresh
+def server_folder(new_server_folder: Path, initialized_server_folder: Path) -> Path:
+    """The folder of an embedded server after initdb, which takes ten times as long as a start."""
+    subprocess.run(["cp", "-a", initialized_server_folder, new_server_folder], check=True)
+    return new_server_folder
 
 
 # The doctor
 
 
 @pytest.fixture(scope="session")
-def ward(used_before: Path) -> Iterator[str]:
-    """A server whose settings may be spoilt, with little room in every respect."""
+def small_server_url(initialized_server_folder: Path) -> Iterator[str]:
+    """The URL of a server with low limits, whose settings a test may change."""
     from tests.support.doctor import SETTINGS
 
     with tempfile.TemporaryDirectory(prefix="treadle-test-") as name:
         Path(name).chmod(0o711)
         folder = Path(name, ".treadle")
-        subprocess.run(["cp", "-a", used_before, folder], check=True)
+        subprocess.run(["cp", "-a", initialized_server_folder, folder], check=True)
         url = embedded_url(folder, SETTINGS)
         migrate(url)
         yield url

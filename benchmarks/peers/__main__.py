@@ -1,4 +1,7 @@
-"""Every peer measured in one run: python -m benchmarks.peers [--quick] [--only NAMES] [--measures NAMES] [--resume]"""
+"""Measures Treadle and other job queues in one run.
+
+python -m benchmarks.peers [--quick] [--only NAMES] [--measures NAMES] [--resume]
+"""
 
 import argparse
 import contextlib
@@ -21,12 +24,12 @@ from benchmarks.peers.results import Results
 
 ROOT = Path(__file__).parents[2]
 TRIAL = Path(__file__).parent / ".trial"
-CALIBRATION = 180.0  # seconds; it makes the peer's tables, too
+CALIBRATION = 180.0  # seconds; includes creating the queue's tables
 LATE = "the run was out of time"
 
 
 def main() -> None:
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that servers and workers are stopped, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that servers and workers are stopped as well
     options = _options()
     began = time.monotonic()
     end = began + options.minutes * 60
@@ -49,12 +52,12 @@ def main() -> None:
         peers = [
             peer for name in options.only if (peer := _install(name, results, bool(redis), why, options.processes))
         ]
-        results.all["machine"] = machine()  # now that it is known what they run on
+        results.all["machine"] = machine()  # after the installation, which selects the Python and Node versions
         rates = {peer.name: rate for peer in peers if (rate := _calibrate(bench, peer, results))}
         peers = [peer for peer in peers if peer.name in rates]
         for measure in options.measures:
             for nth in range(min(measure.rounds, options.rounds or (1 if options.quick else measure.rounds))):
-                # Each round begins with another one: whoever comes first finds the machine cooler.
+                # Each round starts with another queue, because the first one finds the machine cooler.
                 turn = nth % max(1, len(peers))
                 calls = [
                     partial(_measure, bench, peer, measure, nth, rates[peer.name], results, end)
@@ -65,7 +68,7 @@ def main() -> None:
                 else:
                     for call in calls:
                         call()
-        before = results.all.get("minutes", 0.0)  # of a run that goes on
+        before = results.all.get("minutes", 0.0)  # of a run that is resumed
         results.all["minutes"] = round(before + (time.monotonic() - began) / 60, 1)
         results.save()
     report.write(output)
@@ -82,7 +85,7 @@ def _install(name: str, results: Results, redis: bool, why: str, processes: int 
         if peer.store == "postgresql" or redis:
             return peer
         found["failed"] = why
-    except Exception as error:  # whatever it is, it is this peer's, and the run goes on
+    except Exception as error:  # any error counts as a failure of this queue, and the run continues
         found["failed"] = _sentence(error)
     print(f"{name}: cannot be measured: {found['failed']}", flush=True)
     results.save()
@@ -91,10 +94,10 @@ def _install(name: str, results: Results, redis: bool, why: str, processes: int 
 
 def _calibrate(bench: Bench, peer: Peer, results: Results) -> float:
     found = results.peer(peer.name)
-    for chance in ("once more", "failed"):  # all its measures hang on this one
+    for outcome in ("failed, retrying", "failed"):  # every measure of this queue depends on the calibration
         began = time.monotonic()
         try:
-            # Once a run: the sizes of all rounds follow from it, also those of a run that goes on.
+            # Once per run, even if it is resumed: the number of jobs of every round depends on it.
             with peer.limited(CALIBRATION):
                 found["calibrated"] = found.get("calibrated") or bench.calibrate(peer)
             took = f"({time.monotonic() - began:.1f} s)"
@@ -103,17 +106,17 @@ def _calibrate(bench: Bench, peer: Peer, results: Results) -> float:
             break
         except Exception as error:
             found["failed"] = _sentence(error)
-            print(f"{peer.name}: {chance}: {found['failed']}", flush=True)
+            print(f"{peer.name}: {outcome}: {found['failed']}", flush=True)
     results.save()
     return float(found.get("calibrated") or 0)
 
 
 def _together(calls: Sequence[Callable[[], None]]) -> None:
-    # More at a time would want more connections than the server has.
+    # More at a time would need more connections than the server allows.
     with ThreadPoolExecutor(6) as threads:
         try:
             wait([threads.submit(call) for call in calls])
-        except BaseException:  # a signal: it should not wait for those that have not begun
+        except BaseException:  # a signal: do not start the remaining calls
             threads.shutdown(wait=False, cancel_futures=True)
             raise
 
@@ -121,14 +124,14 @@ def _together(calls: Sequence[Callable[[], None]]) -> None:
 def _sentence(error: Exception) -> str:
     if isinstance(error, Failed | TimeoutError | install.CannotInstall):
         return str(error)
-    traceback.print_exception(error)  # one of ours
+    traceback.print_exception(error)  # an error of the harness itself
     return repr(error)
 
 
 def _measure(bench: Bench, peer: Peer, measure: Measure, nth: int, rate: float, results: Results, end: float) -> None:
     found = results.measure(peer.name, measure.name)
     if measure.postgres and peer.store != "postgresql":
-        results.note(found, not_for="only for those on PostgreSQL")
+        results.note(found, not_for="only for queues on PostgreSQL")
     elif measure.history and not peer.about["history"]:
         results.note(found, not_for="it keeps no finished jobs")
     elif len(found["rounds"]) <= nth and time.monotonic() > end:
@@ -139,28 +142,38 @@ def _measure(bench: Bench, peer: Peer, measure: Measure, nth: int, rate: float, 
             with peer.limited(measure.limit):
                 one = measure.measure(bench, peer, rate)
             results.add(found, one, nth)
-            said = "done"
+            outcome = "done"
         except LeftOut as error:
-            said = f"left out: {error}"
+            outcome = f"left out: {error}"
             results.note(found, left_out=str(error))
-        except Exception as error:  # whatever it is, it is this peer's, and the run goes on
-            said = f"failed: {(why := _sentence(error))}"
+        except Exception as error:  # any error counts as a failure of this queue, and the run continues
+            outcome = f"failed: {(why := _sentence(error))}"
             results.note(found, failed=why)
-        print(f"{measure.name} {nth + 1}: {peer.name}: {said} ({time.monotonic() - began:.1f} s)", flush=True)
+        print(f"{measure.name} {nth + 1}: {peer.name}: {outcome} ({time.monotonic() - began:.1f} s)", flush=True)
     results.save()
 
 
 def _options() -> argparse.Namespace:
     every = install.names()
-    parser = argparse.ArgumentParser(description="Measure Treadle and its peers in one run.")
-    parser.add_argument("--only", help="peers, with commas: " + ", ".join(every))
-    parser.add_argument("--measures", help="with commas: " + ", ".join(measure.name for measure in MEASURES))
-    parser.add_argument("--rounds", type=int, help="at most; 1 with --quick, else 1 to 3 as the measure has it")
-    parser.add_argument("--minutes", type=float, default=57, help="no measurement begins later; 57")
-    parser.add_argument("--processes", type=int, help="of workers for all, to see what is best; as each adapter says")
-    parser.add_argument("--quick", action="store_true", help="a trial in minutes, into benchmarks/peers/.trial")
-    parser.add_argument("--resume", action="store_true", help="go on with the run whose figures are there")
-    parser.add_argument("--output", type=Path, help="where benchmarks.md and benchmarks.json go; docs/")
+    parser = argparse.ArgumentParser(description="Measure Treadle and other job queues in one run.")
+    parser.add_argument("--only", help="queues to measure, separated by commas: " + ", ".join(every))
+    parser.add_argument(
+        "--measures", help="measurements, separated by commas: " + ", ".join(measure.name for measure in MEASURES)
+    )
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        help="maximum number of rounds; default: 1 to 3, depending on the measurement; 1 with --quick",
+    )
+    parser.add_argument("--minutes", type=float, default=57, help="no measurement starts after this time; default: 57")
+    parser.add_argument(
+        "--processes", type=int, help="worker processes for every queue; default: the best number, from its adapter"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="a trial of a few minutes, written to benchmarks/peers/.trial"
+    )
+    parser.add_argument("--resume", action="store_true", help="continue an interrupted run")
+    parser.add_argument("--output", type=Path, help="folder for benchmarks.md and benchmarks.json; default: docs")
     options = parser.parse_args()
     options.only = _chosen(parser, options.only, every)
     chosen = _chosen(parser, options.measures, [measure.name for measure in MEASURES])
@@ -171,7 +184,7 @@ def _options() -> argparse.Namespace:
 def _chosen(parser: argparse.ArgumentParser, text: str | None, every: list[str]) -> list[str]:
     chosen = every if text is None else [word.strip() for word in text.split(",") if word.strip()]
     for unknown in set(chosen) - set(every):
-        parser.error(f"{unknown!r} is unknown; there are {', '.join(every)}")
+        parser.error(f"unknown: {unknown!r}; choose from {', '.join(every)}")
     return chosen
 
 

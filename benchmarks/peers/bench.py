@@ -1,4 +1,4 @@
-"""What every measure needs: a fresh place for a peer, and a drain."""
+"""What every measurement needs: an empty database for a queue, and a drain."""
 
 import time
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from benchmarks.peers.servers import Postgres, Redis
 from benchmarks.peers.workers import Watch, Workers
 
 DRAIN = 90.0  # seconds, at most
-LOOK = 0.05
+LOOK = 0.05  # seconds between two checks for unfinished jobs
 
 
 @dataclass(frozen=True)
@@ -24,28 +24,28 @@ class Drained:
 class Bench:
     postgres: Postgres
     redis: Redis | None
-    seconds: float  # about so long a drain should take
-    most: int  # jobs a round, at most
+    seconds: float  # approximate duration of a drain
+    most: int  # maximum number of jobs per round
     quick: bool = False
     numbers: dict[str, int] = field(default_factory=dict)
 
     def fresh(self, peer: Peer, suffix: str = "") -> Place:
-        """An empty place of its own, with its tables."""
+        """Create an empty database with the queue's tables, and return the environment that points to it."""
         if peer.store == "redis":
             if self.redis is None:
-                raise Failed("there is no redis-server here")
-            # One each: some measures are taken of several peers at a time.
+                raise Failed("redis-server is not installed")
+            # A separate database for each queue: some measurements run several queues at a time.
             number = self.numbers.setdefault(peer.name, len(self.numbers))
             place = {"BENCH_REDIS": self.redis.make(number)}
             peer.ask(place, "setup")
             return place
         name = "bench_" + peer.name.replace("-", "_")
-        # Its tables are made once and copied: some peers take seconds to make theirs.
+        # The tables are created once and copied, because some queues need seconds to create them.
         template = f"{name}_template"
         if not self.postgres.has(template):
             peer.ask({"BENCH_URL": self.postgres.make(f"{name}_draft")}, "setup")
             with self.postgres.connect() as connection:
-                # Some leave before their connections do.
+                # Some setup commands exit before their connections are closed.
                 connection.execute(
                     "select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = %s", [f"{name}_draft"]
                 )
@@ -53,18 +53,19 @@ class Bench:
         return {"BENCH_URL": self.postgres.make(name + suffix, template)}
 
     def drain(self, peer: Peer, place: Place, jobs: int, kind: str = "noop") -> Drained:
-        """Start the workers on jobs that are there. The time is from the first job until nothing is left."""
+        """Start workers on jobs that are already enqueued. The time counts from the first job until none is left."""
         with peer.watching(place) as watch, peer.working(place, kind) as workers:
             return self.finish(watch, workers, jobs)
 
     def finish(self, watch: Watch, workers: Workers, jobs: int, began: float | None = None) -> Drained:
         workers.await_ran(jobs, DRAIN)
         ended = workers.last
-        time.sleep(LOOK)  # the last ends are being written; a look too early would count its own time in a large table
+        # The last outcomes are still being written. Checking too early would add the time of a query on a large table.
+        time.sleep(LOOK)
         left, at = watch.look()
         while left:
             if at - ended > DRAIN:
-                raise TimeoutError(f"all ran, but {left:,} are still not finished after {DRAIN:.0f} s")
+                raise TimeoutError(f"all jobs ran, but {left:,} are not finished after {DRAIN:.0f} s")
             time.sleep(LOOK)
             left, at = watch.look()
             if not left:
@@ -73,7 +74,7 @@ class Bench:
         return Drained(jobs, jobs / seconds, seconds, workers.memory())
 
     def calibrate(self, peer: Peer) -> float:
-        """Jobs a second, roughly, from a few."""
+        """Return an estimate of the jobs per second, from a small number of jobs."""
         rate, jobs = 0.0, 300
         while jobs <= self.most:
             place = self.fresh(peer)
@@ -86,12 +87,12 @@ class Bench:
         return rate
 
     def size(self, rate: float) -> int:
-        """How many jobs make a drain of a few seconds."""
+        """Return the number of jobs for a drain of a few seconds."""
         wanted = min(self.most, max(300, int(rate * self.seconds)))
         return wanted if wanted == self.most else wanted // 100 * 100
 
     def counters(self, place: Place) -> dict[str, float]:
-        """What the server counted in this database; the workers have to be gone, else they have not told all."""
+        """Return the server's counters for this database. Stop the workers first: backends report them late."""
         with self.postgres.connect(place["BENCH_URL"].rsplit("/", 1)[1]) as connection:
             connection.execute("select pg_stat_clear_snapshot()")
             row: Any = connection.execute(

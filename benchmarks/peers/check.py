@@ -1,7 +1,10 @@
-"""Put one adapter through the whole protocol with a few jobs: python -m benchmarks.peers.check NAME [--jobs 1000]
+"""Tests one adapter with a few jobs, using every command of the protocol.
 
-What went in has to come out: as many as were enqueued are left, as many run, none is left then. With more --jobs the
-rates that it prints are a first impression; the figures come from python -m benchmarks.peers.
+python -m benchmarks.peers.check NAME [--jobs 1000]
+
+It checks that the number of jobs left after the enqueue and the number of runs equal the number enqueued, and that no
+job is left at the end. The rates that it prints are estimates, better ones with more --jobs; for the figures, use
+python -m benchmarks.peers.
 """
 
 import argparse
@@ -24,13 +27,15 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("name", choices=install.names())
     parser.add_argument("--jobs", type=int, default=1000)
-    parser.add_argument("--processes", type=int, default=None, help="of the drains; default: what the adapter says")
+    parser.add_argument(
+        "--processes", type=int, default=None, help="worker processes for the drains; default: the adapter's setting"
+    )
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # the servers have to go, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that the servers are stopped as well
     peer = Peer(options.name, install.environment(options.name))
     peer.about = peer.ask({}, "about")
     equal("fields of about", set(peer.about), FIELDS)
-    tell("about", **peer.about)
+    show("about", **peer.about)
     if options.processes:
         peer.about["processes"] = options.processes
     with ExitStack() as stack:
@@ -44,12 +49,12 @@ def main() -> None:
         hold(bench, peer)
         if peer.store == "postgresql" and peer.about["history"]:
             finished(bench, peer, options.jobs)
-    print(f"{options.name}: all right")
+    print(f"{options.name}: all checks passed")
 
 
 def drain(bench: Bench, peer: Peer, name: str, jobs: int) -> None:
     place = bench.fresh(peer)
-    equal("left in an empty place", left(peer, place), 0)
+    equal("left in an empty database", left(peer, place), 0)
     enqueued = peer.ask(place, "bulk", jobs, name)
     equal("jobs of bulk", enqueued["jobs"], jobs)
     equal("left after bulk", left(peer, place), jobs)
@@ -58,10 +63,12 @@ def drain(bench: Bench, peer: Peer, name: str, jobs: int) -> None:
         drained = bench.finish(watch, workers, jobs)
         ended = time.monotonic()
     if not began < workers.first <= workers.last < ended:
-        raise SystemExit(f"jobs ran from {workers.first} to {workers.last}, but here it was {began} to {ended}")
+        raise SystemExit(
+            f"jobs ran from {workers.first} to {workers.last}, outside of {began} to {ended}: the clocks differ"
+        )
     equal("ran", workers.ran, jobs)
     equal("left", left(peer, place), 0)
-    tell(name, bulk=round(jobs / enqueued["seconds"]), drain=round(drained.rate), megabytes=round(drained.memory_mb))
+    show(name, bulk=round(jobs / enqueued["seconds"]), drain=round(drained.rate), megabytes=round(drained.memory_mb))
 
 
 def single(bench: Bench, peer: Peer) -> None:
@@ -70,7 +77,7 @@ def single(bench: Bench, peer: Peer) -> None:
         answer = peer.ask(place, "single", 1, clients)
         equal("left after single", left(peer, place), answer["made"])
         drained = bench.drain(peer, place, int(answer["made"]))
-        tell(f"single from {clients}", rate=round(answer["jobs"] / answer["seconds"]), then_drained=round(drained.rate))
+        show(f"single from {clients}", rate=round(answer["jobs"] / answer["seconds"]), then_drained=round(drained.rate))
 
 
 def produce(bench: Bench, peer: Peer) -> None:
@@ -79,40 +86,40 @@ def produce(bench: Bench, peer: Peer) -> None:
         answer = peer.ask(place, "produce", 50, 2)
         equal("jobs of produce", answer["jobs"], 100)
         workers.await_ran(100, 30)
-        await_none(peer, place)
+        wait_until_none_left(peer, place)
     equal("latencies", len(workers.latencies), 100)
     found = sorted(workers.latencies)
     if found[0] < 0:
-        raise SystemExit(f"a job ran {-found[0]} ms before it was enqueued: the clocks are not the same")
-    tell("produce", rate=round(answer["jobs"] / answer["seconds"]), p50_ms=found[50], p99_ms=found[98])
+        raise SystemExit(f"a job ran {-found[0]} ms before it was enqueued: the clocks differ")
+    show("produce", rate=round(answer["jobs"] / answer["seconds"]), p50_ms=found[50], p99_ms=found[98])
 
 
 def hold(bench: Bench, peer: Peer) -> None:
     place = bench.fresh(peer)
     with peer.working(place, "hold", 1) as workers:
         peer.ask(place, "hold", HELD)
-        workers.wait(lambda: len(workers.held) == HELD, 30, "the jobs are held")
-        equal("left while they are held", left(peer, place), HELD)
+        workers.wait(lambda: len(workers.held) == HELD, 30, "the held jobs are running")
+        equal("left while the held jobs are running", left(peer, place), HELD)
         workers.kill(0)
     equal("left after the worker was killed", left(peer, place), HELD)
-    tell("hold", jobs=HELD)
+    show("hold", jobs=HELD)
 
 
 def finished(bench: Bench, peer: Peer, jobs: int) -> None:
     place = bench.fresh(peer)
     peer.ask(place, "finished", jobs)
-    equal("left with finished jobs alone", left(peer, place), 0)
+    equal("left with only finished jobs", left(peer, place), 0)
     peer.ask(place, "bulk", 100)
     bench.drain(peer, place, 100)
-    tell("finished", jobs=jobs)
+    show("finished", jobs=jobs)
 
 
 def left(peer: Peer, place: Place) -> int:
     return int(peer.ask(place, "left")["left"])
 
 
-def await_none(peer: Peer, place: Place) -> None:
-    end = time.monotonic() + 10  # many complete after the job, and some in batches
+def wait_until_none_left(peer: Peer, place: Place) -> None:
+    end = time.monotonic() + 10  # many queues record the completion after the job, some in batches
     while left(peer, place) and time.monotonic() < end:
         time.sleep(0.2)
     equal("left", left(peer, place), 0)
@@ -123,7 +130,7 @@ def equal(what: str, found: Any, wanted: Any) -> None:
         raise SystemExit(f"{what}: expected {wanted}, got {found}")
 
 
-def tell(what: str, **fields: Any) -> None:
+def show(what: str, **fields: Any) -> None:
     print(f"{what}: " + ", ".join(f"{name} {value}" for name, value in fields.items()), flush=True)
 
 

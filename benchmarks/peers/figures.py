@@ -9,8 +9,8 @@ def median(values: Sequence[float]) -> float:
 
 
 def quantiles(values: Sequence[float]) -> dict[str, float]:
-    """p50, p95 and p99: the value that so many of a hundred do not pass."""
+    """Return p50, p95 and p99: the value that 50, 95 or 99 % of the values do not exceed."""
     if not values:
-        raise ValueError("there are no latencies to judge")
+        raise ValueError("quantiles need at least one value")
     ordered = sorted(values)
     return {f"p{q}": ordered[min(len(ordered) - 1, max(0, -(-len(ordered) * q // 100) - 1))] for q in (50, 95, 99)}

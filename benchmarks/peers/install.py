@@ -1,4 +1,4 @@
-"""An environment for each peer under .environments/, made once and again whenever its requirements change."""
+"""Creates an environment for each queue under .environments/, and again when its requirements change."""
 
 import hashlib
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 ADAPTERS = HERE / "adapters"
 ENVIRONMENTS = HERE / ".environments"
-# All Python peers run on the same one, the newest here: some need 3.12.
+# All Python queues run on the newest version that is installed, because some need 3.12.
 PYTHONS = ["python3.13", "python3.12", "python3.11"]
 MINUTES = 10
 
@@ -20,13 +20,13 @@ class CannotInstall(Exception):
 
 
 def names() -> list[str]:
-    """Every folder under adapters/ that has an adapter; Treadle and the bare loop first."""
+    """Return the name of every folder with an adapter, Treadle and the bare loop first."""
     found = sorted(path.parent.name for path in ADAPTERS.glob("*/adapter.*"))
     return sorted(found, key=lambda name: ["treadle", "bare"].index(name) if name in {"treadle", "bare"} else 2)
 
 
 def environment(name: str) -> list[str]:
-    """How to call the adapter, in an environment that has what it asks for."""
+    """Install the adapter's requirements if necessary, and return the command that runs it."""
     adapter = next(iter((ADAPTERS / name).glob("adapter.*")))
     return _node(name, adapter) if adapter.suffix == ".mjs" else _python(name, adapter)
 
@@ -41,12 +41,12 @@ def python() -> str:
 
 
 def node() -> str:
-    """The one that the peers in JavaScript run on."""
+    """Return the node that the JavaScript queues run on."""
     return next((str(path) for path in sorted(ENVIRONMENTS.glob("*/node_modules/.bin/node"))), "node")
 
 
 def _pyenv(candidate: str) -> list[str]:
-    # pyenv's own command says no to a version that is installed but not chosen.
+    # The pyenv command does not find a version that is installed but not selected.
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     return [str(path) for path in root.glob(f"versions/*/bin/{candidate}")]
 
@@ -61,7 +61,7 @@ def _python(name: str, adapter: Path) -> list[str]:
     base = python()
     if not _is_ready(place, wanted, base):
         _run([base, "-m", "venv", "--clear", str(place)], adapter.parent)
-        # From the adapter's folder, so that Treadle's own requirement can say where Treadle is.
+        # Run in the adapter's folder, because the requirements of Treadle's adapter use a relative path.
         pip = [str(interpreter), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         _run([*pip, "--requirement", str(wanted)], adapter.parent)
         _note(place, wanted, base)
@@ -72,16 +72,16 @@ def _node(name: str, adapter: Path) -> list[str]:
     place, wanted = ENVIRONMENTS / name, adapter.parent / "package.json"
     node = shutil.which("node")
     if not node or not shutil.which("npm"):
-        raise CannotInstall("there is no node with npm here")
+        raise CannotInstall("node and npm are required")
     if not _is_ready(place, wanted, node):
         place.mkdir(parents=True, exist_ok=True)
         shutil.copy(wanted, place)
         _run(["npm", "install", "--no-audit", "--no-fund", "--silent"], place)
         _note(place, wanted, node)
-    # Modules are looked for beside the program, following no NODE_PATH, so it runs from a copy.
+    # Node finds modules next to the program and ignores NODE_PATH, so the adapter runs from a copy.
     shutil.copy(adapter, place)
     shutil.copy(ADAPTERS / "peer.mjs", place.parent)
-    # Some need a newer node than Debian's; npm has node itself, and they ask for one in their package.json.
+    # Some queues need a newer node than Debian has; their package.json installs one from npm.
     own = place / "node_modules" / ".bin" / "node"
     return [str(own) if own.exists() else node, str(place / adapter.name)]
 
@@ -105,6 +105,6 @@ def _run(command: list[str], folder: Path) -> None:
     except subprocess.TimeoutExpired as error:
         raise CannotInstall(f"{Path(command[0]).name} took more than {MINUTES} minutes") from error
     if done.returncode:
-        said = [line for line in (done.stderr or done.stdout).strip().splitlines() if line.strip()]
-        told = [line for line in said if "ERROR" in line] or said or ["nothing was said"]
-        raise CannotInstall(told[0].replace(str(Path.home()), "~")[:300])
+        output = [line for line in (done.stderr or done.stdout).strip().splitlines() if line.strip()]
+        errors = [line for line in output if "ERROR" in line] or output or ["no output"]
+        raise CannotInstall(errors[0].replace(str(Path.home()), "~")[:300])

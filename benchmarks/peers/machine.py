@@ -1,4 +1,4 @@
-"""What the figures were taken on: sizes and versions, no names."""
+"""Describes the machine: sizes and versions, but no names."""
 
 import os
 import platform
@@ -17,17 +17,17 @@ def machine() -> dict[str, Any]:
         "processor": _processor(),
         "memory_gb": round(psutil.virtual_memory().total / 2**30),
         "system": f"{platform.system()} {platform.release().split('-')[0]}",
-        "python": _said([python(), "-c", "import platform; print(platform.python_version())"]),
-        "node": _said([node(), "--version"]).lstrip("v"),
+        "python": _output([python(), "-c", "import platform; print(platform.python_version())"]),
+        "node": _output([node(), "--version"]).lstrip("v"),
     }
 
 
 def _processor() -> str:
-    lines = _said(["lscpu"]).splitlines()
+    lines = _output(["lscpu"]).splitlines()
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("Model name")), "unknown")
 
 
-def _said(command: list[str]) -> str:
+def _output(command: list[str]) -> str:
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):

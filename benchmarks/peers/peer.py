@@ -1,4 +1,4 @@
-"""A peer, as the harness sees it: a program that is asked, and workers that tell what they ran."""
+"""A peer is one of the queues that are compared: an adapter program that runs commands and workers."""
 
 import json
 import re
@@ -13,19 +13,19 @@ from typing import Any
 from benchmarks.peers.program import Program, end, start
 from benchmarks.peers.workers import Watch, Workers
 
-SECONDS = 120  # for a command; a slow one is a failure with a reason, and the run goes on
+SECONDS = 120  # limit for a command; exceeding it is recorded as a failure, and the run continues
 CONCURRENCY = 100
 
 Answer = dict[str, Any]
-Place = dict[str, str]  # the environment that says where its database is
+Place = dict[str, str]  # environment variables with the address of the queue's database
 
 
 class Failed(Exception):
-    """A sentence for the report."""
+    """A measurement failed. The message is shown in the report."""
 
 
 class LeftOut(Exception):
-    """A sentence for the report, of something that does not apply."""
+    """A measurement does not apply to this queue. The message is shown in the report."""
 
 
 @dataclass
@@ -45,23 +45,23 @@ class Peer:
         return int(self.about["processes"])
 
     def ask(self, place: Place, *words: Any, seconds: float = SECONDS) -> Answer:
-        """Run one command and return the last line that it said."""
+        """Run one command of the adapter and return the last JSON object that it printed."""
         with start([*self.command, *map(str, words)], place, stderr=subprocess.PIPE) as program:
             self._note(program)
             try:
-                told, said = program.communicate(timeout=seconds)
+                output, errors = program.communicate(timeout=seconds)
             except subprocess.TimeoutExpired as error:
                 raise Failed(f"{' '.join(map(str, words))} took more than {seconds:.0f} s") from error
             finally:
                 end(program)
-        lines = [line for line in told.splitlines() if line.startswith("{")]
+        lines = [line for line in output.splitlines() if line.startswith("{")]
         if program.returncode:
-            raise Failed(f"{' '.join(map(str, words))} failed: {last_words(said)}")
+            raise Failed(f"{' '.join(map(str, words))} failed: {last_words(errors)}")
         return dict(json.loads(lines[-1])) if lines else {}
 
     @contextmanager
     def limited(self, seconds: float) -> Iterator[None]:
-        """Whatever hangs in here, in the peer or in a server, ends when its processes are killed, and is a failure."""
+        """Kill the peer's processes after this time, which ends whatever hangs, and raise Failed."""
         self._started, self._over = [], False
         timer = threading.Timer(seconds, self._end_all)
         timer.start()
@@ -86,7 +86,7 @@ class Peer:
 
     @contextmanager
     def asking(self, place: Place, *words: Any) -> Iterator[list[Answer]]:
-        """The same beside something else; the answer is in the list at the end."""
+        """Like ask(), but in the background. At the end of the block the answer is in the list."""
         answers: list[Answer] = []
         errors: list[Exception] = []
 
@@ -107,16 +107,16 @@ class Peer:
 
     @contextmanager
     def working(self, place: Place, kind: str, processes: int | None = None) -> Iterator[Workers]:
-        with tempfile.TemporaryFile() as said:
-            workers = Workers(said, self._note)
+        with tempfile.TemporaryFile() as stderr:
+            workers = Workers(stderr, self._note)
             try:
                 for _ in range(processes or self.processes):
                     workers.start([*self.command, "work", kind, str(CONCURRENCY)], place)
                 workers.await_ready()
                 yield workers
             except TimeoutError as error:
-                said.seek(0)
-                words = last_words(said.read().decode(errors="replace"))
+                stderr.seek(0)
+                words = last_words(stderr.read().decode(errors="replace"))
                 raise Failed(f"{error}; {words}") from error
             finally:
                 workers.stop()
@@ -131,7 +131,7 @@ class Peer:
 
 
 def last_words(text: str) -> str:
-    """The last error that it told, else its last line."""
+    """Return the last error message in the output, or else its last line."""
     lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
     errors = [line for line in lines if re.search(r"(Error|error|Exception|Violation)\w*: ", line)]
-    return (errors or lines or ["it said nothing"])[-1][:300]
+    return (errors or lines or ["no output"])[-1][:300]

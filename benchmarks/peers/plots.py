@@ -1,4 +1,4 @@
-"""Plots as SVG, on no background and in colours that read on light and dark pages alike."""
+"""Draws the plots as SVG with a transparent background, in colours that are readable on light and dark pages."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +10,7 @@ from matplotlib.patches import Patch
 
 from benchmarks.peers.summary import BY_KEY, Summary, Value
 
-INK = "#7d8590"  # as dark on white as it is light on black
+INK = "#7d8590"  # has the same contrast on white and on black
 OURS, REFERENCE = "#2f81f7", "#a371f7"
 STORES = {"postgresql": "#6e7f91", "redis": "#d0663b"}
 LINES = ["#d0663b", "#3fa45b", "#b08800", "#c2509b", "#2aa5a0", "#8c6bd1", "#7d8590", "#c94f4f", "#5c8a2f", "#976b3f"]
@@ -19,7 +19,7 @@ mpl.use("svg")
 mpl.rcParams.update(
     {
         "svg.fonttype": "none",
-        "svg.hashsalt": "treadle",  # the same figures make the same file
+        "svg.hashsalt": "treadle",  # the same figures produce the same file
         "font.family": "sans-serif",
         "font.size": 10,
         "text.color": INK,
@@ -38,7 +38,7 @@ mpl.rcParams.update(
 
 
 def draw(summary: Summary, folder: Path) -> list[str]:
-    """All plots that the figures allow; returns the names of their files."""
+    """Draw every plot for which there are figures, and return the names of the files."""
     folder.mkdir(parents=True, exist_ok=True)
     plots: dict[str, Callable[[], Any]] = {
         "drain": lambda: _bars(summary, ["drain", "waiting"], "jobs per second"),
@@ -76,7 +76,7 @@ def _bars(summary: Summary, keys: list[str], label: str, log: bool = False) -> A
 
 def _bar(place: Any, summary: Summary, key: str, values: dict[str, Value], log: bool) -> None:
     better = BY_KEY[key].more_is_better
-    # The best on top.
+    # matplotlib draws bars from the bottom, so the best one is on top.
     peers = sorted(values, key=lambda peer: values[peer].middle, reverse=not better)
     middles = [values[peer].middle for peer in peers]
     spread = [
@@ -118,7 +118,7 @@ def _held(summary: Summary) -> Any:
             range(1, len(share) + 1), share, color=colour, linewidth=2.4 if ours else 1.3, marker="o", markersize=3
         )
         ends.append((share[-1], summary.shown(peer), colour, len(share)))
-    # Names at the ends of the lines, pushed apart where they would lie upon each other.
+    # Labels at the ends of the lines, moved apart where they would overlap.
     lowest, highest = 0.0, max([1.2, *(end[0] for end in ends)])
     at = lowest - (highest - lowest) / 40
     for share, shown, colour, last in sorted(ends):

@@ -1,4 +1,4 @@
-"""Starts a program of a peer, and ends it with all that it started."""
+"""Starts an adapter program, and kills it together with all processes that it started."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ Program = subprocess.Popen[str]
 
 
 def start(command: list[str], place: dict[str, str], **streams: Any) -> Program:
-    """A process group of its own, to be killed as a whole. What it says on standard output is for us."""
+    """Start a program in a new process group, which can be killed as a whole. Its standard output is captured."""
     return subprocess.Popen(
         command,
         env=os.environ | place,
@@ -21,12 +21,12 @@ def start(command: list[str], place: dict[str, str], **streams: Any) -> Program:
 
 
 def end(program: Program) -> None:
-    """One that has ended is left alone: its number may be another's."""
+    """Kill a running program. One that has exited is left alone, because its process id may be in use again."""
     if program.poll() is None:
         end_group(program)
 
 
 def end_group(program: Program) -> None:
-    """Also what it left behind."""
+    """Kill the whole process group, including processes that outlived the program."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(program.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The two servers that everybody shares: PostgreSQL with its defaults, and Redis with its append-only file on."""
+"""The two servers that all queues share: PostgreSQL with default settings, and Redis with its append-only file."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ import psycopg
 from treadle.db import embedded
 
 CONNECTIONS = 200
-SECONDS = 60  # to start or to stop
+SECONDS = 60  # limit for starting or stopping
 
 
 class ServerMissing(Exception):
@@ -39,7 +39,7 @@ class Postgres:
             return str(connection.execute("show server_version").fetchone()[0])
 
     def make(self, database: str, template: str = "template0") -> str:
-        """A database as the template has it, and a server that is not busy writing what others left."""
+        """Create a database from the template. The checkpoint ensures that no earlier writes are pending."""
         with self.connect() as connection:
             connection.execute(f"drop database if exists {database} with (force)")
             connection.execute(f"create database {database} template {template}")
@@ -57,7 +57,7 @@ class Redis:
         self.port = port
 
     def make(self, database: int) -> str:
-        """An empty database; there are sixteen, with numbers."""
+        """Empty a database and return its URL. Redis has 16 databases, identified by number."""
         self.ask("-n", str(database), "flushdb")
         return f"redis://127.0.0.1:{self.port}/{database}"
 
@@ -80,7 +80,7 @@ def free_port() -> int:
 def postgres() -> Iterator[Postgres]:
     folder = Path(tempfile.mkdtemp(prefix="bench-"))
     folder.chmod(0o711)
-    # The product's own embedded server, but over TCP: not every driver of every peer takes a path for a host.
+    # Treadle's embedded server, but over TCP: not every driver accepts a socket path as host.
     server = embedded._find_server(folder)
     lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT)
     port = free_port()
@@ -118,7 +118,7 @@ def postgres() -> Iterator[Postgres]:
 @contextmanager
 def redis() -> Iterator[Redis]:
     if not shutil.which("redis-server"):
-        raise ServerMissing("there is no redis-server here; on Debian and Ubuntu: apt-get install redis-server")
+        raise ServerMissing("redis-server is not installed; on Debian and Ubuntu: apt-get install redis-server")
     folder = tempfile.mkdtemp(prefix="bench-")
     found = Redis(free_port())
     options = ["--port", str(found.port), "--bind", "127.0.0.1", "--dir", folder, "--appendonly", "yes"]

@@ -1,4 +1,4 @@
-"""What the raw figures say: for each peer and thing measured, a median and the spread of its rounds."""
+"""Summarizes the raw figures: for each queue and figure, the median, minimum and maximum of the rounds."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,17 +8,17 @@ from benchmarks.peers.figures import median, quantiles
 
 Rounds = list[dict[str, Any]]
 
-NEW = 16  # jobs: as many as a producer has connections
+NEW = 16  # jobs not counted: one for each connection of a producer
 
 
 @dataclass(frozen=True)
 class Figure:
-    """Something that can be compared."""
+    """A figure by which queues are compared."""
 
     key: str
     title: str
     measure: str
-    read: Callable[[Rounds], list[float]]  # a value a round
+    read: Callable[[Rounds], list[float]]  # returns one value per round
     unit: str = ""
     more_is_better: bool = True
 
@@ -44,8 +44,8 @@ def per_job(name: str) -> Callable[[Rounds], list[float]]:
 
 
 def waited(name: str) -> Callable[[Rounds], list[float]]:
-    """A percentile of all rounds together: a hundred jobs have no 99th of their own. The first ones of each round come
-    over connections that are new."""
+    """Return a percentile of all rounds together, because one round has too few jobs for a p99. The first jobs of each
+    round use new connections and are not counted."""
 
     def read(rounds: Rounds) -> list[float]:
         found = [every for one in rounds for every in one["latencies_ms"][NEW:]]
@@ -112,7 +112,7 @@ class Summary:
         return self.about(peer).get("store") == store
 
     def failures(self) -> list[tuple[str, str, str]]:
-        """Peer, what of it, why."""
+        """Return (peer, measurement, reason) for everything that could not be measured."""
         found = []
         for peer, raw in self.raw["peers"].items():
             if "failed" in raw:

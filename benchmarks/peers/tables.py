@@ -1,4 +1,4 @@
-"""Tables in Markdown, from the summary."""
+"""Formats the summary as Markdown tables."""
 
 from benchmarks.peers.figures import median
 from benchmarks.peers.summary import BY_KEY, Summary
@@ -12,7 +12,7 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def figures(summary: Summary, keys: list[str], by: str, peers: list[str] | None = None) -> str:
-    """A column a figure, a row a peer, the best first."""
+    """Return a table with a column per figure and a row per queue, the best queue first."""
     values = {key: summary.values(key) for key in keys}
     chosen = [peer for peer in peers or summary.peers if any(peer in values[key] for key in keys)]
     sign = -1 if BY_KEY[by].more_is_better else 1

@@ -15,7 +15,7 @@ def reasons() -> dict[str, dict[str, str]]:
 
 
 def wins(summary: Summary) -> str:
-    """A line for each figure in which other queues are ahead of Treadle, with all of them."""
+    """Return a line for each figure in which other queues are ahead of Treadle, naming all of them."""
     if not any(summary.rounds("treadle", figure.measure) for figure in FIGURES if "treadle" in summary.peers):
         return "Treadle is not in this run.\n"
     lines = []
@@ -23,25 +23,25 @@ def wins(summary: Summary) -> str:
         ahead = _ahead(summary, figure)
         if not ahead:
             continue
-        told = [
+        others = [
             f"{summary.shown(peer)} {_text(value, figure)} ({ratio:.2f} times as good)" for peer, value, ratio in ahead
         ]
         own = summary.value("treadle", figure.key)
         assert own
-        lines.append(f"- **{figure.title}**, Treadle {_text(own.middle, figure)}: {'; '.join(told)}.")
+        lines.append(f"- **{figure.title}**, Treadle {_text(own.middle, figure)}: {'; '.join(others)}.")
         lines += _because(summary, figure, [peer for peer, _, _ in ahead])
     return "\n".join(lines) + "\n" if lines else "No other queue is ahead in any figure of this run.\n"
 
 
 def _because(summary: Summary, figure: Figure, peers: list[str]) -> list[str]:
     """A reason that several queues share appears once."""
-    known, told = reasons(), dict[str, list[str]]()
+    known, by_reason = reasons(), dict[str, list[str]]()
     for peer in peers:
         names = (peer, "redis" if summary.on(peer, "redis") else "postgresql")
         found = [known.get(what, {}).get(name) for what in (figure.key, figure.measure, "any") for name in names]
         if why := next(filter(None, found), None):
-            told.setdefault(why, []).append(summary.shown(peer))
-    return [f"  - {', '.join(shown)}: {why}" for why, shown in told.items()]
+            by_reason.setdefault(why, []).append(summary.shown(peer))
+    return [f"  - {', '.join(shown)}: {why}" for why, shown in by_reason.items()]
 
 
 def _ahead(summary: Summary, figure: Figure) -> list[tuple[str, float, float]]:

@@ -1,4 +1,4 @@
-"""Worker processes of a peer, and one that watches what is left."""
+"""The worker processes of a queue, and a process that counts its unfinished jobs."""
 
 import contextlib
 import json
@@ -15,13 +15,13 @@ from benchmarks.peers.program import Program, end_group, start
 READY = 60.0  # seconds
 STOP = 6.0
 
-Note = Callable[[Program], None]  # tells whoever has to end it if it hangs
+Note = Callable[[Program], None]  # registers a program, so that it is killed if it hangs
 
 
 class Workers:
-    """What several worker processes said, put together."""
+    """Several worker processes, and the sum of what they report."""
 
-    def __init__(self, said: IO[bytes], note: Note) -> None:
+    def __init__(self, stderr: IO[bytes], note: Note) -> None:
         self.processes: list[Program] = []
         self.ready = 0
         self.counts: dict[tuple[int, int], int] = {}
@@ -29,9 +29,9 @@ class Workers:
         self.last = 0.0
         self.latencies: list[float] = []
         self.held: list[tuple[int, float]] = []
-        self._said = said
+        self._stderr = stderr
         self._note = note
-        self._turn = threading.Condition()
+        self._lock = threading.Condition()
         self._readers: list[threading.Thread] = []
 
     @property
@@ -39,7 +39,7 @@ class Workers:
         return sum(self.counts.values())
 
     def start(self, command: list[str], place: dict[str, str]) -> None:
-        process = start(command, place, stderr=self._said)
+        process = start(command, place, stderr=self._stderr)
         self.processes.append(process)
         self._note(process)
         reader = threading.Thread(target=self._read, args=(len(self.processes), process), daemon=True)
@@ -54,22 +54,22 @@ class Workers:
 
     def wait(self, check: Callable[[], bool], seconds: float, what: str) -> None:
         end = time.monotonic() + seconds
-        with self._turn:
+        with self._lock:
             while not check():
                 if all(process.poll() is not None for process in self.processes):
                     raise TimeoutError(f"the workers ended before {what} ({self.ran:,} ran)")
                 if time.monotonic() > end:
                     raise TimeoutError(f"waited {seconds:.0f} s until {what} ({self.ran:,} ran)")
-                self._turn.wait(0.2)
+                self._lock.wait(0.2)
 
     def memory(self) -> float:
-        """Megabytes of the largest process of the first worker: the one that runs the jobs."""
+        """Return the megabytes of the largest process of the first worker, which is the one that runs the jobs."""
         first = psutil.Process(self.processes[0].pid)
         every = [first, *first.children(recursive=True)]
         return max(float(process.memory_info().rss) for process in every) / 2**20
 
     def kill(self, nth: int) -> float:
-        """kill -9 of a worker and of everything that it started, as if its machine were gone."""
+        """Kill a worker and all processes that it started with SIGKILL, as if its machine were lost."""
         end_group(self.processes[nth])
         self.processes[nth].wait()
         return time.monotonic()
@@ -93,36 +93,36 @@ class Workers:
         assert process.stdout
         for line in process.stdout:
             if line.startswith("{"):
-                with self._turn:
-                    self._hear(nth, json.loads(line))
-                    self._turn.notify_all()
+                with self._lock:
+                    self._update(nth, json.loads(line))
+                    self._lock.notify_all()
 
-    def _hear(self, nth: int, said: dict[str, Any]) -> None:
-        if "ready" in said:
+    def _update(self, nth: int, report: dict[str, Any]) -> None:
+        if "ready" in report:
             self.ready += 1
-        if "held" in said:
-            self.held.append((nth, said["at"]))
-        if "ran" in said:
-            self.latencies += said.get("latencies_ms", [])
-            self.counts[nth, said.get("pid", 0)] = said["ran"]
-            if said["at"]:
-                self.first = min(self.first or said["at"], said["at"])
-                self.last = max(self.last, said["at"])
+        if "held" in report:
+            self.held.append((nth, report["at"]))
+        if "ran" in report:
+            self.latencies += report.get("latencies_ms", [])
+            self.counts[nth, report.get("pid", 0)] = report["ran"]
+            if report["at"]:
+                self.first = min(self.first or report["at"], report["at"])
+                self.last = max(self.last, report["at"])
 
 
 class Watch:
-    """Looks what is left, in a process that has started long before. A peer without one is asked anew each time."""
+    """Counts unfinished jobs in a process that is already running, or, without one, starts one for each count."""
 
     def __init__(self, command: list[str], place: dict[str, str], ask: Callable[[], int], note: Note) -> None:
         self._ask = ask
         self._process = start(command, place, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
         note(self._process)
-        self._knows = self._process.stdout is not None and bool(self._process.stdout.readline())
+        self._running = self._process.stdout is not None and bool(self._process.stdout.readline())
 
     def look(self) -> tuple[int, float]:
-        """How many are not finished, and when that was so."""
-        if not self._knows:
-            began = time.monotonic()  # in favour of the peer: its program has yet to start
+        """Return the number of unfinished jobs, and the time at which it was counted."""
+        if not self._running:
+            began = time.monotonic()  # the earlier time favours the peer: its program has yet to start
             return self._ask(), began
         assert self._process.stdin
         assert self._process.stdout
@@ -130,9 +130,9 @@ class Watch:
         self._process.stdin.flush()
         line = self._process.stdout.readline()
         if not line:
-            raise TimeoutError("the watch of what is left ended")
-        said = json.loads(line)
-        return int(said["left"]), float(said["at"])
+            raise TimeoutError("the process that counts unfinished jobs exited")
+        report = json.loads(line)
+        return int(report["left"]), float(report["at"])
 
     def stop(self) -> None:
         end_group(self._process)

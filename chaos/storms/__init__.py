@@ -1,8 +1,8 @@
-"""Each storm by its name."""
+"""The fault scenarios, by the name that the command line uses."""
 
 from chaos.storms.clocks import Clocks
 from chaos.storms.database import DiskFull, Exhaustion, Restarts, Terminations
-from chaos.storms.network import Cuts, LostAnswers, Silence, Slow
+from chaos.storms.network import Cuts, LostReplies, Silence, Slow
 from chaos.storms.pooler import Pooler
 from chaos.storms.processes import Kills, Stops
 from chaos.storms.storm import Storm
@@ -16,7 +16,7 @@ STORMS: dict[str, type[Storm]] = {
         Restarts,
         Terminations,
         Cuts,
-        LostAnswers,
+        LostReplies,
         Silence,
         Slow,
         Exhaustion,
@@ -26,7 +26,7 @@ STORMS: dict[str, type[Storm]] = {
         Upgrade,
     )
 }
-# Those that go together. The others need a server or a beginning of their own.
+# The storms that can run at the same time. The others need a special server or start.
 MIXED = (
     *("kills", "stops", "restarts", "terminations", "cuts", "lost-answers", "silence", "slow", "exhaustion", "clocks"),
 )

@@ -1,28 +1,29 @@
-"""Processes that die or stand still."""
+"""Faults of processes: kill -9 and SIGSTOP."""
 
 import itertools
 import signal
 import time
+from random import Random
 
 import psutil
 
 from chaos.scene import Scene
-from chaos.storms.storm import Chance, Storm
+from chaos.storms.storm import Storm
 
 
 class Kills(Storm):
     name = "kills"
-    about = "kill -9 of worker processes, their children, supervisors, whole trees, and producers"
+    about = "kill -9 of worker processes, their children, supervisors, whole process trees, and producers"
     every = (0.4, 2.0)
 
-    def strike(self, scene: Scene, chance: Chance) -> None:
-        kind = chance.choices(["worker", "child", "supervisor", "tree", "producer"], [4, 4, 2, 1, 1])[0]
+    def inject(self, scene: Scene, rng: Random) -> None:
+        kind = rng.choices(["worker", "child", "supervisor", "tree", "producer"], [4, 4, 2, 1, 1])[0]
         if kind == "producer":
-            producer = chance.choice([each for each in scene.producers if each is not None] or [None])
+            producer = rng.choice([each for each in scene.producers if each is not None] or [None])
             if producer is not None and producer.poll() is None:
                 scene.send([psutil.Process(producer.pid)], signal.SIGKILL, "kill of a producer")
             return
-        worker = scene.some_worker(chance)
+        worker = scene.some_worker(rng)
         if worker is None:
             return
         process = worker.worker_process()
@@ -38,34 +39,35 @@ class Kills(Storm):
 
 class Stops(Storm):
     name = "stops"
-    about = "SIGSTOP and SIGCONT: of a whole worker for longer than its lease, of a supervisor, of a worker process"
+    about = "SIGSTOP and SIGCONT of a whole worker (up to two leases), of a supervisor, of a worker process"
     every = (1.0, 3.0)
 
     def __init__(self) -> None:
         self._kinds = itertools.cycle(["tree", "process", "supervisor"])
 
-    def strike(self, scene: Scene, chance: Chance) -> None:
-        worker = scene.some_worker(chance)
+    def inject(self, scene: Scene, rng: Random) -> None:
+        worker = scene.some_worker(rng)
         if worker is None:
             return
         kind = next(self._kinds)
         tree = worker.tree()
         if kind == "process":
-            # Its lease is renewed by its supervisor: it is only slow, and nothing excuses an overlap.
+            # The supervisor keeps renewing the lease, so the process is only slow, and an overlap is a violation.
             process = worker.worker_process()
             if process is not None:
                 scene.send([process], signal.SIGSTOP, "stop of a worker process")
-                time.sleep(chance.uniform(0.5, 1.5 * scene.lease))
-                scene.send([process], signal.SIGCONT, "going on of a worker process")
+                time.sleep(rng.uniform(0.5, 1.5 * scene.lease))
+                scene.send([process], signal.SIGCONT, "continue of a worker process")
             return
         victims = tree if kind == "tree" else tree[:1]
-        # Without its supervisor nobody kills a handler that does not stop: all of the tree is excused.
+        # While the supervisor is stopped, nothing kills a handler that does not stop. The checker therefore allows
+        # overlaps with any process of this tree.
         scene.ledger.note("fault", did="stopped", pids=[each.pid for each in tree])
         scene.send(victims, signal.SIGSTOP, f"stop of a {kind}")
-        time.sleep(chance.choice([0.5, 1.2, 2.0]) * scene.lease)
-        scene.send(victims, signal.SIGCONT, f"going on of a {kind}")
+        time.sleep(rng.choice([0.5, 1.2, 2.0]) * scene.lease)
+        scene.send(victims, signal.SIGCONT, f"continue of a {kind}")
         scene.ledger.note("fault", did="continued", pids=[each.pid for each in tree])
 
-    def cease(self, scene: Scene) -> None:
+    def end(self, scene: Scene) -> None:
         for worker in filter(None, scene.workers):
             worker.signal_all(signal.SIGCONT)

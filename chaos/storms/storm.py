@@ -1,31 +1,30 @@
-"""What a storm is: something that is done to the scene again and again, and undone in the end."""
+"""The base class of storms. A storm injects one kind of fault again and again, and removes it at the end."""
 
-import random
-from typing import ClassVar, TypeAlias
+from random import Random
+from typing import ClassVar
 
 from chaos.scene import Scene
-
-Chance: TypeAlias = random.Random
 
 
 class Storm:
     name: ClassVar[str]
     about: ClassVar[str]
     every: ClassVar[tuple[float, float]] = (1.0, 3.0)
-    """Seconds between two blows."""
+    """Minimum and maximum seconds between two faults."""
 
     def missing(self) -> str | None:
-        """What this machine lacks for it, if it does."""
+        """Return what this machine lacks to run the storm, or None."""
         return None
 
-    def prepare(self, scene: Scene) -> None:
-        """Before there is a server."""
+    def before_server(self, scene: Scene) -> None:
+        """Called before the server starts."""
 
-    def join(self, scene: Scene) -> None:
-        """Before there are workers."""
+    def before_workers(self, scene: Scene) -> None:
+        """Called before the workers and producers start."""
 
-    def strike(self, scene: Scene, chance: Chance) -> None:
+    def inject(self, scene: Scene, rng: Random) -> None:
+        """Inject one fault."""
         raise NotImplementedError
 
-    def cease(self, scene: Scene) -> None:
-        """Nothing is broken any more."""
+    def end(self, scene: Scene) -> None:
+        """Remove all faults that are still in effect."""

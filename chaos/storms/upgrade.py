@@ -1,16 +1,17 @@
-"""The previous version of Treadle at work; the schema is migrated under it; the new version takes over, one by one.
+"""A rolling upgrade: the schema is migrated while the previous version runs, then its processes are replaced.
 
 The previous version is 0.1.0, with schema 5, kept as an archive (see decision 21). The storm shows that its workers
-and producers go on while the migration runs and after it, beside new ones, although functions were renamed, and that
-nothing is lost. It does not show a way back.
+and producers keep working during and after the migration, next to new ones, although functions were renamed, and that
+nothing is lost. It does not test a downgrade.
 """
 
 import signal
 import tarfile
 from pathlib import Path
+from random import Random
 
 from chaos.scene import Scene
-from chaos.storms.storm import Chance, Storm
+from chaos.storms.storm import Storm
 from treadle import migrate
 
 ARCHIVE = Path(__file__).parent.parent / "previous.tar.xz"
@@ -22,11 +23,11 @@ class Upgrade(Storm):
     about = "a rolling upgrade from the previous schema, under load"
     every = (2.0, 4.0)
 
-    def prepare(self, scene: Scene) -> None:
+    def before_server(self, scene: Scene) -> None:
         scene.empty = True
         self._steps = 0
 
-    def join(self, scene: Scene) -> None:
+    def before_workers(self, scene: Scene) -> None:
         old = scene.folder / "previous"
         with tarfile.open(ARCHIVE) as archive:
             archive.extractall(old, filter="data")
@@ -35,9 +36,9 @@ class Upgrade(Storm):
         with scene.server.connect() as connection:
             (version,) = connection.execute("select max(version) from treadle.migrations").fetchone() or (0,)
             if version != SCHEMA:
-                raise AssertionError(f"the previous version should make schema {SCHEMA}, made {version}")
+                raise AssertionError(f"expected the previous version to create schema {SCHEMA}, got {version}")
 
-    def strike(self, scene: Scene, chance: Chance) -> None:
+    def inject(self, scene: Scene, rng: Random) -> None:
         self._steps += 1
         if self._steps == 1:
             scene.ledger.note("fault", did="migration")
@@ -54,6 +55,6 @@ class Upgrade(Storm):
                 scene.ledger.note("fault", did="deploy of a producer")
                 producer.send_signal(signal.SIGTERM)
 
-    def cease(self, scene: Scene) -> None:
+    def end(self, scene: Scene) -> None:
         if scene.environment.pop("PYTHONPATH", None):
             migrate(scene.server.url)

@@ -1,4 +1,4 @@
-"""Payloads that are a function's arguments, checked by its annotations, and the job among them."""
+"""The arguments of a job function become the payload, are checked by its annotations, and may include the job."""
 
 import importlib.util
 import sys
@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from tests.support.apps import Colour, Opaque, Order, Pair, Point, pending, work
+from tests.support.apps import Colour, Opaque, Order, Pair, Point, count_pending, run_jobs
 from treadle import (
     Handle,
     InvalidJob,
@@ -44,7 +44,7 @@ def test_arguments_are_checked_when_enqueued(app: Treadle, queue: JobQueue) -> N
     ):
         with pytest.raises(InvalidPayload, match=problem):
             enqueue(*args, **named)
-    assert pending(queue) == 0
+    assert count_pending(queue) == 0
     assert welcome.enqueue(7).job().data == {"user_id": 7}
     assert enqueue("7", tags=("a",)).job().data == {"user_id": 7, "tags": ["a"]}
 
@@ -108,7 +108,7 @@ def test_arguments_round_trip_into_the_handler_and_out_of_it(app: Treadle) -> No
         seen.append(dict(locals()))
         return order, point, moment, day, span, number, amount, colour, pair, sizes, by_day
 
-    (result,) = work(app, everything.enqueue(**given))
+    (result,) = run_jobs(app, everything.enqueue(**given))
     (arrived,) = seen
     del arrived["seen"]
     assert arrived == given
@@ -119,18 +119,18 @@ def test_arguments_round_trip_into_the_handler_and_out_of_it(app: Treadle) -> No
     assert result == tuple(value for name, value in given.items() if name not in left_out)
 
 
-def test_a_payload_that_does_not_fit_any_more_fails_its_job(app: Treadle, queue: JobQueue) -> None:
-    """Enqueued by an older version of the program, or from SQL: checked again when run."""
+def test_a_job_whose_payload_no_longer_fits_fails(app: Treadle, queue: JobQueue) -> None:
+    """An older version of the program or SQL enqueued it: the payload is checked again when the job runs."""
 
     @app.job(max_attempts=1)
     def welcome(user_id: int) -> None: ...
 
     handle = app.handle(queue.enqueue("welcome", {"user": 7}, max_attempts=1))
     with pytest.raises(JobFailed, match=r"welcome.user_id: Field required"):
-        work(app, handle)
+        run_jobs(app, handle)
 
 
-def test_open_ended_options_reach_the_handler(app: Treadle) -> None:
+def test_keyword_arguments_reach_the_handler(app: Treadle) -> None:
     @app.job
     def render(path: str, **options: Any) -> dict[str, Any]:
         return {"path": path, **options}
@@ -142,7 +142,7 @@ def test_open_ended_options_reach_the_handler(app: Treadle) -> None:
     first = render.enqueue("a.png", width=3, options={"x": 1})
     assert first.job().data == {"path": "a.png", "width": 3, "options": {"x": 1}}
     many = render.enqueue_many([{"path": "b.png", "height": 4}])
-    assert work(app, first, *many, only.enqueue(a=1, b=2), only.enqueue()) == [
+    assert run_jobs(app, first, *many, only.enqueue(a=1, b=2), only.enqueue()) == [
         {"path": "a.png", "width": 3, "options": {"x": 1}},
         {"path": "b.png", "height": 4},
         3,
@@ -150,19 +150,19 @@ def test_open_ended_options_reach_the_handler(app: Treadle) -> None:
     ]
 
 
-def test_open_ended_options_are_checked_by_their_annotation(app: Treadle) -> None:
+def test_keyword_arguments_are_checked_by_their_annotation(app: Treadle) -> None:
     @app.job
     def remind(**days: date) -> None: ...
 
     data = remind.enqueue(first=date(2024, 2, 29)).job().data
     assert data == {"first": "2024-02-29"}
-    job: Any = None  # it is not asked for
+    job: Any = None  # the function does not have this parameter
     assert remind.arguments.load('{"first": "2024-02-29"}', job) == {"first": date(2024, 2, 29)}
     with pytest.raises(InvalidPayload, match="first"):
         remind.enqueue(first="tomorrow")  # type: ignore[arg-type]
 
 
-def test_an_option_that_is_named_like_the_job_is_refused(app: Treadle) -> None:
+def test_a_keyword_argument_named_like_the_job_parameter_is_refused(app: Treadle) -> None:
     @app.job
     def render(job: Job, **options: Any) -> None: ...
 
@@ -171,7 +171,7 @@ def test_an_option_that_is_named_like_the_job_is_refused(app: Treadle) -> None:
         enqueue(job="cleaning")
 
 
-def test_an_option_may_have_any_name(app: Treadle) -> None:
+def test_a_keyword_argument_may_have_any_name(app: Treadle) -> None:
     @app.job
     def render(**options: Any) -> None: ...
 
@@ -179,20 +179,20 @@ def test_an_option_may_have_any_name(app: Treadle) -> None:
     assert enqueue(self=1, json=2).job().data == {"self": 1, "json": 2}
 
 
-def test_what_json_cannot_hold_is_refused_with_its_place(app: Treadle, queue: JobQueue) -> None:
+def test_a_value_that_json_cannot_represent_is_refused_with_its_path(app: Treadle, queue: JobQueue) -> None:
     @app.job
     def remember(value: dict[str, list[float | str]]) -> None: ...
 
     for value, problem in ((float("nan"), "nan is not a JSON number"), ("a\x00", "a NUL character")):
         with pytest.raises(InvalidPayload, match=rf"value\.x\[0\]: {problem}"):
             remember.enqueue(value={"x": [value]})
-    assert pending(queue) == 0
+    assert count_pending(queue) == 0
 
 
 @pytest.mark.parametrize(
     "value", [b"\xff", Opaque(), float("nan"), [float("inf")]], ids=["bytes", "object", "nan", "inf"]
 )
-def test_what_json_cannot_hold_is_refused_without_an_annotation_too(
+def test_a_value_that_json_cannot_represent_is_refused_without_an_annotation(
     app: Treadle, queue: JobQueue, value: object
 ) -> None:
     @app.job
@@ -202,7 +202,7 @@ def test_what_json_cannot_hold_is_refused_without_an_annotation_too(
         remember.enqueue(value=value)
 
 
-def test_the_job_is_handed_in_where_it_is_asked_for(app: Treadle) -> None:
+def test_the_job_is_passed_to_a_parameter_annotated_with_it(app: Treadle) -> None:
     @app.job
     async def first(job: Job, n: int) -> str:
         return f"{job.type} {n}"
@@ -231,13 +231,13 @@ def test_the_job_is_handed_in_where_it_is_asked_for(app: Treadle) -> None:
         below.enqueue(n=5),
     ]
     assert [handle.job().data for handle in handles] == [{"n": 1}, {"n": 2}, {"n": 3}, {}, {"n": 5}]
-    assert work(app, *handles) == ["first 1", "last 2", "optional 3", "named 4", "below 5"]
+    assert run_jobs(app, *handles) == ["first 1", "last 2", "optional 3", "named 4", "below 5"]
     assert optional(3) is None
     with pytest.raises(LookupError):
         current_job()
 
 
-def test_the_job_cannot_be_given_by_the_caller(app: Treadle) -> None:
+def test_the_caller_cannot_pass_the_job(app: Treadle) -> None:
     @app.job
     def optional(n: int, job: Job | None = None) -> None: ...
 
@@ -247,7 +247,7 @@ def test_the_job_cannot_be_given_by_the_caller(app: Treadle) -> None:
         optional.enqueue_many([{"n": 1, "job": None}])
 
 
-def test_the_job_is_asked_for_once(app: Treadle) -> None:
+def test_a_second_job_parameter_is_refused(app: Treadle) -> None:
     @app.job
     def twice(one: Job, two: Job | None) -> None: ...
 
@@ -255,14 +255,14 @@ def test_the_job_is_asked_for_once(app: Treadle) -> None:
         twice.enqueue(None)
 
 
-def test_the_job_may_be_annotated_with_more(app: Treadle) -> None:
+def test_the_job_parameter_may_use_annotated(app: Treadle) -> None:
     @app.job
     def send(n: int, job: Annotated[Job, "the running one"]) -> None: ...
 
     assert send.arguments.job_parameter == "job"
 
 
-def test_annotations_may_be_strings_that_name_what_is_defined_later(
+def test_annotations_may_be_strings_with_names_defined_later(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "warehouse.py"
@@ -293,7 +293,7 @@ class Parcel:
     parcel = module.Parcel(1, module.Parcel(2))
     handle = module.ship.enqueue(parcel)
     assert handle.job().data == {"parcel": {"weight": 1, "inner": {"weight": 2, "inner": None}}}
-    assert work(module.app, handle) == [module.Parcel(2, module.Parcel(2))]
+    assert run_jobs(module.app, handle) == [module.Parcel(2, module.Parcel(2))]
     with pytest.raises(InvalidPayload, match=r"ship.parcel.inner.weight: .*got 'x'"):
         module.ship.enqueue({"weight": 1, "inner": {"weight": "x"}})
 
@@ -305,7 +305,7 @@ class Parcel:
         *(text for text in ("asyncio.Nowhere", "int |", "Point | 7")),
     ],
 )
-def test_annotations_that_cannot_be_read_are_refused(app: Treadle, queue: JobQueue, annotation: str) -> None:
+def test_annotations_that_cannot_be_resolved_are_refused(app: Treadle, queue: JobQueue, annotation: str) -> None:
     def broken(one: Any) -> None: ...
 
     broken.__annotations__["one"] = annotation
@@ -313,8 +313,8 @@ def test_annotations_that_cannot_be_read_are_refused(app: Treadle, queue: JobQue
     with pytest.raises(InvalidJob, match=r"the annotations of .*broken cannot be read: .*"):
         job.enqueue(one=1)
     with pytest.raises(InvalidJob, match="broken"):
-        work(app)
-    assert pending(queue) == 0
+        run_jobs(app)
+    assert count_pending(queue) == 0
 
 
 def test_an_annotation_that_cannot_be_a_payload_is_refused(app: Treadle, queue: JobQueue) -> None:
@@ -323,16 +323,14 @@ def test_an_annotation_that_cannot_be_a_payload_is_refused(app: Treadle, queue: 
 
     with pytest.raises(InvalidJob, match=r"remember has an annotation that cannot be a payload: .*Opaque"):
         remember.enqueue(Opaque())
-    assert pending(queue) == 0
+    assert count_pending(queue) == 0
 
 
-def test_a_return_annotation_that_cannot_be_a_result_is_refused_before_anything_is_enqueued(
-    app: Treadle, queue: JobQueue
-) -> None:
+def test_a_return_annotation_that_cannot_be_a_result_is_refused_at_enqueue(app: Treadle, queue: JobQueue) -> None:
     @app.job
     def remember() -> Opaque:
         return Opaque()
 
     with pytest.raises(InvalidJob, match="remember has an annotation that cannot be a"):
         remember.enqueue()
-    assert pending(queue) == 0
+    assert count_pending(queue) == 0

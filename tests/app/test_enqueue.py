@@ -1,4 +1,4 @@
-"""Jobs of a function: their options, their transaction, and many at once."""
+"""Enqueueing jobs of a function: options, transactions, and many jobs at once."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.support.apps import pending, run
+from tests.support.apps import count_pending, run
 from treadle import (
     InvalidArgument,
     InvalidPayload,
@@ -34,7 +34,7 @@ def test_the_defaults_of_the_decorator_reach_the_row(app: Treadle) -> None:
     assert [handle.job().queue for handle in import_rows.enqueue_many([{}, {}])] == ["slow", "slow"]
 
 
-def test_options_for_one_job(app: Treadle) -> None:
+def test_using_sets_options_for_one_job(app: Treadle) -> None:
     @app.job(priority=5, max_attempts=2)
     def welcome(user_id: int) -> None: ...
 
@@ -50,7 +50,7 @@ def test_options_for_one_job(app: Treadle) -> None:
     assert row.run_at <= row.created_at
 
 
-def test_wrong_options_are_refused_when_enqueued(app: Treadle, queue: JobQueue) -> None:
+def test_invalid_options_are_refused_at_enqueue(app: Treadle, queue: JobQueue) -> None:
     @app.job
     def welcome(user_id: int) -> None: ...
 
@@ -68,11 +68,11 @@ def test_wrong_options_are_refused_when_enqueued(app: Treadle, queue: JobQueue) 
     for options, kind, problem in wrong:
         with pytest.raises(kind, match=problem):
             welcome.using(**options).enqueue(7)
-    assert pending(queue) == 0
+    assert count_pending(queue) == 0
 
 
 def test_jobs_commit_and_roll_back_with_the_callers_rows(
-    app: Treadle, queue: JobQueue, url: str, orders: Callable[[], int]
+    app: Treadle, queue: JobQueue, url: str, count_orders: Callable[[], int]
 ) -> None:
     @app.job
     def ship(order_id: int) -> None: ...
@@ -84,14 +84,14 @@ def test_jobs_commit_and_roll_back_with_the_callers_rows(
         with pytest.raises(JobNotFound):
             lost[0].status()
         connection.rollback()
-        assert (orders(), pending(queue)) == (0, 0)
+        assert (count_orders(), count_pending(queue)) == (0, 0)
 
         connection.execute("insert into public.orders values (2)")
         kept = mine.enqueue(2)
         with pytest.raises(InvalidPayload):
             mine.enqueue("two")  # type: ignore[arg-type]
         connection.commit()
-        assert (orders(), pending(queue)) == (1, 1)
+        assert (count_orders(), count_pending(queue)) == (1, 1)
         assert kept.status() == Status.PENDING
 
         with pytest.raises(InvalidArgument, match="sync connection"):
@@ -99,7 +99,7 @@ def test_jobs_commit_and_roll_back_with_the_callers_rows(
 
 
 def test_jobs_commit_and_roll_back_with_the_callers_rows_asynchronously(
-    app: Treadle, queue: JobQueue, url: str, orders: Callable[[], int]
+    app: Treadle, queue: JobQueue, url: str, count_orders: Callable[[], int]
 ) -> None:
     @app.job
     async def ship(order_id: int) -> None: ...
@@ -111,12 +111,12 @@ def test_jobs_commit_and_roll_back_with_the_callers_rows_asynchronously(
             await mine.aenqueue(1)
             await mine.aenqueue_many([{"order_id": 1}] * 2)
             await connection.rollback()
-            assert (orders(), pending(queue)) == (0, 0)
+            assert (count_orders(), count_pending(queue)) == (0, 0)
 
             async with connection.transaction():
                 await connection.execute("insert into public.orders values (2)")
                 kept = await mine.aenqueue(2)
-            assert (orders(), pending(queue)) == (1, 1)
+            assert (count_orders(), count_pending(queue)) == (1, 1)
             assert await kept.astatus() == Status.PENDING
 
             with pytest.raises(InvalidArgument, match="async connection"):
@@ -125,7 +125,7 @@ def test_jobs_commit_and_roll_back_with_the_callers_rows_asynchronously(
     run(app, main())
 
 
-def test_many_are_enqueued_in_order(app: Treadle, queue: JobQueue) -> None:
+def test_enqueue_many_keeps_the_order(app: Treadle, queue: JobQueue) -> None:
     @app.job
     def welcome(user_id: int, on: date | None = None) -> None: ...
 
@@ -142,7 +142,7 @@ def test_many_are_enqueued_in_order(app: Treadle, queue: JobQueue) -> None:
     assert welcome.enqueue_many([]) == []
 
 
-def test_one_bad_one_of_many_enqueues_nothing_and_is_named(app: Treadle, queue: JobQueue) -> None:
+def test_enqueue_many_names_an_invalid_job_and_enqueues_nothing(app: Treadle, queue: JobQueue) -> None:
     @app.job
     def welcome(user_id: int, note: float = 0.0) -> None: ...
 
@@ -161,10 +161,10 @@ def test_one_bad_one_of_many_enqueues_nothing_and_is_named(app: Treadle, queue: 
             run(app, welcome.aenqueue_many([good, good, call, good]))
     with pytest.raises(InvalidArgument, match="one element per job, got 1 for 2 jobs"):
         welcome.enqueue_many([good, good], keys=["a"])
-    assert pending(queue) == 0
+    assert count_pending(queue) == 0
 
 
-def test_many_under_one_key(app: Treadle) -> None:
+def test_enqueue_many_uses_the_same_key_for_all(app: Treadle) -> None:
     @app.job
     def welcome(user_id: int) -> None: ...
 

@@ -1,4 +1,4 @@
-"""Handles: what becomes of a job, seen from outside, and waiting for it."""
+"""Handles: the status and the result of a job, and waiting for it."""
 
 import asyncio
 import inspect
@@ -14,7 +14,7 @@ import psycopg
 import pytest
 from psycopg import Connection
 
-from tests.support.apps import Colour, Pair, Point, Strict, complete, pending, run
+from tests.support.apps import Colour, Pair, Point, Strict, claim_and_complete, count_pending, run
 from tests.support.workers import until
 from treadle import (
     Handle,
@@ -34,7 +34,7 @@ from treadle.watching import watch
 NOWHERE = "postgresql://ada:secret@127.0.0.1:1/app"
 
 
-def test_a_handle_from_beginning_to_end(app: Treadle, queue: JobQueue) -> None:
+def test_a_handle_follows_a_job_to_its_result(app: Treadle, queue: JobQueue) -> None:
     @app.job
     def count(path: str) -> int:
         return 0
@@ -55,7 +55,7 @@ def test_a_handle_from_beginning_to_end(app: Treadle, queue: JobQueue) -> None:
     assert app.handle(handle.id).result() == app.handle(str(handle.id)).result() == 12
 
 
-def test_the_same_asynchronously(app: Treadle) -> None:
+def test_a_handle_follows_a_job_asynchronously(app: Treadle) -> None:
     @app.job
     async def count(path: str) -> int:
         return 0
@@ -85,17 +85,17 @@ def test_the_same_asynchronously(app: Treadle) -> None:
 
 
 @pytest.mark.parametrize("kind", [Handle, Enqueuer])
-def test_every_method_that_asks_the_database_has_an_async_twin(kind: type) -> None:
+def test_every_method_that_queries_the_database_has_an_async_twin(kind: type) -> None:
     methods = {name: value for name, value in vars(kind).items() if inspect.isfunction(value) and name[0] != "_"}
     methods.pop("using", None)
-    methods.pop("events", None)  # both at once: for, and async for
+    methods.pop("events", None)  # events() supports both for and async for
     for name in [name for name in methods if f"a{name}" in methods]:
         assert inspect.signature(methods.pop(name)) == inspect.signature(methods[f"a{name}"])
         assert inspect.iscoroutinefunction(methods.pop(f"a{name}"))
     assert methods == {}
 
 
-def test_a_result_is_what_the_function_says_it_returns(app: Treadle, queue: JobQueue) -> None:
+def test_a_result_has_the_return_type_of_the_function(app: Treadle, queue: JobQueue) -> None:
     results: list[tuple[Any, Any, Any]] = [
         (date, "2024-02-29", date(2024, 2, 29)),
         (list[Point], [{"x": 1, "y": 2}], [Point(1, 2.0)]),
@@ -115,13 +115,13 @@ def test_a_result_is_what_the_function_says_it_returns(app: Treadle, queue: JobQ
 
         made.__annotations__ = {} if annotation is inspect.Signature.empty else {"return": annotation}
         handle: Handle[Any] = app.job(name=f"made-{nth}")(made).enqueue()
-        complete(queue, f"made-{nth}", stored)
+        claim_and_complete(queue, f"made-{nth}", stored)
         assert handle.result() == result
         assert type(handle.result()) is type(result)
         assert app.handle(handle.id).result() == stored
 
 
-def test_a_result_of_a_strict_model(app: Treadle, queue: JobQueue) -> None:
+def test_a_result_may_be_a_strict_model(app: Treadle, queue: JobQueue) -> None:
     given = Strict(moment=datetime(2024, 2, 29, tzinfo=UTC), colour=Colour.BLUE)
 
     @app.job
@@ -129,19 +129,19 @@ def test_a_result_of_a_strict_model(app: Treadle, queue: JobQueue) -> None:
         return value
 
     handle = echo.enqueue(given)
-    complete(queue, "echo", handle.job().data["value"])
+    claim_and_complete(queue, "echo", handle.job().data["value"])
     assert handle.result() == given
 
 
-def test_a_result_that_does_not_fit_the_function_is_an_error_of_treadle(app: Treadle, queue: JobQueue) -> None:
-    """Written by an older version of the program, or by hand."""
+def test_a_result_that_does_not_fit_the_return_type_is_an_error(app: Treadle, queue: JobQueue) -> None:
+    """An older version of the program or SQL wrote the result."""
 
     @app.job
     def count() -> int:
         return 0
 
     handle = count.enqueue()
-    complete(queue, "count", {"rows": 7})
+    claim_and_complete(queue, "count", {"rows": 7})
     with pytest.raises(TreadleError):
         handle.result()
 
@@ -174,7 +174,7 @@ def test_a_cancelled_job_has_no_result(app: Treadle, queue: JobQueue) -> None:
         assert (cancelled.value.job_id, cancelled.value.reason) == (handle.id, reason)
 
 
-def test_a_job_that_is_not_there_has_no_result(app: Treadle, queue: JobQueue, connection: Connection[Any]) -> None:
+def test_an_unknown_job_has_no_result(app: Treadle, queue: JobQueue, connection: Connection[Any]) -> None:
     missing = uuid4()
     handle = app.handle(missing)
     for ask in (handle.result, handle.status, handle.progress, handle.cancel, handle.job):
@@ -188,24 +188,24 @@ def test_a_job_that_is_not_there_has_no_result(app: Treadle, queue: JobQueue, co
             result.result()
 
 
-def test_waiting_for_a_result_ends_at_the_timeout(app: Treadle) -> None:
+def test_waiting_for_a_result_stops_at_the_timeout(app: Treadle) -> None:
     @app.job
     def count() -> int:
         return 0
 
     handle = count.enqueue()
-    for timeout, told in ((0, "0"), ("50ms", "0.05"), (timedelta(milliseconds=50), "0.05")):
-        with pytest.raises(TimeoutError, match=rf"job {handle.id} has not finished within {told} seconds"):
+    for timeout, shown in ((0, "0"), ("50ms", "0.05"), (timedelta(milliseconds=50), "0.05")):
+        with pytest.raises(TimeoutError, match=rf"job {handle.id} has not finished within {shown} seconds"):
             handle.result(timeout)
-        with pytest.raises(TimeoutError, match=rf"job {handle.id} has not finished within {told} seconds"):
+        with pytest.raises(TimeoutError, match=rf"job {handle.id} has not finished within {shown} seconds"):
             run(app, handle.aresult(timeout))
     with pytest.raises(InvalidArgument, match="timeout must not be negative"):
         handle.result(-1)
 
 
-@pytest.mark.parametrize("ending", ["complete", "complete_many", "fail", "cancel"])
-def test_a_result_is_woken_not_polled(
-    app: Treadle, queue: JobQueue, monkeypatch: pytest.MonkeyPatch, ending: str
+@pytest.mark.parametrize("outcome", ["complete", "complete_many", "fail", "cancel"])
+def test_a_waiting_caller_is_notified_of_the_result(
+    app: Treadle, queue: JobQueue, monkeypatch: pytest.MonkeyPatch, outcome: str
 ) -> None:
     monkeypatch.setattr(watch, "POLL_SECONDS", 60.0)
 
@@ -213,7 +213,7 @@ def test_a_result_is_woken_not_polled(
     def count() -> int:
         return 0
 
-    let_the_first_looks_pass(app, queue)
+    start_listener(app, queue)
     handle = count.enqueue()
     (job,) = queue.claim(["count"])
     end: dict[str, Callable[[], object]] = {
@@ -222,16 +222,16 @@ def test_a_result_is_woken_not_polled(
         "fail": lambda: queue.fail(job, "unreadable", final=True),
         "cancel": lambda: queue.cancel(job),
     }
-    timer = threading.Timer(0.3, end[ending])
+    timer = threading.Timer(0.3, end[outcome])
     timer.start()
     try:
         assert handle.result(timeout=30) == 7
     except (JobFailed, JobCancelled):
-        assert ending in ("fail", "cancel")
+        assert outcome in ("fail", "cancel")
     timer.join()
 
 
-def test_a_result_is_woken_by_a_worker_and_asynchronously(
+def test_a_waiting_async_caller_is_notified_by_a_worker(
     app: Treadle, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watch, "POLL_SECONDS", 60.0)
@@ -243,7 +243,7 @@ def test_a_result_is_woken_by_a_worker_and_asynchronously(
             raise ValueError("unreadable")
         return 7
 
-    let_the_first_looks_pass(app, queue)
+    start_listener(app, queue)
 
     async def main() -> None:
         async with app.worker():
@@ -255,14 +255,14 @@ def test_a_result_is_woken_by_a_worker_and_asynchronously(
     run(app, main())
 
 
-def let_the_first_looks_pass(app: Treadle, queue: JobQueue) -> None:
-    """A new listener looks three times in its first tenth of a second: what ends then need not wake anybody."""
-    ended = app.handle(queue.enqueue("ended"))
-    complete(queue, "ended")
-    ended.result()
+def start_listener(app: Treadle, queue: JobQueue) -> None:
+    """Wait until the listener has started. It polls three times in its first 100 ms, and may find a result that way."""
+    finished = app.handle(queue.enqueue("warm_up"))
+    claim_and_complete(queue, "warm_up")
+    finished.result()
 
 
-def test_a_retried_job_is_waited_for_until_its_real_end(app: Treadle, queue: JobQueue) -> None:
+def test_a_result_waits_until_a_retried_job_has_finished(app: Treadle, queue: JobQueue) -> None:
     @app.job(max_attempts=2)
     def count() -> int:
         return 0
@@ -283,7 +283,7 @@ def test_a_retried_job_is_waited_for_until_its_real_end(app: Treadle, queue: Job
         assert result.result() == 7
 
 
-def test_all_who_wait_share_one_thread(app: Treadle, queue: JobQueue) -> None:
+def test_all_waiting_callers_share_one_thread(app: Treadle, queue: JobQueue) -> None:
     @app.job
     def count(n: int) -> int:
         return n
@@ -301,60 +301,60 @@ def test_all_who_wait_share_one_thread(app: Treadle, queue: JobQueue) -> None:
     assert len(listeners() - before) == 1
 
 
-def test_who_stops_waiting_disturbs_nobody(app: Treadle, queue: JobQueue) -> None:
+def test_a_caller_that_stops_waiting_does_not_affect_others(app: Treadle, queue: JobQueue) -> None:
     @app.job
     def count() -> int:
         return 0
 
     async def main() -> int:
         handle = await count.aenqueue()
-        given_up = asyncio.create_task(handle.aresult())
+        abandoned = asyncio.create_task(handle.aresult())
         patient = asyncio.create_task(handle.aresult(timeout=30))
-        await asyncio.sleep(0)  # both have begun to wait
-        given_up.cancel()
+        await asyncio.sleep(0)  # both tasks are waiting now
+        abandoned.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await given_up
+            await abandoned
         with pytest.raises(TimeoutError):
             await handle.aresult(timeout=0)
-        await asyncio.to_thread(complete, queue, "count", 7)
+        await asyncio.to_thread(claim_and_complete, queue, "count", 7)
         return await patient
 
     assert run(app, main()) == 7
 
 
-def test_on_a_callers_connection_results_are_looked_for(queue: JobQueue, url: str) -> None:
+def test_results_are_polled_on_a_callers_connection(queue: JobQueue, url: str) -> None:
     with psycopg.connect(url) as connection:
         app = Treadle(connection)
         handle = app.job(name="count")(lambda: 0).enqueue()
-        assert pending(queue) == 0
+        assert count_pending(queue) == 0
         connection.commit()
         with ThreadPoolExecutor(1) as pool:
             result = pool.submit(handle.result, 30)
-            complete(queue, "count", 7)
+            claim_and_complete(queue, "count", 7)
             assert result.result() == 7
         with pytest.raises(InvalidArgument, match="needs a database URL"):
             asyncio.run(app.worker().start())
 
 
-def test_on_a_callers_async_connection_results_are_looked_for(queue: JobQueue, url: str) -> None:
+def test_results_are_polled_on_a_callers_async_connection(queue: JobQueue, url: str) -> None:
     async def main() -> int:
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
             handle: Handle[int] = await Treadle(connection).job(name="count")(lambda: 0).aenqueue()
             result = asyncio.create_task(handle.aresult(timeout=30))
-            # One connection: the second answer comes after the one that the result is waiting on.
+            # There is one connection: the second reply comes after the query of the waiting result.
             assert [await handle.astatus(), await handle.astatus()] == [Status.PENDING] * 2
-            await asyncio.to_thread(complete, queue, "count", 7)
+            await asyncio.to_thread(claim_and_complete, queue, "count", 7)
             return await result
 
     assert asyncio.run(main()) == 7
 
 
-def test_closing_leaves_no_connection(empty_url: str, server_url: str) -> None:
+def test_closing_an_application_closes_its_connections(empty_url: str, server_url: str) -> None:
     migrate(empty_url)
     app = Treadle(empty_url)
     count = app.job(name="count")(lambda: 0)
     handle = count.enqueue()
-    complete(app.queue, "count")
+    claim_and_complete(app.queue, "count")
     handle.result()
     name = psycopg.conninfo.conninfo_to_dict(empty_url)["dbname"]
     open_ones = "select from pg_stat_activity where datname = %s"

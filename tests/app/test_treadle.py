@@ -1,4 +1,4 @@
-"""Treadle and @app.job: functions that stay functions, and what is refused."""
+"""Treadle and @app.job: decorated functions stay ordinary functions; invalid functions and options are refused."""
 
 import asyncio
 import inspect
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.apps import heavy, work
+from tests.support.apps import heavy, run_jobs
 from treadle import (
     Backoff,
     DatabaseUnreachable,
@@ -44,7 +44,7 @@ def test_the_function_stays_an_ordinary_function() -> None:
     assert (add.name, aadd.name, repr(add)) == ("add", "aadd", "<job add>")
 
 
-def test_what_a_called_function_raises_comes_through() -> None:
+def test_an_exception_of_a_called_function_is_raised() -> None:
     app = Treadle(NOWHERE)
 
     @app.job
@@ -68,7 +68,7 @@ def test_nothing_connects_before_something_is_enqueued() -> None:
         add.enqueue(1)
 
 
-def test_the_database_may_be_named_by_the_environment(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_database_url_may_come_from_the_environment(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     app = Treadle()
     add = app.job(name="add")(lambda: 1)
     monkeypatch.setenv("TREADLE_DATABASE_URL", url)
@@ -76,7 +76,7 @@ def test_the_database_may_be_named_by_the_environment(url: str, monkeypatch: pyt
     app.close()
 
 
-def test_two_functions_of_one_name_are_refused() -> None:
+def test_two_functions_with_the_same_name_are_refused() -> None:
     app = Treadle(NOWHERE)
 
     @app.job(aliases=["sum"])
@@ -102,10 +102,10 @@ def test_a_job_enqueued_under_an_old_name_is_run_by_the_renamed_function(app: Tr
 
     new = greet_somebody.enqueue(user_id=8)  # type: ignore[call-arg]
     assert new.job().job_type == "greet"
-    assert work(app, old, new) == ["welcome 7", "greet 8"]
+    assert run_jobs(app, old, new) == ["welcome 7", "greet 8"]
 
 
-def test_what_is_no_job_function_is_refused() -> None:
+def test_an_object_that_cannot_be_a_job_function_is_refused() -> None:
     app = Treadle(NOWHERE)
     refused: list[tuple[Any, str]] = [
         (7, "a job must be a function, got 7"),
@@ -133,11 +133,11 @@ def test_a_method_is_refused_when_it_is_used_as_one() -> None:
             return user_id
 
     with pytest.raises(InvalidJob, match="send is a method"):
-        Service().send  # noqa: B018 - looking is enough
+        Service().send  # noqa: B018 - the access itself raises
     assert Service.count(3) == 3
 
 
-def test_attributes_of_the_function_do_not_become_those_of_the_job() -> None:
+def test_attributes_of_the_function_do_not_override_those_of_the_job_function() -> None:
     app = Treadle(NOWHERE)
 
     def add() -> None: ...
@@ -166,7 +166,7 @@ def test_attributes_of_the_function_do_not_become_those_of_the_job() -> None:
         ({"aliases": [""]}, "alias must be a text of 1 to 50 characters"),
     ],
 )
-def test_wrong_arguments_of_the_decorator_are_refused(options: dict[str, Any], problem: str) -> None:
+def test_invalid_arguments_of_the_decorator_are_refused(options: dict[str, Any], problem: str) -> None:
     with pytest.raises(InvalidArgument, match=problem):
         Treadle(NOWHERE).job(**options)(heavy)
 
@@ -184,7 +184,9 @@ def test_wrong_arguments_of_the_decorator_are_refused(options: dict[str, Any], p
         ({"name": ""}, "job type must be a text of 1 to 50 characters"),
     ],
 )
-def test_wrong_arguments_of_the_decorator_are_refused_where_they_stand(options: dict[str, Any], problem: str) -> None:
+def test_invalid_arguments_of_the_decorator_are_refused_before_it_is_applied(
+    options: dict[str, Any], problem: str
+) -> None:
     with pytest.raises(InvalidArgument, match=problem):
         Treadle(NOWHERE).job(**options)(heavy)
 
@@ -195,14 +197,14 @@ def test_unknown_arguments_of_the_decorator_are_refused() -> None:
         Treadle(NOWHERE).job(**options)
 
 
-def test_a_refused_function_leaves_nothing_behind() -> None:
+def test_a_refused_function_is_not_registered() -> None:
     app = Treadle(NOWHERE)
     with pytest.raises(InvalidArgument, match="alias"):
         app.job(name="count", aliases=[""])(heavy)
     assert app.job_types == []
 
 
-def test_how_a_job_type_is_run() -> None:
+def test_the_options_of_the_decorator_become_the_policy() -> None:
     app = Treadle(NOWHERE)
     backoff = Backoff(first="2s", factor=3, limit="1h")
     asked = app.job(
@@ -220,7 +222,7 @@ def test_how_a_job_type_is_run() -> None:
         app.job(process=True)(lambda: None)
 
 
-def test_how_long_ended_jobs_are_kept() -> None:
+def test_the_retention_of_finished_jobs_is_configurable() -> None:
     assert Treadle(NOWHERE).keep == {"completed": "7d", "cancelled": "7d", "failed": "30d"}
     kept = Treadle(NOWHERE, keep={"completed": "1h", "failed": None}).keep
     assert kept == {"completed": "1h", "cancelled": "7d", "failed": None}
@@ -230,14 +232,14 @@ def test_how_long_ended_jobs_are_kept() -> None:
         Treadle(NOWHERE, keep={"failed": "for ever"})
 
 
-def test_what_is_not_a_database_or_a_schema_is_refused() -> None:
+def test_an_invalid_database_or_schema_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="or Django, got int"):
         Treadle(7)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="schema must be a plain identifier"):
         Treadle(NOWHERE, schema="my schema")
 
 
-def test_sizes_as_people_write_them() -> None:
+def test_sizes_may_have_units() -> None:
     kilo, mega, giga = 1024, 1024**2, 1024**3
     written: dict[int | str, int] = {
         1: 1,

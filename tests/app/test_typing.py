@@ -1,6 +1,6 @@
-"""What a type checker sees of the API: a wrong call is an error before it is run, and a right one is not.
+"""Type checking of the API: mypy reports wrong calls and accepts correct ones.
 
-Each line of a sample says what mypy has to say about it: `# expect-error: codes`, `# expect-type: type`, or nothing.
+A comment on a line of the sample states the expected report: `# expect-error: codes`, `# expect-type: type`, or none.
 """
 
 import re
@@ -161,12 +161,12 @@ app.worker(colour="red")  # expect-error: call-arg
 """
 
 
-def test_wrong_calls_are_errors_and_right_ones_have_the_types_of_the_function(tmp_path: Path) -> None:
-    assert said(HEAD + SAMPLE, tmp_path) == expected(HEAD + SAMPLE)
+def test_wrong_calls_are_type_errors_and_correct_ones_have_the_right_types(tmp_path: Path) -> None:
+    assert reports(HEAD + SAMPLE, tmp_path) == expected(HEAD + SAMPLE)
 
 
-def said(sample: str, folder: Path) -> dict[str, set[str]]:
-    """What mypy says, by line: error codes and revealed types. The repository's cache spares it the libraries."""
+def reports(sample: str, folder: Path) -> dict[str, set[str]]:
+    """The reports of mypy by line: error codes and revealed types. The cache of the repository makes it faster."""
     path = folder / "sample.py"
     path.write_text(sample)
     command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(path)]
@@ -175,9 +175,9 @@ def said(sample: str, folder: Path) -> dict[str, set[str]]:
     lines = _numbered(sample)
     found: dict[str, set[str]] = {}
     for line in done.stdout.splitlines():
-        told = re.fullmatch(r'.*sample\.py:(\d+): (?:error: .*\[([\w-]+)\]|note: Revealed type is "(.*)")', line)
-        if told:
-            found.setdefault(lines[int(told[1]) - 1][0], set()).add(told[2] or told[3])
+        report = re.fullmatch(r'.*sample\.py:(\d+): (?:error: .*\[([\w-]+)\]|note: Revealed type is "(.*)")', line)
+        if report:
+            found.setdefault(lines[int(report[1]) - 1][0], set()).add(report[2] or report[3])
         else:
             assert ": note: " in line, line
     return found
@@ -189,6 +189,6 @@ def expected(sample: str) -> dict[str, set[str]]:
 
 
 def _numbered(sample: str) -> list[tuple[str, str]]:
-    """The lines and their marks. Numbered, so that a failure says where to look."""
+    """The lines with their expectations, numbered so that a failure shows where to look."""
     parts = [line.partition("  # expect-") for line in sample.splitlines()]
     return [(f"{nth}: {source}", mark) for nth, (source, _, mark) in enumerate(parts, 1)]

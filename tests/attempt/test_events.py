@@ -234,11 +234,11 @@ def test_a_sync_listener_gets_the_same_events(app: Treadle) -> None:
 
 def test_a_child_process_publishes_events(app: Treadle, here: None) -> None:
     async def body(_: Worker) -> list[tuple[str, int | None]]:
-        handle = await handlers.tell.aenqueue(events=2500)
+        handle = await handlers.publish_events.aenqueue(events=2500)
         await handle.aresult(30)
         return names_and_numbers([event async for event in handle.events()])
 
-    events = run(handlers.app, body, types=["tell"])
+    events = run(handlers.app, body, types=["publish_events"])
     assert [each for each in events if each[1]] == [("told", n) for n in range(1, 2501)]
 
 

@@ -47,10 +47,10 @@ def test_an_event_is_not_lost_if_the_worker_s_backend_dies_before_the_job_comple
 @pytest.mark.usefixtures("effects", "here")
 def test_an_event_of_a_child_is_not_lost_if_the_worker_s_backend_dies(url: str, connection: Connection[Any]) -> None:
     async def body(_: Worker) -> None:
-        await (await handlers.tell.aenqueue(events=0)).aresult(30)
-        assert await (await handlers.pay_apart.aenqueue(url=url)).aresult(30) == "done"
+        await (await handlers.publish_events.aenqueue(events=0)).aresult(30)
+        assert await (await handlers.pay_in_child.aenqueue(url=url)).aresult(30) == "done"
 
-    run(handlers.app, body, types=["pay_apart", "tell"])
+    run(handlers.app, body, types=["pay_in_child", "publish_events"])
     assert written(connection) == ["a"]
     assert stored_events(connection) == [(1, "paid")]
 

@@ -99,13 +99,13 @@ def test_two_jobs_lines_are_never_mixed(app: Treadle) -> None:
     run(app, body)
 
 
-def test_a_child_process_logs_and_prints(here: None) -> None:
+def test_a_child_process_logs_and_prints(handlers_use_test_database: None) -> None:
     async def body(_: Worker) -> list[tuple[str, str]]:
-        handle = await handlers.shout.aenqueue(lines=3)
+        handle = await handlers.log_and_print.aenqueue(lines=3)
         await handle.aresult(30)
         return [(line.logger, line.message) for line in await handle.alogs()]
 
-    assert run(handlers.app, body, types=["shout"]) == [
+    assert run(handlers.app, body, types=["log_and_print"]) == [
         ("tests.support.handlers", "logged 0"),
         ("print", "printed 0"),
         ("tests.support.handlers", "logged 1"),

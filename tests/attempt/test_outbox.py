@@ -11,7 +11,7 @@ from psycopg import Connection
 from tests.conftest import Connect
 from tests.support import handlers
 from tests.support.effects import stored_events
-from tests.support.waiting import until_blocked
+from tests.support.waiting import until_waiting_for_lock
 from tests.support.workers import auntil, one, run
 from treadle import Backoff, InvalidArgument, InvalidPayload, Job, JobFailed, JobQueue, Treadle
 from treadle.db.queries import events as event_queries
@@ -53,7 +53,7 @@ def test_an_event_is_not_written_twice_when_the_reply_was_lost(app: Treadle, que
     first.execute(query.bound("treadle"), query.params)
     again = threading.Thread(target=lambda: second.execute(query.bound("treadle"), query.params))
     again.start()
-    until_blocked(connect())
+    until_waiting_for_lock(connect())
     first.commit()
     again.join()
     assert [event.number for event in app.handle(job.id).events(follow=False) if event.number] == [1]
@@ -185,7 +185,7 @@ def test_a_handler_that_publishes_without_end_does_not_delay_others(app: Treadle
     run(app, body)
 
 
-@pytest.mark.usefixtures("here")
+@pytest.mark.usefixtures("handlers_use_test_database")
 def test_events_of_a_middleware_do_not_hide_those_of_the_child(
     connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,13 +198,13 @@ def test_events_of_a_middleware_do_not_hide_those_of_the_child(
     monkeypatch.setattr(handlers.app, "middlewares", [around])
 
     async def body(_: Worker) -> None:
-        await (await handlers.tell.aenqueue(events=2)).aresult(30)
-        shouted = await handlers.shout.aenqueue(lines=1)
+        await (await handlers.publish_events.aenqueue(events=2)).aresult(30)
+        shouted = await handlers.log_and_print.aenqueue(lines=1)
         await shouted.aresult(30)
         lines = [line.message for line in await shouted.alogs()]
         assert lines == ["around", "logged 0", "printed 0", "without an end"]
 
-    run(handlers.app, body, types=["tell", "shout"])
+    run(handlers.app, body, types=["publish_events", "log_and_print"])
     assert [
         name for (name,) in connection.execute("select name from events where job_type = 'tell' order by number")
     ] == [

@@ -1,4 +1,4 @@
-"""The short form of chaos/ (`make chaos`): some seconds of several storms at once, and no promise is broken."""
+"""The short form of `make chaos`: several storms at the same time, for a few seconds."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from chaos.storms import STORMS
 
 
 @pytest.mark.parametrize("names", [("kills", "lost-answers", "terminations", "slow"), ("stops", "cuts", "silence")])
-def test_a_short_storm_breaks_no_promise(project: Path, names: tuple[str, ...]) -> None:
+def test_a_short_storm_violates_no_guarantee(project: Path, names: tuple[str, ...]) -> None:
     verdict = run([STORMS[name]() for name in names], 5, 7, project / "run", fsync=False, pause=0.3, lease=3.0)
     assert verdict.violations == []
     assert verdict.counts["runs"] > 20

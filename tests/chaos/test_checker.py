@@ -1,4 +1,4 @@
-"""The checker of chaos/: each kind of broken promise is reported, and nothing else is."""
+"""The checker of chaos/: it reports each kind of violation, and nothing else."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 from chaos.checker import Row, Tables, Verdict, check
 from chaos.ledger import Record
 
-DONE = Row("a", "t", "on_the_loop", "completed", 1, 1, 3, 0, 1)
+DONE = Row("a", "t", "on_event_loop", "completed", 1, 1, 3, 0, 1)
 
 
 def entry(what: str, at: float, **more: Any) -> Record:
@@ -21,8 +21,8 @@ def returned(token: str = "t", job_id: str = "a") -> Record:
     return entry("returned", 2, tokens=[token], ids=[job_id])
 
 
-def start(lease: int = 1, at: float = 3, *, job_id: str = "a", token: str = "t", beside: Any = ()) -> Record:
-    return entry("start", at, id=job_id, lease=lease, token=token, beside=list(beside))
+def start(lease: int = 1, at: float = 3, *, job_id: str = "a", token: str = "t", others: Any = ()) -> Record:
+    return entry("start", at, id=job_id, lease=lease, token=token, others=list(others))
 
 
 def end(how: str, lease: int = 1, at: float = 4) -> Record:
@@ -41,122 +41,124 @@ def kinds(verdict: Verdict) -> list[str]:
     return sorted({violation.kind for violation in verdict.violations})
 
 
-def judged(records: list[Record], *rows: Row, **tables: Any) -> list[str]:
+def violation_kinds(records: list[Record], *rows: Row, **tables: Any) -> list[str]:
     return kinds(check(records, Tables(rows, **tables), crash_limit=3))
 
 
-def test_a_quiet_day_breaks_nothing() -> None:
+def test_a_run_without_faults_has_no_violations() -> None:
     verdict = check(GOOD, Tables([DONE]), 3)
     assert verdict.holds
     assert (verdict.counts["enqueued"], verdict.counts["runs"], verdict.counts["completed"]) == (1, 1, 1)
-    assert judged(RETRIED, DONE._replace(lease=2, attempts=2, result_lease=2), errors=[("a", 1)]) == []
+    assert violation_kinds(RETRIED, DONE._replace(lease=2, attempts=2, result_lease=2), errors=[("a", 1)]) == []
 
 
-def test_what_was_enqueued_and_is_not_there_is_lost() -> None:
-    assert judged(GOOD[:2]) == ["lost"]
-    assert judged([invoked("t")]) == []  # nobody knows whether it was
-    assert judged([invoked("t"), entry("unknown", 2, tokens=["t"])]) == []
+def test_a_job_that_was_enqueued_and_is_missing_is_lost() -> None:
+    assert violation_kinds(GOOD[:2]) == ["lost"]
+    assert violation_kinds([invoked("t")]) == []  # without a reply, the enqueue may have failed
+    assert violation_kinds([invoked("t"), entry("unknown", 2, tokens=["t"])]) == []
 
 
 @pytest.mark.parametrize("status", ["pending", "claimed", "running"])
-def test_what_never_ends_is_lost(status: str) -> None:
-    assert judged(GOOD[:2], DONE._replace(status=status, lease=0)) == ["lost"]
+def test_a_job_that_never_finishes_is_lost(status: str) -> None:
+    assert violation_kinds(GOOD[:2], DONE._replace(status=status, lease=0)) == ["lost"]
 
 
-def test_what_ends_for_no_reason_is_lost() -> None:
-    assert judged(GOOD[:2], DONE) == ["lost"]  # completed, and never run
-    assert judged([*GOOD[:3], end("stopped")], DONE) == ["lost"]
-    assert judged([*GOOD[:3], end("raised")], DONE._replace(status="failed")) == ["lost"]
-    assert judged([*GOOD[:3], end("raised")], DONE._replace(status="failed", max_attempts=1)) == []
-    assert judged(GOOD[:3], DONE._replace(status="failed", crashes=3)) == []
-    assert judged(GOOD[:2], DONE._replace(status="cancelled")) == ["lost"]
-    assert judged([*GOOD[:2], entry("cancelling", 2, id="a")], DONE._replace(status="cancelled")) == []
-    assert judged([*GOOD[:3], end("cancelled")], DONE._replace(status="cancelled")) == []
+def test_a_job_that_finishes_without_a_reason_is_lost() -> None:
+    assert violation_kinds(GOOD[:2], DONE) == ["lost"]  # completed, but it never ran
+    assert violation_kinds([*GOOD[:3], end("stopped")], DONE) == ["lost"]
+    assert violation_kinds([*GOOD[:3], end("raised")], DONE._replace(status="failed")) == ["lost"]
+    assert violation_kinds([*GOOD[:3], end("raised")], DONE._replace(status="failed", max_attempts=1)) == []
+    assert violation_kinds(GOOD[:3], DONE._replace(status="failed", crashes=3)) == []
+    assert violation_kinds(GOOD[:2], DONE._replace(status="cancelled")) == ["lost"]
+    assert violation_kinds([*GOOD[:2], entry("cancelling", 2, id="a")], DONE._replace(status="cancelled")) == []
+    assert violation_kinds([*GOOD[:3], end("cancelled")], DONE._replace(status="cancelled")) == []
 
 
-def test_what_nobody_enqueued_is_a_phantom() -> None:
-    assert judged(GOOD[2:], DONE) == ["phantom"]
-    assert judged([*GOOD, start(job_id="b", token="u")], DONE) == ["phantom"]
-    # One call, two jobs: somebody has tried it again.
-    assert judged([*GOOD, start(job_id="b"), entry("cancelling", 2, id="b")], DONE, DONE._replace(id="b")) == [
+def test_a_job_that_was_never_enqueued_is_a_phantom() -> None:
+    assert violation_kinds(GOOD[2:], DONE) == ["phantom"]
+    assert violation_kinds([*GOOD, start(job_id="b", token="u")], DONE) == ["phantom"]
+    # One call, two jobs: the call was repeated by mistake.
+    assert violation_kinds([*GOOD, start(job_id="b"), entry("cancelling", 2, id="b")], DONE, DONE._replace(id="b")) == [
         "lost",
         "phantom",
     ]
 
 
-def test_a_unique_job_is_another_ones() -> None:
-    assert judged([*GOOD, invoked("u", unique="x"), returned("u", "a")], DONE) == []
-    assert judged([*GOOD, invoked("u", unique="x"), returned("u", "b")], DONE) == ["lost"]
+def test_a_unique_enqueue_may_return_an_existing_job() -> None:
+    assert violation_kinds([*GOOD, invoked("u", unique="x"), returned("u", "a")], DONE) == []
+    assert violation_kinds([*GOOD, invoked("u", unique="x"), returned("u", "b")], DONE) == ["lost"]
 
 
-def test_what_was_rolled_back_is_neither_there_nor_run() -> None:
-    undone = [invoked("t"), entry("undone", 2, tokens=["t"])]
-    assert judged(undone) == []
-    assert judged(undone, DONE._replace(status="cancelled")) == ["lost", "rolled back"]
-    assert judged([*undone, start()]) == ["rolled back"]
+def test_a_job_that_was_rolled_back_must_neither_exist_nor_run() -> None:
+    rolled_back = [invoked("t"), entry("rolled_back", 2, tokens=["t"])]
+    assert violation_kinds(rolled_back) == []
+    assert violation_kinds(rolled_back, DONE._replace(status="cancelled")) == ["lost", "rolled back"]
+    assert violation_kinds([*rolled_back, start()]) == ["rolled back"]
 
 
-def test_a_call_whose_answer_was_lost_is_carried_out_whole_or_not_at_all() -> None:
+def test_a_call_whose_reply_was_lost_is_executed_completely_or_not_at_all() -> None:
     half = [invoked("t", "u"), *GOOD[2:]]
-    assert judged(half, DONE) == ["torn"]
-    assert judged([*half, start(job_id="b", token="u")], DONE, DONE._replace(id="b", token="u")) == ["lost"]
+    assert violation_kinds(half, DONE) == ["not atomic"]
+    assert violation_kinds([*half, start(job_id="b", token="u")], DONE, DONE._replace(id="b", token="u")) == ["lost"]
 
 
 def test_an_outcome_accepted_twice() -> None:
-    assert judged([*GOOD, accepted("completed")], DONE) == ["twice"]
-    assert judged([*GOOD, accepted("completed", None), accepted("failed", None)], DONE) == ["twice"]
-    assert judged([*GOOD[:4], accepted("retried"), accepted("completed")], DONE) == ["twice"]
-    assert judged(GOOD, DONE, errors=[("a", 1)]) == ["twice"]
+    assert violation_kinds([*GOOD, accepted("completed")], DONE) == ["duplicate"]
+    assert violation_kinds([*GOOD, accepted("completed", None), accepted("failed", None)], DONE) == ["duplicate"]
+    assert violation_kinds([*GOOD[:4], accepted("retried"), accepted("completed")], DONE) == ["duplicate"]
+    assert violation_kinds(GOOD, DONE, errors=[("a", 1)]) == ["duplicate"]
     again = DONE._replace(lease=2, attempts=2, result_lease=2)
-    assert judged(RETRIED, again, errors=[("a", 1), ("a", 1)]) == ["twice"]
+    assert violation_kinds(RETRIED, again, errors=[("a", 1), ("a", 1)]) == ["duplicate"]
 
 
 def test_a_stale_outcome() -> None:
     late = DONE._replace(lease=2, result_lease=1)
-    assert "stale" in judged([*GOOD, start(2, 6), end("returned", 2, 7)], late)
-    # The worker was told that its outcome was accepted, and the table has another.
-    assert judged([*RETRIED[:-1], accepted("completed", 1)], DONE._replace(lease=2, attempts=2, result_lease=2)) == [
+    assert "stale" in violation_kinds([*GOOD, start(2, 6), end("returned", 2, 7)], late)
+    # The worker was told that its outcome was accepted, but the table has another one.
+    assert violation_kinds(
+        [*RETRIED[:-1], accepted("completed", 1)], DONE._replace(lease=2, attempts=2, result_lease=2)
+    ) == [
+        "duplicate",
         "stale",
-        "twice",
     ]
-    assert "stale" in judged([*GOOD, start(2, 6)], DONE)
+    assert "stale" in violation_kinds([*GOOD, start(2, 6)], DONE)
 
 
-def test_two_at_once() -> None:
-    beside = [{"seat": "job a", "pid": 8, "lease": 1, "id": "a"}]
-    runs = [*GOOD[:3], start(2, 6, beside=beside), end("returned", 2, 7), accepted("completed", 2)]
+def test_overlapping_runs() -> None:
+    others = [{"lock": "job a", "pid": 8, "lease": 1, "id": "a"}]
+    runs = [*GOOD[:3], start(2, 6, others=others), end("returned", 2, 7), accepted("completed", 2)]
     row = DONE._replace(lease=2, result_lease=2)
-    assert judged(runs, row) == ["overlap"]
+    assert violation_kinds(runs, row) == ["overlap"]
     stopped, later = entry("fault", 3.5, did="stopped", pids=[8]), entry("fault", 5.5, did="continued", pids=[8])
-    assert judged([*runs, stopped, later], row) == []
-    assert judged([*runs, stopped], row) == []
-    assert judged([*runs, entry("fault", 3.5, did="stopped", pids=[9])], row) == ["overlap"]
+    assert violation_kinds([*runs, stopped, later], row) == []
+    assert violation_kinds([*runs, stopped], row) == []
+    assert violation_kinds([*runs, entry("fault", 3.5, did="stopped", pids=[9])], row) == ["overlap"]
     early = [entry("fault", -9, did="stopped", pids=[8]), entry("fault", -8, did="continued", pids=[8])]
-    assert judged([*early, *runs], row) == ["overlap"]
-    assert judged([*runs[:3], start(2, 6, beside=[{"seat": "job a"}]), *runs[4:]], row) == ["overlap"]
+    assert violation_kinds([*early, *runs], row) == ["overlap"]
+    assert violation_kinds([*runs[:3], start(2, 6, others=[{"lock": "job a"}]), *runs[4:]], row) == ["overlap"]
 
 
 def test_two_runs_under_one_claim() -> None:
-    assert judged([*GOOD, start(at=6)], DONE) == ["overlap"]
+    assert violation_kinds([*GOOD, start(at=6)], DONE) == ["overlap"]
 
 
 def test_more_attempts_or_crashes_than_allowed() -> None:
-    assert judged(GOOD, DONE._replace(attempts=4)) == ["caps"]
-    assert judged(GOOD, DONE._replace(crashes=4)) == ["caps"]
+    assert violation_kinds(GOOD, DONE._replace(attempts=4)) == ["limits"]
+    assert violation_kinds(GOOD, DONE._replace(crashes=4)) == ["limits"]
     often = [accepted("retried", lease) for lease in range(2, 6)]
-    assert "caps" in judged([*GOOD, *often], DONE._replace(lease=6))
+    assert "limits" in violation_kinds([*GOOD, *often], DONE._replace(lease=6))
 
 
-def test_what_is_committed_together_is_there_together() -> None:
+def test_rows_committed_together_exist_together() -> None:
     order = [invoked("order-t"), returned("order-t"), start(token="order-t"), *GOOD[3:]]
     row = DONE._replace(token="order-t")
-    assert judged(order, row, orders=frozenset({"order-t"})) == []
-    assert judged(order, row) == ["torn"]
-    assert judged(GOOD, DONE, orders=frozenset({"order-u"})) == ["torn"]
+    assert violation_kinds(order, row, orders=frozenset({"order-t"})) == []
+    assert violation_kinds(order, row) == ["not atomic"]
+    assert violation_kinds(GOOD, DONE, orders=frozenset({"order-u"})) == ["not atomic"]
     paid = DONE._replace(job_type="pay")
-    assert judged(GOOD, paid, effects=[("a", 1)]) == []
-    assert judged(GOOD, paid) == ["effects"]
-    assert judged(GOOD, paid, effects=[("a", 1), ("a", 1)]) == ["effects"]
-    assert judged(GOOD, paid, effects=[("a", 2)]) == ["effects"]
-    # The commit was carried out, and the handler saw only that its connection broke.
-    assert judged([*GOOD[:3], end("raised")], paid, effects=[("a", 1)]) == []
+    assert violation_kinds(GOOD, paid, effects=[("a", 1)]) == []
+    assert violation_kinds(GOOD, paid) == ["effects"]
+    assert violation_kinds(GOOD, paid, effects=[("a", 1), ("a", 1)]) == ["effects"]
+    assert violation_kinds(GOOD, paid, effects=[("a", 2)]) == ["effects"]
+    # The commit was executed, but the handler only saw that its connection broke.
+    assert violation_kinds([*GOOD[:3], end("raised")], paid, effects=[("a", 1)]) == []

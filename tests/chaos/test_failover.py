@@ -5,7 +5,7 @@ from chaos.cluster import ServerMissing
 from chaos.failover import fail_over
 
 
-def test_nothing_is_lost_when_the_primary_dies_and_everybody_follows_to_the_standby() -> None:
+def test_no_job_is_lost_when_the_primary_dies_and_all_clients_recover() -> None:
     try:
         verdict = fail_over(seed=7, seconds=1.0, away=1.0, workers=2, producers=2, commands=False)
     except ServerMissing as reason:

@@ -1,4 +1,4 @@
-"""The short form of chaos/kills.py (`make kills`): effects happen once, however often the processes are killed."""
+"""The short form of `make kills`: effects happen exactly once, no matter how often processes are killed."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +22,7 @@ def test_steps_and_debits_happen_exactly_once_under_kills(killer: Killer) -> Non
     assert verdict.kills >= 8
 
 
-def test_an_import_that_is_killed_again_and_again_goes_on_where_it_was(killer: Killer) -> None:
+def test_an_import_that_is_killed_repeatedly_continues_at_its_checkpoint(killer: Killer) -> None:
     more, kills = killer.one_import(rows=4_000, seconds=0.0002, every=0.3)
     assert kills >= 1
     assert more < 1.3

@@ -1,43 +1,43 @@
-"""The ledger of chaos/: whole lines from many processes, and seats that are free when their process is gone."""
+"""The ledger of chaos/: complete lines from many processes, and locks that are released when a process dies."""
 
 import subprocess
 import sys
 from pathlib import Path
 
-from chaos.ledger import Ledger, Seats, read
+from chaos.ledger import Ledger, RunLocks, read
 
 from tests.support.workers import ROOT
 
-SITS = """
+HOLDS_A_LOCK = """
 import sys, time
 from pathlib import Path
-from chaos.ledger import Ledger, Seats
+from chaos.ledger import Ledger, RunLocks
 folder = Path(sys.argv[1])
-Seats(folder).sit_down(["job a"], {"pid": "the other"})
+RunLocks(folder).acquire(["job a"], {"pid": "the other"})
 Ledger(folder).note("start", id="a")
-print("sits", flush=True)
+print("acquired", flush=True)
 time.sleep(600)
 """
 
 
-def test_a_seat_is_free_the_moment_its_process_is_killed(tmp_path: Path) -> None:
+def test_a_lock_is_released_when_its_process_is_killed(tmp_path: Path) -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", SITS, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HOLDS_A_LOCK, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, text=True
     ) as other:
         assert other.stdout
-        assert other.stdout.readline() == "sits\n"
-        seats = Seats(tmp_path)
-        assert seats.sit_down(["job a"], {}) == ([], [{"seat": "job a", "pid": "the other"}])
+        assert other.stdout.readline() == "acquired\n"
+        run_locks = RunLocks(tmp_path)
+        assert run_locks.acquire(["job a"], {}) == ([], [{"lock": "job a", "pid": "the other"}])
         other.kill()
         other.wait()
-        taken, beside = seats.sit_down(["job a", "key b"], {"pid": 1})
-        assert (len(taken), beside) == (2, [])
-        # In the same process, too: handlers on threads and on the loop share one.
-        assert seats.sit_down(["key b"], {})[1] == [{"seat": "key b", "pid": 1}]
-        seats.stand_up(taken)
-        again, beside = seats.sit_down(["job a", "key b"], {})
-        assert beside == []
-        seats.stand_up(again)
+        acquired, others = run_locks.acquire(["job a", "key b"], {"pid": 1})
+        assert (len(acquired), others) == (2, [])
+        # Within one process too: handlers on threads and on the event loop share it.
+        assert run_locks.acquire(["key b"], {})[1] == [{"lock": "key b", "pid": 1}]
+        run_locks.release(acquired)
+        again, others = run_locks.acquire(["job a", "key b"], {})
+        assert others == []
+        run_locks.release(again)
     Ledger(tmp_path).note("end", id="a")
     assert [(record["what"], record["id"]) for record in read(tmp_path)] == [("start", "a"), ("end", "a")]
     assert len({record["pid"] for record in read(tmp_path)}) == 2

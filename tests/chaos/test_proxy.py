@@ -1,4 +1,4 @@
-"""The proxy of chaos/: what it does to connections, and that what it swallowed was carried out."""
+"""The proxy of chaos/: what it does to connections, and that statements whose reply it drops were executed."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -22,43 +22,43 @@ def proxy(url: str) -> Iterator[Proxy]:
 ADD = "insert into treadle.jobs (job_type) values ('a')"
 
 
-def test_a_commit_whose_answer_is_lost_was_carried_out(proxy: Proxy, connection: Connection[Any]) -> None:
-    proxy.lose_answers(1, "COMMIT")
+def test_a_commit_whose_reply_is_lost_was_executed(proxy: Proxy, connection: Connection[Any]) -> None:
+    proxy.lose_replies(1, "COMMIT")
     client = psycopg.connect(proxy.url)
-    client.execute(ADD)  # in a transaction: it is not this answer that is lost
+    client.execute(ADD)  # inside a transaction, so this reply is not lost
     with pytest.raises(psycopg.OperationalError):
         client.commit()
-    assert (count(connection), proxy.lost) == (1, 1)
+    assert (count(connection), proxy.replies_lost) == (1, 1)
     with psycopg.connect(proxy.url) as another:
         another.execute(ADD)
-    assert (count(connection), proxy.lost) == (2, 1)
+    assert (count(connection), proxy.replies_lost) == (2, 1)
 
 
-def test_a_statement_by_itself_whose_answer_is_lost_was_carried_out(proxy: Proxy, connection: Connection[Any]) -> None:
+def test_a_single_statement_whose_reply_is_lost_was_executed(proxy: Proxy, connection: Connection[Any]) -> None:
     with psycopg.connect(proxy.url, autocommit=True) as client:
-        proxy.lose_answers(1)
+        proxy.lose_replies(1)
         with pytest.raises(psycopg.OperationalError):
             client.execute(ADD)
     assert count(connection) == 1
 
 
-def test_a_rollback_is_not_swallowed(proxy: Proxy, connection: Connection[Any]) -> None:
+def test_the_reply_to_a_rollback_is_never_lost(proxy: Proxy, connection: Connection[Any]) -> None:
     with psycopg.connect(proxy.url) as client:
-        proxy.lose_answers(1)
+        proxy.lose_replies(1)
         client.execute(ADD)
         client.rollback()
-        proxy.lose_answers(0)
-    assert (count(connection), proxy.lost) == (0, 0)
+        proxy.lose_replies(0)
+    assert (count(connection), proxy.replies_lost) == (0, 0)
 
 
-def test_large_answers_pass_whole(proxy: Proxy) -> None:
+def test_large_replies_arrive_complete(proxy: Proxy) -> None:
     with psycopg.connect(proxy.url, autocommit=True) as client:
         rows = client.execute("select n, repeat('x', 1000) from generate_series(1, 2000) as n").fetchall()
         assert [n for n, _ in rows] == list(range(1, 2001))
         assert {len(text) for _, text in rows} == {1000}
 
 
-def test_connections_are_cut_and_new_ones_are_fine(proxy: Proxy) -> None:
+def test_after_a_cut_new_connections_work(proxy: Proxy) -> None:
     with psycopg.connect(proxy.url, autocommit=True) as client:
         proxy.cut()
         with pytest.raises(psycopg.OperationalError):
@@ -66,8 +66,8 @@ def test_connections_are_cut_and_new_ones_are_fine(proxy: Proxy) -> None:
     psycopg.connect(proxy.url).close()
 
 
-def test_a_silent_connection_is_given_up_when_patience_ends(url: str) -> None:
-    proxy = Proxy(url, patience=0.5)
+def test_a_silent_connection_is_reset_after_give_up_after(url: str) -> None:
+    proxy = Proxy(url, give_up_after=0.5)
     try:
         with psycopg.connect(proxy.url, autocommit=True) as client:
             proxy.go_silent()
@@ -78,27 +78,27 @@ def test_a_silent_connection_is_given_up_when_patience_ends(url: str) -> None:
         proxy.close()
 
 
-def test_a_network_that_is_gone_answers_nobody(proxy: Proxy) -> None:
-    proxy.swallow_everything(True)
+def test_a_black_hole_never_replies(proxy: Proxy) -> None:
+    proxy.black_hole_everything(True)
     with pytest.raises(psycopg.OperationalError):
         psycopg.connect(proxy.url, connect_timeout=2)
-    proxy.swallow_everything(False)
+    proxy.black_hole_everything(False)
     psycopg.connect(proxy.url, connect_timeout=20).close()
 
 
-def test_a_server_that_is_away_for_a_while_does_not_end_it(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_proxy_keeps_running_while_the_server_is_down(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused() -> None:
         raise ConnectionRefusedError
 
-    with monkeypatch.context() as away:
-        away.setattr(proxy, "_connect", refused)
+    with monkeypatch.context() as server_down:
+        server_down.setattr(proxy, "_connect", refused)
         with pytest.raises(psycopg.OperationalError):
             psycopg.connect(proxy.url, connect_timeout=5)
     psycopg.connect(proxy.url).close()
 
 
-def test_a_connection_that_breaks_while_the_schema_is_checked_is_told_in_a_sentence(proxy: Proxy) -> None:
-    proxy.lose_answers(1)
+def test_a_connection_that_breaks_during_the_schema_check_raises_a_clear_error(proxy: Proxy) -> None:
+    proxy.lose_replies(1)
     with JobQueue(proxy.url) as queue:
         with pytest.raises(DatabaseUnreachable, match=r"^cannot reach PostgreSQL at 127\.0\.0\.1:"):
             queue.enqueue("a")

@@ -1,12 +1,11 @@
-"""A short storm; for a long one: python -m chaos.threads --seconds 600."""
+"""The short form of `make storm`; for a longer run: python -m chaos.threads --seconds 600."""
 
 import pytest
-from chaos.threads import Storm
+from chaos.threads import RandomCalls
 
 
 @pytest.mark.parametrize("seed", [7])
-def test_a_storm_breaks_no_promise(url: str, seed: int) -> None:
-    storm = Storm(url, seed)
-    ledger = storm.run(seconds=6)
+def test_random_concurrent_calls_violate_no_guarantee(url: str, seed: int) -> None:
+    ledger = RandomCalls(url, seed).run(seconds=6)
     assert ledger.problems == []
     assert len(ledger.claims) > 100

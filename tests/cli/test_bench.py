@@ -14,8 +14,8 @@ from psycopg import Connection
 from psycopg.conninfo import make_conninfo
 from rich.console import Console
 
-from tests.support.commands import TREADLE, in_a_process, typed
-from tests.support.roles import owned
+from tests.support.commands import TREADLE, run_in_process, run_treadle
+from tests.support.roles import schema_owner
 from tests.support.workers import until
 from treadle.cli.bench import command
 from treadle.cli.bench.advice import advise
@@ -41,7 +41,7 @@ def schemas(connection: Connection[Any]) -> list[str]:
 
 
 def test_it_prints_figures_and_drops_its_schema(url: str, connection: Connection[Any]) -> None:
-    result = in_a_process("bench", "--jobs", "1000", "--rounds", "1", "--json", "--database-url", url)
+    result = run_in_process("bench", "--jobs", "1000", "--rounds", "1", "--json", "--database-url", url)
     assert result.returncode == 0, result.stderr
     assert "worker started" not in result.stderr
     report = json.loads(result.stdout)
@@ -97,15 +97,15 @@ def test_warnings_of_the_driver_are_hidden_when_it_is_interrupted(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(command, "measure_all", interrupted)
-    assert typed("bench", "--json", "--database-url", url).exit_code == 130
+    assert run_treadle("bench", "--json", "--database-url", url).exit_code == 130
     assert caplog.messages == []
 
 
 def test_a_role_that_may_not_create_a_schema_gets_a_clear_error(own_url: str) -> None:
-    with owned(own_url) as theirs, Connection.connect(own_url, autocommit=True) as administrator:
+    with schema_owner(own_url) as theirs, Connection.connect(own_url, autocommit=True) as administrator:
         user = dict(part.split("=", 1) for part in theirs.split())["user"]
         administrator.execute(f"revoke create on database {administrator.info.dbname} from {user}")
-        result = typed("bench", "--database-url", theirs)
+        result = run_treadle("bench", "--database-url", theirs)
     assert result.exit_code == 1
     assert "needs a temporary schema, which this role may not create" in result.stderr
     assert "grant create on database" in result.stderr
@@ -113,7 +113,7 @@ def test_a_role_that_may_not_create_a_schema_gets_a_clear_error(own_url: str) ->
 
 def test_a_read_only_server_gives_a_clear_error(url: str) -> None:
     only_read = make_conninfo(url, options="-c default_transaction_read_only=on")
-    result = typed("bench", "--database-url", only_read)
+    result = run_treadle("bench", "--database-url", only_read)
     assert result.exit_code == 1
     assert "is read-only, so it may be a standby" in result.stderr
 

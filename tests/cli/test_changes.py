@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from psycopg import Connection
 
-from tests.support.commands import in_a_process, objects, told, typed
+from tests.support.commands import json_output_of, output_of, run_in_process, run_treadle
 from tests.support.screens import terminal
 from treadle import JobQueue, Status
 
@@ -32,13 +32,13 @@ def statuses(queue: JobQueue) -> list[str]:
 
 def test_a_job_given_by_id_is_changed_at_once(queue: JobQueue) -> None:
     (job,) = failed(queue)
-    assert told("retry", job) == f"Retried films {job} (was failed, now pending).\n"
-    assert told("priority", 150, job) == f"Set the priority of films {job} to 150 (was pending).\n"
+    assert output_of("retry", job) == f"Retried films {job} (was failed, now pending).\n"
+    assert output_of("priority", 150, job) == f"Set the priority of films {job} to 150 (was pending).\n"
     assert queue.get(job).priority == 150
-    assert told("cancel", job, "--reason", "seen") == f"Cancelled films {job} (was pending, now cancelled).\n"
-    assert told("delete", job) == f"Deleted films {job} (was cancelled).\n"
+    assert output_of("cancel", job, "--reason", "seen") == f"Cancelled films {job} (was pending, now cancelled).\n"
+    assert output_of("delete", job) == f"Deleted films {job} (was cancelled).\n"
     later = queue.enqueue("films", {}, delay="1h")
-    assert told("run-now", later) == f"Made films {later} due now (was pending).\n"
+    assert output_of("run-now", later) == f"Made films {later} due now (was pending).\n"
     assert queue.claim(["films"])
 
 
@@ -61,7 +61,7 @@ def test_an_ineligible_job_is_left_unchanged(queue: JobQueue, command: list[str]
         (held,) = queue.claim(["films"])
         if status == "completed":
             queue.complete(held)
-    result = typed(*command, job)
+    result = run_treadle(*command, job)
     assert (result.exit_code, result.stdout) == (1, "")
     assert said in result.stderr
     assert queue.get(job).status == status
@@ -69,25 +69,25 @@ def test_an_ineligible_job_is_left_unchanged(queue: JobQueue, command: list[str]
 
 def test_the_exit_code_is_0_if_one_of_several_jobs_was_changed(queue: JobQueue) -> None:
     (job,) = failed(queue)
-    result = typed("retry", UNKNOWN, job, job.hex)
+    result = run_treadle("retry", UNKNOWN, job, job.hex)
     assert result.exit_code == 0
     assert result.stdout == f"Retried films {job} (was failed, now pending).\n"
     assert result.stderr == f"No job has the id {UNKNOWN}; it may have been pruned.\n"
-    assert typed("retry", UNKNOWN).exit_code == 1
+    assert run_treadle("retry", UNKNOWN).exit_code == 1
 
 
 def test_an_id_can_be_shortened(queue: JobQueue) -> None:
     (job,) = failed(queue)
-    assert told("retry", str(job)[:13]) == f"Retried films {job} (was failed, now pending).\n"
-    assert told("show", job.hex[:10]).startswith("films  pending\n")
-    assert "no job has an id that begins with 00000000" in typed("retry", "00000000").stderr
+    assert output_of("retry", str(job)[:13]) == f"Retried films {job} (was failed, now pending).\n"
+    assert output_of("show", job.hex[:10]).startswith("films  pending\n")
+    assert "no job has an id that begins with 00000000" in run_treadle("retry", "00000000").stderr
 
 
 def test_a_locked_job_is_skipped(queue: JobQueue, connect: Any) -> None:
     ids = failed(queue, 2)
     with connect(autocommit=False) as other:
         other.execute("select from jobs where id = %s for update", [ids[0]])
-        result = typed("retry", *ids)
+        result = run_treadle("retry", *ids)
     assert (result.exit_code, queue.get(ids[1]).status) == (0, Status.PENDING)
     assert "is locked by another transaction; try again" in result.stderr
 
@@ -96,15 +96,15 @@ def test_the_exit_code_is_1_if_all_matching_jobs_are_locked(queue: JobQueue, con
     failed(queue, 2)
     with connect(autocommit=False) as other:
         other.execute("select from jobs for update")
-        result = typed("retry", "--status", "failed", "--yes")
+        result = run_treadle("retry", "--status", "failed", "--yes")
     assert result.exit_code == 1
     assert result.stdout == "Retried 0 jobs; skipped 2 locked by another transaction (try again).\n"
 
 
 def test_actor_and_reason_are_recorded(queue: JobQueue, connection: Connection[Any]) -> None:
     ids = failed(queue, 2)
-    told("retry", ids[0], "--actor", "ada", "--reason", "the disk has room")
-    typed("retry", "--status", "failed", "--yes", "--reason", "all of them")
+    output_of("retry", ids[0], "--actor", "ada", "--reason", "the disk has room")
+    run_treadle("retry", "--status", "failed", "--yes", "--reason", "all of them")
     rows = connection.execute("select actor, action, job_id, reason from audit order by id").fetchall()
     assert rows[0] == ("ada", "retry", ids[0], "the disk has room")
     assert rows[1][0].startswith("cli:")
@@ -113,15 +113,15 @@ def test_actor_and_reason_are_recorded(queue: JobQueue, connection: Connection[A
 
 def test_json_by_id(queue: JobQueue) -> None:
     (job,) = failed(queue)
-    assert objects("retry", job) == [
+    assert json_output_of("retry", job) == [
         {"id": str(job), "action": "retry", "outcome": "done", "was": "failed", "is": "pending"}
     ]
-    assert objects("retry", UNKNOWN)[0]["outcome"] == "missing"
+    assert json_output_of("retry", UNKNOWN)[0]["outcome"] == "missing"
 
 
 def test_a_dry_run_by_id_prints_json(queue: JobQueue) -> None:
     (job,) = failed(queue)
-    assert objects("retry", job, UNKNOWN, "--dry-run") == [
+    assert json_output_of("retry", job, UNKNOWN, "--dry-run") == [
         {"id": str(job), "action": "retry", "outcome": None, "was": "failed", "is": "failed"},
         {"id": UNKNOWN, "action": "retry", "outcome": "missing", "was": None, "is": None},
     ]
@@ -131,16 +131,16 @@ def test_a_dry_run_by_id_prints_json(queue: JobQueue) -> None:
 def test_a_dry_run_exits_with_1_if_no_job_exists(queue: JobQueue) -> None:
     (job,) = failed(queue)
     for more in ([], ["--json"]):
-        assert typed("cancel", UNKNOWN, "--dry-run", *more).exit_code == 1
-        assert typed("retry", UNKNOWN, job, "--dry-run", *more).exit_code == 0
-    result = typed("cancel", UNKNOWN, "--dry-run")
+        assert run_treadle("cancel", UNKNOWN, "--dry-run", *more).exit_code == 1
+        assert run_treadle("retry", UNKNOWN, job, "--dry-run", *more).exit_code == 0
+    result = run_treadle("cancel", UNKNOWN, "--dry-run")
     assert (result.stdout, result.stderr) == ("", f"No job has the id {UNKNOWN}; it may have been pruned.\n")
 
 
 def test_jobs_selected_by_filter_are_previewed_and_changed(queue: JobQueue) -> None:
     failed(queue, 700)
     failed(queue, 3, "mail")
-    result = typed("retry", "--status", "failed", "--type", "films", "--yes")
+    result = run_treadle("retry", "--status", "failed", "--type", "films", "--yes")
     assert result.exit_code == 0
     assert result.stdout == "Retried 700 jobs.\n"
     assert "This would retry 700 jobs.\n" in result.stderr
@@ -151,20 +151,20 @@ def test_jobs_selected_by_filter_are_previewed_and_changed(queue: JobQueue) -> N
 def test_the_preview_counts_by_type(queue: JobQueue) -> None:
     failed(queue, 2)
     failed(queue, 4, "mail")
-    said = typed("delete", "--status", "failed", "--dry-run")
+    said = run_treadle("delete", "--status", "failed", "--dry-run")
     assert (said.exit_code, said.stdout) == (0, "")
     assert "This would delete 6 jobs.\nBy type: mail 4, films 2\n" in said.stderr
     assert statuses(queue) == ["failed"] * 6
-    assert objects("delete", "--status", "failed", "--dry-run") == [
+    assert json_output_of("delete", "--status", "failed", "--dry-run") == [
         {"action": "delete", "found": 6, "exact": True, "done": 0}
     ]
 
 
 def test_without_a_terminal_and_without_yes_nothing_is_changed(queue: JobQueue) -> None:
     failed(queue, 2)
-    nothing = typed("cancel", "--status", "pending")
+    nothing = run_treadle("cancel", "--status", "pending")
     assert (nothing.exit_code, nothing.stdout) == (1, "")
-    result = in_a_process("retry", "--status", "failed")
+    result = run_in_process("retry", "--status", "failed")
     assert (result.returncode, result.stdout) == (1, "")
     assert "nothing was changed: there is no terminal to ask for confirmation; add --yes" in result.stderr
     assert statuses(queue) == ["failed"] * 2
@@ -172,11 +172,11 @@ def test_without_a_terminal_and_without_yes_nothing_is_changed(queue: JobQueue) 
 
 def test_json_by_filter(queue: JobQueue) -> None:
     failed(queue, 2)
-    assert objects("retry", "--status", "failed", "--yes") == [
+    assert json_output_of("retry", "--status", "failed", "--yes") == [
         {"action": "retry", "done": 2, "unfit": 0, "busy": 0, "missing": 0}
     ]
-    assert objects("retry", "--status", "failed", "--yes")[0]["done"] == 0
-    assert typed("retry", "--status", "failed", "--yes").exit_code == 1
+    assert json_output_of("retry", "--status", "failed", "--yes")[0]["done"] == 0
+    assert run_treadle("retry", "--status", "failed", "--yes").exit_code == 1
 
 
 def test_priority_by_filter(queue: JobQueue) -> None:
@@ -186,7 +186,7 @@ def test_priority_by_filter(queue: JobQueue) -> None:
 
 
 def told_by_filter(*command: str) -> str:
-    return typed(*command, "--yes").stdout
+    return run_treadle(*command, "--yes").stdout
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def told_by_filter(*command: str) -> str:
     ],
 )
 def test_wrong_input_is_one_sentence(queue: JobQueue, command: list[str], said: str) -> None:
-    result = typed(*command)
+    result = run_treadle(*command)
     assert result.exit_code in (1, 2)
     assert said in result.stderr
 
@@ -210,15 +210,15 @@ def test_wrong_input_is_one_sentence(queue: JobQueue, command: list[str], said: 
 def test_on_a_terminal_it_asks_for_confirmation(url: str, queue: JobQueue) -> None:
     failed(queue, 3)
     with terminal("retry", "--status", "failed") as screen:
-        screen.shows("This would retry 3 jobs.", "Retry 3 failed jobs? [y/N]:")
+        screen.wait_for("This would retry 3 jobs.", "Retry 3 failed jobs? [y/N]:")
         screen.press("n\n")
-        assert screen.ended() == 1
+        assert screen.wait_for_exit() == 1
         assert "Nothing was changed." in screen.text()
     assert statuses(queue) == ["failed"] * 3
     with terminal("retry", "--status", "failed") as screen:
-        screen.shows("Retry ")
+        screen.wait_for("Retry ")
         screen.press("y\n")
-        assert screen.ended() == 0
+        assert screen.wait_for_exit() == 0
         assert "Retried 3 jobs." in screen.text()
     assert statuses(queue) == ["pending"] * 3
 
@@ -226,9 +226,9 @@ def test_on_a_terminal_it_asks_for_confirmation(url: str, queue: JobQueue) -> No
 def test_ctrl_c_at_the_confirmation_changes_nothing(url: str, queue: JobQueue) -> None:
     failed(queue)
     with terminal("retry", "--status", "failed") as screen:
-        screen.shows("Retry ")
+        screen.wait_for("Retry ")
         screen.press_ctrl_c()
-        assert screen.ended() == 130
+        assert screen.wait_for_exit() == 130
         assert "Traceback" not in screen.text()
     assert statuses(queue) == ["failed"]
 
@@ -257,9 +257,9 @@ def test_ctrl_c_between_chunks_reports_the_progress(
         select 'films', 'failed', 1, now() from generate_series(1, 2000)"""
     )
     with terminal("retry", "--status", "failed", "--yes") as screen:
-        screen.shows("500/2000")
+        screen.wait_for("500/2000")
         screen.press_ctrl_c()
-        assert screen.ended() == 130
+        assert screen.wait_for_exit() == 130
         text = screen.text().replace("\n", " ")
     assert "Interrupted. Retried " in text
     assert "jobs, and possibly the next 500." in text
@@ -268,7 +268,7 @@ def test_ctrl_c_between_chunks_reports_the_progress(
     left = number_failed(queue)
     assert 0 < left < 2000
     slow_changes()
-    typed("retry", "--status", "failed", "--yes")
+    run_treadle("retry", "--status", "failed", "--yes")
     assert number_failed(queue) == 0
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.support.commands import in_a_process
+from tests.support.commands import run_in_process
 
-treadle = in_a_process
+treadle = run_in_process
 
 
 def test_migrate(empty_url: str) -> None:

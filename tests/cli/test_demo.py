@@ -60,7 +60,7 @@ def test_without_a_terminal_it_runs_one_successful_round(url: str) -> None:
 
 def test_on_a_terminal_it_runs_until_ctrl_c(url: str) -> None:
     with terminal("demo", "--database-url", url) as screen:
-        screen.shows(
+        screen.wait_for(
             "Press Ctrl-C to stop",
             "Dashboard: http://127.0.0.1:",
             "▸ import books.csv",
@@ -68,12 +68,12 @@ def test_on_a_terminal_it_runs_until_ctrl_c(url: str) -> None:
             "waits for its turn",
             seconds=120,
         )
-        screen.shows("backup: resumed", "✓ backup", seconds=120)
+        screen.wait_for("backup: resumed", "✓ backup", seconds=120)
         assert max(map(len, screen.lines())) <= 80
-        screen.shows("▸ thumbnail cat", "· backup", seconds=120)  # the next round
+        screen.wait_for("▸ thumbnail cat", "· backup", seconds=120)  # the next round
         screen.press_ctrl_c()
         began = time.monotonic()
-        assert screen.ended() == 0
+        assert screen.wait_for_exit() == 0
         assert time.monotonic() - began < 30
         shown = screen.text()
     assert re.search(r"\b[2-9] rounds: ", shown)

@@ -68,23 +68,23 @@ def greeting(queue: JobQueue) -> object:
 def test_the_worker_restarts_when_files_change(write: Write, start: Start, queue: JobQueue) -> None:
     write("nope")
     with start("--no-dashboard") as screen:
-        screen.shows(
+        screen.wait_for(
             "dev_shop cannot be imported: NameError: name 'nope' is not defined", "Waiting for a change.", seconds=60
         )
         write(GOOD.format(word="one"))
-        screen.shows("Changed: ", "dev_shop.py. Restarting the worker.", "worker started", seconds=60)
+        screen.wait_for("Changed: ", "dev_shop.py. Restarting the worker.", "worker started", seconds=60)
         assert greeting(queue) == "one"
         write(GOOD.format(word="two"))
-        screen.shows("worker stopped", seconds=60)
+        screen.wait_for("worker stopped", seconds=60)
         until(lambda: screen.text().count("worker started") == 2, screen.text, 60)
         assert greeting(queue) == "two"
         write("nope")
-        screen.shows("The worker exited with code 1. It restarts at the next change.", seconds=60)
+        screen.wait_for("The worker exited with code 1. It restarts at the next change.", seconds=60)
         write(GOOD.format(word="three"))
         until(lambda: screen.text().count("worker started") == 3, screen.text, 60)
         assert greeting(queue) == "three"
         screen.press_ctrl_c()
-        assert screen.ended(60) == 0
+        assert screen.wait_for_exit(60) == 0
         assert "Traceback" not in screen.text()
 
 
@@ -92,13 +92,13 @@ def test_the_worker_restarts_when_files_change(write: Write, start: Start, queue
 def test_a_signal_stops_all_processes(write: Write, start: Start, by: str) -> None:
     write(GOOD.format(word="one"))
     with start("--port", "0") as screen:
-        screen.shows("worker started", "the dashboard is at http://127.0.0.1:", seconds=60)
+        screen.wait_for("worker started", "the dashboard is at http://127.0.0.1:", seconds=60)
         family = psutil.Process(screen.process.pid).children(recursive=True)
         assert len(family) >= 3
         if by == "ctrl-c":
             screen.press_ctrl_c()
         else:
             screen.process.send_signal(signal.SIGTERM)
-        assert screen.ended(60) == 0
+        assert screen.wait_for_exit(60) == 0
         assert "Traceback" not in screen.text()
     assert psutil.wait_procs(family, 30)[1] == []

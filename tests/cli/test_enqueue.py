@@ -6,8 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from tests.support import cli_app
-from tests.support.apps import move
-from tests.support.commands import TREADLE, in_a_process, objects, told, typed
+from tests.support.apps import use_database
+from tests.support.commands import TREADLE, json_output_of, output_of, run_in_process, run_treadle
 from tests.support.screens import terminal
 from treadle import JobQueue, JobRow
 from treadle.cli import main
@@ -18,18 +18,18 @@ APP = ("--app", "tests.support.cli_app:app")
 @pytest.fixture(autouse=True)
 def where(url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A database of the test's own for an application that is imported once."""
-    backend = move(cli_app.app, url, monkeypatch)
+    backend = use_database(cli_app.app, url, monkeypatch)
     monkeypatch.setenv("TREADLE_DATABASE_URL", url)
     yield
     backend.database.close()
 
 
 def enqueued(queue: JobQueue, *arguments: str, **more: Any) -> JobRow:
-    return queue.get(told("enqueue", *arguments, **more).strip())
+    return queue.get(output_of("enqueue", *arguments, **more).strip())
 
 
 def test_a_pipe_gets_only_the_id(queue: JobQueue) -> None:
-    said = told("enqueue", "welcome", "user_id=7", *APP)
+    said = output_of("enqueue", "welcome", "user_id=7", *APP)
     (job,) = queue.list().jobs
     assert said == f"{job.id}\n"
     assert (job.data, job.priority) == ({"user_id": 7}, 30)
@@ -62,7 +62,7 @@ def test_typed_values_are_converted_for_the_function(queue: JobQueue, typed: str
 
 def test_a_function_with_keyword_arguments_accepts_any_name(queue: JobQueue) -> None:
     assert enqueued(queue, "loose", "a=1", "b=2", *APP).data == {"a": 1, "b": 2}
-    assert "loose.a: Input should be a valid integer" in typed("enqueue", "loose", "a=x", *APP).stderr
+    assert "loose.a: Input should be a valid integer" in run_treadle("enqueue", "loose", "a=x", *APP).stderr
 
 
 def test_arguments_as_an_object_from_an_option_or_standard_input(queue: JobQueue) -> None:
@@ -97,7 +97,7 @@ def test_arguments_as_an_object_from_an_option_or_standard_input(queue: JobQueue
     ],
 )
 def test_wrong_input_is_one_sentence(queue: JobQueue, arguments: list[str], code: int, said: str) -> None:
-    result = typed("enqueue", *arguments)
+    result = run_treadle("enqueue", *arguments)
     assert (result.exit_code, result.stdout) == (code, "")
     assert said in result.stderr
     assert queue.list().jobs == []
@@ -121,7 +121,7 @@ def test_options(queue: JobQueue) -> None:
 
 
 def test_a_time_without_an_offset_is_local(queue: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = in_a_process("enqueue", "x", "--raw", "--run-at", "2030-01-31T08:00", TZ="Asia/Tokyo")
+    said = run_in_process("enqueue", "x", "--raw", "--run-at", "2030-01-31T08:00", TZ="Asia/Tokyo")
     assert queue.get(said.stdout.strip()).run_at.isoformat() == "2030-01-30T23:00:00+00:00"
 
 
@@ -131,17 +131,17 @@ def test_raw_checks_nothing(queue: JobQueue) -> None:
 
 
 def test_json(queue: JobQueue) -> None:
-    (said,) = objects("enqueue", "welcome", "user_id=7", *APP)
+    (said,) = json_output_of("enqueue", "welcome", "user_id=7", *APP)
     assert said == {"id": str(queue.list().jobs[0].id), "job_type": "welcome"}
 
 
 def test_a_terminal_gets_a_sentence_and_live_progress(url: str, queue: JobQueue) -> None:
     given = ["enqueue", "films", "--raw", "--watch", "--database-url", url]
     with terminal(*given) as screen:
-        screen.shows("Enqueued films ", "waits for a worker")
+        screen.wait_for("Enqueued films ", "waits for a worker")
         (job,) = queue.claim(["films"])
         queue.complete(job)
-        assert screen.ended() == 0
+        assert screen.wait_for_exit() == 0
         assert str(job.id) in screen.text()
         assert "completed" in screen.text()
 

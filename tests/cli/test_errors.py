@@ -11,8 +11,8 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from tests.conftest import Connect
-from tests.support.commands import TREADLE, typed
-from tests.support.waiting import until_blocked
+from tests.support.commands import TREADLE, run_treadle
+from tests.support.waiting import until_waiting_for_lock
 from treadle import TreadleError
 
 ID = "01a1df1a-9662-7b8e-8b29-d2293fbf8aaf"
@@ -32,7 +32,7 @@ COMMANDS = [
 
 
 def sentence(command: list[str], url: str) -> str:
-    result = typed(*command, "--database-url", url)
+    result = run_treadle(*command, "--database-url", url)
     assert (result.exit_code, result.stdout) == (1, "")
     return result.stderr
 
@@ -51,7 +51,9 @@ def test_a_database_without_the_schema(command: list[str], server_url: str) -> N
 
 
 def test_an_outdated_schema(url: str, connection: psycopg.Connection[Any]) -> None:
-    row = connection.execute("delete from migrations where name like '0005%' returning *").fetchall()
+    row = connection.execute(
+        "delete from migrations where version = (select max(version) from migrations) returning *"
+    ).fetchall()
     try:
         for command in COMMANDS:
             assert "run: treadle migrate" in sentence(command, url)
@@ -92,7 +94,7 @@ def blocked(url: str, connect: Connect) -> Iterator[subprocess.Popen[str]]:
             stderr=subprocess.PIPE,
             text=True,
         ) as process:
-            until_blocked(connect(), 60)
+            until_waiting_for_lock(connect(), 60)
             yield process
 
 

@@ -7,7 +7,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.support.commands import in_a_process, told
+from tests.support.commands import output_of, run_in_process
 from treadle.cli.commands import COMMANDS, main
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
@@ -26,6 +26,11 @@ def test_the_help_has_an_example(name: str) -> None:
     assert re.search(rf"^ *(.* )?treadle {name}( |$)", text.partition("\b\n")[2], re.MULTILINE)
 
 
+@pytest.mark.parametrize(("name", "summary"), COMMANDS.items())
+def test_the_list_of_commands_shows_the_first_line_of_the_help(name: str, summary: str) -> None:
+    assert (command(name).help or "").split("\n")[0].strip() == summary
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_command_and_options_are_documented(name: str) -> None:
     table = PAGE.partition("\n## ")[0]
@@ -41,18 +46,18 @@ def test_only_existing_commands_are_documented() -> None:
 
 
 def test_help_lists_the_commands() -> None:
-    said = told("-h")
+    said = output_of("-h")
     assert all(re.search(rf"^  {name} +[A-Z]", said, re.MULTILINE) for name in COMMANDS)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_completion_script(shell: str) -> None:
-    assert f"_TREADLE_COMPLETE={shell}_source treadle" in told("completion", shell)
+    assert f"_TREADLE_COMPLETE={shell}_source treadle" in output_of("completion", shell)
     assert f"_TREADLE_COMPLETE={shell}_complete" in completed(_TREADLE_COMPLETE=f"{shell}_source").stdout
 
 
 def test_the_installed_program_prints_the_completion_script() -> None:
-    script = in_a_process(_TREADLE_COMPLETE="bash_source")
+    script = run_in_process(_TREADLE_COMPLETE="bash_source")
     assert script.returncode == 0
     assert "_TREADLE_COMPLETE=" in script.stdout
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from psycopg import Connection
 
-from tests.support.commands import TREADLE, objects, told, typed
+from tests.support.commands import TREADLE, json_output_of, output_of, run_treadle
 from tests.support.screens import terminal
 from treadle import JobQueue, JobRow
 from treadle.cli.stats import last
@@ -29,7 +29,7 @@ def held(jobs: JobQueue, job_type: str = "films", **options: Any) -> JobRow:
 
 def listed(*arguments: str) -> list[str]:
     """The ids that are printed."""
-    return [line.split()[0] for line in told("jobs", *arguments).splitlines()[1:]]
+    return [line.split()[0] for line in output_of("jobs", *arguments).splitlines()[1:]]
 
 
 def test_jobs_are_listed_newest_first(queue: JobQueue) -> None:
@@ -38,7 +38,7 @@ def test_jobs_are_listed_newest_first(queue: JobQueue) -> None:
     queue.progress(running, 40, stage="rendering")
     queue.fail(failed, "ValueError: no such address", final=True)
     later = queue.enqueue("films", {}, delay="90m")
-    heading, *lines = told("jobs").splitlines()
+    heading, *lines = output_of("jobs").splitlines()
     assert heading.split() == ["ID", "STATUS", "TYPE", "AGE", "DETAILS"]
     cells = [line.split(maxsplit=4) for line in lines]
     assert [(each[0], each[1], each[2]) for each in cells] == [
@@ -60,10 +60,10 @@ def test_filters(queue: JobQueue) -> None:
     assert listed("--queue", "slow") == [str(mail.id)]
     assert listed("--worker", "worker-1", "--status", "claimed") == [str(films.id)]
     assert listed("--key", "k", "--status", "blocked") == listed("--status", "held") == [str(behind)]
-    assert " blocked " in told("jobs", "--status", "blocked")
+    assert " blocked " in output_of("jobs", "--status", "blocked")
     assert listed("--search", "metropolis") == [str(behind)]
-    assert typed("jobs", "--type", "nope").stderr == "No matching jobs.\n"
-    assert "Invalid value for '--status'" in typed("jobs", "--status", "done").stderr
+    assert run_treadle("jobs", "--type", "nope").stderr == "No matching jobs.\n"
+    assert "Invalid value for '--status'" in run_treadle("jobs", "--status", "done").stderr
 
 
 def test_in_a_pipe_the_next_page_goes_to_standard_error(queue: JobQueue) -> None:
@@ -71,7 +71,7 @@ def test_in_a_pipe_the_next_page_goes_to_standard_error(queue: JobQueue) -> None
     seen: list[str] = []
     command = ["jobs", "--limit", "2", "--type", "two words"]
     for _ in range(3):
-        result = typed(*command)
+        result = run_treadle(*command)
         seen += [line.split()[0] for line in result.stdout.splitlines()[1:]]
         if not result.stderr:
             break
@@ -86,7 +86,7 @@ def test_a_search_continues_up_to_a_limit(queue: JobQueue, monkeypatch: pytest.M
     queue.enqueue_many("films", [{}] * 60)
     assert listed("--search", "metropolis") == [str(oldest)]
     queue.enqueue_many("films", [{}] * 60)
-    result = typed("jobs", "--search", "metropolis")
+    result = run_treadle("jobs", "--search", "metropolis")
     assert result.stdout == ""
     assert result.stderr.startswith("Searched 100 jobs. Next page: treadle jobs --search metropolis --after ")
     assert listed("--search", "metropolis", "--after", result.stderr.split()[-1]) == [str(oldest)]
@@ -94,7 +94,7 @@ def test_a_search_continues_up_to_a_limit(queue: JobQueue, monkeypatch: pytest.M
 
 def test_json_prints_one_object_per_line(queue: JobQueue) -> None:
     ids = [str(queue.enqueue("films", {})) for _ in range(3)]
-    found = objects("jobs", "--limit", "2")
+    found = json_output_of("jobs", "--limit", "2")
     assert [each["id"] for each in found] == ids[:0:-1]
     assert {"job_type", "status", "queue", "priority", "attempts", "error", "created_at"} <= set(found[0])
     datetime.fromisoformat(found[0]["created_at"])
@@ -113,7 +113,7 @@ def test_a_narrow_terminal_does_not_truncate_the_id(queue: JobQueue) -> None:
     job = held(queue, "a_rather_long_name_of_a_job_type")
     queue.fail(job, "ValueError: " + "long " * 50, final=True)
     with terminal("jobs") as screen:
-        assert screen.ended() == 0
+        assert screen.wait_for_exit() == 0
         _, line, *rest = screen.lines()
     assert line.startswith(f"{job.id} failed ")
     assert line.endswith("…")
@@ -124,7 +124,7 @@ def test_a_narrow_terminal_does_not_truncate_the_id(queue: JobQueue) -> None:
 def test_no_color_disables_colours(queue: JobQueue) -> None:
     queue.fail(held(queue), "torn", final=True)
     with terminal("jobs", NO_COLOR="1") as screen:
-        assert screen.ended() == 0
+        assert screen.wait_for_exit() == 0
         assert b"\x1b[31m" not in screen.raw
 
 
@@ -136,11 +136,16 @@ def test_control_characters_and_markup_are_not_interpreted(connection: Connectio
             (select %(t)s::text as text) as hostile""",
         {"t": HOSTILE},
     )
-    for said in (told("jobs"), typed("jobs", "--json").stdout, told("stats"), typed("stats", "--json").stdout):
+    for said in (
+        output_of("jobs"),
+        run_treadle("jobs", "--json").stdout,
+        output_of("stats"),
+        run_treadle("stats", "--json").stdout,
+    ):
         assert not any(each in said for each in "\x1b\x07\x9b\u202e")
         assert said.count("bold") == said.count("[red]bold[/red]") > 0
     with terminal("jobs", columns=200) as screen:
-        assert screen.ended() == 0
+        assert screen.wait_for_exit() == 0
         assert b"\x1b[2J" not in screen.raw
         assert "[red]bold[/red]" in screen.text()
 
@@ -153,11 +158,11 @@ def test_stats(queue: JobQueue, connection: Connection[Any]) -> None:
     queue.pause("mail", "slow")
     connection.execute("update meter set reached = now() - interval '1 minute'")
     connection.execute("select count_minutes()")
-    said = told("stats")
+    said = output_of("stats")
     assert "pending 2  claimed 0  running 0  completed 1  failed 1  cancelled 0" in said
     assert "paused, no worker" in said
     assert "films" not in said  # nothing waits in its lane
-    (seen,) = objects("stats")
+    (seen,) = json_output_of("stats")
     assert seen["totals"]["failed"] == {"jobs": 1, "exact": True}
     assert {(each["job_type"], each["queue"], each["depth"]) for each in seen["lanes"] if each["depth"]} == {
         ("mail", "default", 1),

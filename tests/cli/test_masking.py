@@ -7,8 +7,8 @@ from uuid import UUID
 import pytest
 from psycopg import Connection
 
-from tests.support.apps import held
-from tests.support.commands import typed
+from tests.support.apps import claim_and_start
+from tests.support.commands import run_treadle
 from tests.support.screens import terminal
 from treadle import JobQueue
 
@@ -54,15 +54,15 @@ def job(queue: JobQueue, connection: Connection[Any]) -> UUID:
 
 @pytest.mark.parametrize("options", [[], ["--full"], ["--json"]])
 def test_show(job: UUID, options: list[str]) -> None:
-    said = typed("show", job, *options).stdout
+    said = run_treadle("show", job, *options).stdout
     assert SECRET not in said
     # Payload twice, event twice, its transition, error and traceback, result, checkpoint twice, step, log, audit.
     assert said.count("********") >= 12
-    assert SECRET in typed("show", job, "--show-secrets", *options).stdout
+    assert SECRET in run_treadle("show", job, "--show-secrets", *options).stdout
 
 
 def test_show_masks_each_part(job: UUID) -> None:
-    shown = json.loads(typed("show", job, "--json").stdout)
+    shown = json.loads(run_treadle("show", job, "--json").stdout)
     for part in ("job", "events", "errors", "logs", "steps", "audit"):
         assert "********" in json.dumps(shown[part]), part
         assert SECRET not in json.dumps(shown[part]), part
@@ -87,7 +87,7 @@ def test_show_masks_each_part(job: UUID) -> None:
     ids=" ".join,
 )
 def test_other_commands(job: UUID, command: list[str]) -> None:
-    result = typed(*(each.format(job=job) for each in command))
+    result = run_treadle(*(each.format(job=job) for each in command))
     assert "://ada:********@db/films" in result.output, "it is there, and masked"
     assert SECRET not in result.output
 
@@ -97,28 +97,28 @@ def test_watch(job: UUID, queue: JobQueue, connection: Connection[Any]) -> None:
     connection.execute("update jobs set run_at = now()")
     (claimed,) = queue.claim(["films"])
     queue.fail(claimed, f"gave up on {URL}", final=True)
-    said = typed("watch", job).stdout
+    said = run_treadle("watch", job).stdout
     assert "gave up on postgresql://ada:********@db/films" in said
     assert "fetched token=********" in said
     assert SECRET not in said
     with terminal("watch", str(job), columns=140) as screen:
-        assert screen.ended() == 1
+        assert screen.wait_for_exit() == 1
         assert SECRET.encode() not in screen.raw
         assert "gave up on postgresql://ada:********@db/films" in screen.text()
 
 
 def test_top(job: UUID, url: str, queue: JobQueue) -> None:
-    running, failed = held(queue, "posters"), held(queue, "reels")
+    running, failed = claim_and_start(queue, "posters"), claim_and_start(queue, "reels")
     queue.event(running, "fetched", token=SECRET, source=URL)
     queue.fail(failed, f"gave up on {URL}", final=True)
     with terminal("top", "--database-url", url, columns=140, rows=45) as screen:
-        screen.shows("posters", "progress")
+        screen.wait_for("posters", "progress")
         screen.press("f")
-        screen.shows("gave up on postgresql://ada:********@db/films")
+        screen.wait_for("gave up on postgresql://ada:********@db/films")
         screen.press("f")
-        screen.shows("posters", "progress")
+        screen.wait_for("posters", "progress")
         screen.press(ENTER)
-        screen.shows("fetched", "token=********")
+        screen.wait_for("fetched", "token=********")
         screen.press("q")
-        assert screen.ended() == 0
+        assert screen.wait_for_exit() == 0
         assert SECRET.encode() not in screen.raw

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from psycopg import Connection
 
-from tests.support.commands import objects, told, typed
+from tests.support.commands import json_output_of, output_of, run_treadle
 from treadle import JobQueue
 
 HOSTILE = "\x1b[2J[red]bold[/red]\x9b31m\u202e"
@@ -18,31 +18,31 @@ def where(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_type_is_paused_and_resumed(queue: JobQueue) -> None:
     queue.enqueue("films")
-    assert told("pause", "--type", "films", "--reason", "the disk is full", "--actor", "ada") == (
+    assert output_of("pause", "--type", "films", "--reason", "the disk is full", "--actor", "ada") == (
         "Paused all jobs of type films. To resume: treadle resume --type films\n"
     )
     assert queue.claim(["films"]) == []
-    assert "Already paused: all jobs of type films." in told("pause", "--type", "films")
-    heading, line = told("pauses").splitlines()
+    assert "Already paused: all jobs of type films." in output_of("pause", "--type", "films")
+    heading, line = output_of("pauses").splitlines()
     assert heading.split() == ["TYPE", "QUEUE", "AGE", "ACTOR", "REASON"]
     cells = line.split(maxsplit=4)
     assert (cells[:2], cells[3:]) == (["films", "all"], ["ada", "the disk is full"])
-    *_, again = told("pause").splitlines()
+    *_, again = output_of("pause").splitlines()
     assert (again.split()[:2], again.split()[3:]) == (line.split()[:2], line.split()[3:])  # all columns but the age
-    assert told("resume", "--type", "films") == "Resumed all jobs of type films.\n"
+    assert output_of("resume", "--type", "films") == "Resumed all jobs of type films.\n"
     assert len(queue.claim(["films"])) == 1
 
 
 def test_pauses_by_type_queue_and_all(queue: JobQueue) -> None:
-    told("pause", "--queue", "slow")
-    told("pause", "--type", "films", "--queue", "slow")
-    told("pause", "--all")
+    output_of("pause", "--queue", "slow")
+    output_of("pause", "--type", "films", "--queue", "slow")
+    output_of("pause", "--all")
     assert [(each.job_type, each.queue) for each in queue.pauses()] == [(None, None), (None, "slow"), ("films", "slow")]
-    assert told("resume", "--type", "films", "--queue", "slow") == (
+    assert output_of("resume", "--type", "films", "--queue", "slow") == (
         "Resumed all jobs of type films in queue slow; "
         "some are still paused by another pause: all jobs; all jobs in queue slow.\n"
     )
-    assert told("resume", "--all") == "Resumed all jobs.\nResumed all jobs in queue slow.\n"
+    assert output_of("resume", "--all") == "Resumed all jobs.\nResumed all jobs in queue slow.\n"
     assert queue.pauses() == []
 
 
@@ -58,22 +58,22 @@ def test_pauses_by_type_queue_and_all(queue: JobQueue) -> None:
 )
 def test_wrong_input_is_one_sentence(queue: JobQueue, command: list[str], code: int, said: str) -> None:
     queue.pause("mail")
-    result = typed(*command)
+    result = run_treadle(*command)
     assert (result.exit_code, result.stdout) == (code, "")
     assert said in result.stderr
 
 
 def test_json(queue: JobQueue) -> None:
-    assert objects("pause", "--type", "films") == [{"job_type": "films", "queue": None, "changed": True}]
-    assert objects("pause", "--type", "films") == [{"job_type": "films", "queue": None, "changed": False}]
-    assert [each["job_type"] for each in objects("pauses")] == ["films"]
-    assert objects("resume", "--all") == [{"job_type": "films", "queue": None, "changed": True}]
-    assert typed("pauses").stderr == "Nothing is paused.\n"
+    assert json_output_of("pause", "--type", "films") == [{"job_type": "films", "queue": None, "changed": True}]
+    assert json_output_of("pause", "--type", "films") == [{"job_type": "films", "queue": None, "changed": False}]
+    assert [each["job_type"] for each in json_output_of("pauses")] == ["films"]
+    assert json_output_of("resume", "--all") == [{"job_type": "films", "queue": None, "changed": True}]
+    assert run_treadle("pauses").stderr == "Nothing is paused.\n"
 
 
 def test_the_actor_is_recorded(connection: Connection[Any]) -> None:
-    told("pause", "--type", "films", "--reason", "why not")
-    told("resume", "--type", "films", "--actor", "ada")
+    output_of("pause", "--type", "films", "--reason", "why not")
+    output_of("resume", "--type", "films", "--actor", "ada")
     rows = connection.execute("select actor, action, job_type, reason from audit order by id").fetchall()
     assert rows[0][0].startswith("cli:")
     assert [rows[0][1:], rows[1]] == [("pause", "films", "why not"), ("ada", "resume", "films", None)]
@@ -85,6 +85,6 @@ def test_control_characters_and_markup_are_not_interpreted(connection: Connectio
         select t, t, t, t from (select %s::text as t) as hostile""",
         [HOSTILE],
     )
-    for said in (told("pauses"), typed("resume", "--type", "nope").stderr):
+    for said in (output_of("pauses"), run_treadle("resume", "--type", "nope").stderr):
         assert not any(each in said for each in "\x1b\x9b\u202e")
         assert "[red]bold[/red]" in said

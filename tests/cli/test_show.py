@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from psycopg import Connection
 
-from tests.support.commands import objects, told, typed
+from tests.support.commands import json_output_of, output_of, run_treadle
 from tests.support.screens import terminal
 from treadle import Job, JobQueue, Treadle
 
@@ -44,7 +44,7 @@ def job_id(app: Treadle) -> UUID:
 
 
 def test_all_sections_are_shown(job_id: UUID) -> None:
-    said = told("show", job_id)
+    said = output_of("show", job_id)
     for piece in (
         "import_rows  completed",
         str(job_id),
@@ -70,13 +70,13 @@ def test_all_sections_are_shown(job_id: UUID) -> None:
 
 
 def test_show_secrets_disables_masking(job_id: UUID) -> None:
-    assert "hunter2" in told("show", job_id, "--show-secrets")
-    (masked,), (whole,) = objects("show", job_id), objects("show", job_id, "--show-secrets")
+    assert "hunter2" in output_of("show", job_id, "--show-secrets")
+    (masked,), (whole,) = json_output_of("show", job_id), json_output_of("show", job_id, "--show-secrets")
     assert (masked["job"]["data"]["password"], whole["job"]["data"]["password"]) == ("********", "hunter2")
 
 
 def test_json(job_id: UUID) -> None:
-    (details,) = objects("show", job_id)
+    (details,) = json_output_of("show", job_id)
     assert details["job"]["id"] == str(job_id)
     assert [each["name"] for each in details["events"]] == [
         "enqueued",
@@ -99,7 +99,7 @@ def test_the_number_of_crashes_is_shown(queue: JobQueue, connection: Connection[
     job = queue.enqueue("films")
     for crashes, words in ((1, "0 of 3, 1 crash\n"), (2, "0 of 3, 2 crashes\n")):
         connection.execute("update jobs set crashes = %s", [crashes])
-        assert words in told("show", job)
+        assert words in output_of("show", job)
 
 
 def test_the_last_hundred_events_are_shown_by_default(queue: JobQueue) -> None:
@@ -107,26 +107,26 @@ def test_the_last_hundred_events_are_shown_by_default(queue: JobQueue) -> None:
     (job,) = queue.claim(["films"])
     for number in range(130):
         queue.event(job, f"told-{number}.")
-    said = told("show", job.id)
+    said = output_of("show", job.id)
     assert "… 30 earlier events; --full shows all" in said
     assert "+0.0s  enqueued" in said
     assert "told-29." not in said
     assert said.index("told-30.") < said.index("told-129.")
-    assert "told-0." in told("show", job.id, "--full")
+    assert "told-0." in output_of("show", job.id, "--full")
 
 
 def test_a_waiting_job_shows_what_it_waits_for(queue: JobQueue) -> None:
     later = queue.enqueue("films", {}, delay="90m")
     queue.enqueue("films", {}, key="k")
     second = queue.enqueue("films", {}, key="k")
-    assert "due in 1h " in told("show", later)
-    assert "key       k, blocked by an earlier job with this key" in told("show", second)
+    assert "due in 1h " in output_of("show", later)
+    assert "key       k, blocked by an earlier job with this key" in output_of("show", second)
 
 
 def test_changes_by_operators_are_shown(queue: JobQueue) -> None:
     job = queue.enqueue("films", {})
-    typed("cancel", job, "--reason", "no longer wanted", "--actor", "ada")
-    assert "cancel by ada: no longer wanted" in told("show", job)
+    run_treadle("cancel", job, "--reason", "no longer wanted", "--actor", "ada")
+    assert "cancel by ada: no longer wanted" in output_of("show", job)
 
 
 def test_control_characters_and_markup_are_not_interpreted(queue: JobQueue, connection: Connection[Any]) -> None:
@@ -149,11 +149,11 @@ def test_control_characters_and_markup_are_not_interpreted(queue: JobQueue, conn
         "insert into audit (actor, action, job_id, reason) values (%(t)s::text, %(t)s::text, %(id)s, %(t)s::text)",
         {"id": job, "t": HOSTILE},
     )
-    for said in (told("show", job), told("show", job, "--full"), typed("show", job, "--json").stdout):
+    for said in (output_of("show", job), output_of("show", job, "--full"), run_treadle("show", job, "--json").stdout):
         assert not any(each in said for each in "\x1b\x07\x9b\u202e")
         assert said.count("bold") == said.count("[red]bold[/red]") > 0
     with terminal("show", str(job), rows=60) as screen:
-        assert screen.ended() == 0
+        assert screen.wait_for_exit() == 0
         assert b"\x1b[2J" not in screen.raw
         assert b"\x1b]0;" not in screen.raw
         assert "\u202e".encode() not in screen.raw
@@ -166,7 +166,7 @@ def test_an_ascii_terminal_gets_replacement_characters(queue: JobQueue) -> None:
     for _ in range(101):
         queue.event(claimed, "told")
     with terminal("show", str(job), rows=150, PYTHONIOENCODING="ascii") as screen:
-        assert screen.ended() == 0
+        assert screen.wait_for_exit() == 0
         assert '"city": "Z?rich +"' in screen.text()
         assert "~ 1 earlier event;" in screen.text()
 
@@ -176,11 +176,11 @@ def test_lines_are_truncated_to_the_width_of_the_terminal(queue: JobQueue) -> No
     (job,) = queue.claim(["films"])
     queue.event(job, "told", text="word " * 50 + "end.")
     with terminal("show", str(job.id), rows=40) as screen:
-        assert screen.ended() == 0
+        assert screen.wait_for_exit() == 0
         assert "end." not in screen.text()
         assert "word wor" in screen.text()
         assert all(line.endswith("…") for line in screen.lines() if "word" in line)
-    assert "end." in told("show", job.id)
+    assert "end." in output_of("show", job.id)
 
 
 @pytest.mark.parametrize(
@@ -191,6 +191,6 @@ def test_lines_are_truncated_to_the_width_of_the_terminal(queue: JobQueue) -> No
     ],
 )
 def test_wrong_input_is_one_sentence(given: str, code: int, said: str) -> None:
-    result = typed("show", given)
+    result = run_treadle("show", given)
     assert (result.exit_code, result.stdout) == (code, "")
     assert said in result.stderr

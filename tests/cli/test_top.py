@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from psycopg import Connection
 
-from tests.support.apps import held
+from tests.support.apps import claim_and_start
 from tests.support.screens import Terminal, terminal
 from tests.support.workers import one, until
 from treadle import JobQueue, Priority, Status
@@ -39,9 +39,9 @@ def test_the_queue_screen_fits_80_columns(url: str, queue: JobQueue, connection:
     register(connection)
     queue.enqueue_many("mail", [{}] * 3, priority=Priority.EXPLICIT)
     queue.enqueue("report", queue="slow")
-    job = held(queue)
+    job = claim_and_start(queue)
     with terminal("top", "--database-url", url) as screen:
-        screen.shows("waiting 4", "running 1", "failed 0 in 1h", "workers 1", "? help  q quit")
+        screen.wait_for("waiting 4", "running 1", "failed 0 in 1h", "workers 1", "? help  q quit")
         assert row_of(screen, "lanes", "mail").split() == [
             "mail",
             "default",
@@ -54,62 +54,62 @@ def test_the_queue_screen_fits_80_columns(url: str, queue: JobQueue, connection:
         assert "1/8" in row_of(screen, "workers", "worker-1")
         assert f"{job.id.hex[-4:]}  ──────────   0%" in row_of(screen, "running", "films")
         queue.progress(job, 40, stage="drawing")
-        screen.shows("━━━━──────  40%  drawing")
+        screen.wait_for("━━━━──────  40%  drawing")
         connection.execute("""update jobs set pace = '{"done": 1220, "total": 2000, "rate": 212.4, "left": 3.7}'
             where status = 'running'""")
-        screen.shows("212/s       4s")
+        screen.wait_for("212/s       4s")
         queue.complete(job)
-        screen.shows("No jobs are running.")
+        screen.wait_for("No jobs are running.")
         assert max(map(len, screen.lines())) <= 80
         screen.press("q")
-        assert screen.ended() == 0
+        assert screen.wait_for_exit() == 0
 
 
 def test_the_layout_follows_the_size_of_the_terminal(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
     register(connection)
     queue.enqueue("mail")
-    held(queue)
+    claim_and_start(queue)
     with terminal("top", "--database-url", url, columns=140, rows=45) as screen:
-        screen.shows("workers 1", "r retry  f failed")
+        screen.wait_for("workers 1", "r retry  f failed")
         assert "worker-1" in row_of(screen, "lanes", "mail"), "the two tables are side by side"
         assert row_of(screen, "running", "films").split()[-2] == "worker-1"
         screen.resize(80, 24)
         until(lambda: "worker-1" not in row_of(screen, "lanes", "mail"), screen.text)
         screen.resize(50, 12)
-        screen.shows("This terminal is 50x12.\ntreadle top needs at least 60x15.\nq quit")
+        screen.wait_for("This terminal is 50x12.\ntreadle top needs at least 60x15.\nq quit")
         screen.resize(80, 24)
-        screen.shows("mail", "films", "worker-1")
+        screen.wait_for("mail", "films", "worker-1")
 
 
 def test_sorting(url: str, queue: JobQueue) -> None:
-    slow, quick = held(queue, "aaa"), held(queue, "bbb")
+    slow, quick = claim_and_start(queue, "aaa"), claim_and_start(queue, "bbb")
     queue.progress(slow, 10)
     queue.progress(quick, 90)
     with terminal("top", "--database-url", url) as screen:
-        screen.shows("time▾", "90%")
+        screen.wait_for("time▾", "90%")
         assert place_of(screen, "running", "aaa") < place_of(screen, "running", "bbb"), (
             "the job that has run longest comes first"
         )
         screen.press("ss")
-        screen.shows("progress▾")
+        screen.wait_for("progress▾")
         until(lambda: place_of(screen, "running", "aaa") > place_of(screen, "running", "bbb"), screen.text)
 
 
 def test_filtering_by_type(url: str, queue: JobQueue) -> None:
-    held(queue, "films")
-    held(queue, "mail")
+    claim_and_start(queue, "films")
+    claim_and_start(queue, "mail")
     queue.enqueue("mail_many")
     with terminal("top", "--database-url", url) as screen:
-        screen.shows("films", "running 2")
+        screen.wait_for("films", "running 2")
         screen.press("/maiq")
-        screen.shows("type: maiq", "No jobs are running.", "No jobs are waiting.", "Filter by job type: maiq")
+        screen.wait_for("type: maiq", "No jobs are running.", "No jobs are waiting.", "Filter by job type: maiq")
         screen.press("\x7f")
-        screen.shows("running 1 ", "lanes 2 ")
+        screen.wait_for("running 1 ", "lanes 2 ")
         until(lambda: "films" not in screen.text(), screen.text)
         screen.press(ENTER)
-        screen.shows("type: mai", "q quit")
+        screen.wait_for("type: mai", "q quit")
         screen.press(ESCAPE)
-        screen.shows("films", "running 2 ")
+        screen.wait_for("films", "running 2 ")
         until(lambda: "type:" not in screen.text(), screen.text)
 
 
@@ -117,68 +117,68 @@ def test_a_type_is_paused_after_confirmation(url: str, queue: JobQueue, connecti
     register(connection)
     queue.enqueue("mail")
     with terminal("top", "--database-url", url) as screen:
-        screen.shows("mail", "No jobs are running.")
+        screen.wait_for("mail", "No jobs are running.")
         screen.press(TAB)
         screen.press("p")
-        screen.shows("Pause mail? Running jobs continue, no new ones start. yes / no")
+        screen.wait_for("Pause mail? Running jobs continue, no new ones start. yes / no")
         screen.press("n")
-        screen.shows("q quit")
+        screen.wait_for("q quit")
         assert queue.pauses() == []
         screen.press("p")
-        screen.shows("Pause mail?")
+        screen.wait_for("Pause mail?")
         screen.press("y")
-        screen.shows("Paused mail.")
+        screen.wait_for("Paused mail.")
         until(lambda: row_of(screen, "lanes", "mail").endswith("paused"), screen.text)
         (pause,) = queue.pauses()
         assert (pause.job_type, pause.queue) == ("mail", None)
         assert queue.claim(["mail"]) == []
         screen.press("p")
-        screen.shows("Resume mail? Paused by top:")
+        screen.wait_for("Resume mail? Paused by top:")
         screen.press("y")
-        screen.shows("Resumed mail.")
+        screen.wait_for("Resumed mail.")
         assert queue.pauses() == []
     rows = connection.execute("select actor ~ '^top:.+', action, job_type from audit order by id").fetchall()
     assert rows == [(True, "pause", "mail"), (True, "resume", "mail")]
 
 
 def test_a_running_job_is_cancelled_after_confirmation(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
-    job = held(queue)
+    job = claim_and_start(queue)
     with terminal("top", "--database-url", url) as screen:
         row_of(screen, "running", "films")
         screen.press("r")
-        screen.shows(f"Retry films {job.id.hex[-4:]}?")
+        screen.wait_for(f"Retry films {job.id.hex[-4:]}?")
         screen.press("y")
-        screen.shows("is running and cannot be retried.")
+        screen.wait_for("is running and cannot be retried.")
         screen.press("c")
-        screen.shows(f"Cancel films {job.id.hex[-4:]}?")
+        screen.wait_for(f"Cancel films {job.id.hex[-4:]}?")
         screen.press("y")
-        screen.shows(f"films {job.id.hex[-4:]} was cancelled.", "No jobs are running.")
+        screen.wait_for(f"films {job.id.hex[-4:]} was cancelled.", "No jobs are running.")
     assert queue.get(job.id).status == Status.CANCELLED
     assert one(connection, "select action from audit where job_id = %s and actor like 'top:%%'", job.id) == "cancel"
 
 
 def test_failed_jobs_are_shown_and_retried(url: str, queue: JobQueue) -> None:
-    job = held(queue)
+    job = claim_and_start(queue)
     queue.fail(job, "the film\nis torn", final=True)
     with terminal("top", "--database-url", url) as screen:
-        screen.shows("No jobs are running.")
+        screen.wait_for("No jobs are running.")
         screen.press("f")
-        screen.shows("failed 1 ", "the film is torn", "1/3")
+        screen.wait_for("failed 1 ", "the film is torn", "1/3")
         screen.press("r")
-        screen.shows("Retry films")
+        screen.wait_for("Retry films")
         screen.press("y")
-        screen.shows("was retried.", "No jobs failed in the last hour.")
+        screen.wait_for("was retried.", "No jobs failed in the last hour.")
         screen.press("f")
-        screen.shows("No jobs are running.")
+        screen.wait_for("No jobs are running.")
     assert queue.get(job.id).status == Status.PENDING
 
 
 def test_the_job_screen_is_live(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
-    job = held(queue)
+    job = claim_and_start(queue)
     with terminal("top", "--database-url", url) as screen:
         row_of(screen, "running", "films")
         screen.press(ENTER)
-        screen.shows(
+        screen.wait_for(
             str(job.id), "▸ running", "attempt 1 of 3, queue default, priority 100, on worker-1", "events none"
         )
         queue.progress(job, 61, stage="drawing")
@@ -187,26 +187,26 @@ def test_the_job_screen_is_live(url: str, queue: JobQueue, connection: Connectio
             "select keep_logs('worker-1', %s, %s, '{1}', '{1}', '{30}', '{films}', '{the ink is low}', '{0}', 9, 9)",
             [[job.id], [job.lease]],
         )
-        screen.shows("61%  drawing", "events 1", "drawn  frames=12", "log 1", "WARNING the ink is low")
+        screen.wait_for("61%  drawing", "events 1", "drawn  frames=12", "log 1", "WARNING the ink is low")
         queue.event(job, "drawn", frames=13)
-        screen.shows("events 2", "frames=12", "frames=13")
+        screen.wait_for("events 2", "frames=12", "frames=13")
         queue.fail(job, "the film is torn", final=True)
-        screen.shows("✗ failed", "failed at attempt 1 of 3", "the film is torn")
+        screen.wait_for("✗ failed", "failed at attempt 1 of 3", "the film is torn")
         screen.press("r")
-        screen.shows("Retry films")
+        screen.wait_for("Retry films")
         screen.press("y")
-        screen.shows("· pending")
+        screen.wait_for("· pending")
         screen.press(ESCAPE)
-        screen.shows("No jobs are running.", "lanes 1")
+        screen.wait_for("No jobs are running.", "lanes 1")
 
 
 @pytest.mark.parametrize("way_out", ["q", "\x03"])
 def test_quitting_restores_the_terminal(url: str, queue: JobQueue, way_out: str) -> None:
     with terminal("top", "--database-url", url) as screen:
-        screen.shows("No jobs are running.")
+        screen.wait_for("No jobs are running.")
         assert not screen.echoes()
         screen.press(way_out)
-        assert screen.ended() == 0
+        assert screen.wait_for_exit() == 0
         assert screen.raw.count(b"\x1b[?1049h") == screen.raw.count(b"\x1b[?1049l") == 1
         assert screen.raw.endswith(b"\x1b[?25h") or b"\x1b[?25h" in screen.raw.split(b"\x1b[?1049l")[1]
         assert screen.echoes()
@@ -214,8 +214,8 @@ def test_quitting_restores_the_terminal(url: str, queue: JobQueue, way_out: str)
 
 def test_help(url: str, queue: JobQueue) -> None:
     with terminal("top", "--database-url", url) as screen:
-        screen.shows("No jobs are running.")
+        screen.wait_for("No jobs are running.")
         screen.press("?")
-        screen.shows("select a row", "pause or resume the job type of the row")
+        screen.wait_for("select a row", "pause or resume the job type of the row")
         screen.press(ESCAPE)
         until(lambda: "select a row" not in screen.text(), screen.text)

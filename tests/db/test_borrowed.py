@@ -1,4 +1,4 @@
-"""On a connection of asyncpg, SQLAlchemy or Django: the job is part of the caller's transaction there too."""
+"""On a caller's connection of asyncpg, SQLAlchemy or Django, jobs are part of the caller's transaction."""
 
 import asyncio
 import subprocess
@@ -19,7 +19,7 @@ from psycopg import Connection
 from sqlalchemy.pool import StaticPool
 
 from tests.conftest import Connect
-from tests.support.apps import pending
+from tests.support.apps import count_pending
 from tests.support.callers import Caller, set_up_django
 from treadle import InvalidArgument, JobQueue, LeaseLost, Priority, Status, Treadle
 from treadle.db.borrowed import DjangoConnection, SqlalchemyConnection, borrow, numbered
@@ -68,8 +68,8 @@ def chunks_of_ten(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def no_seventeen(connection: Connection[Any]) -> Iterator[None]:
-    """A database that refuses a job of the second chunk."""
+def refuse_payload_17(connection: Connection[Any]) -> Iterator[None]:
+    """A trigger that refuses a job of the second chunk."""
     connection.execute(
         "create function reject() returns trigger language plpgsql as $$ begin"
         " if new.data = '17' then raise 'no seventeen'; end if; return new; end $$"
@@ -81,7 +81,7 @@ def no_seventeen(connection: Connection[Any]) -> Iterator[None]:
 
 @in_a_transaction
 def test_a_job_commits_and_rolls_back_with_the_callers_rows(
-    app: Treadle, queue: JobQueue, orders: Callable[[], int], caller: Caller
+    app: Treadle, queue: JobQueue, count_orders: Callable[[], int], caller: Caller
 ) -> None:
     @app.job
     def ship(order_id: int) -> None: ...
@@ -91,20 +91,20 @@ def test_a_job_commits_and_rolls_back_with_the_callers_rows(
     caller.execute("insert into public.orders values (1)")
     caller.call(mine, "enqueue", order_id=1)
     caller.end("rollback")
-    assert (orders(), pending(queue)) == (0, 0)
+    assert (count_orders(), count_pending(queue)) == (0, 0)
 
     caller.begin()
     caller.execute("insert into public.orders values (2)")
     handle = caller.call(mine, "enqueue", order_id=2)
-    assert (orders(), pending(queue)) == (0, 0)
+    assert (count_orders(), count_pending(queue)) == (0, 0)
     caller.end("commit")
-    assert (orders(), pending(queue)) == (1, 1)
+    assert (count_orders(), count_pending(queue)) == (1, 1)
     assert type(handle.id) is UUID
     assert handle.job().data == {"order_id": 2}
 
 
 @in_a_transaction
-def test_the_payload_and_the_options_arrive(queue: JobQueue, caller: Caller) -> None:
+def test_payload_and_options_are_stored(queue: JobQueue, caller: Caller) -> None:
     mine = JobQueue(caller.connection)
     later = datetime(2099, 1, 1, 12, tzinfo=UTC)
     caller.begin()
@@ -122,9 +122,9 @@ def test_the_payload_and_the_options_arrive(queue: JobQueue, caller: Caller) -> 
 
 
 @in_a_transaction
-@pytest.mark.usefixtures("chunks_of_ten", "no_seventeen")
-def test_many_jobs_are_all_there_or_none_in_the_callers_transaction(
-    queue: JobQueue, orders: Callable[[], int], caller: Caller
+@pytest.mark.usefixtures("chunks_of_ten", "refuse_payload_17")
+def test_enqueue_many_is_atomic_in_the_callers_transaction(
+    queue: JobQueue, count_orders: Callable[[], int], caller: Caller
 ) -> None:
     mine = JobQueue(caller.connection)
     caller.begin()
@@ -132,40 +132,40 @@ def test_many_jobs_are_all_there_or_none_in_the_callers_transaction(
     with pytest.raises(Exception, match="no seventeen"):
         caller.call(mine, "enqueue_many", "a", range(25))
     caller.end("rollback")
-    assert (orders(), pending(queue)) == (0, 0)
+    assert (count_orders(), count_pending(queue)) == (0, 0)
 
     caller.begin()
-    ids = caller.call(mine, "enqueue_many", "a", range(100, 125))  # the first statement of the transaction
+    ids = caller.call(mine, "enqueue_many", "a", range(100, 125))  # this is the first statement of the transaction
     caller.execute("insert into public.orders values (1)")
-    assert (orders(), pending(queue)) == (0, 0)
+    assert (count_orders(), count_pending(queue)) == (0, 0)
     caller.end("commit")
-    assert orders() == 1
+    assert count_orders() == 1
     assert [queue.get(each).data for each in ids] == list(range(100, 125))
 
 
 @committing_each
-@pytest.mark.usefixtures("chunks_of_ten", "no_seventeen")
-def test_many_jobs_are_all_there_or_none_where_each_statement_commits(queue: JobQueue, caller: Caller) -> None:
+@pytest.mark.usefixtures("chunks_of_ten", "refuse_payload_17")
+def test_enqueue_many_is_atomic_where_each_statement_commits(queue: JobQueue, caller: Caller) -> None:
     mine = JobQueue(caller.connection)
     with pytest.raises(Exception, match="no seventeen"):
         caller.call(mine, "enqueue_many", "a", range(25))
-    assert pending(queue) == 0
+    assert count_pending(queue) == 0
     caller.call(mine, "enqueue_many", "a", range(100, 125))
-    assert pending(queue) == 25
+    assert count_pending(queue) == 25
 
 
 @committing_each
 @pytest.mark.usefixtures("chunks_of_ten")
-def test_a_transaction_begun_by_hand_stays_the_callers(queue: JobQueue, caller: Caller) -> None:
+def test_a_transaction_begun_with_sql_is_left_to_the_caller(queue: JobQueue, caller: Caller) -> None:
     caller.execute("begin")
     caller.call(JobQueue(caller.connection), "enqueue_many", "a", range(25))
-    assert pending(queue) == 0
+    assert count_pending(queue) == 0
     caller.execute("rollback")
-    assert pending(queue) == 0
+    assert count_pending(queue) == 0
 
 
 @pytest.mark.parametrize("kind", [kind for kind in COMMITTING_EACH if not kind.startswith("async")])
-def test_an_interrupt_leaves_no_transaction_open(queue: JobQueue, caller: Caller) -> None:
+def test_a_keyboard_interrupt_leaves_no_transaction_open(queue: JobQueue, caller: Caller) -> None:
     mine = borrow(caller.connection, "treadle")
     assert isinstance(mine, SqlalchemyConnection | DjangoConnection)
 
@@ -175,17 +175,17 @@ def test_an_interrupt_leaves_no_transaction_open(queue: JobQueue, caller: Caller
     whole = job_queries.enqueue("a", 1, None)
     with pytest.raises(KeyboardInterrupt):
         mine.run_together([whole, Query(whole.text, whole.params, interrupt)])
-    assert pending(queue) == 0
+    assert count_pending(queue) == 0
     JobQueue(caller.connection).enqueue("a")
-    assert pending(queue) == 1
+    assert count_pending(queue) == 1
 
 
 @pytest.mark.parametrize("kind", [kind for kind in COMMITTING_EACH if kind != "asyncpg connection"])
 @pytest.mark.usefixtures("chunks_of_ten")
-def test_a_connection_that_breaks_tells_its_first_error(
+def test_a_broken_connection_raises_its_first_error(
     queue: JobQueue, connection: Connection[Any], caller: Caller
 ) -> None:
-    """Not that nothing can be rolled back on it. (asyncpg's own transaction does say that.)"""
+    """The error is not that of the failed rollback. (asyncpg's own transaction raises that one.)"""
     connection.execute(
         "create function reject() returns trigger language plpgsql as $$ begin"
         " if new.data = '17' then perform pg_terminate_backend(pg_backend_pid()); end if; return new; end $$"
@@ -196,11 +196,11 @@ def test_a_connection_that_breaks_tells_its_first_error(
             caller.call(JobQueue(caller.connection), "enqueue_many", "a", range(25))
     finally:
         connection.execute("drop trigger reject on jobs; drop function reject")
-    assert pending(queue) == 0
+    assert count_pending(queue) == 0
 
 
 @committing_each
-def test_every_method_works_as_on_psycopg(queue: JobQueue, caller: Caller) -> None:
+def test_every_method_works_as_with_psycopg(queue: JobQueue, caller: Caller) -> None:
     mine = JobQueue(caller.connection, "caller")
 
     def call(method: str, *args: Any, **kwargs: Any) -> Any:
@@ -248,7 +248,7 @@ def test_every_method_works_as_on_psycopg(queue: JobQueue, caller: Caller) -> No
 
 
 @pytest.mark.parametrize("kind", ["connection on psycopg2", "session on psycopg", "django connection"])
-def test_an_async_method_on_a_sync_connection_says_what_to_use(caller: Caller) -> None:
+def test_an_async_method_on_a_sync_connection_names_the_sync_one(caller: Caller) -> None:
     with pytest.raises(InvalidArgument, match="a sync connection; use the sync methods"):
         asyncio.run(JobQueue(caller.connection).aenqueue("a"))
     with pytest.raises(InvalidArgument, match="a sync connection; use the sync methods"):
@@ -256,22 +256,22 @@ def test_an_async_method_on_a_sync_connection_says_what_to_use(caller: Caller) -
 
 
 @pytest.mark.parametrize("kind", ["async connection on asyncpg", "async session on psycopg", "asyncpg connection"])
-def test_a_sync_method_on_an_async_connection_says_what_to_use(caller: Caller) -> None:
+def test_a_sync_method_on_an_async_connection_names_the_async_one(caller: Caller) -> None:
     with pytest.raises(InvalidArgument, match="an async connection; use the async methods"):
         JobQueue(caller.connection).enqueue("a")
     with pytest.raises(InvalidArgument, match="an async connection; use the async methods"):
         JobQueue(caller.connection).enqueue_many("a", [1])
 
 
-def test_what_cannot_be_borrowed_is_refused(url: str, stack: ExitStack) -> None:
-    caller = Caller(url, "connection on psycopg", stack)
+def test_an_unsupported_connection_is_refused(url: str, exit_stack: ExitStack) -> None:
+    caller = Caller(url, "connection on psycopg", exit_stack)
     accepted = "or a connection of asyncpg, SQLAlchemy or Django, got "
     with pytest.raises(InvalidArgument, match=f"{accepted}Engine"):
         JobQueue(caller.engine())
     with pytest.raises(InvalidArgument, match=f"{accepted}object"):
         JobQueue(object())  # type: ignore[arg-type]
     memory = sqlalchemy.create_engine("sqlite://", poolclass=StaticPool)
-    stack.callback(memory.dispose)
+    exit_stack.callback(memory.dispose)
     with memory.connect() as connection:
         with pytest.raises(InvalidArgument, match=r"psycopg, psycopg2 or asyncpg, got sqlite\+pysqlite"):
             JobQueue(connection).enqueue("a")
@@ -279,7 +279,7 @@ def test_what_cannot_be_borrowed_is_refused(url: str, stack: ExitStack) -> None:
     with pytest.raises(InvalidArgument, match="has to be one to PostgreSQL, got sqlite"):
         JobQueue(django.db.connections["file"])
     with pytest.raises(InvalidArgument, match="has to be one to PostgreSQL, got ConnectionProxy"):
-        JobQueue(django.core.cache.cache)  # Django hands it out in the same wrapping
+        JobQueue(django.core.cache.cache)  # Django returns it in the same wrapper
 
 
 @pytest.mark.parametrize("kind", ["connection on psycopg"])
@@ -290,23 +290,23 @@ def test_another_dialect_or_driver_is_refused(
     monkeypatch.setattr(caller.connection.dialect, part, value)
     with pytest.raises(InvalidArgument, match=f"psycopg, psycopg2 or asyncpg, got .*{value}"):
         JobQueue(caller.connection).enqueue("a")
-    assert pending(queue) == 0
+    assert count_pending(queue) == 0
 
 
 @pytest.mark.parametrize("kind", ["connection on psycopg2"])
 @pytest.mark.usefixtures("chunks_of_ten")
-def test_a_connection_that_streams_its_results(queue: JobQueue, caller: Caller) -> None:
+def test_a_connection_that_streams_its_results_works(queue: JobQueue, caller: Caller) -> None:
     connection = caller.connection.execution_options(stream_results=True, isolation_level="AUTOCOMMIT")
     JobQueue(connection).enqueue_many("a", range(25))
-    assert pending(queue) == 25
+    assert count_pending(queue) == 25
 
 
-def test_a_placeholder_becomes_a_number() -> None:
+def test_placeholders_are_numbered_for_asyncpg() -> None:
     text = b"select %(b)s, %(a)s::varchar[], 5 %% 2, %(b)s"
     assert numbered(text, {"a": ["x"], "b": 7, "c": 0}) == ("select $1, $2::varchar[], 5 % 2, $1", (7, ["x"]))
 
 
-def test_none_of_the_libraries_is_imported(connect: Connect) -> None:
+def test_none_of_the_libraries_is_imported_by_treadle(connect: Connect) -> None:
     code = (
         "import sys, treadle; treadle.JobQueue();"
         "print({'asyncpg', 'sqlalchemy', 'django', 'psycopg2'} & set(sys.modules))"

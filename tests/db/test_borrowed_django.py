@@ -1,4 +1,4 @@
-"""On a connection of Django: its blocks, its threads, its time zones and its drivers."""
+"""On a connection of Django: atomic blocks, threads, time zones and drivers."""
 
 import subprocess
 import sys
@@ -8,13 +8,13 @@ import django.db
 import django.db.transaction
 import pytest
 
-from tests.support.apps import pending
+from tests.support.apps import count_pending
 from tests.support.callers import Caller
 from treadle import JobQueue, Status
 
 
 @pytest.mark.parametrize("kind", ["django connection"])
-def test_in_an_atomic_block_of_django(queue: JobQueue, caller: Caller) -> None:
+def test_jobs_are_part_of_an_atomic_block_of_django(queue: JobQueue, caller: Caller) -> None:
     mine = JobQueue(caller.connection)
 
     def enqueue_and_fail() -> None:
@@ -26,7 +26,7 @@ def test_in_an_atomic_block_of_django(queue: JobQueue, caller: Caller) -> None:
         kept = mine.enqueue("a")
         with pytest.raises(ZeroDivisionError):
             enqueue_and_fail()
-        assert pending(queue) == 0
+        assert count_pending(queue) == 0
     with pytest.raises(ZeroDivisionError):
         enqueue_and_fail()
     assert [job.id for job in queue.list().jobs] == [kept]
@@ -46,11 +46,11 @@ def test_each_thread_has_its_own_connection_of_django(queue: JobQueue, caller: C
     mine.enqueue("a")
     with ThreadPoolExecutor(1) as thread:
         thread.submit(enqueue).result(30)
-    assert pending(queue) == 1, "that of the thread has committed, this one has not"
+    assert count_pending(queue) == 1, "the connection of the thread has committed, this one has not"
 
 
 @pytest.mark.parametrize("kind", ["django connection"])
-def test_times_have_their_zone_where_django_uses_none(queue: JobQueue, caller: Caller) -> None:
+def test_times_have_a_zone_if_django_uses_naive_times(queue: JobQueue, caller: Caller) -> None:
     job_id = queue.enqueue("a")
     naive = caller.connection.copy()
     naive.__dict__["timezone"] = None
@@ -64,8 +64,8 @@ def test_times_have_their_zone_where_django_uses_none(queue: JobQueue, caller: C
         naive.close()
 
 
-def test_on_django_with_psycopg2(url: str, queue: JobQueue) -> None:
-    """It takes psycopg 3 wherever it finds it, so here it must not find it at first."""
+def test_a_connection_of_django_with_psycopg2_works(url: str, queue: JobQueue) -> None:
+    """Django prefers psycopg 3 if it can be imported, so here it must not be importable at first."""
     code = """
 import sys
 sys.modules["psycopg"] = None
@@ -96,4 +96,4 @@ connection.close()
 """
     done = subprocess.run([sys.executable, "-c", code, url], check=False, capture_output=True, text=True, timeout=60)
     assert (done.stderr, done.stdout) == ("", "psycopg2.extensions <class 'uuid.UUID'> True\n")
-    assert (pending(queue), queue.counts()[Status.COMPLETED]) == (24, 1)
+    assert (count_pending(queue), queue.counts()[Status.COMPLETED]) == (24, 1)

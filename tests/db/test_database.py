@@ -1,4 +1,4 @@
-"""Whose connection: the queue's own pool, or the caller's connection, inside the caller's transaction."""
+"""The queue runs its statements on its own pool, or on the caller's connection inside the caller's transaction."""
 
 import asyncio
 import subprocess
@@ -26,7 +26,7 @@ from treadle import (
 )
 
 
-def test_inside_the_callers_transaction(queue: JobQueue, connect: Connect) -> None:
+def test_jobs_are_enqueued_and_claimed_inside_the_callers_transaction(queue: JobQueue, connect: Connect) -> None:
     connection = connect(autocommit=False)
     mine = JobQueue(connection, "caller")
     job_id = mine.enqueue("a")
@@ -43,9 +43,7 @@ def test_inside_the_callers_transaction(queue: JobQueue, connect: Connect) -> No
     assert queue.get(job_id).status == Status.PENDING
 
 
-def test_a_claim_makes_a_tick_on_its_own_pool_but_not_in_the_callers_transaction(
-    queue: JobQueue, connect: Connect
-) -> None:
+def test_a_claim_ticks_on_its_own_pool_but_not_in_the_callers_transaction(queue: JobQueue, connect: Connect) -> None:
     connection = connect(autocommit=False)
     JobQueue(connection).claim(["a"])
     assert connection.execute("select last_value from tick_clock").fetchone() == (0,)
@@ -53,7 +51,7 @@ def test_a_claim_makes_a_tick_on_its_own_pool_but_not_in_the_callers_transaction
     assert connection.execute("select last_value > 0 from tick_clock").fetchone() == (True,)
 
 
-def test_a_refused_payload_leaves_the_callers_transaction_alive(connect: Connect) -> None:
+def test_a_refused_payload_leaves_the_callers_transaction_usable(connect: Connect) -> None:
     connection = connect(autocommit=False)
     queue = JobQueue(connection)
     kept = queue.enqueue("a")
@@ -63,26 +61,26 @@ def test_a_refused_payload_leaves_the_callers_transaction_alive(connect: Connect
     assert queue.get(kept).status == Status.PENDING
 
 
-def test_a_lost_lease_leaves_the_callers_transaction_alive(queue: JobQueue, connect: Connect) -> None:
+def test_a_lost_lease_leaves_the_callers_transaction_usable(queue: JobQueue, connect: Connect) -> None:
     queue.enqueue("a")
     (job,) = queue.claim(["a"])
     queue.release(job)
     connection = connect(autocommit=False)
-    with pytest.raises(Exception, match="no longer held"):
+    with pytest.raises(Exception, match="no longer claimed"):
         JobQueue(connection).complete(job)
     JobQueue(connection).enqueue("b")
     connection.commit()
     assert queue.counts()[Status.PENDING] == 2
 
 
-def test_on_a_callers_connection_with_its_own_row_factory(url: str) -> None:
+def test_a_callers_connection_may_have_its_own_row_factory(url: str) -> None:
     with psycopg.connect(url, row_factory=dict_row) as connection:
         queue = JobQueue(connection)
         queue.enqueue("a", [1])
         assert [job.data for job in queue.claim(["a"])] == [[1]]
 
 
-def test_on_a_callers_autocommit_connection_enqueue_many_is_atomic(queue: JobQueue, connect: Connect) -> None:
+def test_enqueue_many_is_atomic_on_a_callers_autocommit_connection(queue: JobQueue, connect: Connect) -> None:
     connection = connect(autocommit=True)
     connection.execute(
         "create function reject() returns trigger language plpgsql as $$ begin"
@@ -97,7 +95,7 @@ def test_on_a_callers_autocommit_connection_enqueue_many_is_atomic(queue: JobQue
         connection.execute("drop trigger reject on jobs; drop function reject")
 
 
-def test_on_a_callers_pool_and_async_connection(url: str) -> None:
+def test_a_queue_works_on_a_callers_pool_and_async_connection(url: str) -> None:
     with ConnectionPool(url, min_size=1, open=True) as pool:
         JobQueue(pool).enqueue("a")
 
@@ -108,12 +106,12 @@ def test_on_a_callers_pool_and_async_connection(url: str) -> None:
     assert len(asyncio.run(claim())) == 1
 
 
-def test_sync_methods_on_an_async_connection_say_what_to_use(url: str, connection: Connection[Any]) -> None:
+def test_sync_methods_on_an_async_connection_name_the_async_ones(url: str, connection: Connection[Any]) -> None:
     async def main() -> None:
         async with await psycopg.AsyncConnection.connect(url) as aconnection:
-            with pytest.raises(InvalidArgument, match="begin with a"):
+            with pytest.raises(InvalidArgument, match="use the async methods, such as aclaim"):
                 JobQueue(aconnection).counts()
-        with pytest.raises(InvalidArgument, match="without an a"):
+        with pytest.raises(InvalidArgument, match="use the sync methods, such as claim"):
             await JobQueue(connection).acounts()
 
     asyncio.run(main())
@@ -126,20 +124,20 @@ def test_an_unreachable_server_is_named_without_the_password() -> None:
     assert "secret" not in str(refused.value)
 
 
-def test_a_missing_schema_says_what_to_run(empty_url: str) -> None:
+def test_the_error_for_a_missing_schema_names_the_command(empty_url: str) -> None:
     with pytest.raises(SchemaError, match="there is no schema treadle in this database; run: treadle migrate"):
         JobQueue(empty_url).counts()
 
 
-def test_what_is_not_a_database_is_refused() -> None:
+def test_an_invalid_database_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="or Django, got int"):
         JobQueue(7)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="cannot be read; expected postgresql://"):
         JobQueue("postgresql://[half").counts()
 
 
-def test_a_server_whose_default_is_repeatable_read(empty_url: str) -> None:
-    """Our own connections read what was just committed all the same: claimers beside each other need it."""
+def test_all_jobs_are_completed_on_a_server_whose_default_is_repeatable_read(empty_url: str) -> None:
+    """Our own connections use READ COMMITTED nevertheless, because concurrent claimers need it."""
     with psycopg.connect(empty_url, autocommit=True) as connection:
         name = connection.info.dbname
         connection.execute(f"alter database {name} set default_transaction_isolation = 'repeatable read'")
@@ -158,7 +156,7 @@ def test_a_server_whose_default_is_repeatable_read(empty_url: str) -> None:
         with ThreadPoolExecutor(4) as pool:
             assert sum(pool.map(work, range(4))) > 1000
 
-        # What the last ends let go may lie below a floor for a moment (see tick.sql): one empty claim is not the end.
+        # Jobs that were just unblocked may be below a floor for a moment (see tick.sql): one empty claim is not enough.
         def all_done() -> bool:
             queue.complete_many(queue.claim(["a"], 100))
             return queue.counts()[Status.COMPLETED] == 2000
@@ -166,8 +164,8 @@ def test_a_server_whose_default_is_repeatable_read(empty_url: str) -> None:
         until(all_done)
 
 
-def test_a_pool_that_nobody_closed_is_closed_at_exit(url: str) -> None:
-    """Else the interpreter waits for its threads, from Python 3.13 on for seconds."""
+def test_an_unclosed_pool_is_closed_at_exit(url: str) -> None:
+    """Otherwise the interpreter would wait for the threads of the pool, since Python 3.13 for seconds."""
     code = """
 import atexit
 pools = []

@@ -1,4 +1,4 @@
-"""The listener: a connection of its own that hears notifications."""
+"""The listener: a separate connection that receives notifications."""
 
 import asyncio
 from typing import Any
@@ -9,7 +9,7 @@ from treadle.db.listener import Listener
 from treadle.db.reconnecting import open_connection
 
 
-def test_a_listener_that_is_cancelled_as_it_connects_ends(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_listener_that_is_cancelled_while_connecting_stops(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def body() -> None:
         came: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         monkeypatch.setattr("treadle.db.listener.open_connection", lambda *_: came)

@@ -1,4 +1,4 @@
-"""Lists of jobs: which, in which order, and page by page."""
+"""Lists of jobs: filters, order and pages."""
 
 import random
 import uuid
@@ -16,8 +16,8 @@ from treadle.words.listing import Listed, Listing, Wanted
 
 
 @pytest.fixture(autouse=True)
-def no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a look stops is up to the number of jobs then."""
+def no_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No time limit: a query stops only at the number of jobs that it may read."""
     monkeypatch.setattr(listing_queries, "PATIENCE", None)
 
 
@@ -32,8 +32,8 @@ def page(database: Database, after: str | None = None, limit: int = 50, **wanted
     return database.read(listing_queries.find_jobs(Wanted(**wanted), after, limit), 30)
 
 
-def everything(database: Database, limit: int = 50, pages: int = 1000, **wanted: Any) -> list[Listed]:
-    """All pages, one after the other."""
+def all_pages(database: Database, limit: int = 50, pages: int = 1000, **wanted: Any) -> list[Listed]:
+    """The jobs of all pages."""
     found: list[Listed] = []
     after = None
     for _ in range(pages):
@@ -51,7 +51,7 @@ def ids(jobs: list[Listed]) -> list[uuid.UUID]:
 
 
 def one_of_each(queue: JobQueue) -> dict[str, uuid.UUID]:
-    """A job in every status, and one that is held behind a key."""
+    """A job in every status, and one that is blocked by its key."""
     made = {}
     for status in ("completed", "failed", "cancelled", "claimed", "running"):
         made[status] = queue.enqueue("a")
@@ -70,7 +70,7 @@ def one_of_each(queue: JobQueue) -> dict[str, uuid.UUID]:
 
 
 def finished_together(connection: Connection[Any], status: str, count: int, job_type: str = "a") -> None:
-    """Many that ended in the same microsecond."""
+    """Add jobs that finished in the same microsecond."""
     connection.execute(
         """insert into jobs (job_type, status, finished_at)
         select %s, %s, '2026-01-02 03:04:05.678901+00' from generate_series(1, %s)""",
@@ -78,7 +78,7 @@ def finished_together(connection: Connection[Any], status: str, count: int, job_
     )
 
 
-def test_each_status_has_its_list(queue: JobQueue, database: Database) -> None:
+def test_each_status_has_its_own_list(queue: JobQueue, database: Database) -> None:
     made = one_of_each(queue)
     for status, made_id in made.items():
         (job,) = page(database, status=status).jobs
@@ -90,7 +90,7 @@ def test_each_status_has_its_list(queue: JobQueue, database: Database) -> None:
     assert ids(page(database).jobs) == [*reversed(made.values())], "without a status, the newest first"
 
 
-def test_what_a_list_shows_of_a_job(queue: JobQueue, database: Database) -> None:
+def test_a_list_contains_the_main_columns_of_a_job(queue: JobQueue, database: Database) -> None:
     before = datetime.now(UTC)
     made = queue.enqueue("film", {"n": 1}, queue="slow", priority=30, max_attempts=1, key="k")
     (job,) = queue.claim(["film"])
@@ -107,22 +107,22 @@ def test_what_a_list_shows_of_a_job(queue: JobQueue, database: Database) -> None
     assert before - slack < shown.created_at <= shown.run_at <= shown.started_at <= shown.finished_at < before + slack
 
 
-def test_pending_jobs_are_listed_as_they_will_be_claimed(queue: JobQueue, database: Database) -> None:
+def test_pending_jobs_are_listed_in_the_order_of_claims(queue: JobQueue, database: Database) -> None:
     for nth in range(60):
         queue.enqueue(f"t{nth % 3}", queue=f"q{nth % 2}", priority=100 + nth % 4 * 10)
-    listed = everything(database, 7, status="pending")
+    listed = all_pages(database, 7, status="pending")
     claimed = [job for _ in range(60) for job in queue.claim(["t0", "t1", "t2"], 1)]
     assert ids(listed) == [job.id for job in claimed]
 
 
-def test_paused_and_later_ones_are_pending_too(queue: JobQueue, database: Database) -> None:
+def test_paused_and_delayed_jobs_are_listed_as_pending(queue: JobQueue, database: Database) -> None:
     later, paused = queue.enqueue("a", delay="1d"), queue.enqueue("b")
     queue.pause("b")
     assert ids(page(database, status="pending").jobs) == [paused, later]
 
 
-def test_filters_of_every_list(queue: JobQueue, database: Database) -> None:
-    """Each filter, alone, with every status and with none, against all jobs read one by one."""
+def test_every_filter_works_with_every_status(queue: JobQueue, database: Database) -> None:
+    """Each filter, with every status and without one, compared with filtering all jobs in Python."""
     for nth in range(40):
         options: dict[str, Any] = {"queue": f"q{nth % 2}", "key": f"k{nth % 5}" if nth % 3 else None}
         queue.enqueue(f"t{nth % 2}", {"nth": nth}, **options)
@@ -158,7 +158,7 @@ def test_filters_of_every_list(queue: JobQueue, database: Database) -> None:
                 for row in rows
                 if status_fits(row, status) and all(getattr(row, name) == value for name, value in wanted.items())
             }
-            found = ids(everything(database, 3, status=status, **wanted))
+            found = ids(all_pages(database, 3, status=status, **wanted))
             assert len(found) == len(set(found))
             assert set(found) == expected, (status, wanted)
 
@@ -186,12 +186,12 @@ def test_pages_neither_skip_nor_repeat_among_ties(
         connection.execute("update jobs set holds = 4")
     monkeypatch.setattr(listing_queries, "EXAMINED_LIMIT", look)
     for limit in (1, 9, 50, 100):
-        found = ids(everything(database, limit, status=status))
+        found = ids(all_pages(database, limit, status=status))
         assert len(found) == len(set(found)) == 100
-    assert len(everything(database, 9, status=status, job_type="t1")) == 50
+    assert len(all_pages(database, 9, status=status, job_type="t1")) == 50
 
 
-def test_a_job_that_was_there_all_along_is_seen_while_others_come_and_go(queue: JobQueue, database: Database) -> None:
+def test_a_job_that_stays_is_listed_while_others_are_added_and_removed(queue: JobQueue, database: Database) -> None:
     for status in ("pending", "completed", None):
         staying = [queue.enqueue("a") for _ in range(30)]
         if status == "completed":
@@ -218,7 +218,7 @@ def test_a_job_that_was_there_all_along_is_seen_while_others_come_and_go(queue: 
         database.run(Query("delete from treadle.jobs", {}, lambda _: None))
 
 
-def test_a_look_that_finds_little_stops_and_says_where(
+def test_a_query_that_finds_few_jobs_stops_and_returns_a_cursor(
     connection: Connection[Any], database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     finished_together(connection, "failed", 95)
@@ -230,10 +230,10 @@ def test_a_look_that_finds_little_stops_and_says_where(
     assert (second.jobs, second.looked) == ([], 40)
     third = page(database, second.next, 10, status="failed", search="nowhere")
     assert third == Listing([], None, None)
-    assert len(everything(database, 10, status="failed", job_type="rare")) == 5
+    assert len(all_pages(database, 10, status="failed", job_type="rare")) == 5
 
 
-def test_a_look_is_bounded_over_many_priorities(
+def test_a_query_is_bounded_over_many_priorities(
     queue: JobQueue, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for priority in range(30):
@@ -242,10 +242,10 @@ def test_a_look_is_bounded_over_many_priorities(
     assert page(database, None, 50, status="pending", worker_id="nobody").looked == 10
     monkeypatch.setattr(listing_queries, "PATIENCE", timedelta(0))
     assert page(database, None, 5, status="pending", worker_id="nobody").looked == 1
-    assert len(everything(database, 5, status="pending")) == 30
+    assert len(all_pages(database, 5, status="pending")) == 30
 
 
-def test_a_full_page_says_nothing_of_the_look(queue: JobQueue, database: Database) -> None:
+def test_a_full_page_does_not_say_how_many_jobs_were_read(queue: JobQueue, database: Database) -> None:
     queue.enqueue_many("a", [{}] * 3)
     for status in ("pending", None):
         got = page(database, None, 2, status=status)
@@ -256,7 +256,7 @@ def test_a_full_page_says_nothing_of_the_look(queue: JobQueue, database: Databas
 
 
 @pytest.mark.parametrize("status", ["pending", "completed", None])
-def test_a_look_stops_when_it_takes_too_long_but_gets_ahead(
+def test_a_query_stops_at_its_time_limit_but_makes_progress(
     queue: JobQueue, database: Database, monkeypatch: pytest.MonkeyPatch, status: str | None
 ) -> None:
     for name in ("a", "b"):
@@ -268,17 +268,17 @@ def test_a_look_stops_when_it_takes_too_long_but_gets_ahead(
     assert got.jobs == []
     assert got.looked is not None
     assert 0 < got.looked < 200
-    assert everything(database, 10, status=status, search="nothing") == []
+    assert all_pages(database, 10, status=status, search="nothing") == []
     assert 0 < (page(database, None, 10, status=status, worker_id="nobody").looked or 0) < 200
-    assert len(everything(database, 10, status=status, search='"n": 9')) == 22, "9, and 90 to 99"
-    assert len(page(database, None, 100, status=status).jobs) == 100, "a page that fills is not cut short"
+    assert len(all_pages(database, 10, status=status, search='"n": 9')) == 22, "9, and 90 to 99"
+    assert len(page(database, None, 100, status=status).jobs) == 100, "a full page is not shortened"
 
 
 @pytest.mark.parametrize("status", ["pending", "completed", None])
-def test_large_payloads_are_searched_few_at_a_time(
+def test_large_payloads_are_searched_in_small_numbers(
     queue: JobQueue, database: Database, monkeypatch: pytest.MonkeyPatch, status: str | None
 ) -> None:
-    # Nothing that can be compressed.
+    # Random, so that it cannot be compressed.
     large = [{"text": random.Random(i).randbytes(50_000).hex(), "i": i} for i in range(20)]
     for made in queue.enqueue_many("a", large):
         if status == "completed":
@@ -287,15 +287,15 @@ def test_large_payloads_are_searched_few_at_a_time(
     got = page(database, None, 50, status=status, search='"i": 1')
     assert got.looked is not None
     assert got.looked <= 10
-    assert len(everything(database, 50, status=status, search='"i": 1')) == 11, "1, and 10 to 19"
-    assert len(page(database, None, 50, status=status).jobs) == 20, "only a search is so dear"
+    assert len(all_pages(database, 50, status=status, search='"i": 1')) == 11, "1, and 10 to 19"
+    assert len(page(database, None, 50, status=status).jobs) == 20, "only a search is limited"
 
 
-def test_searches_find_text_in_payload_and_error(queue: JobQueue, database: Database) -> None:
+def test_a_search_finds_text_in_payloads_and_errors(queue: JobQueue, database: Database) -> None:
     made = queue.enqueue("a", {"name": "Ada Lövelace", "rate": "100%_\\"})
     other = queue.enqueue("a", {"name": "x", "rate": "1000 "})
     assert ids(page(database, search="ADA Löve").jobs) == [made]
-    assert ids(page(database, search="100%_").jobs) == [made], "no wildcards"
+    assert ids(page(database, search="100%_").jobs) == [made], "wildcards have no effect"
     assert ids(page(database, search="100").jobs) == [other, made]
     assert ids(page(database, search="0%").jobs) == [made]
     assert page(database, search="bab").jobs == []
@@ -305,7 +305,7 @@ def test_searches_find_text_in_payload_and_error(queue: JobQueue, database: Data
     assert ids(page(database, status="failed", search="bad luck").jobs) == [other]
 
 
-def test_an_id_is_found_wherever_it_lies(
+def test_a_search_for_an_id_finds_the_job_in_any_position(
     queue: JobQueue, connection: Connection[Any], database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listing_queries, "EXAMINED_LIMIT", 5)
@@ -315,23 +315,25 @@ def test_an_id_is_found_wherever_it_lies(
     assert ids(page(database, search=str(made)).jobs) == [made]
     assert ids(page(database, search=made.hex.upper()).jobs) == [made]
     assert ids(page(database, status="pending", search=str(made)).jobs) == [made]
-    assert page(database, status="failed", search=str(made)).jobs == [], "the other filters hold"
+    assert page(database, status="failed", search=str(made)).jobs == [], "the other filters still apply"
     assert page(database, job_type="b", search=str(made)).jobs == []
-    assert ids(everything(database, search=str(uuid.UUID(int=7)))) == [mentions], "an id in a payload"
+    assert ids(all_pages(database, search=str(uuid.UUID(int=7)))) == [mentions], "an id in a payload"
 
 
-def test_times_that_python_does_not_know_are_listed(connection: Connection[Any], database: Database) -> None:
+def test_jobs_with_times_that_python_cannot_represent_are_listed(
+    connection: Connection[Any], database: Database
+) -> None:
     connection.execute(
         """insert into jobs (job_type, run_at, created_at) values
         ('a', '9999-12-31 23:59:59.999999+00', null), ('a', '9999-12-31 23:59:59.999998+00', 'infinity'),
         ('a', 'infinity', '-infinity'), ('a', 'infinity', now()), ('a', '12000-01-01', now())"""
     )
     for limit in (1, 2, 50):
-        assert len(ids(everything(database, limit, status="pending"))) == 5
-        assert len(ids(everything(database, limit))) == 5
+        assert len(ids(all_pages(database, limit, status="pending"))) == 5
+        assert len(ids(all_pages(database, limit))) == 5
     connection.execute("update jobs set status = 'completed', finished_at = run_at")
     for limit in (1, 2, 50):
-        found = ids(everything(database, limit, status="completed"))
+        found = ids(all_pages(database, limit, status="completed"))
         assert len(found) == len(set(found)) == 5
 
 
@@ -348,7 +350,7 @@ def test_times_that_python_does_not_know_are_listed(connection: Connection[Any],
         ({"limit": 1001}, "limit must be"),
     ],
 )
-def test_what_cannot_be_asked_is_a_sentence(database: Database, wanted: dict[str, Any], sentence: str) -> None:
+def test_an_invalid_filter_is_refused_with_a_reason(database: Database, wanted: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InvalidArgument, match=sentence):
         page(database, **wanted)
 
@@ -376,19 +378,19 @@ ID = "00000000-0000-7000-8000-000000000000"
         (None, 7),
     ],
 )
-def test_a_cursor_that_is_none_is_refused(database: Database, status: str | None, cursor: Any) -> None:
+def test_an_invalid_cursor_is_refused(database: Database, status: str | None, cursor: Any) -> None:
     with pytest.raises(InvalidArgument, match="after must be the cursor of a page, got"):
         page(database, cursor, status=status)
 
 
-def test_a_cursor_belongs_to_its_list(queue: JobQueue, database: Database) -> None:
+def test_a_cursor_of_another_list_is_refused(queue: JobQueue, database: Database) -> None:
     queue.enqueue_many("a", [{}] * 3)
     cursor = page(database, None, 1, status="pending").next
     with pytest.raises(InvalidArgument, match=r"a cursor of this list \(all\), got one of another \(pending\)"):
         page(database, cursor)
 
 
-def test_cursors_at_the_ends_of_time_are_read(queue: JobQueue, database: Database) -> None:
+def test_cursors_with_extreme_times_are_accepted(queue: JobQueue, database: Database) -> None:
     queue.enqueue("a", priority=5)
     for at in ("infinity", "-infinity", "-210866803200000000", "9224318015999999999", "0"):
         assert page(database, f"failed//{at}/{ID}", status="failed").jobs == []

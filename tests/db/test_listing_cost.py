@@ -1,4 +1,4 @@
-"""A page costs the same however many jobs there are: counted in buffers, not in time."""
+"""The cost of a page does not depend on the number of jobs. It is counted in buffers, not in time."""
 
 from typing import Any
 
@@ -6,25 +6,25 @@ import pytest
 from psycopg import Connection
 
 from tests.conftest import Connect
-from tests.support.waiting import let_the_margin_pass, until_settled
+from tests.support.waiting import until_settled, wait_for_floor_margin
 from treadle.db.queries import listing as listing_queries
 from treadle.words.listing import Wanted
 
 FEW, MANY = 1_000, 10_000
 LISTS = ["completed", "failed", "cancelled", "claimed", "running", "pending", "later", "held", None]
-# One of each order; claimed and running ones are few at any time, and sorted.
+# One list of each sort order. Claimed and running jobs are few, and are sorted in memory.
 ORDERS = ["failed", "pending", "later", "held", None]
 
 
 @pytest.fixture(autouse=True)
-def no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing_queries, "PATIENCE", None)
 
 
 def cost(connection: Connection[Any], rows: int = 11, after: str | None = None, **wanted: Any) -> int:
-    """Buffers that a page of ten touches, if so many are found."""
+    """How many buffers a page of ten jobs touches. It must return `rows` rows."""
     query = listing_queries.find_jobs(Wanted(**wanted), after, 10)
-    for _ in range(3):  # the first use of a function in a session reads the catalog; the second marks what is dead
+    for _ in range(3):  # the first run in a session reads the catalog; the second marks dead index entries
         row = connection.execute(
             b"explain (analyze, buffers, format json) " + query.bound("treadle"), query.params, prepare=False
         ).fetchone()
@@ -35,7 +35,7 @@ def cost(connection: Connection[Any], rows: int = 11, after: str | None = None, 
 
 
 def fill(connection: Connection[Any], status: str | None, count: int, job_type: str = "mine", age: str = "0") -> None:
-    """So many of a list, and as old."""
+    """Add jobs of this age to a list."""
     row = {"held": "pending", "later": "pending", None: "completed"}.get(status, status)
     connection.execute(
         """insert into jobs (id, job_type, status, finished_at, claimed_at, worker_id, run_at, holds)
@@ -55,13 +55,13 @@ def fill(connection: Connection[Any], status: str | None, count: int, job_type: 
 
 
 def others(status: str) -> list[str]:
-    """Lists that the jobs of this list are not in. Few are held by workers at any time; their lists are one index."""
+    """The lists that share no jobs with this one. Claimed and running jobs are few and share one index."""
     alike = {"pending", "later"} if status in ("pending", "later") else {status}
     return [other for other in LISTS if other and other not in {*alike, "claimed", "running"}]
 
 
 @pytest.mark.parametrize("status", [each for each in LISTS if each])
-def test_the_jobs_of_other_lists_are_not_in_the_way(connection: Connection[Any], status: str) -> None:
+def test_jobs_of_other_lists_do_not_add_to_the_cost(connection: Connection[Any], status: str) -> None:
     fill(connection, status, FEW)
     before = cost(connection, status=status)
     for other in others(status):
@@ -71,7 +71,7 @@ def test_the_jobs_of_other_lists_are_not_in_the_way(connection: Connection[Any],
 
 
 @pytest.mark.parametrize("status", ORDERS)
-def test_many_of_the_same_list_are_not_in_the_way(connection: Connection[Any], status: str | None) -> None:
+def test_more_jobs_in_the_same_list_do_not_add_to_the_cost(connection: Connection[Any], status: str | None) -> None:
     fill(connection, status, FEW)
     before = cost(connection, status=status)
     fill(connection, status, MANY, age="1 hour")
@@ -79,10 +79,8 @@ def test_many_of_the_same_list_are_not_in_the_way(connection: Connection[Any], s
 
 
 @pytest.mark.parametrize("status", ORDERS)
-def test_statistics_of_yesterday_do_not_make_it_sort_everything(
-    connection: Connection[Any], status: str | None
-) -> None:
-    """From when there was nothing of this list: the planner believes that all of it is one row."""
+def test_outdated_statistics_do_not_lead_to_sorting_all_jobs(connection: Connection[Any], status: str | None) -> None:
+    """The statistics are from a time without jobs in this list: the planner expects one row."""
     fill(connection, "cancelled" if status != "cancelled" else "failed", MANY)
     connection.execute("vacuum analyze jobs")
     fill(connection, status, FEW)
@@ -92,7 +90,7 @@ def test_statistics_of_yesterday_do_not_make_it_sort_everything(
 
 
 @pytest.mark.parametrize("status", ORDERS)
-def test_a_page_far_behind_costs_what_the_first_does(connection: Connection[Any], status: str | None) -> None:
+def test_a_late_page_costs_as_little_as_the_first(connection: Connection[Any], status: str | None) -> None:
     fill(connection, status, MANY, age="1 hour")
     connection.execute("vacuum analyze jobs")
     before = cost(connection, status=status)
@@ -105,7 +103,7 @@ def test_a_page_far_behind_costs_what_the_first_does(connection: Connection[Any]
 
 
 @pytest.mark.parametrize("status", ORDERS)
-def test_a_full_page_reads_no_further(connection: Connection[Any], status: str | None) -> None:
+def test_a_query_stops_when_the_page_is_full(connection: Connection[Any], status: str | None) -> None:
     fill(connection, status, MANY, age="1 hour")
     connection.execute("vacuum analyze jobs")
     before = cost(connection, status=status)
@@ -113,7 +111,7 @@ def test_a_full_page_reads_no_further(connection: Connection[Any], status: str |
 
 
 @pytest.mark.parametrize("status", ["failed", "pending", "held", None])
-def test_a_look_that_finds_nothing_is_bounded(
+def test_a_query_that_finds_nothing_is_bounded(
     connection: Connection[Any], monkeypatch: pytest.MonkeyPatch, status: str | None
 ) -> None:
     monkeypatch.setattr(listing_queries, "EXAMINED_LIMIT", 500)
@@ -124,7 +122,7 @@ def test_a_look_that_finds_nothing_is_bounded(
     assert cost(connection, 1, status=status, search="nowhere") <= 1.5 * before + 10
 
 
-def test_lanes_of_other_types_are_not_in_the_way(connection: Connection[Any]) -> None:
+def test_lanes_of_other_types_do_not_add_to_the_cost(connection: Connection[Any]) -> None:
     fill(connection, "pending", FEW)
     before = cost(connection, status="pending", job_type="mine")
     for nth in range(10):
@@ -132,7 +130,7 @@ def test_lanes_of_other_types_are_not_in_the_way(connection: Connection[Any]) ->
     assert cost(connection, status="pending", job_type="mine") <= 1.5 * before + 10
 
 
-def test_one_of_a_key_is_found_among_many(connection: Connection[Any]) -> None:
+def test_the_jobs_of_a_key_are_found_among_many_keys(connection: Connection[Any]) -> None:
     for key in ("k", "other"):
         connection.execute("insert into jobs (job_type, key) select 'mine', %s from generate_series(1, 30)", [key])
     before = cost(connection, status="held", key="k")
@@ -141,10 +139,10 @@ def test_one_of_a_key_is_found_among_many(connection: Connection[Any]) -> None:
     assert cost(connection, 1, status="pending", key="k") <= 1.5 * before + 10
 
 
-def test_what_died_at_the_head_of_a_lane_is_not_walked_over(connect: Connect) -> None:
+def test_dead_rows_at_the_head_of_a_lane_are_not_read(connect: Connect) -> None:
     connection = connect()
     fill(connection, "pending", FEW)
-    let_the_margin_pass(connection)
+    wait_for_floor_margin(connection)
     before = cost(connection, status="pending")
     connection.execute("delete from jobs")
     snapshot = connect(autocommit=False)
@@ -153,9 +151,9 @@ def test_what_died_at_the_head_of_a_lane_is_not_walked_over(connect: Connect) ->
     fill(connection, "pending", MANY, age="1 hour")
     connection.execute("update jobs set status = 'completed', finished_at = now() where status = 'pending'")
     fill(connection, "pending", FEW)
-    let_the_margin_pass(connection)
+    wait_for_floor_margin(connection)
     dead = cost(connection, status="pending")
     until_settled(connection)
     settled = cost(connection, status="pending")
     assert settled <= 1.5 * before + 10
-    assert dead > 3 * settled, "what the bound is for"
+    assert dead > 3 * settled, "without the floor, the page reads the dead rows"

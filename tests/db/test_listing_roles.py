@@ -1,11 +1,11 @@
-"""Lists and changes of many, as each role. Who may not read payloads lists jobs, and finds nothing in payloads."""
+"""Lists and bulk changes as each role. A role without access to payloads can list jobs but not search payloads."""
 
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.support.roles import Roles, granted, owned
+from tests.support.roles import Roles, granted_roles, schema_owner
 from treadle import JobQueue, Treadle, migrate
 from treadle.db.database import Database
 from treadle.db.queries import listing as listing_queries
@@ -17,9 +17,9 @@ from treadle.words.listing import Wanted
 
 @pytest.fixture
 def roles(empty_url: str) -> Iterator[Roles]:
-    with owned(empty_url) as owner_url:
+    with schema_owner(empty_url) as owner_url:
         migrate(owner_url)
-        with granted(empty_url, owner_url) as roles:
+        with granted_roles(empty_url, owner_url) as roles:
             yield roles
 
 
@@ -32,7 +32,7 @@ def found(roles: Roles, role: str, **wanted: Any) -> int:
 
 
 @pytest.mark.parametrize("status", ["pending", "failed", None])
-def test_a_viewer_lists_jobs_but_finds_nothing_in_payloads(roles: Roles, status: str | None) -> None:
+def test_a_viewer_lists_jobs_but_cannot_search_payloads(roles: Roles, status: str | None) -> None:
     with JobQueue(roles.url, "owner") as queue:
         queue.enqueue_many("a", [{"name": "secret"}] * 3, max_attempts=1)
         if status == "failed":
@@ -44,7 +44,7 @@ def test_a_viewer_lists_jobs_but_finds_nothing_in_payloads(roles: Roles, status:
     assert found(roles, "viewer", status=status, search="paper") == (3 if status == "failed" else 0)
 
 
-def test_only_an_operator_changes_many(roles: Roles) -> None:
+def test_only_an_operator_can_make_bulk_changes(roles: Roles) -> None:
     with JobQueue(roles.url, "owner") as queue:
         queue.enqueue_many("a", [{}] * 3)
     viewer, operator = Treadle(roles.url_of("viewer")), Treadle(roles.url_of("operator"))

@@ -1,4 +1,4 @@
-"""Migrations converge, wait politely, change nothing when there is nothing to do, and refuse what they do not know."""
+"""Migrations can run concurrently, do not stall a busy table, write nothing if up to date, and refuse newer schemas."""
 
 import re
 import threading
@@ -13,15 +13,15 @@ from psycopg import Connection
 
 from tests.conftest import SERVER
 from tests.support.dump_schema import SNAPSHOT, dump
-from tests.support.waiting import until_blocked
+from tests.support.waiting import until_waiting_for_lock
 from treadle import InvalidArgument, JobQueue, SchemaError, migrate
 from treadle.db import migrations
 from treadle.db.migrations import function_files, migration_files, migration_sql
 from treadle.db.query import in_schema
 
 
-def everything(url: str) -> list[Any]:
-    """What the catalog says of the schema, versions of rows included: it shows whether anything was written."""
+def catalog_rows(url: str) -> list[Any]:
+    """The catalog rows of the schema with their row versions, which show whether anything was written."""
     with psycopg.connect(url) as connection:
         return connection.execute(
             """select 'table', relname::text, xmin::text from pg_class where relnamespace = 'treadle'::regnamespace
@@ -33,16 +33,16 @@ def everything(url: str) -> list[Any]:
         ).fetchall()
 
 
-def test_a_first_run_applies_everything_and_a_second_nothing(empty_url: str) -> None:
+def test_the_first_run_applies_everything_and_the_second_nothing(empty_url: str) -> None:
     applied = migrate(empty_url)
     assert applied[0] == "0001_jobs.sql"
     assert "claim_jobs()" in applied
-    before = everything(empty_url)
+    before = catalog_rows(empty_url)
     assert migrate(empty_url) == []
-    assert everything(empty_url) == before
+    assert catalog_rows(empty_url) == before
 
 
-def test_concurrent_runs_converge(empty_url: str) -> None:
+def test_concurrent_runs_apply_everything_once(empty_url: str) -> None:
     with ThreadPoolExecutor(8) as pool:
         results = list(pool.map(migrate, [empty_url] * 8))
     assert sorted(map(bool, results)) == [False] * 7 + [True]
@@ -50,27 +50,27 @@ def test_concurrent_runs_converge(empty_url: str) -> None:
 
 
 def test_without_the_lock_concurrent_runs_would_collide(empty_url: str) -> None:
-    """Two runs hold still at the lock: the second finds nothing left to do once it gets it."""
+    """Both runs wait at the lock: the second finds nothing to do once it has the lock."""
     with psycopg.connect(empty_url) as holder, psycopg.connect(empty_url, autocommit=True) as monitor:
         holder.execute("select pg_advisory_xact_lock(hashtextextended('treadle migrate treadle', 0))")
         with ThreadPoolExecutor(2) as pool:
             runs = [pool.submit(migrate, empty_url) for _ in range(2)]
-            until_blocked(monitor)
+            until_waiting_for_lock(monitor)
             holder.rollback()
             assert sorted(bool(run.result()) for run in runs) == [False, True]
 
 
-def test_a_busy_table_is_not_stalled(url: str, empty_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While a migration waits for its lock, others queue up behind it: so it waits briefly, lets go, tries again."""
+def test_a_migration_does_not_stall_a_busy_table(url: str, empty_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a migration waits for its lock, others queue up behind it: so it waits briefly, and tries again later."""
     migrate(empty_url)
     monkeypatch.setattr(migrations, "LOCK_TIMEOUT", "100ms")
     with psycopg.connect(empty_url) as reader, psycopg.connect(empty_url, autocommit=True) as writer:
         reader.execute("select from treadle.jobs")
-        # A changed trigger needs a lock on the table that the reader's transaction is in the way of.
+        # A changed trigger needs a lock on the table, which the reader's transaction prevents.
         writer.execute("delete from treadle.functions where name = 'confirm_blocked'")
         run = threading.Thread(target=migrate, args=[empty_url])
         run.start()
-        until_blocked(writer)
+        until_waiting_for_lock(writer)
         writer.execute("set statement_timeout = '10s'")
         writer.execute("insert into treadle.jobs (job_type) values ('a')")
         reader.rollback()
@@ -80,7 +80,7 @@ def test_a_busy_table_is_not_stalled(url: str, empty_url: str, monkeypatch: pyte
         assert len(rows) == 1
 
 
-def test_a_table_that_stays_busy_is_said_and_nothing_is_changed(
+def test_a_table_that_stays_busy_is_reported_and_nothing_is_changed(
     empty_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     migrate(empty_url)
@@ -89,14 +89,14 @@ def test_a_table_that_stays_busy_is_said_and_nothing_is_changed(
     with psycopg.connect(empty_url) as reader, psycopg.connect(empty_url, autocommit=True) as writer:
         reader.execute("select from treadle.jobs")
         writer.execute("delete from treadle.functions where name = 'confirm_blocked'")
-        before = everything(empty_url)
+        before = catalog_rows(empty_url)
         with pytest.raises(SchemaError, match=r"stayed busy for 2 tries of 20ms; nothing was changed"):
             migrate(empty_url)
-        assert everything(empty_url) == before
+        assert catalog_rows(empty_url) == before
 
 
-def test_a_deadlock_is_tried_again(empty_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each waits for the other: the run for the table, the transaction for a row of the books. The run gives way."""
+def test_a_migration_is_retried_after_a_deadlock(empty_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run waits for the table, and the transaction for a row of the migration records. The run is the victim."""
     migrate(empty_url)
     monkeypatch.setattr(migrations, "LOCK_TIMEOUT", "60s")
     with psycopg.connect(empty_url) as other, psycopg.connect(empty_url, autocommit=True) as monitor:
@@ -105,7 +105,7 @@ def test_a_deadlock_is_tried_again(empty_url: str, monkeypatch: pytest.MonkeyPat
         other.execute("select from treadle.jobs")
         with ThreadPoolExecutor() as pool:
             run = pool.submit(migrate, empty_url)
-            until_blocked(monitor)
+            until_waiting_for_lock(monitor)
             other.execute("insert into treadle.functions (name, digest) values ('claim_jobs', '')")
             other.rollback()
             assert run.result() == ["claim_jobs()", "confirm_blocked()"]
@@ -125,7 +125,7 @@ def test_a_changed_function_is_applied_again(empty_url: str) -> None:
 
 
 def test_a_function_without_a_file_is_dropped_with_its_trigger(empty_url: str) -> None:
-    """Only what the records name, and only after everything else was applied."""
+    """Only functions in the migration records are dropped, and only after everything else was applied."""
     migrate(empty_url)
     with psycopg.connect(empty_url) as connection:
         for name in ("renamed", "of_the_user"):
@@ -146,7 +146,7 @@ def test_a_function_without_a_file_is_dropped_with_its_trigger(empty_url: str) -
     assert migrate(empty_url) == []
 
 
-def test_a_function_that_something_else_needs_is_not_dropped(empty_url: str) -> None:
+def test_a_function_that_other_objects_depend_on_is_not_dropped(empty_url: str) -> None:
     migrate(empty_url)
     with psycopg.connect(empty_url) as connection:
         connection.execute("create function treadle.renamed() returns int language sql as 'select 1'")
@@ -156,7 +156,7 @@ def test_a_function_that_something_else_needs_is_not_dropped(empty_url: str) -> 
         migrate(empty_url)
 
 
-def test_changed_triggers_wait_for_the_strongest_lock_first(empty_url: str) -> None:
+def test_changed_triggers_take_the_strongest_lock_first(empty_url: str) -> None:
     """A claim locks the table to read, then to write. A weaker lock taken in between would deadlock with it."""
     migrate(empty_url)
     with psycopg.connect(empty_url) as claim, psycopg.connect(empty_url, autocommit=True) as monitor:
@@ -164,7 +164,7 @@ def test_changed_triggers_wait_for_the_strongest_lock_first(empty_url: str) -> N
         claim.execute("select from treadle.jobs for no key update")
         with ThreadPoolExecutor() as pool:
             run = pool.submit(migrate, empty_url)
-            until_blocked(monitor)
+            until_waiting_for_lock(monitor)
             claim.execute("set local deadlock_timeout = '10ms'")
             claim.execute("update treadle.jobs set priority = 1")
             claim.commit()
@@ -190,7 +190,7 @@ def test_a_newer_schema_is_refused(empty_url: str) -> None:
         assert str(refused.value) == message
 
 
-def test_an_older_schema_says_what_to_run(empty_url: str) -> None:
+def test_the_error_for_an_older_schema_names_the_command(empty_url: str) -> None:
     migrate(empty_url)
     with psycopg.connect(empty_url) as connection:
         connection.execute("delete from treadle.functions where name = 'tick'")
@@ -225,7 +225,7 @@ def test_any_plain_identifier_is_a_schema_name(empty_url: str, schema: str) -> N
     "schema",
     ["", "1st", "a-b", "a.b", 'a"b', "a b", "a;drop", "ä", "a\n", "pg_x", "PG_x", "information_schema", "z" * 64],
 )
-def test_anything_else_is_refused_before_it_reaches_sql(schema: str) -> None:
+def test_any_other_schema_name_is_refused_before_any_sql(schema: str) -> None:
     with pytest.raises(InvalidArgument, match="schema must be a plain identifier"):
         JobQueue("postgresql://nobody@127.0.0.1:1/nothing", schema=schema)
     with pytest.raises(InvalidArgument, match="schema must be a plain identifier"):
@@ -265,10 +265,10 @@ def test_every_function_has_a_comment_in_the_database(connection: Connection[Any
     assert rows == []
 
 
-def test_every_function_that_reads_jobs_is_kept_from_scanning_them() -> None:
-    """A plan made while the table was small is kept by the session: a sequential scan would stay one."""
-    allowed = {"register_lanes.sql", "enqueue_jobs.sql", "take_jobs.sql"}  # they only insert, or go by ctid
-    allowed |= {"sample_jobs.sql"}  # it reads some pages, and a small table whole
+def test_every_function_that_reads_jobs_disables_sequential_scans() -> None:
+    """A session keeps a plan made while the table was small: a sequential scan would remain."""
+    allowed = {"register_lanes.sql", "enqueue_jobs.sql", "take_jobs.sql"}  # they only insert, or use the ctid
+    allowed |= {"sample_jobs.sql"}  # it reads a sample of pages, and a small table completely
     folder = Path(str(files("treadle"))) / "sql" / "functions"
     texts = {path.name: path.read_text() for path in folder.rglob("*.sql")}
     reading = {
@@ -281,13 +281,13 @@ def test_every_function_that_reads_jobs_is_kept_from_scanning_them() -> None:
     assert reading - guarded <= allowed
 
 
-def test_the_schema_dump_in_git_is_the_schema(url: str, connection: Connection[Any]) -> None:
+def test_the_schema_dump_in_the_repository_is_up_to_date(url: str, connection: Connection[Any]) -> None:
     if connection.info.server_version < 180000:
         pytest.skip("the dump in git is PostgreSQL 18's")
-    assert dump(url) == SNAPSHOT.read_text(), "run: make schema, and look at the difference"
+    assert dump(url) == SNAPSHOT.read_text(), "run: make schema, and review the difference"
 
 
-def test_the_suite_speaks_to_a_real_server(server_url: str) -> None:
+def test_the_tests_use_a_real_server(server_url: str) -> None:
     assert SERVER
     with psycopg.connect(server_url) as connection:
         assert connection.info.server_version >= 140000

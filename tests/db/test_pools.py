@@ -1,4 +1,4 @@
-"""The pools after the server was away: whatever they hold is dead, and no caller has to find that out."""
+"""Pools after an outage of the server: their dead connections are replaced before a caller gets one."""
 
 import asyncio
 import subprocess
@@ -16,34 +16,34 @@ from treadle import JobQueue
 OURS = "application_name = 'treadle' and datname = current_database()"
 
 
-def throw_out(connection: Connection[Any]) -> int:
-    """How many there were."""
+def terminate_connections(connection: Connection[Any]) -> int:
+    """Terminate our connections; return how many there were."""
     query = f"select pid, pg_terminate_backend(pid) from pg_stat_activity where {OURS}"
     found = connection.execute(query).fetchall()
     until(lambda: not connection.execute(f"select 1 from pg_stat_activity where {OURS}").fetchone())
-    # It closes its end a moment after it has left the list.
+    # A backend closes its socket a moment after it has left pg_stat_activity.
     until(lambda: not any(psutil.pid_exists(pid) for pid, _ in found))
     return len(found)
 
 
-def test_no_call_fails_because_the_server_was_away_before_it(url: str, connection: Connection[Any]) -> None:
+def test_no_call_fails_because_of_an_earlier_outage(url: str, connection: Connection[Any]) -> None:
     with JobQueue(url) as queue:
         with ExitStack() as taken:
             for _ in range(4):
                 taken.enter_context(queue._database._connection())
-        assert throw_out(connection) >= 4
+        assert terminate_connections(connection) >= 4
         for _ in range(8):
             queue.enqueue("a")
         assert count(connection) == 8
 
 
-def test_nor_an_async_call(url: str, connection: Connection[Any]) -> None:
+def test_no_async_call_fails_because_of_an_earlier_outage(url: str, connection: Connection[Any]) -> None:
     async def calls() -> None:
         async with JobQueue(url) as queue:
             async with AsyncExitStack() as taken:
                 for _ in range(4):
                     await taken.enter_async_context(queue._database._aconnection())
-            assert await asyncio.to_thread(throw_out, connection) >= 4
+            assert await asyncio.to_thread(terminate_connections, connection) >= 4
             await asyncio.gather(*(queue.aenqueue("a") for _ in range(8)))
 
     asyncio.run(calls())
@@ -59,14 +59,14 @@ async def main() -> None:
     await queue.aenqueue("a")
     print("enqueued", flush=True)
     await asyncio.to_thread(sys.stdin.readline)
-    # They want more connections than there are, and get no more.
+    # They need more connections than the pool has, and can open no more.
     await asyncio.gather(*(queue.aenqueue("a") for _ in range(5)))
 
 asyncio.run(main())
 """
 
 
-def test_a_program_ends_although_its_pool_is_not_closed_and_still_connects(url: str) -> None:
+def test_a_program_exits_while_its_unclosed_pool_still_connects(url: str) -> None:
     proxy = Proxy(url)
     program = subprocess.Popen(
         [sys.executable, "-c", UNCLOSED, proxy.url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -74,7 +74,7 @@ def test_a_program_ends_although_its_pool_is_not_closed_and_still_connects(url: 
     try:
         assert program.stdout
         assert program.stdout.readline() == "enqueued\n"
-        proxy.ignore_new_ones()
+        proxy.ignore_new_connections()
         program.communicate("\n", timeout=60)
         assert program.returncode == 0
     finally:

@@ -1,4 +1,4 @@
-"""Connections follow a database that is started again, or that moves to another server."""
+"""Connections follow a database that is restarted or that moves to another server."""
 
 import asyncio
 import socket
@@ -27,14 +27,14 @@ TERMINATE = """select pg_terminate_backend(pid, 10000) from pg_stat_activity
 
 
 @pytest.fixture
-def silent() -> Iterator[socket.socket]:
-    """A server whose machine hangs: it can be connected to, and says nothing."""
+def hanging_server() -> Iterator[socket.socket]:
+    """A server whose machine hangs: it accepts connections and never replies."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server
 
 
-def after(first: socket.socket, url: str) -> str:
-    """A URL of two servers, of which that is the first."""
+def url_with_first_server(first: socket.socket, url: str) -> str:
+    """A URL of two servers: the given one first, then the real one."""
     host, port = conninfo_to_dict(url)["host"], conninfo_to_dict(url).get("port", 5432)
     return make_conninfo(url, host=f"127.0.0.1,{host}", port=f"{first.getsockname()[1]},{port}")
 
@@ -45,35 +45,35 @@ def parameters(app: Treadle) -> dict[str, str]:
 
 
 def test_a_pooled_connection_notices_within_seconds_that_its_server_is_gone(app: Treadle) -> None:
-    said = parameters(app)
-    assert (said["tcp_user_timeout"], said["keepalives_idle"], said["connect_timeout"]) == ("10000", "5", "5")
+    found = parameters(app)
+    assert (found["tcp_user_timeout"], found["keepalives_idle"], found["connect_timeout"]) == ("10000", "5", "5")
 
 
-def test_what_the_url_says_of_timeouts_counts(url: str) -> None:
+def test_timeouts_in_the_url_take_precedence(url: str) -> None:
     app = Treadle(make_conninfo(url, tcp_user_timeout=3000, connect_timeout=7))
-    said = parameters(app)
+    found = parameters(app)
     app.close()
-    assert (said["tcp_user_timeout"], said["connect_timeout"]) == ("3000", "7")
+    assert (found["tcp_user_timeout"], found["connect_timeout"]) == ("3000", "7")
 
 
-def occupy(app: Treadle, count: int) -> None:
-    """Let the pool have so many connections, all idle in the end."""
+def open_connections(app: Treadle, count: int) -> None:
+    """Make the pool open this many connections, which are idle afterwards."""
     with ExitStack() as stack:
         for _ in range(count):
             stack.enter_context(app.database.transaction())
 
 
-def test_idle_connections_that_were_cut_are_replaced_before_anybody_sees_it(app: Treadle, connect: Connect) -> None:
-    occupy(app, 5)
+def test_terminated_idle_connections_are_replaced_before_a_caller_gets_one(app: Treadle, connect: Connect) -> None:
+    open_connections(app, 5)
     connect().execute(TERMINATE)
     began = time.monotonic()
     for n in range(5):
         app.queue.enqueue("a", {"n": n})
-    # One by one, with a pause after each that is found dead, it would take seven seconds.
+    # Replacing them one by one, with a pause after each, would take seven seconds.
     assert time.monotonic() - began < 5
 
 
-def test_so_are_those_of_an_async_pool(url: str, connect: Connect) -> None:
+def test_terminated_idle_connections_of_an_async_pool_are_replaced(url: str, connect: Connect) -> None:
     async def cut() -> None:
         async with JobQueue(url) as queue:
             async with queue._database.atransaction(), queue._database.atransaction():
@@ -88,7 +88,7 @@ def refuse_writes(connection: Connection[Any]) -> None:
     connection.execute("set session characteristics as transaction read only")
 
 
-def test_a_pool_leaves_a_server_that_takes_no_more_writes(url: str) -> None:
+def test_a_pool_reconnects_when_its_server_has_become_read_only(url: str) -> None:
     with JobQueue(url, pool_size=3) as queue:
         with ExitStack() as stack:
             for _ in range(3):
@@ -99,7 +99,7 @@ def test_a_pool_leaves_a_server_that_takes_no_more_writes(url: str) -> None:
             queue.enqueue("a", {"n": n})
 
 
-def test_so_does_an_async_pool(url: str) -> None:
+def test_an_async_pool_reconnects_when_its_server_has_become_read_only(url: str) -> None:
     async def leave() -> None:
         async with JobQueue(url, pool_size=1) as queue:
             async with queue._database.atransaction() as connection:
@@ -111,8 +111,8 @@ def test_so_does_an_async_pool(url: str) -> None:
     asyncio.run(leave())
 
 
-def test_a_pool_that_somebody_waits_for_goes_on_trying_without_growing_pauses(url: str) -> None:
-    """Left to itself it would wait for 1, 2, 4, 8 … seconds; made to give up early, it would try no more."""
+def test_a_pool_with_a_waiting_caller_keeps_trying_without_growing_pauses(url: str) -> None:
+    """By default the pool would wait for 1, 2, 4, 8 … seconds, or stop trying if told to give up early."""
     tried = []
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -140,28 +140,32 @@ def test_a_pool_that_somebody_waits_for_goes_on_trying_without_growing_pauses(ur
     assert len(tried) >= 10
 
 
-def test_a_line_gets_to_the_second_server_though_the_first_is_silent(silent: socket.socket, url: str) -> None:
+def test_a_reconnecting_connection_reaches_the_second_server_if_the_first_hangs(
+    hanging_server: socket.socket, url: str
+) -> None:
     async def run() -> None:
-        connection = ReconnectingConnection(after(silent, url), "treadle", "test", timeout=1.5, connect_timeout=2)
+        connection = ReconnectingConnection(
+            url_with_first_server(hanging_server, url), "treadle", "test", timeout=1.5, connect_timeout=2
+        )
         assert await connection.run(job_queries.count_jobs())
         await connection.close()
 
     asyncio.run(run())
 
 
-def test_a_keeper_renews_a_short_lease_at_the_second_server(silent: socket.socket, url: str) -> None:
+def test_a_keeper_renews_a_short_lease_at_the_second_server(hanging_server: socket.socket, url: str) -> None:
     async def run() -> None:
-        keeper = Keeper(after(silent, url), "treadle", timedelta(seconds=5), 3)
+        keeper = Keeper(url_with_first_server(hanging_server, url), "treadle", timedelta(seconds=5), 3)
         began = time.monotonic()
         assert await keeper.recover("nobody", "gone") == []
-        assert time.monotonic() - began < 4.5, "the least that libpq waits is 2 seconds"
+        assert time.monotonic() - began < 4.5, "libpq waits for at least 2 seconds"
         await keeper.close()
 
     asyncio.run(run())
 
 
-def test_a_program_gets_to_the_second_server_though_the_first_is_silent(silent: socket.socket, url: str) -> None:
-    with JobQueue(make_conninfo(after(silent, url), connect_timeout=2)) as queue:
+def test_a_program_reaches_the_second_server_if_the_first_hangs(hanging_server: socket.socket, url: str) -> None:
+    with JobQueue(make_conninfo(url_with_first_server(hanging_server, url), connect_timeout=2)) as queue:
         queue.enqueue("a", {})
 
 

@@ -1,4 +1,4 @@
-"""What is run often is prepared where nobody stands between us and the server, and nowhere else."""
+"""Frequent statements are prepared on a direct connection to the server, and never through a pooler."""
 
 import asyncio
 from typing import Any
@@ -20,13 +20,13 @@ PREPARED: Query[list[str]] = Query(
 
 @pytest.fixture(params=["direct", "pooler"])
 def expected(request: pytest.FixtureRequest) -> int:
-    """How many statements a session keeps of one that was run a few times."""
+    """How many prepared statements a session has after a statement was run a few times."""
     return 1 if request.param == "direct" else 0
 
 
 @pytest.fixture
-def through(url: str, own_schema: str, expected: int) -> str:
-    """A pooler names another process than the one that does the work: so does this schema."""
+def database_url(url: str, own_schema: str, expected: int) -> str:
+    """With a pooler, pg_backend_pid() differs from the process that we connected to. A schema simulates that."""
     return url if expected else make_conninfo(url, options=f"-c search_path={own_schema},pg_catalog")
 
 
@@ -38,16 +38,16 @@ def own_schema(connection: Connection[Any]) -> str:
     return "elsewhere"
 
 
-def test_an_enqueue(through: str, expected: int) -> None:
-    with JobQueue(through, pool_size=1) as queue:
+def test_an_enqueue_is_prepared_on_a_direct_connection(database_url: str, expected: int) -> None:
+    with JobQueue(database_url, pool_size=1) as queue:
         for _ in range(TIMES):
             queue.enqueue("a")
         assert len(queue._database.run(PREPARED)) == expected
 
 
-def test_an_async_enqueue(through: str, expected: int) -> None:
+def test_an_async_enqueue_is_prepared_on_a_direct_connection(database_url: str, expected: int) -> None:
     async def enqueue() -> list[str]:
-        async with JobQueue(through, pool_size=1) as queue:
+        async with JobQueue(database_url, pool_size=1) as queue:
             for _ in range(TIMES):
                 await queue.aenqueue("a")
             return await queue._database.arun(PREPARED)
@@ -55,28 +55,28 @@ def test_an_async_enqueue(through: str, expected: int) -> None:
     assert len(asyncio.run(enqueue())) == expected
 
 
-def test_a_worker_s_claim(through: str, expected: int) -> None:
+def test_a_claim_of_a_worker_is_prepared_on_a_direct_connection(database_url: str, expected: int) -> None:
     async def claim() -> list[str]:
-        line = ReconnectingConnection(through, "treadle", "a line")
+        reconnecting = ReconnectingConnection(database_url, "treadle", "a connection")
         for _ in range(TIMES):
-            await line.run(worker_queries.claim("w", ["a"], 10, None))
+            await reconnecting.run(worker_queries.claim("w", ["a"], 10, None))
         try:
-            return await line.run(PREPARED)
+            return await reconnecting.run(PREPARED)
         finally:
-            await line.close()
+            await reconnecting.close()
 
     assert len(asyncio.run(claim())) == expected
 
 
-def test_but_nothing_that_is_planned_for_its_values(url: str) -> None:
+def test_a_statement_that_is_planned_for_its_values_is_not_prepared(url: str) -> None:
     with JobQueue(url, pool_size=1) as queue:
         for _ in range(TIMES):
             queue.list(job_type="a")
         assert queue._database.run(PREPARED) == []
 
 
-def test_a_new_connection_is_asked_nothing(url: str, connection: Connection[Any]) -> None:
-    """A pool would wait for the answer, for ever if the connection has fallen silent."""
+def test_no_statement_is_run_on_a_new_connection(url: str, connection: Connection[Any]) -> None:
+    """A pool would wait for the reply, for ever if the connection hangs."""
     with JobQueue(url) as queue, queue._database._connection():
         ours = "select query from pg_stat_activity where application_name = 'treadle' and datname = current_database()"
         assert {row[0] for row in connection.execute(ours).fetchall()} == {""}

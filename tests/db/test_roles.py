@@ -1,4 +1,4 @@
-"""`treadle roles`: what it prints is what it applies, again and again; and nothing in the schema is forgotten."""
+"""`treadle roles` applies what it prints, can be repeated, and covers every object of the schema."""
 
 import re
 import subprocess
@@ -13,15 +13,15 @@ from psycopg import Connection
 from psycopg.conninfo import conninfo_to_dict
 
 from tests.cli.test_cli import treadle
-from tests.support.roles import Roles, drop, granted, owned, require_roles
-from tests.support.waiting import until_blocked
+from tests.support.roles import Roles, drop, granted_roles, require_roles, schema_owner
+from tests.support.waiting import until_waiting_for_lock
 from treadle import JobQueue, NotAllowed, SchemaError, migrate
 from treadle.db.roles import GROUPS, apply_roles, role_names, roles_sql
 
-# What no group may touch.
-NOBODYS: set[str] = set()
+# Objects that no group may use.
+WITHOUT_GRANTS: set[str] = set()
 
-# What a viewer must not see: payloads, and what may hold a part of them.
+# Columns that a viewer must not see: payloads, and what may contain a part of them.
 HIDDEN = {"jobs.data", "jobs.result", "jobs.checkpoint", "steps.result", "stored.digest", "stored.place"} | {
     f"stored_parts.{column}" for column in ("stored_id", "part", "bytes")
 }
@@ -30,7 +30,7 @@ HIDDEN = {"jobs.data", "jobs.result", "jobs.checkpoint", "steps.result", "stored
 @pytest.fixture
 def roles(empty_url: str) -> Iterator[Roles]:
     migrate(empty_url)
-    with granted(empty_url) as roles:
+    with granted_roles(empty_url) as roles:
         yield roles
 
 
@@ -41,7 +41,7 @@ def owner(roles: Roles) -> Connection[Any]:
 
 @pytest.fixture
 def prefix(empty_url: str) -> Iterator[str]:
-    """Of roles that are not there yet."""
+    """A prefix of roles that do not exist yet."""
     prefix = f"treadle_test_{uuid4().hex[:8]}"
     with psycopg.connect(empty_url, autocommit=True) as connection:
         require_roles(connection)
@@ -50,7 +50,7 @@ def prefix(empty_url: str) -> Iterator[str]:
 
 
 def granted_rights(owner: Connection[Any], prefix: str) -> set[tuple[str, ...]]:
-    """Every right of the groups and of PUBLIC, as the catalog has them."""
+    """All privileges of the groups and of PUBLIC in the catalog."""
     rows = owner.execute(
         """
         select coalesce(role.rolname, 'public'), thing.kind, thing.name, acl.privilege_type
@@ -71,15 +71,15 @@ def granted_rights(owner: Connection[Any], prefix: str) -> set[tuple[str, ...]]:
         """,
         [role_names(prefix)],
     ).fetchall()
-    # The prefix is another each time.
+    # The prefix differs between tests.
     return {(role.removeprefix(prefix), *rest) for role, *rest in rows}
 
 
-# Nothing is forgotten
+# Every object is covered
 
 
-def test_every_table_and_sequence_is_somebodys(roles: Roles, owner: Connection[Any]) -> None:
-    """A new one has to be thought of: grant it in sql/roles.sql, or put it into NOBODYS."""
+def test_every_table_and_sequence_is_granted_to_a_group(roles: Roles, owner: Connection[Any]) -> None:
+    """For a new table, add a grant to sql/roles.sql or add it to WITHOUT_GRANTS."""
     rows = owner.execute(
         """
         select relname, bool_or(has_any_column_privilege(role, class.oid, 'select, insert, update'))
@@ -99,11 +99,11 @@ def test_every_table_and_sequence_is_somebodys(roles: Roles, owner: Connection[A
         [role_names(roles.prefix)] * 2,
     ).fetchall()
     assert len(rows) > 15
-    assert {name for name, somebodys in rows if not somebodys} == NOBODYS
+    assert {name for name, somebodys in rows if not somebodys} == WITHOUT_GRANTS
 
 
-def test_every_function_is_somebodys(roles: Roles, owner: Connection[Any]) -> None:
-    """Triggers are called by nobody."""
+def test_every_function_is_granted_to_a_group(roles: Roles, owner: Connection[Any]) -> None:
+    """Trigger functions need no grant."""
     rows = owner.execute(
         """
         select proname, bool_or(has_function_privilege(role, proc.oid, 'execute'))
@@ -118,7 +118,7 @@ def test_every_function_is_somebodys(roles: Roles, owner: Connection[Any]) -> No
     assert {name for name, somebodys in rows if not somebodys} == set()
 
 
-def test_every_column_is_for_viewers_or_hidden_from_them(roles: Roles, owner: Connection[Any]) -> None:
+def test_every_column_is_either_visible_to_viewers_or_hidden(roles: Roles, owner: Connection[Any]) -> None:
     rows = owner.execute(
         """
         select relname || '.' || attname, has_column_privilege(%s, class.oid, attnum, 'select'),
@@ -133,8 +133,8 @@ def test_every_column_is_for_viewers_or_hidden_from_them(roles: Roles, owner: Co
     assert {name for name, _, operator in rows if not operator} == set()
 
 
-def test_functions_that_run_as_their_owner_are_closed_and_pinned(empty_url: str) -> None:
-    """Also before anybody has run `treadle roles`."""
+def test_security_definer_functions_are_not_public_and_pin_the_search_path(empty_url: str) -> None:
+    """Also before `treadle roles` was run."""
     migrate(empty_url)
     connection = psycopg.connect(empty_url)
     rows = connection.execute(
@@ -146,7 +146,7 @@ def test_functions_that_run_as_their_owner_are_closed_and_pinned(empty_url: str)
     assert {name for name, *_ in rows} >= {"enqueue_unique", "register_lanes", "prepare_job", "confirm_blocked"}
     for name, settings, is_trigger, public in rows:
         assert "search_path=pg_catalog, pg_temp" in (settings or []), name
-        # PostgreSQL lets nobody call a trigger function.
+        # PostgreSQL lets no role call a trigger function.
         assert is_trigger or not public, name
     connection.close()
 
@@ -154,7 +154,7 @@ def test_functions_that_run_as_their_owner_are_closed_and_pinned(empty_url: str)
 # Printed and applied
 
 
-def test_the_printed_script_does_the_same(roles: Roles, owner: Connection[Any], prefix: str) -> None:
+def test_the_printed_script_grants_the_same_as_apply(roles: Roles, owner: Connection[Any], prefix: str) -> None:
     printed = treadle("roles", "--prefix", prefix)
     assert (printed.returncode, printed.stderr) == (0, "")
     assert printed.stdout == roles_sql(prefix=prefix)
@@ -162,11 +162,11 @@ def test_the_printed_script_does_the_same(roles: Roles, owner: Connection[Any], 
     assert granted_rights(owner, prefix) == granted_rights(owner, roles.prefix)
 
 
-def test_it_can_be_piped_into_psql(roles: Roles, owner: Connection[Any], prefix: str) -> None:
+def test_the_script_can_be_piped_into_psql(roles: Roles, owner: Connection[Any], prefix: str) -> None:
     try:
         subprocess.run(["psql", "--version"], check=True, capture_output=True)
     except FileNotFoundError:
-        pytest.skip("there is no psql here")
+        pytest.skip("psql is not installed")
     script = roles_sql(prefix=prefix)
     for _ in range(2):
         done = subprocess.run(
@@ -180,16 +180,16 @@ def test_it_can_be_piped_into_psql(roles: Roles, owner: Connection[Any], prefix:
     assert granted_rights(owner, prefix) == granted_rights(owner, roles.prefix)
 
 
-def test_nothing_is_left_of_another_name() -> None:
+def test_the_script_contains_only_the_chosen_schema_and_prefix() -> None:
     script = roles_sql("other", "shop")
     without_comments = re.sub("--.*", "", script)
     assert "treadle" not in without_comments
     assert 'grant usage on schema "other"\n    to shop_enqueue' in script
-    # A schema whose name begins as the groups' do.
+    # A schema whose name begins like the names of the groups.
     assert 'on "treadle_demo".jobs\n    to shop_enqueue' in roles_sql("treadle_demo", "shop")
 
 
-def test_applying_says_what_was_done(empty_url: str, prefix: str) -> None:
+def test_apply_reports_which_roles_were_created_or_found(empty_url: str, prefix: str) -> None:
     migrate(empty_url, "Jobs")
     arguments = ["roles", "--apply", "--prefix", prefix, "--schema", "Jobs", "--database-url", empty_url]
     first = treadle(*arguments)
@@ -208,14 +208,14 @@ def test_applying_says_what_was_done(empty_url: str, prefix: str) -> None:
         assert logins.fetchall() == [(False,)] * 4
 
 
-def test_what_is_not_granted_any_more_is_taken_back(roles: Roles, owner: Connection[Any]) -> None:
+def test_applying_again_revokes_other_grants(roles: Roles, owner: Connection[Any]) -> None:
     before = granted_rights(owner, roles.prefix)
     enqueue, _, viewer, operator = role_names(roles.prefix)
     for statement in (
         f"grant create on schema treadle to {enqueue}, public",
         f"grant select (data) on jobs to {viewer}, public",
         f"grant select, truncate on errors to {enqueue}, public",
-        f"grant update on sequence bell to {viewer}, public",
+        f"grant update on sequence wake_clock to {viewer}, public",
         f"grant execute on function claim_jobs to {operator}, public",
     ):
         owner.execute(statement)
@@ -225,8 +225,8 @@ def test_what_is_not_granted_any_more_is_taken_back(roles: Roles, owner: Connect
     assert not {right for right in before if right[0] == "public"}
 
 
-def test_members_keep_their_rights_meanwhile(roles: Roles) -> None:
-    """Who is just at work sees the rights of before or of after, never none."""
+def test_members_keep_their_privileges_while_roles_are_applied(roles: Roles) -> None:
+    """Running sessions have the privileges from before or after the change, never none."""
     with JobQueue(roles.url_of("enqueue")) as queue:
         queue.enqueue("a", {})
         with roles.connect(autocommit=False) as owner:
@@ -234,34 +234,34 @@ def test_members_keep_their_rights_meanwhile(roles: Roles) -> None:
             queue.enqueue("a", {})
 
 
-def test_two_at_once(roles: Roles, owner: Connection[Any]) -> None:
-    """Two that write the same row of the catalog fail, so the second waits; for a migration, too."""
+def test_concurrent_applications_wait_for_each_other(roles: Roles, owner: Connection[Any]) -> None:
+    """Concurrent writes to the same catalog row fail, so the second run waits, also for a migration."""
     with ThreadPoolExecutor() as pool, roles.connect(autocommit=False) as first:
         first.execute("select pg_advisory_xact_lock(hashtextextended('treadle migrate treadle', 0))")
         second = pool.submit(apply_roles, roles.url, prefix=roles.prefix)
-        until_blocked(owner)
+        until_waiting_for_lock(owner)
         first.execute(f"grant select on jobs to {roles.prefix}_enqueue")
         first.commit()
         assert second.result(30) == []
     assert ("_enqueue", "table", "jobs", "SELECT") not in granted_rights(owner, roles.prefix)
 
 
-def test_a_group_that_is_made_at_the_same_moment(roles: Roles, owner: Connection[Any], prefix: str) -> None:
-    """For another database of the server, where our lock is not seen."""
+def test_a_group_that_is_created_concurrently_is_used(roles: Roles, owner: Connection[Any], prefix: str) -> None:
+    """Another database of the server creates the group. Our advisory lock does not reach it."""
     with ThreadPoolExecutor() as pool, roles.connect(autocommit=False) as elsewhere:
         elsewhere.execute(f"create role {prefix}_enqueue")
         applying = pool.submit(apply_roles, roles.url, prefix=prefix)
-        until_blocked(owner)
+        until_waiting_for_lock(owner)
         elsewhere.commit()
         applying.result(30)
     assert granted_rights(owner, prefix) == granted_rights(owner, roles.prefix)
 
 
-# Who may not
+# Users without the necessary rights
 
 
-def test_who_may_not_create_roles_is_told_so(empty_url: str, prefix: str) -> None:
-    with owned(empty_url) as url, psycopg.connect(empty_url, autocommit=True) as administrator:
+def test_a_user_who_may_not_create_roles_gets_a_clear_error(empty_url: str, prefix: str) -> None:
+    with schema_owner(empty_url) as url, psycopg.connect(empty_url, autocommit=True) as administrator:
         name = conninfo_to_dict(url)["user"]
         administrator.execute(f"alter role {name} nocreaterole")
         migrate(url)
@@ -271,22 +271,22 @@ def test_who_may_not_create_roles_is_told_so(empty_url: str, prefix: str) -> Non
         assert f"{prefix}_operator are missing" in result.stderr
         assert "`treadle roles` prints" in result.stderr
         assert "Traceback" not in result.stderr
-        # Once they are there, the owner of the schema is enough.
+        # Once the groups exist, the owner of the schema can apply the grants.
         for group in role_names(prefix):
             administrator.execute(f"create role {group}")
         assert apply_roles(url, prefix=prefix) == []
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_who_does_not_own_the_schema_is_told_so(roles: Roles, group: str) -> None:
-    """PostgreSQL would only warn about most of it."""
+def test_a_user_who_does_not_own_the_schema_gets_a_clear_error(roles: Roles, group: str) -> None:
+    """PostgreSQL itself would only warn about most of the grants."""
     with pytest.raises(
         NotAllowed, match=r"schema treadle belongs to role \w+, and role \w+ is not a member of it; run"
     ):
         apply_roles(roles.url_of(group), prefix=roles.prefix)
 
 
-def test_a_role_without_any_right_is_told_what_to_do(roles: Roles, owner: Connection[Any]) -> None:
+def test_the_error_for_a_role_without_privileges_names_the_remedy(roles: Roles, owner: Connection[Any]) -> None:
     owner.execute(f"revoke {roles.prefix}_viewer from {roles.prefix}_user_viewer")
     with (
         JobQueue(roles.url_of("viewer")) as queue,
@@ -300,17 +300,17 @@ def test_a_role_without_any_right_is_told_what_to_do(roles: Roles, owner: Connec
     assert result.stderr.startswith("Error: the database role may not do this in schema treadle (permission denied")
 
 
-def test_a_schema_that_is_not_there_or_old(empty_url: str, prefix: str) -> None:
+def test_a_missing_schema_is_refused(empty_url: str, prefix: str) -> None:
     with pytest.raises(SchemaError, match="run: treadle migrate"):
         apply_roles(empty_url, prefix=prefix)
 
 
 @pytest.mark.parametrize("prefix", ["", "Shop", "a-b", "1a", "pg_x", "a" * 55, 'a"b', "a'b", "a b", "é"])
-def test_a_prefix_that_would_need_quotes(prefix: str) -> None:
+def test_a_prefix_that_would_need_quotes_is_refused(prefix: str) -> None:
     result = treadle("roles", "--prefix", prefix)
     assert (result.returncode, result.stdout) == (2, "")
     assert "prefix must be lower-case letters, digits and _" in result.stderr
 
 
-def test_the_longest_prefix_fits() -> None:
+def test_role_names_with_the_longest_prefix_fit_into_an_identifier() -> None:
     assert max(map(len, role_names("a" * 54))) == 63

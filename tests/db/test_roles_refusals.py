@@ -1,4 +1,4 @@
-"""What each role must not do, statement by statement, is refused by the database itself."""
+"""The database refuses, statement by statement, what each role must not do."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from psycopg import Connection
 
-from tests.support.roles import Roles, granted
+from tests.support.roles import Roles, granted_roles
 from treadle import JobQueue, Treadle
 from treadle.db.roles import GROUPS
 
@@ -23,7 +23,7 @@ READING = {
     "places of files": "select place from stored",
     "jobs of a worker": "select * from find_claimed_jobs('w')",
 }
-LOOKING = {
+READING_ALL = {
     "statuses": "select status from jobs",
     "keys": "select key, unique_key from jobs",
     "errors": "select error from errors",
@@ -44,8 +44,8 @@ LOOKING = {
     "the audit": "select * from audit",
     "charts": "select * from minutes, meter",
 }
-# For people, not for programs that work.
-GLANCING = {
+# For people, not for workers.
+OVERVIEW = {
     "lanes at a glance": "select * from find_lanes()",
     "a sample": "select * from sample_jobs()",
 }
@@ -102,7 +102,7 @@ CHARTING = {
     "another chart": "update minutes set completed = 1",
     "another reach": "update meter set reached = now()",
 }
-# What only the owner does.
+# Statements that only the owner may run.
 OWNING = {
     "an audit line": "insert into audit (actor, action) values ('somebody else', 'delete')",
     "other audit lines": "update audit set actor = 'somebody else'",
@@ -126,7 +126,7 @@ OWNING = {
     "other errors": "update errors set error = ''",
     "other events": "update events set name = 'x'",
 }
-# Besides what is for everybody's refusal: the columns that an enqueuer leaves to the queue.
+# In addition, the columns that only the queue itself may set.
 ENQUEUED = {
     f"inserting {column}": f"insert into jobs (job_type, {column}) values ('a', {value})"
     for column, value in {
@@ -145,23 +145,23 @@ ENQUEUED = {
 }
 
 REFUSED = {
-    ENQUEUE: READING | LOOKING | GLANCING | WORKING | CHARTING | ENQUEUED | OPERATING | PAUSING | OWNING,
-    WORKER: GLANCING | OPERATING | OWNING,
+    ENQUEUE: READING | READING_ALL | OVERVIEW | WORKING | CHARTING | ENQUEUED | OPERATING | PAUSING | OWNING,
+    WORKER: OVERVIEW | OPERATING | OWNING,
     VIEWER: READING | ENQUEUEING | WORKING | CHARTING | OPERATING | PAUSING | OWNING,
     OPERATOR: ENQUEUEING | WORKING | CHARTING | OWNING,
 }
 ALLOWED = {
     ENQUEUE: ENQUEUEING,
-    WORKER: READING | LOOKING | ENQUEUEING | WORKING | CHARTING | PAUSING,
-    VIEWER: LOOKING | GLANCING,
-    OPERATOR: READING | LOOKING | GLANCING | OPERATING | PAUSING,
+    WORKER: READING | READING_ALL | ENQUEUEING | WORKING | CHARTING | PAUSING,
+    VIEWER: READING_ALL | OVERVIEW,
+    OPERATOR: READING | READING_ALL | OVERVIEW | OPERATING | PAUSING,
 }
 
 
 @pytest.fixture(scope="module")
 def roles(module_url: str) -> Iterator[Roles]:
-    """The statements are rolled back, so all of them find the same."""
-    with granted(module_url) as roles:
+    """The statements are rolled back, so each of them finds the same data."""
+    with granted_roles(module_url) as roles:
         yield roles
 
 
@@ -186,18 +186,18 @@ def error_of(connection: Connection[Any], text: str) -> psycopg.Error | None:
     return None
 
 
-# One test for all statements of a role: four hundred of their own took longer to set up than to run.
+# One test for all statements of a role: setting up four hundred tests took longer than running them.
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_refused(connections: dict[str, Connection[Any]], group: str) -> None:
+def test_a_role_is_refused_what_it_must_not_do(connections: dict[str, Connection[Any]], group: str) -> None:
     errors = {what: error_of(connections[group], text) for what, text in REFUSED[group].items()}
     refusal = psycopg.errors.InsufficientPrivilege
     assert {what: error for what, error in errors.items() if not isinstance(error, refusal)} == {}
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_allowed(connections: dict[str, Connection[Any]], group: str) -> None:
-    """The same statements, where a role may: a refusal above is one of rights, not of a mistake in the statement."""
+def test_a_role_is_allowed_what_it_may_do(connections: dict[str, Connection[Any]], group: str) -> None:
+    """Runs the same statements as a role that may: the refusals are about privileges, not about mistakes in the SQL."""
     errors = {what: error_of(connections[group], text) for what, text in ALLOWED[group].items()}
     assert {what: error for what, error in errors.items() if error} == {}

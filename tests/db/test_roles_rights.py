@@ -1,4 +1,4 @@
-"""Each role does all that it is for, through the library and by hand, as a user that is a member of nothing else."""
+"""Each role can do everything that it is for, through the library and in SQL, as a user with no other role."""
 
 import asyncio
 import json
@@ -13,9 +13,9 @@ import pytest
 from psycopg import Connection
 
 from tests.cli.test_cli import treadle
-from tests.support.roles import Roles, granted, owned
-from tests.support.why import live
-from tests.support.workers import count, one, run, until, working
+from tests.support.roles import Roles, granted_roles, schema_owner
+from tests.support.why import register_worker
+from tests.support.workers import count, one, run, until, worker_process
 from treadle import Backoff, Handle, Job, JobQueue, NotAllowed, Status, Stored, Treadle, migrate
 from treadle.db.database import Database
 from treadle.db.queries import listing as listing_queries
@@ -28,10 +28,10 @@ from treadle.worker import Worker
 
 @pytest.fixture
 def roles(empty_url: str) -> Iterator[Roles]:
-    """The schema is that of an ordinary user: functions that run as their owner can do no more than that one may."""
-    with owned(empty_url) as owner_url:
+    """An ordinary user owns the schema, so security definer functions can do no more than this user."""
+    with schema_owner(empty_url) as owner_url:
         migrate(owner_url)
-        with granted(empty_url, owner_url) as roles:
+        with granted_roles(empty_url, owner_url) as roles:
             yield roles
 
 
@@ -42,7 +42,7 @@ def owner(roles: Roles) -> Connection[Any]:
 
 @pytest.fixture
 def queue(roles: Roles) -> Iterator[JobQueue]:
-    """The owner's: whatever it does is done."""
+    """A queue with the privileges of the owner."""
     with JobQueue(roles.url, "owner") as queue:
         yield queue
 
@@ -50,7 +50,7 @@ def queue(roles: Roles) -> Iterator[JobQueue]:
 # Enqueue
 
 
-def test_enqueue_adds_jobs_in_every_way(roles: Roles, owner: Connection[Any]) -> None:
+def test_the_enqueue_role_can_use_every_way_to_enqueue(roles: Roles, owner: Connection[Any]) -> None:
     with JobQueue(roles.url_of("enqueue")) as queue:
         plain = queue.enqueue("a", {"n": 1}, priority=150, queue="mail", max_attempts=5)
         queue.enqueue("a", {}, delay="1h")
@@ -60,14 +60,14 @@ def test_enqueue_adds_jobs_in_every_way(roles: Roles, owner: Connection[Any]) ->
         ordered = [queue.enqueue("keyed", {}, key="k") for _ in range(3)]
     assert count(owner) == 1 + 1 + 1 + 100 + 3
     assert one(owner, "select data from jobs where id = %s", plain) == {"n": 1}
-    # The first is free, and the others wait behind it.
+    # The first is claimable and blocks the others.
     held = owner.execute("select id from jobs where holds = 1 order by id").fetchall()
     assert held == [(each,) for each in ordered[1:]]
     with JobQueue(roles.url, "w") as worker:
         assert [job.id for job in worker.claim(["keyed"], 10)] == ordered[:1]
 
 
-def test_enqueue_async(roles: Roles, owner: Connection[Any]) -> None:
+def test_the_enqueue_role_can_enqueue_asynchronously(roles: Roles, owner: Connection[Any]) -> None:
     async def enqueue() -> None:
         async with JobQueue(roles.url_of("enqueue")) as queue:
             await queue.aenqueue("a", {}, key="k", unique="u")
@@ -77,7 +77,7 @@ def test_enqueue_async(roles: Roles, owner: Connection[Any]) -> None:
     assert count(owner) == 11
 
 
-def test_enqueue_by_hand(roles: Roles, owner: Connection[Any]) -> None:
+def test_the_enqueue_role_can_enqueue_in_sql(roles: Roles, owner: Connection[Any]) -> None:
     connection = roles.connect("enqueue")
     connection.execute("insert into jobs (job_type) values ('a')")
     connection.execute(
@@ -93,8 +93,10 @@ def test_enqueue_by_hand(roles: Roles, owner: Connection[Any]) -> None:
     assert one(owner, "select count(*) from lanes") == 2
 
 
-def test_enqueue_below_the_floor_and_under_an_old_snapshot(roles: Roles, owner: Connection[Any]) -> None:
-    """What the triggers then change is not the enqueuer's to change."""
+def test_the_enqueue_role_can_enqueue_below_the_floor_and_on_an_old_snapshot(
+    roles: Roles, owner: Connection[Any]
+) -> None:
+    """The triggers change rows that the enqueuer itself may not change."""
     owner.execute("insert into lanes (queue, job_type, priority, floor) values ('default', 'a', 100, now())")
     connection = roles.connect("enqueue")
     connection.execute("insert into jobs (job_type, run_at) values ('a', '2001-01-01')")
@@ -105,8 +107,10 @@ def test_enqueue_below_the_floor_and_under_an_old_snapshot(roles: Roles, owner: 
     assert count(owner) == 2
 
 
-def test_a_hold_that_ends_before_the_commit(roles: Roles, queue: JobQueue, owner: Connection[Any]) -> None:
-    """At commit the job is looked at again, and let go: by the trigger, not by the enqueuer."""
+def test_a_job_of_the_enqueue_role_is_unblocked_at_commit(
+    roles: Roles, queue: JobQueue, owner: Connection[Any]
+) -> None:
+    """At commit, the trigger checks the job again and unblocks it; the enqueuer itself could not."""
     queue.enqueue("a", {}, key="k")
     connection = roles.connect("enqueue", autocommit=False)
     second = one(connection, "select enqueue('a', p_key => 'k')")
@@ -116,7 +120,7 @@ def test_a_hold_that_ends_before_the_commit(roles: Roles, queue: JobQueue, owner
     assert one(owner, "select holds from jobs where id = %s", second) == 0
 
 
-def test_an_application_that_may_only_enqueue(roles: Roles, owner: Connection[Any]) -> None:
+def test_an_application_with_the_enqueue_role_can_only_enqueue(roles: Roles, owner: Connection[Any]) -> None:
     app = Treadle(roles.url_of("enqueue"))
 
     @app.job
@@ -138,7 +142,7 @@ def test_an_application_that_may_only_enqueue(roles: Roles, owner: Connection[An
 # Worker
 
 
-def test_a_worker_of_this_role_does_all_that_workers_do(roles: Roles, owner: Connection[Any]) -> None:
+def test_the_worker_role_can_do_everything_that_workers_do(roles: Roles, owner: Connection[Any]) -> None:
     app = Treadle(roles.url_of("worker"))
     owner.execute("create table public.orders (id int)")
     owner.execute(f"grant insert on public.orders to {roles.prefix}_user_worker")
@@ -190,19 +194,21 @@ def test_a_worker_of_this_role_does_all_that_workers_do(roles: Roles, owner: Con
 
 
 @pytest.mark.own_database
-def test_a_worker_process(roles: Roles, queue: JobQueue, owner: Connection[Any], tmp_path: Path) -> None:
-    """With its supervisor, its child processes and what it does for the upkeep."""
+def test_a_worker_process_runs_with_the_worker_role(
+    roles: Roles, queue: JobQueue, owner: Connection[Any], tmp_path: Path
+) -> None:
+    """Including its supervisor, child processes and maintenance."""
     queue.enqueue_many("noop", [{"n": n} for n in range(200)])
-    queue.enqueue("apart", {"seconds": 0.1})
-    queue.enqueue("tell", {"events": 5})
-    with working(roles.url_of("worker"), tmp_path) as worker:
+    queue.enqueue("nap_in_child", {"seconds": 0.1})
+    queue.enqueue("publish_events", {"events": 5})
+    with worker_process(roles.url_of("worker"), tmp_path) as worker:
         until(lambda: count(owner, "status = 'completed'") == 202 and one(owner, "select last_value from tick_clock"))
         worker.terminate()
         assert worker.ended(60) == 0, worker.log.read_text()
     assert "permission denied" not in worker.log.read_text()
 
 
-def test_the_queue_by_hand_and_its_upkeep(roles: Roles, owner: Connection[Any]) -> None:
+def test_the_worker_role_can_use_the_queue_and_run_maintenance(roles: Roles, owner: Connection[Any]) -> None:
     with JobQueue(roles.url_of("worker"), "w") as queue:
         queue.enqueue_many("a", [{}] * 9)
         jobs = queue.claim(["a"], 9)
@@ -229,7 +235,7 @@ def test_the_queue_by_hand_and_its_upkeep(roles: Roles, owner: Connection[Any]) 
     connection = roles.connect("worker")
     owner.execute("select setval('tick_clock', 0)")
     assert one(connection, "select tick()") == 1
-    # A silent worker's jobs are given back, and what was stored and is not used is swept.
+    # The jobs of a lost worker are recovered, and unused stored contents are swept.
     connection.execute("select register_worker('gone', '1 second', '{a}')")
     connection.execute("select * from claim_jobs('gone', '{a}', 1)")
     owner.execute("update workers set seen_at = now() - interval '1 hour'")
@@ -241,25 +247,27 @@ def test_the_queue_by_hand_and_its_upkeep(roles: Roles, owner: Connection[Any]) 
     assert one(connection, "select swept from sweep_stored('1 minute')") == 1
 
 
-def test_a_worker_counts_what_ended_and_minds_pauses(roles: Roles, queue: JobQueue, owner: Connection[Any]) -> None:
+def test_the_worker_role_can_count_finished_jobs_and_pause(
+    roles: Roles, queue: JobQueue, owner: Connection[Any]
+) -> None:
     owner.execute("update meter set reached = now() - interval '1 hour'")
     queue.enqueue("a")
     queue.complete(queue.claim(["a"])[0])
     connection = roles.connect("worker")
     assert one(connection, "select count_minutes(p_lag => '0')") == 1
-    with JobQueue(roles.url_of("worker"), "w") as working:
-        working.enqueue("a")
-        assert working.pause("a", reason="the bank is closed")
-        assert working.claim(["a"]) == []
-        assert working.resume("a")
-        assert len(working.claim(["a"])) == 1
+    with JobQueue(roles.url_of("worker"), "w") as worker_queue:
+        worker_queue.enqueue("a")
+        assert worker_queue.pause("a", reason="the bank is closed")
+        assert worker_queue.claim(["a"]) == []
+        assert worker_queue.resume("a")
+        assert len(worker_queue.claim(["a"])) == 1
     assert one(owner, "select count(*) from audit where db_user = %s", f"{roles.prefix}_user_worker") == 2
 
 
 # Viewer
 
 
-def test_a_viewer_watches(roles: Roles, queue: JobQueue) -> None:
+def test_a_viewer_can_watch_jobs(roles: Roles, queue: JobQueue) -> None:
     done = queue.enqueue("films", {"secret": 1})
     (job,) = queue.claim(["films"])
     queue.start(job)
@@ -281,22 +289,24 @@ def test_a_viewer_watches(roles: Roles, queue: JobQueue) -> None:
 
 
 @pytest.mark.parametrize("group", ["viewer", "operator"])
-def test_why_a_job_does_not_run(roles: Roles, queue: JobQueue, owner: Connection[Any], group: str) -> None:
-    live(owner)
+def test_a_viewer_and_an_operator_can_ask_why_a_job_does_not_run(
+    roles: Roles, queue: JobQueue, owner: Connection[Any], group: str
+) -> None:
+    register_worker(owner)
     queue.enqueue("mail", key="k")
     made = queue.enqueue("mail", key="k")
     app = Treadle(roles.url_of(group))
     assert app.handle(made).why().name == "key_blocked"
     owner.execute("begin")
     owner.execute("select from jobs where id = %s for update", [made])
-    told = [each.name for each in app.handle(made).why().also]
-    assert told[0] == "busy"  # and locked, where this role may not see since when
+    also = [each.name for each in app.handle(made).why().also]
+    assert also[0] == "busy"  # and locked, but this role may not see since when
     owner.execute("rollback")
     app.close()
 
 
 @pytest.mark.parametrize("group", ["viewer", "operator"])
-def test_the_queue_at_a_glance(roles: Roles, queue: JobQueue, group: str) -> None:
+def test_a_viewer_and_an_operator_can_get_the_overview(roles: Roles, queue: JobQueue, group: str) -> None:
     queue.enqueue("films", {})
     queue.pause("films")
     app = Treadle(roles.url_of(group))
@@ -308,8 +318,8 @@ def test_the_queue_at_a_glance(roles: Roles, queue: JobQueue, group: str) -> Non
 
 
 @pytest.mark.parametrize("status", [None, "pending"])
-def test_a_viewer_lists_jobs_but_does_not_search_payloads(roles: Roles, queue: JobQueue, status: str | None) -> None:
-    """Else it could find out what is in them, letter by letter."""
+def test_a_viewer_lists_jobs_but_cannot_search_payloads(roles: Roles, queue: JobQueue, status: str | None) -> None:
+    """Otherwise a viewer could guess the contents of payloads letter by letter."""
     queue.enqueue("films", {"title": "Alien"})
     failed = queue.enqueue("films", {})
     queue.fail(next(job for job in queue.claim(["films"], 2) if job.id == failed), "no alien here", delay="1h")
@@ -331,8 +341,8 @@ def test_a_viewer_lists_jobs_but_does_not_search_payloads(roles: Roles, queue: J
             assert json.loads(shown.stdout), shown.stderr
 
 
-def test_a_viewer_is_woken(roles: Roles, queue: JobQueue) -> None:
-    """It asks to be told, which is a write that it has no right to make itself."""
+def test_a_viewer_is_notified_of_events(roles: Roles, queue: JobQueue) -> None:
+    """It asks to be notified through a function, because it may not write itself."""
     job_id = queue.enqueue("films", {})
     (job,) = queue.claim(["films"])
     app = Treadle(roles.url_of("viewer"))
@@ -352,13 +362,13 @@ def test_a_viewer_is_woken(roles: Roles, queue: JobQueue) -> None:
     for function, clock in (("await_ends", "awaited"), ("await_news", "watched")):
         connection.execute(f"select {function}('100 years')")
         left = f"select to_timestamp(last_value / 1000000) - now() < interval '6 minutes' from {clock}"
-        assert one(connection, left), "whoever looks could make every worker notify for ever"
+        assert one(connection, left), "a viewer could make every worker notify for ever"
 
 
 # Operator
 
 
-def test_an_operator_reads_everything(roles: Roles, queue: JobQueue) -> None:
+def test_an_operator_can_read_everything(roles: Roles, queue: JobQueue) -> None:
     job_id = queue.enqueue("films", {"secret": 1})
     with JobQueue(roles.url_of("operator")) as operator:
         assert operator.get(job_id).data == {"secret": 1}
@@ -371,8 +381,8 @@ def test_an_operator_reads_everything(roles: Roles, queue: JobQueue) -> None:
     operating.close()
 
 
-def test_an_operator_operates(roles: Roles, queue: JobQueue, owner: Connection[Any]) -> None:
-    """Whatever goes with it is done by the queue: lanes, keys, belongings, the bell."""
+def test_an_operator_can_make_every_change(roles: Roles, queue: JobQueue, owner: Connection[Any]) -> None:
+    """The queue itself updates everything else: lanes, keys, dependent rows and notifications."""
     database = Database(roles.url_of("operator"), "treadle")
 
     def done(action: Action, *ids: Any, priority: int | None = None) -> bool:
@@ -381,7 +391,7 @@ def test_an_operator_operates(roles: Roles, queue: JobQueue, owner: Connection[A
 
     first, second = (queue.enqueue("a", {}, key="k") for _ in range(2))
     assert done(Action.CANCEL, first)
-    assert [job.id for job in queue.claim(["a"])] == [second], "the key has passed on"
+    assert [job.id for job in queue.claim(["a"])] == [second], "the next job of the key is unblocked"
     queue.event(second, "told")
     queue.fail(second, "why", final=True)
     assert done(Action.RETRY, first, second)

@@ -1,4 +1,4 @@
-"""Scripts: generators that yield queries, driven sync and async in one place."""
+"""Scripts: generators that yield queries, with one driver for sync and one for async code."""
 
 import asyncio
 import threading
@@ -37,7 +37,7 @@ async def arefuse(request: object) -> int:
 
 
 class Script:
-    """Adds the replies up, and notes how it ended and on which thread it ran."""
+    """Adds up the replies, and records how it finished and on which thread it ran."""
 
     def __init__(self) -> None:
         self.closed = False
@@ -75,7 +75,7 @@ def test_a_script_gets_the_replies_to_its_requests() -> None:
     assert asyncio.run(adrive(Script().total(), arun)) == 11
 
 
-def test_items_are_passed_on_and_requests_are_not() -> None:
+def test_items_are_passed_to_the_caller_and_requests_are_not() -> None:
     assert list(iterate(Script().items(), run)) == ["item 0", "item 1", "item 2"]
     assert asyncio.run(collected(Script())) == ["item 0", "item 1", "item 2"]
 
@@ -83,7 +83,7 @@ def test_items_are_passed_on_and_requests_are_not() -> None:
 @pytest.mark.parametrize("on_thread", [False, True])
 def test_a_request_that_fails_is_raised_to_the_caller_and_closes_the_script(on_thread: bool) -> None:
     sync, awaited = Script(), Script()
-    kept = [sync.total(), awaited.total()]  # or they would be closed as garbage
+    kept = [sync.total(), awaited.total()]  # references, or the garbage collector would close them
     with pytest.raises(OSError, match="the cable was pulled"):
         drive(kept[0], refuse)
     with pytest.raises(OSError, match="the cable was pulled"):
@@ -93,7 +93,7 @@ def test_a_request_that_fails_is_raised_to_the_caller_and_closes_the_script(on_t
         assert isinstance(script.raised, GeneratorExit)
 
 
-def test_an_iteration_that_is_given_up_closes_the_script() -> None:
+def test_an_abandoned_iteration_closes_the_script() -> None:
     async def first() -> str:
         items = aiterate(kept[1], arun)
         item = await anext(items)
@@ -115,17 +115,17 @@ def test_a_script_that_blocks_is_advanced_on_a_thread() -> None:
     assert threading.main_thread() not in script.threads
 
 
-def test_a_script_can_be_cancelled_while_its_thread_is_at_work() -> None:
-    at_work, go = threading.Event(), threading.Event()
+def test_a_script_can_be_cancelled_while_its_thread_runs() -> None:
+    started, go = threading.Event(), threading.Event()
 
     def slow() -> Generator[Query[int], Any, None]:
-        at_work.set()
+        started.set()
         go.wait(10)
         yield query(1)
 
     async def cancel() -> None:
         task = asyncio.create_task(adrive(slow(), arun, on_thread=True))
-        await asyncio.to_thread(at_work.wait, 10)
+        await asyncio.to_thread(started.wait, 10)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -1,4 +1,4 @@
-"""What an examination costs: counted, with many jobs in the table, and the planner told nothing of them."""
+"""The cost of an examination, counted in buffers with many jobs in the table, with and without statistics."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,13 +12,13 @@ from treadle.db.query import Query
 from treadle.doctor import Limits
 from treadle.doctor.examine import _schema_queries, _server_queries
 
-FINISHED, PENDING, HELD = 30_000, 15_000, 3_000
+FINISHED, PENDING, CLAIMED = 30_000, 15_000, 3_000
 
 
 @pytest.fixture(scope="module")
-def crowd(ward: str) -> Iterator[Connection[Any]]:
-    """Finished, failed, waiting and held jobs, some of them with keys."""
-    with connected(ward) as connection:
+def many_jobs(small_server_url: str) -> Iterator[Connection[Any]]:
+    """A connection to a table with many finished, failed, pending and claimed jobs, some of them with keys."""
+    with connected(small_server_url) as connection:
         connection.execute("alter table jobs set (autovacuum_enabled = off)")
         connection.execute(
             """insert into jobs (job_type, status, finished_at, crashes)
@@ -36,7 +36,7 @@ def crowd(ward: str) -> Iterator[Connection[Any]]:
         connection.execute(
             """insert into jobs (job_type, status, worker_id, claimed_at)
             select 'a', 'running', 'w' || n %% 100, now() - interval '1 day' from generate_series(1, %s) as n""",
-            [HELD],
+            [CLAIMED],
         )
         connection.execute("insert into workers (worker_id) select 'w' || n from generate_series(1, 300) as n")
         connection.execute("insert into errors (job_id, attempt, error) select id, 1, 'x' from jobs where attempts > 0")
@@ -46,7 +46,7 @@ def crowd(ward: str) -> Iterator[Connection[Any]]:
 
 
 def explained(connection: Connection[Any], query: Query[Any]) -> dict[str, Any]:
-    for _ in range(2):  # the first use in a session reads the catalog
+    for _ in range(2):  # the first run in a session reads the catalog
         with connection.transaction(force_rollback=True):
             connection.execute(_settings(30))
             text = b"explain (analyze, buffers, format json) " + query.bound("treadle")
@@ -63,15 +63,15 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("analyzed", [False, True])
-def test_no_look_reads_the_table_of_jobs(crowd: Connection[Any], analyzed: bool) -> None:
+def test_no_check_scans_the_table_of_jobs(many_jobs: Connection[Any], analyzed: bool) -> None:
     if analyzed:
-        crowd.execute("analyze jobs")
+        many_jobs.execute("analyze jobs")
     for name, query in {**_server_queries(), **_schema_queries(Limits())}.items():
-        plan = explained(crowd, query)
+        plan = explained(many_jobs, query)
         for node in nodes(plan):
             if node.get("Relation Name") == "jobs":
                 assert node["Node Type"] in ("Index Scan", "Index Only Scan"), (name, node)
-                # A thousand of what is held, some hundreds of what failed, ten of a lane.
+                # At most a thousand claimed jobs, some hundred failed ones, and ten of a lane.
                 assert node["Actual Rows"] <= 1000, (name, node)
         cost = plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
         assert cost < 10_000, (name, cost)

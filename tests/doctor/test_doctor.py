@@ -1,4 +1,4 @@
-"""The doctor as a whole: a healthy server is well, a look never harms, one that fails is a finding, and the command."""
+"""The doctor as a whole: healthy servers, checks that fail, connections of the caller, and the command."""
 
 import asyncio
 import json
@@ -15,9 +15,9 @@ from psycopg import AsyncConnection, Connection
 from psycopg.conninfo import make_conninfo
 from psycopg_pool import ConnectionPool
 
-from tests.support.commands import typed as treadle
+from tests.support.commands import run_treadle as treadle
 from tests.support.doctor import connected, findings
-from tests.support.workers import one, until_completed, working
+from tests.support.workers import one, until_completed, worker_process
 from treadle import DatabaseUnreachable, Treadle, migrate
 from treadle.db.database import Database
 from treadle.db.embedded import embedded_url, leave
@@ -29,13 +29,13 @@ from treadle.doctor.examine import aexamine, examine
 
 
 @pytest.mark.own_database
-def test_a_fresh_server_with_a_worker_and_some_thousand_jobs_is_well(
-    fresh: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_new_server_after_some_thousand_jobs_has_no_findings(
+    new_server_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(FOLDER, str(tmp_path))
-    url = embedded_url(fresh, quiet=True)
+    url = embedded_url(new_server_folder, quiet=True)
     migrate(url)
-    with connected(url) as connection, working(url, tmp_path):
+    with connected(url) as connection, worker_process(url, tmp_path):
         connection.execute("select enqueue_jobs('noop', array_agg('{}'::text)) from generate_series(1, 3000)")
         until_completed(connection, 3000)
         found = findings(url)
@@ -43,61 +43,61 @@ def test_a_fresh_server_with_a_worker_and_some_thousand_jobs_is_well(
     assert sorted(found) == sorted(doctor.NAMES)
 
 
-def test_both_twins_say_the_same(url: str, app: Treadle) -> None:
+def test_sync_and_async_examinations_find_the_same(url: str, app: Treadle) -> None:
     async def both() -> list[Finding]:
         try:
             return await aexamine(app.database)
         finally:
             await app.aclose()
 
-    def told(found: list[Finding]) -> list[tuple[str, Severity]]:
+    def names_and_levels(found: list[Finding]) -> list[tuple[str, Severity]]:
         return [(each.name, each.level) for each in found]
 
-    assert told(asyncio.run(both())) == told(examine(app.database))
+    assert names_and_levels(asyncio.run(both())) == names_and_levels(examine(app.database))
 
 
 def write(_: Any = None) -> Query[None]:
     return Query("select setval('treadle.wake_clock', 7)", {}, lambda _: None)
 
 
-def test_a_look_cannot_write(url: str, connection: Connection[Any]) -> None:
-    with examination(Database(url, "treadle")) as look:
-        refused = look(write())
+def test_a_check_cannot_write(url: str, connection: Connection[Any]) -> None:
+    with examination(Database(url, "treadle")) as read:
+        refused = read(write())
         assert isinstance(refused, QueryFailed)
         assert "read-only transaction" in refused.message
     assert one(connection, "select last_value from wake_clock") == 0
 
 
-def test_a_look_gives_up(url: str) -> None:
+def test_a_check_is_stopped_at_its_time_limit(url: str) -> None:
     async def aread(query: Query[None]) -> object:
-        async with aexamination(Database(url, "treadle"), 0.05) as look:
-            return await look(query)
+        async with aexamination(Database(url, "treadle"), 0.05) as read:
+            return await read(query)
 
     sleep: Query[None] = Query("select pg_sleep(30)", {}, lambda _: None)
-    with examination(Database(url, "treadle"), 0.05) as look:
-        refused = look(sleep)
+    with examination(Database(url, "treadle"), 0.05) as read:
+        refused = read(sleep)
         assert isinstance(refused, QueryFailed)
         assert refused.timed_out
-        # The next one is not affected.
-        assert look(Query("select 7", {}, lambda rows: rows[0][0])) == 7
+        # The next query is not affected.
+        assert read(Query("select 7", {}, lambda rows: rows[0][0])) == 7
     assert asyncio.run(aread(sleep)) == refused
 
 
-def test_a_server_that_goes_away_meanwhile(url: str) -> None:
+def test_a_connection_lost_during_the_examination_is_an_error(url: str) -> None:
     leave: Query[None] = Query("select pg_terminate_backend(pg_backend_pid())", {}, lambda _: None)
     with pytest.raises(DatabaseUnreachable, match="cannot reach PostgreSQL at"):
-        with examination(Database(url, "treadle")) as look:
-            look(leave)
+        with examination(Database(url, "treadle")) as read:
+            read(leave)
 
 
 @pytest.fixture
-def locked(connection: Connection[Any]) -> Iterator[None]:
+def locked_jobs_table(connection: Connection[Any]) -> Iterator[None]:
     with connection.transaction(force_rollback=True):
         connection.execute("lock table jobs in access exclusive mode")
         yield
 
 
-def test_a_locked_table_is_a_finding_and_the_others_go_on(url: str, locked: None) -> None:
+def test_a_locked_table_is_a_finding_and_the_other_checks_continue(url: str, locked_jobs_table: None) -> None:
     found = findings(url)
     assert found["crashing_jobs"].level is Severity.WARNING
     assert "timed out" in found["crashing_jobs"].title
@@ -107,11 +107,11 @@ def test_a_locked_table_is_a_finding_and_the_others_go_on(url: str, locked: None
     assert sorted(found) == sorted(doctor.NAMES)
 
 
-def test_a_right_that_is_missing_is_a_finding(ward: str) -> None:
-    with connected(ward) as connection:
+def test_a_missing_privilege_is_a_finding_with_a_remedy(small_server_url: str) -> None:
+    with connected(small_server_url) as connection:
         connection.execute("create role viewer login")
         try:
-            viewer = make_conninfo(ward, user="viewer")
+            viewer = make_conninfo(small_server_url, user="viewer")
             before = findings(viewer)
             assert before["schema"].level is Severity.WARNING
             assert before["schema"].title == "This role lacks a privilege for this check."
@@ -129,13 +129,13 @@ def test_a_right_that_is_missing_is_a_finding(ward: str) -> None:
             connection.execute("drop role viewer")
 
 
-def test_a_right_to_a_single_table(ward: str) -> None:
-    with connected(ward) as connection:
+def test_a_missing_privilege_on_one_table_affects_only_its_checks(small_server_url: str) -> None:
+    with connected(small_server_url) as connection:
         connection.execute("create role viewer login in role pg_monitor")
         connection.execute("grant usage on schema treadle to viewer")
         connection.execute("grant select on migrations, functions, jobs, lanes to viewer")
         try:
-            found = findings(make_conninfo(ward, user="viewer"))
+            found = findings(make_conninfo(small_server_url, user="viewer"))
             refused = {name for name, each in found.items() if "lacks a privilege" in each.title}
             assert "silent_workers" in refused
             assert "indexes" not in refused
@@ -144,11 +144,11 @@ def test_a_right_to_a_single_table(ward: str) -> None:
             connection.execute("drop role viewer")
 
 
-def test_without_a_second_connection_the_rest_is_examined(ward: str) -> None:
-    with connected(ward) as connection:
+def test_the_other_checks_run_without_a_second_connection(small_server_url: str) -> None:
+    with connected(small_server_url) as connection:
         connection.execute("create role viewer login connection limit 1")
         try:
-            found = findings(make_conninfo(ward, user="viewer"))
+            found = findings(make_conninfo(small_server_url, user="viewer"))
             assert found["listen"].level is Severity.WARNING
             assert 'too many connections for role "viewer"' in found["listen"].detail
             assert found["connections"].level is Severity.CRITICAL
@@ -156,24 +156,24 @@ def test_without_a_second_connection_the_rest_is_examined(ward: str) -> None:
             connection.execute("drop role viewer")
 
 
-def test_a_standby_is_examined(folder: Path) -> None:
+def test_a_standby_can_be_examined(server_folder: Path) -> None:
     settings = {"fsync": "off"}
-    migrate(embedded_url(folder, settings, quiet=True))
-    leave(folder)
-    shutil.copyfile(folder / "data" / "PG_VERSION", folder / "data" / "standby.signal")
-    url = embedded_url(folder, settings, quiet=True)
+    migrate(embedded_url(server_folder, settings, quiet=True))
+    leave(server_folder)
+    shutil.copyfile(server_folder / "data" / "PG_VERSION", server_folder / "data" / "standby.signal")
+    url = embedded_url(server_folder, settings, quiet=True)
     with connected(url) as connection:
         connection.execute("select pg_create_physical_replication_slot('reports', true)")
     found = findings(url)
     assert found["writable"].level is Severity.CRITICAL
     assert "standby" in found["writable"].title
     assert "LISTEN" in found["listen"].detail
-    ill = {name for name, each in found.items() if each.level is not Severity.OK}
-    assert ill == {"writable", "listen", "durability"}
+    problems = {name for name, each in found.items() if each.level is not Severity.OK}
+    assert problems == {"writable", "listen", "durability"}
     assert sorted(found) == sorted(doctor.NAMES)
 
 
-def test_on_a_connection_of_the_caller_nothing_is_left_behind(url: str) -> None:
+def test_an_examination_leaves_a_callers_connection_unchanged(url: str) -> None:
     with psycopg.connect(url) as connection:
         connection.execute("create table public.mine (n int)")
         before = one(connection, "show statement_timeout"), one(connection, "show enable_seqscan")
@@ -181,12 +181,12 @@ def test_on_a_connection_of_the_caller_nothing_is_left_behind(url: str) -> None:
         assert found["schema"].level is Severity.OK
         assert "not tested" in found["listen"].title
         assert (one(connection, "show statement_timeout"), one(connection, "show enable_seqscan")) == before
-        # Still its transaction, and still one that can write.
+        # It is still the caller's transaction, and it can still write.
         connection.execute("insert into public.mine values (1)")
         connection.rollback()
 
 
-def test_on_a_pool_and_an_async_connection_of_the_caller(url: str) -> None:
+def test_a_callers_pool_or_async_connection_can_be_examined(url: str) -> None:
     with ConnectionPool(url, min_size=1, max_size=1) as pool:
         assert sorted(each.name for each in examine(Treadle(pool).database)) == sorted(doctor.NAMES)
 
@@ -197,13 +197,13 @@ def test_on_a_pool_and_an_async_connection_of_the_caller(url: str) -> None:
     assert sorted(each.name for each in asyncio.run(on_async())) == sorted(doctor.NAMES)
 
 
-def test_every_finding_is_in_the_docs() -> None:
+def test_every_finding_is_documented() -> None:
     page = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text()
     _, table = page.split("## Findings")
     assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == doctor.NAMES
 
 
-def test_the_worst_comes_first() -> None:
+def test_findings_are_sorted_by_severity() -> None:
     levels = (Severity.OK, Severity.WARNING, Severity.NOTE, Severity.WARNING)
     some = [Finding(str(n), level, "") for n, level in enumerate(levels)]
     assert [each.name for each in by_severity(some)] == ["1", "3", "2", "0"]
@@ -213,35 +213,35 @@ def test_the_worst_comes_first() -> None:
 # The command
 
 
-def test_exit_codes_and_json(own_url: str) -> None:
-    def asked(*options: str) -> tuple[int, Any]:
+def test_the_command_has_exit_codes_and_json(own_url: str) -> None:
+    def examine_as_json(*options: str) -> tuple[int, Any]:
         result = treadle("doctor", "--json", "--database-url", own_url, *options)
         assert result.stderr == ""
         return result.exit_code, json.loads(result.stdout)
 
-    code, found = asked()
+    code, found = examine_as_json()
     assert code == 0
-    assert found["level"] in ("ok", "note")  # the tests' server is without fsync
+    assert found["level"] in ("ok", "note")  # the server of the tests has fsync off
     assert [each["name"] for each in found["findings"]][-1] in doctor.NAMES
     assert set(found["findings"][0]) == {"name", "level", "title", "detail", "remedy"}
     with connected(own_url) as connection:
         connection.execute("alter table logs set unlogged")
-        assert asked()[0] == 1
+        assert examine_as_json()[0] == 1
         connection.execute("alter table jobs disable trigger unblock_next")
-        code, found = asked()
+        code, found = examine_as_json()
         assert (code, found["level"], found["findings"][0]["name"]) == (3, "critical", "triggers")
-    code, found = asked("--schema", "nowhere")
+    code, found = examine_as_json("--schema", "nowhere")
     assert (code, found["findings"][0]["title"]) == (3, "There is no schema nowhere in this database.")
 
 
-def test_a_server_that_cannot_be_examined_is_a_sentence() -> None:
+def test_an_unreachable_server_is_a_readable_error() -> None:
     result = treadle("doctor", "--database-url", "postgresql://ada:secret@127.0.0.1:1/app")
     assert (result.exit_code, result.stdout) == (3, "")
     assert result.stderr.startswith("Error: cannot reach PostgreSQL at 127.0.0.1:1/app")
     assert "secret" not in result.stderr
 
 
-def test_in_a_pipe_it_is_plain_text(own_url: str) -> None:
+def test_the_output_in_a_pipe_is_plain_text(own_url: str) -> None:
     with connected(own_url) as connection:
         connection.execute("alter table logs set unlogged")
         connection.execute("select register_worker(E'evil\\x1b[2J', '1 second', '{a}')")

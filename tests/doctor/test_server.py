@@ -1,4 +1,4 @@
-"""The server: its settings, its room, its clock, and what stands between it and us."""
+"""Findings about the server: settings, limits, clock, and a pooler in front of it."""
 
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from chaos.servers import bouncer
 
-from tests.support.doctor import connected, findings, look, spoilt, well
+from tests.support.doctor import assert_ok, connected, findings, get_finding, server_settings
 from tests.support.workers import one, until
 from treadle.db.database import Database
 from treadle.db.examination import receives_notifications
@@ -23,18 +23,18 @@ SERVER = Server(datetime.now(UTC), 180000, "ada", False, True, {}, 0.0)
 
 
 @pytest.mark.parametrize("setting", ["full_page_writes", "synchronous_commit"])
-def test_a_setting_that_loses_something_is_a_note(ward: str, setting: str) -> None:
-    with spoilt(ward, **{setting: "off"}):
-        found = look(ward, "durability")
+def test_a_setting_that_risks_data_is_a_note(small_server_url: str, setting: str) -> None:
+    with server_settings(small_server_url, **{setting: "off"}):
+        found = get_finding(small_server_url, "durability")
         assert found.level is Severity.NOTE
         assert f"{setting} is off: " in found.detail
         assert f"alter system set {setting} = on;" in found.remedy
-    assert setting not in look(ward, "durability").detail
+    assert setting not in get_finding(small_server_url, "durability").detail
 
 
-def test_fsync(ward: str) -> None:
-    """The test's server is without. (A fresh one is not: test_doctor.py.)"""
-    assert look(ward, "durability").detail.startswith("fsync is off: ")
+def test_disabled_fsync_is_found(small_server_url: str) -> None:
+    """The server of the tests has fsync off. (test_doctor.py examines one that has it on.)"""
+    assert get_finding(small_server_url, "durability").detail.startswith("fsync is off: ")
 
 
 @pytest.mark.parametrize(
@@ -47,77 +47,79 @@ def test_fsync(ward: str) -> None:
         ("idle_session_timeout", "1h"),
     ],
 )
-def test_a_timeout_that_bites(ward: str, setting: str, value: str) -> None:
-    well(ward, "timeouts")
-    with connected(ward) as connection:
+def test_a_low_timeout_setting_is_found(small_server_url: str, setting: str, value: str) -> None:
+    assert_ok(small_server_url, "timeouts")
+    with connected(small_server_url) as connection:
         connection.execute(f"alter role postgres set {setting} = '{value}'")
         try:
-            found = look(ward, "timeouts")
+            found = get_finding(small_server_url, "timeouts")
             assert found.level is Severity.NOTE
             assert found.detail.startswith(f"{setting} is ")
             connection.execute(found.remedy.encode())
-            well(ward, "timeouts")
+            assert_ok(small_server_url, "timeouts")
         finally:
             connection.execute(f"alter role postgres reset {setting}")
 
 
-def test_a_role_that_may_only_read(ward: str) -> None:
-    with connected(ward) as connection:
+def test_a_read_only_role_is_found(small_server_url: str) -> None:
+    with connected(small_server_url) as connection:
         connection.execute("alter role postgres set default_transaction_read_only = on")
         try:
-            assert look(ward, "writable").level is Severity.CRITICAL
+            assert get_finding(small_server_url, "writable").level is Severity.CRITICAL
         finally:
             connection.execute("alter role postgres reset default_transaction_read_only")
-    well(ward, "writable")
+    assert_ok(small_server_url, "writable")
 
 
-def test_connections_that_run_out(ward: str) -> None:
-    well(ward, "connections")
+def test_a_shortage_of_connections_is_found(small_server_url: str) -> None:
+    assert_ok(small_server_url, "connections")
     with ExitStack() as opened:
         for number in range(14):
-            opened.enter_context(connected(ward, application_name="treadle worker" if number < 3 else "shop"))
-        found = look(ward, "connections")
+            opened.enter_context(
+                connected(small_server_url, application_name="treadle worker" if number < 3 else "shop")
+            )
+        found = get_finding(small_server_url, "connections")
         assert found.level.rank >= Severity.WARNING.rank
         assert found.detail.startswith("the server: 1")
-        # The doctor's own is one more.
+        # The connection of the doctor is one more.
         assert " of 17 in use, 4 by Treadle" in found.detail
-    until(lambda: look(ward, "connections").level is Severity.OK)
+    until(lambda: get_finding(small_server_url, "connections").level is Severity.OK)
 
 
-def test_the_limit_of_a_role_and_of_a_database(ward: str) -> None:
-    with connected(ward) as connection:
+def test_connection_limits_of_roles_and_databases_are_respected(small_server_url: str) -> None:
+    with connected(small_server_url) as connection:
         for kind in ("role", "database"):
             connection.execute(f"alter {kind} postgres connection limit 1")
-            found = look(ward, "connections")
+            found = get_finding(small_server_url, "connections")
             assert found.level is Severity.CRITICAL
             assert f"{kind} postgres: 2 of 1 in use, 1 by Treadle" in found.detail
             connection.execute(f"alter {kind} postgres connection limit -1")
-    well(ward, "connections")
+    assert_ok(small_server_url, "connections")
 
 
-def test_a_full_queue_of_notifications(ward: str) -> None:
-    well(ward, "notification_queue")
-    with psycopg.connect(ward) as sleeper, connected(ward) as sender:
+def test_a_full_notification_queue_is_found(small_server_url: str) -> None:
+    assert_ok(small_server_url, "notification_queue")
+    with psycopg.connect(small_server_url) as sleeper, connected(small_server_url) as sender:
         sleeper.execute("listen news")
         sleeper.commit()
-        sleeper.execute("select 1")  # a transaction, in which it hears nothing
+        sleeper.execute("select 1")  # in a transaction, it receives no notifications
         for _ in range(30):
             sender.execute("select pg_notify('news', repeat('x', 7900))")
-        found = look(ward, "notification_queue")
+        found = get_finding(small_server_url, "notification_queue")
         assert found.level is Severity.WARNING
         assert "full. When it is full, enqueueing fails" in found.title
-    with connected(ward) as sender:
+    with connected(small_server_url) as sender:
 
         def emptied() -> bool:
-            # The queue is cut when the next one is sent.
+            # PostgreSQL shortens the queue when the next notification is sent.
             sender.execute("select pg_notify('news', '')")
             return bool(one(sender, "select pg_notification_queue_usage()") < 0.05)
 
         until(emptied)
-    well(ward, "notification_queue")
+    assert_ok(small_server_url, "notification_queue")
 
 
-def test_the_clock_and_notifications_of_a_server_nearby(url: str) -> None:
+def test_the_clock_and_notifications_of_a_local_server_are_ok(url: str) -> None:
     found = findings(url)
     assert found["clock"].level is Severity.OK
     assert found["listen"] == Finding("listen", Severity.OK, "Notifications arrive.")
@@ -125,14 +127,16 @@ def test_the_clock_and_notifications_of_a_server_nearby(url: str) -> None:
 
 @pytest.mark.skipif(which("pgbouncer") is None, reason="pgbouncer is not installed (Debian: apt-get install pgbouncer)")
 @pytest.mark.parametrize(("mode", "expected"), [("transaction", Severity.WARNING), ("session", Severity.OK)])
-def test_a_pooler_that_swallows_listen(ward: str, project: Path, mode: str, expected: Severity) -> None:
-    with bouncer(ward, project, mode) as url:
+def test_a_pooler_without_support_for_listen_is_found(
+    small_server_url: str, project_folder: Path, mode: str, expected: Severity
+) -> None:
+    with bouncer(small_server_url, project_folder, mode) as url:
         found = findings(url)
         assert found["listen"].level is expected
-        # Everything else is examined through it all the same.
+        # Everything else is still examined through the pooler.
         assert found["schema"].level is Severity.OK
         assert found["indexes"].level is Severity.OK
-        # It does not depend on luck.
+        # The result does not depend on chance.
         database = Database(url, "treadle")
         assert [receives_notifications(database, 0.3) for _ in range(3)] == [expected is Severity.OK] * 3
 
@@ -150,14 +154,14 @@ def level(found: list[Finding]) -> Severity:
         (-2.2, 0.1, Severity.NOTE),
         (31.0, 0.1, Severity.WARNING),
         (-3600.0, 0.1, Severity.WARNING),
-        (5.0, 4.0, Severity.OK),  # the way there took as long
+        (5.0, 4.0, Severity.OK),  # the round trip took as long
     ],
 )
-def test_how_far_clocks_may_differ(seconds: float, uncertainty: float, expected: Severity) -> None:
+def test_a_clock_difference_has_the_right_severity(seconds: float, uncertainty: float, expected: Severity) -> None:
     assert level(check_clock(CONTEXT, ClockOffset(seconds, uncertainty))) is expected
 
 
-def test_which_clock_is_ahead() -> None:
+def test_the_finding_says_which_clock_is_ahead() -> None:
     assert "is 40s ahead of this machine's" in check_clock(CONTEXT, ClockOffset(40, 0))[0].title
     assert "is 40s behind this machine's" in check_clock(CONTEXT, ClockOffset(-40, 0))[0].title
 
@@ -166,16 +170,16 @@ def test_which_clock_is_ahead() -> None:
     ("version", "expected"),
     [(130012, Severity.CRITICAL), (140000, Severity.OK), (180006, Severity.OK), (190001, Severity.NOTE)],
 )
-def test_versions(version: int, expected: Severity) -> None:
+def test_a_server_version_has_the_right_severity(version: int, expected: Severity) -> None:
     assert check_server(CONTEXT, SERVER._replace(version=version))[0].level is expected
 
 
-def test_a_standby_cannot_be_written_to() -> None:
+def test_a_standby_is_a_finding_because_it_is_read_only() -> None:
     assert check_server(CONTEXT, SERVER._replace(in_recovery=True))[1].level is Severity.CRITICAL
 
 
 @pytest.mark.parametrize(("usage", "expected"), [(0.04, Severity.OK), (0.05, Severity.NOTE), (0.75, Severity.CRITICAL)])
-def test_how_full_the_queue_of_notifications_may_be(usage: float, expected: Severity) -> None:
+def test_a_full_notification_queue_has_the_right_severity(usage: float, expected: Severity) -> None:
     assert check_server(CONTEXT, SERVER._replace(notifications=usage))[4].level is expected
 
 
@@ -189,7 +193,7 @@ def test_how_full_the_queue_of_notifications_may_be(usage: float, expected: Seve
         (1, 0, Severity.CRITICAL),
     ],
 )
-def test_how_many_connections_there_may_be(used: int, allowed: int, expected: Severity) -> None:
+def test_a_number_of_connections_has_the_right_severity(used: int, allowed: int, expected: Severity) -> None:
     assert level(check_connections(CONTEXT, [ConnectionUse("the server", used, 1, allowed)])) is expected
 
 
@@ -203,7 +207,9 @@ def test_how_many_connections_there_may_be(used: int, allowed: int, expected: Se
         (1_600_000_000, "1500000000", Severity.CRITICAL),
     ],
 )
-def test_how_old_transactions_may_be(transactions: int, allowed: str | None, expected: Severity) -> None:
+def test_old_transaction_ids_have_the_right_severity(
+    transactions: int, allowed: str | None, expected: Severity
+) -> None:
     server = SERVER._replace(settings={"autovacuum_freeze_max_age": allowed} if allowed else {})
     first, second = check_ages(CONTEXT, server, [DatabaseAge("shop", transactions, 5), DatabaseAge("other", 5, 5)])
     assert (first.level, second.level) == (expected, Severity.OK)
@@ -211,7 +217,7 @@ def test_how_old_transactions_may_be(transactions: int, allowed: str | None, exp
     assert "other" not in first.detail
 
 
-def test_how_old_multixacts_may_be() -> None:
+def test_old_multixacts_have_the_right_severity() -> None:
     server = SERVER._replace(settings={"autovacuum_multixact_freeze_max_age": "400000000"})
     for number, expected in (
         (599_999_999, Severity.OK),
@@ -221,6 +227,6 @@ def test_how_old_multixacts_may_be() -> None:
         assert check_ages(CONTEXT, server, [DatabaseAge("shop", 5, number)])[1].level is expected
 
 
-def test_connections_of_the_caller_are_not_tried() -> None:
+def test_notifications_are_not_tested_on_a_callers_connection() -> None:
     assert level(check_notifications(CONTEXT, None)) is Severity.OK
     assert level(check_notifications(CONTEXT, False)) is Severity.WARNING

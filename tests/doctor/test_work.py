@@ -1,4 +1,4 @@
-"""Workers, lanes, keys and crashes: what the doctor says of the work itself."""
+"""Findings about workers, lanes, keys and crashes."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from psycopg import Connection
 
-from tests.support.doctor import AT_ONCE, look, well
+from tests.support.doctor import AT_ONCE, assert_ok, get_finding
 from tests.support.workers import lose_worker
 from treadle import JobQueue, Treadle
 from treadle.db.queries import worker as worker_queries
@@ -26,115 +26,115 @@ SERVER = Server(NOW, 180000, "ada", False, True, {}, 0.0)
 
 
 @pytest.fixture
-def live(queue: JobQueue, connection: Connection[Any]) -> str:
-    """A worker that has just said that it lives, and takes jobs of type a."""
+def live_worker(queue: JobQueue, connection: Connection[Any]) -> str:
+    """The id of a live worker for jobs of type a."""
     connection.execute("select register_worker('live', '1 hour', '{a}')")
     return "live"
 
 
-def test_a_worker_that_went_silent(url: str, connection: Connection[Any], queue: JobQueue) -> None:
-    well(url, "silent_workers", AT_ONCE)
+def test_a_worker_that_missed_its_lease_is_found(url: str, connection: Connection[Any], queue: JobQueue) -> None:
+    assert_ok(url, "silent_workers", AT_ONCE)
     lose_worker(connection)
-    found = look(url, "silent_workers")
+    found = get_finding(url, "silent_workers")
     assert found.level is Severity.WARNING
     assert found.detail.startswith("gone: last heartbeat 1m")
     assert "select * from treadle.recover_lost_workers();" in found.remedy
     connection.execute("select recover_lost_workers()")
-    well(url, "silent_workers", AT_ONCE)
+    assert_ok(url, "silent_workers", AT_ONCE)
 
 
-def test_a_worker_that_was_given_up_and_still_has_jobs(url: str, connection: Connection[Any], queue: JobQueue) -> None:
+def test_a_lost_worker_that_still_has_jobs_is_found(url: str, connection: Connection[Any], queue: JobQueue) -> None:
     queue.enqueue_many("a", [{}, {}])
     queue.claim(["a"])
     connection.execute("select register_worker('worker-1', '1 second', '{a}')")
     connection.execute("update workers set lost_at = clock_timestamp() - interval '1 hour'")
-    found = look(url, "silent_workers")
+    found = get_finding(url, "silent_workers")
     assert found.detail == "worker-1: declared lost 1h 00m ago, still has jobs"
     connection.execute("select recover_lost_workers()")
-    well(url, "silent_workers", AT_ONCE)
+    assert_ok(url, "silent_workers", AT_ONCE)
 
 
-def test_workers_of_another_version(url: str, connection: Connection[Any], live: str) -> None:
-    well(url, "old_workers")
+def test_workers_of_another_version_are_found(url: str, connection: Connection[Any], live_worker: str) -> None:
+    assert_ok(url, "old_workers")
     connection.execute("update workers set version = '0.0.9'")
-    found = look(url, "old_workers")
+    found = get_finding(url, "old_workers")
     assert found.level is Severity.NOTE
     assert found.detail == "live: version 0.0.9, this is 0.1.0"
     connection.execute("update workers set version = null, started_at = '2020-01-01'")
-    assert "before the schema was last changed" in look(url, "old_workers").detail
+    assert "before the schema was last changed" in get_finding(url, "old_workers").detail
     connection.execute("update workers set lost_at = clock_timestamp()")
-    well(url, "old_workers")
+    assert_ok(url, "old_workers")
 
 
-def test_heartbeats_from_the_future(url: str, connection: Connection[Any], live: str) -> None:
+def test_heartbeats_from_the_future_are_found(url: str, connection: Connection[Any], live_worker: str) -> None:
     connection.execute("update workers set seen_at = clock_timestamp() + interval '1 hour'")
-    found = look(url, "worker_clocks")
+    found = get_finding(url, "worker_clocks")
     assert found.level is Severity.WARNING
     assert "live: 59m 59s ahead" in found.detail or "live: 1h 00m ahead" in found.detail
     connection.execute("select renew_workers('{live}', '1 hour')")
-    well(url, "worker_clocks")
+    assert_ok(url, "worker_clocks")
 
 
-def test_a_lane_that_nobody_serves(url: str, connection: Connection[Any], queue: JobQueue) -> None:
+def test_a_lane_without_a_worker_is_found(url: str, connection: Connection[Any], queue: JobQueue) -> None:
     queue.enqueue("mail", {}, priority=150)
-    well(url, "unserved_lanes")
-    found = look(url, "unserved_lanes", AT_ONCE)
+    assert_ok(url, "unserved_lanes")
+    found = get_finding(url, "unserved_lanes", AT_ONCE)
     assert found.level is Severity.WARNING
     assert found.title == "Jobs are due, but there are no live workers."
     assert found.detail.startswith("mail, priority 150: due for ")
     assert "defines mail" in found.remedy
     connection.execute("select register_worker('live', '1 hour', '{a}')")
-    found = look(url, "unserved_lanes", AT_ONCE)
+    found = get_finding(url, "unserved_lanes", AT_ONCE)
     assert found.title == "Jobs are due, but no live worker takes their type and queue."
     assert "job types of the live workers: a" in found.detail
     connection.execute("select register_worker('live', '1 hour', '{mail}', '{other}')")
-    assert look(url, "unserved_lanes", AT_ONCE).level is Severity.WARNING
+    assert get_finding(url, "unserved_lanes", AT_ONCE).level is Severity.WARNING
     connection.execute("select register_worker('live', '1 hour', '{a, mail}')")
-    well(url, "unserved_lanes", AT_ONCE)
+    assert_ok(url, "unserved_lanes", AT_ONCE)
 
 
-def test_what_is_due_later_wants_nobody(url: str, queue: JobQueue) -> None:
+def test_a_delayed_job_does_not_need_a_worker_yet(url: str, queue: JobQueue) -> None:
     queue.enqueue("mail", {}, delay="1h")
-    well(url, "unserved_lanes", AT_ONCE)
+    assert_ok(url, "unserved_lanes", AT_ONCE)
 
 
-def test_who_claims_by_hand_may_serve_it(url: str, queue: JobQueue) -> None:
+def test_a_client_without_a_worker_process_may_serve_a_lane(url: str, queue: JobQueue) -> None:
     queue.enqueue("mail", {})
     queue.heartbeat()
-    found = look(url, "unserved_lanes", AT_ONCE)
+    found = get_finding(url, "unserved_lanes", AT_ONCE)
     assert found.level is Severity.NOTE
     assert "a client that claims without a worker process" in found.detail
 
 
-def test_a_forgotten_pause(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
+def test_a_long_pause_is_found(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
     queue.enqueue("mail", {})
     connection.execute("select pause('mail', null, 'ada', 'the relay is down')")
-    found = look(url, "paused_lanes", AT_ONCE)
+    found = get_finding(url, "paused_lanes", AT_ONCE)
     assert found.level is Severity.WARNING
     assert found.detail.startswith("mail, paused 0")
     assert "by ada: the relay is down (mail, priority 100: due for" in found.detail
-    well(url, "unserved_lanes", AT_ONCE)
-    well(url, "paused_lanes")
+    assert_ok(url, "unserved_lanes", AT_ONCE)
+    assert_ok(url, "paused_lanes")
     statement = found.remedy.removeprefix("If the pause is no longer needed: ")
     connection.execute(statement.encode())
-    well(url, "paused_lanes", AT_ONCE)
-    assert look(url, "unserved_lanes", AT_ONCE).level is Severity.WARNING
+    assert_ok(url, "paused_lanes", AT_ONCE)
+    assert get_finding(url, "unserved_lanes", AT_ONCE).level is Severity.WARNING
 
 
-def test_a_pause_without_jobs_behind_it(url: str, connection: Connection[Any]) -> None:
+def test_a_pause_without_due_jobs_is_ok(url: str, connection: Connection[Any]) -> None:
     connection.execute("select pause()")
-    well(url, "paused_lanes", AT_ONCE)
+    assert_ok(url, "paused_lanes", AT_ONCE)
 
 
-def test_a_job_that_a_client_claimed_and_abandoned(url: str, queue: JobQueue) -> None:
+def test_a_job_that_a_client_claimed_and_abandoned_is_found(url: str, queue: JobQueue) -> None:
     queue.enqueue("mail", {})
     (job,) = queue.claim(["mail"])
-    well(url, "abandoned_claims")
-    found = look(url, "abandoned_claims", AT_ONCE)
+    assert_ok(url, "abandoned_claims")
+    found = get_finding(url, "abandoned_claims", AT_ONCE)
     assert found.level is Severity.NOTE
     assert found.detail.startswith(f"{job.id} (mail), claimed by worker-1, silent for ")
     queue.complete(job)
-    well(url, "abandoned_claims", AT_ONCE)
+    assert_ok(url, "abandoned_claims", AT_ONCE)
 
 
 def test_the_claim_of_a_worker_with_a_lease_is_not_abandoned(
@@ -143,41 +143,41 @@ def test_the_claim_of_a_worker_with_a_lease_is_not_abandoned(
     connection.execute("select register_worker('worker-1', '1 hour', '{mail}')")
     queue.enqueue("mail", {})
     queue.claim(["mail"])
-    well(url, "abandoned_claims", AT_ONCE)
+    assert_ok(url, "abandoned_claims", AT_ONCE)
 
 
-@pytest.mark.parametrize("ended", [False, True])
-def test_ticks_that_are_not_made(url: str, queue: JobQueue, connection: Connection[Any], ended: bool) -> None:
+@pytest.mark.parametrize("is_finished", [False, True])
+def test_missing_ticks_are_found(url: str, queue: JobQueue, connection: Connection[Any], is_finished: bool) -> None:
     connection.execute("select register_worker('worker-1', '1 hour', '{a}')")
     queue.enqueue("a", {})
     (job,) = queue.claim(["a"])
     connection.execute("select setval('tick_clock', 0)")
-    if ended:
+    if is_finished:
         queue.complete(job)
-    well(url, "ticks")
+    assert_ok(url, "ticks")
     connection.execute(
         """update jobs set claimed_at = claimed_at - interval '10 minutes',
             finished_at = finished_at - interval '5 minutes'"""
     )
-    found = look(url, "ticks")
+    found = get_finding(url, "ticks")
     assert found.level is Severity.WARNING
     assert found.detail.startswith("A worker claimed a job 10m ")
     assert found.detail.endswith(" ago; there has been no tick yet.")
-    made_ago(connection, minutes=20)
-    assert "the last tick was 20m " in look(url, "ticks").detail
-    # A tick since then; nothing was claimed since, and an idle worker makes none.
-    made_ago(connection, minutes=9)
-    well(url, "ticks")
-    made_ago(connection, minutes=-60)
-    assert look(url, "ticks").level is Severity.NOTE
-    # Who claims by hand need not make any.
+    set_last_tick(connection, minutes=20)
+    assert "the last tick was 20m " in get_finding(url, "ticks").detail
+    # There was a tick since the last claim; an idle worker does not tick.
+    set_last_tick(connection, minutes=9)
+    assert_ok(url, "ticks")
+    set_last_tick(connection, minutes=-60)
+    assert get_finding(url, "ticks").level is Severity.NOTE
+    # A client without a lease does not have to tick.
     connection.execute("select setval('tick_clock', 0)")
     connection.execute("update workers set lease = null")
-    well(url, "ticks")
+    assert_ok(url, "ticks")
 
 
-def made_ago(connection: Connection[Any], minutes: int) -> None:
-    """The last tick."""
+def set_last_tick(connection: Connection[Any], minutes: int) -> None:
+    """Set the time of the last tick."""
     connection.execute(
         "select setval('tick_clock', (extract(epoch from now() - %s * interval '1 minute') * 1000000)::bigint)",
         [minutes],
@@ -185,9 +185,9 @@ def made_ago(connection: Connection[Any], minutes: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "limit", "status"), [("waiting", 9, "pending"), ("held", 9, "claimed"), ("failed", 2, "failed")]
+    ("place", "limit", "status"), [("pending", 9, "pending"), ("claimed", 9, "claimed"), ("failed", 2, "failed")]
 )
-def test_a_job_that_crashes_again_and_again(
+def test_a_job_that_crashes_repeatedly_is_found(
     url: str, app: Treadle, queue: JobQueue, place: str, limit: int, status: str
 ) -> None:
     queue.enqueue_many("heavy", [{} for _ in range(3)])
@@ -199,25 +199,25 @@ def test_a_job_that_crashes_again_and_again(
         return job.id
 
     first = crash()
-    well(url, "crashing_jobs")
+    assert_ok(url, "crashing_jobs")
     assert crash() == first
-    if place == "held":
+    if place == "claimed":
         queue.claim(["heavy"], 1)
-    found = look(url, "crashing_jobs")
+    found = get_finding(url, "crashing_jobs")
     assert found.level is Severity.WARNING
     assert found.detail.startswith(f"{first} (heavy), {status}, crashed 2 times: ")
     assert "killed by signal 9" in found.detail
 
 
-def test_a_key_whose_head_fails(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
+def test_a_key_blocked_by_a_failing_job_is_found(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
     for n in range(4):
         queue.enqueue("book", {"n": n}, key="account:7", max_attempts=5)
     (head,) = queue.claim(["book"])
     queue.fail(head, "the bank is closed", delay="1h")
-    queue.enqueue_many("book", [{}] * 15)  # due before it
-    well(url, "failing_keys")
-    for _ in range(2):  # as it waits, and as it runs
-        found = look(url, "failing_keys", AT_ONCE)
+    queue.enqueue_many("book", [{}] * 15)  # due before the head
+    assert_ok(url, "failing_keys")
+    for _ in range(2):  # while it waits, and while it runs
+        found = get_finding(url, "failing_keys", AT_ONCE)
         assert found.level is Severity.WARNING
         assert found.detail.startswith(f"key account:7: {head.id} (book), failing for ")
         assert "blocks 3 jobs: the bank is closed" in found.detail
@@ -225,14 +225,14 @@ def test_a_key_whose_head_fails(url: str, queue: JobQueue, connection: Connectio
         queue.claim(["book"], 50)
     assert f"select treadle.cancel_job('{head.id}');" in found.remedy
     queue.cancel(head.id)
-    well(url, "failing_keys", AT_ONCE)
+    assert_ok(url, "failing_keys", AT_ONCE)
 
 
-def test_a_failing_job_with_nobody_behind_it_keeps_nobody_waiting(url: str, queue: JobQueue) -> None:
+def test_a_failing_job_that_blocks_no_other_is_ok(url: str, queue: JobQueue) -> None:
     queue.enqueue("book", {}, key="account:7")
     (head,) = queue.claim(["book"])
     queue.fail(head, "the bank is closed")
-    well(url, "failing_keys", AT_ONCE)
+    assert_ok(url, "failing_keys", AT_ONCE)
 
 
 def level(found: list[Finding]) -> Severity:
@@ -251,7 +251,7 @@ def level(found: list[Finding]) -> Severity:
         ({"lost": 29.0, "has_jobs": True}, Severity.OK),
     ],
 )
-def test_how_long_silence_may_be(changes: dict[str, Any], expected: Severity) -> None:
+def test_a_missing_heartbeat_has_the_right_severity(changes: dict[str, Any], expected: Severity) -> None:
     assert check_workers(CONTEXT, [WORKER._replace(**changes)])[0].level is expected
 
 
@@ -268,7 +268,7 @@ def test_how_long_silence_may_be(changes: dict[str, Any], expected: Severity) ->
         (300, WORKER._replace(queues=["default"]), Severity.OK),
     ],
 )
-def test_how_long_a_lane_may_wait_for_a_worker(due: float, worker: Worker | None, expected: Severity) -> None:
+def test_a_lane_without_a_worker_has_the_right_severity(due: float, worker: Worker | None, expected: Severity) -> None:
     assert level(check_lanes(CONTEXT, [worker] if worker else [], [LANE._replace(due=due)], [])) is expected
 
 
@@ -282,7 +282,9 @@ def test_how_long_a_lane_may_wait_for_a_worker(due: float, worker: Worker | None
         ("b", None, 86_400, Severity.OK),
     ],
 )
-def test_how_long_a_pause_may_last(job_type: str | None, queue: str | None, due: float, expected: Severity) -> None:
+def test_a_pause_has_the_right_severity(
+    job_type: str | None, queue: str | None, due: float, expected: Severity
+) -> None:
     pause = Pause(job_type, queue, NOW - timedelta(days=2), "ada", None)
     assert level(check_pauses(CONTEXT, SERVER, [LANE._replace(due=due)], [pause])) is expected
 
@@ -293,7 +295,7 @@ def test_a_name_in_a_remedy_is_quoted() -> None:
     assert "resume(p_job_type => 'o''clock')" in found.remedy
 
 
-def test_crashes_and_failing_heads_in_values() -> None:
+def test_crashes_and_failing_keys_have_the_right_severity() -> None:
     assert level(check_crashes(CONTEXT, [])) is Severity.OK
     assert level(check_crashes(CONTEXT, [CrashingJob("1", "a", "failed", 3, None)])) is Severity.WARNING
     head = FailingKey("1", "a", "k", 2, 3, 599.0, 1000, None)

@@ -1,4 +1,4 @@
-"""What operators do: pauses, changes with their audit, and the counts behind the charts."""
+"""Pauses, changes by operators with their audit records, and the counts for the charts."""
 
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +9,7 @@ import pytest
 from psycopg import Connection
 
 from tests.conftest import Connect
-from tests.support.waiting import until_blocked
+from tests.support.waiting import until_waiting_for_lock
 from tests.support.workers import one
 from treadle import InvalidArgument, JobQueue, Status, TreadleError
 from treadle.db.database import Database
@@ -53,7 +53,9 @@ def test_a_paused_type_is_not_claimed(queue: JobQueue) -> None:
         (None, None, set()),
     ],
 )
-def test_what_a_pause_stops(queue: JobQueue, job_type: str | None, in_queue: str | None, left: set[Any]) -> None:
+def test_a_pause_applies_to_its_type_and_queue(
+    queue: JobQueue, job_type: str | None, in_queue: str | None, left: set[Any]
+) -> None:
     for name in ("a", "b"):
         for where in ("x", "y"):
             queue.enqueue(name, queue=where)
@@ -61,7 +63,7 @@ def test_what_a_pause_stops(queue: JobQueue, job_type: str | None, in_queue: str
     assert {(job.job_type, job.queue) for job in queue.claim(["a", "b"])} == left
 
 
-def test_a_pause_is_made_once_and_ended_as_it_was_made(queue: JobQueue) -> None:
+def test_pausing_twice_is_harmless_and_resume_needs_the_same_type_and_queue(queue: JobQueue) -> None:
     assert queue.pause("a", "x")
     assert not queue.pause("a", "x")
     assert not queue.resume("a")
@@ -69,7 +71,7 @@ def test_a_pause_is_made_once_and_ended_as_it_was_made(queue: JobQueue) -> None:
     assert not queue.resume("a", "x")
 
 
-def test_the_end_of_a_pause_wakes_workers(queue: JobQueue, connect: Connect) -> None:
+def test_resuming_wakes_workers(queue: JobQueue, connect: Connect) -> None:
     listener = connect()
     channel = one(listener, "select channel('work')")
     listener.execute(f"listen {channel}".encode())
@@ -90,7 +92,7 @@ def test_pauses_are_audited(queue: JobQueue, database: Database) -> None:
     assert (newest.actor, newest.action, newest.job_type, newest.queue) == ("grace", "resume", "a", None)
 
 
-def test_what_can_be_done_in_which_status(queue: JobQueue, database: Database) -> None:
+def test_each_action_is_possible_in_certain_statuses(queue: JobQueue, database: Database) -> None:
     def job_in(status: str) -> uuid.UUID:
         made = queue.enqueue("a", delay="1h" if status == "later" else 0)
         if status in ("pending", "later"):
@@ -126,8 +128,8 @@ def test_each_change_is_in_the_audit(queue: JobQueue, database: Database) -> Non
     outcomes(database, Action.PRIORITY, first, second, priority=150)
     outcomes(database, Action.RUN_NOW, first, second)
     outcomes(database, Action.CANCEL, first, reason="not wanted")
-    said = [(each.action, each.job_id, each.reason) for each in database.run(operation_queries.find_audit())]
-    assert said == [
+    audited = [(each.action, each.job_id, each.reason) for each in database.run(operation_queries.find_audit())]
+    assert audited == [
         ("cancel", first, "not wanted"),
         ("run_now", second, None),
         ("priority", second, None),
@@ -148,24 +150,26 @@ def test_a_change_and_its_audit_are_one_transaction(connection: Connection[Any],
     assert one(connection, "select count(*) from audit") == 0
 
 
-def test_of_many_jobs_none_is_waited_for(queue: JobQueue, connect: Connect) -> None:
+def test_a_change_of_several_jobs_skips_locked_ones(queue: JobQueue, connect: Connect) -> None:
     ids = queue.enqueue_many("a", [{}, {}, {}])
     other = connect(autocommit=False)
     other.execute("select from jobs where id = %s for update", [ids[1]])
-    hasty = connect()
-    hasty.execute("set statement_timeout = '1500ms'")  # less than one that is alone is waited for
-    rows = hasty.execute("select outcome from operate('cancel', %s)", [[*ids, uuid.UUID(int=0)]]).fetchall()
+    impatient = connect()
+    impatient.execute("set statement_timeout = '1500ms'")  # less than the wait for a single locked job
+    rows = impatient.execute("select outcome from operate('cancel', %s)", [[*ids, uuid.UUID(int=0)]]).fetchall()
     assert [row[0] for row in rows] == ["missing", "done", "busy", "done"]
     assert queue.get(ids[1]).status == Status.PENDING
 
 
-def test_one_job_is_waited_for_a_moment(queue: JobQueue, database: Database, connect: Connect) -> None:
+def test_a_change_of_one_job_waits_a_short_time_for_its_lock(
+    queue: JobQueue, database: Database, connect: Connect
+) -> None:
     made = queue.enqueue("a")
     other, waiting = connect(autocommit=False), connect()
     other.execute("select from jobs where id = %s for update", [made])
     with ThreadPoolExecutor() as threads:
         done = threads.submit(one, waiting, "select outcome from operate('cancel', %s)", [made])
-        until_blocked(connect())
+        until_waiting_for_lock(connect())
         other.rollback()
         assert done.result() == "done"
     assert queue.get(made).status == Status.CANCELLED
@@ -173,7 +177,7 @@ def test_one_job_is_waited_for_a_moment(queue: JobQueue, database: Database, con
     assert outcomes(database, Action.RETRY, made) == ["busy"]
 
 
-def test_what_cannot_be_meant_is_refused(database: Database, connection: Connection[Any]) -> None:
+def test_invalid_changes_are_refused(database: Database, connection: Connection[Any]) -> None:
     with pytest.raises(InvalidArgument, match="at most 500 jobs"):
         operation_queries.operate(Action.RETRY, [uuid.uuid4()] * 501, "ada")
     with pytest.raises(InvalidArgument, match="a priority is required for the action priority"):
@@ -182,7 +186,7 @@ def test_what_cannot_be_meant_is_refused(database: Database, connection: Connect
         connection.execute("select operate('explode', '{}')")
 
 
-def test_ends_are_counted_by_the_minute(queue: JobQueue, connection: Connection[Any]) -> None:
+def test_finished_jobs_are_counted_by_the_minute(queue: JobQueue, connection: Connection[Any]) -> None:
     for _ in range(3):
         queue.enqueue("a")
     queue.enqueue("b", queue="x")
@@ -201,11 +205,11 @@ def test_ends_are_counted_by_the_minute(queue: JobQueue, connection: Connection[
 
     expected = [("default", "a", 1, 1, 0, 2), ("x", "b", 0, 0, 1, 0)]
     assert counted() == expected
-    assert counted() == expected, "each is counted once"
+    assert counted() == expected, "each job is counted once"
     assert one(connection, "select sum(waited) from minutes") > 0
 
 
-def test_a_long_backlog_is_counted_in_pieces(queue: JobQueue, connection: Connection[Any]) -> None:
+def test_a_long_backlog_is_counted_in_batches(queue: JobQueue, connection: Connection[Any]) -> None:
     connection.execute("update meter set reached = clock_timestamp() - interval '1 hour'")
     connection.execute("""insert into jobs (job_type, status, finished_at)
         select 'a', 'completed', clock_timestamp() - interval '30 minutes' + n * interval '1 second'
@@ -217,8 +221,8 @@ def test_a_long_backlog_is_counted_in_pieces(queue: JobQueue, connection: Connec
     assert seen == [100, 200, 300, 400, 500, 600, 700, 800, 900, 1000, 1000]
 
 
-def test_what_has_just_ended_is_counted_later(queue: JobQueue, connection: Connection[Any]) -> None:
-    """Its transaction may not have ended."""
+def test_jobs_that_have_just_finished_are_counted_later(queue: JobQueue, connection: Connection[Any]) -> None:
+    """Other transactions that finish jobs at the same time may not have committed yet."""
     queue.complete(queue.enqueue("a"))
     connection.execute("select count_minutes('1 hour')")
     assert one(connection, "select count(*) from minutes") == 0
@@ -226,7 +230,9 @@ def test_what_has_just_ended_is_counted_later(queue: JobQueue, connection: Conne
     assert one(connection, "select sum(completed) from minutes") == 1
 
 
-def test_after_a_long_silence_the_last_day_is_counted(queue: JobQueue, connection: Connection[Any]) -> None:
+def test_after_a_long_time_without_counting_only_the_last_day_is_counted(
+    queue: JobQueue, connection: Connection[Any]
+) -> None:
     connection.execute("update meter set reached = '-infinity'")
     connection.execute("""insert into jobs (job_type, status, finished_at)
         select 'a', 'completed', clock_timestamp() - hours * interval '1 hour' from unnest(array[1, 30]) as hours""")
@@ -234,7 +240,7 @@ def test_after_a_long_silence_the_last_day_is_counted(queue: JobQueue, connectio
     assert one(connection, "select sum(completed) from minutes") == 1
 
 
-def test_a_clock_that_was_set_back_does_not_stop_the_counting(queue: JobQueue, connection: Connection[Any]) -> None:
+def test_counting_continues_after_the_clock_was_set_back(queue: JobQueue, connection: Connection[Any]) -> None:
     connection.execute("update meter set reached = clock_timestamp() + interval '1 hour'")
     connection.execute("select count_minutes('0')")
     queue.complete(queue.enqueue("a"))
@@ -249,20 +255,20 @@ def test_minutes_are_kept_for_a_week(queue: JobQueue, connection: Connection[Any
     assert one(connection, "select count(*) from minutes") == 1
 
 
-def test_two_do_not_count_the_same(queue: JobQueue, connect: Connect) -> None:
-    one_of_them, other = connect(autocommit=False), connect()
+def test_concurrent_counts_do_not_count_a_job_twice(queue: JobQueue, connect: Connect) -> None:
+    first, other = connect(autocommit=False), connect()
     queue.complete(queue.enqueue("a"))
-    one_of_them.execute("select count_minutes('0')")
+    first.execute("select count_minutes('0')")
     assert one(other, "select count_minutes('0')") == 0
-    one_of_them.commit()
+    first.commit()
     assert one(other, "select sum(completed) from minutes") == 1
 
 
-def test_a_look_cannot_write_and_ends_in_time(queue: JobQueue, database: Database) -> None:
+def test_a_read_cannot_write_and_has_a_time_limit(queue: JobQueue, database: Database) -> None:
     with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
         database.read(operation_queries.pause("a", None))
     assert database.read(Query("show jit", {}, lambda rows: rows[0][0])) == "off"
     with pytest.raises(TooSlow, match="took too long") as raised:
         database.read(Query("select pg_sleep(30)", {}, lambda _: None), 0.05)
     assert isinstance(raised.value, TreadleError)
-    assert database.run(operation_queries.pause("a", None)), "the connection is as it was"
+    assert database.run(operation_queries.pause("a", None)), "the connection can write again"

@@ -1,4 +1,4 @@
-"""Jobs that somebody wrote by hand, with whatever the table allows, are shown like others and hide none."""
+"""Jobs inserted in SQL with any values that the table allows are shown everywhere and hide no other job."""
 
 import asyncio
 from typing import Any
@@ -24,7 +24,7 @@ TIMES = ["infinity", "-infinity", "0044-03-15 BC", "12000-01-01"]
 NULLS = ["progress", "events_count", "attempts", "max_attempts", "created_at"]
 
 
-def seen_everywhere(app: Treadle, job: UUID) -> None:
+def assert_shown_everywhere(app: Treadle, job: UUID) -> None:
     assert overview(app.database).lanes is not None
     assert get_details(app.database, job).job.id == job
     assert app.handle(job).why().sentence
@@ -48,34 +48,34 @@ def pages(app: Treadle, job: UUID) -> list[int]:
 
 @pytest.mark.parametrize("moment", TIMES)
 @pytest.mark.parametrize("column", ["run_at", "created_at"])
-def test_a_time_that_python_does_not_know(
+def test_a_job_with_a_time_that_python_cannot_represent_is_shown(
     app: Treadle, queue: JobQueue, connection: Connection[Any], column: str, moment: str
 ) -> None:
     job = one(connection, f"insert into jobs (job_type, {column}) values ('a', '{moment}') returning id")
-    seen_everywhere(app, job)
+    assert_shown_everywhere(app, job)
     assert app.database.run(operation_queries.operate(Action.CANCEL, [job], "ada"))[0].outcome == "done"
-    seen_everywhere(app, job)
+    assert_shown_everywhere(app, job)
 
 
 @pytest.mark.parametrize("status", ["pending", "running", "failed"])
 @pytest.mark.parametrize("column", NULLS)
-def test_a_column_that_may_be_null(
+def test_a_job_with_null_in_a_nullable_column_is_shown(
     app: Treadle, queue: JobQueue, connection: Connection[Any], column: str, status: str
 ) -> None:
     job = one(connection, f"insert into jobs (job_type, status, {column}) values ('a', '{status}', null) returning id")
-    seen_everywhere(app, job)
+    assert_shown_everywhere(app, job)
 
 
-def test_a_pace_that_counts_something_else(app: Treadle, queue: JobQueue, connection: Connection[Any]) -> None:
+def test_a_job_with_an_unknown_pace_is_shown(app: Treadle, queue: JobQueue, connection: Connection[Any]) -> None:
     job = one(
         connection, """insert into jobs (job_type, status, pace) values ('a', 'running', '{"rows": 3}') returning id"""
     )
-    seen_everywhere(app, job)
+    assert_shown_everywhere(app, job)
     connection.execute("update jobs set pace = '[1]'")
-    seen_everywhere(app, job)
+    assert_shown_everywhere(app, job)
 
 
-def test_a_wait_without_end_is_not_counted(app: Treadle, queue: JobQueue, connection: Connection[Any]) -> None:
+def test_an_infinite_wait_is_not_counted(app: Treadle, queue: JobQueue, connection: Connection[Any]) -> None:
     connection.execute("""insert into jobs (job_type, status, run_at, claimed_at, started_at, finished_at)
         values ('a', 'completed', '-infinity', now(), 'infinity', clock_timestamp())""")
     connection.execute("select count_minutes('0')")
@@ -84,7 +84,7 @@ def test_a_wait_without_end_is_not_counted(app: Treadle, queue: JobQueue, connec
     assert overview(app.database).rate >= 0
 
 
-def test_a_look_leaves_nothing_in_a_callers_transaction(connection: Connection[Any], queue: JobQueue) -> None:
+def test_reading_leaves_a_callers_transaction_unchanged(connection: Connection[Any], queue: JobQueue) -> None:
     job = queue.enqueue("a")
     with connection.transaction():
         app = Treadle(connection)
@@ -93,8 +93,8 @@ def test_a_look_leaves_nothing_in_a_callers_transaction(connection: Connection[A
         assert one(connection, "show transaction_read_only") == "off"
 
 
-def test_a_change_of_many_takes_one_transaction_number(queue: JobQueue, connection: Connection[Any]) -> None:
-    def taken() -> int:
+def test_a_change_of_many_jobs_uses_one_transaction_id(queue: JobQueue, connection: Connection[Any]) -> None:
+    def transaction_ids_used() -> int:
         ids = queue.enqueue_many("a", [{}] * 100)
         with connection.transaction():
             before: int = one(connection, "select pg_current_xact_id()::text::bigint")
@@ -102,5 +102,5 @@ def test_a_change_of_many_takes_one_transaction_number(queue: JobQueue, connecti
         after: int = one(connection, "select pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
         return after - before
 
-    # Other tests take some, too, and on a busy machine many.
-    assert any(taken() < 50 for _ in range(20))
+    # Concurrent tests use transaction ids as well, many of them on a busy machine.
+    assert any(transaction_ids_used() < 50 for _ in range(20))

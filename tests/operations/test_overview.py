@@ -1,4 +1,4 @@
-"""The queue at a glance: right for a small table, and an honest estimate for one that is too large to count."""
+"""The overview: exact counts for a small table, and marked estimates for a table that is too large to count."""
 
 import asyncio
 from datetime import timedelta
@@ -14,7 +14,7 @@ from treadle.operations.overview import STEPS, aoverview, overview
 from treadle.words.overview import Total
 
 
-def test_a_small_queue_is_counted(app: Treadle, queue: JobQueue) -> None:
+def test_a_small_queue_is_counted_exactly(app: Treadle, queue: JobQueue) -> None:
     queue.enqueue_many("mail", [{}] * 5)
     queue.enqueue("mail", delay="1h", priority=Priority.EXPLICIT)
     queue.enqueue("other", queue="slow")
@@ -41,19 +41,19 @@ def test_a_small_queue_is_counted(app: Treadle, queue: JobQueue) -> None:
     assert seen.totals == expected
 
 
-def test_both_ways_see_the_same(app: Treadle, queue: JobQueue) -> None:
+def test_sync_and_async_overviews_are_the_same(app: Treadle, queue: JobQueue) -> None:
     queue.enqueue("a")
 
-    async def look() -> Any:
+    async def aget() -> Any:
         try:
             return await aoverview(app.database)
         finally:
             await app.aclose()
 
-    assert overview(app.database).lanes == asyncio.run(look()).lanes
+    assert overview(app.database).lanes == asyncio.run(aget()).lanes
 
 
-def test_who_serves_a_lane_and_what_is_paused(app: Treadle, queue: JobQueue, connection: Connection[Any]) -> None:
+def test_the_overview_shows_served_and_paused_lanes(app: Treadle, queue: JobQueue, connection: Connection[Any]) -> None:
     connection.execute("select register_worker('w', '1 minute', '{a,b}', '{default}', 5, 'here', 7, '0.1')")
     connection.execute("select register_worker('gone', '1 minute', '{c}')")
     connection.execute("update workers set seen_at = seen_at - interval '2 minutes' where worker_id = 'gone'")
@@ -78,7 +78,7 @@ def test_who_serves_a_lane_and_what_is_paused(app: Treadle, queue: JobQueue, con
 
 
 @pytest.mark.parametrize("window", STEPS)
-def test_no_span_of_a_chart_is_left_out(app: Treadle, connection: Connection[Any], window: int) -> None:
+def test_a_chart_has_all_of_its_intervals(app: Treadle, connection: Connection[Any], window: int) -> None:
     connection.execute("""
         insert into minutes (minute, queue, job_type, completed, failed, errors, waited, waited_most, ran, ran_most)
         select date_trunc('minute', clock_timestamp()) - interval '30 minutes', name, 'a', 3, 1, 2, 6, 4, 30, 20
@@ -107,27 +107,27 @@ def test_a_chart_of_an_hour_reads_only_that_hour(app: Treadle, connection: Conne
     assert "Seq Scan on minutes" not in plan
 
 
-def test_the_rate_is_of_the_last_span_that_was_counted(app: Treadle, connection: Connection[Any]) -> None:
+def test_the_rate_is_that_of_the_last_counted_interval(app: Treadle, connection: Connection[Any]) -> None:
     minute = one(connection, "select date_trunc('minute', clock_timestamp())")
     connection.execute(
         """insert into minutes (minute, queue, job_type, completed)
         select %s - n * interval '1 minute', '', '', 600 * n from generate_series(1, 3) as n""",
         [minute],
     )
-    # Half of the minute before the last was counted; what came after has not been yet.
+    # Half of the minute before the last was counted, and nothing after it.
     connection.execute("update meter set reached = %s", [minute - timedelta(seconds=90)])
     assert overview(app.database).rate == pytest.approx(2 * 600 / 30)
-    # Too little of it: the one before.
+    # Too little of that minute was counted, so the minute before it is used.
     connection.execute("update meter set reached = %s", [minute - timedelta(seconds=119)])
     assert overview(app.database).rate == pytest.approx(3 * 600 / 60)
 
 
-def test_of_too_many_lanes_those_where_something_happened_last_are_shown(connection: Connection[Any]) -> None:
+def test_of_too_many_lanes_the_most_recently_used_are_shown(connection: Connection[Any]) -> None:
     connection.execute("""
         insert into lanes (queue, job_type, priority, opened_at)
         select 'default', 'a' || n, 100, clock_timestamp() - n * interval '1 hour'
         from generate_series(1, 1100) as n""")
-    # Opened long ago, and claimed from just now.
+    # These were opened long ago but claimed from just now.
     connection.execute("update lanes set floor = clock_timestamp() where job_type in ('a1050', 'a1100')")
     shown = {row[0] for row in connection.execute("select job_type from find_lanes()")}
     assert shown == {f"a{n}" for n in (*range(1, 999), 1050, 1100)}
@@ -135,7 +135,7 @@ def test_of_too_many_lanes_those_where_something_happened_last_are_shown(connect
 
 def test_a_large_table_is_estimated_at_a_bounded_cost(app: Treadle, connection: Connection[Any]) -> None:
     def buffers(query: str) -> int:
-        for _ in range(2):  # the first use of a function in a session reads the catalog
+        for _ in range(2):  # the first run of a function in a session reads the catalog
             row = connection.execute(f"explain (analyze, buffers, format json) {query}".encode()).fetchone()
         assert row
         return int(row[0][0]["Plan"]["Shared Hit Blocks"] + row[0][0]["Plan"]["Shared Read Blocks"])
@@ -154,10 +154,10 @@ def test_a_large_table_is_estimated_at_a_bounded_cost(app: Treadle, connection: 
     assert one(connection, "select pg_relation_size('jobs') / 8192") > 1500, "large enough for a sample"
     assert buffers("select * from sample_jobs()") < 700
     assert buffers("select * from find_lanes(2000)") < 700
-    assert one(connection, "select depth from find_lanes(2000)") == 2000, "counted up to the budget"
+    assert one(connection, "select depth from find_lanes(2000)") == 2000, "counted up to the limit"
     seen = overview(app.database)
     assert not seen.totals[Status.COMPLETED].exact
     assert 45_000 < seen.totals[Status.COMPLETED].jobs < 135_000
-    assert seen.totals[Status.FAILED] == Total(1, exact=True), "what is rare is counted"
+    assert seen.totals[Status.FAILED] == Total(1, exact=True), "a rare status is counted exactly"
     (lane,) = seen.lanes
     assert lane.depth == 10_000

@@ -1,4 +1,4 @@
-"""The harness that measures peers (benchmarks/peers): its protocol, with the bare loop; its figures; its report."""
+"""The harness that benchmarks other job queues (benchmarks/peers): its protocol, its figures and its report."""
 
 import json
 import os
@@ -31,13 +31,13 @@ BENCH = Bench(Postgres(0), None, seconds=2.5, most=50_000)
 
 @pytest.fixture
 def bare() -> Peer:
-    """It needs nothing but psycopg, so it runs in this environment."""
+    """The peer without a job queue. It needs only psycopg, so it runs in this environment."""
     peer = Peer("bare", [sys.executable, str(ADAPTER)])
     peer.about = peer.ask({}, "about")
     return peer
 
 
-def test_a_drain_ends_when_nothing_is_left(bare: Peer, empty_url: str) -> None:
+def test_a_drain_ends_when_no_jobs_are_left(bare: Peer, empty_url: str) -> None:
     place = {"BENCH_URL": empty_url}
     bare.ask(place, "setup")
     assert bare.ask(place, "bulk", 50)["jobs"] == 50
@@ -48,8 +48,8 @@ def test_a_drain_ends_when_nothing_is_left(bare: Peer, empty_url: str) -> None:
     assert bare.ask(place, "left") == {"left": 0}
 
 
-class Trailing:
-    """A peer whose outcomes are written a while after the last of its jobs ran: worker and watch in one."""
+class PeerWithLateOutcomes:
+    """A peer that writes its outcomes some time after its last job ran. It stands for the worker and the watch."""
 
     first, last = 10.0, 12.0
 
@@ -66,25 +66,25 @@ class Trailing:
         return self.looks.pop(0)
 
 
-def test_outcomes_that_are_written_late_are_part_of_a_drain() -> None:
-    peer: Any = Trailing()
+def test_a_drain_includes_outcomes_that_are_written_late() -> None:
+    peer: Any = PeerWithLateOutcomes()
     assert BENCH.finish(peer, peer, 300).seconds == pytest.approx(3.0)
-    peer.looks = [(0, 12.1)]  # nothing trailed: how long the look took is nobody's
+    peer.looks = [(0, 12.1)]  # no outcome was late, so the time of the query itself does not count
     assert BENCH.finish(peer, peer, 300).seconds == pytest.approx(2.0)
 
 
-def test_a_command_that_fails_is_a_sentence_with_its_last_words(bare: Peer) -> None:
+def test_a_failed_command_is_reported_with_the_end_of_its_output(bare: Peer) -> None:
     with pytest.raises(Failed, match=r"bulk 5 failed: .*OperationalError: "):
         bare.ask({"BENCH_URL": "postgresql://127.0.0.1:1/nowhere"}, "bulk", 5)
 
 
-def test_workers_that_end_too_early_are_a_failure_with_their_last_words(bare: Peer) -> None:
+def test_workers_that_exit_too_early_are_reported_with_the_end_of_their_output(bare: Peer) -> None:
     with pytest.raises(Failed, match=r"ended before the workers are ready .*OperationalError: "):
         with bare.working({"BENCH_URL": "postgresql://127.0.0.1:1/nowhere"}, "noop"):
             pass
 
 
-def test_the_last_job_is_told_and_a_forked_child_counts_for_itself() -> None:
+def test_the_last_job_is_reported_and_a_forked_child_counts_its_own_jobs() -> None:
     program = """
 import os, time, peer
 peer.ran.one()
@@ -104,23 +104,23 @@ peer.ran.end()
         text=True,
         check=True,
     )
-    told = [json.loads(line) for line in done.stdout.splitlines()]
-    last = {line["pid"]: line["ran"] for line in told}
+    reported = [json.loads(line) for line in done.stdout.splitlines()]
+    last = {line["pid"]: line["ran"] for line in reported}
     assert sorted(last.values()) == [2, 2]
-    assert sum(len(line.get("latencies_ms", [])) for line in told) == 1
+    assert sum(len(line.get("latencies_ms", [])) for line in reported) == 1
 
 
-def test_what_hangs_is_ended_and_is_a_failure() -> None:
+def test_a_command_that_hangs_is_killed_and_counts_as_failed() -> None:
     hanging = Peer("hanging", [sys.executable, "-c", "import time; time.sleep(600)"])
     with pytest.raises(Failed, match="it took more than 1 s and was ended"):
         with hanging.limited(1):
             hanging.ask({}, "about")
-    with pytest.raises(Failed, match="about took more than 0 s"):  # which is another failure
+    with pytest.raises(Failed, match="about took more than 0 s"):  # the limit of a single command
         with hanging.limited(60):
             hanging.ask({}, "about", seconds=0.2)
 
 
-def test_so_is_what_it_started_and_what_is_started_too_late(tmp_path: Path) -> None:
+def test_subprocesses_and_late_commands_of_a_hanging_peer_are_killed(tmp_path: Path) -> None:
     wait = "import sys, subprocess, time; {} time.sleep(600)"
     child = ["-c", wait.format(""), str(tmp_path)]
     program = wait.format(f"subprocess.Popen([sys.executable, *{child!r}]);")
@@ -138,7 +138,7 @@ def measured(results: Results, measure: Any, nth: int = 0, end: float = float("i
     return results.measure("some", "drain")
 
 
-def test_a_failure_is_noted_and_the_run_goes_on(tmp_path: Path) -> None:
+def test_a_failure_is_recorded_and_the_run_continues(tmp_path: Path) -> None:
     def fails(*_: Any) -> Any:
         raise Failed("the peer said no")
 
@@ -147,17 +147,17 @@ def test_a_failure_is_noted_and_the_run_goes_on(tmp_path: Path) -> None:
 
     results = Results(tmp_path / "benchmarks.json", resume=False)
     assert measured(results, fails) == {"rounds": [], "failed": "the peer said no"}
-    # The second round went well, but there are fewer than there should be.
+    # The second round succeeded, but one round is missing.
     assert measured(results, lambda *_: {"jobs": 1}, nth=1) == {"rounds": [{"jobs": 1}], "failed": "the peer said no"}
-    # Made up for with --resume.
+    # --resume adds the missing round.
     assert measured(results, lambda *_: {"jobs": 2}, nth=1) == {"rounds": [{"jobs": 1}, {"jobs": 2}]}
     late = measured(results, lambda *_: {"jobs": 3}, nth=2, end=time.monotonic() - 1)
     assert late == {"rounds": [{"jobs": 1}, {"jobs": 2}], "left_out": run.LATE}
     assert measured(results, does_not_apply, nth=2)["left_out"] == "there is nothing to measure"
 
 
-def test_drains_that_get_too_slow_under_a_held_snapshot_are_a_result() -> None:
-    rates = iter([100.0, 90.0, 45.0])  # nobody holds one, the first, the second
+def test_drains_that_become_too_slow_under_an_open_snapshot_are_a_result() -> None:
+    rates = iter([100.0, 90.0, 45.0])  # without a snapshot, then two rounds with one
 
     def drain(*_: Any) -> Any:
         rate = next(rates, None)
@@ -179,18 +179,18 @@ def test_drains_that_get_too_slow_under_a_held_snapshot_are_a_result() -> None:
     assert found["stopped"] == "round 3: waited 90 s until 300 jobs ran (20 ran)"
 
 
-def test_sizes_follow_the_peer() -> None:
+def test_the_number_of_jobs_depends_on_the_speed_of_the_peer() -> None:
     assert BENCH.size(20_000.0) == 50_000
     assert BENCH.size(1_010.0) == 2_500
     assert BENCH.size(10.0) == 300
 
 
-def test_percentiles_are_values_that_were_measured() -> None:
+def test_percentiles_are_measured_values() -> None:
     assert quantiles([float(n) for n in range(1, 101)]) == {"p50": 50.0, "p95": 95.0, "p99": 99.0}
     assert quantiles([7.0]) == {"p50": 7.0, "p95": 7.0, "p99": 7.0}
 
 
-def test_an_interrupted_run_goes_on_with_what_was_saved(tmp_path: Path) -> None:
+def test_an_interrupted_run_continues_from_its_saved_results(tmp_path: Path) -> None:
     first = Results(tmp_path / "benchmarks.json", resume=False)
     first.measure("treadle", "drain")["rounds"].append({"jobs": 1})
     first.save()
@@ -198,7 +198,7 @@ def test_an_interrupted_run_goes_on_with_what_was_saved(tmp_path: Path) -> None:
     assert Results(tmp_path / "benchmarks.json", resume=False).measure("treadle", "drain")["rounds"] == []
 
 
-def test_every_adapter_says_exactly_which_versions_it_is_for() -> None:
+def test_every_adapter_pins_its_versions() -> None:
     assert {"bare", "treadle"} <= set(install.names())
     for name in install.names():
         folder = install.ADAPTERS / name
@@ -210,7 +210,7 @@ def test_every_adapter_says_exactly_which_versions_it_is_for() -> None:
             assert json.loads((folder / "package.json").read_text())["dependencies"], name
 
 
-def raw(**drains: list[float]) -> dict[str, Any]:
+def raw_results(**drains: list[float]) -> dict[str, Any]:
     def peer(name: str, rates: list[float]) -> dict[str, Any]:
         costs = {"wal_bytes": 1000.0, "transactions": 0.1, "versions": 3.0, "dead": 2.0}
         rounds = [
@@ -229,13 +229,13 @@ def raw(**drains: list[float]) -> dict[str, Any]:
     }
 
 
-def test_where_a_peer_wins_is_computed_and_the_reference_wins_nothing() -> None:
-    told = wins(Summary(raw(treadle=[100.0, 90.0, 110.0], bare=[500.0], quicker=[150.0], slower=[50.0])))
-    assert told == "- **drain of no-op jobs**, Treadle 100/s: quicker 150/s (1.50 times as good).\n"
+def test_the_wins_of_peers_are_computed_without_the_reference() -> None:
+    reported = wins(Summary(raw_results(treadle=[100.0, 90.0, 110.0], bare=[500.0], quicker=[150.0], slower=[50.0])))
+    assert reported == "- **drain of no-op jobs**, Treadle 100/s: quicker 150/s (1.50 times as good).\n"
 
 
-def test_what_failed_is_in_the_report_with_its_reason() -> None:
-    figures = raw(treadle=[100.0], quicker=[150.0])
+def test_failures_are_in_the_report_with_their_reasons() -> None:
+    figures = raw_results(treadle=[100.0], quicker=[150.0])
     figures["peers"]["absent"] = {"failed": "it cannot be installed: no wheel", "measures": {}}
     page = report.page(Summary(figures), [])
     assert "| absent | all | it cannot be installed: no wheel |" in page
@@ -243,7 +243,7 @@ def test_what_failed_is_in_the_report_with_its_reason() -> None:
 
 
 def test_jobs_that_do_not_run_again_are_a_result_and_not_a_failure() -> None:
-    figures = raw(treadle=[100.0], slower=[50.0])
+    figures = raw_results(treadle=[100.0], slower=[50.0])
     never = {"jobs": 2, "again": 0, "first": None, "seconds": None, "waited": 60.0}
     half = {"jobs": 2, "again": 1, "first": 5.0, "seconds": None, "waited": 60.0}
     for name, one in (("treadle", half), ("slower", never)):
@@ -254,6 +254,6 @@ def test_jobs_that_do_not_run_again_are_a_result_and_not_a_failure() -> None:
     assert "could not be measured" not in page
 
 
-def test_a_cell_has_the_median_and_the_spread() -> None:
-    page = report.page(Summary(raw(treadle=[100.0, 90.0, 110.0])), [])
+def test_a_cell_of_the_report_has_the_median_and_the_spread() -> None:
+    page = report.page(Summary(raw_results(treadle=[100.0, 90.0, 110.0])), [])
     assert "| **treadle** | 100 (90 to 110) | - | - |" in page

@@ -1,4 +1,4 @@
-"""What the README and the examples show works, as it stands there."""
+"""The code in the README and the examples runs and prints what they say; links and reference pages are complete."""
 
 import os
 import re
@@ -28,7 +28,7 @@ EXPECTED: dict[str, str | re.Pattern[str]] = {
     "12_exactly_once.py": "paid\nbalance: 70\n",
     "13_dashboard.py": ("mallory 401\ngrace 403\nada 200\ncancelled {'to': 'bob'} [('dashboard:ada', 'cancel')]\n"),
     "09_store.py": "report.txt: 3,000,000 bytes\ncounted.txt: b'300000 lines'\n",
-    # How often there is a line between depends on the machine.
+    # The number of lines between them depends on the speed of the machine.
     "07_watching.py": re.compile(
         r"(import_rows: .*\n)*import_rows: checked row=10\n(import_rows: .*\n)*"
         r"import_rows: completed in .*\ncompleted\n"
@@ -43,19 +43,19 @@ def run(code: list[str], url: str) -> str:
     done = subprocess.run(
         [sys.executable, *code], check=False, capture_output=True, text=True, timeout=60, env=environment
     )
-    # A job that is tried again is told in the log.
+    # Retried jobs are logged to standard error.
     assert done.returncode == 0, done.stderr
     assert all(line.startswith("job failed, will be tried again") for line in done.stderr.splitlines()), done.stderr
     return done.stdout
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: str(path.name))
-def test_examples(example: Path, url: str) -> None:
-    said, expected = run([str(example)], url), EXPECTED[example.name]
-    assert said == expected if isinstance(expected, str) else expected.fullmatch(said), said
+def test_an_example_prints_the_expected_output(example: Path, url: str) -> None:
+    output, expected = run([str(example)], url), EXPECTED[example.name]
+    assert output == expected if isinstance(expected, str) else expected.fullmatch(output), output
 
 
-def test_the_code_in_the_readme(url: str, queue: JobQueue) -> None:
+def test_the_code_in_the_readme_works(url: str, queue: JobQueue) -> None:
     (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     assert len([line for line in code.splitlines() if line.strip()]) <= 20
     assert run(["-c", code], url) == "7.png\n"
@@ -63,13 +63,13 @@ def test_the_code_in_the_readme(url: str, queue: JobQueue) -> None:
     assert len(queue.list(status="completed", job_type="invoice").jobs) == 99 + 1
 
 
-def test_links_lead_somewhere() -> None:
+def test_links_between_pages_are_valid() -> None:
     for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")]:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-def test_every_function_for_users_is_in_the_sql_page() -> None:
+def test_every_public_sql_function_is_on_the_sql_page() -> None:
     page = (ROOT / "docs" / "sql.md").read_text()
     folder = ROOT / "src" / "treadle" / "sql" / "functions"
     public = {path.name.split(".")[0] for path in (folder / "public").iterdir()}
@@ -79,7 +79,7 @@ def test_every_function_for_users_is_in_the_sql_page() -> None:
     assert not other & named
 
 
-def test_every_method_is_in_the_queue_page() -> None:
+def test_every_method_of_job_queue_is_on_the_queue_page() -> None:
     page = (ROOT / "docs" / "queue.md").read_text()
     for name in vars(JobQueue):
         if not name.startswith(("_", "a")) and name != "worker_id":

@@ -1,6 +1,6 @@
-"""Processes that must start quickly, and stay small, import next to nothing: the supervisor, the keeper, the commands.
+"""Processes that must start quickly and stay small import few modules: the supervisor, the keeper and the commands.
 
-Counted, not timed: what is imported is the same on every machine.
+Modules are counted, not timed: the count is the same on every machine.
 """
 
 import json
@@ -39,7 +39,7 @@ def imported(code: str) -> set[str]:
         pytest.param("import treadle.cli.migrate", (*HEAVY, *APPLICATION), 25, id="treadle migrate"),
     ],
 )
-def test_it_imports_next_to_nothing(code: str, never: tuple[str, ...], at_most: int) -> None:
+def test_it_imports_few_modules(code: str, never: tuple[str, ...], at_most: int) -> None:
     modules = imported(code)
     assert not modules.intersection(never)
     assert len([each for each in modules if each.split(".")[0] == "treadle"]) <= at_most

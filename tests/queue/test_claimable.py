@@ -1,4 +1,4 @@
-"""The functions that say which jobs can be claimed are inlined, and what they become is what the indexes have."""
+"""The SQL functions that define claimable jobs are inlined, so that queries match the predicates of the indexes."""
 
 import json
 import re
@@ -11,7 +11,7 @@ LANE = "row('default', 'mail', 100)::treadle.lane"
 
 
 class Plan(NamedTuple):
-    """A statement with our functions, the same one without them, and the index that both must use."""
+    """A statement with our functions, the same statement written out, and the index that both must use."""
 
     named: str
     written_out: str
@@ -63,8 +63,8 @@ PLANS = {
 
 
 @pytest.fixture
-def planned(connection: Connection[Any]) -> Connection[Any]:
-    """Enough jobs for an index to be worth it, and of one key most of them."""
+def filled_table(connection: Connection[Any]) -> Connection[Any]:
+    """A connection to a table with enough jobs for the planner to use indexes; most jobs have the same key."""
     connection.execute(
         "insert into jobs (job_type, key, holds) select 'mail', case when n % 2 = 0 then 'k' end, n % 2 "
         "from generate_series(1, 2000) as n"
@@ -79,7 +79,7 @@ def planned(connection: Connection[Any]) -> Connection[Any]:
 
 
 def scans(connection: Connection[Any], statement: str) -> list[tuple[str, str, str]]:
-    """Index, index condition and filter of every scan in the plan; names and qualifiers left out."""
+    """Index, index condition and filter of every scan in the plan, without aliases and qualifiers."""
     (text,) = connection.execute(f"explain (format json, verbose off, costs off) {statement}".encode()).fetchone() or (
         "",
     )
@@ -97,29 +97,29 @@ def scans(connection: Connection[Any], statement: str) -> list[tuple[str, str, s
 
 
 @pytest.mark.parametrize("what", PLANS)
-def test_the_functions_become_the_conditions_of_the_indexes(planned: Connection[Any], what: str) -> None:
+def test_the_functions_are_inlined_to_the_predicates_of_the_indexes(filled_table: Connection[Any], what: str) -> None:
     look = PLANS[what]
-    ((index, condition, rest),) = scans(planned, look.named)
-    assert scans(planned, look.written_out) == [(index, condition, rest)]
+    ((index, condition, rest),) = scans(filled_table, look.named)
+    assert scans(filled_table, look.written_out) == [(index, condition, rest)]
     assert index == look.index_name
     assert condition
 
 
-def test_a_claim_reads_the_lane_that_it_is_given(planned: Connection[Any]) -> None:
-    """With the lane as a parameter, as in a generic plan, all parts of its identity are conditions of the index."""
-    planned.execute("set plan_cache_mode = force_generic_plan")
-    planned.execute(
+def test_a_claim_reads_only_the_given_lane(filled_table: Connection[Any]) -> None:
+    """With the lane as a parameter, as in a generic plan, all its columns are index conditions."""
+    filled_table.execute("set plan_cache_mode = force_generic_plan")
+    filled_table.execute(
         "prepare head (treadle.lane) as select run_at from lane_jobs($1, '-infinity') order by run_at limit 1"
     )
-    ((index, condition, rest),) = scans(planned, f"execute head ({LANE})")
-    planned.execute("deallocate head")
+    ((index, condition, rest),) = scans(filled_table, f"execute head ({LANE})")
+    filled_table.execute("deallocate head")
     assert index == "idx_jobs_claimable"
     assert all(f"({column}" in condition for column in ("queue", "job_type", "priority", "run_at"))
     assert not rest
 
 
-def test_the_trigger_of_lanes_has_the_predicate_of_the_index(connection: Connection[Any]) -> None:
-    """It is written out there: see enter_lane.sql."""
+def test_the_lane_trigger_has_the_predicate_of_the_index(connection: Connection[Any]) -> None:
+    """The trigger repeats the predicate: see enter_lane.sql."""
     row = connection.execute(
         """select pg_get_expr(index.indpred, index.indrelid), pg_get_triggerdef(trigger.oid)
         from pg_index as index, pg_trigger as trigger
@@ -132,16 +132,16 @@ def test_the_trigger_of_lanes_has_the_predicate_of_the_index(connection: Connect
         assert of_row.strip("()") in condition
 
 
-def test_no_trigger_depends_on_the_order_of_the_names(connection: Connection[Any]) -> None:
-    """PostgreSQL fires triggers in the order of their names: with that order reversed, the result is the same."""
+def test_triggers_do_not_depend_on_their_names_order(connection: Connection[Any]) -> None:
+    """PostgreSQL fires triggers in the order of their names. With the order reversed, the result must be the same."""
     rows = connection.execute(
         "select tgname from pg_trigger where tgrelid = 'jobs'::regclass and not tgisinternal order by tgname desc"
     ).fetchall()
 
-    def life() -> list[tuple[Any, ...]]:
+    def run_jobs_through_all_triggers() -> list[tuple[Any, ...]]:
         connection.execute("insert into jobs (job_type, key) select 'a', 'k' from generate_series(1, 3)")
         ids = [row[0] for row in connection.execute("select id from jobs order by id")]
-        # The second is blocked when it is cancelled, and revived by hand; it then must not be below the floor.
+        # The second job is blocked when it is cancelled, and made pending by hand; it must not be below the floor then.
         connection.execute("update lanes set floor = '2100-01-01'")
         connection.execute("update jobs set status = 'cancelled' where id = %s", [ids[1]])
         connection.execute("update jobs set status = 'pending' where id = %s", [ids[1]])
@@ -153,8 +153,8 @@ def test_no_trigger_depends_on_the_order_of_the_names(connection: Connection[Any
 
     expected = [("pending", 0, True, True), ("pending", 0, True, True)]
     with connection.transaction(force_rollback=True):
-        assert life() == expected
+        assert run_jobs_through_all_triggers() == expected
     with connection.transaction(force_rollback=True):
         for nth, (name,) in enumerate(rows):
             connection.execute(f"alter trigger {name} on jobs rename to t{nth}".encode())
-        assert life() == expected
+        assert run_jobs_through_all_triggers() == expected

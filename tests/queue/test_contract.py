@@ -1,4 +1,4 @@
-"""The specification's own statements, run by hand through plain SQL with our schema on the search path."""
+"""The SQL statements of the specification, run unchanged with our schema on the search path."""
 
 from datetime import timedelta
 from typing import Any
@@ -114,7 +114,7 @@ def test_a_claim_takes_ten_by_default_and_only_the_given_types(connection: Conne
     assert claim(connection) == []
 
 
-def test_a_claim_takes_the_highest_priority_then_the_oldest_by_created_at(connection: Connection[Any]) -> None:
+def test_a_claim_takes_the_highest_priority_then_the_oldest_job(connection: Connection[Any]) -> None:
     old = insert(connection, created_at="2020-01-01")
     urgent = insert(connection, priority=150)
     older = insert(connection, created_at="2019-01-01")
@@ -123,7 +123,7 @@ def test_a_claim_takes_the_highest_priority_then_the_oldest_by_created_at(connec
     assert claim(connection) == [urgent, older, old, now, backfill]
 
 
-def test_a_job_dated_back_below_the_floor_is_still_found(connection: Connection[Any]) -> None:
+def test_a_job_with_a_created_at_below_the_floor_is_claimed(connection: Connection[Any]) -> None:
     connection.execute("insert into jobs (job_type) select 'resize' from generate_series(1, 20)")
     done = claim(connection, size=100)
     connection.execute("update jobs set status = 'completed' where id = any (%s)", [done])
@@ -138,7 +138,7 @@ def test_a_job_without_attempts_left_is_not_claimed(connection: Connection[Any])
     assert claim(connection) == []
 
 
-def test_completing_by_hand(connection: Connection[Any]) -> None:
+def test_a_job_is_completed_by_a_plain_update(connection: Connection[Any]) -> None:
     job_id = insert(connection)
     claim(connection)
     connection.execute(
@@ -159,7 +159,7 @@ FAIL = """
 """
 
 
-def test_failing_by_hand_until_the_attempts_are_used_up(connection: Connection[Any]) -> None:
+def test_a_job_fails_by_plain_updates_until_no_attempts_are_left(connection: Connection[Any]) -> None:
     job_id = insert(connection)
     for attempt in (1, 2, 3):
         assert claim(connection) == [job_id]
@@ -171,7 +171,7 @@ def test_failing_by_hand_until_the_attempts_are_used_up(connection: Connection[A
     assert job(connection, job_id)["finished_at"] is not None
 
 
-def test_recovering_by_hand(connection: Connection[Any]) -> None:
+def test_a_stale_job_is_recovered_by_a_plain_update(connection: Connection[Any]) -> None:
     job_id = insert(connection)
     claim(connection)
     connection.execute("update jobs set claimed_at = now() - interval '10 minutes' where id = %s", [job_id])
@@ -183,7 +183,7 @@ def test_recovering_by_hand(connection: Connection[Any]) -> None:
     assert job(connection, job_id)["attempts"] == 2
 
 
-def test_a_job_made_pending_by_hand_is_found_below_the_floor(connection: Connection[Any]) -> None:
+def test_a_job_made_pending_by_a_plain_update_is_claimed(connection: Connection[Any]) -> None:
     first, second = insert(connection), insert(connection)
     assert claim(connection) == [first, second]
     connection.execute("update jobs set status = 'completed' where id = %s", [second])
@@ -192,7 +192,7 @@ def test_a_job_made_pending_by_hand_is_found_below_the_floor(connection: Connect
     assert claim(connection) == [first]
 
 
-def test_a_priority_or_type_changed_by_hand_moves_the_job(connection: Connection[Any]) -> None:
+def test_a_plain_update_of_priority_or_type_moves_the_job_to_another_lane(connection: Connection[Any]) -> None:
     first, second = insert(connection), insert(connection)
     connection.execute("update jobs set priority = 7000 where id = %s", [second])
     connection.execute("update jobs set job_type = 'brand-new' where id = %s", [first])
@@ -200,7 +200,7 @@ def test_a_priority_or_type_changed_by_hand_moves_the_job(connection: Connection
     assert claim(connection, "{brand-new}") == [first]
 
 
-def test_the_client_of_the_specification(queue: JobQueue, connection: Connection[Any]) -> None:
+def test_job_queue_is_the_client_of_the_specification(queue: JobQueue, connection: Connection[Any]) -> None:
     first, second = queue.enqueue("resize", {"n": 1}), queue.enqueue("resize", priority=Priority.EXPLICIT)
     claimed = queue.claim(["resize"], batch_size=5)
     assert [row.id for row in claimed] == [second, first]
@@ -211,7 +211,7 @@ def test_the_client_of_the_specification(queue: JobQueue, connection: Connection
     assert (failed["status"], failed["last_error"], failed["worker_id"]) == ("pending", "no disk", None)
 
 
-def test_recover_stale_jobs_goes_by_the_age_of_the_claim_where_no_sign_of_life_was_given(
+def test_without_heartbeats_a_job_is_stale_by_the_age_of_its_claim(
     queue: JobQueue, connection: Connection[Any]
 ) -> None:
     job_id = queue.enqueue("resize")
@@ -223,5 +223,5 @@ def test_recover_stale_jobs_goes_by_the_age_of_the_claim_where_no_sign_of_life_w
     assert queue.get(job_id).status == "pending"
 
 
-def test_the_named_priorities() -> None:
+def test_the_priority_names_have_the_specified_values() -> None:
     assert (Priority.EXPLICIT, Priority.DISCOVERED, Priority.BACKFILL) == (150, 100, 30)

@@ -1,4 +1,16 @@
-"""The holes of the specification, each closed; the tests are named after them, in its order."""
+"""The eight holes of the specification and how they are closed. The tests are in the order of this list.
+
+1. recover_stale_jobs leaves a job without attempts left claimed.
+2. A job is stale by the age of its claim, so every long job runs again.
+3. complete and fail do not check the claim: a worker can finish a job that another worker runs now.
+4. A claim scans the jobs of other types one by one.
+5. A claim can take more jobs than its limit if the statistics are outdated.
+6. A retry runs at once, and jobs cannot be delayed.
+7. Random ids scatter the writes to the indexes.
+8. Nothing cancels a running job or removes old rows. (Nothing wakes a worker: see tests/worker/test_waking.py.)
+
+The tests after these are about jobs below the floor, where claims start because of hole 4.
+"""
 
 import threading
 from datetime import timedelta
@@ -9,14 +21,12 @@ from psycopg import Connection
 
 from tests.conftest import Connect
 from tests.support.buffers import claim_buffers
-from tests.support.waiting import tick_is_due, until_settled
+from tests.support.waiting import make_tick_due, until_settled
 from tests.support.workers import until
 from treadle import JobQueue, JobRow, LeaseLost, Status
 
 
-def test_hole_1_a_stale_job_with_no_attempts_left_ends_as_failed_with_a_reason(
-    queue: JobQueue, connection: Connection[Any]
-) -> None:
+def test_a_stale_job_without_attempts_left_fails_with_a_reason(queue: JobQueue, connection: Connection[Any]) -> None:
     job_id = queue.enqueue("resize", max_attempts=1)
     queue.claim(["resize"])
     connection.execute("update jobs set claimed_at = now() - interval '1 hour'")
@@ -28,7 +38,7 @@ def test_hole_1_a_stale_job_with_no_attempts_left_ends_as_failed_with_a_reason(
 
 
 @pytest.mark.parametrize("sign", ["heartbeat", "progress"])
-def test_hole_2_a_long_job_that_is_alive_is_not_recovered(
+def test_a_long_job_whose_worker_is_alive_is_not_recovered(
     queue: JobQueue, connection: Connection[Any], sign: str
 ) -> None:
     queue.enqueue("resize")
@@ -39,40 +49,40 @@ def test_hole_2_a_long_job_that_is_alive_is_not_recovered(
     else:
         queue.progress(job, 5)
     assert queue.recover_stale_jobs("5m") == 0
-    # The silence counts from the last sign of life.
+    # The time counts from the last sign of life.
     connection.execute("update jobs set seen_at = seen_at - interval '6 minutes'")
     connection.execute("update workers set seen_at = seen_at - interval '6 minutes'")
     assert queue.recover_stale_jobs("5m") == 1
 
 
-def test_hole_3_a_paused_worker_cannot_finish_a_job_that_another_now_runs(
+def test_a_suspended_worker_cannot_finish_a_job_that_another_worker_has_claimed(
     queue: JobQueue, other: JobQueue, connection: Connection[Any]
 ) -> None:
     job_id = queue.enqueue("resize")
-    (paused,) = queue.claim(["resize"])
+    (suspended,) = queue.claim(["resize"])
     connection.execute("update jobs set claimed_at = now() - interval '1 hour'")
     other.recover_stale_jobs("5m")
     (current,) = other.claim(["resize"])
     with pytest.raises(LeaseLost):
-        queue.complete(paused)
+        queue.complete(suspended)
     with pytest.raises(LeaseLost):
-        queue.fail(paused, "too late")
+        queue.fail(suspended, "too late")
     assert other.get(job_id) == current
     other.complete(current)
     assert other.get(job_id).status == Status.COMPLETED
 
 
-def test_hole_4_a_wall_of_other_types_is_not_scanned(connection: Connection[Any]) -> None:
+def test_a_claim_does_not_scan_jobs_of_other_types(connection: Connection[Any]) -> None:
     connection.execute("insert into jobs (job_type) values ('mine')")
     before = claim_buffers(connection, 1)
     connection.execute(
         "insert into jobs (job_type, priority) select 'foreign', 100 + n % 3 from generate_series(1, 20000) as n"
     )
-    # A table of a row has flat indexes, one of 20,000 a level more; a scan would cost thousands.
+    # The indexes of 20,000 rows have one level more than those of one row; a scan would cost thousands of buffers.
     assert claim_buffers(connection, 1) <= before + 12
 
 
-def test_hole_5_never_more_than_the_limit_with_stale_statistics(connection: Connection[Any]) -> None:
+def test_a_claim_keeps_its_limit_with_outdated_statistics(connection: Connection[Any]) -> None:
     connection.execute("insert into jobs (job_type, status) select 'old', 'completed' from generate_series(1, 20000)")
     connection.execute("analyze jobs")
     connection.execute("insert into jobs (job_type) select 'burst' from generate_series(1, 500)")
@@ -81,7 +91,7 @@ def test_hole_5_never_more_than_the_limit_with_stale_statistics(connection: Conn
     assert connection.execute("select count(*) from jobs where status = 'claimed'").fetchone() == (10,)
 
 
-def test_hole_6_a_retry_waits_longer_each_time(queue: JobQueue, connection: Connection[Any]) -> None:
+def test_each_retry_waits_longer_than_the_one_before(queue: JobQueue, connection: Connection[Any]) -> None:
     job_id = queue.enqueue("resize", max_attempts=10)
     for attempt in range(1, 6):
         (job,) = queue.claim(["resize"])
@@ -96,7 +106,7 @@ def test_hole_6_a_retry_waits_longer_each_time(queue: JobQueue, connection: Conn
         connection.execute("update jobs set run_at = clock_timestamp()")
 
 
-def test_hole_6_a_job_can_be_delayed_or_given_a_time(queue: JobQueue, connection: Connection[Any]) -> None:
+def test_a_delayed_job_is_not_claimed_before_its_time(queue: JobQueue, connection: Connection[Any]) -> None:
     queue.enqueue("resize", delay="10m")
     row = connection.execute("select run_at - clock_timestamp() from jobs").fetchone()
     assert row
@@ -106,7 +116,7 @@ def test_hole_6_a_job_can_be_delayed_or_given_a_time(queue: JobQueue, connection
     assert len(queue.claim(["resize"])) == 1
 
 
-def test_hole_7_ids_are_ordered_by_time(queue: JobQueue, connection: Connection[Any]) -> None:
+def test_job_ids_are_ordered_by_time(queue: JobQueue, connection: Connection[Any]) -> None:
     ids = [queue.enqueue("resize") for _ in range(20)]
     ids += queue.enqueue_many("resize", [{}] * 500)
     for _ in range(20):
@@ -118,18 +128,18 @@ def test_hole_7_ids_are_ordered_by_time(queue: JobQueue, connection: Connection[
     assert {job_id.variant for job_id in ids} == {"specified in RFC 4122"}
 
 
-def test_hole_8_a_running_job_can_be_cancelled(queue: JobQueue) -> None:
+def test_a_running_job_can_be_cancelled(queue: JobQueue) -> None:
     job_id = queue.enqueue("resize")
     (job,) = queue.claim(["resize"])
     queue.start(job)
     queue.cancel(job_id, "not needed any more")
     with pytest.raises(LeaseLost):
         queue.progress(job, 50)
-    ended = queue.get(job_id)
-    assert (ended.status, ended.last_error) == (Status.CANCELLED, "not needed any more")
+    cancelled = queue.get(job_id)
+    assert (cancelled.status, cancelled.last_error) == (Status.CANCELLED, "not needed any more")
 
 
-def test_hole_8_old_rows_are_removed(queue: JobQueue, connection: Connection[Any]) -> None:
+def test_old_jobs_are_pruned(queue: JobQueue, connection: Connection[Any]) -> None:
     queue.enqueue_many("resize", [{}] * 30)
     queue.complete_many(queue.claim(["resize"], 25))
     connection.execute(
@@ -141,7 +151,7 @@ def test_hole_8_old_rows_are_removed(queue: JobQueue, connection: Connection[Any
     assert queue.counts()[Status.PENDING] == 5
 
 
-def test_pruning_passes_over_locked_rows_and_blocks_no_claim(queue: JobQueue, connect: Connect) -> None:
+def test_pruning_skips_locked_rows_and_does_not_block_claims(queue: JobQueue, connect: Connect) -> None:
     queue.enqueue_many("resize", [{}] * 10)
     jobs = queue.claim(["resize"], 5)
     queue.complete_many(jobs)
@@ -154,32 +164,32 @@ def test_pruning_passes_over_locked_rows_and_blocks_no_claim(queue: JobQueue, co
     assert queue.counts()[Status.COMPLETED] == 1
 
 
-def test_a_late_commit_below_the_floor_is_found_within_a_second(queue: JobQueue, connect: Connect) -> None:
+def test_a_late_commit_below_the_floor_is_found(queue: JobQueue, connect: Connect) -> None:
     late = connect(autocommit=False)
     late.execute("insert into jobs (job_type) values ('resize')")
-    _work_until_the_floor_has_passed(queue, connect())
+    _move_the_floor_past_existing_jobs(queue, connect())
     late.commit()
     assert len(until(lambda: queue.claim(["resize"]), seconds=10)) == 1
 
 
 @pytest.mark.parametrize("seconds", [-1, 3600])
-def test_a_late_commit_is_found_though_nobody_ticks_any_more(queue: JobQueue, connect: Connect, seconds: int) -> None:
+def test_a_late_commit_is_found_without_further_ticks(queue: JobQueue, connect: Connect, seconds: int) -> None:
     late = connect(autocommit=False)
     late.execute("insert into jobs (job_type) values ('resize')")
     connection = connect()
-    _work_until_the_floor_has_passed(queue, connection)
-    # The last tick ages, or the clock was set back; whoever claims by plain SQL must not trust its floor for ever.
+    _move_the_floor_past_existing_jobs(queue, connection)
+    # The last tick was long ago, or the clock was set back: a claim through plain SQL must not trust the floor then.
     connection.execute("select setval('tick_clock', last_value + %s * 1000000::bigint) from tick_clock", [seconds])
     late.commit()
     assert len(connection.execute("select from claim_job_batch('w', '{resize}')").fetchall()) == 1
 
 
-def test_settled_waits_for_every_transaction_that_may_still_commit_below_it(queue: JobQueue, connect: Connect) -> None:
+def test_settled_waits_for_every_transaction_that_may_commit_below_it(queue: JobQueue, connect: Connect) -> None:
     late, connection = connect(autocommit=False), connect()
     late.execute("insert into jobs (job_type) values ('resize')")
     inserted = late.execute("select run_at from jobs").fetchone()
     assert inserted
-    _work_until_the_floor_has_passed(queue, connection)
+    _move_the_floor_past_existing_jobs(queue, connection)
     for _ in range(5):
         connection.execute("select tick('0')")
     assert connection.execute("select max(settled) <= %s, max(floor) > %s from lanes", inserted * 2).fetchone() == (
@@ -190,10 +200,10 @@ def test_settled_waits_for_every_transaction_that_may_still_commit_below_it(queu
     until_settled(connection, inserted[0])
 
 
-def test_a_retry_and_a_snooze_are_found_within_a_second(queue: JobQueue, connect: Connect) -> None:
+def test_a_retried_and_a_snoozed_job_are_found_below_the_floor(queue: JobQueue, connect: Connect) -> None:
     queue.enqueue_many("resize", [{}] * 2)
     failing, snoozing = queue.claim(["resize"])
-    _work_until_the_floor_has_passed(queue, connect())
+    _move_the_floor_past_existing_jobs(queue, connect())
     queue.fail(failing, "again", delay=0)
     queue.snooze(snoozing, "10ms")
     found: list[JobRow] = []
@@ -201,7 +211,7 @@ def test_a_retry_and_a_snooze_are_found_within_a_second(queue: JobQueue, connect
     assert {job.id for job in found} == {failing.id, snoozing.id}
 
 
-def test_a_late_commit_of_a_new_lane_blocks_nobody(queue: JobQueue, connect: Connect) -> None:
+def test_an_uncommitted_new_lane_blocks_no_other_enqueue(queue: JobQueue, connect: Connect) -> None:
     late = connect(autocommit=False)
     late.execute("insert into jobs (job_type) values ('brand-new')")
     done = threading.Event()
@@ -212,16 +222,16 @@ def test_a_late_commit_of_a_new_lane_blocks_nobody(queue: JobQueue, connect: Con
 
     thread = threading.Thread(target=enqueue)
     thread.start()
-    assert done.wait(10), "an enqueue waited for a stranger's open transaction"
+    assert done.wait(10), "an enqueue waited for the open transaction of another client"
     thread.join()
     assert len(queue.claim(["brand-new"])) == 1
     late.commit()
-    tick_is_due(late)
+    make_tick_due(late)
     assert len(queue.claim(["brand-new"])) == 1
 
 
-def _work_until_the_floor_has_passed(queue: JobQueue, connection: Connection[Any]) -> None:
-    """Jobs come and go until the lane's floor lies above everything that was there before."""
+def _move_the_floor_past_existing_jobs(queue: JobQueue, connection: Connection[Any]) -> None:
+    """Enqueue and complete jobs until the lane's floor is above all jobs that existed before."""
     row = connection.execute("select clock_timestamp()").fetchone()
     assert row
     while connection.execute("select max(floor) > %s from lanes", row).fetchone() != (True,):

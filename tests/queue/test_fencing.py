@@ -1,4 +1,4 @@
-"""Only the holder of the newest claim may write: everybody else gets LeaseLost and changes nothing."""
+"""Only the worker with the current claim may write. Every other write raises LeaseLost and changes nothing."""
 
 import random
 from collections.abc import Callable
@@ -28,15 +28,15 @@ WRITES: dict[str, Callable[[JobQueue, JobRow], object]] = {
     "event": lambda queue, job: queue.event(job, "rendered"),
 }
 
-TOLD = [OutgoingEvent(1, 0.0, "rendered", "{}")]
-LOGGED = [OutgoingLogLine(1, 0.0, 20, "shop", "apples")]
-# What a worker writes while a handler runs: whether it was accepted.
-TELLS: dict[str, Callable[[str, Claim], Query[Any]]] = {
+EVENTS = [OutgoingEvent(1, 0.0, "rendered", "{}")]
+LOG_LINES = [OutgoingLogLine(1, 0.0, 20, "shop", "apples")]
+# What a worker writes while a handler runs. Each query returns whether the write was accepted.
+HANDLER_WRITES: dict[str, Callable[[str, Claim], Query[Any]]] = {
     "report": lambda worker, claim: worker_queries.report(
         worker, [worker_queries.Report(claim, 1.0, 50, "resizing", None)]
     ),
-    "events": lambda worker, claim: event_queries.record_events(worker, [(claim, TOLD)], 0.0),
-    "logs": lambda worker, claim: log_queries.record_logs(worker, [(claim, LOGGED)], 0.0, 5, 5),
+    "events": lambda worker, claim: event_queries.record_events(worker, [(claim, EVENTS)], 0.0),
+    "logs": lambda worker, claim: log_queries.record_logs(worker, [(claim, LOG_LINES)], 0.0, 5, 5),
     "checkpoint": lambda worker, claim: memory_queries.save_checkpoint(worker, claim, "1"),
     "step": lambda worker, claim: memory_queries.finish_step(worker, claim, 1, "upload", None),
     "transaction": memory_queries.lock_claimed,
@@ -44,14 +44,14 @@ TELLS: dict[str, Callable[[str, Claim], Query[Any]]] = {
 }
 
 
-def take_again(queue: JobQueue, job: JobRow) -> None:
+def claim_again(queue: JobQueue, job: JobRow) -> None:
     queue.release(job.id)
     queue.claim(["a"])
 
 
 LOSSES: dict[str, Callable[[JobQueue, JobRow], object]] = {
-    "taken by the same worker": take_again,
-    "given back": lambda queue, job: queue.release(job.id),
+    "claimed again by the same worker": claim_again,
+    "released": lambda queue, job: queue.release(job.id),
     "cancelled": lambda queue, job: queue.cancel(job.id),
     "completed": lambda queue, job: queue.complete(job.id),
 }
@@ -59,7 +59,7 @@ LOSSES: dict[str, Callable[[JobQueue, JobRow], object]] = {
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("write", WRITES)
-def test_a_stale_holder_changes_nothing(queue: JobQueue, write: str, loss: str) -> None:
+def test_a_worker_with_a_stale_claim_changes_nothing(queue: JobQueue, write: str, loss: str) -> None:
     job_id = queue.enqueue("a")
     (job,) = queue.claim(["a"])
     LOSSES[loss](queue, job)
@@ -70,26 +70,28 @@ def test_a_stale_holder_changes_nothing(queue: JobQueue, write: str, loss: str) 
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("tell", TELLS)
-def test_what_a_stale_handler_tells_is_refused(app: Treadle, queue: JobQueue, tell: str, loss: str) -> None:
+@pytest.mark.parametrize("write", HANDLER_WRITES)
+def test_writes_of_a_handler_with_a_stale_claim_are_refused(
+    app: Treadle, queue: JobQueue, write: str, loss: str
+) -> None:
     job_id = queue.enqueue("a")
     (job,) = queue.claim(["a"])
     LOSSES[loss](queue, job)
     before = queue.get(job_id)
-    assert not app.database.run(TELLS[tell](queue.worker_id, claim_of(job)))
+    assert not app.database.run(HANDLER_WRITES[write](queue.worker_id, claim_of(job)))
     assert queue.get(job_id) == before
 
 
-@pytest.mark.parametrize("tell", TELLS)
-def test_what_another_s_handler_tells_under_the_same_number_is_refused(
-    app: Treadle, queue: JobQueue, tell: str
+@pytest.mark.parametrize("write", HANDLER_WRITES)
+def test_writes_of_another_workers_handler_with_the_same_lease_number_are_refused(
+    app: Treadle, queue: JobQueue, write: str
 ) -> None:
     job_id = queue.enqueue("a")
     (job,) = queue.claim(["a"])
     before = queue.get(job_id)
-    assert not app.database.run(TELLS[tell]("worker-2", claim_of(job)))
+    assert not app.database.run(HANDLER_WRITES[write]("worker-2", claim_of(job)))
     assert queue.get(job_id) == before
-    assert app.database.run(TELLS[tell](queue.worker_id, claim_of(job)))
+    assert app.database.run(HANDLER_WRITES[write](queue.worker_id, claim_of(job)))
 
 
 def claim_of(job: JobRow) -> Claim:
@@ -97,8 +99,10 @@ def claim_of(job: JobRow) -> Claim:
 
 
 @pytest.mark.parametrize("write", WRITES)
-def test_another_worker_with_the_same_number_changes_nothing(queue: JobQueue, other: JobQueue, write: str) -> None:
-    """After a failover to a standby that missed a claim, two workers may hold the same number."""
+def test_another_worker_with_the_same_lease_number_changes_nothing(
+    queue: JobQueue, other: JobQueue, write: str
+) -> None:
+    """After a failover to a standby that missed a claim, two workers may have the same lease number."""
     job_id = queue.enqueue("a")
     (job,) = queue.claim(["a"])
     before = queue.get(job_id)
@@ -108,37 +112,37 @@ def test_another_worker_with_the_same_number_changes_nothing(queue: JobQueue, ot
 
 
 @pytest.mark.parametrize("write", WRITES)
-def test_the_holder_may_write(queue: JobQueue, write: str) -> None:
+def test_the_worker_with_the_current_claim_may_write(queue: JobQueue, write: str) -> None:
     queue.enqueue("a")
     (job,) = queue.claim(["a"])
     WRITES[write](queue, job)
 
 
-def test_a_batch_refuses_only_what_was_lost(queue: JobQueue, other: JobQueue) -> None:
+def test_a_batch_refuses_only_the_lost_jobs(queue: JobQueue, other: JobQueue) -> None:
     queue.enqueue_many("a", [{}] * 6)
     jobs = queue.claim(["a"])
     queue.cancel(jobs[0].id)
     queue.release(jobs[1].id)
-    (taken,) = other.claim(["a"])
-    stranger = jobs[2]._replace(worker_id="somebody else")
+    (claimed,) = other.claim(["a"])
+    stranger = jobs[2]._replace(worker_id="another worker")
     lost = queue.complete_many([*jobs[:2], stranger, *jobs[3:]])
     assert lost == [jobs[0], jobs[1], stranger]
     assert queue.get(jobs[0].id).status == Status.CANCELLED
-    assert queue.get(jobs[1].id) == taken
+    assert queue.get(jobs[1].id) == claimed
     assert queue.get(jobs[2].id).status == Status.CLAIMED
     assert [queue.get(job.id).status for job in jobs[3:]] == [Status.COMPLETED] * 3
     assert queue.complete_many(jobs[3:]) == jobs[3:], "a second outcome was accepted"
 
 
-def test_a_batch_refuses_what_the_same_worker_has_taken_again(queue: JobQueue) -> None:
+def test_a_batch_refuses_a_job_that_the_same_worker_has_claimed_again(queue: JobQueue) -> None:
     queue.enqueue_many("a", [{}] * 2)
     jobs = queue.claim(["a"])
-    take_again(queue, jobs[0])
+    claim_again(queue, jobs[0])
     assert queue.complete_many(jobs) == [jobs[0]]
     assert queue.get(jobs[0]).status == Status.CLAIMED
 
 
-def test_a_batch_with_two_claims_of_one_job_accepts_the_newer(queue: JobQueue) -> None:
+def test_a_batch_with_two_claims_of_one_job_accepts_the_newer_one(queue: JobQueue) -> None:
     queue.enqueue("a")
     (old,) = queue.claim(["a"])
     queue.release(old.id)
@@ -147,8 +151,8 @@ def test_a_batch_with_two_claims_of_one_job_accepts_the_newer(queue: JobQueue) -
     assert queue.get(new).status == Status.COMPLETED
 
 
-def test_the_lease_grows_with_every_claim_and_with_nothing_else(queue: JobQueue, connection: Connection[Any]) -> None:
-    """A random walk through every transition. `attempts` goes back and forth; the lease only moves by claims."""
+def test_only_a_claim_increases_the_lease_number(queue: JobQueue, connection: Connection[Any]) -> None:
+    """A random walk through all transitions. `attempts` rises and falls; only a claim changes the lease number."""
     chance = random.Random(42)
     job_id = queue.enqueue("a", max_attempts=1000)
     claims = 0
@@ -165,7 +169,7 @@ def test_the_lease_grows_with_every_claim_and_with_nothing_else(queue: JobQueue,
     assert claims > 50
 
 
-def test_a_bare_id_is_not_fenced(queue: JobQueue, other: JobQueue) -> None:
+def test_a_write_with_only_the_job_id_is_not_fenced(queue: JobQueue, other: JobQueue) -> None:
     job_id = queue.enqueue("a")
     queue.claim(["a"])
     other.complete(job_id)
@@ -173,7 +177,7 @@ def test_a_bare_id_is_not_fenced(queue: JobQueue, other: JobQueue) -> None:
 
 
 def test_all_times_come_from_the_database(queue: JobQueue, connection: Connection[Any]) -> None:
-    """No statement carries a time of the client's clock: only spans, and run_at where the caller gives one."""
+    """No statement contains a time of the client's clock: only durations, and run_at if the caller gives one."""
     row = connection.execute("select clock_timestamp()").fetchone()
     assert row
     job_id = queue.enqueue("a", delay="0s")

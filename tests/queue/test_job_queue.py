@@ -1,4 +1,4 @@
-"""JobQueue: every method does what it says, sync and async, on its own pool and inside a caller's transaction."""
+"""JobQueue: every method, sync and async, on its own pool and inside a caller's transaction."""
 
 import asyncio
 import inspect
@@ -40,8 +40,8 @@ def test_a_job_from_enqueue_to_completion(queue: JobQueue) -> None:
     assert job.completed_at == job.finished_at is not None
 
 
-def test_the_same_asynchronously(url: str) -> None:
-    async def life() -> None:
+def test_a_job_from_enqueue_to_completion_asynchronously(url: str) -> None:
+    async def enqueue_and_complete() -> None:
         async with JobQueue(url, "async-worker") as queue:
             first, second, third = await queue.aenqueue_many("a", [1, 2, 3])
             fourth = await queue.aenqueue("a", {"n": 4}, delay="1h", key="k")
@@ -65,7 +65,7 @@ def test_the_same_asynchronously(url: str) -> None:
             assert await queue.arecover_stale_jobs(60) == 0
             assert await queue.aprune("completed", 0, batch_size=1) == 2
 
-    asyncio.run(life())
+    asyncio.run(enqueue_and_complete())
 
 
 def test_every_method_has_an_async_twin_with_the_same_signature() -> None:
@@ -79,7 +79,7 @@ def test_every_method_has_an_async_twin_with_the_same_signature() -> None:
         assert methods[name].__doc__, f"{name} is not documented"
 
 
-def test_a_queue_may_be_used_from_one_event_loop_after_another(url: str) -> None:
+def test_a_queue_can_be_used_from_several_event_loops_in_turn(url: str) -> None:
     queue = JobQueue(url)
 
     async def once() -> None:
@@ -104,7 +104,7 @@ def test_enqueue_many_keeps_the_order_and_enqueues_all_or_nothing(queue: JobQueu
     assert queue.enqueue_many("b", []) == []
 
 
-def test_a_time_and_a_delay(queue: JobQueue) -> None:
+def test_a_job_is_due_at_its_time_or_after_its_delay(queue: JobQueue) -> None:
     moment = datetime(2100, 1, 1, tzinfo=UTC)
     assert queue.get(queue.enqueue("a", run_at=moment)).run_at == moment
     assert queue.get(queue.enqueue("a", run_at=datetime(2000, 1, 1, tzinfo=UTC))).run_at.year > 2000
@@ -117,7 +117,7 @@ def test_a_time_and_a_delay(queue: JobQueue) -> None:
         assert timedelta(minutes=59) < job.run_at - job.created_at <= timedelta(hours=1)
 
 
-def test_failing_until_the_attempts_are_used_up(queue: JobQueue) -> None:
+def test_a_job_is_retried_until_no_attempts_are_left(queue: JobQueue) -> None:
     job_id = queue.enqueue("a")
     for attempt in (1, 2, 3):
         (job,) = queue.claim(["a"])
@@ -130,7 +130,7 @@ def test_failing_until_the_attempts_are_used_up(queue: JobQueue) -> None:
     assert (job.attempts, job.max_attempts) == (4, 4)
 
 
-def test_releasing_and_snoozing_use_no_attempt(queue: JobQueue) -> None:
+def test_releasing_and_snoozing_do_not_use_an_attempt(queue: JobQueue) -> None:
     first, second = queue.enqueue("a"), queue.enqueue("a")
     job, _ = queue.claim(["a"])
     queue.release(job)
@@ -150,7 +150,7 @@ def test_a_released_job_keeps_its_place(queue: JobQueue) -> None:
     assert [job.id for job in queue.claim(["a"])] == [ids[0], *ids[2:]]
 
 
-def test_what_cannot_be_done_is_said(queue: JobQueue) -> None:
+def test_an_unknown_job_or_a_wrong_status_raises_a_clear_error(queue: JobQueue) -> None:
     nobody = uuid4()
     for act in (queue.start, queue.complete, queue.cancel, queue.retry, queue.get, queue.release):
         with pytest.raises(JobNotFound, match=str(nobody)):
@@ -193,15 +193,15 @@ def test_what_cannot_be_done_is_said(queue: JobQueue) -> None:
         (lambda q: q.get("not-an-id"), "expected the id of a job"),
     ],
 )
-def test_bad_arguments_are_refused_before_any_sql(call: Any, message: str) -> None:
-    # Nothing listens there: whoever speaks to the database first fails differently.
+def test_invalid_arguments_are_refused_before_any_sql(call: Any, message: str) -> None:
+    # No server listens at this address: a call that reached the database would fail with another error.
     queue = JobQueue("postgresql://nobody@127.0.0.1:1/nothing")
     with pytest.raises(InvalidArgument) as refused:
         call(queue)
     assert message in str(refused.value)
 
 
-def test_listing_by_filter_and_page(queue: JobQueue, other: JobQueue) -> None:
+def test_jobs_are_listed_by_filter_and_page(queue: JobQueue, other: JobQueue) -> None:
     ids = queue.enqueue_many("a", range(25))
     queue.enqueue("b", queue="slow", key="k")
     other.claim(["a"], 5)
@@ -223,7 +223,7 @@ def test_listing_by_filter_and_page(queue: JobQueue, other: JobQueue) -> None:
     assert queue.list(key="nobody").jobs == []
 
 
-def test_a_later_page_costs_no_more_than_the_first(queue: JobQueue, connection: Connection[Any]) -> None:
+def test_a_later_page_costs_as_little_as_the_first(queue: JobQueue, connection: Connection[Any]) -> None:
     ids = queue.enqueue_many("a", range(20_000))
     connection.execute("analyze jobs")
     query = job_queries.find_newest_jobs(job_type="a", after=ids[100], limit=10)
@@ -234,15 +234,13 @@ def test_a_later_page_costs_no_more_than_the_first(queue: JobQueue, connection: 
     assert row[0][0]["Plan"]["Shared Hit Blocks"] < 30, row
 
 
-def test_counting(queue: JobQueue) -> None:
+def test_jobs_are_counted_by_status(queue: JobQueue) -> None:
     queue.enqueue_many("a", range(5))
     queue.claim(["a"], 2)
     assert queue.counts() == {status: {"pending": 3, "claimed": 2}.get(status, 0) for status in Status}
 
 
-def test_pruning_takes_only_the_status_and_age_that_were_asked_for(
-    queue: JobQueue, connection: Connection[Any]
-) -> None:
+def test_pruning_removes_only_the_given_status_and_age(queue: JobQueue, connection: Connection[Any]) -> None:
     queue.enqueue_many("a", range(30))
     jobs = queue.claim(["a"], 20)
     queue.complete_many(jobs[:12])
@@ -256,7 +254,9 @@ def test_pruning_takes_only_the_status_and_age_that_were_asked_for(
     assert queue.counts()[Status.PENDING] == 10
 
 
-def test_a_row_that_cannot_be_decoded_fails_alone(queue: JobQueue, connection: Connection[Any], url: str) -> None:
+def test_a_job_whose_payload_cannot_be_decoded_fails_alone(
+    queue: JobQueue, connection: Connection[Any], url: str
+) -> None:
     good = queue.enqueue_many("a", range(4))
     row = connection.execute(
         "insert into jobs (job_type, data) values ('a', to_jsonb(repeat('9', 5000)::numeric)) returning id"
@@ -291,7 +291,7 @@ def test_a_row_that_cannot_be_decoded_fails_alone(queue: JobQueue, connection: C
         type("E", (Exception,), {"__str__": 1})(),
     ],
 )
-def test_recording_a_failure_never_fails(queue: JobQueue, error: object) -> None:
+def test_any_error_value_can_be_recorded(queue: JobQueue, error: object) -> None:
     queue.enqueue("a")
     (job,) = queue.claim(["a"])
     queue.fail(job, error)

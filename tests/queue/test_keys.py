@@ -10,7 +10,7 @@ import pytest
 from psycopg import Connection, errors
 
 from tests.conftest import Connect
-from tests.support.waiting import Gate, tick_is_due, until_blocked
+from tests.support.waiting import Barrier, make_tick_due, until_waiting_for_lock
 from treadle import JobQueue, JobRow, Status
 
 
@@ -28,7 +28,9 @@ def test_only_the_oldest_job_of_a_key_is_claimed(queue: JobQueue) -> None:
 
 
 @pytest.mark.parametrize("end", ["complete", "fail", "cancel", "delete", "by hand"])
-def test_the_end_of_the_head_lets_the_next_go_at_once(queue: JobQueue, connection: Connection[Any], end: str) -> None:
+def test_the_next_job_is_unblocked_when_the_head_finishes(
+    queue: JobQueue, connection: Connection[Any], end: str
+) -> None:
     queue.enqueue_many("a", [{}] * 3, keys=["k"] * 3)
     (head,) = queue.claim(["a"])
     if end == "complete":
@@ -44,7 +46,7 @@ def test_the_end_of_the_head_lets_the_next_go_at_once(queue: JobQueue, connectio
     assert len(queue.claim(["a"])) == 1
 
 
-def test_a_head_that_waits_for_its_retry_holds_its_key_back(queue: JobQueue, connection: Connection[Any]) -> None:
+def test_a_head_that_waits_for_its_retry_blocks_its_key(queue: JobQueue, connection: Connection[Any]) -> None:
     first, second = queue.enqueue("a", key="k"), queue.enqueue("a", key="k")
     (head,) = queue.claim(["a"])
     queue.fail(head, "not yet", delay="1h")
@@ -56,13 +58,13 @@ def test_a_head_that_waits_for_its_retry_holds_its_key_back(queue: JobQueue, con
     assert ids(queue.claim(["a"])) == [second]
 
 
-def test_a_delayed_head_holds_its_key_back(queue: JobQueue) -> None:
+def test_a_delayed_head_blocks_its_key(queue: JobQueue) -> None:
     queue.enqueue("a", key="k", delay="1h")
     queue.enqueue("a", key="k")
     assert queue.claim(["a"]) == []
 
 
-def test_cancelling_one_that_waits_keeps_the_order_of_the_rest(queue: JobQueue) -> None:
+def test_cancelling_a_blocked_job_keeps_the_order_of_the_others(queue: JobQueue) -> None:
     first, second, third = queue.enqueue_many("a", [1, 2, 3], keys=["k"] * 3)
     queue.cancel(second)
     (head,) = queue.claim(["a"])
@@ -72,14 +74,14 @@ def test_cancelling_one_that_waits_keeps_the_order_of_the_rest(queue: JobQueue) 
     assert ids(queue.claim(["a"])) == [third]
 
 
-def test_cancelling_a_waiting_head_lets_the_next_go(queue: JobQueue) -> None:
+def test_cancelling_a_pending_head_unblocks_the_next_job(queue: JobQueue) -> None:
     first, second = queue.enqueue_many("a", [1, 2], keys=["k"] * 2)
     queue.cancel(first)
     assert ids(queue.claim(["a"])) == [second]
 
 
-def test_a_freed_job_keeps_its_age(queue: JobQueue) -> None:
-    """It waits for its key, not behind everything that came later."""
+def test_an_unblocked_job_keeps_its_place_in_the_lane(queue: JobQueue) -> None:
+    """An unblocked job is not placed behind the jobs that were enqueued while it was blocked."""
     first, second = queue.enqueue_many("a", [1, 2], keys=["k"] * 2)
     queue.enqueue_many("a", [{}] * 50)
     (head,) = queue.claim(["a"], 1)
@@ -88,13 +90,13 @@ def test_a_freed_job_keeps_its_age(queue: JobQueue) -> None:
     assert ids(queue.claim(["a"], 1)) == [second]
 
 
-def test_a_job_retried_by_an_operator_goes_before_those_that_wait(queue: JobQueue) -> None:
+def test_a_job_retried_by_an_operator_runs_before_the_blocked_ones(queue: JobQueue) -> None:
     first, second, third = queue.enqueue_many("a", [1, 2, 3], keys=["k"] * 3)
     (head,) = queue.claim(["a"])
     queue.fail(head, "broken", final=True)
     (running,) = queue.claim(["a"])
     queue.retry(first)
-    assert queue.claim(["a"]) == [], "two of a key at once"
+    assert queue.claim(["a"]) == [], "two jobs of a key at once"
     queue.complete(running)
     (again,) = queue.claim(["a"])
     assert again.id == first
@@ -103,7 +105,7 @@ def test_a_job_retried_by_an_operator_goes_before_those_that_wait(queue: JobQueu
     assert queue.get(second).status == Status.COMPLETED
 
 
-def test_the_head_ends_while_the_next_is_not_yet_committed(queue: JobQueue, connect: Connect) -> None:
+def test_the_head_finishes_while_the_next_job_is_not_yet_committed(queue: JobQueue, connect: Connect) -> None:
     queue.enqueue("a", key="k")
     (head,) = queue.claim(["a"])
     late = connect(autocommit=False)
@@ -111,49 +113,51 @@ def test_the_head_ends_while_the_next_is_not_yet_committed(queue: JobQueue, conn
     assert late.execute("select holds from jobs where status = 'pending'").fetchone() == (1,)
     queue.complete(head)
     late.commit()
-    assert len(queue.claim(["a"])) == 1, "nobody was left to let it go"
+    assert len(queue.claim(["a"])) == 1, "no finishing job was left to unblock it"
 
 
-def test_the_head_ends_while_the_next_is_being_committed(queue: JobQueue, connect: Connect) -> None:
+def test_the_head_finishes_while_the_next_job_is_being_committed(queue: JobQueue, connect: Connect) -> None:
     queue.enqueue("a", key="k")
     (head,) = queue.claim(["a"])
     late, monitor = connect(autocommit=False), connect()
     late.execute("select enqueue('a', p_key => 'k')")
-    late.execute("set constraints all immediate")  # what the commit does first
-    ending = threading.Thread(target=queue.complete, args=[head])
-    ending.start()
-    until_blocked(monitor)
+    late.execute("set constraints all immediate")  # runs the deferred triggers, as the commit does first
+    finishing = threading.Thread(target=queue.complete, args=[head])
+    finishing.start()
+    until_waiting_for_lock(monitor)
     late.commit()
-    ending.join()
+    finishing.join()
     assert len(queue.claim(["a"])) == 1
 
 
-def test_a_next_that_commits_while_the_head_is_ending_goes_unheld(queue: JobQueue, connect: Connect) -> None:
+def test_a_job_enqueued_while_the_head_is_finishing_is_not_blocked(queue: JobQueue, connect: Connect) -> None:
     queue.enqueue("a", key="k")
     (head,) = queue.claim(["a"])
-    ending = connect(autocommit=False)
-    ending.execute("select complete_job(%s)", [head.id])
+    finishing = connect(autocommit=False)
+    finishing.execute("select complete_job(%s)", [head.id])
     successor = queue.enqueue("a", key="k")
     assert queue.get(successor).holds == 0
-    assert queue.claim(["a"]) == [], "the head has not ended yet"
-    ending.commit()
+    assert queue.claim(["a"]) == [], "the head has not finished yet"
+    finishing.commit()
     assert ids(queue.claim(["a"])) == [successor]
 
 
-def test_the_head_ends_while_the_next_is_being_cancelled(queue: JobQueue, connect: Connect) -> None:
+def test_the_head_finishes_while_the_next_job_is_being_cancelled(queue: JobQueue, connect: Connect) -> None:
     _, second, third = queue.enqueue_many("a", [1, 2, 3], keys=["k"] * 3)
     (head,) = queue.claim(["a"])
     canceller, monitor = connect(autocommit=False), connect()
     canceller.execute("select cancel_job(%s)", [second])
-    ending = threading.Thread(target=queue.complete, args=[head])
-    ending.start()
-    until_blocked(monitor)
+    finishing = threading.Thread(target=queue.complete, args=[head])
+    finishing.start()
+    until_waiting_for_lock(monitor)
     canceller.commit()
-    ending.join()
-    assert ids(queue.claim(["a"])) == [third], "the end of the head freed only the one that was being cancelled"
+    finishing.join()
+    assert ids(queue.claim(["a"])) == [third], "the head unblocked only the job that was being cancelled"
 
 
-def test_a_next_enqueued_on_an_old_snapshot_commits_after_the_head_has_ended(queue: JobQueue, connect: Connect) -> None:
+def test_a_job_enqueued_on_an_old_snapshot_commits_after_the_head_has_finished(
+    queue: JobQueue, connect: Connect
+) -> None:
     queue.enqueue("a", key="k")
     (head,) = queue.claim(["a"])
     old = connect(autocommit=False)
@@ -174,12 +178,13 @@ def test_two_heads_from_two_open_transactions_do_not_run_at_once(queue: JobQueue
     one.commit()
     assert queue.claim(["a"]) == []
     queue.complete(running)
-    tick_is_due(two)
+    make_tick_due(two)
     assert len(queue.claim(["a"])) == 1
 
 
 def two_heads(queue: JobQueue, connect: Connect) -> tuple[Connection[Any], Connection[Any]]:
-    """One claimer that holds a job of a key in an open transaction, and one that sees an older one committed since."""
+    """Two claimers: the first has claimed a job of a key in an open transaction, and the second sees an older job of
+    that key, which was committed since."""
     older, first, second = connect(autocommit=False), connect(autocommit=False), connect(autocommit=False)
     older.execute("select enqueue('a', p_key => 'k')")
     queue.enqueue("a", key="k")
@@ -189,7 +194,7 @@ def two_heads(queue: JobQueue, connect: Connect) -> tuple[Connection[Any], Conne
     return first, second
 
 
-def test_a_claimer_does_not_wait_for_another_that_holds_a_job_of_the_key(queue: JobQueue, connect: Connect) -> None:
+def test_a_claimer_does_not_wait_for_one_that_has_claimed_a_job_of_the_key(queue: JobQueue, connect: Connect) -> None:
     first, second = two_heads(queue, connect)
     second.execute("set statement_timeout = '5s'")
     assert second.execute("select key from claim_job_batch('two', '{a}')").fetchall() == [(None,)]
@@ -198,7 +203,7 @@ def test_a_claimer_does_not_wait_for_another_that_holds_a_job_of_the_key(queue: 
     assert queue.claim(["a"]) == []
 
 
-def test_a_claim_of_keys_leaves_the_callers_settings_alone(queue: JobQueue, connect: Connect) -> None:
+def test_a_claim_of_jobs_with_keys_keeps_the_callers_settings(queue: JobQueue, connect: Connect) -> None:
     queue.enqueue("a", key="k")
     caller = connect(autocommit=False)
     caller.execute("set local lock_timeout = '7s'")
@@ -206,14 +211,14 @@ def test_a_claim_of_keys_leaves_the_callers_settings_alone(queue: JobQueue, conn
     assert caller.execute("show lock_timeout").fetchone() == ("7s",)
 
 
-def test_a_disputed_key_holds_back_no_other(queue: JobQueue, connect: Connect) -> None:
+def test_a_key_that_two_claimers_want_blocks_no_other_key(queue: JobQueue, connect: Connect) -> None:
     first, _ = two_heads(queue, connect)
     queue.enqueue_many("a", range(5), keys=[f"other-{n}" for n in range(5)])
     assert len(queue.claim(["a"])) == 6
     first.rollback()
 
 
-def test_a_job_cancelled_while_it_was_held_and_retried_is_free(queue: JobQueue) -> None:
+def test_a_job_cancelled_while_blocked_and_then_retried_is_claimable(queue: JobQueue) -> None:
     _, second = queue.enqueue_many("a", [1, 2], keys=["k"] * 2)
     queue.cancel(second)
     (head,) = queue.claim(["a"])
@@ -222,14 +227,15 @@ def test_a_job_cancelled_while_it_was_held_and_retried_is_free(queue: JobQueue) 
     assert ids(queue.claim(["a"])) == [second]
 
 
-def test_two_claimers_that_see_different_heads_do_not_both_get_one(
-    queue: JobQueue, connect: Connect, gate: Gate
+def test_two_claimers_that_see_different_heads_do_not_both_claim_one(
+    queue: JobQueue, connect: Connect, barrier: Barrier
 ) -> None:
-    """The first commits while the second is about to write: the unique index decides."""
+    """The first claimer commits while the second is about to write: the unique index decides."""
     connection = connect()
     connection.execute(
         """create function pause() returns trigger language plpgsql as $$ begin
-        if current_setting('application_name') = 'slow' then perform public.pass_gate(); end if; return new; end $$"""
+        if current_setting('application_name') = 'slow' then perform public.pass_barrier(); end if;
+        return new; end $$"""
     )
     connection.execute("create trigger pause before update on jobs for each row execute function pause()")
     first, second = two_heads(queue, connect)
@@ -237,9 +243,9 @@ def test_two_claimers_that_see_different_heads_do_not_both_get_one(
         second.execute("set application_name = 'slow'")
         with ThreadPoolExecutor(1) as pool:
             claim = pool.submit(lambda: second.execute("select key from claim_job_batch('two', '{a}')").fetchall())
-            gate.until_reached()
+            barrier.wait_until_reached()
             first.commit()
-            gate.open()
+            barrier.open()
             claimed = claim.result()
     finally:
         second.rollback()
@@ -247,15 +253,19 @@ def test_two_claimers_that_see_different_heads_do_not_both_get_one(
     assert claimed == [(None,)]
 
 
-def test_two_of_a_key_cannot_run_at_once_even_by_hand(queue: JobQueue, connection: Connection[Any]) -> None:
+def test_two_jobs_of_a_key_cannot_run_at_once_even_after_a_plain_update(
+    queue: JobQueue, connection: Connection[Any]
+) -> None:
     queue.enqueue_many("a", [1, 2], keys=["k", "k"])
     with pytest.raises(errors.UniqueViolation):
         connection.execute("update jobs set status = 'running'")
 
 
 @pytest.mark.parametrize("types", [["a", "a"], ["a", "b"]])
-def test_keys_from_an_old_snapshot_are_kept_in_order_too(queue: JobQueue, connect: Connect, types: list[str]) -> None:
-    """They are not held, as nobody could know whether somebody will let them go: the claim itself looks."""
+def test_jobs_enqueued_on_an_old_snapshot_run_in_order_of_their_key(
+    queue: JobQueue, connect: Connect, types: list[str]
+) -> None:
+    """They are not marked as blocked, as it is unknown whether a job will unblock them: the claim checks the key."""
     old = connect(autocommit=False)
     old.execute("set transaction isolation level repeatable read")
     for job_type in types:
@@ -276,8 +286,8 @@ def test_a_job_with_a_key_is_not_finished_on_an_old_snapshot(queue: JobQueue, co
         old.execute("select complete_job(%s)", [job.id])
 
 
-def test_order_per_key_under_many_claimers(url: str, queue: JobQueue) -> None:
-    """16 claimers, 200 keys, 6,000 jobs, a tenth of which fail and retry: never out of order, never two at once."""
+def test_many_claimers_keep_the_order_of_each_key(url: str, queue: JobQueue) -> None:
+    """16 claimers, 200 keys, 6,000 jobs, of which 10 % fail and retry: never out of order, never two at once."""
     total, keys = 6_000, 200
     names = [f"k{n % keys}" for n in range(total)]
     numbers = dict(zip(queue.enqueue_many("a", range(total), keys=names), range(total), strict=True))

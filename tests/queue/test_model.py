@@ -1,8 +1,8 @@
-"""Every transition of a job, by three connections in turn with transactions that stay open, against an oracle.
+"""Every transition of a job, made by three connections with open transactions and compared with a model (the oracle).
 
-    make model [SECONDS=600]    for longer; the suite has a short form
+    make model [SECONDS=600]    runs longer than in the test suite
 
-Hypothesis prints the steps of the shortest failure, and the line that repeats it.
+Hypothesis prints the steps of the shortest failure, and the line that reproduces it.
 """
 
 import os
@@ -15,13 +15,13 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.support.model_steps import Queue
 from treadle import JobQueue
 
-# In the suite the same few examples every time, and no search for a smaller one: that takes minutes.
+# The test suite always runs the same few examples, and does not search for a shorter failure: that takes minutes.
 SECONDS = float(os.environ.get("TREADLE_MODEL_SECONDS", "0"))
 EXAMPLES, STEPS = 20, 60
 
 
-@pytest.mark.timeout(600)  # many statements: eight seconds of a core, minutes of a starved one
-def test_every_transition_is_as_the_oracle_says(own_url: str) -> None:
+@pytest.mark.timeout(600)  # many statements: 8 s of an idle core, minutes of a busy one
+def test_every_transition_matches_the_oracle(own_url: str) -> None:
     machine = type("Machine", (Queue,), {"url": own_url})
     how = settings(
         max_examples=EXAMPLES,
@@ -40,16 +40,16 @@ def test_every_transition_is_as_the_oracle_says(own_url: str) -> None:
             break
 
 
-def test_what_another_transaction_added_and_deleted_again_is_waited_for(own_url: str) -> None:
-    """By hand, since it is rare: nobody sees the job, and its unique key is taken until that transaction ends."""
+def test_an_enqueue_waits_for_a_transaction_that_added_and_deleted_its_unique_key(own_url: str) -> None:
+    """Written out because it is rare: no one sees the job, and its unique key is in use until that transaction ends."""
     queue: Queue = type("Machine", (Queue,), {"url": own_url})()
     try:
         queue.begin_or_end(0, "commit")
         queue.enqueue(0, "a", 100, None, "u", later=False, max_attempts=1)
         queue.operate(0, 0, "delete")
-        with queue.acting(1, certain=True, possible=True) as connection:
+        with queue.as_actor(1, certain=True, possible=True) as connection:
             JobQueue(connection).enqueue("a", {}, unique="u")
         queue.enqueue(1, "a", 100, None, "u", later=False, max_attempts=1)
-        queue.the_table_is_as_the_oracle_says()
+        queue.the_table_matches_the_oracle()
     finally:
         queue.teardown()

@@ -1,4 +1,4 @@
-"""Highest priority first, then oldest first; each job to one claimer; never more than the limit."""
+"""Claims take the highest priority first, then the oldest; each job goes to one claimer; the limit is kept."""
 
 import asyncio
 import random
@@ -14,7 +14,7 @@ from tests.conftest import Connect
 from treadle import JobQueue, JobRow, Status
 
 
-def test_order_across_many_types_and_priorities(queue: JobQueue) -> None:
+def test_jobs_of_many_types_and_priorities_are_claimed_in_order(queue: JobQueue) -> None:
     chance = random.Random(7)
     expected = []
     for nth in range(300):
@@ -29,7 +29,7 @@ def test_order_across_many_types_and_priorities(queue: JobQueue) -> None:
     assert [job.id for job in claimed] == [job_id for *_, job_id in expected]
 
 
-def test_order_across_queues(queue: JobQueue) -> None:
+def test_jobs_of_several_queues_are_claimed_in_order(queue: JobQueue) -> None:
     first = queue.enqueue("a", queue="eu")
     second = queue.enqueue("a", queue="us")
     third = queue.enqueue("a")
@@ -37,15 +37,15 @@ def test_order_across_queues(queue: JobQueue) -> None:
     assert [job.id for job in queue.claim(["a"])] == [first]
 
 
-def test_what_is_due_later_is_not_taken_where_a_priority_has_several_lanes(queue: JobQueue) -> None:
+def test_delayed_jobs_are_not_claimed_from_several_lanes_of_a_priority(queue: JobQueue) -> None:
     queue.enqueue("type-0", delay="1h")
     queue.enqueue("type-1", delay="1h")
     assert queue.claim(["type-0", "type-1"]) == []
 
 
 @pytest.mark.parametrize("lanes", [1, 3])
-def test_rows_locked_by_another_are_passed_over_in_order(queue: JobQueue, connect: Connect, lanes: int) -> None:
-    """With several lanes at one priority, too: behind what is locked, the oldest comes next."""
+def test_a_claim_skips_locked_rows_and_keeps_the_order(queue: JobQueue, connect: Connect, lanes: int) -> None:
+    """Also with several lanes of one priority: after the locked jobs, the oldest one is next."""
     ids = [queue.enqueue(f"type-{nth % lanes}") for nth in range(60)]
     locker, claimer = connect(autocommit=False), connect()
     locker.execute("select from jobs where id = any (%s) for update", [ids[:50]])
@@ -55,17 +55,17 @@ def test_rows_locked_by_another_are_passed_over_in_order(queue: JobQueue, connec
     assert [row[0] for row in rows] == ids[50:58]
 
 
-def test_what_is_not_taken_is_not_locked(queue: JobQueue, connect: Connect) -> None:
-    """A claim in an open transaction holds back no job but its own, also where it looked at several lanes."""
+def test_a_claim_locks_only_the_jobs_that_it_takes(queue: JobQueue, connect: Connect) -> None:
+    """A claim in an open transaction locks only the jobs that it has claimed, even if it read several lanes."""
     ids = [queue.enqueue(f"type-{nth % 3}") for nth in range(9)]
-    holder = connect(autocommit=False)
+    other_claimer = connect(autocommit=False)
     types = "{type-0,type-1,type-2}"
-    assert len(holder.execute("select from claim_job_batch('x', %s, 2)", [types]).fetchall()) == 2
+    assert len(other_claimer.execute("select from claim_job_batch('x', %s, 2)", [types]).fetchall()) == 2
     assert [job.id for job in queue.claim(["type-0", "type-1", "type-2"])] == ids[2:]
 
 
-def test_order_under_many_claimers(url: str, queue: JobQueue) -> None:
-    """A claim that began after another had ended never gets a job that the other should have had."""
+def test_many_claimers_keep_the_order(url: str, queue: JobQueue) -> None:
+    """A claim that began after another had finished never gets a job that the other should have got."""
     for priority in (30, 100, 150):
         for nth in range(5):
             queue.enqueue_many(f"type-{nth}", [{}] * 150, priority=priority)
@@ -139,7 +139,7 @@ PLANNER_SETTINGS = [
 
 
 @pytest.mark.parametrize("setting", PLANNER_SETTINGS)
-def test_never_more_than_the_limit_with_any_planner_setting(connection: Connection[Any], setting: str) -> None:
+def test_a_claim_keeps_its_limit_with_any_planner_setting(connection: Connection[Any], setting: str) -> None:
     connection.execute(f"set {setting} = off")
     connection.execute("set plan_cache_mode = force_generic_plan")
     connection.execute("insert into jobs (job_type) select 'type-' || n % 2 from generate_series(1, 300) as n")

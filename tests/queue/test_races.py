@@ -1,4 +1,4 @@
-"""Races found by reading, each in a forced order. Most of them lost a job, or a key, before they were closed."""
+"""Races that were found by reading the code, each in a forced order. Most of them lost a job or blocked a key."""
 
 import threading
 import time
@@ -10,17 +10,17 @@ from chaos.invariants import LOST
 from psycopg import Connection, errors
 
 from tests.conftest import Connect
-from tests.support.waiting import Gate, let_the_margin_pass, tick_is_due, until_blocked
+from tests.support.waiting import Barrier, make_tick_due, until_waiting_for_lock, wait_for_floor_margin
 from treadle import JobQueue
 
 
 def assert_found(connection: Connection[Any], count: int = 1) -> None:
     assert connection.execute(LOST).fetchall() == []
-    tick_is_due(connection)
+    make_tick_due(connection)
     assert len(connection.execute("select from claim_job_batch('w', '{a}')").fetchall()) == count
 
 
-def come_and_go(queue: JobQueue) -> None:
+def enqueue_and_complete(queue: JobQueue) -> None:
     queue.enqueue_many("a", [{}] * 3)
     queue.complete_many(queue.claim(["a"]))
 
@@ -33,7 +33,7 @@ def tick(connection: Connection[Any], times: int = 1) -> None:
 # Keys
 
 
-def test_two_held_jobs_of_one_transaction_do_not_count_on_each_other(queue: JobQueue, connect: Connect) -> None:
+def test_blocked_jobs_of_one_transaction_do_not_wait_for_each_other_forever(queue: JobQueue, connect: Connect) -> None:
     queue.enqueue("a", key="k")
     (head,) = queue.claim(["a"])
     late = connect(autocommit=False)
@@ -43,36 +43,38 @@ def test_two_held_jobs_of_one_transaction_do_not_count_on_each_other(queue: JobQ
     assert len(queue.claim(["a"])) == 1
 
 
-def test_the_end_of_one_and_the_cancelling_of_another_at_once_free_the_third(queue: JobQueue, connect: Connect) -> None:
+def test_finishing_one_job_and_cancelling_another_at_once_unblocks_the_third(queue: JobQueue, connect: Connect) -> None:
     first, _, third = queue.enqueue_many("a", [1, 2, 3], keys=["k"] * 3)
     (head,) = queue.claim(["a"])
     queue.fail(head, "broken", final=True)
     (running,) = queue.claim(["a"])
-    queue.retry(first)  # now one runs, one waits for its turn, one is held
-    ending, cancelling, monitor = connect(autocommit=False), connect(autocommit=False), connect()
-    ending.execute("select complete_job(%s)", [running.id])
+    queue.retry(first)  # now one runs, one is the pending head, one is blocked
+    finishing, cancelling, monitor = connect(autocommit=False), connect(autocommit=False), connect()
+    finishing.execute("select complete_job(%s)", [running.id])
     cancel = threading.Thread(target=cancelling.execute, args=["select cancel_job(%s)", [first]])
     cancel.start()
-    until_blocked(monitor)
-    ending.commit()
+    until_waiting_for_lock(monitor)
+    finishing.commit()
     cancel.join()
     cancelling.commit()
     assert [job.id for job in queue.claim(["a"])] == [third]
 
 
 @pytest.mark.parametrize("holds", [0, 1])
-def test_the_key_of_a_live_job_cannot_be_changed_by_hand(queue: JobQueue, connect: Connect, holds: int) -> None:
+def test_the_key_of_an_unfinished_job_cannot_be_changed(queue: JobQueue, connect: Connect, holds: int) -> None:
     queue.enqueue_many("a", [1, 2], keys=["k", "k"])
     with pytest.raises(errors.ObjectNotInPrerequisiteState, match="cannot be changed while it is pending"):
         connect().execute("update jobs set key = null where holds = %s", [holds])
 
 
-def test_claimers_that_take_two_keys_crosswise_do_not_wait_for_each_other(connect: Connect, gate: Gate) -> None:
-    """Each sees other heads of two keys, and takes them in another order; a trigger holds them in the middle."""
+def test_claimers_that_take_two_keys_in_opposite_order_do_not_wait_for_each_other(
+    connect: Connect, barrier: Barrier
+) -> None:
+    """Each sees other heads of two keys and claims them in another order. A trigger stops both between the two rows."""
     connection, older, one, two = connect(), connect(autocommit=False), connect(), connect()
     connection.execute(
         """create function pause() returns trigger language plpgsql as $$ begin
-        if current_setting('test.seen', true) = 'yes' then perform public.pass_gate(); end if;
+        if current_setting('test.seen', true) = 'yes' then perform public.pass_barrier(); end if;
         perform set_config('test.seen', 'yes', false); return new; end $$"""
     )
     connection.execute(
@@ -92,12 +94,12 @@ def test_claimers_that_take_two_keys_crosswise_do_not_wait_for_each_other(connec
 
         first = threading.Thread(target=claim, args=[one, "{a}"])
         first.start()
-        gate.until_reached()
+        barrier.wait_until_reached()
         older.commit()
         second = threading.Thread(target=claim, args=[two, "{b}"])
         second.start()
-        gate.until_reached(2)
-        gate.open()
+        barrier.wait_until_reached(2)
+        barrier.open()
         first.join()
         second.join()
         assert all(isinstance(result, list) for result in results), results
@@ -113,33 +115,31 @@ def test_claimers_that_take_two_keys_crosswise_do_not_wait_for_each_other(connec
 
 
 @pytest.mark.parametrize("ticks", [1, 3])
-def test_a_release_that_could_not_see_the_newest_floor_is_found(queue: JobQueue, connect: Connect, ticks: int) -> None:
-    connection, ticker, holder = connect(), connect(autocommit=False), connect(autocommit=False)
+def test_a_job_released_without_seeing_the_newest_floor_is_found(queue: JobQueue, connect: Connect, ticks: int) -> None:
+    connection, ticker, releaser = connect(), connect(autocommit=False), connect(autocommit=False)
     between = connect(autocommit=False)
     queue.enqueue("a")
     (job,) = queue.claim(["a"])
-    come_and_go(queue)
-    for _ in range(2):  # until the lane is at rest, and its mark some eras old: the next tick writes a new one
-        let_the_margin_pass(connection)
+    enqueue_and_complete(queue)
+    for _ in range(2):  # until the lane is idle and its mark some eras old: the next tick writes a new mark
+        wait_for_floor_margin(connection)
         tick(connection, 4)
-    come_and_go(queue)
-    let_the_margin_pass(connection)
+    enqueue_and_complete(queue)
+    wait_for_floor_margin(connection)
     tick(ticker)
     between.execute("select pg_current_xact_id()")
-    holder.execute("select release_job(%s)", [job.id])
+    releaser.execute("select release_job(%s)", [job.id])
     tick(ticker, ticks - 1)
     ticker.commit()
     tick(connection)
     between.rollback()
     tick(connection, 4)
-    holder.commit()
+    releaser.commit()
     assert_found(connection)
 
 
 @pytest.mark.parametrize("isolation", ["read committed", "repeatable read"])
-def test_a_lane_is_not_retired_under_a_job_that_is_being_enqueued(
-    queue: JobQueue, connect: Connect, isolation: str
-) -> None:
+def test_a_lane_is_not_retired_while_a_job_is_being_enqueued(queue: JobQueue, connect: Connect, isolation: str) -> None:
     connection, ticker, producer = connect(), connect(autocommit=False), connect(autocommit=False)
     retire(queue, connection, "-infinity")
     producer.execute(f"set transaction isolation level {isolation}")
@@ -152,7 +152,7 @@ def test_a_lane_is_not_retired_under_a_job_that_is_being_enqueued(
     assert_found(connection)
 
 
-def test_a_lane_that_was_deleted_since_an_old_snapshot_is_added_again(queue: JobQueue, connect: Connect) -> None:
+def test_an_enqueue_on_an_old_snapshot_adds_a_lane_that_was_retired_since(queue: JobQueue, connect: Connect) -> None:
     connection, old = connect(), connect(autocommit=False)
     retire(queue, connection, "-infinity")
     old.execute("set transaction isolation level repeatable read")
@@ -163,7 +163,7 @@ def test_a_lane_that_was_deleted_since_an_old_snapshot_is_added_again(queue: Job
     assert_found(connection)
 
 
-def test_a_lane_that_nobody_used_for_a_day_is_retired_and_comes_back(queue: JobQueue, connect: Connect) -> None:
+def test_a_lane_unused_for_a_day_is_retired_and_comes_back(queue: JobQueue, connect: Connect) -> None:
     connection = connect()
     retire(queue, connection, "-infinity")
     until_no_lanes(connection)
@@ -171,7 +171,7 @@ def test_a_lane_that_nobody_used_for_a_day_is_retired_and_comes_back(queue: JobQ
     assert_found(connection)
 
 
-def test_a_job_dated_back_into_a_lane_under_notice_is_found(queue: JobQueue, connect: Connect) -> None:
+def test_a_backdated_job_in_a_lane_about_to_be_retired_is_found(queue: JobQueue, connect: Connect) -> None:
     connection = connect()
     retire(queue, connection, "2 days ago")
     tick(connection)
@@ -179,7 +179,7 @@ def test_a_job_dated_back_into_a_lane_under_notice_is_found(queue: JobQueue, con
     assert_found(connection)
 
 
-def test_a_time_taken_long_before_the_insert_on_an_old_snapshot(queue: JobQueue, connect: Connect) -> None:
+def test_a_job_whose_time_was_read_long_before_its_insert_is_found(queue: JobQueue, connect: Connect) -> None:
     connection, slow = connect(), connect(autocommit=False)
     slow.execute("set transaction isolation level repeatable read")
     insert = threading.Thread(
@@ -191,32 +191,32 @@ def test_a_time_taken_long_before_the_insert_on_an_old_snapshot(queue: JobQueue,
     )
     insert.start()
     while insert.is_alive():
-        come_and_go(queue)
+        enqueue_and_complete(queue)
         tick(connection)
     slow.commit()
     assert_found(connection)
 
 
-def test_a_job_repaired_by_hand_after_an_insert_without_attempts(queue: JobQueue, connect: Connect) -> None:
+def test_a_job_inserted_without_attempts_and_repaired_is_found(queue: JobQueue, connect: Connect) -> None:
     connection = connect()
     connection.execute("insert into jobs (job_type, attempts) values ('a', null)")
-    let_the_margin_pass(connection)
+    wait_for_floor_margin(connection)
     for _ in range(5):
-        come_and_go(queue)
+        enqueue_and_complete(queue)
         tick(connection)
     connection.execute("update jobs set attempts = 0 where attempts is null")
     assert_found(connection)
 
 
-def test_a_floor_never_falls_below_what_is_settled(queue: JobQueue, connect: Connect) -> None:
-    """Lanes that are ahead of the clock stand for a clock that was set back."""
+def test_a_floor_never_falls_below_settled(queue: JobQueue, connect: Connect) -> None:
+    """A lane ahead of the clock simulates a clock that was set back."""
     connection = connect()
-    come_and_go(queue)
+    enqueue_and_complete(queue)
     connection.execute(
         "update lanes set floor = now() + interval '10 minutes', settled = now() + interval '5 minutes',"
         " mark = now() + interval '5 minutes'"
     )
-    # A late commit between the two: by hand, so past the triggers.
+    # A late commit between settled and floor, without triggers, which would move it.
     connection.execute("set session_replication_role = replica")
     connection.execute(
         "insert into jobs (id, job_type, run_at) values (gen_random_uuid(), 'a', now() + interval '7 minutes')"
@@ -227,10 +227,10 @@ def test_a_floor_never_falls_below_what_is_settled(queue: JobQueue, connect: Con
     assert connection.execute(LOST).fetchall() == []
 
 
-def test_what_came_past_the_triggers_is_not_settled_over(queue: JobQueue, connect: Connect) -> None:
-    """Logical replication fires no triggers: what it brings may lie below the mark."""
+def test_settled_does_not_pass_a_job_that_was_added_without_triggers(queue: JobQueue, connect: Connect) -> None:
+    """Logical replication fires no triggers, so the jobs that it adds may be below the mark."""
     connection = connect()
-    come_and_go(queue)
+    enqueue_and_complete(queue)
     connection.execute(
         """update lanes set floor = now() - interval '1 second', mark = now() - interval '1 second',
         settled = now() - interval '1 hour', mark_era = (select era - 2 from horizon)"""
@@ -251,17 +251,17 @@ def test_a_tick_in_a_transaction_that_has_written_does_nothing(queue: JobQueue, 
     assert ticker.execute("select tick('0'), last_value from tick_clock").fetchone() == (0, 0)
 
 
-def test_one_tick_at_a_time(queue: JobQueue, connect: Connect) -> None:
+def test_only_one_tick_runs_at_a_time(queue: JobQueue, connect: Connect) -> None:
     queue.enqueue("a")
     connection, ticker = connect(), connect(autocommit=False)
-    let_the_margin_pass(connection)
+    wait_for_floor_margin(connection)
     assert ticker.execute("select tick('0')").fetchone() == (1,)
     assert connection.execute("select tick('0')").fetchone() == (0,)
     ticker.rollback()
     assert connection.execute("select tick('0')").fetchone() == (1,)
 
 
-def test_jobs_with_equal_times_behind_locked_ones_are_not_passed_over(connect: Connect) -> None:
+def test_jobs_with_the_same_time_as_locked_ones_are_claimed(connect: Connect) -> None:
     connection, locker = connect(), connect(autocommit=False)
     connection.execute("insert into jobs (job_type, created_at) select 'a', '2026-01-01' from generate_series(1, 20)")
     connection.execute("insert into jobs (job_type, created_at) values ('b', '2026-01-02')")
@@ -269,24 +269,24 @@ def test_jobs_with_equal_times_behind_locked_ones_are_not_passed_over(connect: C
     assert len(connection.execute("select from claim_job_batch('w', '{a,b}', 10)").fetchall()) == 10
 
 
-def test_who_was_placed_at_a_lowered_floor_is_found(queue: JobQueue, connect: Connect) -> None:
-    """A late commit lowers the floor; a release is placed there, and commits after the late one is done."""
-    connection, late, holder = connect(), connect(autocommit=False), connect(autocommit=False)
+def test_a_job_released_at_a_lowered_floor_is_found(queue: JobQueue, connect: Connect) -> None:
+    """A late commit lowers the floor; a release is placed there, and commits after the late job is completed."""
+    connection, late, releaser = connect(), connect(autocommit=False), connect(autocommit=False)
     queue.enqueue("a")
     (job,) = queue.claim(["a"])
     late.execute("insert into jobs (job_type) values ('a')")
-    # What a tick would write now, whose era the open transaction keeps from ending.
+    # What a tick would write now; the open transaction keeps its era from ending.
     connection.execute(
         """update lanes set floor = clock_timestamp(), mark = clock_timestamp(),
         mark_era = (select era from horizon)"""
     )
     late.commit()
     tick(connection)
-    holder.execute("select release_job(%s)", [job.id])
+    releaser.execute("select release_job(%s)", [job.id])
     queue.complete_many(queue.claim(["a"]))
-    come_and_go(queue)
+    enqueue_and_complete(queue)
     tick(connection, 6)
-    holder.commit()
+    releaser.commit()
     assert_found(connection)
 
 
@@ -294,18 +294,18 @@ def test_a_tick_on_an_old_snapshot_does_nothing(queue: JobQueue, connect: Connec
     connection, old = connect(), connect(autocommit=False)
     old.execute("set transaction isolation level repeatable read")
     old.execute("select from lanes")
-    come_and_go(queue)
-    let_the_margin_pass(connection)
+    enqueue_and_complete(queue)
+    wait_for_floor_margin(connection)
     tick(connection)
     assert old.execute("select tick('0')").fetchone() == (0,)
 
 
-def test_recovery_waits_for_nobody(queue: JobQueue, connect: Connect) -> None:
+def test_recovery_does_not_wait_for_locked_jobs(queue: JobQueue, connect: Connect) -> None:
     queue.enqueue("a")
     (job,) = queue.claim(["a"])
-    ending, connection = connect(autocommit=False), connect()
+    finishing, connection = connect(autocommit=False), connect()
     connection.execute("update jobs set claimed_at = now() - interval '1 hour'")
-    ending.execute("select complete_job(%s)", [job.id])
+    finishing.execute("select complete_job(%s)", [job.id])
     connection.execute("set statement_timeout = '5s'")
     assert connection.execute("select recover_stale_jobs('1 minute')").fetchone() == (0,)
 
@@ -319,8 +319,8 @@ def until_no_lanes(connection: Connection[Any]) -> None:
 
 
 def retire(queue: JobQueue, connection: Connection[Any], when: str) -> None:
-    """A lane that was last used days ago."""
-    come_and_go(queue)
+    """Make a lane that was last used days ago."""
+    enqueue_and_complete(queue)
     connection.execute("delete from jobs")
     past = "'-infinity'" if when == "-infinity" else "now() - interval '2 days'"
     connection.execute(

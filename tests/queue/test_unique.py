@@ -1,4 +1,4 @@
-"""Of the live jobs of a type, one at most has a given unique text."""
+"""At most one unfinished job of a type has a given unique key."""
 
 import asyncio
 import threading
@@ -11,12 +11,12 @@ import pytest
 from psycopg import Connection
 
 from tests.conftest import Connect
-from tests.support.waiting import Gate, until_blocked
+from tests.support.waiting import Barrier, until_waiting_for_lock
 from tests.support.workers import count
 from treadle import InvalidArgument, JobQueue, Treadle
 
 
-def test_a_second_one_is_the_first(queue: JobQueue) -> None:
+def test_a_second_enqueue_with_the_same_unique_key_returns_the_first_job(queue: JobQueue) -> None:
     first = queue.enqueue("mail", {"n": 1}, unique="user:7")
     assert queue.enqueue("mail", {"n": 2}, unique="user:7", delay="1h") == first
     assert asyncio.run(_enqueue(queue, "user:7")) == first
@@ -34,7 +34,7 @@ async def _enqueue(queue: JobQueue, unique: str) -> Any:
         await queue.aclose()
 
 
-def test_it_is_free_again_when_the_first_has_ended(queue: JobQueue) -> None:
+def test_a_unique_key_can_be_used_again_when_its_job_has_finished(queue: JobQueue) -> None:
     for end in (queue.complete, lambda job: queue.fail(job, "broken", final=True), queue.cancel):
         first = queue.enqueue("mail", unique="user:7")
         (job,) = queue.claim(["mail"])
@@ -46,14 +46,14 @@ def test_it_is_free_again_when_the_first_has_ended(queue: JobQueue) -> None:
         queue.cancel(second)
 
 
-def test_a_failed_attempt_keeps_it(queue: JobQueue) -> None:
+def test_a_job_keeps_its_unique_key_after_a_failed_attempt(queue: JobQueue) -> None:
     first = queue.enqueue("mail", unique="user:7")
     (job,) = queue.claim(["mail"])
     queue.fail(job, "broken", delay="1h")
     assert queue.enqueue("mail", unique="user:7") == first
 
 
-def test_a_job_that_is_revived_beside_its_successor_gives_its_text_up(queue: JobQueue) -> None:
+def test_a_retried_job_gives_up_its_unique_key_if_a_newer_job_has_it(queue: JobQueue) -> None:
     first = queue.enqueue("mail", unique="user:7")
     queue.cancel(first)
     queue.retry(first)
@@ -65,7 +65,9 @@ def test_a_job_that_is_revived_beside_its_successor_gives_its_text_up(queue: Job
     assert queue.enqueue("mail", unique="user:7") == second
 
 
-def test_many_at_once_add_one(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
+def test_simultaneous_enqueues_with_the_same_unique_key_add_one_job(
+    url: str, queue: JobQueue, connection: Connection[Any]
+) -> None:
     barrier = threading.Barrier(8)
 
     def enqueue(_: int) -> Any:
@@ -76,66 +78,66 @@ def test_many_at_once_add_one(url: str, queue: JobQueue, connection: Connection[
         assert len(set(threads.map(enqueue, range(8)))) == 1
 
 
-def test_who_comes_second_waits_for_the_first_transaction(queue: JobQueue, connect: Connect) -> None:
+def test_a_second_enqueue_waits_for_the_transaction_of_the_first(queue: JobQueue, connect: Connect) -> None:
     for commits in (True, False):
         first = connect(autocommit=False)
         row = first.execute("select enqueue_unique('mail', 'user:7')").fetchone()
         assert row
         with ThreadPoolExecutor(1) as thread:
             second = thread.submit(queue.enqueue, "mail", unique="user:7")
-            until_blocked(connect())
+            until_waiting_for_lock(connect())
             first.commit() if commits else first.rollback()
             assert (second.result(30) == row[0]) is commits
             queue.cancel(second.result())
 
 
 @pytest.fixture
-def after_the_attempt(connection: Connection[Any]) -> Iterator[Gate]:
-    """Stands behind each insert, also one that added nothing."""
-    gate = Gate(connection)
+def barrier_after_insert(connection: Connection[Any]) -> Iterator[Barrier]:
+    """A barrier after each insert, also after one that added no row."""
+    barrier = Barrier(connection)
     connection.execute(
         """create function public.stop() returns trigger language plpgsql as $$ begin
-        perform public.pass_gate(); return null; end $$"""
+        perform public.pass_barrier(); return null; end $$"""
     )
     connection.execute("create trigger stop after insert on jobs for each statement execute function public.stop()")
-    yield gate
-    connection.execute("drop trigger stop on jobs; drop function public.stop, public.pass_gate")
+    yield barrier
+    connection.execute("drop trigger stop on jobs; drop function public.stop, public.pass_barrier")
 
 
-def test_one_that_ends_while_it_is_looked_up_is_not_the_answer(
+def test_a_job_that_finishes_during_the_lookup_is_not_returned(
     queue: JobQueue, connection: Connection[Any], request: pytest.FixtureRequest
 ) -> None:
     first = queue.enqueue("mail", unique="user:7")
-    gate: Gate = request.getfixturevalue("after_the_attempt")
+    barrier: Barrier = request.getfixturevalue("barrier_after_insert")
     with ThreadPoolExecutor(1) as thread:
         second = thread.submit(queue.enqueue, "mail", unique="user:7")
-        gate.until_reached()
+        barrier.wait_until_reached()
         queue.cancel(first)
-        gate.open()
+        barrier.open()
         added = queue.get(second.result(30))
     assert added.id != first
-    ended = queue.get(first).finished_at
-    assert ended is not None
-    assert added.created_at > ended, "the time of the attempt that added nothing"
+    finished_at = queue.get(first).finished_at
+    assert finished_at is not None
+    assert added.created_at > finished_at, "it has the time of the insert that added no row"
 
 
-def test_another_type_with_the_same_text_is_not_the_answer(queue: JobQueue) -> None:
+def test_unique_keys_of_different_types_do_not_conflict(queue: JobQueue) -> None:
     ids = {job_type: queue.enqueue(job_type, unique="user:7") for job_type in ("mail", "invoice", "reminder")}
     for job_type, job_id in ids.items():
         assert queue.enqueue(job_type, unique="user:7") == job_id
     queue.cancel(ids["mail"])
     queue.retry(ids["mail"])
-    assert queue.get(ids["mail"]).unique_key == "user:7", "it was given up for the sake of another type"
+    assert queue.get(ids["mail"]).unique_key == "user:7", "it lost its unique key to a job of another type"
 
 
-def test_a_time_in_the_past_is_now(queue: JobQueue) -> None:
+def test_a_run_at_in_the_past_becomes_the_present(queue: JobQueue) -> None:
     row = queue.get(queue.enqueue("mail", unique="user:7", run_at=datetime(2001, 1, 1, tzinfo=UTC)))
     assert row.run_at == row.created_at
 
 
 @pytest.mark.parametrize("call", ["enqueue_unique('mail', 'user:7')", "enqueue_jobs('mail', '{1}')"])
-def test_the_number_of_the_transaction_is_had_before_the_clock_is_read(connection: Connection[Any], call: str) -> None:
-    """The tick relies on that order. The time of a new job has been read when its insert begins."""
+def test_an_enqueue_gets_its_transaction_id_before_it_reads_the_clock(connection: Connection[Any], call: str) -> None:
+    """The tick relies on this order. The time of a new job is read before its insert begins."""
     connection.execute(
         """create function public.ask() returns trigger language plpgsql as $$ begin
         perform set_config('test.number', coalesce(pg_current_xact_id_if_assigned()::text, 'none'), false);
@@ -149,17 +151,17 @@ def test_the_number_of_the_transaction_is_had_before_the_clock_is_read(connectio
         connection.execute("drop trigger ask on jobs; drop function public.ask")
 
 
-def test_it_keeps_its_place_time_and_key(queue: JobQueue) -> None:
-    held = queue.enqueue("mail", key="ada")
+def test_a_unique_job_has_its_priority_queue_time_and_key(queue: JobQueue) -> None:
+    first = queue.enqueue("mail", key="ada")
     later = queue.enqueue("mail", unique="a", key="ada", priority=150, queue="slow", max_attempts=7)
     row = queue.get(later)
     assert (row.key, row.holds, row.priority, row.queue, row.max_attempts) == ("ada", 1, 150, "slow", 7)
     delayed = queue.get(queue.enqueue("mail", unique="b", delay="1h"))
     assert (delayed.run_at - delayed.created_at).total_seconds() == 3600
-    assert [job.id for job in queue.claim(["mail"])] == [held]
+    assert [job.id for job in queue.claim(["mail"])] == [first]
 
 
-def test_using(app: Treadle) -> None:
+def test_using_sets_the_unique_key_of_a_job_function(app: Treadle) -> None:
     @app.job
     def welcome(user_id: int) -> None: ...
 
@@ -171,15 +173,15 @@ def test_using(app: Treadle) -> None:
         welcome.using(unique="").enqueue(user_id=1)
 
 
-def test_reviving_a_job_while_its_successor_is_being_added(queue: JobQueue, connect: Connect) -> None:
-    """It cannot be seen yet, and the index refuses."""
+def test_a_job_is_retried_while_its_successor_is_being_added(queue: JobQueue, connect: Connect) -> None:
+    """The successor is not visible yet, so the unique index decides."""
     first = queue.enqueue("mail", unique="user:7")
     queue.cancel(first)
     adding = connect(autocommit=False)
     adding.execute("select enqueue_unique('mail', 'user:7')")
     with ThreadPoolExecutor(1) as thread:
         retry = thread.submit(queue.retry, first)
-        until_blocked(connect())
+        until_waiting_for_lock(connect())
         adding.commit()
         retry.result(30)
     assert (queue.get(first).status, queue.get(first).unique_key) == ("pending", None)

@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy.pool import NullPool
 
 from tests.support.apps import run
-from tests.support.stores import CONTENT, Resize, count, sweep, unknown, uses
+from tests.support.stores import CONTENT, Resize, count_rows, sweep, unknown_reference, uses
 from treadle import JobQueue, StoredNotFound, Treadle
 
 
@@ -69,9 +69,9 @@ def test_a_reference_that_is_not_there_leaves_the_callers_transaction_usable(
     with LENDERS[kind](url) as (mine, _):
         lent = resize.using(connection=mine)
         with pytest.raises(StoredNotFound):
-            lent.enqueue(unknown())
+            lent.enqueue(unknown_reference())
         with pytest.raises(StoredNotFound):
-            lent.enqueue_many([{"picture": app.store(b"1")}, {"picture": unknown()}])
+            lent.enqueue_many([{"picture": app.store(b"1")}, {"picture": unknown_reference()}])
         kept = lent.enqueue(app.store(b"2"))
         mine.commit()
     assert [job.id for job in queue.list().jobs] == [kept.id]
@@ -96,7 +96,7 @@ def test_on_a_connection_of_asyncpg(app: Treadle, resize: Resize, url: str, conn
             await lent.aenqueue(stored)
             await transaction.rollback()
             with pytest.raises(StoredNotFound):
-                await lent.aenqueue(unknown())
+                await lent.aenqueue(unknown_reference())
             kept = await lent.aenqueue(stored)
             (many,) = await lent.aenqueue_many([{"picture": stored}])
             unique = await lent.using(unique="u").aenqueue(stored)
@@ -122,7 +122,7 @@ def test_on_a_connection_of_the_callers_it_is_part_of_the_transaction(url: str, 
         app = Treadle(mine)
         stored = app.store(CONTENT)
         assert app.read(stored) == CONTENT
-        assert count(connection, "stored") == 0
+        assert count_rows(connection, "stored") == 0
         mine.rollback()
         with pytest.raises(StoredNotFound):
             app.read(stored)

@@ -9,8 +9,8 @@ import pytest
 from psycopg import Connection
 
 from tests.support import store_handlers
-from tests.support.apps import work
-from tests.support.stores import count, sweep, unknown, uses
+from tests.support.apps import run_jobs
+from tests.support.stores import count_rows, sweep, unknown_reference, uses
 from treadle import Job, Stored, Treadle, migrate
 
 
@@ -26,7 +26,7 @@ def test_a_result_by_reference(handlers: Any, url: str, connection: Connection[A
     app = handlers.app
     given = app.store(b"quiet")
     handle = getattr(handlers, kind).enqueue(given)
-    (result,) = work(app, handle)
+    (result,) = run_jobs(app, handle)
     assert uses(connection) == {(given.id, handle.id), (result.id, handle.id)}
     assert sweep(url) == 0
     assert app.read(result) == b"QUIET"
@@ -39,7 +39,7 @@ def test_a_result_by_reference_from_a_process_of_its_own(
 ) -> None:
     app = handlers.app
     handle = handlers.in_a_process.enqueue(app.store(b"quiet"), tmp_path)
-    ((result, given),) = work(app, handle)
+    ((result, given),) = run_jobs(app, handle)
     assert uses(connection) == {(given.id, handle.id), (result.id, handle.id)}
     assert (app.read(result), result.name) == (b"QUIET", "result")
 
@@ -53,7 +53,7 @@ def test_what_a_handler_stores_is_used_at_once(app: Treadle, url: str, connectio
         seen.append(sweep(url))
 
     handle = keep.enqueue()
-    work(app, handle)
+    run_jobs(app, handle)
     assert seen == [0]
     assert {job for _, job in uses(connection)} == {handle.id}
 
@@ -62,14 +62,14 @@ def test_what_a_result_refers_to_is_used_also_if_it_came_from_elsewhere(
     app: Treadle, url: str, connection: Connection[Any]
 ) -> None:
     stored = app.store(b"elsewhere")
-    lost = unknown()
+    lost = unknown_reference()
 
     @app.job
     def pass_on(lose: bool) -> list[Stored]:
         return [lost] if lose else [stored, stored]
 
     handles = [pass_on.enqueue(lose) for lose in (False, True)]
-    assert work(app, *handles) == [[stored, stored], [lost]]  # a result is not refused: the work was done
+    assert run_jobs(app, *handles) == [[stored, stored], [lost]]  # a result is not refused: the work was done
     assert uses(connection) == {(stored.id, handles[0].id)}
     assert sweep(url) == 0
 
@@ -93,7 +93,7 @@ def test_a_result_that_is_committed_by_the_handler_uses_what_it_refers_to(
         return None
 
     handle = (async_end if twin else sync_end).enqueue()
-    assert work(app, handle) == [stored]
+    assert run_jobs(app, handle) == [stored]
     assert uses(connection) == {(stored.id, handle.id)}
     assert sweep(url) == 0
 
@@ -108,7 +108,7 @@ def test_what_another_application_stores_in_a_handler_is_not_used_by_a_job_that_
     def keep() -> Stored:
         return other.store(b"there")
 
-    work(app, keep.enqueue())
+    run_jobs(app, keep.enqueue())
     with psycopg.connect(empty_url, options="-c search_path=treadle") as there:
-        assert (count(there, "stored"), count(there, "stored_uses")) == (1, 0)
+        assert (count_rows(there, "stored"), count_rows(there, "stored_uses")) == (1, 0)
     other.close()

@@ -7,7 +7,7 @@ import pytest
 from psycopg import Connection
 
 from tests.support.apps import run
-from tests.support.stores import CONTENT, count, sweep
+from tests.support.stores import CONTENT, count_rows, sweep
 from treadle import InvalidArgument, StoredNotFound, Treadle
 from treadle.db.queries.stored import PART_SIZE
 
@@ -44,9 +44,9 @@ def test_a_source_that_fails_leaves_nothing_that_the_next_sweep_does_not_remove(
             app.store(source)
     with pytest.raises(OSError, match="the cable was pulled"):
         run(app, app.astore(Broken()))  # type: ignore[arg-type]
-    assert count(connection, "stored_parts") == 4
+    assert count_rows(connection, "stored_parts") == 4
     assert sweep(url, grace=3600) == 3  # at once: nobody can have the reference
-    assert (count(connection, "stored"), count(connection, "stored_parts")) == (0, 0)
+    assert (count_rows(connection, "stored"), count_rows(connection, "stored_parts")) == (0, 0)
 
 
 @pytest.mark.parametrize("end", [3, 5])
@@ -102,7 +102,7 @@ def test_a_store_that_is_cancelled_ends(app: Treadle, url: str, connection: Conn
     run(app, main())
     assert sweep(url, grace=3600) == 0
     assert sweep(url) == 1
-    assert count(connection, "stored") == 0
+    assert count_rows(connection, "stored") == 0
 
 
 # While it is read

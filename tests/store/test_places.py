@@ -18,7 +18,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from psycopg import Connection
 
 from tests.support.apps import run
-from tests.support.stores import CONTENT, count, large_file, sweep
+from tests.support.stores import CONTENT, count_rows, large_file, sweep
 from treadle import InvalidArgument, Stored, StoredDamaged, StoredNotFound, StoreMissing, Treadle
 from treadle.db.queries.stored import PART_SIZE
 from treadle.store import places
@@ -66,7 +66,7 @@ def test_it_comes_back(placed: Treadle, place: str, connection: Connection[Any],
         return await placed.aread(await placed.astore(path))
 
     assert run(placed, main()) == CONTENT
-    assert (count(connection, "stored"), count(connection, "stored_parts")) == (6, 0)
+    assert (count_rows(connection, "stored"), count_rows(connection, "stored_parts")) == (6, 0)
     ids = [row[0].hex for row in connection.execute("select id from stored").fetchall()]
     assert files(place) == sorted(ids)
 
@@ -118,7 +118,7 @@ def test_files_are_removed_with_their_last_use(
         placed.read(unused)
     connection.execute("delete from jobs")
     assert sweep(url) == 1
-    assert (files(place), count(connection, "stored")) == ([], 0)
+    assert (files(place), count_rows(connection, "stored")) == ([], 0)
 
 
 def test_a_file_that_cannot_be_removed_is_tried_again(
@@ -142,7 +142,7 @@ def test_a_file_that_cannot_be_removed_is_tried_again(
     assert second.id != first.id
     connection.execute("update stored set removing_at = removing_at - interval '1 minute'")
     assert sweep(url) == 1
-    assert (files(place), count(connection, "stored")) == ([], 0)
+    assert (files(place), count_rows(connection, "stored")) == ([], 0)
 
 
 def test_a_file_that_somebody_removed_is_no_obstacle(placed: Treadle, url: str, place: str) -> None:
@@ -188,7 +188,7 @@ def test_a_source_that_fails_leaves_no_file(placed: Treadle, url: str, place: st
         assert [each.endswith(".part") for each in source.seen] == [True]
     assert files(place) == []
     assert sweep(url, grace=3600) == 1
-    assert count(connection, "stored") == 0
+    assert count_rows(connection, "stored") == 0
 
 
 def test_a_database_that_fails_leaves_no_file(
@@ -219,7 +219,7 @@ def test_what_a_crash_leaves_is_swept(placed: Treadle, url: str, place: str, con
     assert len(files(place)) == 2
     assert sweep(url, grace=3600) == 0
     assert sweep(url) == 2
-    assert (files(place), count(connection, "stored")) == ([], 0)
+    assert (files(place), count_rows(connection, "stored")) == ([], 0)
 
 
 def test_a_long_upload_says_that_it_goes_on(
@@ -268,7 +268,7 @@ def test_a_protocol_that_is_not_known_is_told(url: str, connection: Connection[A
         InvalidArgument, match="store 'gopher://hole/prefix' cannot be opened by fsspec: Protocol not known"
     ):
         app.store(CONTENT)
-    assert count(connection, "stored") == 0
+    assert count_rows(connection, "stored") == 0
     app.close()
 
 

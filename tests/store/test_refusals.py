@@ -10,7 +10,7 @@ import pytest
 from psycopg import Connection
 
 from tests.support.apps import run
-from tests.support.stores import CONTENT, REFERENCE, count
+from tests.support.stores import CONTENT, REFERENCE, count_rows
 from treadle import InvalidArgument, InvalidPayload, Stored, StoredDamaged, StoredNotFound, Treadle
 from treadle.db.queries.stored import PART_SIZE
 
@@ -35,7 +35,7 @@ def test_what_cannot_be_stored_is_refused(app: Treadle, connection: Connection[A
             run(app, app.astore(source))
     with text.open() as file, pytest.raises(InvalidArgument, match=r'as text .* open it with "rb"'):
         app.store(file)  # type: ignore[arg-type]
-    assert count(connection, "stored") == 0
+    assert count_rows(connection, "stored") == 0
 
 
 def test_what_is_too_large_is_refused(url: str, connection: Connection[Any], tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_what_is_too_large_is_refused(url: str, connection: Connection[Any], tmp
     for source, begun in zip(sources, (0, 0, 1), strict=True):
         with pytest.raises(InvalidArgument, match=told):
             app.store(source)
-        assert count(connection, "stored") == begun  # where the size is known, nothing is written at all
+        assert count_rows(connection, "stored") == begun  # where the size is known, nothing is written at all
     app.close()
 
 

@@ -14,7 +14,7 @@ import pytest
 from psycopg import Connection
 
 from tests.support.apps import run
-from tests.support.stores import CONTENT, count, large_file
+from tests.support.stores import CONTENT, count_rows, large_file
 from treadle import InvalidArgument, Stored, Treadle
 from treadle.db.queries.stored import PART_SIZE
 from treadle.store.store import Store
@@ -86,7 +86,7 @@ def test_sizes_around_a_part(app: Treadle, connection: Connection[Any], size: in
         stored = app.store(source)
         assert app.read(stored) == bytes(size)
         assert run(app, app.aread(stored)) == bytes(size)
-    assert count(connection, "stored_parts") == 2 * -(-size // PART_SIZE)
+    assert count_rows(connection, "stored_parts") == 2 * -(-size // PART_SIZE)
 
 
 def test_a_file_has_its_own_name_unless_it_is_given_another(app: Treadle, tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from pydantic import TypeAdapter
 
 from tests.conftest import Connect
 from tests.support.apps import run
-from tests.support.stores import CONTENT, Resize, count, sweep
-from tests.support.waiting import until_blocked
+from tests.support.stores import CONTENT, Resize, count_rows, sweep
+from tests.support.waiting import until_waiting_for_lock
 from treadle import JobQueue, Stored, StoredNotFound, Treadle
 from treadle.db.queries.stored import PART_SIZE
 
@@ -38,9 +38,9 @@ def test_a_sweep_goes_on_until_all_is_gone(
     app.store(bytes(10 * PART_SIZE))
     # Large ones in steps, so that none takes long; whoever is killed in between leaves the rest to the next.
     steps = connection.execute("select swept, more from sweep_stored('0', p_parts => 4)").fetchall()
-    assert (steps, count(connection, "stored_parts")) == ([(0, True)], 6)
+    assert (steps, count_rows(connection, "stored_parts")) == ([(0, True)], 6)
     assert sweep(url, grace=3600) == 1
-    assert (count(connection, "stored"), count(connection, "stored_parts")) == (0, 0)
+    assert (count_rows(connection, "stored"), count_rows(connection, "stored_parts")) == (0, 0)
 
 
 def test_two_sweeps_at_once_do_not_wait_for_each_other(app: Treadle, url: str, connect: Connect) -> None:
@@ -50,7 +50,7 @@ def test_two_sweeps_at_once_do_not_wait_for_each_other(app: Treadle, url: str, c
     assert slow.execute("select swept from sweep_stored('0', 2)").fetchone() == (2,)
     assert sweep(url) == 1
     slow.commit()
-    assert count(connect(), "stored") == 0
+    assert count_rows(connect(), "stored") == 0
 
 
 def test_a_sweep_needs_to_see_what_is_committed(connect: Connect) -> None:
@@ -68,7 +68,7 @@ def test_who_enqueues_while_it_is_being_swept_is_told(
     assert sweeper.execute("select swept from sweep_stored('0', p_parts => 1)").fetchone() == (0,)
     with ThreadPoolExecutor(1) as pool:
         enqueue = pool.submit(resize.enqueue, stored)
-        until_blocked(connect())
+        until_waiting_for_lock(connect())
         sweeper.commit()
         with pytest.raises(StoredNotFound):
             enqueue.result()
@@ -81,7 +81,7 @@ def test_a_sweep_that_is_rolled_back_removed_nothing(app: Treadle, resize: Resiz
     sweeper.execute("select sweep_stored('0')")
     with ThreadPoolExecutor(1) as pool:
         enqueue = pool.submit(resize.enqueue, stored)
-        until_blocked(connect())
+        until_waiting_for_lock(connect())
         sweeper.rollback()
         enqueue.result()
     assert app.read(stored) == CONTENT
@@ -107,7 +107,7 @@ def test_a_use_that_is_committed_between_the_look_and_the_lock_is_seen(
         gate.execute("select pg_advisory_lock(4711)")
         with ThreadPoolExecutor(1) as pool:
             swept = pool.submit(lambda: sweeper.execute("select swept, files from sweep_stored('0')").fetchall())
-            until_blocked(owner)
+            until_waiting_for_lock(owner)
             resize.enqueue(stored)
             gate.execute("select pg_advisory_unlock(4711)")
             assert swept.result() == [(0, [])]
@@ -160,7 +160,7 @@ def test_enqueues_sweeps_and_prunes_at_once_lose_nothing(
     assert connection.execute("select from stored_uses where job_id not in (select id from jobs)").fetchall() == []
     connection.execute("delete from jobs")
     sweep(url)
-    assert count(connection, "stored") == 0
+    assert count_rows(connection, "stored") == 0
 
 
 def test_the_worker_sweeps(url: str, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,8 +175,8 @@ def test_the_worker_sweeps(url: str, connection: Connection[Any], monkeypatch: p
     async def main() -> None:
         async with app.worker():
             end = time.monotonic() + 20
-            while count(connection, "stored") and time.monotonic() < end:
+            while count_rows(connection, "stored") and time.monotonic() < end:
                 await asyncio.sleep(0.02)
 
     run(app, main())
-    assert count(connection, "stored") == 0
+    assert count_rows(connection, "stored") == 0

@@ -9,7 +9,7 @@ from psycopg import Connection
 
 from tests.conftest import Connect
 from tests.support.apps import run
-from tests.support.stores import CONTENT, Album, Resize, count, sweep, unknown, uses
+from tests.support.stores import CONTENT, Album, Resize, count_rows, sweep, unknown_reference, uses
 from treadle import InvalidPayload, JobQueue, Stored, StoredNotFound, Treadle
 from treadle.db.database import Database
 from treadle.db.queries import jobs as job_queries
@@ -90,7 +90,7 @@ def test_what_is_not_there_is_told_and_nothing_is_enqueued(
     app: Treadle, resize: Resize, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("treadle.db.queries.jobs.ENQUEUE_CHUNK", 2)
-    missing, known = unknown(), app.store(b"1")
+    missing, known = unknown_reference(), app.store(b"1")
     enqueues: list[Callable[[], Any]] = [
         lambda: resize.enqueue(missing),
         lambda: resize.using(unique="u").enqueue(missing),
@@ -115,7 +115,7 @@ def test_a_payload_that_is_refused_uses_nothing(app: Treadle, resize: Resize, co
 def test_from_sql_a_job_that_is_there_can_use_what_is_there(
     app: Treadle, resize: Resize, connection: Connection[Any]
 ) -> None:
-    stored, other, missing = app.store(b"1"), app.store(b"2"), unknown()
+    stored, other, missing = app.store(b"1"), app.store(b"2"), unknown_reference()
     job = resize.enqueue(other)
     answer = connection.execute(
         "select use_stored(%s, %s)",
@@ -142,7 +142,7 @@ def test_a_use_ends_with_its_job(
     assert queue.prune("completed", 0) == 1
     assert uses(connection) == set()
     assert sweep(url) == 1
-    assert (count(connection, "stored"), count(connection, "stored_parts")) == (0, 0)
+    assert (count_rows(connection, "stored"), count_rows(connection, "stored_parts")) == (0, 0)
     with pytest.raises(StoredNotFound):
         app.read(stored)
 

@@ -1,4 +1,4 @@
-"""What the tests of the application share: kinds of values, and a worker's part."""
+"""What the tests of the application share: types of arguments, and ways to run jobs."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 from pydantic import BaseModel, ConfigDict
 
-from tests.support.workers import kept
+from tests.support.workers import running_worker
 from treadle import (
     Handle,
     JobQueue,
@@ -26,8 +26,8 @@ from treadle.watching.watch import Watch
 T = TypeVar("T")
 
 
-def move(app: Treadle, url: str, monkeypatch: pytest.MonkeyPatch) -> Backend:
-    """Let an application that is imported once, and its functions, use the test's database."""
+def use_database(app: Treadle, url: str, monkeypatch: pytest.MonkeyPatch) -> Backend:
+    """Make an imported application and its functions use the test's database."""
     database = Database(url, "treadle")
     backend = Backend(database, Watch(database), app.payload_limit)
     monkeypatch.setattr(app, "database", database)
@@ -69,11 +69,11 @@ class Strict(BaseModel):
 
 
 class Opaque:
-    """Nothing that can be JSON."""
+    """A value that cannot be converted to JSON."""
 
 
 def heavy() -> None:
-    """At the top of a module, so that another process can find it."""
+    """At the top level of a module, so that another process can import it."""
 
 
 def run(app: Treadle, main: Coroutine[Any, Any, T]) -> T:
@@ -86,29 +86,29 @@ def run(app: Treadle, main: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(closing())
 
 
-def work(app: Treadle, *handles: Handle[Any]) -> list[Any]:
-    """The results of these jobs, run by a worker."""
+def run_jobs(app: Treadle, *handles: Handle[Any]) -> list[Any]:
+    """Run these jobs with a worker and return their results."""
 
     async def results() -> list[Any]:
-        async with kept(app):
+        async with running_worker(app):
             return [await handle.aresult(timeout=30) for handle in handles]
 
     return run(app, results())
 
 
-def complete(queue: JobQueue, job_type: str, result: Any = None) -> None:
-    """Do the worker's part by hand."""
+def claim_and_complete(queue: JobQueue, job_type: str, result: Any = None) -> None:
+    """Claim and complete the next job of this type, as a worker would."""
     (job,) = queue.claim([job_type])
     queue.complete(job, result)
 
 
-def held(queue: JobQueue, job_type: str = "films", **options: Any) -> JobRow:
-    """A job that runs as long as the test likes."""
+def claim_and_start(queue: JobQueue, job_type: str = "films", **options: Any) -> JobRow:
+    """Enqueue a job, claim and start it. It runs until the test finishes it."""
     queue.enqueue(job_type, {}, **options)
     (job,) = queue.claim([job_type])
     queue.start(job)
     return job
 
 
-def pending(queue: JobQueue) -> int:
+def count_pending(queue: JobQueue) -> int:
     return queue.counts()[Status.PENDING]

@@ -1,4 +1,4 @@
-"""Costs that can be counted."""
+"""The cost of a statement, counted in buffers."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from psycopg import Connection
 
 
 def claim_buffers(connection: Connection[Any], rows: int, tick: bool = False) -> int:
-    """Buffers that a claim of 10 jobs of the type "mine" touches, if it gets that many rows. Nothing is claimed."""
+    """How many buffers a claim of 10 jobs of type "mine" touches. It must find `rows` jobs; it is rolled back."""
     for _ in range(2):  # the first use of a function in a session reads the catalog
         if tick:
             connection.execute("select tick('0')")

@@ -1,4 +1,4 @@
-"""Somebody with a connection of asyncpg, SQLAlchemy or Django, which the queue is to borrow."""
+"""Callers with a connection of asyncpg, SQLAlchemy or Django, on which the queue runs its statements."""
 
 import asyncio
 from contextlib import ExitStack
@@ -16,7 +16,7 @@ from sqlalchemy.pool import NullPool
 
 
 class Caller:
-    """Somebody with a connection of a kind, and how to speak to it. Async kinds are driven by a loop of their own."""
+    """A caller with a connection of one kind, and an interface for all kinds. Async kinds have their own event loop."""
 
     def __init__(self, url: str, kind: str, stack: ExitStack) -> None:
         self.stack = stack
@@ -38,7 +38,7 @@ class Caller:
             self.await_(self.connection.execute(sqlalchemy.text(text)))
 
     def begin(self) -> None:
-        """What each has by default, but for those that commit every statement unless told otherwise."""
+        """Begins a transaction on the kinds that would otherwise commit every statement."""
         if self.kind == "django connection":
             self.connection.set_autocommit(False)
         elif self.kind.startswith("asyncpg"):

@@ -1,4 +1,4 @@
-"""Commands as they are typed: in this process, where a process of its own is not the point, and in one where it is."""
+"""Runs `treadle` commands, in this process or, where the test needs it, in a separate one."""
 
 import json
 import os
@@ -14,27 +14,27 @@ from treadle.cli import main
 TREADLE = str(Path(sys.executable).parent / "treadle")
 
 
-def typed(*arguments: object, text: str | None = None, **environment: str) -> Result:
-    """In this process, in a pipe. What is raised is not caught: a command has no business with a traceback."""
+def run_treadle(*arguments: object, text: str | None = None, **environment: str) -> Result:
+    """Runs a command in this process, without a terminal. Exceptions are raised: a command must not end in one."""
     result = CliRunner().invoke(main, [str(each) for each in arguments], input=text, env=environment)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result
 
 
-def told(*arguments: object, **more: str) -> str:
-    """What a command that works says."""
-    result = typed(*arguments, **more)
+def output_of(*arguments: object, **more: str) -> str:
+    """The output of a command that must succeed."""
+    result = run_treadle(*arguments, **more)
     assert (result.exit_code, result.stderr) == (0, ""), result.output
     return result.stdout
 
 
-def objects(*arguments: object, **more: str) -> list[Any]:
-    """What it says with --json."""
-    return [json.loads(line) for line in typed(*arguments, "--json", **more).stdout.splitlines()]
+def json_output_of(*arguments: object, **more: str) -> list[Any]:
+    """The output of a command with --json, parsed line by line."""
+    return [json.loads(line) for line in run_treadle(*arguments, "--json", **more).stdout.splitlines()]
 
 
-def in_a_process(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+def run_in_process(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [TREADLE, *(str(each) for each in arguments)]
     return subprocess.run(
         command, capture_output=True, text=True, timeout=120, check=False, env=os.environ | environment

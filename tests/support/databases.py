@@ -1,4 +1,4 @@
-"""Databases for tests: made from a template, and emptied instead of made anew where nobody can have stayed behind."""
+"""Databases for tests: created from a template, and emptied between the tests of a process."""
 
 from collections.abc import Iterator
 from uuid import uuid4
@@ -6,8 +6,8 @@ from uuid import uuid4
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-# A truncation costs 3 ms a table with its indexes, and most tests write to few of them: only what was written to, or
-# counted by ANALYZE, is truncated. Sequences go on even where nothing was written in the end.
+# Truncating a table with its indexes takes 3 ms, and most tests write to few tables: only tables that were written to
+# or analyzed are truncated. All sequences are reset, because a rolled back transaction advances them too.
 EMPTY = """
 do $$ declare
     written text;
@@ -29,11 +29,11 @@ end $$
 """
 
 
-def made(server_url: str, template: str) -> Iterator[str]:
-    """A database, for as long as it is wanted."""
+def create_database(server_url: str, template: str) -> Iterator[str]:
+    """Create a database, yield its URL, and drop it."""
     name = f"treadle_test_{uuid4().hex[:12]}"
     with psycopg.connect(server_url, autocommit=True) as connection:
-        # Half the work of the other strategy, which writes every page to the log as well.
+        # Half the work of the default strategy, which also writes every page to the WAL.
         strategy = "strategy file_copy" if connection.info.server_version >= 150000 else ""
         connection.execute(f"create database {name} template {template} {strategy}")
     yield make_conninfo(server_url, dbname=name)
@@ -41,10 +41,10 @@ def made(server_url: str, template: str) -> Iterator[str]:
         connection.execute(f"drop database {name} with (force)")
 
 
-def empty(url: str) -> None:
-    """As it was when it was made."""
+def empty_database(url: str) -> None:
+    """Reset a database to the state of the template."""
     with psycopg.connect(url, autocommit=True) as connection:
-        # What a failed test left open would hold locks.
+        # Connections that a failed test left open may hold locks.
         connection.execute(
             """select pg_terminate_backend(pid) from pg_stat_activity
             where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'"""

@@ -1,4 +1,4 @@
-"""Examining databases that something ails."""
+"""Examines databases that have problems."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ SETTINGS = {
     "autovacuum_max_workers": "1",
     "autovacuum_naptime": "1s",
 }
-# The moment something is there it is worth a word.
+# Limits so low that every problem is reported at once.
 AT_ONCE = Limits(
     idle_snapshot=(0, 0.001, 3600),
     busy_snapshot=(0, 0.001, 3600),
@@ -43,7 +43,7 @@ AT_ONCE = Limits(
 
 
 def findings(url: str, limits: Limits | None = None, schema: str = "treadle") -> dict[str, Finding]:
-    """By name; each comes once."""
+    """The findings of an examination, by name. Each name must be unique."""
     app = Treadle(url, schema=schema)
     try:
         found = examine(app.database, limits)
@@ -54,12 +54,12 @@ def findings(url: str, limits: Limits | None = None, schema: str = "treadle") ->
     return by_name
 
 
-def look(url: str, name: str, limits: Limits | None = None) -> Finding:
+def get_finding(url: str, name: str, limits: Limits | None = None) -> Finding:
     return findings(url, limits)[name]
 
 
-def well(url: str, name: str, limits: Limits | None = None) -> None:
-    found = look(url, name, limits)
+def assert_ok(url: str, name: str, limits: Limits | None = None) -> None:
+    found = get_finding(url, name, limits)
     assert found.level is Severity.OK, found
 
 
@@ -70,8 +70,8 @@ def connected(url: str, **options: Any) -> Iterator[Connection[Any]]:
 
 
 @contextmanager
-def spoilt(url: str, **settings: str) -> Iterator[None]:
-    """The server with other settings, until the end of it."""
+def server_settings(url: str, **settings: str) -> Iterator[None]:
+    """Change settings of the server for the duration of the block."""
     with connected(url) as connection:
         before = {name: one(connection, "select reset_val from pg_settings where name = %s", name) for name in settings}
         for name, value in settings.items():

@@ -1,6 +1,6 @@
-"""The schema as PostgreSQL tells it, kept in docs/schema.sql: what a migration changes shows as a diff.
+"""Dumps the schema to docs/schema.sql, so that the changes of a migration show as a diff.
 
-`make schema` writes it anew. Function bodies are left out: they have files of their own.
+`make schema` runs it. Function bodies are left out: they have their own files.
 """
 
 import re

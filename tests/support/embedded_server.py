@@ -19,8 +19,6 @@ from tests.support.workers import until
 from treadle.db.embedded import leave
 
 QUICK = {"fsync": "off"}
-
-
 SECONDS = 60.0
 
 
@@ -33,7 +31,7 @@ class User:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
-            bufsize=0,  # an answer in a buffer would not wake up select
+            bufsize=0,  # select does not see what is already in a buffer
         )
         self.children: list[int] = []
         self._start: dict[str, Any] | None = None
@@ -44,12 +42,12 @@ class User:
     def __exit__(self, *_: object) -> None:
         self.kill()
         for child in self.children:
-            if runs(child):
+            if is_running(child):
                 os.kill(child, signal.SIGKILL)
 
     def answer(self) -> dict[str, Any]:
         assert self.process.stdout
-        assert select.select([self.process.stdout], [], [], SECONDS)[0], "the process gives no answer"
+        assert select.select([self.process.stdout], [], [], SECONDS)[0], "the process did not answer"
         answer: dict[str, Any] = json.loads(self.process.stdout.readline())
         self.children += [answer["child"]] if "child" in answer else []
         return answer
@@ -70,13 +68,13 @@ class User:
     def data(self) -> Path:
         return Path(self.start["data"])
 
-    def tell(self, command: str) -> None:
+    def send(self, command: str) -> None:
         assert self.start
         assert self.process.stdin
         self.process.stdin.write(f"{command}\n".encode())
 
-    def do(self, command: str) -> dict[str, Any]:
-        self.tell(command)
+    def run(self, command: str) -> dict[str, Any]:
+        self.send(command)
         return self.answer()
 
     def exit(self) -> None:
@@ -97,7 +95,7 @@ def wait_until(true: Callable[[], bool], what: str) -> None:
     until(true, lambda: what, SECONDS)
 
 
-def runs(pid: int) -> bool:
+def is_running(pid: int) -> bool:
     try:
         os.kill(pid, 0)
         zombie = ") Z " in Path(f"/proc/{pid}/stat").read_text()
@@ -109,15 +107,15 @@ def runs(pid: int) -> bool:
 
 
 def wait_until_stopped(postmaster: int) -> None:
-    wait_until(lambda: not runs(postmaster), "the server stops")
+    wait_until(lambda: not is_running(postmaster), "the server to stop")
 
 
 def kill_server(user: User) -> None:
     os.kill(user.postmaster, signal.SIGKILL)
-    wait_until(lambda: not held(user.data.parent / "server"), "the server's last process is gone")
+    wait_until(lambda: not is_locked(user.data.parent / "server"), "the last process of the server to exit")
 
 
-def held(lock: Path) -> bool:
+def is_locked(lock: Path) -> bool:
     with lock.open() as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -140,7 +138,7 @@ def mode(path: Path) -> int:
 def clean_up(home: Path) -> None:
     leave(home)
     running = home / "data" / "postmaster.pid"
-    if (home / "server").exists() and held(home / "server") and running.exists():
+    if (home / "server").exists() and is_locked(home / "server") and running.exists():
         os.kill(int(running.read_text().split()[0]), signal.SIGQUIT)
-        wait_until(lambda: not held(home / "server"), "the server of a test stops")
+        wait_until(lambda: not is_locked(home / "server"), "the server of a test to stop")
     shutil.rmtree(home, ignore_errors=True)

@@ -1,9 +1,8 @@
-"""A process that uses the embedded PostgreSQL, and does what it is told on its standard input.
+"""A process that uses the embedded PostgreSQL and runs the commands that it reads from standard input.
 
 usage: python embedded_user.py FOLDER [--user ID] [--packages FOLDER] [--fork-while-starting]
 
-It answers every command, and first of all its own start, with a line of JSON, and leaves at the end of
-its input.
+It answers its start and every command with a line of JSON, and exits at the end of its input.
 """
 
 import argparse
@@ -42,7 +41,7 @@ def join(folder: Path) -> Answer:
 def fork() -> Answer:
     child = os.fork()
     if child == 0:
-        # Ended by SIGTERM the child runs its exit handlers, as a fork that returns from main does.
+        # On SIGTERM the child runs its exit handlers, as a fork that returns from main does.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit())
         signal.pause()
     return {"child": child}
@@ -69,7 +68,7 @@ def is_starting(folder: Path) -> bool:
     return False
 
 
-def obey(command: str, folder: Path) -> Answer:
+def run_command(command: str, folder: Path) -> Answer:
     match command:
         case "join":
             return join(folder)
@@ -79,14 +78,14 @@ def obey(command: str, folder: Path) -> Answer:
         case "fork":
             return fork()
         case "spawn":
-            # close_fds=False: what the child inherits is then up to the file descriptors themselves.
+            # close_fds=False: the flags of each file descriptor decide whether the child inherits it.
             return {"child": subprocess.Popen(["sleep", "600"], close_fds=False).pid}
         case _:
             raise ValueError(command)
 
 
 def main() -> None:
-    # Who starts the tests in the background of a shell starts them with this signal ignored.
+    # A shell ignores SIGINT for its background jobs, and tests started there would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
@@ -97,8 +96,8 @@ def main() -> None:
     if chosen.packages:
         sys.path.insert(0, chosen.packages)
     if chosen.user:
-        # What a connection imports has to be there before: the interpreter itself may be out of the
-        # reach of an ordinary user.
+        # Import everything that a connection needs before switching users: an ordinary user may not be able to
+        # read the files of the interpreter.
         with contextlib.suppress(psycopg.Error):
             psycopg.connect("host=/nowhere")
         os.setgroups([])
@@ -107,7 +106,7 @@ def main() -> None:
     first = fork_while_starting(chosen.folder) if chosen.fork_while_starting else join(chosen.folder)
     print(json.dumps(first), flush=True)
     for line in sys.stdin:
-        answer = obey(line.strip(), chosen.folder)
+        answer = run_command(line.strip(), chosen.folder)
         print(json.dumps(answer), flush=True)
 
 

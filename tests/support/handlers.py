@@ -1,5 +1,5 @@
-"""The application that the tests' worker processes run. What its handlers do is written to a ledger outside the
-database (chaos/ledger.py)."""
+"""The application that the tests' worker processes run. Its handlers record their starts and ends in a ledger outside
+the database (chaos/ledger.py)."""
 
 import asyncio
 import ctypes
@@ -33,7 +33,7 @@ async def noop(n: int = 0) -> None:
 
 @app.job(max_attempts=1)
 async def nap(job: Job, seconds: float) -> int:
-    """Its result is the lease under which it was done."""
+    """Returns the lease number under which it ran, as most of these handlers do."""
     note("start", job)
     await asyncio.sleep(seconds)
     note("end", job)
@@ -41,8 +41,8 @@ async def nap(job: Job, seconds: float) -> int:
 
 
 @app.job(max_attempts=1)
-def doze(job: Job, seconds: float) -> int:
-    """The same on a thread, which does not look whether it should stop."""
+def nap_on_thread(job: Job, seconds: float) -> int:
+    """On a thread, and never checks whether it should stop."""
     note("start", job)
     time.sleep(seconds)
     note("end", job)
@@ -50,8 +50,8 @@ def doze(job: Job, seconds: float) -> int:
 
 
 @app.job(max_attempts=1)
-def attentive(job: Job, seconds: float) -> int:
-    """On a thread that does look."""
+def nap_and_check(job: Job, seconds: float) -> int:
+    """On a thread, and checks every 10 ms whether it should stop."""
     note("start", job)
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -62,7 +62,7 @@ def attentive(job: Job, seconds: float) -> int:
 
 
 @app.job(max_attempts=1, process=True)
-def apart(job: Job, seconds: float) -> int:
+def nap_in_child(job: Job, seconds: float) -> int:
     note("start", job)
     time.sleep(seconds)
     note("end", job)
@@ -72,7 +72,7 @@ def apart(job: Job, seconds: float) -> int:
 @app.job(max_attempts=1)
 async def block_the_loop(job: Job, seconds: float) -> int:
     note("start", job)
-    time.sleep(seconds)  # noqa: ASYNC251 - what people do
+    time.sleep(seconds)  # noqa: ASYNC251 - a common mistake, made here on purpose
     note("end", job)
     return job.fence
 
@@ -87,19 +87,19 @@ def block_the_interpreter(job: Job, seconds: int) -> int:
 
 
 @app.job(max_attempts=1)
-def leave_at_once(job: Job) -> None:
+def exit_at_once(job: Job) -> None:
     note("start", job)
     os._exit(17)
 
 
 @app.job(max_attempts=1)
-def touch_nothing(job: Job) -> None:
+def segfault(job: Job) -> None:
     note("start", job)
     ctypes.string_at(0)
 
 
 @app.job(max_attempts=2, process=True, memory_limit="200MB")
-def hoard(job: Job) -> None:
+def exhaust_memory(job: Job) -> None:
     note("start", job)
     kept = []
     while True:
@@ -122,15 +122,15 @@ async def block_past_the_deadline(job: Job, seconds: float) -> None:
 
 
 @app.job(max_attempts=1)
-def leave_politely(job: Job) -> None:
-    """An exit code of 0 is a crash, too."""
+def exit_with_code_0(job: Job) -> None:
+    """An exit with code 0 is a crash, too."""
     note("start", job)
     os._exit(0)
 
 
 @app.job(max_attempts=1)
-async def leave_behind(job: Job) -> None:
-    """A task that outlives its handler, and takes the event loop down."""
+async def leave_a_task_that_exits(job: Job) -> None:
+    """Starts a task that stops the event loop while the handler still runs."""
 
     async def exits() -> None:
         await asyncio.sleep(0.05)
@@ -143,52 +143,52 @@ async def leave_behind(job: Job) -> None:
 
 
 @app.job(max_attempts=1, process=True, deadline=1)
-def chatter(job: Job) -> None:
-    """Reports without end."""
+def report_forever(job: Job) -> None:
+    """Reports progress until its deadline."""
     note("start", job)
     while True:
         job.progress(int(time.monotonic() * 100) % 100)
         time.sleep(0.01)
 
 
-class SlowToTell:
-    """Takes its time to be made JSON: by then the handler's event loop has ended."""
+class SlowToSerialize:
+    """Takes a second to convert to JSON, after the handler's event loop has finished."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
-        return core_schema.any_schema(serialization=core_schema.plain_serializer_function_ser_schema(cls._tell))
+        return core_schema.any_schema(serialization=core_schema.plain_serializer_function_ser_schema(cls._serialize))
 
     @staticmethod
-    def _tell(value: "SlowToTell") -> str:
-        note("tells", value.job)
+    def _serialize(value: "SlowToSerialize") -> str:
+        note("serializes", value.job)
         time.sleep(1)
         return "at last"
 
 
 @app.job(max_attempts=1, process=True)
-async def slow_to_tell(job: Job) -> SlowToTell:
+async def return_slow_result(job: Job) -> SlowToSerialize:
     note("start", job)
-    return SlowToTell(job)
+    return SlowToSerialize(job)
 
 
 @app.job(max_attempts=1, process=True, timeout=5, deadline=6)
-def punctual(job: Job, seconds: float) -> int:
+def nap_with_deadline(job: Job, seconds: float) -> int:
     note("start", job)
     time.sleep(seconds)
     return job.fence
 
 
 @app.job(max_attempts=1, process=True)
-def tell(job: Job, events: int) -> None:
+def publish_events(job: Job, events: int) -> None:
     for n in range(events):
         job.event("told", n=n)
 
 
 @app.job(max_attempts=1, process=True, prints=True)
-def shout(lines: int) -> None:
+def log_and_print(lines: int) -> None:
     for n in range(lines):
         logging.getLogger(__name__).warning("logged %s", n)
         print(f"printed {n}")
@@ -205,8 +205,8 @@ def transfer(job: Job) -> str:
 
 
 @app.job(max_attempts=1, process=True)
-def pay_apart(job: Job, url: str) -> str:
-    """The connections of the worker die before the end is committed."""
+def pay_in_child(job: Job, url: str) -> str:
+    """The worker's connections are terminated before the completion is committed."""
     with job.transaction() as transaction, psycopg.connect(url, autocommit=True) as connection:
         transaction.execute("insert into public.effects values ('a')")
         job.event("paid")

@@ -1,7 +1,7 @@
-"""Texts that try to be more than text, in every column that holds one.
+"""Hostile texts for every text column: they try to become markup, script, headers or terminal commands.
 
-Whoever enqueues a job, whatever a handler tells, logs or raises, and what a worker is called ends up on a page. None of
-these may become an element, an attribute, a line of a header or a command there. `MARK` is in each of them.
+The dashboard shows payloads, events, logs, errors and worker names, which anybody who enqueues a job can choose. None
+of these texts may become an element, an attribute, a header or a control sequence. Each of them contains `MARK`.
 """
 
 from typing import Any
@@ -29,25 +29,25 @@ TEXTS = [
     "../../mark?a=1&b=2#c%00%0d%0a%",
     "mark\ud7ff\ufffe\U0001f9e8\u0301\u0301\u0301",
 ]
-# As large as it may be, and without a place to break it.
+# A very long text without a place to break it.
 HUGE = "<mark>" + "x" * 200_000
 
 STATUSES = ["pending", "claimed", "running", "completed", "failed", "cancelled"]
 
 
 def fill(connection: Connection[Any], texts: list[str] | None = None) -> list[UUID]:
-    """Jobs, workers, pauses, audit and charts with such texts; gives the ids of the jobs."""
+    """Add jobs, workers, pauses, audit records and chart data with these texts; return the ids of the jobs."""
     ids = []
     for nth, text in enumerate(TEXTS if texts is None else texts):
         job = _job(connection, text, STATUSES[nth % len(STATUSES)])
-        _about(connection, job, text)
-        _around(connection, job, text, nth)
+        _add_records(connection, job, text)
+        _add_surroundings(connection, job, text, nth)
         ids.append(job)
     return ids
 
 
 def _job(connection: Connection[Any], text: str, status: str) -> UUID:
-    held = status in ("claimed", "running")
+    claimed = status in ("claimed", "running")
     row = connection.execute(
         """
         insert into treadle.jobs (
@@ -55,15 +55,15 @@ def _job(connection: Connection[Any], text: str, status: str) -> UUID:
             pace, keeps, attempts, lease, events_count, claimed_at, started_at, finished_at)
         values (
             left(%(text)s, 50), left(%(text)s, 50), %(status)s, left(%(text)s, 200), left(%(text)s, 200),
-            case when %(held)s then left(%(text)s, 100) end, left(%(text)s, 100), %(text)s, %(json)s, %(json)s,
-            %(json)s, %(pace)s, 7, 1, 1, 1, now(), now(), case when %(ended)s then now() end)
+            case when %(claimed)s then left(%(text)s, 100) end, left(%(text)s, 100), %(text)s, %(json)s, %(json)s,
+            %(json)s, %(pace)s, 7, 1, 1, 1, now(), now(), case when %(finished)s then now() end)
         returning id
         """,
         {
             "text": text,
             "status": status,
-            "held": held,
-            "ended": status in ("completed", "failed", "cancelled"),
+            "claimed": claimed,
+            "finished": status in ("completed", "failed", "cancelled"),
             "json": Jsonb(_nested(text)),
             "pace": Jsonb({"done": 1, "total": 2, "rate": 1.5, "left": 3.0}),
         },
@@ -73,7 +73,7 @@ def _job(connection: Connection[Any], text: str, status: str) -> UUID:
     return job
 
 
-def _about(connection: Connection[Any], job: UUID, text: str) -> None:
+def _add_records(connection: Connection[Any], job: UUID, text: str) -> None:
     values = {"id": job, "text": text, "json": Jsonb(_nested(text))}
     connection.execute(
         """insert into treadle.errors (job_id, attempt, worker_id, error, traceback, lease, started_at)
@@ -97,7 +97,7 @@ def _about(connection: Connection[Any], job: UUID, text: str) -> None:
     )
 
 
-def _around(connection: Connection[Any], job: UUID, text: str, nth: int) -> None:
+def _add_surroundings(connection: Connection[Any], job: UUID, text: str, nth: int) -> None:
     values = {"id": job, "text": text, "json": Jsonb(_nested(text)), "nth": nth}
     connection.execute(
         """insert into treadle.workers (worker_id, lease, job_types, queues, concurrency, host, pid, version)

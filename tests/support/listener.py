@@ -1,5 +1,6 @@
-"""A process that listens to all events and writes each down, with its cursor, in one write: a bridge to elsewhere that
-can be killed at any time and goes on where its file ends.
+"""A process that follows all events and appends each, with its cursor, to a file in one write.
+
+It can be killed at any time; when it is started again, it continues after the last event in its file.
 
     python -m tests.support.listener URL FILE
 """

@@ -1,6 +1,6 @@
-"""The roles of `treadle roles` in a database of their own, each with a user that is its member and nothing else.
+"""The roles that `treadle roles` creates, each with a user that is a member of this role only.
 
-Roles belong to the server, which test processes share: each use has names of its own, and drops them.
+Roles belong to the server, which the test processes share: each test uses unique names and drops its roles.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ class Roles:
         return make_conninfo(self.url, user=f"{self.prefix}_user_{group}", password=self.prefix)
 
     def connect(self, group: str | None = None, *, autocommit: bool = True) -> Connection[Any]:
-        """As a member of the group, or as who owns the schema."""
+        """As a member of the group, or by default as the owner of the schema."""
         url = self.url_of(group) if group else self.url
         return self._stack.enter_context(
             psycopg.connect(url, autocommit=autocommit, options="-c search_path=treadle,public")
@@ -34,8 +34,8 @@ class Roles:
 
 
 @contextmanager
-def owned(url: str) -> Iterator[str]:
-    """The URL of an ordinary user of this database, who may create roles and in whose name the schema can be made."""
+def schema_owner(url: str) -> Iterator[str]:
+    """The URL of an ordinary user, who may create roles and a schema in this database."""
     name = f"treadle_test_{uuid4().hex[:8]}_owner"
     with psycopg.connect(url, autocommit=True) as administrator:
         require_roles(administrator)
@@ -49,8 +49,8 @@ def owned(url: str) -> Iterator[str]:
 
 
 @contextmanager
-def granted(url: str, owner_url: str | None = None) -> Iterator[Roles]:
-    """The groups with their grants, and a user in each."""
+def granted_roles(url: str, owner_url: str | None = None) -> Iterator[Roles]:
+    """Create the groups with their grants, and a user in each group."""
     prefix = f"treadle_test_{uuid4().hex[:8]}"
     with psycopg.connect(url, autocommit=True) as administrator:
         require_roles(administrator)

@@ -1,4 +1,4 @@
-"""A terminal to run things in: what is on its screen, and Ctrl-C."""
+"""Runs a command in a terminal, reads the screen and presses keys."""
 
 import fcntl
 import os
@@ -17,8 +17,8 @@ import pyte
 
 from tests.support.workers import ROOT, until
 
-# With this as the terminal of its session, so that Ctrl-C reaches it as a key does.
-IN_FRONT = """
+# Makes the terminal the controlling one of the session, so that Ctrl-C sends SIGINT.
+ATTACH_TERMINAL = """
 import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execv(sys.argv[1], sys.argv[1:])
@@ -31,12 +31,12 @@ class Terminal:
         self._stream = pyte.ByteStream(self._screen)
         self._lock = threading.Lock()
         self.raw = b""
-        # Its size is the terminal's own, not that of whoever runs the tests.
+        # The size is that of this terminal, not of the one in which the tests run.
         inherited = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self.process = subprocess.Popen(
-            [sys.executable, "-c", IN_FRONT, *command],
+            [sys.executable, "-c", ATTACH_TERMINAL, *command],
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
@@ -50,15 +50,15 @@ class Terminal:
         self._reading.start()
 
     def lines(self) -> list[str]:
-        """What stands there now, with what has scrolled away left out."""
+        """The lines on the screen, without those that have scrolled out of it."""
         with self._lock:
             return [line.rstrip() for line in self._screen.display]
 
     def text(self) -> str:
         return "\n".join(self.lines()).strip()
 
-    def shows(self, *texts: str, seconds: float = 60) -> str:
-        """Wait until all of these stand there at once."""
+    def wait_for(self, *texts: str, seconds: float = 60) -> str:
+        """Wait until all of these texts are on the screen at the same time."""
         until(lambda: all(each in self.text() for each in texts), lambda: f"{texts} in:\n{self.text()}", seconds)
         return self.text()
 
@@ -74,16 +74,16 @@ class Terminal:
             fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def hang_up(self) -> None:
-        """As when a window is closed."""
+        """Disconnect, as closing a terminal window does."""
         os.close(self._ours)
         self._reading.join(30)
 
     def echoes(self) -> bool:
-        """As a terminal does for a shell: what is typed is seen."""
+        """Whether typed characters are shown, as in a shell."""
         return bool(termios.tcgetattr(self._ours)[3] & termios.ECHO)
 
-    def ended(self, seconds: float = 45) -> int:
-        """Its exit code, once everything it wrote is on the screen."""
+    def wait_for_exit(self, seconds: float = 45) -> int:
+        """The exit code, after all output has reached the screen."""
         code = self.process.wait(seconds)
         self._reading.join(seconds)
         return code
@@ -99,22 +99,22 @@ class Terminal:
     def _read(self) -> None:
         while True:
             try:
-                some = os.read(self._ours, 65536)
-            except OSError:  # nobody has the other end any more
+                received = os.read(self._ours, 65536)
+            except OSError:  # the other end is closed
                 return
-            if not some:
+            if not received:
                 return
             with self._lock:
-                self.raw += some
-                self._stream.feed(some)
+                self.raw += received
+                self._stream.feed(received)
 
 
 @contextmanager
 def terminal(*arguments: str, columns: int = 80, rows: int = 24, **environment: str) -> Iterator[Terminal]:
     """`treadle …` in a terminal."""
     command = [str(Path(sys.executable).parent / "treadle"), *arguments]
-    made = Terminal(command, columns, rows, **environment)
+    opened = Terminal(command, columns, rows, **environment)
     try:
-        yield made
+        yield opened
     finally:
-        made.close()
+        opened.close()

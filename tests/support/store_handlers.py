@@ -1,4 +1,4 @@
-"""The application of the tests of what is stored: handlers of every kind that read one thing and store another."""
+"""The application for tests of stored contents: handlers of each kind that read one content and store another."""
 
 from pathlib import Path
 

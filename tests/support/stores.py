@@ -1,4 +1,4 @@
-"""What the tests of what is stored share."""
+"""What the tests of stored contents share."""
 
 import asyncio
 import secrets
@@ -16,7 +16,7 @@ from treadle.db.queries.stored import PART_SIZE
 from treadle.db.reconnecting import ReconnectingConnection
 from treadle.worker import maintenance
 
-# Two parts and a bit.
+# Two full parts and a short one.
 CONTENT = bytes(range(256)) * (2 * PART_SIZE // 256) + b"the rest"
 
 REFERENCE = Stored(UUID(int=7), 3, "0" * 64, "a.txt")
@@ -29,7 +29,7 @@ class Album(BaseModel):
     pictures: list[Stored] = []
 
 
-def unknown() -> Stored:
+def unknown_reference() -> Stored:
     return Stored(uuid4(), 3, "0" * 64)
 
 
@@ -48,7 +48,7 @@ def sweep(url: str, grace: float = 0) -> int:
     return asyncio.run(swept())
 
 
-def count(connection: Connection[Any], table: str) -> int:
+def count_rows(connection: Connection[Any], table: str) -> int:
     return len(connection.execute(f"select from {table}").fetchall())
 
 

@@ -1,4 +1,4 @@
-"""Waiting for the database to be in a state, instead of for time to pass."""
+"""Waits until the database is in some state, instead of sleeping."""
 
 import time
 from typing import Any
@@ -6,19 +6,19 @@ from typing import Any
 from psycopg import Connection
 
 
-def until_blocked(monitor: Connection[Any], deadline: float = 45.0) -> None:
-    """Until some other connection to this database waits for a lock."""
+def until_waiting_for_lock(monitor: Connection[Any], deadline: float = 45.0) -> None:
+    """Wait until a connection to this database waits for a lock."""
     end = time.monotonic() + deadline
     while not monitor.execute(
         "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
     ).fetchall():
-        assert time.monotonic() < end, "nobody came to wait for a lock"
+        assert time.monotonic() < end, "no connection waits for a lock"
         time.sleep(0.005)
 
 
 def until_settled(connection: Connection[Any], moment: object = None, deadline: float = 60.0) -> None:
-    """Until ticks have settled the lanes past the moment, or as far as they will go: that waits for transactions in
-    all of the server."""
+    """Tick until the lanes are settled past the moment or, without one, up to their floors. This waits for the
+    transactions of all databases of the server."""
     end = time.monotonic() + deadline
     condition = "max(settled) > %s" if moment else "bool_and(settled = floor and floor > %s)"
     while connection.execute(f"select {condition} from lanes", [moment or "-infinity"]).fetchone() != (True,):
@@ -27,40 +27,40 @@ def until_settled(connection: Connection[Any], moment: object = None, deadline: 
         time.sleep(0.005)
 
 
-def tick_is_due(connection: Connection[Any]) -> None:
-    """As if nobody had ticked for a while. On a slow machine a floor may have passed what was committed late, and the
-    next claim that ticks finds it."""
+def make_tick_due(connection: Connection[Any]) -> None:
+    """Make the next claim run a tick. On a slow machine the floor may have passed jobs that were committed late, and
+    a tick finds them."""
     connection.execute("select setval('treadle.tick_clock', 0)")
 
 
-def let_the_margin_pass(connection: Connection[Any]) -> None:
-    """Until a floor may pass what is there now: a floor keeps 250 ms behind the clock (c_margin in tick.sql)."""
+def wait_for_floor_margin(connection: Connection[Any]) -> None:
+    """Wait until a floor may pass the present jobs: a floor stays 250 ms behind the clock (c_margin in tick.sql)."""
     connection.execute("select pg_sleep(0.3)")
 
 
-class Gate:
-    """Holds connections in the middle of a statement: a trigger that calls public.pass_gate() comes no further until
-    the gate is opened. It asks again and again instead of waiting for a lock: a claim does not wait long for locks."""
+class Barrier:
+    """Stops connections in the middle of a statement: a trigger that calls public.pass_barrier() waits until the
+    barrier is opened. It polls instead of waiting for a lock, because a claim gives up a lock after a short time."""
 
     def __init__(self, connection: Connection[Any]) -> None:
         self._connection = connection
-        connection.execute("select pg_advisory_lock(hashtext('gate'))")
+        connection.execute("select pg_advisory_lock(hashtext('barrier'))")
         connection.execute(
-            """create function public.pass_gate() returns void language plpgsql as $$ begin
+            """create function public.pass_barrier() returns void language plpgsql as $$ begin
             for attempt in 1..6000 loop
-                if pg_try_advisory_xact_lock_shared(hashtext('gate')) then return; end if;
+                if pg_try_advisory_xact_lock_shared(hashtext('barrier')) then return; end if;
                 perform pg_sleep(0.01);
             end loop;
-            raise exception 'the gate was not opened';
+            raise exception 'the barrier was not opened';
             end $$"""
         )
 
-    def until_reached(self, number: int = 1, deadline: float = 45.0) -> None:
-        """Until so many connections stand before it."""
+    def wait_until_reached(self, number: int = 1, deadline: float = 45.0) -> None:
+        """Wait until this many connections wait at the barrier."""
         end = time.monotonic() + deadline
         waiting = "select from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep'"
         while len(self._connection.execute(waiting).fetchall()) < number:
-            assert time.monotonic() < end, f"fewer than {number} came to the gate"
+            assert time.monotonic() < end, f"fewer than {number} connections reached the barrier"
             time.sleep(0.001)
 
     def open(self) -> None:
@@ -68,4 +68,4 @@ class Gate:
 
     def remove(self) -> None:
         self.open()
-        self._connection.execute("drop function public.pass_gate")
+        self._connection.execute("drop function public.pass_barrier")

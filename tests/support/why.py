@@ -5,7 +5,7 @@ from typing import Any
 from psycopg import Connection
 
 
-def live(
+def register_worker(
     connection: Connection[Any],
     types: str = "{mail}",
     worker_id: str = "w1",
@@ -14,7 +14,7 @@ def live(
     process_types: str | None = None,
     children: int | None = None,
 ) -> None:
-    """A worker with a long lease, which claims nothing by itself."""
+    """Register a worker with a long lease. It exists only in the table, so it claims nothing."""
     connection.execute(
         "select register_worker(%s, '1 hour', %s, %s, %s, 'host', 7, '0.1', %s, %s)",
         [worker_id, types, queues, places, process_types, children],

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.ledger import read
-from chaos.processes import ROOT, WorkerProcess
+from chaos.processes import ROOT, WorkerProgram
 from chaos.waiting import until
 from psycopg import Connection
 
@@ -24,7 +24,7 @@ from treadle.worker.job_slots import JobSlots
 from treadle.worker.keeper import Keeper
 from treadle.worker.options import settings
 
-__all__ = ["ROOT", "WorkerProcess", "until"]
+__all__ = ["ROOT", "WorkerProgram", "until"]
 
 HANDLERS = "tests.support.handlers:app"
 # For tests that wait until a lease runs out. Others take a longer one: on a busy machine a short one may be missed.
@@ -34,11 +34,11 @@ QUICK = ("--lease", "3s")
 keeper_module.STOP_SECONDS = 60.0
 
 # A job that runs until an event is set; which of them have started; and the event.
-Parked = tuple[Any, list[int], asyncio.Event]
+WaitingJob = tuple[Any, list[int], asyncio.Event]
 
 
 @asynccontextmanager
-async def kept(app: Treadle, **options: Any) -> AsyncIterator[Worker]:
+async def running_worker(app: Treadle, **options: Any) -> AsyncIterator[Worker]:
     """A worker whose keeper runs in this process, as it does in a supervisor. Starting a keeper process takes longer
     than most tests do; app.worker() starts one, for the tests that stop it or block the event loop."""
     chosen = settings(app.job_types, os.cpu_count() or 1, **options)
@@ -73,7 +73,7 @@ def run(
     async def both() -> Any:
         chosen = {"lease": "30s"} | options
         try:
-            async with app.worker(**chosen) if keeper_process else kept(app, **chosen) as worker:
+            async with app.worker(**chosen) if keeper_process else running_worker(app, **chosen) as worker:
                 return await body(worker)
         finally:
             await app.aclose()
@@ -91,10 +91,10 @@ def result_of(app: Treadle, job: Any, **arguments: Any) -> Any:
 
 
 @contextmanager
-def working(url: str, folder: Path, *options: str, **environment: str) -> Iterator[WorkerProcess]:
-    """A worker process that has started; it is killed in the end if it still runs."""
+def worker_process(url: str, folder: Path, *options: str, **environment: str) -> Iterator[WorkerProgram]:
+    """Start a worker process and wait until it is ready; kill it at the end of the block if it still runs."""
     log = folder / f"worker-{time.monotonic_ns()}.log"
-    worker = WorkerProcess(url, log, *options, **({"app": HANDLERS} | environment))
+    worker = WorkerProgram(url, log, *options, **({"app": HANDLERS} | environment))
     try:
         worker.started()
         yield worker
@@ -110,7 +110,7 @@ async def auntil(condition: Callable[[], Any], seconds: float = 45) -> None:
         found = condition()
         if await found if inspect.isawaitable(found) else found:
             return
-        assert time.monotonic() < end, f"it did not come true in {seconds} seconds"
+        assert time.monotonic() < end, f"the condition was not met within {seconds} seconds"
         await asyncio.sleep(0.01)
 
 
@@ -143,7 +143,7 @@ def lose_worker(connection: Connection[Any], worker_id: str = "gone") -> None:
 
 
 class Ledger:
-    """What the handlers noted."""
+    """What the handlers recorded."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -161,16 +161,16 @@ class Ledger:
         runs: dict[str, dict[int, dict[str, Any]]] = defaultdict(dict)
         for entry in self.entries():
             run = runs[entry["id"]].setdefault(entry["lease"], {"pid": entry["pid"]})
-            assert entry["what"] not in run, f"run twice under one lease: {entry}"
+            assert entry["what"] not in run, f"run twice under one lease number: {entry}"
             run[entry["what"]] = entry["at"]
-        assert runs.keys() == jobs.keys(), "some jobs were run that do not exist, or not run at all"
+        assert runs.keys() == jobs.keys(), "the jobs that ran are not the jobs that exist"
         for job_id, (lease, result) in jobs.items():
-            assert result == lease, f"{job_id}: the outcome of lease {result} was accepted under lease {lease}"
-            assert "end" in runs[job_id][lease], f"{job_id}: completed, but its handler never came to its end"
+            assert result == lease, f"{job_id}: the outcome of lease number {result} was accepted under {lease}"
+            assert "end" in runs[job_id][lease], f"{job_id}: completed, but its handler never finished"
             in_order = sorted(runs[job_id].items())
             for (_, first), (_, second) in itertools.pairwise(in_order):
                 over = first.get("end") or self.killed.get(first["pid"])
-                assert over, f"{job_id}: run again while the first run was neither over nor killed: {in_order}"
+                assert over, f"{job_id}: run again before the first run had finished or was killed: {in_order}"
                 assert over <= second["start"], f"{job_id}: two runs at once: {in_order}"
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from psycopg import Connection
 
-from tests.support.apps import held
+from tests.support.apps import claim_and_start
 from treadle import JobQueue, Status, Treadle
 from treadle.watching import snapshots
 
@@ -34,7 +34,7 @@ def piped(*arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_a_pipe_gets_lines_and_no_escape_codes(url: str, queue: JobQueue) -> None:
-    job = held(queue)
+    job = claim_and_start(queue)
     with piped("watch", str(job.id), "--database-url", url) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "films: 0%\n"
@@ -47,7 +47,7 @@ def test_a_pipe_gets_lines_and_no_escape_codes(url: str, queue: JobQueue) -> Non
 
 
 def test_a_failure_in_a_pipe_is_the_last_line(url: str, queue: JobQueue) -> None:
-    job = held(queue)
+    job = claim_and_start(queue)
     queue.fail(job, "two\nlines", final=True)
     with piped("watch", str(job.id), "--database-url", url) as process:
         said, errors = process.communicate(timeout=60)
@@ -55,7 +55,7 @@ def test_a_failure_in_a_pipe_is_the_last_line(url: str, queue: JobQueue) -> None
 
 
 def test_ctrl_c_in_a_pipe(url: str, queue: JobQueue) -> None:
-    job = held(queue)
+    job = claim_and_start(queue)
     with piped("watch", str(job.id), "--database-url", url) as process:
         assert process.stdout is not None
         process.stdout.readline()
@@ -94,7 +94,7 @@ def test_a_mistake_is_a_sentence(url: str, arguments: list[str], code: int, said
 
 
 def test_a_job_that_is_pruned_meanwhile_is_said(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
-    job = held(queue)
+    job = claim_and_start(queue)
     with piped("watch", str(job.id), "--database-url", url) as process:
         assert process.stdout is not None
         process.stdout.readline()
@@ -105,7 +105,7 @@ def test_a_job_that_is_pruned_meanwhile_is_said(url: str, queue: JobQueue, conne
 
 
 def test_a_flood_of_events_is_told_in_part(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
-    job = held(queue)
+    job = claim_and_start(queue)
     connection.execute("select record_event(%s, 'drawn') from generate_series(1, 50)", [job.id])
     queue.complete(job)
     with piped("watch", str(job.id), "--database-url", url) as process:
@@ -118,7 +118,7 @@ def test_a_flood_of_events_is_told_in_part(url: str, queue: JobQueue, connection
 
 
 def test_a_handle_is_watched(app: Treadle, queue: JobQueue, capsys: pytest.CaptureFixture[str]) -> None:
-    job = held(queue)
+    job = claim_and_start(queue)
     ending = threading.Timer(0.2, lambda: queue.complete(job))
     ending.start()
     assert app.handle(job.id).watch() == Status.COMPLETED
@@ -128,7 +128,7 @@ def test_a_handle_is_watched(app: Treadle, queue: JobQueue, capsys: pytest.Captu
 
 
 def test_a_handle_is_watched_on_a_loop(app: Treadle, queue: JobQueue, capsys: pytest.CaptureFixture[str]) -> None:
-    job = held(queue)
+    job = claim_and_start(queue)
 
     async def main() -> Status:
         watching = asyncio.create_task(app.handle(job.id).awatch())
@@ -147,7 +147,7 @@ def test_a_handle_is_watched_on_a_loop(app: Treadle, queue: JobQueue, capsys: py
         await app.aclose()
         return status
 
-    held_again = held(queue, "songs")
+    held_again = claim_and_start(queue, "songs")
     assert asyncio.run(main()) == Status.CANCELLED
     out = capsys.readouterr().out
     assert "films: drawn" in out

@@ -8,14 +8,14 @@ from typing import Any
 
 from rich.console import Console
 
-from tests.support.apps import held
+from tests.support.apps import claim_and_start
 from treadle import JobQueue, Treadle
 from treadle.watching import snapshots as watching
 from treadle.watching.viewer import Viewer
 
 
 def test_one_look_for_all_of_them_a_few_times_a_second(app: Treadle, queue: JobQueue, monkeypatch: Any) -> None:
-    jobs = [held(queue) for _ in range(10)]
+    jobs = [claim_and_start(queue) for _ in range(10)]
     looks: list[float] = []
     real = app.database.run
 
@@ -47,7 +47,7 @@ def test_one_look_for_all_of_them_a_few_times_a_second(app: Treadle, queue: JobQ
 
 
 def test_a_silent_job_is_looked_at_once_a_second(app: Treadle, queue: JobQueue, monkeypatch: Any) -> None:
-    job = held(queue)
+    job = claim_and_start(queue)
     monkeypatch.setattr(watching, "WAIT_SECONDS", 0.3)
     snapshots = iter(watching.snapshots(app.database, app.watch, [job.id]))
     for _ in range(2):
@@ -59,7 +59,7 @@ def test_a_silent_job_is_looked_at_once_a_second(app: Treadle, queue: JobQueue, 
 def test_an_event_that_comes_between_the_count_and_the_events_is_told_once(
     app: Treadle, queue: JobQueue, monkeypatch: Any
 ) -> None:
-    job = held(queue)
+    job = claim_and_start(queue)
     queue.event(job, "one")
     real, late = app.database.run, ["two"]
 
@@ -79,7 +79,7 @@ def test_an_event_that_comes_between_the_count_and_the_events_is_told_once(
 
 def test_a_database_that_goes_away_and_comes_back_is_said(url: str, queue: JobQueue, monkeypatch: Any) -> None:
     """The stream asks again; the screen says so meanwhile."""
-    job = held(queue)
+    job = claim_and_start(queue)
     app = Treadle(url)
     real, broken = app.database.run, threading.Event()
 

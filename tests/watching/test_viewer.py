@@ -4,7 +4,7 @@ from typing import Any
 
 from psycopg import Connection
 
-from tests.support.apps import held
+from tests.support.apps import claim_and_start
 from tests.support.screens import terminal
 from treadle import JobQueue, Status
 
@@ -12,56 +12,56 @@ ESCAPE = "\x1b"
 
 
 def test_a_job_is_watched_until_it_has_completed(url: str, queue: JobQueue) -> None:
-    job = held(queue)
+    job = claim_and_start(queue)
     with terminal("watch", str(job.id), "--database-url", url) as screen:
-        screen.shows("films", "0%")
+        screen.wait_for("films", "0%")
         queue.progress(job, 40, stage="drawing")
         queue.event(job, "drawn", frames=12)
-        shown = screen.shows("40%", "drawing", "films: drawn  frames=12")
+        shown = screen.wait_for("40%", "drawing", "films: drawn  frames=12")
         assert "━━━━━╾────────  40%" in shown
         queue.complete(job)
-        assert screen.ended() == 0
+        assert screen.wait_for_exit() == 0
         assert "✓ films  ━━━━━━━━━━━━━━ 100%  completed in" in screen.text()
 
 
 def test_what_is_counted_is_shown_with_rate_and_time_left(
     url: str, queue: JobQueue, connection: Connection[Any]
 ) -> None:
-    job = held(queue)
+    job = claim_and_start(queue)
     queue.progress(job, 61, stage="importing")
     connection.execute("""update jobs set pace = '{"done": 1220, "total": 2000, "rate": 212.4, "left": 3.7}'""")
     with terminal("watch", str(job.id), "--database-url", url) as screen:
-        (line,) = [line for line in screen.shows("left").splitlines() if "films" in line]
+        (line,) = [line for line in screen.wait_for("left").splitlines() if "films" in line]
     assert line.startswith("▸ films  ━━━━━━━━╾─────  61%  importing")
     assert line.endswith("1,220/2,000  212/s  4s left")
     assert len(line) <= 80
 
 
 def test_a_failure_is_a_sentence_and_exit_code_1(url: str, queue: JobQueue) -> None:
-    job = held(queue, max_attempts=1)
+    job = claim_and_start(queue, max_attempts=1)
     with terminal("watch", str(job.id), "--database-url", url) as screen:
-        screen.shows("films")
+        screen.wait_for("films")
         queue.fail(job, "ValueError: the film is torn, and nobody knows how to mend it, not even the one who made it")
-        assert screen.ended() == 1
+        assert screen.wait_for_exit() == 1
         said = "films failed at attempt 1 of 1: ValueError: the film is torn, and nobody knows how to mend it, not even"
         assert said in screen.text().replace("\n", "")
 
 
 def test_a_cancelled_job_is_exit_code_1_too(url: str, queue: JobQueue) -> None:
-    job = held(queue)
+    job = claim_and_start(queue)
     with terminal("watch", str(job.id), "--database-url", url) as screen:
-        screen.shows("films")
+        screen.wait_for("films")
         queue.cancel(job.id, "seen enough")
-        assert screen.ended() == 1
+        assert screen.wait_for_exit() == 1
         assert "films cancelled: seen enough" in screen.text()
 
 
 def test_ctrl_c_stops_watching_and_the_job_goes_on(url: str, queue: JobQueue) -> None:
-    job = held(queue)
+    job = claim_and_start(queue)
     with terminal("watch", str(job.id), "--database-url", url) as screen:
-        screen.shows("films")
+        screen.wait_for("films")
         screen.press_ctrl_c()
-        assert screen.ended() == 130
+        assert screen.wait_for_exit() == 130
         shown = screen.text()
     assert "stopped watching; the job continues" in shown
     assert "Traceback" not in shown
@@ -69,50 +69,54 @@ def test_ctrl_c_stops_watching_and_the_job_goes_on(url: str, queue: JobQueue) ->
 
 
 def test_a_job_that_waits_says_for_what(url: str, queue: JobQueue) -> None:
-    ids = [queue.enqueue("soon", {}), queue.enqueue("later", {}, delay="1h"), held(queue, "first", key="k").id]
+    ids = [
+        queue.enqueue("soon", {}),
+        queue.enqueue("later", {}, delay="1h"),
+        claim_and_start(queue, "first", key="k").id,
+    ]
     ids.append(queue.enqueue("second", {}, key="k"))
     with terminal("watch", *map(str, ids), "--database-url", url) as screen:
-        screen.shows("soon", "waits for a worker", "later", "due in 59m", "second", "waits for its turn")
+        screen.wait_for("soon", "waits for a worker", "later", "due in 59m", "second", "waits for its turn")
 
 
 def test_jobs_of_one_type_are_told_apart(url: str, queue: JobQueue) -> None:
     ids = [queue.enqueue("soon", {}) for _ in range(2)]
     with terminal("watch", *map(str, ids), "--database-url", url) as screen:
-        screen.shows(*(f"soon {each.hex[-4:]}" for each in ids))
+        screen.wait_for(*(f"soon {each.hex[-4:]}" for each in ids))
 
 
 def test_without_ids_everything_that_runs_is_watched(url: str, queue: JobQueue) -> None:
     queue.enqueue("waiting", {})
-    first = held(queue, "first")
+    first = claim_and_start(queue, "first")
     with terminal("watch", "--database-url", url) as screen:
-        assert "waiting" not in screen.shows("first")
-        second = held(queue, "second")
-        screen.shows("first", "second")
+        assert "waiting" not in screen.wait_for("first")
+        second = claim_and_start(queue, "second")
+        screen.wait_for("first", "second")
         queue.complete(first)
         queue.fail(second, "no good", delay=0)
-        screen.shows("retries now: no good")
+        screen.wait_for("retries now: no good")
         (second,) = queue.claim(["second"])
         queue.complete(second)
-        assert screen.ended() == 0
+        assert screen.wait_for_exit() == 0
         assert "completed in" in screen.text()
 
 
 def test_more_jobs_than_lines_are_counted(url: str, queue: JobQueue) -> None:
     ids = [queue.enqueue("many", {}) for _ in range(40)]
     with terminal("watch", *map(str, ids), "--database-url", url, rows=20) as screen:
-        screen.shows("many", "and 31 more")
+        screen.wait_for("many", "and 31 more")
         assert len(screen.lines()) == 20
 
 
 def test_what_jobs_say_cannot_touch_the_terminal(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
-    job = held(queue)
+    job = claim_and_start(queue)
     hostile = f"{ESCAPE}[2J{ESCAPE}]0;title\x07[red]\x9b31m\r\n\u202e"
     queue.progress(job, 10, stage=hostile.replace("\r\n", ""))
     connection.execute("select record_event(%s, %s, jsonb_build_object('text', %s::text))", [job.id, hostile, hostile])
     with terminal("watch", str(job.id), "--database-url", url) as screen:
-        screen.shows("▸ films", "10%", "[2J ]0;title [red] 31m", "text=")
+        screen.wait_for("▸ films", "10%", "[2J ]0;title [red] 31m", "text=")
         queue.fail(job, hostile, final=True)
-        assert screen.ended() == 1
+        assert screen.wait_for_exit() == 1
         assert b"\x1b[2J" not in screen.raw
         assert b"\x1b]0;" not in screen.raw
         assert "\x9b31m".encode() not in screen.raw
@@ -120,9 +124,9 @@ def test_what_jobs_say_cannot_touch_the_terminal(url: str, queue: JobQueue, conn
 
 
 def test_a_terminal_of_ascii_alone(url: str, queue: JobQueue) -> None:
-    job = held(queue)
+    job = claim_and_start(queue)
     queue.progress(job, 50, stage="zürich ✓")
     with terminal("watch", str(job.id), "--database-url", url, PYTHONIOENCODING="ascii") as screen:
-        screen.shows("> films  #######-------  50%")
+        screen.wait_for("> films  #######-------  50%")
         queue.complete(job)
-        assert screen.ended() == 0
+        assert screen.wait_for_exit() == 0

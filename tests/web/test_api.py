@@ -25,6 +25,9 @@ def program(site: Site) -> Browser:
     return site.program(OPERATOR)
 
 
+HUSH = "cannot reach postgresql://ada:hush-hush-hush-hush@db/films"
+
+
 def get(browser: Browser, path: str, **params: Any) -> Any:
     answer = browser.send("GET", f"/api{path}", params=params)
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json"), answer.text
@@ -273,6 +276,23 @@ def test_why_masks_secrets(viewer: Browser, site: Site, queue: JobQueue) -> None
         assert "://ada:****" in page.partition("Why this job is not running")[2].partition("</p>")[0]
         assert "hush" not in page
         assert post(site.program(OPERATOR), f"/jobs/{job}/run_now")[0] == 200
+
+
+def test_no_response_and_no_page_shows_a_secret_in_a_reason(
+    viewer: Browser, site: Site, queue: JobQueue, connection: Connection[Any]
+) -> None:
+    job = queue.enqueue("films")
+    connection.execute("select pause('films', null, 'ada', %s::text)", [HUSH])
+    connection.execute(
+        "insert into audit (actor, action, job_id, reason) values ('ada', 'retry', %s, %s::text)", [job, HUSH]
+    )
+    for path in ("/pauses", "/overview", "/audit", f"/jobs/{job}", f"/jobs/{job}/why"):
+        response = json.dumps(get(viewer, path))
+        assert ("://ada:****" in response, "hush" in response) == (True, False), path
+    browser = site.signed_in(VIEWER)
+    for path in ("/", "/audit", f"/jobs/{job}"):
+        page = browser.get(path).text
+        assert ("://ada:****" in page, "hush" in page) == (True, False), path
 
 
 def test_a_step_result_is_masked_by_the_name_of_the_step(

@@ -1,4 +1,4 @@
-"""Asking why costs the same whatever else is in the table: counted in buffers, not in time."""
+"""The cost of `why` does not depend on the rest of the table. It is counted in buffers, not in time."""
 
 from typing import Any
 from uuid import UUID
@@ -6,14 +6,14 @@ from uuid import UUID
 import pytest
 from psycopg import Connection
 
-from tests.support.why import live
+from tests.support.why import register_worker
 from treadle import JobQueue
 from treadle.db.database import read_settings
 from treadle.db.query import in_schema, statement
 
 MANY = 20_000
 
-IN_THE_WAY = {
+OBSTACLES = {
     "finished": "insert into jobs (job_type, status, key) select 'mail', 'completed', 'k' from generate_series(1, %s)",
     "foreign": "insert into jobs (job_type, priority) select 'foreign', 150 from generate_series(1, %s)",
     "due later": "select enqueue_jobs('mail', array_fill('{}'::text, array[%s]), p_delay => '1 day')",
@@ -34,34 +34,34 @@ def cost(connection: Connection[Any], job_id: UUID) -> int:
     text = in_schema(statement("get_job_facts"), "treadle")
     with connection.transaction(force_rollback=True):
         connection.execute(read_settings(60))
-        for _ in range(2):  # the first use of a function in a session reads the catalog
+        for _ in range(2):  # the first run of a function in a session reads the catalog
             row = connection.execute(f"explain (analyze, buffers, format json) {text}", {"id": job_id}).fetchone()
             assert row
             plan = row[0][0]["Plan"]
     return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
 
 
-@pytest.mark.parametrize("what", IN_THE_WAY)
-def test_it_costs_the_same(queue: JobQueue, connection: Connection[Any], what: str) -> None:
-    live(connection)
+@pytest.mark.parametrize("what", OBSTACLES)
+def test_the_cost_is_the_same_with(queue: JobQueue, connection: Connection[Any], what: str) -> None:
+    register_worker(connection)
     connection.execute("analyze jobs, errors, audit, minutes")
     queue.enqueue_many("mail", [{}] * 100)
     queue.enqueue("mail", key="k")
     pending = queue.enqueue("mail", key="k")
-    ended = queue.enqueue("mail")
-    queue.cancel(ended)
-    before = [cost(connection, each) for each in (pending, ended)]
-    connection.execute(IN_THE_WAY[what], [MANY])
-    # Autovacuum comes when it likes: what grows beside the jobs has statistics, the jobs may have them or not.
+    finished = queue.enqueue("mail")
+    queue.cancel(finished)
+    before = [cost(connection, each) for each in (pending, finished)]
+    connection.execute(OBSTACLES[what], [MANY])
+    # Autovacuum can run at any time: the other tables have statistics, and the jobs are tested with and without.
     for statistics in ("errors, audit, minutes", "jobs"):
         connection.execute(f"analyze {statistics}")
-        after = [cost(connection, each) for each in (pending, ended)]
+        after = [cost(connection, each) for each in (pending, finished)]
         for few, many in zip(before, after, strict=True):
             assert many < few * 1.5 + 50, (what, statistics, before, after)
 
 
-def test_what_cannot_be_counted_is_not_gone_through(queue: JobQueue, connection: Connection[Any]) -> None:
-    live(connection)
+def test_jobs_beyond_the_counting_limit_are_not_read(queue: JobQueue, connection: Connection[Any]) -> None:
+    register_worker(connection)
     queue.enqueue_many("mail", [{}] * 12_000)
     made = queue.enqueue("mail")
     before = cost(connection, made)

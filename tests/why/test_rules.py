@@ -1,4 +1,4 @@
-"""Why a job does not run, from facts given as values: one reason whatever the facts, in the right order and words."""
+"""Why a job does not run, decided from facts given as values: every case has a reason, in the right order and words."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import product
@@ -24,8 +24,8 @@ def ago(**span: float) -> datetime:
     return NOW - timedelta(**span)
 
 
-def facts(**told: Any) -> Facts:
-    """A job that could be claimed, if there were a worker."""
+def facts(**known: Any) -> Facts:
+    """The facts about a job that is claimable but has no worker."""
     base: dict[str, Any] = {
         "at": NOW,
         "id": ID,
@@ -49,19 +49,19 @@ def facts(**told: Any) -> Facts:
         "error": None,
         "tick_age": 0.3,
     }
-    return Facts(**base | told)
+    return Facts(**base | known)
 
 
-def worker(types: list[str] | None = None, **told: Any) -> LiveWorker:
+def worker(types: list[str] | None = None, **known: Any) -> LiveWorker:
     base = LiveWorker("w1", False, ["mail"] if types is None else types, None, True, 50, 3, ago(seconds=1))
-    return base._replace(**told)
+    return base._replace(**known)
 
 
 SERVED = [worker()]
 
 
-def sweep() -> list[Facts]:
-    """All combinations of everything that a decision looks at."""
+def all_combinations() -> list[Facts]:
+    """All combinations of the facts that a decision depends on."""
     workers: dict[str, list[LiveWorker]] = {
         "none": [],
         "by hand": [worker(is_client=True, job_types=None, serves=False)],
@@ -86,11 +86,11 @@ def sweep() -> list[Facts]:
     }
     made = []
     for values in product(*choices.values()):
-        told = dict(zip(choices, values, strict=True))
-        key, blocker, blocked = told.pop("key")
-        number, within = told.pop("ended")
+        known = dict(zip(choices, values, strict=True))
+        key, blocker, blocked = known.pop("key")
+        number, within = known.pop("ended")
         finished = {"finished_attempts": number, "finished_within": within}
-        made.append(facts(**told, **finished, key=key, blocker=blocker, blocked=blocked))
+        made.append(facts(**known, **finished, key=key, blocker=blocker, blocked=blocked))
     for status, claimed_at, lease, lost, sign, error in product(
         [each for each in Status if each is not Status.PENDING],
         [ago(seconds=8), ago(minutes=9)],
@@ -99,14 +99,14 @@ def sweep() -> list[Facts]:
         [None, ago(seconds=1), ago(hours=1)],
         [None, HOSTILE],
     ):
-        holder = {"claimed_at": claimed_at, "worker": JobWorker(lease, lost), "seen_at": sign, "worker_id": error}
-        said = {"error": error, "stage": error, "cancelled_by": error, "cancel_reason": error}
-        made.append(facts(status=status, workers=SERVED, **holder, **said))
+        claim = {"claimed_at": claimed_at, "worker": JobWorker(lease, lost), "seen_at": sign, "worker_id": error}
+        texts = {"error": error, "stage": error, "cancelled_by": error, "cancel_reason": error}
+        made.append(facts(status=status, workers=SERVED, **claim, **texts))
     return made
 
 
 def expected(given: Facts) -> list[str]:
-    """The order, written once more and otherwise."""
+    """The reasons in order, computed in another way."""
     if given.status.finished:
         return [given.status.value]
     if given.status is not Status.PENDING:
@@ -132,9 +132,9 @@ def expected(given: Facts) -> list[str]:
     return names or ["ready"]
 
 
-def test_there_is_one_reason_whatever_the_facts() -> None:
+def test_every_combination_of_facts_has_a_reason() -> None:
     seen = set()
-    for given in sweep():
+    for given in all_combinations():
         reason = decide(given)
         assert [reason.name, *(each.name for each in reason.also)] == expected(given), given
         for text in (reason.sentence, reason.remedy, reason.short, *(each.short for each in reason.also)):
@@ -149,12 +149,12 @@ def test_there_is_one_reason_whatever_the_facts() -> None:
     assert seen == set(names.split())
 
 
-def test_a_reason_is_its_sentence() -> None:
+def test_a_reason_as_text_is_its_sentence() -> None:
     assert str(decide(facts())) == "There is no live worker."
 
 
 @pytest.mark.parametrize(
-    ("told", "sentence"),
+    ("known", "sentence"),
     [
         (
             {"run_at": NOW + timedelta(minutes=10)},
@@ -226,21 +226,23 @@ def test_a_reason_is_its_sentence() -> None:
         ),
     ],
 )
-def test_the_words(told: dict[str, Any], sentence: str) -> None:
-    assert decide(facts(**told)).sentence == sentence
+def test_the_sentence_of_a_reason(known: dict[str, Any], sentence: str) -> None:
+    assert decide(facts(**known)).sentence == sentence
 
 
-def test_a_wait_of_years_is_still_a_time() -> None:
+def test_an_estimated_wait_of_years_is_a_valid_time() -> None:
     reason = decide(facts(workers=SERVED, ahead=Ahead(10_001), finished_attempts=1, finished_within=3e9))
     assert isinstance(reason.data["starts_at"], datetime)
 
 
-def test_worker_with_one_free_place_is_not_busy() -> None:
+def test_workers_with_a_free_slot_are_not_busy() -> None:
     assert decide(facts(workers=[worker(busy=50), worker(busy=49)])).name == "ready"
-    assert decide(facts(workers=[worker(busy=50), worker(slots=None, busy=9)])).name == "ready", "who has not said"
+    assert decide(facts(workers=[worker(busy=50), worker(slots=None, busy=9)])).name == "ready", (
+        "a worker with an unknown number of slots"
+    )
 
 
-def test_the_key_tells_what_the_first_job_waits_for() -> None:
+def test_a_blocked_job_names_the_reason_of_the_blocking_job() -> None:
     blocker: Reason = decide(facts(run_at=NOW + timedelta(minutes=4)))
     reason = decide(facts(key="k", blocked=True, blocker=OTHER, earlier=3, workers=SERVED), blocker)
     assert reason.sentence == (

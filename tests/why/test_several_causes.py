@@ -1,5 +1,5 @@
-"""Why a job does not run when several things are in the way: the first is named, the others are told with it; and when
-one is lifted, the next, until it runs."""
+"""Why a job does not run if there are several causes: the first is the reason, and the others are listed with it. When
+one is removed, the next becomes the reason, until the job runs."""
 
 import asyncio
 from collections.abc import Iterator
@@ -12,12 +12,12 @@ from psycopg import Connection
 
 from tests.conftest import Connect, Why
 from tests.support.apps import heavy
-from tests.support.why import live
+from tests.support.why import register_worker
 from tests.support.workers import auntil
 from treadle import Handle, JobQueue, Treadle
 from treadle.db.queries import worker as worker_queries
 
-# In the order in which they are told.
+# In the order in which they are reported.
 ORDER = [
     "out_of_attempts",
     "due_later",
@@ -33,60 +33,60 @@ UNSERVED = {"no_worker", "no_worker_for_type", "no_worker_for_queue"}
 PAIRS = [
     pair
     for pair in combinations(ORDER, 2)
-    # There is one reason why nobody serves it; who is not served is not in line, and who is due later not yet.
+    # Only one of the unserved causes applies. Jobs without a worker and delayed jobs do not wait for busy workers.
     if not (set(pair) <= UNSERVED or ("busy" in pair and set(pair) & (UNSERVED | {"due_later"})))
 ]
 
 
 class Obstacles:
-    """Things in the way of one job, put there and taken away."""
+    """Creates and removes the causes that keep one job from running."""
 
     def __init__(self, queue: JobQueue, connection: Connection[Any], connect: Connect, causes: tuple[str, ...]) -> None:
         self.queue, self.connection = queue, connection
-        self.stranger = connect(autocommit=False)
+        self.locker = connect(autocommit=False)
         self.head = queue.enqueue("film", key="k") if "key_blocked" in causes else None
         self.job = queue.enqueue("mail", key="k")
         self.first = queue.enqueue("mail", priority=150) if "busy" in causes else None
-        live(connection)
+        register_worker(connection)
         for cause in causes:
             getattr(self, cause)()
 
     def _change(self, change: str) -> None:
         self.connection.execute(f"update jobs set {change} where id = %s", [self.job])
 
-    def out_of_attempts(self, lift: bool = False) -> None:
-        self._change(f"attempts = {0 if lift else 3}")
+    def out_of_attempts(self, remove: bool = False) -> None:
+        self._change(f"attempts = {0 if remove else 3}")
 
-    def due_later(self, lift: bool = False) -> None:
-        self._change("run_at = clock_timestamp()" + ("" if lift else " + interval '1 hour'"))
+    def due_later(self, remove: bool = False) -> None:
+        self._change("run_at = clock_timestamp()" + ("" if remove else " + interval '1 hour'"))
 
-    def paused(self, lift: bool = False) -> None:
-        assert self.queue.resume("mail") if lift else self.queue.pause("mail")
+    def paused(self, remove: bool = False) -> None:
+        assert self.queue.resume("mail") if remove else self.queue.pause("mail")
 
-    def key_blocked(self, lift: bool = False) -> None:
-        if lift:
+    def key_blocked(self, remove: bool = False) -> None:
+        if remove:
             assert self.head
             self.queue.complete(self.head)
 
-    def no_worker(self, lift: bool = False) -> None:
-        self.connection.execute("update workers set lost_at = %s", [None if lift else "now"])
+    def no_worker(self, remove: bool = False) -> None:
+        self.connection.execute("update workers set lost_at = %s", [None if remove else "now"])
 
-    def no_worker_for_type(self, lift: bool = False) -> None:
-        live(self.connection, "{mail}" if lift else "{song}")
+    def no_worker_for_type(self, remove: bool = False) -> None:
+        register_worker(self.connection, "{mail}" if remove else "{song}")
 
-    def no_worker_for_queue(self, lift: bool = False) -> None:
-        live(self.connection, queues=None if lift else "{elsewhere}")
+    def no_worker_for_queue(self, remove: bool = False) -> None:
+        register_worker(self.connection, queues=None if remove else "{elsewhere}")
 
-    def busy(self, lift: bool = False) -> None:
-        if lift:
+    def busy(self, remove: bool = False) -> None:
+        if remove:
             assert self.first
             self.queue.cancel(self.first)
 
-    def locked(self, lift: bool = False) -> None:
-        if lift:
-            self.stranger.rollback()
+    def locked(self, remove: bool = False) -> None:
+        if remove:
+            self.locker.rollback()
             return
-        self.stranger.execute("select from jobs where id = %s for update", [self.job])
+        self.locker.execute("select from jobs where id = %s for update", [self.job])
         self.connection.execute("select pg_sleep(1.1)")
 
 
@@ -96,26 +96,28 @@ def obstacles(
 ) -> Iterator[Obstacles]:
     made = Obstacles(queue, connection, connect, request.param)
     yield made
-    made.stranger.rollback()
+    made.locker.rollback()
 
 
-def told(why: Why, job: UUID) -> list[str]:
+def reasons(why: Why, job: UUID) -> list[str]:
     reason = why(job)
     return [reason.name, *(each.name for each in reason.also)]
 
 
 @pytest.mark.parametrize("obstacles", PAIRS, ids="-".join, indirect=True)
-def test_of_two_causes(obstacles: Obstacles, why: Why, request: pytest.FixtureRequest) -> None:
+def test_of_two_causes_the_first_is_the_reason_until_it_is_removed(
+    obstacles: Obstacles, why: Why, request: pytest.FixtureRequest
+) -> None:
     first, second = request.node.callspec.params["obstacles"]
-    assert told(why, obstacles.job) == [first, second]
-    if second == "locked":  # then its row cannot be changed
+    assert reasons(why, obstacles.job) == [first, second]
+    if second == "locked":  # its row cannot be changed while it is locked
         first, second = second, first
-    getattr(obstacles, first)(lift=True)
-    assert told(why, obstacles.job) == [second]
-    if second not in UNSERVED | {"busy"}:  # a client by hand could take those
+    getattr(obstacles, first)(remove=True)
+    assert reasons(why, obstacles.job) == [second]
+    if second not in UNSERVED | {"busy"}:  # a client without a worker process could claim those
         assert obstacles.job not in {job.id for job in obstacles.queue.claim(["mail"])}
-    getattr(obstacles, second)(lift=True)
-    assert told(why, obstacles.job) == ["ready"]
+    getattr(obstacles, second)(remove=True)
+    assert reasons(why, obstacles.job) == ["ready"]
     assert [job.id for job in obstacles.queue.claim(["mail"])] == [obstacles.job]
 
 
@@ -123,14 +125,14 @@ CHAIN = ("out_of_attempts", "due_later", "paused", "key_blocked", "no_worker_for
 
 
 @pytest.mark.parametrize("obstacles", [CHAIN], ids=["all"], indirect=True)
-def test_after_each_lifted_cause_the_next_is_told_until_it_runs(
+def test_after_each_removed_cause_the_next_is_reported_until_the_job_runs(
     obstacles: Obstacles, why: Why, app: Treadle, connection: Connection[Any]
 ) -> None:
     left = list(CHAIN)
     while len(left) > 1:
-        assert told(why, obstacles.job) == left
-        getattr(obstacles, left.pop(0))(lift=True)
-    assert told(why, obstacles.job) == left
+        assert reasons(why, obstacles.job) == left
+        getattr(obstacles, left.pop(0))(remove=True)
+    assert reasons(why, obstacles.job) == left
 
     go = asyncio.Event()
 
@@ -159,12 +161,14 @@ async def _running(handle: Handle[Any]) -> bool:
     return (await handle.awhy()).name == "running"
 
 
-def test_a_worker_says_what_it_runs_in_child_processes(app: Treadle, connection: Connection[Any]) -> None:
+def test_a_worker_registers_the_types_that_it_runs_in_child_processes(
+    app: Treadle, connection: Connection[Any]
+) -> None:
     @app.job
     def film() -> None: ...
 
     app.job(name="book", process=True)(heavy)
 
     app.database.run(worker_queries.register(app.worker(children=3).registration()))
-    told = connection.execute("select job_types, process_types, children from workers").fetchone()
-    assert told == (["book", "film"], ["book"], 3)
+    registered = connection.execute("select job_types, process_types, children from workers").fetchone()
+    assert registered == (["book", "film"], ["book"], 3)

@@ -1,4 +1,4 @@
-"""Why a job does not run: each cause for real, told until it is lifted."""
+"""Why a job does not run: each cause is created for real and reported until it is removed."""
 
 import asyncio
 from datetime import timedelta
@@ -9,19 +9,19 @@ import pytest
 from psycopg import Connection
 
 from tests.conftest import Connect, Why
-from tests.support.why import live
+from tests.support.why import register_worker
 from tests.support.workers import one
 from treadle import JobNotFound, JobQueue, Reason, Treadle
 from treadle.db.queries import operations as operation_queries
 from treadle.words.changes import Action
 
 
-def test_a_job_that_is_not_there(why: Why) -> None:
+def test_an_unknown_job_is_an_error(why: Why) -> None:
     with pytest.raises(JobNotFound, match="there is no job"):
         why(uuid4())
 
 
-def test_the_async_twin_says_the_same(app: Treadle, queue: JobQueue) -> None:
+def test_why_is_available_asynchronously(app: Treadle, queue: JobQueue) -> None:
     first = queue.enqueue("mail", key="k")
     second = queue.enqueue("mail", key="k")
 
@@ -34,11 +34,11 @@ def test_the_async_twin_says_the_same(app: Treadle, queue: JobQueue) -> None:
     assert [each.name for each in asyncio.run(ask())] == ["no_worker", "key_blocked"]
 
 
-# Jobs that somebody holds
+# Claimed jobs
 
 
-def test_a_job_that_runs(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
-    live(connection, worker_id="worker-1")
+def test_a_running_job_is_explained(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
+    register_worker(connection, worker_id="worker-1")
     queue.enqueue("mail")
     (job,) = queue.claim(["mail"])
     queue.start(job)
@@ -51,8 +51,10 @@ def test_a_job_that_runs(queue: JobQueue, connection: Connection[Any], why: Why)
     assert reason.data["seen_at"] >= job.claimed_at
 
 
-def test_a_job_that_is_about_to_begin(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
-    live(connection, worker_id="worker-1")
+def test_a_claimed_job_that_is_about_to_start_is_explained(
+    queue: JobQueue, connection: Connection[Any], why: Why
+) -> None:
+    register_worker(connection, worker_id="worker-1")
     queue.enqueue("mail")
     (job,) = queue.claim(["mail"])
     assert why(job.id).name == "claimed"
@@ -65,8 +67,10 @@ def test_a_job_that_is_about_to_begin(queue: JobQueue, connection: Connection[An
     assert "after the 2 jobs that it is running" in why(job.id).sentence
 
 
-def test_the_holder_is_gone(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
-    live(connection, worker_id="worker-1")
+def test_a_job_of_a_worker_that_missed_its_lease_is_explained(
+    queue: JobQueue, connection: Connection[Any], why: Why
+) -> None:
+    register_worker(connection, worker_id="worker-1")
     queue.enqueue("mail")
     (job,) = queue.claim(["mail"])
     connection.execute("""update jobs set claimed_at = clock_timestamp() - interval '3 hours'""")
@@ -75,21 +79,25 @@ def test_the_holder_is_gone(queue: JobQueue, connection: Connection[Any], why: W
     assert reason.name == "worker_lost"
     assert "there is no other live worker" in reason.sentence
     assert reason.data["lease"] == 3600
-    live(connection, worker_id="another")
+    register_worker(connection, worker_id="another")
     assert "another worker recovers the job" in why(job.id).sentence
     connection.execute("select * from recover_lost_workers()")
     assert why(job.id).name == "ready"
 
 
-def test_a_worker_that_was_given_up_holds_it_no_more(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
-    live(connection, worker_id="worker-1")
+def test_a_job_of_a_worker_that_was_declared_lost_is_explained(
+    queue: JobQueue, connection: Connection[Any], why: Why
+) -> None:
+    register_worker(connection, worker_id="worker-1")
     queue.enqueue("mail")
     (job,) = queue.claim(["mail"])
     connection.execute("update workers set lost_at = clock_timestamp()")
     assert why(job.id).name == "worker_lost"
 
 
-def test_a_client_by_hand_that_is_silent(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
+def test_a_job_of_a_client_without_heartbeats_is_explained(
+    queue: JobQueue, connection: Connection[Any], why: Why
+) -> None:
     queue.enqueue("mail")
     (job,) = queue.claim(["mail"])
     queue.start(job)
@@ -108,10 +116,10 @@ def test_a_client_by_hand_that_is_silent(queue: JobQueue, connection: Connection
     assert why(job.id).name == "no_worker"
 
 
-# Jobs that have ended
+# Finished jobs
 
 
-def test_a_job_that_has_completed(queue: JobQueue, why: Why) -> None:
+def test_a_completed_job_is_explained(queue: JobQueue, why: Why) -> None:
     queue.enqueue("mail")
     (job,) = queue.claim(["mail"])
     queue.complete(job)
@@ -119,7 +127,7 @@ def test_a_job_that_has_completed(queue: JobQueue, why: Why) -> None:
     assert f"treadle retry {job.id}" in why(job.id).remedy
 
 
-def test_a_job_that_has_failed(queue: JobQueue, why: Why) -> None:
+def test_a_failed_job_is_explained(queue: JobQueue, why: Why) -> None:
     queue.enqueue("mail", max_attempts=1)
     (job,) = queue.claim(["mail"])
     queue.fail(job, "the bank is closed.\x1b[2J")
@@ -129,7 +137,7 @@ def test_a_job_that_has_failed(queue: JobQueue, why: Why) -> None:
     assert reason.data["error"] == "the bank is closed.\x1b[2J"
 
 
-def test_a_job_that_was_cancelled(queue: JobQueue, app: Treadle, why: Why) -> None:
+def test_a_cancelled_job_is_explained(queue: JobQueue, app: Treadle, why: Why) -> None:
     ids = queue.enqueue_many("mail", [{}, {}, {}])
     queue.cancel(ids[0])
     assert why(ids[0]).sentence.endswith("ago.")
@@ -142,7 +150,9 @@ def test_a_job_that_was_cancelled(queue: JobQueue, app: Treadle, why: Why) -> No
     assert (reason.data["cancelled_by"], reason.data["reason"]) == ("ada", "a mistake")
 
 
-def test_an_old_error_or_an_old_audit_is_not_why_it_was_cancelled(queue: JobQueue, app: Treadle, why: Why) -> None:
+def test_an_earlier_error_or_audit_record_does_not_explain_a_cancellation(
+    queue: JobQueue, app: Treadle, why: Why
+) -> None:
     made = queue.enqueue("mail")
     (job,) = queue.claim(["mail"])
     queue.fail(job, "no luck", delay=0)
@@ -156,11 +166,11 @@ def test_an_old_error_or_an_old_audit_is_not_why_it_was_cancelled(queue: JobQueu
     assert (reason.data["cancelled_by"], reason.data["reason"]) == (None, None)
 
 
-# Jobs that wait
+# Pending jobs
 
 
-def test_a_job_without_attempts(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
-    live(connection)
+def test_a_job_without_attempts_left_is_explained(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
+    register_worker(connection)
     made = queue.enqueue("mail")
     connection.execute("update jobs set attempts = 5")
     reason = why(made)
@@ -168,11 +178,11 @@ def test_a_job_without_attempts(queue: JobQueue, connection: Connection[Any], wh
     assert "has used 5 of 3 attempts" in reason.sentence
     queue.cancel(made)
     queue.retry(made)
-    assert why(made).name == "ready", "the remedy helps"
+    assert why(made).name == "ready", "the remedy works"
 
 
-def test_a_job_that_is_due_later(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
-    live(connection)
+def test_a_delayed_job_is_explained(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
+    register_worker(connection)
     made = queue.enqueue("mail", delay="1h")
     reason = why(made)
     assert reason.name == "due_later"
@@ -186,8 +196,8 @@ def test_a_job_that_is_due_later(queue: JobQueue, connection: Connection[Any], w
     assert "was postponed and is due in " in why(made).sentence
 
 
-def test_a_job_that_backs_off(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
-    live(connection)
+def test_a_job_that_waits_for_its_retry_is_explained(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
+    register_worker(connection)
     made = queue.enqueue("mail")
     (job,) = queue.claim(["mail"])
     queue.fail(job, "no route to host", delay="10m")
@@ -199,7 +209,7 @@ def test_a_job_that_backs_off(queue: JobQueue, connection: Connection[Any], why:
     connection.execute("update jobs set run_at = clock_timestamp()")
     (job,) = queue.claim(["mail"])
     queue.snooze(job, "10m")
-    assert "failed" not in why(made).sentence, "that was an attempt before"
+    assert "failed" not in why(made).sentence, "the failed attempt was an earlier one"
 
 
 @pytest.mark.parametrize(
@@ -211,7 +221,7 @@ def test_a_job_that_backs_off(queue: JobQueue, connection: Connection[Any], why:
         ("mail", "slow lane", "the type mail in the queue slow lane", "treadle resume --type mail --queue 'slow lane'"),
     ],
 )
-def test_a_paused_job(
+def test_a_paused_job_is_explained(
     queue: JobQueue,
     connection: Connection[Any],
     why: Why,
@@ -220,10 +230,10 @@ def test_a_paused_job(
     what: str,
     remedy: str,
 ) -> None:
-    live(connection)
+    register_worker(connection)
     made = queue.enqueue("mail", queue="slow lane")
     connection.execute("select pause('other'), pause(null, 'other'), pause('mail', 'other')")
-    assert why(made).name == "ready", "pauses of others do not concern it"
+    assert why(made).name == "ready", "pauses of other types and queues do not matter"
     connection.execute("select pause(%s, %s, 'ada', 'the bank is closed')", [job_type, in_queue])
     reason = why(made)
     assert reason.name == "paused"
@@ -236,22 +246,22 @@ def test_a_paused_job(
     assert why(made).name == "ready"
 
 
-def test_each_pause_is_told(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
-    live(connection)
+def test_each_pause_of_a_job_is_reported(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
+    register_worker(connection)
     made = queue.enqueue("mail")
     connection.execute("select pause(), pause('mail'), pause('mail', 'default')")
-    told = []
+    pauses = []
     while (reason := why(made)).name == "paused":
-        told.append([reason.data["job_type"], reason.data["queue"], len(reason.also)])
+        pauses.append([reason.data["job_type"], reason.data["queue"], len(reason.also)])
         assert queue.resume(reason.data["job_type"], reason.data["queue"])
-    assert told == [[None, None, 2], ["mail", None, 1], ["mail", "default", 0]]
+    assert pauses == [[None, None, 2], ["mail", None, 1], ["mail", "default", 0]]
     assert reason.name == "ready"
 
 
-def test_no_worker_lives(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
+def test_a_job_without_a_live_worker_is_explained(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
     made = queue.enqueue("mail")
     assert why(made).sentence == "There is no live worker."
-    live(connection)
+    register_worker(connection)
     connection.execute("update workers set seen_at = clock_timestamp() - interval '2 hours'")
     reason = why(made)
     assert reason.name == "no_worker"
@@ -262,46 +272,50 @@ def test_no_worker_lives(queue: JobQueue, connection: Connection[Any], why: Why)
     connection.execute(
         "update workers set seen_at = clock_timestamp(), lost_at = clock_timestamp() where lease is not null"
     )
-    assert why(made).name == "no_worker", "it was given up"
+    assert why(made).name == "no_worker", "the worker is lost"
     connection.execute("select renew_workers('{w2}', '10 seconds')")
     assert "w2 is still starting" in why(made).sentence
-    live(connection)
+    register_worker(connection)
     assert why(made).name == "ready"
 
 
-def test_no_worker_knows_the_type(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
+def test_a_job_whose_type_no_worker_serves_is_explained(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
     made = queue.enqueue("mail")
-    live(connection, "{b,c}", "w2")
+    register_worker(connection, "{b,c}", "w2")
     assert "the only one serves b, c." in why(made).sentence
-    live(connection, "{a,b}", "w1")
+    register_worker(connection, "{a,b}", "w1")
     reason = why(made)
     assert reason.name == "no_worker_for_type"
     assert reason.sentence == "No live worker serves the job type mail: the 2 live workers serve a, b, c."
     assert reason.data["job_types"] == ["a", "b", "c"]
-    live(connection, "{mail}", "w3")
+    register_worker(connection, "{mail}", "w3")
     assert why(made).name == "ready"
 
 
-def test_no_worker_takes_the_queue(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
+def test_a_job_whose_queue_no_worker_serves_is_explained(
+    queue: JobQueue, connection: Connection[Any], why: Why
+) -> None:
     made = queue.enqueue("mail", queue="slow")
-    live(connection, "{mail}", "w1", "{fast,other}")
-    live(connection, "{a}", "w2")
+    register_worker(connection, "{mail}", "w1", "{fast,other}")
+    register_worker(connection, "{a}", "w2")
     reason = why(made)
     assert reason.name == "no_worker_for_queue"
     assert (
         reason.sentence
         == "No live worker serves the queue slow: the only one serves the type mail only in fast, other."
     )
-    live(connection, "{mail}", "w3", "{slow}")
+    register_worker(connection, "{mail}", "w3", "{slow}")
     assert why(made).name == "ready"
 
 
-def test_its_row_is_locked(queue: JobQueue, connection: Connection[Any], connect: Connect, why: Why) -> None:
-    live(connection)
+def test_a_job_whose_row_is_locked_is_explained(
+    queue: JobQueue, connection: Connection[Any], connect: Connect, why: Why
+) -> None:
+    register_worker(connection)
     made = queue.enqueue("mail")
     other = connect(autocommit=False)
     other.execute("select from jobs where id = %s for update", [made])
-    assert why(made).name == "ready", "a claim locks it, too, for a moment"
+    assert why(made).name == "ready", "a short lock may be a claim"
     connection.execute("select pg_sleep(1.1)")
     assert queue.claim(["mail"]) == []
     reason = why(made)
@@ -311,8 +325,8 @@ def test_its_row_is_locked(queue: JobQueue, connection: Connection[Any], connect
     assert why(made).name == "ready"
 
 
-def test_nothing_is_in_the_way(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
-    live(connection)
+def test_a_job_that_nothing_blocks_is_ready(queue: JobQueue, connection: Connection[Any], why: Why) -> None:
+    register_worker(connection)
     made = queue.enqueue("mail")
     reason = why(made)
     assert (reason.name, reason.also) == ("ready", ())
@@ -323,4 +337,4 @@ def test_nothing_is_in_the_way(queue: JobQueue, connection: Connection[Any], why
     assert "treadle doctor" in reason.remedy
     connection.execute("select tick()")
     assert "last claim" not in why(made).sentence
-    assert one(connection, "select status from jobs") == "pending", "it only looks"
+    assert one(connection, "select status from jobs") == "pending", "asking why changes nothing"

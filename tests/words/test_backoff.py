@@ -21,7 +21,7 @@ def test_backoff_grows_by_its_factor_up_to_its_limit() -> None:
     assert Backoff(limit=0).seconds(3) == 0
 
 
-def test_chance_decides_the_jitters_part_of_a_backoff() -> None:
+def test_only_the_jitter_of_a_backoff_is_random() -> None:
     for jitter in (0.0, 0.25, 1.0):
         drawn = [Backoff(first=8, factor=1, jitter=jitter).seconds(1) for _ in range(300)]
         assert 8 * (1 - jitter) <= min(drawn) <= max(drawn) <= 8
@@ -31,7 +31,7 @@ def test_chance_decides_the_jitters_part_of_a_backoff() -> None:
 
 
 @pytest.mark.parametrize(("factor", "attempt"), [(2.0, 2_000), (2, 2_000)])
-def test_a_backoff_of_nothing_stays_nothing(factor: float, attempt: int) -> None:
+def test_a_backoff_of_zero_stays_zero(factor: float, attempt: int) -> None:
     assert Backoff(first=0, factor=factor).seconds(attempt) == 0
 
 
@@ -47,6 +47,6 @@ def test_a_backoff_of_nothing_stays_nothing(factor: float, attempt: int) -> None
         ({"limit": None}, "limit must be a timedelta, seconds, or a text .*, got None"),
     ],
 )
-def test_a_wrong_backoff_is_refused(options: dict[str, Any], problem: str) -> None:
+def test_an_invalid_backoff_is_refused(options: dict[str, Any], problem: str) -> None:
     with pytest.raises(InvalidArgument, match=problem):
         Backoff(**options)

@@ -1,4 +1,4 @@
-"""What looks like a secret is masked wherever it lies."""
+"""Values whose key looks like a secret are masked at any depth."""
 
 import pytest
 
@@ -15,34 +15,34 @@ from treadle.words.masking import MASK, is_secret, masked
         *("auth", "basic_auth", "pwd", "jwt", "otp", "bearer"),
     ],
 )
-def test_these_are_secrets(key: str) -> None:
+def test_a_value_under_a_secret_key_is_masked(key: str) -> None:
     assert masked({key: "hunter2"}) == {key: MASK}
 
 
 @pytest.mark.parametrize(
     "key", ["user_id", "name", "discard", "cardinality", "author", "className", "pinned", "key", "path", "spinner", ""]
 )
-def test_these_are_not(key: str) -> None:
+def test_ordinary_keys_are_not_secret(key: str) -> None:
     assert not is_secret(key)
 
 
-def test_nested_and_in_lists() -> None:
+def test_secrets_are_masked_in_nested_objects_and_lists() -> None:
     value = {"users": [{"name": "ada", "login": {"password": ["a", "b"]}}], "auth": {"user": "x"}}
     assert masked(value) == {"users": [{"name": "ada", "login": {"password": MASK}}], "auth": MASK}
 
 
-def test_whether_there_is_one_is_no_secret() -> None:
+def test_none_and_booleans_are_not_masked() -> None:
     assert masked({"password": None, "has_token": True}) == {"password": None, "has_token": True}
 
 
-def test_a_password_in_a_url() -> None:
+def test_a_password_in_a_url_is_masked() -> None:
     assert masked(["see postgresql://ada:hunter2@host:5432/app, please"]) == [
         f"see postgresql://ada:{MASK}@host:5432/app, please"
     ]
     assert masked("https://host:8000/a@b") == "https://host:8000/a@b"
 
 
-def test_what_is_given_is_left_as_it_is() -> None:
+def test_masking_does_not_change_its_argument() -> None:
     value = {"a": [{"token": "x"}]}
     masked(value)
     assert value == {"a": [{"token": "x"}]}
@@ -61,5 +61,5 @@ def test_what_is_given_is_left_as_it_is() -> None:
         ("http://host:8080/path, and more", "http://host:8080/path, and more"),
     ],
 )
-def test_a_password_that_was_cut_off_with_its_url(text: str, shown: str) -> None:
+def test_a_password_in_a_truncated_url_is_masked(text: str, shown: str) -> None:
     assert masked(text) == shown

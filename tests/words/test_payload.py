@@ -1,4 +1,4 @@
-"""Any JSON value that survives the trip unchanged is accepted; anything else is refused with its path."""
+"""Every JSON value that can be read back unchanged is accepted as a payload; others are refused with their path."""
 
 import math
 from collections import OrderedDict
@@ -21,7 +21,7 @@ values = st.recursive(
 
 
 def same(one: Any, two: Any) -> bool:
-    """Equal, and of the same types all the way down: 1 is not 1.0, nor True."""
+    """Whether two values are equal and have the same types at every level: 1 is neither 1.0 nor True."""
     if type(one) is not type(two):
         return False
     if isinstance(one, dict):
@@ -33,7 +33,7 @@ def same(one: Any, two: Any) -> bool:
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(values, min_size=1, max_size=20))
-def test_any_json_value_comes_back_unchanged(queue: JobQueue, payloads: list[Any]) -> None:
+def test_any_json_value_is_read_back_unchanged(queue: JobQueue, payloads: list[Any]) -> None:
     queue.enqueue_many("a", payloads)
     jobs = queue.claim(["a"], 100)
     assert len(jobs) == len(payloads)
@@ -48,11 +48,11 @@ def test_any_json_value_comes_back_unchanged(queue: JobQueue, payloads: list[Any
     "value",
     [1e16, 1e22, 1e23, -1e300, 1.7976931348623157e308, 5e-324, 0.1, 10**400, -(2**64), "\u2028\n\r\t\"'\\", {"": ""}],
 )
-def test_awkward_values_come_back_unchanged(queue: JobQueue, value: Any) -> None:
+def test_unusual_values_are_read_back_unchanged(queue: JobQueue, value: Any) -> None:
     assert same(queue.get(queue.enqueue("a", value)).data, value)
 
 
-def test_subclasses_come_back_as_what_they_are(queue: JobQueue) -> None:
+def test_subclasses_are_read_back_as_their_base_types(queue: JobQueue) -> None:
     job = queue.get(queue.enqueue("a", OrderedDict(priority=Priority.EXPLICIT)))
     assert job.data == {"priority": 150}
 
@@ -64,7 +64,7 @@ def nested(depth: int) -> Any:
     return value
 
 
-class Loop(dict[str, Any]):
+class SelfContaining(dict[str, Any]):
     pass
 
 
@@ -97,7 +97,9 @@ REFUSED: list[tuple[Any, str, str]] = [
 
 
 @pytest.mark.parametrize(("value", "path", "message"), REFUSED)
-def test_what_would_not_come_back_is_refused_before_any_sql(value: Any, path: str, message: str) -> None:
+def test_a_value_that_would_not_be_read_back_unchanged_is_refused_before_any_sql(
+    value: Any, path: str, message: str
+) -> None:
     queue = JobQueue("postgresql://nobody@127.0.0.1:1/nothing")
     for act in (lambda: queue.enqueue("a", value), lambda: queue.complete("0" * 32, value)):
         with pytest.raises(InvalidPayload) as refused:
@@ -108,7 +110,7 @@ def test_what_would_not_come_back_is_refused_before_any_sql(value: Any, path: st
     assert refused.value.path.startswith("data[1]" + path.removeprefix("data"))
 
 
-def test_the_depth_limit_itself_is_accepted(queue: JobQueue) -> None:
+def test_a_payload_of_exactly_the_depth_limit_is_accepted(queue: JobQueue) -> None:
     assert queue.get(queue.enqueue("a", nested(DEPTH_LIMIT))).data == nested(DEPTH_LIMIT)
 
 
@@ -123,7 +125,7 @@ def test_the_size_limit_counts_bytes(queue: JobQueue) -> None:
         queue.enqueue("a", "ä" * (limit // 2))
 
 
-def test_the_size_limit_can_be_set(url: str) -> None:
+def test_the_size_limit_is_configurable(url: str) -> None:
     with JobQueue(url, payload_limit=10) as queue:
         queue.enqueue("a", "x" * 8)
         with pytest.raises(InvalidPayload, match="more than the limit of 10"):
@@ -135,7 +137,7 @@ def test_json_null_is_a_payload(queue: JobQueue) -> None:
     assert queue.get(queue.enqueue("a")).data == {}
 
 
-def test_error_texts_are_cut_in_the_middle() -> None:
+def test_long_error_texts_are_shortened_in_the_middle() -> None:
     text = clean_error("begin" + "x" * ERROR_LIMIT + "end")
     assert text.startswith("begin")
     assert text.endswith("end")

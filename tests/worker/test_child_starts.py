@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.handlers import apart
+from tests.support.apps import use_database
 from tests.support.handlers import app as handlers_app
-from tests.support.workers import Ledger, run, until, working
+from tests.support.handlers import nap_in_child
+from tests.support.workers import Ledger, run, until, worker_process
 from treadle import JobFailed, JobQueue, Treadle
 from treadle.worker import Worker, children
 
@@ -44,13 +45,7 @@ if multiprocessing.current_process().name == "treadle-child":
 @pytest.fixture
 def later(url: str, monkeypatch: pytest.MonkeyPatch) -> Treadle:
     """The application of this module, as its children find it, on the test's database."""
-    from treadle.db.database import Database
-    from treadle.watching.watch import Watch
-
-    database = Database(url, "treadle")
-    monkeypatch.setattr(more, "database", database)
-    monkeypatch.setattr(more, "queue", JobQueue(database))
-    monkeypatch.setattr(more, "watch", Watch(database))
+    use_database(more, url, monkeypatch)
     return more
 
 
@@ -60,7 +55,7 @@ def test_the_time_of_a_job_counts_from_its_handler_not_from_its_process(
     """Neither its worker nor the supervisor, which allows two seconds more, counts the imports."""
     monkeypatch.setenv(IMPORT_SECONDS, "4")
     job_id = queue.enqueue("hurried", max_attempts=1)
-    with working(url, tmp_path, app=MORE):
+    with worker_process(url, tmp_path, app=MORE):
         until(lambda: queue.get(job_id).status.finished)
     row = queue.get(job_id)
     assert (row.status, row.result, row.last_error) == ("completed", "in time", None)
@@ -82,7 +77,7 @@ def test_a_process_that_takes_too_long_to_start_is_given_up_and_killed(
     run(later, body, children=1)
 
 
-@pytest.mark.usefixtures("here")
+@pytest.mark.usefixtures("handlers_use_test_database")
 def test_a_job_without_a_free_process_waits_before_it_is_tried_again(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,7 +95,7 @@ def test_a_job_without_a_free_process_waits_before_it_is_tried_again(
     monkeypatch.setattr(process, "start", sometimes)
 
     async def body(worker: Worker) -> None:
-        handle = await apart.aenqueue(seconds=0)
+        handle = await nap_in_child.aenqueue(seconds=0)
         assert await handle.aresult(30) == 2
         row = await handle.ajob()
         assert (row.run_at - row.created_at).total_seconds() > 0.5
@@ -117,7 +112,7 @@ def test_a_child_that_dies_soon_after_a_slow_start_has_crashed(
     """Whether it was past its deadline counts from the start of the handler."""
     monkeypatch.setenv(IMPORT_SECONDS, "2")
     job_id = queue.enqueue("leave", max_attempts=1)
-    with working(url, tmp_path, app=MORE):
+    with worker_process(url, tmp_path, app=MORE):
         until(lambda: queue.get(job_id).status.finished, seconds=90)
     row = queue.get(job_id)
     assert "crashed its process" in (row.last_error or ""), row.last_error

@@ -14,14 +14,14 @@ import psutil
 import pytest
 from psycopg import Connection
 
-from tests.support.handlers import apart, chatter, note
 from tests.support.handlers import app as handlers_app
-from tests.support.workers import ROOT, Ledger, run, until, working
+from tests.support.handlers import nap_in_child, note, report_forever
+from tests.support.workers import ROOT, Ledger, run, until, worker_process
 from treadle import Job, JobFailed, JobQueue, Treadle
 from treadle.words.clock import now
 from treadle.worker import Worker, children
 
-pytestmark = [pytest.mark.own_database, pytest.mark.usefixtures("here")]
+pytestmark = [pytest.mark.own_database, pytest.mark.usefixtures("handlers_use_test_database")]
 
 more = Treadle()
 MORE = "tests.worker.test_children:more"
@@ -76,7 +76,7 @@ def test_a_child_that_ends_because_it_was_interrupted_has_not_crashed(
     url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
 ) -> None:
     job_id = queue.enqueue("leave_when_stopped", max_attempts=1)
-    with working(url, tmp_path, "--grace", "0s", app=MORE) as worker:
+    with worker_process(url, tmp_path, "--grace", "0s", app=MORE) as worker:
         until(ledger.starts)
         worker.terminate()
         assert worker.ended() == 0
@@ -87,9 +87,9 @@ def test_a_child_that_ends_because_it_was_interrupted_has_not_crashed(
 def test_a_child_past_its_deadline_is_killed_although_its_worker_is_blocked(
     url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
 ) -> None:
-    with working(url, tmp_path, "--children", "1"):
-        warm_up(queue, "apart", seconds=0)
-        late = queue.enqueue("chatter", max_attempts=1)
+    with worker_process(url, tmp_path, "--children", "1"):
+        warm_up(queue, "nap_in_child", seconds=0)
+        late = queue.enqueue("report_forever", max_attempts=1)
         child = until(lambda: ledger.starts(str(late)))[0]["pid"]
         blocker = queue.enqueue("block_the_interpreter", {"seconds": 9}, max_attempts=1)
         until(lambda: ledger.starts(str(blocker)))
@@ -101,12 +101,12 @@ def test_a_child_past_its_deadline_is_killed_although_its_worker_is_blocked(
 
 
 def test_a_child_past_its_deadline_is_gone(url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue) -> None:
-    with working(url, tmp_path, "--children", "1") as worker:
-        warm_up(queue, "apart", seconds=0)
-        late = queue.enqueue("chatter", max_attempts=1)
+    with worker_process(url, tmp_path, "--children", "1") as worker:
+        warm_up(queue, "nap_in_child", seconds=0)
+        late = queue.enqueue("report_forever", max_attempts=1)
         until(lambda: queue.get(late).status.finished)
         until(lambda: not alive(ledger.starts()[0]["pid"]))
-        after = queue.enqueue("apart", {"seconds": 0}, max_attempts=1)
+        after = queue.enqueue("nap_in_child", {"seconds": 0}, max_attempts=1)
         until(lambda: queue.get(after).status.finished)
         assert state(queue, after) == ("completed", 1, 0)
         assert worker.log.read_text().count("worker started") == 1
@@ -115,13 +115,13 @@ def test_a_child_past_its_deadline_is_gone(url: str, tmp_path: Path, ledger: Led
 def test_a_child_that_died_between_two_jobs_is_replaced(
     url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
 ) -> None:
-    with working(url, tmp_path, "--children", "1"):
-        first = queue.enqueue("apart", {"seconds": 0}, max_attempts=1)
+    with worker_process(url, tmp_path, "--children", "1"):
+        first = queue.enqueue("nap_in_child", {"seconds": 0}, max_attempts=1)
         until(lambda: queue.get(first).status == "completed")
         child = ledger.starts()[0]["pid"]
         os.kill(child, signal.SIGKILL)
         until(lambda: not alive(child))
-        second = queue.enqueue("apart", {"seconds": 0}, max_attempts=1)
+        second = queue.enqueue("nap_in_child", {"seconds": 0}, max_attempts=1)
         until(lambda: queue.get(second).status.finished)
         assert state(queue, second) == ("completed", 1, 0)
 
@@ -129,12 +129,12 @@ def test_a_child_that_died_between_two_jobs_is_replaced(
 def test_a_child_that_dies_before_it_started_the_next_job_is_replaced(
     url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
 ) -> None:
-    with working(url, tmp_path, "--children", "1"):
-        first = queue.enqueue("apart", {"seconds": 0}, max_attempts=1)
+    with worker_process(url, tmp_path, "--children", "1"):
+        first = queue.enqueue("nap_in_child", {"seconds": 0}, max_attempts=1)
         until(lambda: queue.get(first).status == "completed")
         child = ledger.starts()[0]["pid"]
         os.kill(child, signal.SIGSTOP)  # it gets the next job and cannot begin it
-        second = queue.enqueue("apart", {"seconds": 0}, max_attempts=1)
+        second = queue.enqueue("nap_in_child", {"seconds": 0}, max_attempts=1)
         until(lambda: queue.get(second).status == "running")
         os.kill(child, signal.SIGKILL)
         until(lambda: queue.get(second).status.finished)
@@ -144,8 +144,8 @@ def test_a_child_that_dies_before_it_started_the_next_job_is_replaced(
 def test_an_interrupt_from_a_terminal_does_not_reach_a_child(
     url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
 ) -> None:
-    with working(url, tmp_path):
-        job_id = queue.enqueue("apart", {"seconds": 0.5}, max_attempts=1)
+    with worker_process(url, tmp_path):
+        job_id = queue.enqueue("nap_in_child", {"seconds": 0.5}, max_attempts=1)
         os.kill(until(ledger.starts)[0]["pid"], signal.SIGINT)
         until(lambda: queue.get(job_id).status.finished)
         assert state(queue, job_id) == ("completed", 1, 0)
@@ -157,12 +157,12 @@ def test_a_job_that_is_cancelled_while_it_waits_for_a_child_does_not_start(
     """A job that has crashed before occupies the only child."""
     suspect = queue.enqueue("nap", {"seconds": 5}, priority=200)
     connection.execute("update jobs set crashes = 1")
-    waiting = queue.enqueue("apart", {"seconds": 0})
-    with working(url, tmp_path, "--children", "1"):
+    waiting = queue.enqueue("nap_in_child", {"seconds": 0})
+    with worker_process(url, tmp_path, "--children", "1"):
         until(lambda: queue.get(waiting).status == "running")
         queue.cancel(waiting)
         assert not queue.get(suspect).status.finished
-        after = queue.enqueue("apart", {"seconds": 0})
+        after = queue.enqueue("nap_in_child", {"seconds": 0})
         until(lambda: queue.get(after).status == "completed")
     assert ledger.starts(str(waiting)) == []
 
@@ -175,7 +175,7 @@ def test_a_job_that_waits_for_a_child_is_not_running(
     queue.enqueue("suspect", {"seconds": seconds}, priority=200)
     connection.execute("update jobs set crashes = 1")
     waiting = queue.enqueue("swift", max_attempts=1)
-    with working(url, tmp_path, "--children", "1", app=MORE) as worker:
+    with worker_process(url, tmp_path, "--children", "1", app=MORE) as worker:
         if seconds == 60:
             until(lambda: queue.get(waiting).status == "running")
             until(worker.worker_process).kill()
@@ -197,8 +197,8 @@ def test_a_job_that_waited_for_a_child_has_all_of_its_time(
     """While a job that has crashed before occupies the only child, the one that waits for it loses no time."""
     suspect = queue.enqueue("nap", {"seconds": 5}, priority=200)
     connection.execute("update jobs set crashes = 1")
-    waiting = queue.enqueue("punctual", {"seconds": 2}, max_attempts=1)
-    with working(url, tmp_path, "--children", "1"):
+    waiting = queue.enqueue("nap_with_deadline", {"seconds": 2}, max_attempts=1)
+    with worker_process(url, tmp_path, "--children", "1"):
         until(lambda: queue.get(waiting).status.finished)
         row = queue.get(waiting)
         assert (row.status, row.crashes, row.last_error) == ("completed", 0, None)
@@ -242,7 +242,7 @@ def test_a_job_without_a_free_process_is_released_without_using_an_attempt(
     monkeypatch.setattr(children, "Child", sometimes)
 
     async def body(worker: Worker) -> None:
-        handle = await apart.aenqueue(seconds=0)
+        handle = await nap_in_child.aenqueue(seconds=0)
         assert await handle.aresult(30) == 2
         row = await handle.ajob()
         assert (row.attempts, row.crashes) == (1, 0)
@@ -254,9 +254,9 @@ def test_a_child_in_a_program_is_killed_at_its_deadline(ledger: Ledger) -> None:
     """The worker does it where there is no supervisor."""
 
     async def body(worker: Worker) -> None:
-        await (await apart.aenqueue(seconds=0)).aresult(30)
+        await (await nap_in_child.aenqueue(seconds=0)).aresult(30)
         with pytest.raises(JobFailed, match="still ran at its deadline"):
-            await (await chatter.aenqueue()).aresult(30)
+            await (await report_forever.aenqueue()).aresult(30)
 
     run(handlers_app, body, children=1)
     assert not alive(ledger.starts()[0]["pid"])
@@ -268,8 +268,8 @@ def test_a_child_that_reports_all_the_time_is_killed_at_its_deadline(
     ledger: Ledger,
     queue: JobQueue,
 ) -> None:
-    job_id = queue.enqueue("chatter", max_attempts=1)
-    with working(url, tmp_path):
+    job_id = queue.enqueue("report_forever", max_attempts=1)
+    with worker_process(url, tmp_path):
         until(ledger.starts)
         began = now()
         until(lambda: queue.get(job_id).status == "failed")
@@ -279,16 +279,16 @@ def test_a_child_that_reports_all_the_time_is_killed_at_its_deadline(
 
 def test_a_child_that_does_not_stop_when_interrupted_is_killed(ledger: Ledger) -> None:
     async def body(worker: Worker) -> None:
-        deaf = await apart.aenqueue(seconds=60)
+        deaf = await nap_in_child.aenqueue(seconds=60)
         await asyncio.to_thread(until, ledger.starts)
         await deaf.acancel()
-        assert await (await apart.aenqueue(seconds=0)).aresult(30) == 1
+        assert await (await nap_in_child.aenqueue(seconds=0)).aresult(30) == 1
 
     run(handlers_app, body, children=1, grace=0)
 
 
 def test_a_child_past_its_timeout_may_clean_up_until_its_deadline(url: str, tmp_path: Path, queue: JobQueue) -> None:
-    with working(url, tmp_path, "--children", "1", app=MORE):
+    with worker_process(url, tmp_path, "--children", "1", app=MORE):
         warm_up(queue, "tidy_up", seconds=0)
         job_id = queue.enqueue("tidy_up", {"seconds": 1.5}, max_attempts=1)
         until(lambda: queue.get(job_id).status.finished)
@@ -301,9 +301,9 @@ def test_a_child_that_is_interrupted_while_it_sends_its_result_takes_the_next_jo
     ledger: Ledger,
     queue: JobQueue,
 ) -> None:
-    with working(url, tmp_path, "--children", "1"):
-        job_id = queue.enqueue("slow_to_tell", max_attempts=1)
-        until(lambda: any(each["what"] == "tells" for each in ledger.entries()))
+    with worker_process(url, tmp_path, "--children", "1"):
+        job_id = queue.enqueue("return_slow_result", max_attempts=1)
+        until(lambda: any(each["what"] == "serializes" for each in ledger.entries()))
         queue.cancel(job_id)
-        after = queue.enqueue("apart", {"seconds": 0}, max_attempts=1)
+        after = queue.enqueue("nap_in_child", {"seconds": 0}, max_attempts=1)
         until(lambda: queue.get(after).status == "completed")

@@ -9,7 +9,7 @@ import pytest
 from psycopg import Connection
 
 from tests.conftest import Connect
-from tests.support.workers import Parked, auntil, one, run
+from tests.support.workers import WaitingJob, auntil, one, run
 from treadle import Treadle
 from treadle.db.query import Query
 from treadle.db.reconnecting import ReconnectingConnection
@@ -21,13 +21,13 @@ pytestmark = pytest.mark.own_database
 
 @pytest.mark.parametrize(("prefetch", "held"), [(0, 2), (3, 5), (None, 2)])
 def test_no_more_jobs_are_claimed_than_asked_for(
-    app: Treadle, connection: Connection[Any], parked: Parked, prefetch: int | None, held: int
+    app: Treadle, connection: Connection[Any], waiting_job: WaitingJob, prefetch: int | None, held: int
 ) -> None:
     """By default no long job is claimed ahead: another worker could start it in the meantime."""
-    park, began, go = parked
+    wait_for_event, began, go = waiting_job
 
     async def body(worker: Worker) -> None:
-        handles = await park.aenqueue_many({"n": n} for n in range(8))
+        handles = await wait_for_event.aenqueue_many({"n": n} for n in range(8))
         await auntil(lambda: len(began) == 2)
         await auntil(lambda: not worker.connections.claims.lock.locked())
         assert one(connection, "select count(*) from jobs where worker_id is not null") == held

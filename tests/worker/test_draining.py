@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from psycopg import Connection
 
-from tests.support.workers import Parked, auntil, auntil_waiting, count, run
+from tests.support.workers import WaitingJob, auntil, auntil_waiting, count, run
 from treadle import Backoff, Job, JobQueue, Status, Treadle
 from treadle.db.query import Query
 from treadle.worker import Worker
@@ -88,9 +88,9 @@ def test_a_draining_worker_ends_only_when_it_was_not_busy_before_it_looked() -> 
     asyncio.run(body())
 
 
-def test_a_draining_worker_looks_again_when_its_last_job_has_finished(app: Treadle, parked: Parked) -> None:
+def test_a_draining_worker_looks_again_when_its_last_job_has_finished(app: Treadle, waiting_job: WaitingJob) -> None:
     """It found nothing while the job ran, and is not done: with a poll of a minute, the outcome has to wake it."""
-    park, began, go = parked
+    wait_for_event, began, go = waiting_job
 
     async def body(worker: Worker) -> None:
         await auntil(lambda: began)
@@ -100,12 +100,12 @@ def test_a_draining_worker_looks_again_when_its_last_job_has_finished(app: Tread
         go.set()
         await asyncio.wait_for(worker.drained(), 30)
 
-    park.enqueue(n=1)
+    wait_for_event.enqueue(n=1)
     run(app, body, drain=True, poll="60s", grace=0)
 
 
-def test_a_draining_worker_does_not_wait_for_the_poll(app: Treadle, parked: Parked) -> None:
-    park, began, go = parked
+def test_a_draining_worker_does_not_wait_for_the_poll(app: Treadle, waiting_job: WaitingJob) -> None:
+    wait_for_event, began, go = waiting_job
 
     async def body(worker: Worker) -> None:
         await auntil(lambda: began)
@@ -113,7 +113,7 @@ def test_a_draining_worker_does_not_wait_for_the_poll(app: Treadle, parked: Park
         go.set()
         await asyncio.wait_for(worker.drained(), 30)
 
-    park.enqueue(n=1)
+    wait_for_event.enqueue(n=1)
     run(app, body, drain=True, listen=False, poll="60s", grace=0)
 
 

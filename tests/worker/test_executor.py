@@ -62,7 +62,7 @@ def test_context_variables_of_one_job_are_not_seen_by_the_next(app: Treadle) -> 
 
 
 def test_a_function_inside_another_cannot_have_a_process_of_its_own(app: Treadle) -> None:
-    with pytest.raises(InvalidJob, match="at the top of a module"):
+    with pytest.raises(InvalidJob, match="at the top level of a module"):
 
         @app.job(process=True)
         def inner() -> None: ...

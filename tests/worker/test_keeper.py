@@ -15,7 +15,7 @@ from chaos.proxy import Proxy
 from psycopg import Connection
 
 from tests.conftest import Connect
-from tests.support.waiting import until_blocked
+from tests.support.waiting import until_waiting_for_lock
 from tests.support.workers import auntil, count, run, until
 from treadle import Treadle, events
 from treadle.db.query import Query
@@ -37,7 +37,7 @@ def test_a_lease_counts_from_before_its_renewal_was_sent(url: str, connect: Conn
         keeper, slots = Keeper(url, "treadle", timedelta(minutes=1), 3), JobSlots.create(1)
         keeper.workers["me"] = slots
         renewing = asyncio.create_task(keeper.renew())
-        await asyncio.to_thread(until_blocked, connection)
+        await asyncio.to_thread(until_waiting_for_lock, connection)
         asked = now()
         holder.rollback()
         await auntil(lambda: slots.renewed_at)

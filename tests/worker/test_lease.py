@@ -7,7 +7,7 @@ import psutil
 import pytest
 from psycopg import Connection
 
-from tests.support.workers import Parked, auntil, one, run
+from tests.support.workers import WaitingJob, auntil, one, run
 from treadle import Treadle, events
 from treadle.db.queries import worker as worker_queries
 from treadle.words.clock import now
@@ -19,14 +19,14 @@ pytestmark = pytest.mark.own_database
 
 
 def test_a_worker_whose_lease_is_not_renewed_gives_all_jobs_back(
-    app: Treadle, connection: Connection[Any], parked: Parked
+    app: Treadle, connection: Connection[Any], waiting_job: WaitingJob
 ) -> None:
     fenced: list[events.Event] = []
     app.on(events.WorkerFenced)(fenced.append)
-    park, began, _ = parked
+    wait_for_event, began, _ = waiting_job
 
     async def body(worker: Worker) -> None:
-        await park.aenqueue_many({"n": n} for n in range(3))
+        await wait_for_event.aenqueue_many({"n": n} for n in range(3))
         await auntil(lambda: len(worker.claimers[0].ready) == 2)
         keeper = psutil.Process(worker.keeper_pid)
         keeper.suspend()

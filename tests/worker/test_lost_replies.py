@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from psycopg import Connection
 
-from tests.support.workers import Parked, auntil, one, run
+from tests.support.workers import WaitingJob, auntil, one, run
 from treadle import Treadle
 from treadle.db.queries import worker as worker_queries
 from treadle.db.query import Query
@@ -34,12 +34,12 @@ def test_a_claimed_job_that_the_worker_does_not_know_is_found(app: Treadle, monk
     run(app, body, queues=["another"])
 
 
-def test_a_job_that_the_worker_knows_is_not_taken_again(app: Treadle, parked: Parked) -> None:
+def test_a_job_that_the_worker_knows_is_not_taken_again(app: Treadle, waiting_job: WaitingJob) -> None:
     """Running, ready, or finished and not yet written."""
-    park, began, go = parked
+    wait_for_event, began, go = waiting_job
 
     async def body(worker: Worker) -> None:
-        handles = await park.aenqueue_many({"n": n} for n in range(3))
+        handles = await wait_for_event.aenqueue_many({"n": n} for n in range(3))
         await auntil(lambda: len(worker.claimers[0].ready) == 2)
         await worker.lost_replies.take_unknown()
         await worker.lost_replies.take_unknown()

@@ -13,7 +13,7 @@ from chaos.proxy import Proxy
 from chaos.servers import Server
 from psycopg import Connection
 
-from tests.support.workers import Ledger, auntil, completed, count, run, until, until_completed, working
+from tests.support.workers import Ledger, auntil, completed, count, run, until, until_completed, worker_process
 from treadle import Backoff, Job, JobFailed, JobQueue, Status, Treadle, events, migrate
 from treadle.db import reconnecting
 from treadle.db.embedded import leave
@@ -26,9 +26,9 @@ pytestmark = pytest.mark.own_database
 
 
 @pytest.fixture
-def server(folder: Path) -> Iterator[Server]:
-    yield Server(folder)
-    leave(folder)
+def server(server_folder: Path) -> Iterator[Server]:
+    yield Server(server_folder)
+    leave(server_folder)
 
 
 def naps(url: str, number: int, seconds: float) -> None:
@@ -38,7 +38,7 @@ def naps(url: str, number: int, seconds: float) -> None:
 
 def test_restarts_of_the_server_are_survived(server: Server, tmp_path: Path, ledger: Ledger) -> None:
     naps(server.url, 1500, 0.05)
-    with working(server.url, tmp_path, "--concurrency", "20") as worker:
+    with worker_process(server.url, tmp_path, "--concurrency", "20") as worker:
         for number in (300, 750):
             with server.connect() as connection:
                 until_completed(connection, number)
@@ -60,9 +60,9 @@ def test_a_worker_that_cannot_renew_its_lease_stops_its_handlers(
     server: Server, tmp_path: Path, ledger: Ledger
 ) -> None:
     with Treadle(server.url).queue as queue:
-        for kind in ("nap", "attentive", "doze"):
+        for kind in ("nap", "nap_and_check", "nap_on_thread"):
             queue.enqueue(kind, {"seconds": 600}, max_attempts=1)
-        with working(server.url, tmp_path, "--lease", "4s") as worker:
+        with worker_process(server.url, tmp_path, "--lease", "4s") as worker:
             until(lambda: len(ledger.starts()) == 3)
             with server.connect() as connection:
                 until(lambda: count(connection, "status = 'running'") == 3)
@@ -79,7 +79,7 @@ def test_a_worker_that_cannot_renew_its_lease_stops_its_handlers(
 
 def test_killed_connections_are_survived(url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger) -> None:
     naps(url, 1000, 0.03)
-    with working(url, tmp_path, "--concurrency", "20", "--processes", "2"):
+    with worker_process(url, tmp_path, "--concurrency", "20", "--processes", "2"):
         for number in range(100, 900, 100):
             until_completed(connection, number)
             connection.execute(
@@ -258,9 +258,9 @@ def test_a_function_that_is_missing_for_a_while_costs_no_attempt(
 
 def test_a_worker_ends_while_the_database_is_unavailable(tmp_path: Path, empty_url: str) -> None:
     migrate(empty_url)
-    with working(empty_url, tmp_path, "--grace", "1s") as worker:
+    with worker_process(empty_url, tmp_path, "--grace", "1s") as worker:
         with JobQueue(empty_url) as queue:
-            queue.enqueue("doze", {"seconds": 60})
+            queue.enqueue("nap_on_thread", {"seconds": 60})
             until(lambda: queue.counts()[Status.RUNNING] == 1)
         name = psycopg.conninfo.conninfo_to_dict(empty_url)["dbname"]
         with psycopg.connect(psycopg.conninfo.make_conninfo(empty_url, dbname="postgres"), autocommit=True) as server:

@@ -14,11 +14,11 @@ from psycopg import Connection
 from tests.conftest import Connect
 from tests.support import handlers
 from tests.support.handlers import block_the_loop, note
-from tests.support.workers import Ledger, count, one, until, working
+from tests.support.workers import Ledger, count, one, until, worker_process
 from treadle import Job, JobQueue, Treadle
 from treadle.worker import WorkerOptions, supervisor
 
-pytestmark = [pytest.mark.own_database, pytest.mark.usefixtures("here")]
+pytestmark = [pytest.mark.own_database, pytest.mark.usefixtures("handlers_use_test_database")]
 
 more = Treadle()
 MORE = "tests.worker.test_process:more"
@@ -41,8 +41,8 @@ def alive(pid: int) -> bool:
 def test_a_job_in_a_child_of_a_killed_worker_process_has_not_crashed(
     url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
 ) -> None:
-    job_id = queue.enqueue("apart", {"seconds": 60})
-    with working(url, tmp_path) as worker:
+    job_id = queue.enqueue("nap_in_child", {"seconds": 60})
+    with worker_process(url, tmp_path) as worker:
         until(ledger.starts)
         until(worker.worker_process).kill()
         until(lambda: len(ledger.starts()) == 2)
@@ -55,7 +55,7 @@ def test_processes_that_a_dead_worker_process_left_behind_are_killed(
     url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
 ) -> None:
     queue.enqueue("leave_a_helper")
-    with working(url, tmp_path, app=MORE):
+    with worker_process(url, tmp_path, app=MORE):
         (entry, *_) = until(ledger.entries)
         until(lambda: not alive(int(entry["what"].split()[1])))
 
@@ -63,8 +63,8 @@ def test_processes_that_a_dead_worker_process_left_behind_are_killed(
 def test_a_thread_of_a_worker_process_that_was_told_to_stop_has_not_crashed(
     url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
 ) -> None:
-    job_id = queue.enqueue("doze", {"seconds": 60})
-    with working(url, tmp_path, "--grace", "0s") as worker:
+    job_id = queue.enqueue("nap_on_thread", {"seconds": 60})
+    with worker_process(url, tmp_path, "--grace", "0s") as worker:
         until(ledger.starts)
         until(worker.worker_process).terminate()
         until(lambda: len(ledger.starts()) == 2)
@@ -103,7 +103,7 @@ def test_a_worker_process_that_does_not_react_is_killed(
     assert not alive(ledger.starts()[0]["pid"])
 
 
-@pytest.mark.parametrize("name", ["leave_politely", "leave_behind"])
+@pytest.mark.parametrize("name", ["exit_with_code_0", "leave_a_task_that_exits"])
 def test_an_exit_that_looks_clean_is_a_crash(
     url: str,
     tmp_path: Path,
@@ -114,7 +114,7 @@ def test_an_exit_that_looks_clean_is_a_crash(
 ) -> None:
     pill = queue.enqueue(name, max_attempts=1)
     good = [queue.enqueue("nap", {"seconds": 0.3}, max_attempts=1) for _ in range(3)]
-    with working(url, tmp_path) as worker:
+    with worker_process(url, tmp_path) as worker:
         until(lambda: count(connection, "status in ('completed', 'failed')") == 4, worker.log.read_text, 90)
         assert queue.get(pill).status == "failed"
         assert {queue.get(job_id).status for job_id in good} == {"completed"}
@@ -122,7 +122,7 @@ def test_an_exit_that_looks_clean_is_a_crash(
 
 
 def test_a_worker_process_that_is_told_to_stop_alone_is_replaced(url: str, tmp_path: Path) -> None:
-    with working(url, tmp_path) as worker:
+    with worker_process(url, tmp_path) as worker:
         until(worker.worker_process).terminate()
         worker.started(2)
         worker.terminate()
@@ -134,7 +134,7 @@ def test_jobs_locked_by_the_last_statement_of_a_killed_worker_are_given_back(
 ) -> None:
     """The supervisor gives them back, long before the lease of an hour runs out."""
     handle = handlers.nap.enqueue(seconds=600)
-    with working(url, tmp_path, "--lease", "1h") as worker:
+    with worker_process(url, tmp_path, "--lease", "1h") as worker:
         until(lambda: handle.status() == "running")
         statement, looking = connect(autocommit=False), connect()
         statement.execute("select from jobs for no key update")

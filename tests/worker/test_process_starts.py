@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from tests.support.handlers import nap
-from tests.support.workers import Ledger, WorkerProcess, until, working
+from tests.support.workers import Ledger, WorkerProgram, until, worker_process
 from treadle import JobQueue, Treadle
 from treadle.worker import WorkerOptions, supervisor
 
@@ -69,7 +69,7 @@ def test_a_process_that_dies_at_its_start_is_restarted_beside_the_other(
     url: str, tmp_path: Path, queue: JobQueue, starts: Path
 ) -> None:
     (starts / "crash").touch()
-    with working(url, tmp_path, "--processes", "2", app=MORE) as worker:
+    with worker_process(url, tmp_path, "--processes", "2", app=MORE) as worker:
         worker.started(2)
         assert "a worker process ended with exit code 3; it is restarted" in worker.log.read_text()
         job_id = queue.enqueue("light")
@@ -82,7 +82,7 @@ def test_a_broken_module_does_not_stop_processes_that_work(
     url: str, tmp_path: Path, queue: JobQueue, starts: Path
 ) -> None:
     """A deploy has broken the module, and one process has to be restarted."""
-    with working(url, tmp_path, "--processes", "2", app=MORE) as worker:
+    with worker_process(url, tmp_path, "--processes", "2", app=MORE) as worker:
         worker.started(2)
         (starts / "broken").touch()
         until(worker.worker_process).kill()
@@ -100,7 +100,7 @@ def test_a_process_that_cannot_import_does_not_stop_one_that_works(url: str, tmp
     """A process counts as working from its start, not only from its end."""
     for name in ("first", "second"):
         (starts / name).touch()
-    with working(url, tmp_path, "--processes", "2", app=MORE) as worker:
+    with worker_process(url, tmp_path, "--processes", "2", app=MORE) as worker:
         (starts / "go").touch()
         until(lambda: "a mistake of one" in worker.log.read_text())
         until(lambda: "it is restarted" in worker.log.read_text(), worker.log.read_text)
@@ -113,7 +113,7 @@ def test_a_broken_module_stops_all_before_any_has_worked(url: str, tmp_path: Pat
     """Also the one whose imports would take another minute."""
     for name in ("mistake", "wait"):
         (starts / name).touch()
-    worker = WorkerProcess(url, tmp_path / "worker.log", "--processes", "2", app=MORE)
+    worker = WorkerProgram(url, tmp_path / "worker.log", "--processes", "2", app=MORE)
     try:
         assert worker.ended(50) == 1
         assert "a mistake" in worker.log.read_text()
@@ -121,7 +121,7 @@ def test_a_broken_module_stops_all_before_any_has_worked(url: str, tmp_path: Pat
         worker.kill_all()
 
 
-@pytest.mark.usefixtures("here")
+@pytest.mark.usefixtures("handlers_use_test_database")
 def test_a_worker_process_that_cannot_be_started_is_tried_again(
     url: str, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,7 +149,7 @@ def test_a_worker_process_that_cannot_be_started_is_tried_again(
     assert refused == 3
 
 
-@pytest.mark.usefixtures("here")
+@pytest.mark.usefixtures("handlers_use_test_database")
 def test_starts_that_fail_leave_no_files_open(url: str, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     """Twenty processes in a row cannot be started."""
     open_files: list[int] = []

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from psycopg import Connection
 
-from tests.support.workers import Parked, auntil, one, run
+from tests.support.workers import WaitingJob, auntil, one, run
 from treadle import Snooze, Treadle
 from treadle.db.queries import worker as worker_queries
 from treadle.worker import Worker
@@ -14,13 +14,15 @@ from treadle.worker import Worker
 pytestmark = pytest.mark.own_database
 
 
-def test_jobs_that_were_not_started_are_given_back(app: Treadle, connection: Connection[Any], parked: Parked) -> None:
-    park, began, go = parked
+def test_jobs_that_were_not_started_are_given_back(
+    app: Treadle, connection: Connection[Any], waiting_job: WaitingJob
+) -> None:
+    wait_for_event, began, go = waiting_job
 
     async def body() -> None:
         worker = app.worker(concurrency=1, prefetch=2)
         await worker.start()
-        await park.aenqueue_many({"n": n} for n in range(3))
+        await wait_for_event.aenqueue_many({"n": n} for n in range(3))
         await auntil(lambda: len(worker.claimers[0].ready) == 2)
         stopping = asyncio.create_task(worker.stop())
         await auntil(
@@ -35,13 +37,15 @@ def test_jobs_that_were_not_started_are_given_back(app: Treadle, connection: Con
 
 
 def test_a_claim_that_arrives_while_the_worker_stops_is_given_back(
-    app: Treadle, connection: Connection[Any], parked: Parked
+    app: Treadle, connection: Connection[Any], waiting_job: WaitingJob
 ) -> None:
-    park, began, _ = parked
+    wait_for_event, began, _ = waiting_job
 
     async def body(worker: Worker) -> None:
-        await park.aenqueue(n=1)
-        claims = await worker.connections.claims.run(worker_queries.claim(worker.worker_id, ["park"], 1, None))
+        await wait_for_event.aenqueue(n=1)
+        claims = await worker.connections.claims.run(
+            worker_queries.claim(worker.worker_id, ["wait_for_event"], 1, None)
+        )
         worker.stopping = True
         worker.claimers[0].take(claims)
         await auntil(lambda: one(connection, "select status from jobs") == "pending")
@@ -50,13 +54,15 @@ def test_a_claim_that_arrives_while_the_worker_stops_is_given_back(
     assert began == []
 
 
-def test_outcomes_are_written_before_the_worker_ends(app: Treadle, connection: Connection[Any], parked: Parked) -> None:
-    park, _, go = parked
+def test_outcomes_are_written_before_the_worker_ends(
+    app: Treadle, connection: Connection[Any], waiting_job: WaitingJob
+) -> None:
+    wait_for_event, _, go = waiting_job
 
     async def body() -> None:
         worker = app.worker()
         await worker.start()
-        await park.aenqueue(n=1)
+        await wait_for_event.aenqueue(n=1)
         async with worker.connections.outcomes.lock:  # nothing can be written now
             go.set()
             await auntil(worker.completer.unwritten)

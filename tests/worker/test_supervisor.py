@@ -14,23 +14,23 @@ import pytest
 from psycopg import Connection
 
 from tests.support.handlers import (
-    apart,
-    attentive,
     block_past_the_deadline,
     block_the_interpreter,
     block_the_loop,
-    doze,
-    hoard,
+    exhaust_memory,
+    exit_at_once,
     ignore_the_deadline,
-    leave_at_once,
     nap,
+    nap_and_check,
+    nap_in_child,
+    nap_on_thread,
     noop,
-    touch_nothing,
+    segfault,
 )
-from tests.support.workers import QUICK, Ledger, completed, count, until, until_completed, working
+from tests.support.workers import QUICK, Ledger, completed, count, until, until_completed, worker_process
 from treadle import JobFailed, Status
 
-pytestmark = [pytest.mark.own_database, pytest.mark.usefixtures("here")]
+pytestmark = [pytest.mark.own_database, pytest.mark.usefixtures("handlers_use_test_database")]
 
 
 def test_all_jobs_are_done_although_workers_are_killed(
@@ -38,9 +38,12 @@ def test_all_jobs_are_done_although_workers_are_killed(
 ) -> None:
     chance = random.Random(7)
     nap.enqueue_many({"seconds": chance.uniform(0.02, 0.2)} for _ in range(1500))
-    doze.enqueue_many({"seconds": chance.uniform(0.02, 0.2)} for _ in range(500))
+    nap_on_thread.enqueue_many({"seconds": chance.uniform(0.02, 0.2)} for _ in range(500))
     options = ("--concurrency", "20", *QUICK)
-    with working(url, tmp_path, *options, "--processes", "2") as one, working(url, tmp_path, *options) as two:
+    with (
+        worker_process(url, tmp_path, *options, "--processes", "2") as one,
+        worker_process(url, tmp_path, *options) as two,
+    ):
         for number in (200, 500, 800, 1100):
             until_completed(connection, number)
             victim = until(one.worker_process)
@@ -62,7 +65,7 @@ def test_all_jobs_are_done_although_workers_are_killed(
 def test_a_job_of_a_killed_machine_runs_again_by_itself(
     url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger
 ) -> None:
-    with working(url, tmp_path, *QUICK) as one:
+    with worker_process(url, tmp_path, *QUICK) as one:
         handle = nap.enqueue(seconds=60)
         until(lambda: handle.status() == "running")
         quick = [nap.enqueue(seconds=0.01) for _ in range(3)]
@@ -70,7 +73,7 @@ def test_a_job_of_a_killed_machine_runs_again_by_itself(
             each.result(30)
         one.kill_all()
     connection.execute("update jobs set data = '{\"seconds\": 0.01}' where id = %s", [handle.id])
-    with working(url, tmp_path, *QUICK):
+    with worker_process(url, tmp_path, *QUICK):
         assert handle.result(30) == 2
     assert connection.execute("select attempts, crashes from jobs where id = %s", [handle.id]).fetchone() == (1, 1)
 
@@ -78,12 +81,12 @@ def test_a_job_of_a_killed_machine_runs_again_by_itself(
 def test_what_a_stopped_worker_writes_late_is_refused(
     url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger
 ) -> None:
-    with working(url, tmp_path, *QUICK, "--concurrency", "10") as one:
-        handles = [job.enqueue(seconds=3) for job in (nap, doze) for _ in range(3)]
+    with worker_process(url, tmp_path, *QUICK, "--concurrency", "10") as one:
+        handles = [job.enqueue(seconds=3) for job in (nap, nap_on_thread) for _ in range(3)]
         until(lambda: len(ledger.starts()) == 6)
         one.signal_all(signal.SIGSTOP)
         connection.execute("update jobs set data = '{\"seconds\": 0.1}'")
-        with working(url, tmp_path, *QUICK) as two:
+        with worker_process(url, tmp_path, *QUICK) as two:
             assert [handle.result(30) for handle in handles] == [2] * 6
             before = connection.execute("select * from jobs order by id").fetchall()
             one.signal_all(signal.SIGCONT)
@@ -102,11 +105,11 @@ def test_a_blocked_worker_keeps_its_jobs(
     url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger, place: str
 ) -> None:
     lease = ("--lease", "3s")
-    with working(url, tmp_path, *lease) as one:
+    with worker_process(url, tmp_path, *lease) as one:
         handle = (block_the_loop if place == "loop" else block_the_interpreter).enqueue(seconds=9)
         until(lambda: ledger.starts(str(handle.id)))
         beside = nap.using(queue="other").enqueue(seconds=0)
-        with working(url, tmp_path, *lease, "--concurrency", "1") as two:
+        with worker_process(url, tmp_path, *lease, "--concurrency", "1") as two:
             # Claims, completions and maintenance of other workers go on.
             assert beside.result(8) in (1, 2)
             assert handle.result(30) == 1
@@ -116,13 +119,13 @@ def test_a_blocked_worker_keeps_its_jobs(
     assert connection.execute("select crashes from jobs where id = %s", [handle.id]).fetchone() == (0,)
 
 
-@pytest.mark.parametrize("poison", [leave_at_once, touch_nothing])
+@pytest.mark.parametrize("poison", [exit_at_once, segfault])
 def test_a_job_that_kills_its_process_fails_alone(
     url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger, poison: Any
 ) -> None:
     pill = poison.enqueue()
-    good = [nap.enqueue(seconds=0.3) for _ in range(10)] + [doze.enqueue(seconds=0.3) for _ in range(10)]
-    with working(url, tmp_path):
+    good = [nap.enqueue(seconds=0.3) for _ in range(10)] + [nap_on_thread.enqueue(seconds=0.3) for _ in range(10)]
+    with worker_process(url, tmp_path):
         with pytest.raises(JobFailed, match="crashed its process 3 times, which is the limit; last crash: its process"):
             pill.result(60)
         for handle in good:
@@ -135,9 +138,9 @@ def test_a_job_that_kills_its_process_fails_alone(
 
 
 def test_a_memory_hog_is_killed_alone(url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger) -> None:
-    hog = hoard.using(max_attempts=1).enqueue()
-    good = [apart.enqueue(seconds=0.1) for _ in range(3)] + [nap.enqueue(seconds=0.3) for _ in range(5)]
-    with working(url, tmp_path) as worker:
+    hog = exhaust_memory.using(max_attempts=1).enqueue()
+    good = [nap_in_child.enqueue(seconds=0.1) for _ in range(3)] + [nap.enqueue(seconds=0.3) for _ in range(5)]
+    with worker_process(url, tmp_path) as worker:
         with pytest.raises(JobFailed, match=r"used \d+ MB of memory, more than its limit of 200 MB, and was killed"):
             hog.result(30)
         for handle in good:
@@ -151,8 +154,8 @@ def test_a_handler_that_ignores_its_deadline_is_killed(
     url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger, job: Any
 ) -> None:
     handle = job.enqueue(seconds=60)
-    with working(url, tmp_path, "--grace", "10s") as worker:
-        neighbour = attentive.using(priority=150).enqueue(seconds=4)
+    with worker_process(url, tmp_path, "--grace", "10s") as worker:
+        neighbour = nap_and_check.using(priority=150).enqueue(seconds=4)
         until(lambda: ledger.starts(str(handle.id)))
         began = time.monotonic()
         with pytest.raises(JobFailed, match="deadline"):
@@ -169,7 +172,7 @@ def test_a_deploy_with_a_backlog_is_quick_and_loses_nothing(
     url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger
 ) -> None:
     noop.enqueue_many({"n": n} for n in range(50_000))
-    with working(url, tmp_path, "--concurrency", "100") as worker:
+    with worker_process(url, tmp_path, "--concurrency", "100") as worker:
         until_completed(connection, 1000)
         began = time.monotonic()
         worker.terminate()
@@ -186,14 +189,14 @@ def test_a_deploy_with_a_backlog_is_quick_and_loses_nothing(
 def test_a_deploy_lets_jobs_finish_and_interrupts_the_rest_without_using_an_attempt(
     url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger
 ) -> None:
-    endless = [nap.enqueue(seconds=60), attentive.enqueue(seconds=60), apart.enqueue(seconds=60)]
-    stubborn = doze.enqueue(seconds=60)
-    with working(url, tmp_path, "--grace", "6s") as worker:
+    endless = [nap.enqueue(seconds=60), nap_and_check.enqueue(seconds=60), nap_in_child.enqueue(seconds=60)]
+    stubborn = nap_on_thread.enqueue(seconds=60)
+    with worker_process(url, tmp_path, "--grace", "6s") as worker:
         until(lambda: len(ledger.starts()) == 4)
         late = nap.enqueue(seconds=0)
         late.result(30)
         # Long enough for the signal to arrive before they end.
-        short = [nap.enqueue(seconds=2), doze.enqueue(seconds=2)]
+        short = [nap.enqueue(seconds=2), nap_on_thread.enqueue(seconds=2)]
         until(lambda: len(ledger.starts()) == 7)
         worker.terminate()
         until(lambda: not worker.tree() or count(connection, "status = 'completed'") == 3)
@@ -206,8 +209,8 @@ def test_a_deploy_lets_jobs_finish_and_interrupts_the_rest_without_using_an_atte
 
 
 def test_a_second_signal_does_not_wait(url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger) -> None:
-    handles = [nap.enqueue(seconds=60), doze.enqueue(seconds=60), apart.enqueue(seconds=60)]
-    with working(url, tmp_path, "--grace", "60s") as worker:
+    handles = [nap.enqueue(seconds=60), nap_on_thread.enqueue(seconds=60), nap_in_child.enqueue(seconds=60)]
+    with worker_process(url, tmp_path, "--grace", "60s") as worker:
         until(lambda: len(ledger.starts()) == 3)
         worker.terminate()
         time.sleep(0.5)
@@ -228,8 +231,8 @@ def test_a_second_signal_does_not_wait(url: str, tmp_path: Path, connection: Con
 def test_the_processes_of_a_killed_supervisor_die_with_it(
     url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger
 ) -> None:
-    handles = [doze.enqueue(seconds=60), apart.enqueue(seconds=60)]
-    with working(url, tmp_path) as worker:
+    handles = [nap_on_thread.enqueue(seconds=60), nap_in_child.enqueue(seconds=60)]
+    with worker_process(url, tmp_path) as worker:
         until(lambda: len(ledger.starts()) == 2)
         _, *others = worker.tree()
         os.kill(worker.process.pid, signal.SIGKILL)
@@ -245,7 +248,7 @@ def test_a_draining_worker_ends_when_nothing_is_left(url: str, tmp_path: Path, c
     for n in range(5):
         noop.using(key="one").enqueue(n=n)
     later = noop.using(delay="1h").enqueue()
-    with working(url, tmp_path, "--drain", "--processes", "2", "--concurrency", "7") as worker:
+    with worker_process(url, tmp_path, "--drain", "--processes", "2", "--concurrency", "7") as worker:
         assert worker.ended() == 0
     assert count(connection, "status = 'completed'") == 305
     assert later.status() == "pending"

@@ -1,20 +1,22 @@
-// What the adapters in JavaScript share: the commands, the counting and the printing. The same protocol as peer.py:
+// What the JavaScript adapters share: the commands, counting and printing. The protocol is that of peer.py:
 //
-//     about() -> object                   who it is, and with which settings it runs
-//     setup()                             makes its tables
-//     bulk(jobs, name) -> object          many at once; timed(jobs, began) makes the answer
-//     single(seconds, clients, name)      one call at a time: repeat() does the rest
-//     produce(rate, seconds)              at a steady rate: pace()
-//     work(kind, concurrency) -> stop     resolves when it is ready, with a function that stops it
-//     left() -> number, finished(jobs), hold(jobs)
+//     about() -> object                   the name, version and settings of the queue
+//     setup()                             creates its tables
+//     bulk(jobs, name) -> object          enqueues many jobs at once; timed(jobs, began) returns the answer
+//     single(seconds, clients, name)      enqueues one job per call: use repeat()
+//     produce(rate, seconds)              enqueues at a steady rate: use pace()
+//     work(kind, concurrency) -> stop     resolves when the worker is ready, with a function that stops it
+//     left() -> number                    counts unfinished jobs
+//     finished(jobs)                      inserts finished jobs
+//     hold(jobs)                          enqueues jobs that run until they are killed
 //
-// All times are CLOCK_MONOTONIC, which every process on the machine reads alike.
+// All times are CLOCK_MONOTONIC, which all processes on the machine share.
 import { createInterface } from "node:readline";
 
-const TELL = 50; // milliseconds between two lines about jobs that ran
-const STOP = 3000; // milliseconds until a worker that waits for its jobs is left behind
+const REPORT = 50; // milliseconds between two reports about jobs that ran
+const STOP = 3000; // milliseconds to wait for a worker that waits for its jobs
 const WARM = 1; // seconds of single enqueues that are not counted
-export const PRODUCERS = 16; // calls under way at once, where one after the other would not reach the rate
+export const PRODUCERS = 16; // concurrent calls, because consecutive calls would not reach the rate
 
 export const now = () => Number(process.hrtime.bigint()) / 1e9;
 export const sleep = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
@@ -22,13 +24,13 @@ export const timed = (jobs, began) => ({ jobs, seconds: now() - began, began });
 
 const say = (fields) => process.stdout.write(JSON.stringify(fields) + "\n");
 
-const count = { total: 0, told: 0, at: 0, latencies: [] };
+const count = { total: 0, reported: 0, at: 0, latencies: [] };
 
 export const ran = {
   one() {
     count.total += 1;
     count.at = now();
-    if (count.total === 1) tell(); // a drain counts from the first job
+    if (count.total === 1) report(); // a drain is measured from the first job
   },
   stamp(at) {
     count.latencies.push(Math.round((now() - at) * 1e6) / 1e3);
@@ -39,7 +41,7 @@ export const ran = {
   },
 };
 
-// The four jobs, for peers whose handlers get the payload alone.
+// The four jobs, for queues whose handlers get only the payload.
 export const jobs = {
   noop: async () => ran.one(),
   wait5: async () => {
@@ -53,14 +55,14 @@ export const jobs = {
   },
 };
 
-function tell() {
-  if (count.total === count.told) return;
-  count.told = count.total;
-  // Latencies are told as they come, as by peer.py: what was told before a moment belongs to before it.
-  say({ ran: count.told, at: count.at, pid: process.pid, latencies_ms: count.latencies.splice(0) });
+function report() {
+  if (count.total === count.reported) return;
+  count.reported = count.total;
+  // Latencies are reported as they occur, like in peer.py, so that each report has the latencies of its jobs.
+  say({ ran: count.reported, at: count.at, pid: process.pid, latencies_ms: count.latencies.splice(0) });
 }
 
-// Call it again and again, on as many chains of calls as there are clients.
+// Call repeatedly, on one chain of calls per client.
 export async function repeat(seconds, clients, call) {
   const began = now() + WARM;
   let made = 0;
@@ -76,7 +78,7 @@ export async function repeat(seconds, clients, call) {
   return { ...timed(done, began), made };
 }
 
-// Call it at a steady rate, with the time of the call. Late calls are made at once, and none is left out.
+// Call at a steady rate, passing the time of the call. Late calls are made immediately; none is skipped.
 export async function pace(rate, seconds, call) {
   const began = now();
   const turns = Math.round(rate * seconds);
@@ -92,7 +94,7 @@ export async function pace(rate, seconds, call) {
   return timed(turns, began);
 }
 
-// Slices of a list, for peers that take many jobs in one call but not any number.
+// Slices of a list, for queues that limit the number of jobs in one call.
 export function* slices(total, size) {
   for (let from = 0; from < total; from += size) yield [from, Math.min(size, total - from)];
 }
@@ -100,26 +102,26 @@ export function* slices(total, size) {
 async function work(adapter, kind, concurrency) {
   const stopped = new Promise((resolve) => process.once("SIGTERM", resolve));
   const stop = await adapter.work(kind, concurrency);
-  const telling = setInterval(tell, TELL);
+  const reporting = setInterval(report, REPORT);
   say({ ready: true });
   await stopped;
   await Promise.race([stop(), sleep(STOP)]);
-  clearInterval(telling);
+  clearInterval(reporting);
   say({ ran: count.total, at: count.at, pid: process.pid, latencies_ms: count.latencies });
 }
 
-// The reason last, where the harness looks for it; node would end with its version.
+// Prints the reason last, where the harness looks for it; node itself would print its version last.
 function failed(error) {
   console.error(error);
   console.error(String(error.message ?? error).split("\n")[0]);
   process.exit(1);
 }
 
-// Looks whenever a line comes, so that the look at the end of a drain does not wait for a program to start.
+// Counts for each line of input, so that the count at the end of a drain does not include the start of a program.
 async function watch(adapter) {
   say({ ready: true });
   for await (const _ of createInterface({ input: process.stdin })) {
-    const at = now(); // a look at a large table takes a while, and says what was so when it began
+    const at = now(); // counting in a large table takes a while, and the result is valid for its start
     say({ left: await adapter.left(), at });
   }
 }
@@ -137,5 +139,5 @@ export async function main(adapter) {
     if (command === "left") say({ left: answer });
     else if (answer !== undefined) say(answer);
   }
-  process.exit(0); // pools and timers of a peer would keep it
+  process.exit(0); // pools and timers of the queue would keep the process alive
 }

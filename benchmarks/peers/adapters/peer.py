@@ -1,20 +1,22 @@
-"""What the adapters in Python share: the commands, the counting and the printing. It needs nothing but Python.
+"""What the Python adapters share: the commands, counting and printing. It uses only the standard library.
 
-An adapter is a module with a function for each command that it can do, plain or async, and
-`main(sys.modules[__name__])` as its last line. What a function returns is printed as one line of JSON:
+An adapter is a module with a function for each command that it supports, sync or async, and
+`main(sys.modules[__name__])` as its last line. The return value of a function is printed as one line of JSON:
 
-    about() -> dict                       who it is, and with which settings it runs
-    setup()                               makes its tables
-    bulk(jobs, name) -> dict              many at once; timed(jobs, began) makes the answer
-    single(seconds, clients, name)        one call at a time: repeat(), or repeat_on_threads(), does the rest
-    produce(rate, seconds)                at a steady rate: pace(), or pace_on_threads()
-    work(kind, concurrency)               until SIGTERM; handlers call ran.one(), ran.stamp(at) and ran.held(n)
-    left() -> int, finished(jobs), hold(jobs)
+    about() -> dict                       the name, version and settings of the queue
+    setup()                               creates its tables
+    bulk(jobs, name) -> dict              enqueues many jobs at once; timed(jobs, began) returns the answer
+    single(seconds, clients, name)        enqueues one job per call: use repeat() or repeat_on_threads()
+    produce(rate, seconds)                enqueues at a steady rate: use pace() or pace_on_threads()
+    work(kind, concurrency)               runs until SIGTERM; handlers call ran.one(), ran.stamp(at) and ran.held(n)
+    left() -> int                         counts unfinished jobs
+    finished(jobs)                        inserts finished jobs
+    hold(jobs)                            enqueues jobs that run until they are killed
 
-`watch` is made of `left`: it looks whenever a line comes on its standard input, so that the look at the end of a
-drain does not wait for a Python to start.
+The command `watch` calls `left` for each line on standard input, so that the count at the end of a drain does not
+include the start of a Python process.
 
-All times are CLOCK_MONOTONIC, which every process on the machine reads alike.
+All times are CLOCK_MONOTONIC, which all processes on the machine share.
 """
 
 import asyncio
@@ -29,20 +31,20 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
-TELL = 0.05  # seconds between two lines about jobs that ran
+REPORT = 0.05  # seconds between two reports about jobs that ran
 WARM = 1.0  # seconds of single enqueues that are not counted
-PRODUCERS = 16  # calls under way at once, where one after the other would not reach the rate
+PRODUCERS = 16  # concurrent calls, because consecutive calls would not reach the rate
 
 
 def say(**fields: Any) -> None:
-    # One write a line: several threads and forked children may share the pipe.
+    # A single write per line, because several threads and forked children may share the pipe.
     rest = (json.dumps(fields) + "\n").encode()
     while rest:
         rest = rest[os.write(1, rest) :]
 
 
 class Ran:
-    """Counts the jobs of this process and tells of them, also of the last ones, from a thread."""
+    """Counts the jobs that this process ran and reports them from a thread."""
 
     def __init__(self) -> None:
         self._begin()
@@ -51,14 +53,14 @@ class Ran:
         self.pid = 0
         self.total = 0
         self.at = 0.0
-        self._told = 0
+        self._reported = 0
         self._latencies: list[float] = []
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
 
     def one(self, waited: float | None = None) -> None:
         if self.pid != os.getpid():
             self._first()
-        with self._turn:
+        with self._lock:
             self.total += 1
             self.at = time.monotonic()
             if waited is not None:
@@ -71,27 +73,27 @@ class Ran:
         say(held=n, at=time.monotonic(), pid=os.getpid())
 
     def end(self) -> None:
-        self._tell()
+        self._report()
 
     def _first(self) -> None:
-        """At the first job of this process, which may be the forked child of one that ran others."""
+        """Start counting at the first job of this process, which may be a fork of a process that already ran jobs."""
         self._begin()
         self.pid = os.getpid()
         say(ran=0, at=time.monotonic(), pid=self.pid)
-        threading.Thread(target=self._tell_on, daemon=True).start()
+        threading.Thread(target=self._report_regularly, daemon=True).start()
 
-    def _tell(self) -> None:
-        # Latencies are told as they come: some workers end without a last word.
-        with self._turn:
-            self._told, at = self.total, self.at
+    def _report(self) -> None:
+        # Latencies are reported as they occur, because some workers exit without a final report.
+        with self._lock:
+            self._reported, at = self.total, self.at
             latencies, self._latencies = self._latencies, []
-        say(ran=self._told, at=at, pid=os.getpid(), latencies_ms=latencies)
+        say(ran=self._reported, at=at, pid=os.getpid(), latencies_ms=latencies)
 
-    def _tell_on(self) -> None:
+    def _report_regularly(self) -> None:
         while True:
-            time.sleep(TELL)
-            if self.total != self._told:
-                self._tell()
+            time.sleep(REPORT)
+            if self.total != self._reported:
+                self._report()
 
 
 ran = Ran()
@@ -103,7 +105,7 @@ def ready() -> None:
 
 @contextlib.contextmanager
 def stopping() -> Iterator[asyncio.Event]:
-    """An event that SIGTERM sets, for workers that want to be stopped by a call."""
+    """Yield an event that SIGTERM sets, for workers that are stopped by a call."""
     event = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, event.set)
     yield event
@@ -114,7 +116,7 @@ def timed(jobs: int, began: float) -> dict[str, float]:
 
 
 async def repeat(seconds: float, clients: int, call: Callable[[int], Awaitable[Any]]) -> dict[str, float]:
-    """Call it again and again, on as many tasks as there are clients. While connections are new, it does not count."""
+    """Call repeatedly, on one task per client. Calls in the first second, on new connections, are not counted."""
     began, made, done = time.monotonic() + WARM, 0, 0
 
     async def client() -> None:
@@ -129,7 +131,7 @@ async def repeat(seconds: float, clients: int, call: Callable[[int], Awaitable[A
 
 
 async def pace(rate: float, seconds: float, call: Callable[[float], Awaitable[Any]]) -> dict[str, float]:
-    """Call it at a steady rate, with the time of the call. Late calls are made at once, and none is left out."""
+    """Call at a steady rate, passing the time of the call. Late calls are made immediately; none is skipped."""
     began, turns = time.monotonic(), iter(range(round(rate * seconds)))
 
     async def client() -> int:
@@ -144,7 +146,7 @@ async def pace(rate: float, seconds: float, call: Callable[[float], Awaitable[An
 
 
 def repeat_on_threads(seconds: float, clients: int, call: Callable[[int], Any]) -> dict[str, float]:
-    """The same for a call that blocks."""
+    """Like repeat(), for a blocking call."""
     began = time.monotonic() + WARM
     counted: list[int] = []
 
@@ -186,7 +188,7 @@ def _on_threads(client: Callable[[], int], clients: int) -> int:
     for thread in threads:
         thread.join()
     if len(counts) != clients:
-        raise RuntimeError(f"{clients - len(counts)} of {clients} clients failed; what they say is above")
+        raise RuntimeError(f"{clients - len(counts)} of {clients} clients failed; their errors are above")
     return sum(counts)
 
 
@@ -194,7 +196,7 @@ async def _watch(adapter: Any) -> None:
     loop = asyncio.get_running_loop()
     say(ready=True)
     while await loop.run_in_executor(None, sys.stdin.readline):
-        at = time.monotonic()  # a look at a large table takes a while, and says what was so when it began
+        at = time.monotonic()  # counting in a large table takes a while, and the result is valid for its start
         left = adapter.left()
         say(left=await left if inspect.isawaitable(left) else left, at=at)
 
@@ -210,7 +212,7 @@ def main(adapter: Any) -> None:
         arguments.append("noop")
     answer: Any = _watch(adapter) if command == "watch" else getattr(adapter, command)(*arguments)
     if inspect.iscoroutine(answer):
-        # An adapter that is to run on another loop, because its peer documents so, names it.
+        # An adapter names another event loop if the documentation of its queue recommends one.
         with asyncio.Runner(loop_factory=getattr(adapter, "loop_factory", None)) as runner:
             answer = runner.run(answer)
     if command == "work":

@@ -1,4 +1,4 @@
-"""One module for each thing that is measured: `measure(bench, peer, rate)` does it once and returns the figures."""
+"""One module per measurement. `measure(bench, peer, rate)` runs it once and returns the figures."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from benchmarks.peers.peer import Peer
 class Measure:
     name: str
     measure: Callable[[Bench, Peer, float], dict[str, Any]]
-    rounds: int  # interleaved with those of the others
-    limit: float  # seconds for one; what takes longer is a failure, and the run goes on
-    postgres: bool = False  # only there
-    history: bool = False  # only if finished jobs stay
-    together: bool = False  # of several peers at a time: it waits, and takes next to nothing
+    rounds: int  # interleaved with the rounds of the other queues
+    limit: float  # seconds per round; exceeding it is recorded as a failure, and the run continues
+    postgres: bool = False  # only for queues on PostgreSQL
+    history: bool = False  # only for queues that keep finished jobs
+    together: bool = False  # for several queues at a time: it mostly waits
 
 
 MEASURES = [
-    # The dearest last, but for what a run that is out of time could do without.
+    # A run that is out of time skips the last ones, so the most important come first.
     Measure("drain", drain.measure, rounds=3, limit=120),
     Measure("waiting", waiting.measure, rounds=3, limit=90),
     Measure("single", single.measure, rounds=3, limit=60),

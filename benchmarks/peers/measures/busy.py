@@ -1,4 +1,4 @@
-"""Pick-up at half load: half of the peer's drain, or half of what 48 connections enqueue if that is less."""
+"""Pick-up latency at half load: half of the drain rate, or half of the enqueue rate of 48 connections if less."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from benchmarks.peers.peer import Peer
 
 
 def measure(bench: Bench, peer: Peer, rate: float) -> dict[str, Any]:
-    # One call a job, as the latency is that of a call; no peer enqueues so as fast as it drains a backlog.
+    # One call per job, because the latency of a call is measured. Enqueueing this way is slower than draining.
     place = bench.fresh(peer)
     answer = peer.ask(place, "single", 0.5 if bench.quick else 1.0, MANY)
     load = max(10.0, min(rate, answer["jobs"] / answer["seconds"]) / 2)

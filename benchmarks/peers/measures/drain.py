@@ -1,4 +1,4 @@
-"""Bulk enqueue and drain of no-op jobs, what both cost the server, and the memory of a worker after it."""
+"""Bulk enqueue and drain of no-op jobs, the cost of both on the server, and the memory of a worker afterwards."""
 
 from typing import Any
 
@@ -11,7 +11,8 @@ WARM = 100  # jobs
 def measure(bench: Bench, peer: Peer, rate: float) -> dict[str, Any]:
     jobs = bench.size(rate)
     place = bench.fresh(peer)
-    # The first write to a page after a checkpoint logs all of the page, which would weigh on whoever gets few jobs.
+    # The first write to a page after a checkpoint writes the whole page to the WAL. Without this warm-up, queues that
+    # get few jobs would seem to write more per job.
     peer.ask(place, "bulk", WARM)
     bench.drain(peer, place, WARM)
     before = bench.counters(place) if peer.store == "postgresql" else {}

@@ -1,4 +1,4 @@
-"""Ten drains in a row while another connection holds a snapshot, next to some in a database where nobody does."""
+"""Ten consecutive drains while another connection keeps a snapshot open, compared with drains without one."""
 
 import time
 from typing import Any
@@ -7,9 +7,9 @@ from benchmarks.peers.bench import Bench
 from benchmarks.peers.peer import Failed, Peer, Place
 
 ROUNDS = 10
-FREE = {1, 10}  # before these rounds; all would double the time
-JOBS = {10_000: 50_000, 2_500: 20_000}  # for whoever does so many a second; the others get what takes them a second
-SECONDS = 210.0  # no round begins after that; what was measured until then stands
+FREE = {1, 10}  # a drain without a snapshot precedes these rounds; before every round it would double the time
+JOBS = {10_000: 50_000, 2_500: 20_000}  # minimum rate: jobs per drain; slower queues get the jobs of one second
+SECONDS = 210.0  # no round starts after this time; earlier rounds count
 
 
 def measure(bench: Bench, peer: Peer, rate: float) -> dict[str, Any]:
@@ -23,13 +23,13 @@ def measure(bench: Bench, peer: Peer, rate: float) -> dict[str, Any]:
 
     found: dict[str, Any] = {"jobs": jobs, "rounds": rounds, "held": [], "free": []}
     began = time.monotonic()
-    # Of a database's own snapshots alone depends what can be removed in it, so the two can stand side by side.
+    # An open snapshot prevents the removal of dead rows only in its own database, so both databases can share a server.
     with bench.postgres.connect(held["BENCH_URL"].rsplit("/", 1)[1]) as connection:
         connection.execute("begin isolation level repeatable read")
         connection.execute("select count(*) from pg_class")
         for nth in range(1, rounds + 1):
             if time.monotonic() - began > SECONDS:
-                found["stopped"] = f"no time was left after {SECONDS:.0f} s"
+                found["stopped"] = f"the time limit of {SECONDS:.0f} s was reached"
                 break
             if nth in FREE or bench.quick:
                 found["free"].append(drain(free))
@@ -38,7 +38,7 @@ def measure(bench: Bench, peer: Peer, rate: float) -> dict[str, Any]:
             except Failed as error:
                 if not found["held"]:
                     raise
-                # That it gets slower until it stands still is what is to be seen here.
+                # A queue that slows down until it makes no progress is a result, not an error.
                 found["stopped"] = f"round {nth}: {error}"
                 break
         connection.execute("rollback")

@@ -6,7 +6,7 @@ from benchmarks.peers.bench import Bench
 from benchmarks.peers.peer import Failed, LeftOut, Peer
 
 FINISHED = 1_000_000
-SECONDS = 180  # to write them
+SECONDS = 180  # limit for inserting them
 
 
 def measure(bench: Bench, peer: Peer, rate: float) -> dict[str, Any]:
@@ -21,7 +21,7 @@ def measure(bench: Bench, peer: Peer, rate: float) -> dict[str, Any]:
             raise LeftOut(why) from error
         raise
     with bench.postgres.connect(place["BENCH_URL"].rsplit("/", 1)[1]) as connection:
-        # As autovacuum leaves a table that has grown over time.
+        # The state in which autovacuum leaves a table that has grown over time.
         connection.execute("vacuum analyze")
         connection.execute("checkpoint")
     peer.ask(place, "bulk", jobs)

@@ -1,4 +1,4 @@
-"""Pick-up on an idle worker: from just before the enqueue to the handler's first line, at 30 jobs a second."""
+"""Pick-up latency of an idle worker, from just before the enqueue to the handler's first line, at 30 jobs/s."""
 
 from typing import Any
 

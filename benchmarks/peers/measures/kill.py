@@ -1,6 +1,4 @@
-"""kill -9 of a worker and all that it started, as when its machine is gone, until another worker runs its jobs
-again.
-"""
+"""Time from kill -9 of a worker and all of its processes, as if its machine were lost, until its jobs run again."""
 
 import time
 from typing import Any
@@ -8,7 +6,8 @@ from typing import Any
 from benchmarks.peers.bench import Bench
 from benchmarks.peers.peer import Peer
 
-JOBS = 2  # Treadle runs what was running in a process that died apart from the rest, as many at once as there are cores
+# Treadle runs jobs whose process died in isolation, only as many at a time as there are cores.
+JOBS = 2
 SECONDS = 60.0
 
 
@@ -17,8 +16,8 @@ def measure(bench: Bench, peer: Peer, rate: float) -> dict[str, Any]:
     waits = 5.0 if bench.quick else SECONDS
     with peer.working(place, "hold", 1) as workers:
         peer.ask(place, "hold", JOBS)
-        workers.wait(lambda: len(workers.held) >= JOBS, 30, f"{JOBS} jobs are held")
-        workers.start(workers.processes[0].args, place)  # type: ignore[arg-type] # the list that it was started with
+        workers.wait(lambda: len(workers.held) >= JOBS, 30, f"{JOBS} held jobs are running")
+        workers.start(workers.processes[0].args, place)  # type: ignore[arg-type] # the command that started it
         workers.await_ready()
         killed = workers.kill(0)
         end = time.monotonic() + waits

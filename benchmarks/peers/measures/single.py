@@ -1,4 +1,4 @@
-"""Enqueueing one job a call, durable when the call returns, from one connection and from many."""
+"""Enqueues one job per call, durable when the call returns, from one connection and from 48."""
 
 from typing import Any
 

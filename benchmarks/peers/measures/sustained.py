@@ -1,6 +1,4 @@
-"""Producer and workers together: from the first enqueue until the last job of a bulk has finished, workers waiting
-for it.
-"""
+"""Producer and workers together: from the first enqueue of a bulk until its last job is finished, workers waiting."""
 
 import time
 from typing import Any
@@ -15,7 +13,7 @@ def measure(bench: Bench, peer: Peer, rate: float) -> dict[str, Any]:
     with peer.watching(place) as watch, peer.working(place, "noop") as workers:
         with peer.asking(place, "bulk", jobs) as answers:
             pass
-        # It connects first and then enqueues; it says when that began, or for how long it went on.
+        # The adapter connects before it enqueues. It reports when the enqueue began, or at least how long it took.
         began = answers[0].get("began", time.monotonic() - answers[0]["seconds"])
         began = min(began, workers.first or began)
         drained = bench.finish(watch, workers, jobs, began)

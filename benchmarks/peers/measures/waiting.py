@@ -1,11 +1,11 @@
-"""Drain of jobs that wait for 5 ms each."""
+"""Drain of jobs that wait 5 ms each."""
 
 from typing import Any
 
 from benchmarks.peers.bench import Bench
 from benchmarks.peers.peer import Peer
 
-FASTEST = 12_000  # jobs a second: more than Python's event loop gets through here
+FASTEST = 12_000  # jobs per second: more than Python's event loop can run
 
 
 def measure(bench: Bench, peer: Peer, rate: float) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable
 from contextvars import ContextVar
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 from uuid import UUID
 
 from treadle.attempt.environment import Environment
@@ -62,8 +62,8 @@ class Attempt:
         self._outbox: Outbox | None = None
         self._memory: Memory | None = None
         self._transactions: Transactions | None = None
-        # Filled in by job_of() in job.py, which this module cannot import.
-        self.job: object = None
+        # A Job, made by job_of() in job.py. Not typed as one: job.py imports this module.
+        self.job: Any = None
 
     # Interruption
 

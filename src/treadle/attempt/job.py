@@ -221,9 +221,10 @@ class Job:
 
 def job_of(attempt: Attempt) -> Job:
     """The Job of this attempt. It is created on first use: many handlers never need it."""
-    if not isinstance(attempt.job, Job):
-        attempt.job = Job(attempt)
-    return attempt.job
+    job: Job | None = attempt.job
+    if job is None:
+        job = attempt.job = Job(attempt)
+    return job
 
 
 def current_job() -> Job:

@@ -1,11 +1,10 @@
-"""arq on Redis (arq-docs.helpmanual.io): one event loop, `max_jobs` at once, uvloop under it, results not kept.
+"""arq on Redis (arq-docs.helpmanual.io): one event loop, `max_jobs` concurrent jobs, uvloop, results not kept.
 
-A worker looks for jobs every `poll_delay`, 0.5 s by default; here every millisecond, which costs an idle worker a
-thousand looks a second. There is no call that enqueues many: they are enqueued side by side, on 50 connections.
+A worker polls for jobs every `poll_delay`, 0.5 s by default; here every 1 ms, so an idle worker polls 1,000 times per
+second. There is no call that enqueues many jobs: they are enqueued concurrently, on 50 connections.
 
-A job stays in the queue until it has run, under a key that says that it is in progress, so a crash loses none: others
-take it when that key has expired, `job_timeout` + 10 s after it began. The timeout has to be longer than the longest
-job.
+A job stays in the queue until it has run, and a key marks it as in progress, so a crash loses no job: other workers
+take it when that key expires, `job_timeout` + 10 s after the start. The timeout must be longer than the longest job.
 """
 
 import asyncio
@@ -43,7 +42,7 @@ def about() -> dict:
             "hiredis and uvloop",
             "bulk: 50 concurrent calls, there is no bulk call",
         ],
-        # Two read the same head of the queue, and each job costs nearly twice as much.
+        # Two workers would read the same head of the queue, and each job would cost nearly twice as much.
         "processes": 1,
         "recovery": "job_timeout (300 s by default, must be longer than the longest job) + 10 s",
     }

@@ -1,8 +1,8 @@
-"""Awa: a Rust core with Python handlers. `enqueue_many_copy` for many, `insert` for one.
+"""Awa: a Rust core with Python handlers. `enqueue_many_copy` for many jobs, `insert` for one.
 
-Settings, from its README and the docstring of `start`: 100 workers (500 for no-op jobs), two claimers and
-claims of up to 500, on its default queue storage; a pool of 20 connections. A job is lost when its heartbeat is
-older than `heartbeat_staleness_ms`, here 10 s, and the leader looks for such ones.
+Settings, from its README and the docstring of `start`: 100 workers (500 for no-op jobs), two claimers, claims of up to
+500 jobs, its default queue storage, and a pool of 20 connections. A job is recovered when its heartbeat is older than
+`heartbeat_staleness_ms`, here 10 s; the leader checks for such jobs.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ def about() -> dict:
 async def setup() -> None:
     async with awa.AsyncClient(URL) as client:
         await client.migrate()
-        # Else it starts with its older tables, and changes over when it has seen a worker.
+        # Otherwise it starts with its older tables, and switches when it has seen a worker.
         await client.install_queue_storage()
 
 
@@ -130,7 +130,7 @@ analyzed: list[bool] = []
 
 async def left() -> int:
     async with awa.AsyncClient(URL) as client:
-        # Its count joins tables that are too new for autovacuum to have seen: without this, a minute for 10,000 jobs.
+        # Its count joins new tables that autovacuum has not analyzed yet. Without this, it takes 1 min for 10,000 jobs.
         if not analyzed:
             async with await client.transaction() as transaction:
                 await transaction.execute("analyze awa.ready_entries, awa.lease_claims, awa.receipt_completion_batches")

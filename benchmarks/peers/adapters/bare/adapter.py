@@ -1,6 +1,5 @@
-"""No queue at all, the reference: the table and the two indexes of the contract, and a psycopg loop that claims
-1,000 rows, calls a function for each, and marks them completed in one statement. No retries, no leases, no
-notifications.
+"""The baseline, without a queue: the table and the two indexes of the contract, and a psycopg loop that claims 1,000
+rows, calls a function for each, and marks them completed in one statement. No retries, no leases, no notifications.
 """
 
 import asyncio

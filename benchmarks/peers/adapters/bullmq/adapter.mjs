@@ -1,9 +1,10 @@
-// BullMQ, with the settings of its guide (docs.bullmq.io): concurrency per worker, addBulk for many, and jobs removed when they
-// are completed ("Auto-removal of jobs"), which is what keeps Redis small. A job's name is its queue.
+// BullMQ, with the settings of its guide (docs.bullmq.io): concurrency per worker, addBulk for many jobs, and completed jobs
+// removed ("Auto-removal of jobs"), which keeps Redis small. A job's name is its queue.
 //
-// A job is in the active list, under a lock that is renewed, until its handler returned: a crash of a worker loses none. Another
-// worker finds it after the lock is gone at its next look for stalled jobs, both 30 s by default; here 5 s, which costs a renewal
-// of the locks every 2.5 s. What a crash of the server loses depends on appendfsync, everysec by default.
+// A job is in the active list, under a lock that is renewed, until its handler returns: a crash of a worker loses no job.
+// Another worker finds it after the lock has expired, at its next check for stalled jobs. Both are 30 s by default and 5 s
+// here, which requires renewing the locks every 2.5 s. What a crash of the server loses depends on appendfsync, everysec by
+// default.
 import { readFileSync } from "node:fs";
 import { Queue, Worker } from "bullmq";
 import * as peer from "../peer.mjs";
@@ -11,7 +12,7 @@ import * as peer from "../peer.mjs";
 const place = process.env.BENCH_REDIS ? new URL(process.env.BENCH_REDIS) : { pathname: "/0" };
 const connection = { host: place.hostname, port: Number(place.port), db: Number(place.pathname.slice(1)) };
 const NAMES = Object.keys(peer.jobs);
-const BATCH = 5_000; // jobs a call of addBulk
+const BATCH = 5_000; // jobs per call of addBulk
 const LOCK = 5_000; // milliseconds
 
 async function connect(name) {

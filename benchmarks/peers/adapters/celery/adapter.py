@@ -1,11 +1,11 @@
 """Celery on Redis (docs.celeryq.dev: "Optimizing", "Using Redis", "Workers Guide"): late acknowledgement, a large
-prefetch for short tasks, no results, no events, no rate limits, no gossip, no mingle. Which pool, by kind: solo for
-no-op jobs, so that no job goes through a pipe to a child; threads for jobs that wait. Many are enqueued by one
-producer in kombu's `batch()`, a pipeline of 1,000; a group would send them one by one.
+prefetch for short tasks, no results, no events, no rate limits, no gossip, no mingle. The pool depends on the job: solo
+for no-op jobs, so that no job passes through a pipe to a child process; threads for jobs that wait. Many jobs are
+enqueued by one producer in kombu's `batch()`, a pipeline of 1,000; a group would send them one by one.
 
-With early acknowledgement, the default, a crash loses the jobs that a worker has; with `task_acks_late` they are
-given back `visibility_timeout` after they were taken, 1 hour by default. It has to be longer than the longest job,
-else it runs twice.
+With early acknowledgement, the default, a crash loses the jobs of a worker. With `task_acks_late` they are delivered
+again `visibility_timeout` after they were taken, 1 hour by default. The timeout must be longer than the longest job;
+otherwise that job runs twice.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ import peer
 URL = os.environ.get("BENCH_REDIS", "redis://")
 QUEUE = "celery"
 POOLS = {"noop": ("solo", 1), "stamp": ("solo", 1), "wait5": ("threads", 100), "hold": ("threads", 100)}
-PREFETCH = {"noop": 1000, "stamp": 100, "wait5": 4, "hold": 1}  # for each place in the pool
+PREFETCH = {"noop": 1000, "stamp": 100, "wait5": 4, "hold": 1}  # per slot of the pool
 
 app = Celery("adapter", broker=URL, set_as_current=True)
 app.conf.update(

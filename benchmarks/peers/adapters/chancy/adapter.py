@@ -1,12 +1,12 @@
 """Chancy with its AsyncExecutor, "useful for running large numbers of IO-bound jobs", and `eager_polling`.
 
-Settings: a queue with concurrency 100 (of 1,000 for no-op jobs: it fetches as many as it has room for), its
-plugins as they come, psycopg's C build. `push_many` for many, `push` for one. Held jobs have three attempts,
-else none would run again.
+Settings: a queue with concurrency 100 (1,000 for no-op jobs, because it fetches as many as it has room for), its
+default plugins, and psycopg's C build. `push_many` for many jobs, `push` for one. Held jobs have three attempts;
+otherwise none would run again.
 
-A lost worker is one without a heartbeat for `heartbeat_timeout`, which the leader looks for; the leader may be the
-lost one. All of these intervals are settings (Worker, Recovery, Leadership), and a minute or more by default; here
-10 s of silence, looked for every 5 s.
+A worker without a heartbeat for `heartbeat_timeout` is lost. The leader checks for lost workers, and may itself be the
+lost one. All of these intervals are settings (Worker, Recovery, Leadership) with defaults of a minute or more; here the
+timeout is 10 s, checked every 5 s.
 """
 
 import asyncio

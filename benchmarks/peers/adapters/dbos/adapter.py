@@ -1,8 +1,8 @@
 """DBOS: durable workflows with a queue. A job is an async workflow without steps, enqueued by a DBOSClient.
 
-Settings: the queue is looked at every 10 ms (`polling_interval_sec`, 1 s by default), `worker_concurrency` 100
-(none for no-op jobs), a pool of 20. There is no call for many workflows at once: they are enqueued from 16
-threads. Its workflows of a lost process wait for one with the same executor id to start, or for its commercial
+Settings: the queue is polled every 10 ms (`polling_interval_sec`, 1 s by default), `worker_concurrency` 100 (unlimited
+for no-op jobs), a pool of 20. There is no call that enqueues many workflows: they are enqueued from 16 threads. The
+workflows of a lost process are recovered when a process with the same executor id starts, or by its commercial
 Conductor.
 """
 
@@ -92,7 +92,7 @@ def bulk(jobs: int, name: str) -> dict:
 
     def all_of_them() -> int:
         done = 0
-        for n in rest:  # a range's iterator is safe to share
+        for n in rest:  # the iterator of a range is thread-safe
             put(to, name, n)
             done += 1
         return done
@@ -122,7 +122,7 @@ async def work(kind: str, concurrency: int) -> None:
         peer.ready()
         await stop.wait()
     peer.ran.end()
-    os._exit(0)  # it would wait for what runs
+    os._exit(0)  # a normal exit would wait for running workflows
 
 
 def left() -> int:
@@ -134,7 +134,7 @@ def left() -> int:
 
 def finished(jobs: int) -> None:
     with psycopg.connect(URL) as connection:
-        # A workflow of {"args": (0,), "kwargs": {}} that returned None, each value pickled as it does.
+        # A workflow of {"args": (0,), "kwargs": {}} that returned None, each value pickled as DBOS does.
         connection.execute(
             """with done as (
               insert into dbos.workflow_status (workflow_uuid, status, name, executor_id, application_version,

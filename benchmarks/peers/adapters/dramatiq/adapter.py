@@ -1,12 +1,12 @@
 """dramatiq on Redis (dramatiq.io): threads in each process, a large prefetch (`dramatiq_queue_prefetch`, in "Advanced
-Topics"), and of its middleware only Retries, which is what puts a failed job back.
+Topics"), and only the Retries middleware, which requeues failed jobs.
 
-A worker that found nothing waits for up to `worker_timeout` before it looks again, 1 s by default; here 5 ms. There
-is no call that enqueues many: a group sends them one by one, too; here 4 threads do.
+A worker that found no job waits for up to `worker_timeout` before it polls again, 1 s by default; here 5 ms. There is
+no call that enqueues many jobs: a group sends them one by one as well; here 4 threads do.
 
-A message is acknowledged after its job ran, so a crash loses none: others take the messages of a process without a
-heartbeat (60 s by default, here 5 s) at the next maintenance, which comes with one command in a hundred here, in a
-thousand by default.
+A message is acknowledged after its job ran, so a crash loses no job: other workers take the messages of a process
+without a heartbeat (60 s by default, here 5 s) at the next maintenance, which runs with 1 % of the commands here, and
+with 0.1 % by default.
 """
 
 import logging

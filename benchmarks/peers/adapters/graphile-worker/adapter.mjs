@@ -1,16 +1,16 @@
 // graphile-worker, with the preset of its page "Performance" (worker.graphile.org/docs/performance) and of its perfTest/:
-// a local queue, completions and failures batched with no delay. It deletes a job that has run: there is no history.
+// a local queue, completions and failures batched without delay. It deletes a job that has run: there is no history.
 //
-// A job is deleted after it ran, so a crash loses none; but the jobs of a dead worker stay locked for 4 hours, which no
-// setting of the free version shortens. More jobs are locked the larger the local queue is.
+// A job is deleted after it ran, so a crash loses no job; but the jobs of a dead worker stay locked for 4 hours, and no
+// setting of the free version shortens this. The larger the local queue, the more jobs are locked.
 import { readFileSync } from "node:fs";
 import { makeWorkerUtils, run, Logger } from "graphile-worker";
 import pg from "pg";
 import * as peer from "../peer.mjs";
 
 const DATABASE = process.env.BENCH_URL;
-const CONNECTIONS = 10; // of a worker; its fetches and completions do not need more
-const BATCH = 10_000; // jobs a call of addJobs
+const CONNECTIONS = 10; // per worker; its fetches and completions do not need more
+const BATCH = 10_000; // jobs per call of addJobs
 const logger = new Logger(() => (level, message) => level === "error" && console.error(message));
 
 function preset(kind, concurrency) {
@@ -21,7 +21,7 @@ function preset(kind, concurrency) {
       logger,
       concurrentJobs: noop ? 24 : concurrency,
       maxPoolSize: CONNECTIONS,
-      // "A much higher number may make sense" for extremely fast tasks; the server's time a job went from 44 to 25 µs.
+      // "A much higher number may make sense" for extremely fast tasks; the server's time per job went from 44 to 25 µs.
       localQueue: { size: noop ? 2000 : 500 },
       completeJobBatchDelay: 0,
       failJobBatchDelay: 0,

@@ -1,9 +1,8 @@
-"""Oban, the Python port, the free one: bulk inserts and acknowledgements, and several processes, are sold apart
-(Pro).
+"""Oban, the Python port, free edition. Bulk inserts, bulk acknowledgements and several processes need Oban Pro.
 
-Settings: one queue with a limit of 100 (of 500 for no-op jobs: a queue fetches and acknowledges as many at a
-time as it has room), a pool of 10, uvloop, as its command line runs. `enqueue_many` for many, `enqueue` for
-one.
+Settings: one queue with a limit of 100 (500 for no-op jobs, because a queue fetches and acknowledges as many at a time
+as it has room for), a pool of 10, and uvloop, which its command line also uses. `enqueue_many` for many jobs, `enqueue`
+for one.
 """
 
 import asyncio

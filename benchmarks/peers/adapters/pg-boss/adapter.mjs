@@ -1,17 +1,18 @@
-// pg-boss, with the settings of its pages "Workers" and "Constructor" (pgboss.io/api): queues with `notify`, fetches in batches,
-// `burstWhenBatchFull` so that no poll waits while there is more, `insert` for many. A job's name is its queue.
+// pg-boss, with the settings of its pages "Workers" and "Constructor" (pgboss.io/api): queues with `notify`, fetches in
+// batches, `burstWhenBatchFull` so that no poll waits while there are more jobs, `insert` for many jobs. A job's name is its
+// queue.
 //
-// Finished jobs stay (deleteAfterSeconds is 7 days by default). Jobs are marked completed after the handler returned, a batch at
-// a time, so a crash loses none; with heartbeats of 10 s, the least that it takes, another worker gets them after that and the
-// next look of its supervisor, here every 5 s instead of every minute. Without heartbeats it would be after 15 minutes.
+// Finished jobs are kept (deleteAfterSeconds is 7 days by default). Jobs are marked completed after the handler returned, a
+// batch at a time, so a crash loses no job. With heartbeats of 10 s, the minimum, another worker gets the jobs at the next
+// check of its supervisor, here every 5 s instead of every minute. Without heartbeats it would be after 15 minutes.
 import { readFileSync } from "node:fs";
 import { PgBoss } from "pg-boss";
 import * as peer from "../peer.mjs";
 
 const DATABASE = process.env.BENCH_URL;
-const BATCH = 10_000; // jobs a call of insert
-// Jobs a fetch and fetchers, by kind. A batch is completed as a whole: those that wait want small ones side by side, and those
-// that hold for minutes one each.
+const BATCH = 10_000; // jobs per call of insert
+// Jobs per fetch and number of fetchers, by kind. A batch is completed as a whole, so jobs that wait need small concurrent
+// batches, and held jobs, which run for minutes, a batch each.
 const SHAPES = { noop: [1000, 2], wait5: [25, 4], stamp: [25, 4], hold: [1, 10] };
 const LOOK = 5; // seconds
 
@@ -105,7 +106,7 @@ export async function left() {
 export async function finished(jobs) {
   const boss = await connect(1);
   await boss.insert("noop", [{ data: { n: 0 } }]);
-  // Copies of a job that it made itself, so that every column is as it wants it.
+  // Copies of a job that pg-boss created, so that every column has a valid value.
   await boss.getDb().executeSql(`
     do $$
     declare made text;

@@ -1,9 +1,9 @@
-"""PGQueuer on asyncpg and uvloop, the fastest of its drivers by its own "Benchmark" page.
+"""PGQueuer on asyncpg and uvloop, the fastest of its drivers according to its "Benchmark" page.
 
-Settings: `batch_size` 1,000 for no-op jobs and 50 (with `max_concurrent_tasks` 100) for others, lists to
-`enqueue`. Durability "durable", its default: a finished job leaves the queue, and its log rows stay. LISTEN wakes
-it; `dequeue_timeout` is how long it waits otherwise, and with it until it sees a heartbeat that is older than
-`heartbeat_timeout`: 5 and 10 s here, 30 s each by default.
+Settings: `batch_size` 1,000 for no-op jobs and 50 (with `max_concurrent_tasks` 100) for others, lists to `enqueue`.
+Durability "durable", its default: a finished job is removed from the queue, and its log rows stay. LISTEN wakes the
+worker; otherwise it waits for `dequeue_timeout`, and only then notices heartbeats that are older than
+`heartbeat_timeout`: 5 s and 10 s here, 30 s each by default.
 """
 
 import asyncio

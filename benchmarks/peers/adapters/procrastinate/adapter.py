@@ -1,11 +1,10 @@
-"""procrastinate: async tasks, `run_worker_async(concurrency=100)`, `batch_defer_async` for many, `defer_async` for
-one.
+"""procrastinate: async tasks, `run_worker_async(concurrency=100)`, `batch_defer_async` for many, `defer_async` for one.
 
-Settings, from its documentation ("Launch many jobs in parallel", "PsycopgConnector"): concurrency 100, a pool
-of 20 in the worker, psycopg's C build. `delete_jobs` is left at "never", its default.
+Settings, from its documentation ("Launch many jobs in parallel", "PsycopgConnector"): concurrency 100, a pool of 20 in
+the worker, psycopg's C build. `delete_jobs` has its default, "never".
 
-Nothing retries the jobs of a lost worker by itself. "Retry stalled jobs" has a periodic task of one's own do it, so
-the worker that holds jobs has that task, every 5 s, for workers without a heartbeat for 10 s.
+Nothing retries the jobs of a lost worker automatically. Its guide "Retry stalled jobs" uses a periodic task, so the
+worker with the held jobs has that task, every 5 s, for workers without a heartbeat for 10 s.
 """
 
 import asyncio

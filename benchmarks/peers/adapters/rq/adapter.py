@@ -1,12 +1,12 @@
-"""RQ on Redis (python-rq.org/docs): SimpleWorker, which runs jobs in its own process ("Performance notes" of its page
-on workers), results not kept, `enqueue_many` for many.
+"""RQ on Redis (python-rq.org/docs): SimpleWorker, which runs jobs in its own process ("Performance notes" on its page
+about workers), results not kept, `enqueue_many` for many jobs.
 
-A worker runs one job at a time, with some 27 round trips to Redis, so several side by side are faster: the command
-forks them as rq's worker-pool does.
+A worker runs one job at a time, with about 27 round trips to Redis, so several workers are faster: the command forks
+them like rq's worker-pool.
 
-A job is moved to a list and then to the registry of started jobs, so a crash loses none, and with `retry` it is run
-again: once its heartbeat has expired, which for SimpleWorker is the job's timeout + 60 s, and the registries are
-cleaned, here every 10 s instead of every 10 minutes.
+A job is moved to a list and then to the registry of started jobs, so a crash loses no job, and with `retry` it runs
+again: after its heartbeat expired, which for SimpleWorker is the job's timeout + 60 s, and the registries were cleaned,
+here every 10 s instead of every 10 minutes.
 """
 
 import logging
@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import peer
 
 URL = os.environ.get("BENCH_REDIS", "redis://")
-BATCH = 1000  # jobs a call of enqueue_many
+BATCH = 1000  # jobs per call of enqueue_many
 WORKERS = {"noop": 2, "stamp": 2, "wait5": 8, "hold": 8}
 OPTIONS = {"result_ttl": 0, "retry": Retry(max=3), "description": ""}
 

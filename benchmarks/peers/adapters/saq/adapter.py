@@ -1,10 +1,9 @@
-"""SAQ on PostgreSQL: `Worker(concurrency=100)`, LISTEN (its default), a pool of up to 20 connections (its
-default).
+"""SAQ on PostgreSQL: `Worker(concurrency=100)`, LISTEN (its default), a pool of up to 20 connections (its default).
 
-It has no call for many jobs at once: `enqueue` is called on all connections of the pool together. A finished
-job stays for ten minutes (its `ttl`), then a sweep deletes it. A job runs again only if it says so (`retries`),
-so the held ones do: when it has been running for longer than its `timeout`, 10 s by default, and the sweep comes by,
-here every 5 s instead of every 60 s (`timers`).
+It has no call that enqueues many jobs: `enqueue` is called concurrently on all connections of the pool. A finished job
+is kept for 10 minutes (its `ttl`), then a sweep deletes it. A job runs again only if it has `retries`, which the held
+jobs do: after it has been running for longer than its `timeout`, 10 s by default, at the next sweep, here every 5 s
+instead of every 60 s (`timers`).
 """
 
 import asyncio

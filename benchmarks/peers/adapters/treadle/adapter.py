@@ -1,7 +1,8 @@
-"""Treadle, from this clone: `treadle worker` as docs/worker.md has it, `enqueue_many` for many, `aenqueue` for one.
+"""Treadle, from this clone: `treadle worker` as in docs/worker.md, `enqueue_many` for many jobs, `aenqueue` for one.
 
-Settings: concurrency 100, everything else as it comes (lease 10 s, LISTEN on, a poll a second). What enqueues runs on
-uvloop, as that of pgqueuer, oban and arq does; the worker does not."""
+Settings: concurrency 100, everything else has its default (lease 10 s, LISTEN on, a poll every second). The producer
+runs on uvloop, like those of pgqueuer, oban and arq; the worker does not.
+"""
 
 import asyncio
 import contextlib
@@ -113,7 +114,7 @@ def left() -> int:
 
 def finished(jobs: int) -> None:
     with psycopg.connect(URL) as connection:
-        # As benchmarks/many_jobs.py makes them; the triggers are for what people type.
+        # Like in benchmarks/many_jobs.py. The triggers only handle rows that are written by hand.
         connection.execute("set session_replication_role = replica")
         connection.execute(
             """insert into treadle.jobs (job_type, status, data, progress, attempts, lease, worker_id, claimed_at,

@@ -1,10 +1,10 @@
-"""What progress, events and checkpoints cost, in one run: python -m benchmarks.telling [--quick]
+"""Measures the cost of progress, events and checkpoints: python -m benchmarks.progress_and_events [--quick]
 
-progress     a call of job.progress, and an item of job.track, against the same loop without
-latency      from job.event() to a listener's next line on an idle worker, against one INSERT with commit + one
-             delivery of a notification + one SELECT
-events       events per second that 50 jobs tell, against a bare psycopg loop that inserts 1,000 such rows at a time
-checkpoints  job.save() per second of one handler on a thread, against a bare UPDATE by primary key with its commit
+progress     a call of job.progress and an item of job.track, compared with the same loop without them
+latency      from job.event() until a listener receives it, on an idle worker, compared with one INSERT and commit + one
+             notification + one SELECT
+events       events per second that 50 jobs publish, compared with a psycopg loop that inserts 1,000 such rows at a time
+checkpoints  calls of job.save() per second of one handler on a thread, compared with an UPDATE by key and commit
 """
 
 import argparse
@@ -23,12 +23,11 @@ import psycopg
 from treadle import Job, Treadle, migrate
 from treadle.db.embedded import embedded_url, leave
 
-HERE = Path(__file__).parent
 JOBS = 50
 
 
 def per_call(loop: Callable[[int], None], calls: int) -> float:
-    """Seconds a call, the best of five."""
+    """Return the seconds per call, the best of five runs."""
     best = float("inf")
     for _ in range(5):
         began = time.perf_counter()
@@ -38,7 +37,7 @@ def per_call(loop: Callable[[int], None], calls: int) -> float:
 
 
 def with_worker(app: Treadle, job: Any, *calls: dict[str, Any]) -> list[Any]:
-    """The results of these jobs."""
+    """Run these jobs on a worker and return their results."""
 
     async def both() -> list[Any]:
         async with app.worker(concurrency=JOBS):
@@ -77,30 +76,30 @@ def measure_calls(app: Treadle, calls: int) -> dict[str, float]:
 
 
 def latency_ours(app: Treadle, tries: int) -> list[float]:
-    said: dict[int, float] = {}
-    late: list[float] = []
+    published_at: dict[int, float] = {}
+    latencies: list[float] = []
 
-    @app.job(name="talk")
-    async def talk(job: Job) -> None:
+    @app.job(name="publish")
+    async def publish(job: Job) -> None:
         for n in range(tries):
-            said[n] = time.monotonic()
-            job.event("said", n=n)
+            published_at[n] = time.monotonic()
+            job.event("published", n=n)
             await asyncio.sleep(0.06)
 
     async def both() -> None:
         async with app.worker():
-            handle = await talk.aenqueue()
+            handle = await publish.aenqueue()
             async for event in handle.events():
                 if event.number:
-                    late.append(time.monotonic() - said[event.data["n"]])  # noqa: PERF401 - as they come
+                    latencies.append(time.monotonic() - published_at[event.data["n"]])  # noqa: PERF401
         await app.aclose()
 
     asyncio.run(both())
-    return late
+    return latencies
 
 
 def latency_bare(url: str, tries: int) -> list[float]:
-    late: list[float] = []
+    latencies: list[float] = []
     with psycopg.connect(url, autocommit=True) as writer, psycopg.connect(url, autocommit=True) as reader:
         writer.execute("create table if not exists public.bare (n int primary key, data jsonb)")
         writer.execute("truncate public.bare")
@@ -112,23 +111,23 @@ def latency_bare(url: str, tries: int) -> list[float]:
                 writer.execute("notify bare")
             next(reader.notifies(timeout=5))
             reader.execute("select * from public.bare where n >= %s", [n]).fetchall()
-            late.append(time.monotonic() - began)
-    return late
+            latencies.append(time.monotonic() - began)
+    return latencies
 
 
 def events_ours(app: Treadle, url: str, events: int) -> float:
-    @app.job(name="tell")
-    async def tell(job: Job) -> None:
+    @app.job(name="publish_many")
+    async def publish_many(job: Job) -> None:
         for n in range(events // JOBS):
-            job.event("said", n=n)
+            job.event("published", n=n)
             if n % 50 == 0:
                 await asyncio.sleep(0)
 
-    with_worker(app, tell, *({} for _ in range(JOBS)))
+    with_worker(app, publish_many, *({} for _ in range(JOBS)))
     with psycopg.connect(url) as connection:
         found = connection.execute(
             """select sum(events_count) / extract(epoch from max(completed_at) - min(claimed_at))
-            from treadle.jobs where job_type = 'tell'"""
+            from treadle.jobs where job_type = 'publish_many'"""
         ).fetchone()
         connection.execute("truncate treadle.jobs, treadle.events")
     return float(found[0]) if found else 0.0
@@ -142,8 +141,8 @@ def events_bare(url: str, events: int) -> float:
         for first in range(0, events, 1000):
             connection.execute(
                 """insert into public.bare_events (job_id, number, job_type, attempt, lease, happened_at, name, data)
-                select %s, n, 'tell', 1, 1, clock_timestamp(), 'said', data::jsonb
-                from unnest(%s::int[], %s::text[]) as told (n, data)""",
+                select %s, n, 'publish_many', 1, 1, clock_timestamp(), 'published', data::jsonb
+                from unnest(%s::int[], %s::text[]) as event (n, data)""",
                 [f"00000000-0000-0000-0000-{first:012}", list(range(1000)), [f'{{"n": {n}}}' for n in range(1000)]],
             )
         return events / (time.monotonic() - began)
@@ -207,7 +206,7 @@ def main() -> None:
     text = json.dumps(figures, indent=2)
     print(text)
     if not quick:
-        (HERE / "telling.json").write_text(text + "\n")
+        Path(__file__).with_suffix(".json").write_text(text + "\n")
 
 
 if __name__ == "__main__":
