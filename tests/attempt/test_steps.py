@@ -166,7 +166,7 @@ def test_a_result_that_is_not_what_the_step_promises_is_an_error(app: Treadle) -
             raise ValueError
         job.step("a", text)
 
-    with pytest.raises(JobFailed, match="returned something else in an earlier attempt"):
+    with pytest.raises(JobFailed, match="returned a value in an earlier attempt"):
         result_of(app, work)
 
 

@@ -49,7 +49,7 @@ def test_invalid_requests_get_a_json_error(server: Server, job: JobRow) -> None:
     ):
         refused = get(server, path)
         assert refused.status_code == 400, path
-        assert "must be" in refused.json()["error"] or "is meant by its id" in refused.json()["error"]
+        assert "must be" in refused.json()["error"] or "expected the id of a job" in refused.json()["error"]
     refused = get(server, f"/jobs/{job.id}/events", **{"last-event-id": "soon"})
     assert refused.status_code == 400
     assert httpx.post(f"{server.url}/jobs/{job.id}/events").status_code == 405

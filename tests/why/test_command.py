@@ -83,4 +83,4 @@ def test_an_ambiguous_or_too_short_id_is_refused(connection: Connection[Any], ur
     for short_id in ("0199b1c", "nonsense", "0199b1c2%%%%", "0" * 33):
         shown = treadle("why", short_id, "--database-url", url)
         assert shown.exit_code == 2, short_id
-        assert "at least the first 8 digits of it, got" in shown.stderr
+        assert "at least its first 8 digits, got" in shown.stderr
