@@ -208,11 +208,11 @@ def test_a_job_that_waited_for_a_child_has_all_of_its_time(
 def test_the_children_of_a_killed_program_end(url: str, ledger: Ledger) -> None:
     program = """
         import asyncio
-        from tests.support.handlers import app, apart
+        from tests.support.handlers import app, nap_in_child
 
         async def main() -> None:
             async with app.worker():
-                await apart.aenqueue(seconds=600)
+                await nap_in_child.aenqueue(seconds=600)
                 await asyncio.sleep(600)
 
         asyncio.run(main())
