@@ -55,7 +55,7 @@ def test_migrate_prints_sql(empty_url: str) -> None:
         (
             ["worker", "tests.support.handlers:app", "--types", "nope"],
             1,
-            "there is no job type 'nope' here; known are: apart",
+            "there is no job type 'nope' here; known are: block_past_the_deadline",
         ),
         (
             ["worker", "tests.support.handlers:app", "--lease", "soon"],
