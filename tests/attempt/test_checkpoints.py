@@ -10,8 +10,6 @@ from tests.support.workers import auntil, one, result_of, run
 from treadle import InvalidArgument, InvalidPayload, Job, JobFailed, JobInterrupted, JobQueue, Treadle
 from treadle.worker import Worker
 
-pytestmark = pytest.mark.own_database
-
 
 @pytest.mark.parametrize("place", ["loop", "thread"])
 def test_the_next_attempt_finds_what_was_saved(app: Treadle, place: str) -> None:

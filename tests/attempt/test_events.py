@@ -20,8 +20,6 @@ from treadle.words.claim import Claim
 from treadle.words.record import OutgoingEvent
 from treadle.worker import Worker
 
-pytestmark = pytest.mark.own_database
-
 
 def names_and_numbers(events: list[RecordedEvent]) -> list[tuple[str, int | None]]:
     return [(event.name, event.number) for event in events]

@@ -13,8 +13,6 @@ from tests.support.workers import auntil, run
 from treadle import Job, Treadle
 from treadle.worker import Worker
 
-pytestmark = pytest.mark.own_database
-
 
 @pytest.mark.usefixtures("effects")
 def test_an_event_is_not_lost_if_the_worker_s_backend_dies_before_the_job_completes_itself(

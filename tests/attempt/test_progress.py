@@ -12,8 +12,6 @@ from tests.support.workers import auntil, one, run, until
 from treadle import InvalidArgument, Job, JobFailed, JobQueue, Status, Treadle
 from treadle.worker import Worker
 
-pytestmark = pytest.mark.own_database
-
 
 def test_progress_stage_and_pace_can_be_watched(app: Treadle) -> None:
     go = asyncio.Event()

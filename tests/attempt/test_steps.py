@@ -12,8 +12,6 @@ from tests.support.workers import auntil, one, result_of, run
 from treadle import Job, JobFailed, JobQueue, Treadle
 from treadle.worker import Worker
 
-pytestmark = pytest.mark.own_database
-
 
 @dataclass
 class Receipt:

@@ -13,7 +13,7 @@ from treadle import Backoff, Job, JobFailed, Treadle
 from treadle.db.database import Database
 from treadle.worker import Worker
 
-pytestmark = [pytest.mark.own_database, pytest.mark.usefixtures("effects")]
+pytestmark = [pytest.mark.usefixtures("effects")]
 
 
 def test_a_step_and_its_writes_are_committed_together(app: Treadle, connection: Connection[Any]) -> None:

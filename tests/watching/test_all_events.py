@@ -13,8 +13,6 @@ from treadle.db.queries import events as event_queries
 from treadle.words.claim import Claim
 from treadle.words.record import OutgoingEvent
 
-pytestmark = pytest.mark.own_database
-
 
 def first_events(app: Treadle, number: int, **options: Any) -> list[RecordedEvent]:
     """The first events of the stream. It follows, because transactions of other tests may delay the events."""

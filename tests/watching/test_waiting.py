@@ -19,8 +19,6 @@ from tests.support.workers import auntil, one, until
 from treadle import JobQueue, Treadle
 from treadle.watching import watch
 
-pytestmark = pytest.mark.own_database
-
 
 @pytest.mark.parametrize("poll", [1, 2])
 def test_a_completion_that_commits_as_a_caller_begins_to_wait_is_found_soon(

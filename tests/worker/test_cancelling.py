@@ -11,8 +11,6 @@ from tests.support.workers import auntil, run
 from treadle import Job, JobCancelled, JobQueue, Treadle, events
 from treadle.worker import Worker
 
-pytestmark = pytest.mark.own_database
-
 
 async def until_status(handle: Any, status: str) -> None:
     while await handle.astatus() != status:

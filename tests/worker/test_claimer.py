@@ -16,8 +16,6 @@ from treadle.db.reconnecting import ReconnectingConnection
 from treadle.worker import Worker
 from treadle.worker.claimer import TURN
 
-pytestmark = pytest.mark.own_database
-
 
 @pytest.mark.parametrize(("prefetch", "held"), [(0, 2), (3, 5), (None, 2)])
 def test_no_more_jobs_are_claimed_than_asked_for(

@@ -10,8 +10,6 @@ from tests.support.workers import auntil, run
 from treadle import JobFailed, Treadle
 from treadle.worker import Worker
 
-pytestmark = pytest.mark.own_database
-
 
 def test_an_outcome_that_cannot_be_stored_fails_its_job_alone(app: Treadle, connection: Connection[Any]) -> None:
     go = asyncio.Event()

@@ -13,8 +13,6 @@ from treadle.db.query import Query
 from treadle.worker import Worker
 from treadle.worker.draining import Draining
 
-pytestmark = pytest.mark.own_database
-
 
 def apart() -> None:
     """Has a claimer of its own, which finds nothing."""

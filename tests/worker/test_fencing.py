@@ -8,8 +8,6 @@ from psycopg import Connection
 from tests.support.workers import one
 from treadle import JobQueue
 
-pytestmark = pytest.mark.own_database
-
 WRITES = {
     "settle_jobs": "select count(*) from settle_jobs(%(worker)s, array[%(id)s], array[%(lease)s::bigint], '{retry}')",
     "start_jobs": "select count(*) from start_jobs(%(worker)s, array[%(id)s], array[%(lease)s::bigint], '{1}')",

@@ -16,8 +16,6 @@ from treadle.words.claim import Claim
 from treadle.worker import Worker
 from treadle.worker import worker as worker_module
 
-pytestmark = pytest.mark.own_database
-
 
 def test_a_claimed_job_that_the_worker_does_not_know_is_found(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_module, "LOST_REPLIES_SECONDS", 0.1)

@@ -9,8 +9,6 @@ from tests.conftest import Connect
 from tests.support.workers import one
 from treadle import JobQueue
 
-pytestmark = pytest.mark.own_database
-
 NOW = "(extract(epoch from clock_timestamp()) * 1000000)::bigint"
 
 

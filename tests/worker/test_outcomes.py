@@ -22,8 +22,6 @@ from treadle import (
 )
 from treadle.worker import Worker
 
-pytestmark = pytest.mark.own_database
-
 NOW = Backoff(first=0, limit=0)
 
 

@@ -8,8 +8,6 @@ from psycopg import Connection
 from tests.support.workers import one
 from treadle import JobQueue
 
-pytestmark = pytest.mark.own_database
-
 
 @pytest.mark.parametrize(
     "question",

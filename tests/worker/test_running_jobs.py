@@ -15,8 +15,6 @@ from treadle.db.reconnecting import DatabaseUnavailable
 from treadle.words.outcome import Interrupt
 from treadle.worker import Worker
 
-pytestmark = pytest.mark.own_database
-
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="the first step is taken as the job is started, from 3.12 on")
 @pytest.mark.parametrize("place", ["loop", "thread"])

@@ -3,15 +3,12 @@
 import asyncio
 from typing import Any
 
-import pytest
 from psycopg import Connection
 
 from tests.support.workers import WaitingJob, auntil, one, run
 from treadle import Snooze, Treadle
 from treadle.db.queries import worker as worker_queries
 from treadle.worker import Worker
-
-pytestmark = pytest.mark.own_database
 
 
 def test_jobs_that_were_not_started_are_given_back(

@@ -10,8 +10,6 @@ from tests.support.workers import auntil, run
 from treadle import Backoff, Job, JobFailed, JobInterrupted, Treadle, events
 from treadle.worker import Worker, running_jobs
 
-pytestmark = pytest.mark.own_database
-
 
 def test_a_timeout_interrupts_each_place(app: Treadle) -> None:
     seen = []

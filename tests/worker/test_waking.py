@@ -15,8 +15,6 @@ from tests.support.workers import auntil, auntil_waiting, one, run
 from treadle import Treadle
 from treadle.worker import Worker, claimer
 
-pytestmark = pytest.mark.own_database
-
 
 def test_a_job_for_later_starts_by_a_timer(app: Treadle) -> None:
     """With a poll of one minute, only a timer can start it."""

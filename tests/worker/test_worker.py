@@ -15,8 +15,6 @@ from treadle.db.query import Query
 from treadle.db.reconnecting import ReconnectingConnection
 from treadle.worker import Worker, WorkerOptions
 
-pytestmark = pytest.mark.own_database
-
 
 def test_job_types_that_are_not_known_here_are_left_alone(app: Treadle, queue: JobQueue) -> None:
     @app.job
