@@ -50,7 +50,8 @@ soak: $(READY)      ## soak test: an hour at a constant rate, checked for growth
 	@$(BIN)/python -m chaos.soak --minutes $(or $(MINUTES),60)
 
 pictures: $(READY)  ## update the pictures in docs/: the demo, treadle top and the dashboard
-	@$(BIN)/python docs/make_picture.py
+	@$(BIN)/python docs/make_picture.py demo
+	@$(BIN)/python docs/make_picture.py top
 	@$(BIN)/python docs/make_dashboard_pictures.py
 
 # For the browser tests: installed once if possible; otherwise pytest skips these tests and says so.
