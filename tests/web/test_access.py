@@ -35,7 +35,7 @@ def clients(secrets: RoleSecrets) -> list[Client]:
     plain = {"cookie": f"treadle_browser={BROWSER}"}
     return [
         Client("nobody", Role.NOBODY, plain, csrf_token(BROWSER, "")),
-        Client("a wrong token", Role.NOBODY, plain | {"authorization": "Bearer of bad news"}, csrf_token(BROWSER, "")),
+        Client("a wrong token", Role.NOBODY, plain | {"authorization": "Bearer wrong"}, csrf_token(BROWSER, "")),
         Client("viewer", Role.VIEWER, *cookie(Role.VIEWER)),
         Client("viewer's program", Role.VIEWER, {"authorization": f"Bearer {VIEWER}"}),
         Client("operator", Role.OPERATOR, *cookie(Role.OPERATOR)),

@@ -139,6 +139,17 @@ def test_a_job_has_buttons_for_the_possible_actions(
     assert set(re.findall(rf'action="/jobs/{job_id}/(\w+)"', page)) == shown
 
 
+def test_a_job_that_waits_for_its_key_is_blocked(operator: Browser, queue: JobQueue) -> None:
+    first, second = (queue.enqueue("films", {}, key="lang") for _ in range(2))
+    found = get(operator, "/jobs?status=held")
+    assert "<title>Blocked jobs" in found
+    assert f"/jobs/{second}" in found
+    assert f"/jobs/{first}" not in found
+    assert '<span class="status blocked"><span aria-hidden="true">◌</span> blocked</span>' in get(
+        operator, f"/jobs/{second}"
+    )
+
+
 def test_notices_contain_no_text_from_the_url(operator: Browser) -> None:
     assert "Job retried." in get(operator, "/jobs?done=retry")
     assert "Cancel: 12 changed, 3 skipped." in get(operator, "/jobs?bulk=cancel&done=12&unfit=3")
