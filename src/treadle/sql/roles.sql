@@ -61,6 +61,8 @@ grant execute on function
 grant select, insert, update, delete on
     treadle.jobs,
     treadle.lanes,
+    treadle.floors,
+    treadle.ticks,
     treadle.workers,
     treadle.stored,
     treadle.stored_parts,
@@ -76,7 +78,7 @@ grant select, insert, update, delete on
     treadle.minutes
     to treadle_worker;
 grant select, update on
-    treadle.horizon,
+    treadle.horizon, -- until version 0.3
     treadle.meter
     to treadle_worker;
 grant select on
@@ -100,7 +102,13 @@ grant execute on function
     -- claiming
     treadle.claim_job_batch,
     treadle.claim_jobs,
-    treadle.take_jobs,
+    treadle.claim_work,
+    treadle.claim_places,
+    treadle.claim_lanes,
+    treadle.mark_claimed,
+    treadle.prepare_lanes,
+    treadle.next_lanes,
+    treadle.next_lane,
     treadle.is_head_of_key,
     treadle.find_claimed_jobs,
     treadle.next_due,
@@ -149,11 +157,12 @@ grant execute on function
     treadle.keeps_events,
     treadle.keeps_logs,
     treadle.keeps_steps,
-    treadle.lane_state,
+    treadle.lane_entry,
     -- until version 0.3
     treadle.held_jobs,
     treadle.lock_held,
     treadle.lost_leases,
+    treadle.take_jobs,
     treadle.rest
     to treadle_worker;
 
@@ -181,7 +190,9 @@ grant select on
     treadle.logs,
     treadle.stored_uses,
     treadle.lanes,
-    treadle.horizon,
+    treadle.floors,
+    treadle.ticks,
+    treadle.horizon, -- until version 0.3
     treadle.workers,
     treadle.pauses,
     treadle.audit,
@@ -218,9 +229,11 @@ grant execute on function
     treadle.is_claimable,
     treadle.key_rank,
     treadle.is_in_lane,
-    treadle.known_lanes,
-    treadle.claimable_lanes,
+    treadle.listed_lanes,
+    treadle.lane_floor,
+    treadle.safe_floor,
     treadle.lane_jobs,
+    treadle.safe_tick,
     treadle.tick_is_fresh,
     treadle.is_read_committed,
     -- notifications

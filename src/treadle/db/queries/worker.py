@@ -53,7 +53,7 @@ def claim(
     worker_id: str, job_types: Sequence[str], batch_size: int, queues: Sequence[str] | None
 ) -> Query[list[Claim]]:
     params = {"worker_id": worker_id, "job_types": job_types, "batch_size": batch_size, "queues": queues}
-    return call("claim_jobs", params, _claims, columns=_COLUMNS, often=True)
+    return call("claim_work", params, _claims, columns=", ".join(Claim._fields), often=True)
 
 
 def find_claimed(worker_id: str) -> Query[list[Claim]]:

@@ -1,11 +1,9 @@
--- The lanes with due jobs. If the last tick is not recent, the search starts at settled, as a claim does.
-with tick as materialized (
-    select treadle.tick_is_fresh() as fresh
-),
-known as materialized (
-    select known.lane, case when tick.fresh then known.floor else known.settled end as start
-    from treadle.known_lanes() as known
-    cross join tick
+-- The lanes with due jobs.
+with known as materialized (
+    select known.lane, coalesce(bound.floor, '-infinity') as start
+    from treadle.safe_tick(pg_current_snapshot()) as safe
+    cross join treadle.listed_lanes() as known
+    left join lateral treadle.safe_floor(known.lane, safe) as bound on true
     limit 2000
 )
 select

@@ -3,8 +3,8 @@
 --
 -- Priorities are read one after the other. Of each lane of a priority as many jobs as may be needed are read, and the
 -- lanes are merged. A job behind the last one read of any lane may not be the next one, and is left to another round. A
--- search starts at settled, because of the dead index entries below (see public/tick.sql). It does not start at the floor,
--- which is only a hint: a job may lie below it.
+-- search starts at a floor, because of the dead index entries below (see public/tick.sql): one that is certain, so that it
+-- also finds jobs that were committed late.
 create or replace function treadle.find_claimable(
     p_job_type varchar,
     p_queue varchar,
@@ -35,6 +35,7 @@ declare
     -- How many jobs a round reads at most, of all lanes, unless a page needs more: the clock is checked between rounds.
     c_jobs constant int := 200;
     c_end constant uuid := 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+    v_safe constant treadle.ticks := treadle.safe_tick(pg_current_snapshot());
     v_level record;
     v_round record;
     v_take int;
@@ -48,9 +49,10 @@ begin
         select
             (known.lane).priority,
             array_agg(known.lane) as lanes,
-            array_agg(greatest(known.settled, p_from)) as starts,
+            array_agg(greatest(bound.floor, p_from)) as starts,
             count(*)::int as number
-        from treadle.known_lanes() as known
+        from treadle.listed_lanes() as known
+        left join lateral treadle.safe_floor(known.lane, v_safe) as bound on true
         where (p_job_type is null or (known.lane).job_type = p_job_type)
           and (p_queue is null or (known.lane).queue = p_queue)
           -- A search that stopped at the end of a priority continues with the next one.

@@ -1,4 +1,4 @@
--- What identifies a lane is written in four places: the type treadle.lane, this function, known_lanes() and the columns
+-- What identifies a lane is written in four places: the type treadle.lane, this function, listed_lanes() and the columns
 -- of idx_jobs_claimable. The planner inlines this function, and each comparison becomes a condition of that index.
 create or replace function treadle.is_in_lane(
     p_queue varchar,

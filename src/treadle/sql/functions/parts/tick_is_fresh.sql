@@ -1,17 +1,15 @@
--- Whether a tick has searched for late commits below the floors within the last 0.8 s. If not, a search starts at settled,
--- so that a late commit is found within a second even if a worker claims several times in it. (A tick from the future was
--- made before the clock was set back.)
+-- Whether a tick has searched for late commits below the floors within the last 0.8 s. If not, a search makes a tick, or
+-- starts at a floor that is safe: see prepare_lanes(). (A tick from the future was made before the clock was set back.)
 --
--- Call this before reading the lanes, in a statement of its own. A tick between the two statements may lower a floor; a
+-- Call this before reading the floors, in a statement of its own. A tick between the two statements may lower a floor; a
 -- check made after it would then trust the floor that was read before.
 create or replace function treadle.tick_is_fresh() returns boolean
 language plpgsql
 as $$
 begin
-    return (
-        select abs(clock.last_value - extract(epoch from clock_timestamp()) * 1000000) < 800000
-        from treadle.tick_clock as clock
-    );
+    return abs(
+        coalesce(pg_sequence_last_value('treadle.tick_clock'), 0) - extract(epoch from clock_timestamp()) * 1000000
+    ) < 800000;
 end
 $$;
 

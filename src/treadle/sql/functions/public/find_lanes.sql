@@ -1,8 +1,8 @@
 -- The lanes with the number of jobs that wait in each, for display. Counting stops at an equal share of p_budget per lane:
 -- a lane whose depth equals counted_to has at least that many.
 --
--- The settings fix the plan, for the reasons given in claim_jobs.sql. A search starts at settled, not at the floor, so
--- that it also sees jobs that were committed late.
+-- The settings fix the plan, for the reasons given in claim_places.sql. A search starts at a floor that is safe, so that
+-- it also finds jobs that were committed late.
 create or replace function treadle.find_lanes(p_budget int default 50000)
 returns table (
     queue varchar, job_type varchar, priority int, depth bigint, counted_to int, due_first timestamptz, paused boolean
@@ -17,11 +17,16 @@ as $$
 #variable_conflict use_column
 declare
     c_lanes constant int := 1000;
+    v_safe constant treadle.ticks := treadle.safe_tick(pg_current_snapshot());
     v_counted_to int;
 begin
     select greatest(100, p_budget / greatest(1, count(*)))
     into v_counted_to
-    from treadle.lanes;
+    from (
+        select
+        from treadle.listed_lanes()
+        limit c_lanes
+    ) as listed;
 
     return query
     select
@@ -38,23 +43,24 @@ begin
               and pause.queue in ((known.lane).queue, '')
         )
     from (
-        select known.lane, known.settled
-        from treadle.known_lanes() as known
+        select known.lane, coalesce(bound.floor, '-infinity') as start
+        from treadle.listed_lanes() as known
+        left join lateral treadle.safe_floor(known.lane, v_safe) as bound on true
         -- If there are more lanes, those that were used last: to find the deepest, all would have to be counted.
-        order by greatest(known.opened_at, known.floor) desc nulls last, known.lane
+        order by greatest(known.opened_at, bound.floor) desc nulls last, known.lane
         limit c_lanes
     ) as known
     cross join lateral (
         select count(*) as depth
         from (
             select
-            from treadle.lane_jobs(known.lane, known.settled)
+            from treadle.lane_jobs(known.lane, known.start)
             limit v_counted_to
         ) as counted
     ) as waiting
     left join lateral (
         select job.run_at
-        from treadle.lane_jobs(known.lane, known.settled) as job
+        from treadle.lane_jobs(known.lane, known.start) as job
         order by job.run_at
         limit 1
     ) as head on true

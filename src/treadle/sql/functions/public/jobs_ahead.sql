@@ -1,7 +1,7 @@
 -- How many jobs the live workers that serve this one would claim before it, if it were claimable now: in its own lane, in
 -- the other lanes of its priority, and in lanes of higher priority. Counting stops one past p_limit in all.
 --
--- It searches as a claim does (see claim_jobs.sql): one bounded range of idx_jobs_claimable per lane. Jobs that wait for
+-- It searches as a claim does (see claim_places.sql): one bounded range of idx_jobs_claimable per lane. Jobs that wait for
 -- their key, that are due later or paused do not count. Job types that a worker runs in child processes have slots of their
 -- own, so the two kinds do not wait for each other.
 create or replace function treadle.jobs_ahead(p_id uuid, p_limit int default 1000)
@@ -17,7 +17,7 @@ set jit = off
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();
-    v_fresh constant boolean := treadle.tick_is_fresh();
+    v_safe constant treadle.ticks := treadle.safe_tick(pg_current_snapshot());
     v_job record;
     v_lanes treadle.lane[];
     v_starts timestamptz[];
@@ -48,13 +48,14 @@ begin
     wanted as (
         select
             known.lane,
-            case when v_fresh then known.floor else known.settled end as start,
+            coalesce(bound.floor, '-infinity') as start,
             case
                 when (known.lane).priority > v_job.priority then 2
                 when ((known.lane).queue, (known.lane).job_type) <> (v_job.queue, v_job.job_type) then 1
                 else 0
             end as kind
-        from treadle.known_lanes() as known
+        from treadle.listed_lanes() as known
+        left join lateral treadle.safe_floor(known.lane, v_safe) as bound on true
         where (known.lane).job_type = any (array(select served.job_type from served))
           and (known.lane).priority >= v_job.priority
           and exists (

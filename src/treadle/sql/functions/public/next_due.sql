@@ -16,7 +16,8 @@ set jit = off
 set plan_cache_mode = force_generic_plan
 as $$
 declare
-    v_fresh boolean;
+    v_safe treadle.ticks;
+    v_lanes record;
     v_next timestamptz;
 begin
     -- Only if workers were notified since the last call: an idle worker writes nothing.
@@ -25,17 +26,40 @@ begin
     end if;
 
     -- To be sure that no job is left, also search below the floors: a job that was committed late may lie there.
-    v_fresh := not p_sure and treadle.tick_is_fresh();
+    if p_sure or not treadle.tick_is_fresh() then
+        v_safe := treadle.prepare_lanes(p_job_types, p_sure);
+    end if;
 
-    select min(head.run_at)
+    v_lanes := treadle.next_lanes(p_job_types, p_queues, v_safe, null, null, null, null);
+    while v_lanes.queues is not null and v_next <= clock_timestamp() is not true loop
+        select least(v_next, min(head.run_at))
+        into v_next
+        from unnest(v_lanes.queues, v_lanes.job_types, v_lanes.starts) as lane (queue, job_type, start)
+        cross join lateral (
+            select job.run_at
+            from treadle.lane_jobs(row(lane.queue, lane.job_type, v_lanes.level)::treadle.lane, lane.start) as job
+            order by job.run_at
+            limit 1
+        ) as head;
+
+        v_lanes := treadle.next_lanes(
+            p_job_types, p_queues, v_safe, v_lanes.level, v_lanes.place, v_lanes.turn, v_lanes.wrapped
+        );
+    end loop;
+
+    -- Idle lanes. A tick makes them active before their first job is due.
+    select least(v_next, min(idle.next_run_at))
     into v_next
-    from treadle.claimable_lanes(p_job_types, p_queues, v_fresh) as wanted
+    from unnest(p_job_types) as wanted (job_type)
     cross join lateral (
-        select job.run_at
-        from treadle.lane_jobs(wanted.lane, wanted.start) as job
-        order by job.run_at
+        select lane.next_run_at
+        from treadle.lanes as lane
+        where lane.job_type = wanted.job_type
+          and lane.next_run_at > clock_timestamp()
+          and (p_queues is null or lane.queue = any (p_queues))
+        order by lane.next_run_at
         limit 1
-    ) as head;
+    ) as idle;
 
     return extract(epoch from v_next - clock_timestamp());
 end

@@ -48,7 +48,7 @@ begin
                     or ended.outcome = 'crashed' and job.crashes + 1 < p_crash_limit
                     then 'pending'
                 else 'failed'
-            end, -- the trigger stamp_finish sets finished_at
+            end, -- the trigger change_job sets finished_at
             run_at = case
                 when ended.delay is not null then v_now + ended.delay * interval '1 second'
                 when ended.outcome = 'retry' then v_now + treadle.retry_delay(job.attempts)

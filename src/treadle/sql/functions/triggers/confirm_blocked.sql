@@ -41,5 +41,5 @@ create constraint trigger confirm_blocked
     after insert on treadle.jobs
     deferrable initially deferred
     for each row
-    when (new.holds & 1 = 1) -- is_blocked_by_key(), written out: see enter_lane.sql
+    when (new.holds & 1 = 1) -- is_blocked_by_key(), written out: see change_job.sql
     execute function treadle.confirm_blocked();

@@ -1,4 +1,5 @@
--- Before a job is inserted without a run_at, or with a key: gives it a place in its lane, and blocks it behind its key.
+-- Before a job is inserted without a run_at, with a key, or finished: gives it a place in its lane, blocks it behind its key,
+-- and sets finished_at, so that pruning finds it.
 -- Runs with the rights of its owner: a role that may only enqueue cannot read other jobs.
 create or replace function treadle.prepare_job() returns trigger
 language plpgsql
@@ -31,14 +32,20 @@ begin
         new.holds := new.holds | treadle.blocked_by_key();
     end if;
 
+    if new.status in ('completed', 'failed', 'cancelled') then
+        new.finished_at := coalesce(new.finished_at, clock_timestamp());
+    else
+        new.finished_at := null;
+    end if;
+
     return new;
 end
 $$;
 
-comment on function treadle.prepare_job() is 'Trigger: sets run_at of a job inserted without one, and blocks a job behind an earlier one with its key.';
+comment on function treadle.prepare_job() is 'Trigger: sets run_at of a job inserted without one, blocks a job behind an earlier one with its key, and sets finished_at.';
 
 create or replace trigger prepare_job
     before insert on treadle.jobs
     for each row
-    when (new.run_at is null or new.key is not null)
+    when (new.run_at is null or new.key is not null or new.status <> 'pending' or new.finished_at is not null)
     execute function treadle.prepare_job();

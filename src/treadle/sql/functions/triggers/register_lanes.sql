@@ -12,8 +12,8 @@ declare
     v_oldest timestamptz;
 begin
     select
-        bool_or(lane.is_open is not true),
-        bool_or(arrived.oldest < lane.floor),
+        bool_or(not entry.is_listed),
+        bool_or(arrived.oldest < entry.floor),
         min(arrived.oldest)
     into v_missing, v_below, v_oldest
     from (
@@ -23,36 +23,36 @@ begin
         from new_jobs as inserted
         group by inserted.queue, inserted.job_type, inserted.priority
     ) as arrived
-    left join lateral treadle.lane_state(arrived.lane) as lane on true;
+    cross join lateral treadle.lane_entry(arrived.lane, arrived.oldest) as entry;
 
     -- No "on conflict": it would wait for the uncommitted lane of another transaction. The tick merges a lane that is
-    -- listed twice. An older snapshot cannot know whether the lane it sees is about to be deleted, so it adds its own.
+    -- listed twice. An older snapshot cannot know whether the lane it sees has become idle, so it adds its own.
     if v_missing or not v_fresh then
         insert into treadle.lanes (queue, job_type, priority)
-        select distinct inserted.queue, inserted.job_type, inserted.priority
-        from new_jobs as inserted
+        select arrived.queue, arrived.job_type, arrived.priority
+        from (
+            select inserted.queue, inserted.job_type, inserted.priority, min(inserted.run_at) as oldest
+            from new_jobs as inserted
+            group by inserted.queue, inserted.job_type, inserted.priority
+        ) as arrived
+        cross join lateral treadle.lane_entry(
+            row(arrived.queue, arrived.job_type, arrived.priority)::treadle.lane, arrived.oldest
+        ) as entry
         where not v_fresh
-           or not exists (
-                select
-                from treadle.lanes as known
-                where treadle.is_in_lane(
-                        known.queue, known.job_type, known.priority,
-                        row(inserted.queue, inserted.job_type, inserted.priority)::treadle.lane
-                      )
-                  and known.close_era is null
-           );
+           or not entry.is_listed;
     end if;
 
     -- Dated back by hand, or by a server clock that was set back. An older snapshot does not see the floor, so it stays
     -- as far behind the clock as the floor does.
     if v_below or not v_fresh then
         update treadle.jobs as job
-        set run_at = case when v_fresh then known.floor else clock_timestamp() end
+        set run_at = case when v_fresh then bound.floor else clock_timestamp() end
         from new_jobs as inserted
-        join treadle.known_lanes() as known
-            on treadle.is_in_lane(inserted.queue, inserted.job_type, inserted.priority, known.lane)
+        left join lateral treadle.lane_floor(
+            row(inserted.queue, inserted.job_type, inserted.priority)::treadle.lane
+        ) as bound on true
         where job.id = inserted.id
-          and inserted.run_at < case when v_fresh then known.floor else clock_timestamp() - interval '250 milliseconds' end;
+          and inserted.run_at < case when v_fresh then bound.floor else clock_timestamp() - interval '250 milliseconds' end;
     end if;
 
     perform treadle.wake_workers(v_oldest);

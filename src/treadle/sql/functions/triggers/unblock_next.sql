@@ -10,6 +10,10 @@ as $$
 declare
     v_next uuid;
 begin
+    if old.status in ('completed', 'failed', 'cancelled') or treadle.is_blocked_by_key(old.holds) then
+        return null;
+    end if;
+
     if not treadle.is_read_committed() then
         raise exception 'job % has a key, and this transaction is %', old.id, current_setting('transaction_isolation')
             using errcode = 'feature_not_supported',
@@ -42,24 +46,14 @@ $$;
 
 comment on function treadle.unblock_next() is 'Trigger: when a job with a key finishes, unblocks the next one of that key.';
 
--- The conditions write is_blocked_by_key() out: see enter_lane.sql.
 create or replace trigger unblock_next
     after update on treadle.jobs
     for each row
-    when (
-        old.key is not null
-        and old.holds & 1 = 0
-        and old.status in ('pending', 'claimed', 'running')
-        and new.status in ('completed', 'failed', 'cancelled')
-    )
+    when (old.key is not null and new.finished_at is not null)
     execute function treadle.unblock_next();
 
 create or replace trigger unblock_next_deleted
     after delete on treadle.jobs
     for each row
-    when (
-        old.key is not null
-        and old.holds & 1 = 0
-        and old.status in ('pending', 'claimed', 'running')
-    )
+    when (old.key is not null)
     execute function treadle.unblock_next();

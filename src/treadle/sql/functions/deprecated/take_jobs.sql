@@ -1,4 +1,5 @@
--- The write of a claim, for rows that claim_jobs() has locked. Nothing else changes the lease number.
+-- Part of claim_jobs() until version 0.2. A call of version 0.1 that began before the upgrade may still use it.
+-- May be dropped in version 0.3.
 create or replace function treadle.take_jobs(p_worker_id varchar, p_now timestamptz, p_places tid[])
 returns setof treadle.jobs
 language plpgsql
@@ -21,4 +22,4 @@ begin
 end
 $$;
 
-comment on function treadle.take_jobs(varchar, timestamptz, tid[]) is 'Marks the rows that claim_jobs() has locked as claimed.';
+comment on function treadle.take_jobs(varchar, timestamptz, tid[]) is 'Deprecated: part of claim_jobs(). Dropped in version 0.3.';

@@ -1,0 +1,120 @@
+-- Claims jobs, highest priority first, then oldest, and returns where their rows are then: claim_jobs() and claim_work()
+-- return the rows. A claim searches the active lanes, priority after priority: see claim_lanes().
+--
+-- Usually all lanes of the job types are read at once. If there are more than c_lanes, next_lanes() returns some at a time:
+-- within a priority they then take turns, and the order by age holds among some.
+--
+-- The settings fix the plan: with stale statistics the planner would read the whole table. Since there is only one plan, it
+-- is cached.
+create or replace function treadle.claim_places(
+    p_worker_id varchar,
+    p_job_types varchar[],
+    p_batch_size int,
+    p_queues varchar[]
+) returns tid[]
+language plpgsql
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_indexscan = on
+set enable_nestloop = on
+set enable_tidscan = on
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    c_lanes constant int := 100;
+    v_now constant timestamptz := clock_timestamp();
+    v_snapshot constant pg_snapshot := pg_current_snapshot();
+    v_running xid[] := '{}';
+    v_safe treadle.ticks;
+    v_queues varchar[];
+    v_job_types varchar[];
+    v_priorities int[];
+    v_starts timestamptz[];
+    v_listed int;
+    v_first int;
+    v_next record;
+    v_claimed tid[] := '{}';
+begin
+    if p_batch_size is null or p_batch_size < 1 then
+        raise exception 'batch size must be at least 1, got %', coalesce(p_batch_size::text, 'null')
+            using errcode = 'invalid_parameter_value';
+    end if;
+
+    if not treadle.tick_is_fresh() then
+        v_safe := treadle.prepare_lanes(p_job_types);
+    end if;
+
+    if pg_snapshot_xmin(v_snapshot) <> pg_snapshot_xmax(v_snapshot) then
+        v_running := array(select running::xid from pg_snapshot_xip(v_snapshot) as running);
+    end if;
+
+    if v_safe.xid is null then
+        select
+            array_agg(lane.queue), array_agg(lane.job_type), array_agg(lane.priority),
+            array_agg(coalesce(bound.floor, '-infinity')), max(lane.listed)
+        into v_queues, v_job_types, v_priorities, v_starts, v_listed
+        from (
+            -- A lane may be listed more than once until the next tick.
+            select listed.queue, listed.job_type, listed.priority, max(listed.nth) as listed
+            from (
+                select lane.queue, lane.job_type, lane.priority, row_number() over () as nth
+                from treadle.lanes as lane
+                where lane.job_type = any (p_job_types)
+                  and lane.idle_xid is null
+                limit c_lanes + 1
+            ) as listed
+            where (
+                    not (select exists (select from treadle.pauses))
+                    or not exists (
+                        select
+                        from treadle.pauses as pause
+                        where pause.job_type in (listed.job_type, '')
+                          and pause.queue in (listed.queue, '')
+                    )
+                  )
+              and (p_queues is null or listed.queue = any (p_queues))
+            group by listed.priority, listed.job_type, listed.queue
+            order by listed.priority desc
+        ) as lane
+        left join lateral treadle.lane_floor(row(lane.queue, lane.job_type, lane.priority)::treadle.lane) as bound on true;
+    end if;
+
+    loop
+        if v_listed <= c_lanes then
+            v_first := 1;
+            for v_last in 1 .. cardinality(v_queues) loop
+                continue when v_priorities[v_last + 1] = v_priorities[v_first];
+                v_claimed := v_claimed || treadle.claim_lanes(
+                    p_worker_id, v_now, v_running, p_batch_size - cardinality(v_claimed), v_priorities[v_first],
+                    v_queues[v_first : v_last], v_job_types[v_first : v_last], v_starts[v_first : v_last]
+                );
+                exit when cardinality(v_claimed) = p_batch_size;
+                v_first := v_last + 1;
+            end loop;
+        elsif v_listed is not null or v_safe.xid is not null then
+            v_next := treadle.next_lanes(p_job_types, p_queues, v_safe, null, null, null, null);
+            while v_next.queues is not null and cardinality(v_claimed) < p_batch_size loop
+                v_claimed := v_claimed || treadle.claim_lanes(
+                    p_worker_id, v_now, v_running, p_batch_size - cardinality(v_claimed), v_next.level::int,
+                    v_next.queues, v_next.job_types, v_next.starts
+                );
+                v_next := treadle.next_lanes(
+                    p_job_types, p_queues, v_safe, v_next.level, v_next.place, v_next.turn, v_next.wrapped
+                );
+            end loop;
+        end if;
+
+        -- What looks like a lock may be something else: try all rows.
+        exit when v_claimed <> '{}' or v_running = '{}';
+        v_running := '{}';
+    end loop;
+
+    return v_claimed;
+end
+$$;
+
+comment on function treadle.claim_places(varchar, varchar[], int, varchar[])
+    is 'Claims up to p_batch_size due jobs and returns where their rows are.';

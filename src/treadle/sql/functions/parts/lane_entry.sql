@@ -1,0 +1,16 @@
+create or replace function treadle.lane_entry(p_lane treadle.lane, p_run_at timestamptz)
+returns table (floor timestamptz, is_listed boolean)
+language sql stable
+as $$
+    select
+        (select bound.floor from treadle.lane_floor(p_lane) as bound),
+        exists (
+            select
+            from treadle.lanes as known
+            where treadle.is_in_lane(known.queue, known.job_type, known.priority, p_lane)
+              and (known.idle_xid is null or known.next_run_at <= p_run_at)
+        )
+$$;
+
+comment on function treadle.lane_entry(treadle.lane, timestamptz)
+    is 'For a job that enters a lane: the floor, if there is one, and whether claims will search the lane when the job is due.';

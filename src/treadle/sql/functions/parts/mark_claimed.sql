@@ -1,0 +1,53 @@
+-- The write of a claim, for rows that claim_lanes() has locked. Nothing else changes the lease number.
+create or replace function treadle.mark_claimed(p_worker_id varchar, p_now timestamptz, p_places tid[], p_keyed boolean)
+returns tid[]
+language plpgsql
+as $$
+declare
+    v_claimed tid[] := '{}';
+    v_place tid;
+    v_timeout text;
+begin
+    if p_places is null then
+        return v_claimed;
+    end if;
+
+    if not p_keyed then
+        with claimed as (
+            update treadle.jobs as job
+            set status = 'claimed',
+                worker_id = p_worker_id,
+                claimed_at = p_now,
+                started_at = null,
+                seen_at = null,
+                attempts = job.attempts + 1,
+                lease = job.lease + 1
+            where job.ctid = any (p_places)
+            returning job.ctid as place
+        )
+        select array_agg(claimed.place) into v_claimed from claimed;
+        return v_claimed;
+    end if;
+
+    -- Another claim may be taking a job with one of these keys; do not wait long for it.
+    v_timeout := current_setting('lock_timeout');
+    perform set_config('lock_timeout', '50ms', true);
+    begin
+        v_claimed := treadle.mark_claimed(p_worker_id, p_now, p_places, false);
+    exception when unique_violation or lock_not_available or deadlock_detected then
+        -- Take them one by one, and skip those that the other claim takes.
+        foreach v_place in array p_places loop
+            begin
+                v_claimed := v_claimed || treadle.mark_claimed(p_worker_id, p_now, array[v_place], false);
+            exception when unique_violation or lock_not_available or deadlock_detected then
+                null;
+            end;
+        end loop;
+    end;
+    perform set_config('lock_timeout', v_timeout, true);
+    return v_claimed;
+end
+$$;
+
+comment on function treadle.mark_claimed(varchar, timestamptz, tid[], boolean)
+    is 'Marks the rows that claim_lanes() has locked as claimed, and returns where they are then.';

@@ -1,0 +1,52 @@
+-- One step through all lanes that have claimable jobs, in the order of idx_jobs_claimable: the lane after p_lane, or the first.
+create or replace function treadle.next_lane(
+    p_lane treadle.lane,
+    out queue varchar,
+    out job_type varchar,
+    out priority int,
+    out run_at timestamptz
+)
+language plpgsql stable
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+as $$
+#variable_conflict use_column
+begin
+    select job.queue, job.job_type, job.priority, job.run_at
+    into queue, job_type, priority, run_at
+    from treadle.jobs as job
+    where job.queue = p_lane.queue
+      and job.job_type = p_lane.job_type
+      and job.priority < p_lane.priority
+      and treadle.is_claimable(job.status, job.holds, job.attempts, job.max_attempts)
+    order by job.priority desc, job.run_at
+    limit 1;
+    if found then
+        return;
+    end if;
+
+    select job.queue, job.job_type, job.priority, job.run_at
+    into queue, job_type, priority, run_at
+    from treadle.jobs as job
+    where job.queue = p_lane.queue
+      and job.job_type > p_lane.job_type
+      and treadle.is_claimable(job.status, job.holds, job.attempts, job.max_attempts)
+    order by job.job_type, job.priority desc, job.run_at
+    limit 1;
+    if found then
+        return;
+    end if;
+
+    select job.queue, job.job_type, job.priority, job.run_at
+    into queue, job_type, priority, run_at
+    from treadle.jobs as job
+    where job.queue > coalesce(p_lane.queue, '')
+      and treadle.is_claimable(job.status, job.holds, job.attempts, job.max_attempts)
+    order by job.queue, job.job_type, job.priority desc, job.run_at
+    limit 1;
+end
+$$;
+
+comment on function treadle.next_lane(treadle.lane)
+    is 'The next lane with claimable jobs after p_lane, and the time of its first job; null after the last.';

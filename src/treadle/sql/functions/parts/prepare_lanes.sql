@@ -1,0 +1,48 @@
+-- Called before a search, if the last tick is not recent. A search reads the active lanes from their floors on; both are
+-- right if a tick has just looked for jobs that were committed late. So the search makes the tick itself, if it can: a
+-- program that only claims needs no other process that ticks. Otherwise, and if p_sure, the search must start at floors that
+-- are safe, and lanes that have become idle meanwhile are active again.
+--
+-- Returns p_safe for safe_floor(); null if every floor can be trusted.
+create or replace function treadle.prepare_lanes(p_job_types varchar[], p_sure boolean default false)
+returns treadle.ticks
+language plpgsql
+as $$
+declare
+    v_safe treadle.ticks;
+begin
+    if not p_sure then
+        perform treadle.tick();
+        if treadle.tick_is_fresh() then
+            return null;
+        end if;
+    end if;
+
+    v_safe := treadle.safe_tick(pg_current_snapshot());
+
+    insert into treadle.lanes (queue, job_type, priority)
+    select distinct idle.queue, idle.job_type, idle.priority
+    from treadle.lanes as idle
+    where idle.job_type = any (p_job_types)
+      and idle.idle_xid is not null
+      and (
+            idle.idle_xid >= v_safe.xid
+            or idle.idle_xid = any (v_safe.running)
+            or idle.next_run_at <= clock_timestamp()
+          )
+      and not exists (
+            select
+            from treadle.lanes as active
+            where treadle.is_in_lane(
+                    active.queue, active.job_type, active.priority,
+                    row(idle.queue, idle.job_type, idle.priority)::treadle.lane
+                  )
+              and active.idle_xid is null
+      );
+
+    return v_safe;
+end
+$$;
+
+comment on function treadle.prepare_lanes(varchar[], boolean)
+    is 'Makes sure that a search of the active lanes of these job types finds every job. Returns p_safe for safe_floor().';

@@ -1,0 +1,22 @@
+-- The planner inlines this function. p_safe comes from safe_tick(): what was visible to that tick, the transactions in
+-- question have seen, too. They may also have seen anything written later, hence the minimum.
+create or replace function treadle.safe_floor(p_lane treadle.lane, p_safe treadle.ticks)
+returns table (floor timestamptz)
+language sql stable
+as $$
+    select min(known.floor)
+    from treadle.floors as known
+    where treadle.is_in_lane(known.queue, known.job_type, known.priority, p_lane)
+      and known.xid >= (
+            select seen.xid
+            from treadle.floors as seen
+            where treadle.is_in_lane(seen.queue, seen.job_type, seen.priority, p_lane)
+              and seen.xid < p_safe.xid
+              and seen.xid <> all (p_safe.running)
+            order by seen.xid desc
+            limit 1
+      )
+$$;
+
+comment on function treadle.safe_floor(treadle.lane, treadle.ticks)
+    is 'A floor below which no transaction that saw the tick p_safe has placed a job; null: every job must be searched.';
