@@ -106,6 +106,7 @@ grant execute on function
     treadle.claim_places,
     treadle.claim_lanes,
     treadle.mark_claimed,
+    treadle.raise_floors,
     treadle.prepare_lanes,
     treadle.next_lanes,
     treadle.next_lane,

@@ -41,7 +41,6 @@ create table treadle.floors (
 );
 
 create index idx_floors_lane on treadle.floors (job_type, queue, priority, xid desc);
-create index idx_floors_xid on treadle.floors (xid);
 
 comment on table treadle.floors is 'Where claims start in each lane: the newest floor is the valid one.';
 comment on column treadle.floors.floor is 'No claimable job has an earlier run_at, except of transactions that were running when the floor was written.';

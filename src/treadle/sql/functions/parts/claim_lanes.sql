@@ -23,7 +23,10 @@ language plpgsql
 as $$
 declare
     -- How many jobs are read at least, of all lanes, before there is another round.
-    c_read constant int := 200;
+    c_read constant int := 50;
+    -- If more index entries were read than expected, the floors have fallen behind.
+    c_dead constant int := 500;
+    v_read constant bigint := pg_stat_get_xact_tuples_returned('treadle.idx_jobs_claimable'::regclass);
     v_lanes constant int := cardinality(p_queues);
     v_each double precision;
     v_head int; -- how many jobs of each lane are read
@@ -53,7 +56,11 @@ begin
             limit p_wanted
             for no key update skip locked
         ) as picked;
-        return treadle.mark_claimed(p_worker_id, p_now, v_places, v_keyed);
+        v_taken := treadle.mark_claimed(p_worker_id, p_now, v_places, v_keyed);
+        if pg_stat_get_xact_tuples_returned('treadle.idx_jobs_claimable'::regclass) > v_read + p_wanted + c_dead then
+            perform treadle.raise_floors(p_now, p_running, p_priority, p_queues, p_job_types, p_starts);
+        end if;
+        return v_taken;
     end if;
 
     -- Enough of each lane if the jobs are spread evenly.
@@ -110,14 +117,17 @@ begin
         v_claimed := treadle.mark_claimed(p_worker_id, p_now, v_places, v_keyed);
         v_taken := v_taken || v_claimed;
         p_wanted := p_wanted - cardinality(v_claimed);
-        if p_wanted = 0 or v_cut is null then
-            return v_taken;
-        end if;
+        exit when p_wanted = 0 or v_cut is null;
 
         -- Jobs that are spread unevenly, or locked: read further, and more each time.
         v_after := v_cut;
         v_head := greatest(p_wanted, 4 * v_head);
     end loop;
+
+    if pg_stat_get_xact_tuples_returned('treadle.idx_jobs_claimable'::regclass) > v_read + 2 * v_lanes * v_head + c_dead then
+        perform treadle.raise_floors(p_now, p_running, p_priority, p_queues, p_job_types, p_starts);
+    end if;
+    return v_taken;
 end
 $$;
 

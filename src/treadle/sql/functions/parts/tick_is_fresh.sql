@@ -8,7 +8,7 @@ language plpgsql
 as $$
 begin
     return abs(
-        coalesce(pg_sequence_last_value('treadle.tick_clock'), 0) - extract(epoch from clock_timestamp()) * 1000000
+        coalesce(pg_sequence_last_value('treadle.tick_clock'::regclass), 0) - extract(epoch from clock_timestamp()) * 1000000
     ) < 800000;
 end
 $$;

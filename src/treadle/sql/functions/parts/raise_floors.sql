@@ -1,0 +1,42 @@
+-- For a claim that has read many dead entries: thousands of jobs can be claimed between two ticks. Whatever this passes over
+-- (a job that commits now, a row that is locked) is found by the next tick: it searches below every floor whose transaction,
+-- or any other, has ended since the last one. See public/tick.sql.
+create or replace function treadle.raise_floors(
+    p_now timestamptz,
+    p_running xid[],
+    p_priority int,
+    p_queues varchar[],
+    p_job_types varchar[],
+    p_starts timestamptz[]
+) returns void
+language plpgsql
+as $$
+begin
+    -- An older snapshot does not see the jobs that were committed since.
+    if not treadle.is_read_committed() then
+        return;
+    end if;
+
+    insert into treadle.floors (queue, job_type, priority, floor, xid)
+    select lane.queue, lane.job_type, p_priority, head.run_at, pg_current_xact_id()
+    from unnest(p_queues, p_job_types, p_starts) as lane (queue, job_type, start)
+    cross join lateral (
+        select job.run_at
+        from treadle.jobs as job
+        where treadle.is_in_lane(
+                job.queue, job.job_type, job.priority,
+                row(lane.queue, lane.job_type, p_priority)::treadle.lane
+              )
+          and job.run_at >= lane.start
+          and job.run_at <= p_now
+          and treadle.is_claimable(job.status, job.holds, job.attempts, job.max_attempts)
+          and not job.xmax = any (p_running)
+        order by job.run_at
+        limit 1
+    ) as head
+    where head.run_at > lane.start;
+end
+$$;
+
+comment on function treadle.raise_floors(timestamptz, xid[], int, varchar[], varchar[], timestamptz[])
+    is 'Raises the floors of these lanes to their first jobs.';
