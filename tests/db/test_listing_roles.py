@@ -12,7 +12,7 @@ from treadle.db.queries import listing as listing_queries
 from treadle.operations.bulk import Change, count
 from treadle.words.changes import Action
 from treadle.words.errors import NotAllowed
-from treadle.words.listing import Wanted
+from treadle.words.listing import JobFilter
 
 
 @pytest.fixture
@@ -23,10 +23,10 @@ def roles(empty_url: str) -> Iterator[Roles]:
             yield roles
 
 
-def found(roles: Roles, role: str, **wanted: Any) -> int:
+def found(roles: Roles, role: str, **filters: Any) -> int:
     database = Database(roles.url_of(role), "treadle")
     try:
-        return len(database.read(listing_queries.find_jobs(Wanted(**wanted), None, 50), 30).jobs)
+        return len(database.read(listing_queries.find_jobs(JobFilter(**filters), None, 50), 30).jobs)
     finally:
         database.close()
 
@@ -49,10 +49,10 @@ def test_only_an_operator_can_make_bulk_changes(roles: Roles) -> None:
         queue.enqueue_many("a", [{}] * 3)
     viewer, operator = Treadle(roles.url_of("viewer")), Treadle(roles.url_of("operator"))
     try:
-        assert count(viewer.database, Wanted(), Action.CANCEL) == (3, True)
+        assert count(viewer.database, JobFilter(), Action.CANCEL) == (3, True)
         with pytest.raises(NotAllowed):
-            list(Change(viewer.database, Wanted(), Action.CANCEL, "eve"))
-        assert [*Change(operator.database, Wanted(), Action.CANCEL, "ada")][-1].done == 3
+            list(Change(viewer.database, JobFilter(), Action.CANCEL, "eve"))
+        assert [*Change(operator.database, JobFilter(), Action.CANCEL, "ada")][-1].done == 3
     finally:
         viewer.close()
         operator.close()

@@ -22,7 +22,7 @@ from treadle.db.queries import listing as listing_queries
 from treadle.db.queries import operations as operation_queries
 from treadle.operations.overview import overview
 from treadle.words.changes import Action
-from treadle.words.listing import Wanted
+from treadle.words.listing import JobFilter
 from treadle.worker import Worker
 
 
@@ -333,7 +333,7 @@ def test_a_viewer_lists_jobs_but_cannot_search_payloads(roles: Roles, queue: Job
     assert (found("viewer", "ALIEN"), found("operator", "ALIEN")) == (1, 2)
     for group in ("viewer", "operator"):
         app = Treadle(roles.url_of(group))
-        assert len(app.database.read(listing_queries.find_jobs(Wanted())).jobs) == 2
+        assert len(app.database.read(listing_queries.find_jobs(JobFilter())).jobs) == 2
         app.close()
         for arguments in (["why", str(failed)], ["doctor"]):
             shown = treadle(*arguments, "--json", "--database-url", roles.url_of(group))
@@ -386,7 +386,7 @@ def test_an_operator_can_make_every_change(roles: Roles, queue: JobQueue, owner:
     database = Database(roles.url_of("operator"), "treadle")
 
     def done(action: Action, *ids: Any, priority: int | None = None) -> bool:
-        changes = database.run(operation_queries.operate(action, ids, "ada", "because", priority))
+        changes = database.run(operation_queries.change_jobs(action, ids, "ada", "because", priority))
         return [each.outcome for each in changes] == ["done"] * len(ids)
 
     first, second = (queue.enqueue("a", {}, key="k") for _ in range(2))

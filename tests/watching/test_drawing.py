@@ -11,7 +11,7 @@ from rich.console import Console
 
 from treadle import Progress, Status
 from treadle.watching.bars import Bars
-from treadle.words import phrases
+from treadle.words import formatting
 from treadle.words.record import RecordedEvent
 from treadle.words.snapshot import JobSnapshot
 
@@ -68,7 +68,7 @@ def test_the_bars_fit_into_any_width() -> None:
     ],
 )
 def test_a_job_that_does_not_run_is_described(job: JobSnapshot, expected: str) -> None:
-    assert phrases.standing(job) == expected
+    assert formatting.describe_state(job) == expected
 
 
 @pytest.mark.parametrize(
@@ -82,4 +82,4 @@ def test_a_job_that_does_not_run_is_described(job: JobSnapshot, expected: str) -
     ],
 )
 def test_the_pace_is_described(progress: Progress, expected: list[str]) -> None:
-    assert phrases.pace(progress) == expected
+    assert formatting.pace(progress) == expected

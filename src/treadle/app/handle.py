@@ -118,7 +118,7 @@ class Handle(Generic[Result]):
         """
         end = _deadline(timeout)
         while True:
-            woken = self._watch.end(self.id)
+            woken = self._watch.finished(self.id)
             try:
                 row = self._database.persist(job_queries.get_job(self.id))
                 if row.status.finished:
@@ -133,7 +133,7 @@ class Handle(Generic[Result]):
     async def aresult(self, timeout: Duration | None = None) -> Result:
         end = _deadline(timeout)
         while True:
-            woken = self._watch.end(self.id)
+            woken = self._watch.finished(self.id)
             try:
                 row = await self._database.apersist(job_queries.get_job(self.id))
                 if row.status.finished:

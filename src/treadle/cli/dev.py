@@ -13,7 +13,7 @@ import click
 from treadle.cli.output import counted, say
 from treadle.cli.programs import Program, Stopped, has_dashboard, prepare_database
 from treadle.words.errors import TreadleError
-from treadle.words.phrases import printable
+from treadle.words.formatting import printable
 
 PORT = 8000
 # Of the files that changed, this many are named; the others are counted.

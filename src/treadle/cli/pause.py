@@ -6,7 +6,7 @@ from treadle.cli.options import actor, as_json, complete_job_types, database_url
 from treadle.cli.output import print_json, say
 from treadle.cli.pauses import show_pauses
 from treadle.db.queries import operations as operation_queries
-from treadle.words.phrases import printable
+from treadle.words.formatting import printable
 
 
 @click.command()

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from treadle.doctor.facts import ReplicationSlot, Server, VacuumBlocker
 from treadle.doctor.finding import Context, Finding, Severity, highest, ok, severity_of
 from treadle.doctor.text import abbreviated, identifier, lines, literal, plural, size
-from treadle.words.phrases import span
+from treadle.words.formatting import span
 
 
 def check_horizon(context: Context, server: Server, blockers: Sequence[VacuumBlocker]) -> list[Finding]:

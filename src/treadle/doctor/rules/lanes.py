@@ -6,7 +6,7 @@ from treadle.doctor.facts import DueLane, Server, Worker
 from treadle.doctor.finding import Context, Finding, Severity, highest, ok, severity_of
 from treadle.doctor.text import lines, literal
 from treadle.words.changes import Pause
-from treadle.words.phrases import span
+from treadle.words.formatting import span
 
 
 def check_lanes(

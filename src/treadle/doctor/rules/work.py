@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from treadle.doctor.facts import AbandonedClaim, CrashingJob, FailingKey, Tick, Worker
 from treadle.doctor.finding import Context, Finding, Severity, highest, ok, severity_of
 from treadle.doctor.text import lines, plural
-from treadle.words.phrases import span
+from treadle.words.formatting import span
 
 # A heartbeat may be this far in the future: two clocks never agree exactly.
 JITTER = 1.0

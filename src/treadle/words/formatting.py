@@ -89,7 +89,7 @@ def pace(progress: Progress) -> list[str]:
     return parts
 
 
-def standing(job: JobSnapshot) -> str:
+def describe_state(job: JobSnapshot) -> str:
     """The state of a job that is not running."""
     because = f": {printable(job.error)}" if job.error else ""
     took = "" if job.seconds is None else f" in {span(job.seconds)}"
