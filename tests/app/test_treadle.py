@@ -89,7 +89,7 @@ def test_two_functions_with_the_same_name_are_refused() -> None:
         app.job(name="plus", aliases=["sum"])(lambda: None)
     assert app.job_types == ["add", "sum"]
     assert app.function("sum") is app.function("add") is add
-    with pytest.raises(UnknownJobType, match="no job type 'plus'; known are: add, sum"):
+    with pytest.raises(UnknownJobType, match="no job type 'plus'; known types: add, sum"):
         app.function("plus")
 
 
@@ -161,9 +161,9 @@ def test_attributes_of_the_function_do_not_override_those_of_the_job_function() 
         ({"retry_on": [ValueError, "OSError"]}, "retry_on must be exception classes, got 'OSError'"),
         ({"retry_on": int}, "retry_on must be exception classes, got <class 'int'>"),
         ({"give_up_on": (ValueError(),)}, "give_up_on must be exception classes, got ValueError"),
-        ({"name": "x" * 51}, "job type must be a text of 1 to 50 characters"),
+        ({"name": "x" * 51}, "job type must be a string of 1 to 50 characters"),
         ({"name": "a\nb"}, "job type must not contain"),
-        ({"aliases": [""]}, "alias must be a text of 1 to 50 characters"),
+        ({"aliases": [""]}, "alias must be a string of 1 to 50 characters"),
     ],
 )
 def test_invalid_arguments_of_the_decorator_are_refused(options: dict[str, Any], problem: str) -> None:
@@ -176,12 +176,12 @@ def test_invalid_arguments_of_the_decorator_are_refused(options: dict[str, Any],
     [
         ({"priority": "high"}, "priority must be an integer"),
         ({"max_attempts": 0}, "max_attempts must be an integer from 1"),
-        ({"queue": "x" * 51}, "queue must be a text of 1 to 50 characters"),
+        ({"queue": "x" * 51}, "queue must be a string of 1 to 50 characters"),
         ({"backoff": "1s"}, "backoff must be"),
         ({"retry_on": 7}, "retry_on must be exception classes, got 7"),
         ({"retry_on": "OSError"}, "retry_on must be exception classes, got 'OSError'"),
         ({"aliases": "before"}, "aliases must be .*, got 'before'"),
-        ({"name": ""}, "job type must be a text of 1 to 50 characters"),
+        ({"name": ""}, "job type must be a string of 1 to 50 characters"),
     ],
 )
 def test_invalid_arguments_of_the_decorator_are_refused_before_it_is_applied(
@@ -256,5 +256,5 @@ def test_sizes_may_have_units() -> None:
         assert size(text) == meant
     refused: list[Any] = [0, -1, True, 1.5, None, "", "0MB", "-1MB", "much", "1TB", "MB", "1 2MB", "1e3MB"]
     for value in refused:
-        with pytest.raises(InvalidArgument, match='limit must be a number of bytes or a text such as "512MB"'):
+        with pytest.raises(InvalidArgument, match='limit must be a number of bytes or a string such as "512MB"'):
             size(value, "limit")

@@ -51,7 +51,7 @@ def test_the_last_line_in_a_pipe_describes_the_failure(url: str, queue: JobQueue
     queue.fail(job, "two\nlines", final=True)
     with piped("watch", str(job.id), "--database-url", url) as process:
         shown, errors = process.communicate(timeout=60)
-    assert (shown, errors, process.returncode) == ("films: failed at attempt 1 of 3: two lines\n", "", 1)
+    assert (shown, errors, process.returncode) == ("films: failed on attempt 1 of 3: two lines\n", "", 1)
 
 
 def test_ctrl_c_stops_watching_in_a_pipe(url: str, queue: JobQueue) -> None:

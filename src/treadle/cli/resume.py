@@ -32,7 +32,7 @@ def resume(
     treadle resume --all
     """
     if not (job_type or queue or everything):
-        raise click.UsageError("give --type and --queue as they were paused, or --all for all pauses")
+        raise click.UsageError("give the --type and --queue of the pause, or --all to end all pauses")
     check_scope(job_type, queue, everything)
     with opened(database_url, schema) as app:
         pauses = app.database.run(operation_queries.find_pauses())
