@@ -60,7 +60,7 @@ def test_migrate_prints_sql(empty_url: str) -> None:
         (
             ["worker", "tests.support.handlers:app", "--lease", "soon"],
             1,
-            "lease must be a timedelta, seconds, or a text",
+            "lease must be a timedelta, seconds, or a string",
         ),
         (
             ["worker", "tests.support.handlers:app", "--database-url", "postgresql://ada:secret@127.0.0.1:1/app"],

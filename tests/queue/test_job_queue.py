@@ -178,7 +178,7 @@ def test_an_unknown_job_or_a_wrong_status_raises_a_clear_error(queue: JobQueue) 
         (lambda q: q.enqueue("a", priority="high"), "priority must be an integer from"),
         (lambda q: q.enqueue("a", max_attempts=0), "max_attempts must be an integer from 1"),
         (lambda q: q.enqueue("a", delay=-1), "delay must not be negative, got -1"),
-        (lambda q: q.enqueue("a", delay="soon"), "delay must be a timedelta, seconds, or a text"),
+        (lambda q: q.enqueue("a", delay="soon"), "delay must be a timedelta, seconds, or a string"),
         (lambda q: q.enqueue("a", delay=float("inf")), "delay must be a timedelta"),
         (lambda q: q.enqueue("a", delay="9999999999999w"), "delay must be a timedelta"),
         (lambda q: q.enqueue("a", key="k" * 201), "key must be a string of 1 to 200 characters"),

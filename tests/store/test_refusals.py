@@ -79,7 +79,7 @@ def test_reading_an_unknown_reference_is_an_error(app: Treadle) -> None:
     for read in (app.read, lambda each: run(app, app.aread(each))):
         with pytest.raises(StoredNotFound):
             read(REFERENCE)
-    with pytest.raises(InvalidArgument, match=r"a Stored, got \{'stored': .* annotate the parameter"):
+    with pytest.raises(InvalidArgument, match=r"a Stored reference, got \{'stored': .* annotate the parameter"):
         app.open({"stored": str(REFERENCE.id)})  # type: ignore[arg-type]
 
 

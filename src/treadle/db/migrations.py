@@ -106,7 +106,8 @@ def migrate(url: str, schema: str = SCHEMA) -> list[str]:
                 if not tries_left:
                     raise SchemaError(
                         f"the tables of schema {schema} were locked during all {TRIES} attempts of "
-                        f"{LOCK_TIMEOUT} each; nothing was changed: run treadle migrate again when long transactions on them have ended"
+                        f"{LOCK_TIMEOUT} each; nothing was changed: run treadle migrate again when long transactions "
+                        "on them have ended"
                     ) from None
                 time.sleep(random.uniform(0.05, 0.5))  # noqa: S311 - jitter, not a secret
     raise AssertionError("unreachable")
