@@ -114,7 +114,7 @@ class Handle(Generic[Result]):
         """Wait until the job has finished, and return what its handler returned.
 
         Raises JobFailed or JobCancelled if that is how it finished, and TimeoutError if it has not finished within
-        `timeout`. A notification wakes the caller; on a connection of yours, the job is polled every 0.2 s.
+        `timeout`. A notification wakes the caller; on your own connection, the job is polled every 0.2 s.
         """
         end = _deadline(timeout)
         while True:
