@@ -29,7 +29,7 @@ from treadle.db.queries import listing as listing_queries
 from treadle.operations.bulk import count
 from treadle.operations.overview import STEPS, overview
 from treadle.words.changes import Action
-from treadle.words.listing import Listing, Wanted
+from treadle.words.listing import JobFilter, Listing
 
 HERE = Path(__file__).parent
 LIMIT_MS = 200
@@ -67,10 +67,10 @@ def views() -> Iterator[tuple[str, View]]:
     """All views, with their names. Add new ones here."""
     for status in LISTS:
         for name, filters in FILTERS.items():
-            wanted = Wanted(status=status, **filters)
+            wanted = JobFilter(status=status, **filters)
             yield f"{status or 'all'}{name and ', '}{name}", partial(page, wanted)
-        yield f"{status or 'all'}, page 100", far_page(Wanted(status=status))
-    yield "an id", partial(page, Wanted(search="00000000-0000-7000-8000-000000000000"))
+        yield f"{status or 'all'}, page 100", far_page(JobFilter(status=status))
+    yield "an id", partial(page, JobFilter(search="00000000-0000-7000-8000-000000000000"))
     for action in (Action.RETRY, Action.CANCEL, Action.DELETE):
         yield f"count before {action.value}", partial(counted, action)
     for window in STEPS:
@@ -79,12 +79,12 @@ def views() -> Iterator[tuple[str, View]]:
         yield f"page {path}", partial(get, path)
 
 
-def page(wanted: Wanted, app: Treadle, after: str | None = None) -> str:
+def page(wanted: JobFilter, app: Treadle, after: str | None = None) -> str:
     found: Listing = app.database.read(listing_queries.find_jobs(wanted, after, 50), 30)
-    return f"{len(found.jobs)} jobs" + (f", examined {found.looked:,}" if found.looked else "")
+    return f"{len(found.jobs)} jobs" + (f", examined {found.examined:,}" if found.examined else "")
 
 
-def far_page(wanted: Wanted) -> View:
+def far_page(wanted: JobFilter) -> View:
     after: list[str | None] = []
 
     def view(app: Treadle) -> str:
@@ -102,7 +102,7 @@ def far_page(wanted: Wanted) -> View:
 
 
 def counted(action: Action, app: Treadle) -> str:
-    total = count(app.database, Wanted(), action)
+    total = count(app.database, JobFilter(), action)
     return f"{'' if total.exact else 'at least '}{total.jobs:,}"
 
 
@@ -128,7 +128,7 @@ def get(path: str, app: Treadle) -> int:
 
 def some_job(path: str, app: Treadle) -> str:
     before, status = path.rstrip("}").split("{")
-    found: Listing = app.database.read(listing_queries.find_jobs(Wanted(status=status), None, 50), 30)
+    found: Listing = app.database.read(listing_queries.find_jobs(JobFilter(status=status), None, 50), 30)
     with psycopg.connect(app.database.url, autocommit=True) as connection:
         connection.execute("select pg_stat_statements_reset()")
     return f"{before}{found.jobs[-1].id}"

@@ -14,7 +14,7 @@ log = logging.getLogger("shop.orders")
 @app.job(backoff=Backoff(first="1s"))
 def import_orders(job: Job, file: str, shop_token: str, rows: int = 2400) -> int:
     """Loses its connection once, and continues at its checkpoint."""
-    columns = job.step("read the head", lambda: 14)
+    columns = job.step("read the header", lambda: 14)
     done = job.checkpoint or 0
     log.info("importing %s from row %s on, %s columns", file, done, columns)
     for row in job.track(range(done, rows), rows, stage="importing", done=done):

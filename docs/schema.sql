@@ -161,7 +161,7 @@ COMMENT ON FUNCTION treadle.keeps_logs() IS 'The bit of jobs.keeps that says: th
 
 COMMENT ON FUNCTION treadle.keeps_steps() IS 'The bit of jobs.keeps that says: this job has steps.';
 
-COMMENT ON FUNCTION treadle.key_rank(p_status character varying, p_holds smallint) IS 'The rank of an unfinished job among those with its key: 0 it runs, 1 it waits for its turn, 2 it is blocked.';
+COMMENT ON FUNCTION treadle.key_rank(p_status character varying, p_holds smallint) IS 'The rank of an unfinished job among those with its key: 0 running, 1 next to run, 2 blocked.';
 
 COMMENT ON FUNCTION treadle.known_lanes() IS 'Every lane once, with its bounds.';
 

@@ -89,7 +89,7 @@ def test_two_functions_with_the_same_name_are_refused() -> None:
         app.job(name="plus", aliases=["sum"])(lambda: None)
     assert app.job_types == ["add", "sum"]
     assert app.function("sum") is app.function("add") is add
-    with pytest.raises(UnknownJobType, match="no job type 'plus'; known are: add, sum"):
+    with pytest.raises(UnknownJobType, match="no job type 'plus'; known types: add, sum"):
         app.function("plus")
 
 
@@ -153,17 +153,17 @@ def test_attributes_of_the_function_do_not_override_those_of_the_job_function() 
         ({"timeout": 0}, "timeout and deadline must be longer than 0 s"),
         ({"deadline": "0s"}, "timeout and deadline must be longer than 0 s"),
         ({"timeout": -1}, "timeout must not be negative, got -1"),
-        ({"timeout": "soon"}, "timeout must be a timedelta, seconds, or a text .*, got 'soon'"),
-        ({"deadline": []}, "deadline must be a timedelta, seconds, or a text"),
+        ({"timeout": "soon"}, "timeout must be a timedelta, seconds, or a string .*, got 'soon'"),
+        ({"deadline": []}, "deadline must be a timedelta, seconds, or a string"),
         ({"timeout": "5m", "deadline": "1m"}, "deadline must not be shorter than timeout, got '1m' and '5m'"),
         ({"memory_limit": "1GB"}, "memory_limit needs process=True"),
         ({"memory_limit": "much", "process": True}, 'memory_limit must be .* such as "512MB" or "2GB", got \'much\''),
         ({"retry_on": [ValueError, "OSError"]}, "retry_on must be exception classes, got 'OSError'"),
         ({"retry_on": int}, "retry_on must be exception classes, got <class 'int'>"),
         ({"give_up_on": (ValueError(),)}, "give_up_on must be exception classes, got ValueError"),
-        ({"name": "x" * 51}, "job type must be a text of 1 to 50 characters"),
+        ({"name": "x" * 51}, "job type must be a string of 1 to 50 characters"),
         ({"name": "a\nb"}, "job type must not contain"),
-        ({"aliases": [""]}, "alias must be a text of 1 to 50 characters"),
+        ({"aliases": [""]}, "alias must be a string of 1 to 50 characters"),
     ],
 )
 def test_invalid_arguments_of_the_decorator_are_refused(options: dict[str, Any], problem: str) -> None:
@@ -176,12 +176,12 @@ def test_invalid_arguments_of_the_decorator_are_refused(options: dict[str, Any],
     [
         ({"priority": "high"}, "priority must be an integer"),
         ({"max_attempts": 0}, "max_attempts must be an integer from 1"),
-        ({"queue": "x" * 51}, "queue must be a text of 1 to 50 characters"),
+        ({"queue": "x" * 51}, "queue must be a string of 1 to 50 characters"),
         ({"backoff": "1s"}, "backoff must be"),
         ({"retry_on": 7}, "retry_on must be exception classes, got 7"),
         ({"retry_on": "OSError"}, "retry_on must be exception classes, got 'OSError'"),
         ({"aliases": "before"}, "aliases must be .*, got 'before'"),
-        ({"name": ""}, "job type must be a text of 1 to 50 characters"),
+        ({"name": ""}, "job type must be a string of 1 to 50 characters"),
     ],
 )
 def test_invalid_arguments_of_the_decorator_are_refused_before_it_is_applied(
@@ -228,7 +228,7 @@ def test_the_retention_of_finished_jobs_is_configurable() -> None:
     assert kept == {"completed": "1h", "cancelled": "7d", "failed": None}
     with pytest.raises(InvalidArgument, match="keep are completed, failed and cancelled, got pending, running"):
         Treadle(NOWHERE, keep={"running": "1d", "pending": "1d", "failed": "1d"})
-    with pytest.raises(InvalidArgument, match=r"keep\['failed'\] must be a timedelta, seconds, or a text"):
+    with pytest.raises(InvalidArgument, match=r"keep\['failed'\] must be a timedelta, seconds, or a string"):
         Treadle(NOWHERE, keep={"failed": "for ever"})
 
 
@@ -256,5 +256,5 @@ def test_sizes_may_have_units() -> None:
         assert size(text) == meant
     refused: list[Any] = [0, -1, True, 1.5, None, "", "0MB", "-1MB", "much", "1TB", "MB", "1 2MB", "1e3MB"]
     for value in refused:
-        with pytest.raises(InvalidArgument, match='limit must be a number of bytes or a text such as "512MB"'):
+        with pytest.raises(InvalidArgument, match='limit must be a number of bytes or a string such as "512MB"'):
             size(value, "limit")

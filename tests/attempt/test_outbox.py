@@ -129,7 +129,7 @@ def test_a_handler_that_publishes_faster_than_the_database_writes_has_to_wait_or
         waits, stops = await wait.aenqueue(), await stop.aenqueue()
         await waits.aresult(60)
         assert (await waits.ajob()).events_count == 25_000
-        with pytest.raises(JobFailed, match="10,000 events of this job wait"):
+        with pytest.raises(JobFailed, match="10,000 events of this job are waiting"):
             await stops.aresult(60)
         assert (await stops.ajob()).events_count == 10_000
 

@@ -203,7 +203,7 @@ def test_one_transaction_at_a_time(app: Treadle) -> None:
             refused.append(str(error))  # errors after the completion are only logged
 
     result_of(app, work)
-    assert refused == ["the job is completed already: nothing can be added to it"]
+    assert refused == ["the job is already completed, so it cannot have another transaction"]
 
 
 def test_what_is_raised_after_the_end_does_not_undo_it(app: Treadle, caplog: pytest.LogCaptureFixture) -> None:
@@ -215,7 +215,7 @@ def test_what_is_raised_after_the_end_does_not_undo_it(app: Treadle, caplog: pyt
 
     with caplog.at_level(logging.ERROR, "treadle"):
         assert result_of(app, work) == "done"
-    assert "raised after it had completed itself" in caplog.text
+    assert "raised an exception after it had completed itself" in caplog.text
 
 
 def test_a_handler_may_go_on_after_its_job_has_ended(app: Treadle) -> None:

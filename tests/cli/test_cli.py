@@ -33,7 +33,7 @@ def test_migrate_prints_sql(empty_url: str) -> None:
         (
             ["migrate", "--database-url", "postgresql://[half"],
             1,
-            "the database URL cannot be read; expected postgresql://",
+            "the database URL is invalid; expected postgresql://",
         ),
         (["migrate", "--database-url", "postgresql://127.0.0.1:1/app", "--schema", "a-b"], 1, "plain identifier"),
         (["migrate", "--no-such-option"], 2, "No such option"),
@@ -55,12 +55,12 @@ def test_migrate_prints_sql(empty_url: str) -> None:
         (
             ["worker", "tests.support.handlers:app", "--types", "nope"],
             1,
-            "there is no job type 'nope' here; known are: block_past_the_deadline",
+            "there is no job type 'nope' here; known types: block_past_the_deadline",
         ),
         (
             ["worker", "tests.support.handlers:app", "--lease", "soon"],
             1,
-            "lease must be a timedelta, seconds, or a text",
+            "lease must be a timedelta, seconds, or a string",
         ),
         (
             ["worker", "tests.support.handlers:app", "--database-url", "postgresql://ada:secret@127.0.0.1:1/app"],

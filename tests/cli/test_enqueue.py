@@ -81,7 +81,7 @@ def test_arguments_as_an_object_from_an_option_or_standard_input(queue: JobQueue
         (["welcome", *APP], 1, "welcome: missing a required argument: 'user_id'; it takes (user_id: int"),
         (["welcome", "user_id=1", "nope=1", *APP], 1, "got an unexpected keyword argument 'nope'"),
         (["welcome", "user_id=1", "job=1", *APP], 1, "unexpected keyword argument 'job'"),
-        (["welcom", *APP], 1, "there is no job type 'welcom'; known are: loose, welcome"),
+        (["welcom", *APP], 1, "there is no job type 'welcom'; known types: loose, welcome"),
         (["welcome", "user_id", *APP], 2, "arguments must be name=value or name:=json, got 'user_id'"),
         (["welcome", "=1", *APP], 2, "arguments must be name=value or name:=json, got '=1'"),
         (["welcome", "user_id:=seven", *APP], 2, "user_id:= must be valid JSON ("),
@@ -89,7 +89,7 @@ def test_arguments_as_an_object_from_an_option_or_standard_input(queue: JobQueue
         (["welcome", "-", "--data", "{}", *APP], 2, "either in --data or on standard input, not both"),
         (["welcome", "-", *APP], 2, "standard input must be valid JSON ("),
         (["welcome", "user_id=1", "--run-at", "soon", *APP], 1, "--run-at must be a time such as"),
-        (["welcome", "user_id=1", "--delay", "soon", *APP], 1, "delay must be a timedelta, seconds, or a text"),
+        (["welcome", "user_id=1", "--delay", "soon", *APP], 1, "delay must be a timedelta, seconds, or a string"),
         (["welcome", "user_id=1", "--run-at", "2030-01-01", "--delay", "1m", *APP], 1, "run_at"),
         (["welcome", "user_id=1"], 2, "--app module:app or TREADLE_APP"),
         (["welcome", "user_id=1"], 2, "or enqueue without checks with --raw"),
@@ -138,7 +138,7 @@ def test_json(queue: JobQueue) -> None:
 def test_a_terminal_gets_a_sentence_and_live_progress(url: str, queue: JobQueue) -> None:
     given = ["enqueue", "films", "--raw", "--watch", "--database-url", url]
     with terminal(*given) as screen:
-        screen.wait_for("Enqueued films ", "waits for a worker")
+        screen.wait_for("Enqueued films ", "waiting for a worker")
         (job,) = queue.claim(["films"])
         queue.complete(job)
         assert screen.wait_for_exit() == 0

@@ -49,11 +49,11 @@ def test_pauses_by_type_queue_and_all(queue: JobQueue) -> None:
 @pytest.mark.parametrize(
     ("command", "code", "said"),
     [
-        (["resume"], 2, "give --type and --queue as they were paused"),
+        (["resume"], 2, "give the --type and --queue of the pause"),
         (["resume", "--type", "films"], 1, "No such pause. Paused: all jobs of type mail."),
         (["pause", "--all", "--type", "films"], 2, "--all cannot be combined with --type or --queue"),
-        (["pause", "--type", "x" * 51], 1, "job type must be a text of 1 to 50 characters"),
-        (["pause", "--type", "x", "--actor", ""], 1, "actor must be a text"),
+        (["pause", "--type", "x" * 51], 1, "job type must be a string of 1 to 50 characters"),
+        (["pause", "--type", "x", "--actor", ""], 1, "actor must be a string"),
     ],
 )
 def test_wrong_input_is_one_sentence(queue: JobQueue, command: list[str], code: int, said: str) -> None:

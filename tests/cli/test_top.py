@@ -191,7 +191,7 @@ def test_the_job_screen_is_live(url: str, queue: JobQueue, connection: Connectio
         queue.event(job, "drawn", frames=13)
         screen.wait_for("events 2", "frames=12", "frames=13")
         queue.fail(job, "the film is torn", final=True)
-        screen.wait_for("✗ failed", "failed at attempt 1 of 3", "the film is torn")
+        screen.wait_for("✗ failed", "failed on attempt 1 of 3", "the film is torn")
         screen.press("r")
         screen.wait_for("Retry films")
         screen.press("y")

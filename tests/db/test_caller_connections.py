@@ -276,9 +276,9 @@ def test_an_unsupported_connection_is_refused(url: str, exit_stack: ExitStack) -
         with pytest.raises(InvalidArgument, match=r"psycopg, psycopg2 or asyncpg, got sqlite\+pysqlite"):
             JobQueue(connection).enqueue("a")
     set_up_django(caller.parts)
-    with pytest.raises(InvalidArgument, match="has to be one to PostgreSQL, got sqlite"):
+    with pytest.raises(InvalidArgument, match="must be to PostgreSQL, got sqlite"):
         JobQueue(django.db.connections["file"])
-    with pytest.raises(InvalidArgument, match="has to be one to PostgreSQL, got ConnectionProxy"):
+    with pytest.raises(InvalidArgument, match="must be to PostgreSQL, got ConnectionProxy"):
         JobQueue(django.core.cache.cache)  # Django returns it in the same wrapper
 
 

@@ -132,7 +132,7 @@ def test_the_error_for_a_missing_schema_names_the_command(empty_url: str) -> Non
 def test_an_invalid_database_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="or Django, got int"):
         JobQueue(7)  # type: ignore[arg-type]
-    with pytest.raises(InvalidArgument, match="cannot be read; expected postgresql://"):
+    with pytest.raises(InvalidArgument, match="is invalid; expected postgresql://"):
         JobQueue("postgresql://[half").counts()
 
 

@@ -12,7 +12,7 @@ from treadle import InvalidArgument, JobQueue, Status
 from treadle.db.database import Database
 from treadle.db.queries import listing as listing_queries
 from treadle.db.query import Query
-from treadle.words.listing import Listed, Listing, Wanted
+from treadle.words.listing import JobFilter, JobSummary, Listing
 
 
 @pytest.fixture(autouse=True)
@@ -28,16 +28,16 @@ def database(url: str) -> Any:
     made.close()
 
 
-def page(database: Database, after: str | None = None, limit: int = 50, **wanted: Any) -> Listing:
-    return database.read(listing_queries.find_jobs(Wanted(**wanted), after, limit), 30)
+def page(database: Database, after: str | None = None, limit: int = 50, **filters: Any) -> Listing:
+    return database.read(listing_queries.find_jobs(JobFilter(**filters), after, limit), 30)
 
 
-def all_pages(database: Database, limit: int = 50, pages: int = 1000, **wanted: Any) -> list[Listed]:
+def all_pages(database: Database, limit: int = 50, pages: int = 1000, **filters: Any) -> list[JobSummary]:
     """The jobs of all pages."""
-    found: list[Listed] = []
+    found: list[JobSummary] = []
     after = None
     for _ in range(pages):
-        got = page(database, after, limit, **wanted)
+        got = page(database, after, limit, **filters)
         assert len(got.jobs) <= limit
         found += got.jobs
         if got.next is None:
@@ -46,7 +46,7 @@ def all_pages(database: Database, limit: int = 50, pages: int = 1000, **wanted: 
     raise AssertionError("the pages do not end")
 
 
-def ids(jobs: list[Listed]) -> list[uuid.UUID]:
+def ids(jobs: list[JobSummary]) -> list[uuid.UUID]:
     return [job.id for job in jobs]
 
 
@@ -152,15 +152,15 @@ def test_every_filter_works_with_every_status(queue: JobQueue, database: Databas
         {"job_type": "t0", "queue": "q0", "key": "k2"},
     ]
     for status in (None, *Status, "held"):
-        for wanted in filters:
+        for chosen in filters:
             expected = {
                 row.id
                 for row in rows
-                if status_fits(row, status) and all(getattr(row, name) == value for name, value in wanted.items())
+                if status_fits(row, status) and all(getattr(row, name) == value for name, value in chosen.items())
             }
-            found = ids(all_pages(database, 3, status=status, **wanted))
+            found = ids(all_pages(database, 3, status=status, **chosen))
             assert len(found) == len(set(found))
-            assert set(found) == expected, (status, wanted)
+            assert set(found) == expected, (status, chosen)
 
 
 @pytest.mark.parametrize("status", ["completed", "failed", "cancelled", "claimed", "running", "pending", "held", None])
@@ -225,9 +225,9 @@ def test_a_query_that_finds_few_jobs_stops_and_returns_a_cursor(
     finished_together(connection, "failed", 5, "rare")
     monkeypatch.setattr(listing_queries, "EXAMINED_LIMIT", 40)
     first = page(database, None, 10, status="failed", search="nowhere")
-    assert (first.jobs, first.looked) == ([], 40)
+    assert (first.jobs, first.examined) == ([], 40)
     second = page(database, first.next, 10, status="failed", search="nowhere")
-    assert (second.jobs, second.looked) == ([], 40)
+    assert (second.jobs, second.examined) == ([], 40)
     third = page(database, second.next, 10, status="failed", search="nowhere")
     assert third == Listing([], None, None)
     assert len(all_pages(database, 10, status="failed", job_type="rare")) == 5
@@ -239,9 +239,9 @@ def test_a_query_is_bounded_over_many_priorities(
     for priority in range(30):
         queue.enqueue("a", priority=priority)
     monkeypatch.setattr(listing_queries, "EXAMINED_LIMIT", 10)
-    assert page(database, None, 50, status="pending", worker_id="nobody").looked == 10
+    assert page(database, None, 50, status="pending", worker_id="nobody").examined == 10
     monkeypatch.setattr(listing_queries, "PATIENCE", timedelta(0))
-    assert page(database, None, 5, status="pending", worker_id="nobody").looked == 1
+    assert page(database, None, 5, status="pending", worker_id="nobody").examined == 1
     assert len(all_pages(database, 5, status="pending")) == 30
 
 
@@ -249,7 +249,7 @@ def test_a_full_page_does_not_say_how_many_jobs_were_read(queue: JobQueue, datab
     queue.enqueue_many("a", [{}] * 3)
     for status in ("pending", None):
         got = page(database, None, 2, status=status)
-        assert (len(got.jobs), got.looked) == (2, None)
+        assert (len(got.jobs), got.examined) == (2, None)
         assert got.next is not None
         assert page(database, got.next, 2, status=status)[1:] == (None, None)
     assert page(database, None, 3).next is None
@@ -266,10 +266,10 @@ def test_a_query_stops_at_its_time_limit_but_makes_progress(
     monkeypatch.setattr(listing_queries, "PATIENCE", timedelta(0))
     got = page(database, None, 10, status=status, search="nothing")
     assert got.jobs == []
-    assert got.looked is not None
-    assert 0 < got.looked < 200
+    assert got.examined is not None
+    assert 0 < got.examined < 200
     assert all_pages(database, 10, status=status, search="nothing") == []
-    assert 0 < (page(database, None, 10, status=status, worker_id="nobody").looked or 0) < 200
+    assert 0 < (page(database, None, 10, status=status, worker_id="nobody").examined or 0) < 200
     assert len(all_pages(database, 10, status=status, search='"n": 9')) == 22, "9, and 90 to 99"
     assert len(page(database, None, 100, status=status).jobs) == 100, "a full page is not shortened"
 
@@ -285,8 +285,8 @@ def test_large_payloads_are_searched_in_small_numbers(
             queue.complete(made)
     monkeypatch.setattr(listing_queries, "PATIENCE", timedelta(0))
     got = page(database, None, 50, status=status, search='"i": 1')
-    assert got.looked is not None
-    assert got.looked <= 10
+    assert got.examined is not None
+    assert got.examined <= 10
     assert len(all_pages(database, 50, status=status, search='"i": 1')) == 11, "1, and 10 to 19"
     assert len(page(database, None, 50, status=status).jobs) == 20, "only a search is limited"
 
@@ -338,10 +338,10 @@ def test_jobs_with_times_that_python_cannot_represent_are_listed(
 
 
 @pytest.mark.parametrize(
-    ("wanted", "sentence"),
+    ("filters", "sentence"),
     [
         ({"status": "broken"}, "status must be one of pending, .*held, got 'broken'"),
-        ({"job_type": ""}, "job type must be a text of 1 to 50 characters, got ''"),
+        ({"job_type": ""}, "job type must be a string of 1 to 50 characters, got ''"),
         ({"queue": "q" * 51}, "queue must be"),
         ({"worker_id": "a\nb"}, "worker must not contain"),
         ({"key": "\x00"}, "key must not contain"),
@@ -350,9 +350,9 @@ def test_jobs_with_times_that_python_cannot_represent_are_listed(
         ({"limit": 1001}, "limit must be"),
     ],
 )
-def test_an_invalid_filter_is_refused_with_a_reason(database: Database, wanted: dict[str, Any], sentence: str) -> None:
+def test_an_invalid_filter_is_refused_with_a_reason(database: Database, filters: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InvalidArgument, match=sentence):
-        page(database, **wanted)
+        page(database, **filters)
 
 
 ID = "00000000-0000-7000-8000-000000000000"

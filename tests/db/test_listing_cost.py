@@ -8,7 +8,7 @@ from psycopg import Connection
 from tests.conftest import Connect
 from tests.support.waiting import until_settled, wait_for_floor_margin
 from treadle.db.queries import listing as listing_queries
-from treadle.words.listing import Wanted
+from treadle.words.listing import JobFilter
 
 FEW, MANY = 1_000, 10_000
 LISTS = ["completed", "failed", "cancelled", "claimed", "running", "pending", "later", "held", None]
@@ -21,9 +21,9 @@ def no_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing_queries, "PATIENCE", None)
 
 
-def cost(connection: Connection[Any], rows: int = 11, after: str | None = None, **wanted: Any) -> int:
+def cost(connection: Connection[Any], rows: int = 11, after: str | None = None, **filters: Any) -> int:
     """How many buffers a page of ten jobs touches. It must return `rows` rows."""
-    query = listing_queries.find_jobs(Wanted(**wanted), after, 10)
+    query = listing_queries.find_jobs(JobFilter(**filters), after, 10)
     for _ in range(3):  # the first run in a session reads the catalog; the second marks dead index entries
         row = connection.execute(
             b"explain (analyze, buffers, format json) " + query.bound("treadle"), query.params, prepare=False
@@ -96,7 +96,7 @@ def test_a_late_page_costs_as_little_as_the_first(connection: Connection[Any], s
     before = cost(connection, status=status)
     after = None
     for _ in range(5):
-        query = listing_queries.find_jobs(Wanted(status=status), after, 1000)
+        query = listing_queries.find_jobs(JobFilter(status=status), after, 1000)
         after = query.read(connection.execute(query.bound("treadle"), query.params, prepare=False).fetchall()).next
     assert after
     assert cost(connection, after=after, status=status) <= 1.5 * before + 10

@@ -90,7 +90,7 @@ def test_a_table_that_stays_busy_is_reported_and_nothing_is_changed(
         reader.execute("select from treadle.jobs")
         writer.execute("delete from treadle.functions where name = 'confirm_blocked'")
         before = catalog_rows(empty_url)
-        with pytest.raises(SchemaError, match=r"stayed busy for 2 tries of 20ms; nothing was changed"):
+        with pytest.raises(SchemaError, match=r"were locked during all 2 attempts of 20ms each; nothing was changed"):
             migrate(empty_url)
         assert catalog_rows(empty_url) == before
 
@@ -183,7 +183,7 @@ def test_a_newer_schema_is_refused(empty_url: str) -> None:
     with psycopg.connect(empty_url) as connection:
         connection.execute("insert into treadle.migrations (version, name) values (999, '0999_future.sql')")
     known = max(number for number, _ in migration_files())
-    message = f"schema treadle is at 999 but this version of Treadle knows only {known}; upgrade the treadle package"
+    message = f"schema treadle is at 999 but this version of Treadle supports only {known}; upgrade the treadle package"
     for act in (lambda: migrate(empty_url), lambda: migration_sql(empty_url), lambda: JobQueue(empty_url).counts()):
         with pytest.raises(SchemaError) as refused:
             act()

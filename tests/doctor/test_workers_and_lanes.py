@@ -85,7 +85,7 @@ def test_a_lane_without_a_worker_is_found(url: str, connection: Connection[Any],
     assert "defines mail" in found.remedy
     connection.execute("select register_worker('live', '1 hour', '{a}')")
     found = get_finding(url, "unserved_lanes", AT_ONCE)
-    assert found.title == "Jobs are due, but no live worker takes their type and queue."
+    assert found.title == "Jobs are due, but no live worker serves their type and queue."
     assert "job types of the live workers: a" in found.detail
     connection.execute("select register_worker('live', '1 hour', '{mail}', '{other}')")
     assert get_finding(url, "unserved_lanes", AT_ONCE).level is Severity.WARNING

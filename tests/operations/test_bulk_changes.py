@@ -16,7 +16,7 @@ from treadle.db.queries import listing as listing_queries
 from treadle.operations import bulk
 from treadle.operations.bulk import Change, Counts, acount, count
 from treadle.words.changes import Action
-from treadle.words.listing import Wanted
+from treadle.words.listing import JobFilter
 
 RETRY, CANCEL, DELETE, RUN_NOW, PRIORITY = Action
 
@@ -28,8 +28,8 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing_queries, "PATIENCE", None)
 
 
-def change(app: Treadle, action: Action, priority: int | None = None, **wanted: Any) -> Counts:
-    *_, last = Change(app.database, Wanted(**wanted), action, "ada", "because", priority)
+def change(app: Treadle, action: Action, priority: int | None = None, **filters: Any) -> Counts:
+    *_, last = Change(app.database, JobFilter(**filters), action, "ada", "because", priority)
     return last
 
 
@@ -67,7 +67,7 @@ def test_without_a_status_an_action_applies_to_all_suitable_jobs(
     app: Treadle, connection: Connection[Any], action: Action, expected: dict[str, int]
 ) -> None:
     add_jobs_in_every_status(connection)
-    before = count(app.database, Wanted(), action)
+    before = count(app.database, JobFilter(), action)
     counts = change(app, action)
     assert statuses(connection) == expected
     assert before == (counts.done, True)
@@ -77,10 +77,10 @@ def test_without_a_status_an_action_applies_to_all_suitable_jobs(
 
 def test_run_now_and_priority_apply_to_pending_jobs(app: Treadle, connection: Connection[Any]) -> None:
     add_jobs_in_every_status(connection)
-    assert count(app.database, Wanted(), RUN_NOW) == (3, True)
+    assert count(app.database, JobFilter(), RUN_NOW) == (3, True)
     assert change(app, RUN_NOW) == Counts(done=3)
     assert one(connection, "select count(*) from jobs where run_at > clock_timestamp()") == 0
-    assert count(app.database, Wanted(), PRIORITY) == (9, True)
+    assert count(app.database, JobFilter(), PRIORITY) == (9, True)
     assert change(app, PRIORITY, 7) == Counts(done=9)
     assert one(connection, "select count(*) from jobs where priority = 7 and status = 'pending'") == 9
     assert one(connection, "select count(*) from jobs where priority = 7") == 9
@@ -101,22 +101,22 @@ def test_with_a_status_only_its_jobs_are_changed(app: Treadle, connection: Conne
 )
 def test_a_status_that_does_not_fit_the_action_is_refused(app: Treadle, action: Action, status: str) -> None:
     with pytest.raises(InvalidArgument, match=f"to {action.value.replace('_', ' ')} jobs, .*, got '{status}'"):
-        Change(app.database, Wanted(status=status), action, "ada")
+        Change(app.database, JobFilter(status=status), action, "ada")
     with pytest.raises(InvalidArgument, match="their status must be one of"):
-        count(app.database, Wanted(status=status), action)
+        count(app.database, JobFilter(status=status), action)
 
 
 def test_invalid_arguments_are_refused_before_anything_is_changed(app: Treadle) -> None:
     with pytest.raises(InvalidArgument, match="a priority is required for the action priority"):
-        Change(app.database, Wanted(), PRIORITY, "ada")
+        Change(app.database, JobFilter(), PRIORITY, "ada")
     with pytest.raises(InvalidArgument, match="actor must be"):
-        Change(app.database, Wanted(), CANCEL, "")
+        Change(app.database, JobFilter(), CANCEL, "")
 
 
 def test_only_matching_jobs_are_changed(app: Treadle, queue: JobQueue, connection: Connection[Any]) -> None:
     add_failed_jobs(queue, 25, "a")
     add_failed_jobs(queue, 25, "b")
-    assert count(app.database, Wanted(job_type="b"), RETRY) == (25, True)
+    assert count(app.database, JobFilter(job_type="b"), RETRY) == (25, True)
     assert change(app, RETRY, job_type="b") == Counts(done=25)
     assert connection.execute("select distinct job_type from jobs where status = 'pending'").fetchall() == [("b",)]
     assert change(app, RETRY, search='"n": 7') == Counts(done=1)
@@ -124,7 +124,7 @@ def test_only_matching_jobs_are_changed(app: Treadle, queue: JobQueue, connectio
 
 def test_a_search_for_an_id_changes_one_job(app: Treadle, queue: JobQueue) -> None:
     made = add_failed_jobs(queue, 30)
-    assert count(app.database, Wanted(search=str(made[0])), RETRY) == (1, True)
+    assert count(app.database, JobFilter(search=str(made[0])), RETRY) == (1, True)
     assert change(app, RETRY, search=str(made[0])) == Counts(done=1)
     assert queue.get(made[0]).status == Status.PENDING
 
@@ -133,7 +133,9 @@ def test_a_change_is_made_in_chunks_and_reports_its_progress(
     app: Treadle, queue: JobQueue, connection: Connection[Any]
 ) -> None:
     add_failed_jobs(queue, 25)
-    progress = [(counts.done, counts.total) for counts in Change(app.database, Wanted(status="failed"), RETRY, "ada")]
+    progress = [
+        (counts.done, counts.total) for counts in Change(app.database, JobFilter(status="failed"), RETRY, "ada")
+    ]
     assert progress == [(10, 10), (20, 20), (25, 25)]
     sizes = connection.execute("select count(*) from audit group by xmin::text order by 1").fetchall()
     assert sizes == [(5,), (10,), (10,)], "one transaction per chunk"
@@ -143,7 +145,7 @@ def test_a_change_that_is_stopped_keeps_what_it_has_done(
     app: Treadle, queue: JobQueue, connection: Connection[Any]
 ) -> None:
     add_failed_jobs(queue, 25)
-    assert next(iter(Change(app.database, Wanted(), RETRY, "ada"))).done == 10
+    assert next(iter(Change(app.database, JobFilter(), RETRY, "ada"))).done == 10
     assert statuses(connection) == {"failed": 15, "pending": 10}
     assert change(app, RETRY).done == 15
 
@@ -154,7 +156,7 @@ def test_a_retried_job_that_finishes_during_the_change_is_not_retried_again(
 ) -> None:
     add_failed_jobs(queue, 35)
     counted = []
-    for counts in Change(app.database, Wanted(), RETRY, "ada"):
+    for counts in Change(app.database, JobFilter(), RETRY, "ada"):
         counted.append(counts)
         assert len(counted) < 20, "the change does not end"
         for job in queue.claim(["a"], 100):
@@ -181,7 +183,7 @@ def test_jobs_enqueued_during_the_change_are_not_changed(
     connection.execute("insert into jobs (job_type, created_at) values ('a', now() + '2 hours')")
     connection.execute("insert into jobs (id, job_type) values (%s, 'a')", [uuid.UUID(int=2**128 - 2)])
     counted = []
-    for counts in Change(app.database, Wanted(), CANCEL, "ada"):
+    for counts in Change(app.database, JobFilter(), CANCEL, "ada"):
         counted.append(counts)
         if len(counted) < 10:
             queue.enqueue_many("a", [{}] * 20)
@@ -201,7 +203,7 @@ def test_locked_changed_and_deleted_jobs_are_counted(app: Treadle, queue: JobQue
     made = add_failed_jobs(queue, 4)
     other = connect(autocommit=False)
     other.execute("select from jobs where id = %s for update", [made[0]])
-    script = Change(app.database, Wanted(status="failed"), RETRY, "ada")._script()
+    script = Change(app.database, JobFilter(status="failed"), RETRY, "ada")._script()
     answer: Any = None
     for _ in range(2):
         asked = script.send(answer)
@@ -221,8 +223,8 @@ def test_a_change_can_be_made_asynchronously(app: Treadle, queue: JobQueue) -> N
 
     async def both() -> tuple[Any, list[Counts]]:
         try:
-            counted = await acount(app.database, Wanted(), RETRY)
-            return counted, [counts async for counts in Change(app.database, Wanted(status="failed"), RETRY, "ada")]
+            counted = await acount(app.database, JobFilter(), RETRY)
+            return counted, [counts async for counts in Change(app.database, JobFilter(status="failed"), RETRY, "ada")]
         finally:
             await app.aclose()
 
@@ -252,15 +254,15 @@ def test_a_count_stops_at_its_limit(
         else:
             queue.enqueue_many(name, [{}] * 50)
     set_limits(10, 40)
-    assert count(app.database, Wanted(status=status)) == (40, False)
+    assert count(app.database, JobFilter(status=status)) == (40, False)
     set_limits(10, 1000)
-    assert count(app.database, Wanted(status=status)) == (100, True)
+    assert count(app.database, JobFilter(status=status)) == (100, True)
     monkeypatch.setattr(listing_queries, "PATIENCE", timedelta(0))
     set_limits(1000, 1000)
-    assert app.database.run(listing_queries.count_matching_jobs(Wanted(status=status))).looked < 100, (
+    assert app.database.run(listing_queries.count_matching_jobs(JobFilter(status=status))).examined < 100, (
         "one query is short, too"
     )
-    assert count(app.database, Wanted(status=status)) == (100, True)
+    assert count(app.database, JobFilter(status=status)) == (100, True)
     monkeypatch.setattr(listing_queries, "PATIENCE", None)
-    assert count(app.database, Wanted(status=status, search="nothing")) == (0, True)
-    assert count(app.database, Wanted(status=status, job_type="b")) == (50, True)
+    assert count(app.database, JobFilter(status=status, search="nothing")) == (0, True)
+    assert count(app.database, JobFilter(status=status, job_type="b")) == (50, True)

@@ -27,7 +27,7 @@ def database(url: str) -> Any:
 
 
 def outcomes(database: Database, action: Action, *ids: uuid.UUID, **more: Any) -> list[str]:
-    done = database.run(operation_queries.operate(action, ids, "ada", **more))
+    done = database.run(operation_queries.change_jobs(action, ids, "ada", **more))
     assert [each.id for each in done] == sorted(ids)
     return [each.outcome for each in done]
 
@@ -179,9 +179,9 @@ def test_a_change_of_one_job_waits_a_short_time_for_its_lock(
 
 def test_invalid_changes_are_refused(database: Database, connection: Connection[Any]) -> None:
     with pytest.raises(InvalidArgument, match="at most 500 jobs"):
-        operation_queries.operate(Action.RETRY, [uuid.uuid4()] * 501, "ada")
+        operation_queries.change_jobs(Action.RETRY, [uuid.uuid4()] * 501, "ada")
     with pytest.raises(InvalidArgument, match="a priority is required for the action priority"):
-        operation_queries.operate(Action.RETRY, [], "ada", priority=1)
+        operation_queries.change_jobs(Action.RETRY, [], "ada", priority=1)
     with pytest.raises(psycopg.errors.InvalidParameterValue, match="action must be retry"):
         connection.execute("select operate('explode', '{}')")
 

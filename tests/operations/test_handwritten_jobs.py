@@ -18,7 +18,7 @@ from treadle.operations.details import get_details
 from treadle.operations.overview import overview
 from treadle.web.dashboard import Role, Visitor, dashboard_app
 from treadle.words.changes import Action
-from treadle.words.listing import Wanted
+from treadle.words.listing import JobFilter
 
 TIMES = ["infinity", "-infinity", "0044-03-15 BC", "12000-01-01"]
 NULLS = ["progress", "events_count", "attempts", "max_attempts", "created_at"]
@@ -29,7 +29,7 @@ def assert_shown_everywhere(app: Treadle, job: UUID) -> None:
     assert get_details(app.database, job).job.id == job
     assert app.handle(job).why().sentence
     assert [each.id for each in app.database.read(snapshot_queries.find_snapshots([job]))] == [job]
-    assert app.database.read(listing_queries.find_jobs(Wanted(), None, 10)).jobs
+    assert app.database.read(listing_queries.find_jobs(JobFilter(), None, 10)).jobs
     assert examine(app.database)
     assert pages(app, job) == [200, 200, 200, 200, 200, 200]
 
@@ -53,7 +53,7 @@ def test_a_job_with_a_time_that_python_cannot_represent_is_shown(
 ) -> None:
     job = one(connection, f"insert into jobs (job_type, {column}) values ('a', '{moment}') returning id")
     assert_shown_everywhere(app, job)
-    assert app.database.run(operation_queries.operate(Action.CANCEL, [job], "ada"))[0].outcome == "done"
+    assert app.database.run(operation_queries.change_jobs(Action.CANCEL, [job], "ada"))[0].outcome == "done"
     assert_shown_everywhere(app, job)
 
 

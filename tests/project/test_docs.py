@@ -45,7 +45,7 @@ def run(code: list[str], url: str) -> str:
     )
     # Retried jobs are logged to standard error.
     assert done.returncode == 0, done.stderr
-    assert all(line.startswith("job failed, will be tried again") for line in done.stderr.splitlines()), done.stderr
+    assert all(line.startswith("job failed, will be retried") for line in done.stderr.splitlines()), done.stderr
     return done.stdout
 
 

@@ -170,26 +170,26 @@ def test_an_unknown_job_or_a_wrong_status_raises_a_clear_error(queue: JobQueue) 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda q: q.enqueue(""), "job_type must be a text of 1 to 50 characters, got ''"),
-        (lambda q: q.enqueue("x" * 51), "job_type must be a text of 1 to 50 characters"),
+        (lambda q: q.enqueue(""), "job_type must be a string of 1 to 50 characters, got ''"),
+        (lambda q: q.enqueue("x" * 51), "job_type must be a string of 1 to 50 characters"),
         (lambda q: q.enqueue("a\x00"), "must not contain NUL"),
-        (lambda q: q.enqueue("a\ud800"), "half surrogate"),
+        (lambda q: q.enqueue("a\ud800"), "unpaired surrogate"),
         (lambda q: q.enqueue("a", priority=2**31), "priority must be an integer from"),
         (lambda q: q.enqueue("a", priority="high"), "priority must be an integer from"),
         (lambda q: q.enqueue("a", max_attempts=0), "max_attempts must be an integer from 1"),
         (lambda q: q.enqueue("a", delay=-1), "delay must not be negative, got -1"),
-        (lambda q: q.enqueue("a", delay="soon"), "delay must be a timedelta, seconds, or a text"),
+        (lambda q: q.enqueue("a", delay="soon"), "delay must be a timedelta, seconds, or a string"),
         (lambda q: q.enqueue("a", delay=float("inf")), "delay must be a timedelta"),
         (lambda q: q.enqueue("a", delay="9999999999999w"), "delay must be a timedelta"),
-        (lambda q: q.enqueue("a", key="k" * 201), "key must be a text of 1 to 200 characters"),
+        (lambda q: q.enqueue("a", key="k" * 201), "key must be a string of 1 to 200 characters"),
         (lambda q: q.enqueue_many("a", [1, 2], keys=["k"]), "keys must have one element per job, got 1 for 2"),
-        (lambda q: q.claim("a"), "must be lists of texts, got 'a'"),
+        (lambda q: q.claim("a"), "must be lists of strings, got 'a'"),
         (lambda q: q.claim(["a"], 0), "batch_size must be an integer from 1 to 100,000, got 0"),
         (lambda q: q.progress(uuid4(), 101), "progress must be an integer from 0 to 100, got 101"),
-        (lambda q: q.progress(uuid4(), 1, stage="s" * 101), "stage must be a text of 1 to 100 characters"),
+        (lambda q: q.progress(uuid4(), 1, stage="s" * 101), "stage must be a string of 1 to 100 characters"),
         (lambda q: q.list(status="sleeping"), "status must be one of pending, claimed, running"),
         (lambda q: q.list(limit=0), "limit must be an integer from 1 to 10,000, got 0"),
-        (lambda q: q.prune("running"), "only completed, failed or cancelled jobs are pruned, got 'running'"),
+        (lambda q: q.prune("running"), "only completed, failed or cancelled jobs can be pruned, got 'running'"),
         (lambda q: q.get("not-an-id"), "expected the id of a job"),
     ],
 )
@@ -266,7 +266,7 @@ def test_a_job_whose_payload_cannot_be_decoded_fails_alone(
     assert [job.id for job in queue.claim(["a"])] == good
     assert connection.execute("select status, last_error from jobs where id = %s", row).fetchone() == (
         "failed",
-        "UndecodableJob: the payload cannot be read back: number out of range at line 1 column 4302",
+        "UndecodableJob: the payload cannot be decoded: number out of range at line 1 column 4302",
     )
 
     connection.execute("update jobs set status = 'pending' where id = %s", row)

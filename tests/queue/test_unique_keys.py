@@ -169,7 +169,7 @@ def test_using_sets_the_unique_key_of_a_job_function(app: Treadle) -> None:
     assert welcome.using(unique="user:7").enqueue(user_id=8).id == first.id
     with pytest.raises(InvalidArgument, match="unique cannot be used with enqueue_many"):
         welcome.using(unique="user:7").enqueue_many([{"user_id": 1}])
-    with pytest.raises(InvalidArgument, match="unique must be a text of 1 to 200 characters"):
+    with pytest.raises(InvalidArgument, match="unique must be a string of 1 to 200 characters"):
         welcome.using(unique="").enqueue(user_id=1)
 
 

@@ -52,7 +52,7 @@ def test_content_that_is_too_large_is_refused(url: str, connection: Connection[A
 
 
 def test_invalid_store_options_are_refused(url: str) -> None:
-    with pytest.raises(InvalidArgument, match='store_limit must be a number of bytes or a text such as "512MB"'):
+    with pytest.raises(InvalidArgument, match='store_limit must be a number of bytes or a string such as "512MB"'):
         Treadle(url, store_limit="much")
     with pytest.raises(InvalidArgument, match="store_grace must be a timedelta"):
         Treadle(url, store_grace="long")
@@ -73,13 +73,13 @@ def test_the_error_for_a_large_payload_recommends_the_store(app: Treadle) -> Non
 
 def test_reading_an_unknown_reference_is_an_error(app: Treadle) -> None:
     with pytest.raises(
-        StoredNotFound, match=f"nothing stored as {REFERENCE.id}: it was removed because no job used it"
+        StoredNotFound, match=f"stored value {REFERENCE.id} does not exist: it was removed because no job used it"
     ):
         app.open(REFERENCE)
     for read in (app.read, lambda each: run(app, app.aread(each))):
         with pytest.raises(StoredNotFound):
             read(REFERENCE)
-    with pytest.raises(InvalidArgument, match=r"a Stored, got \{'stored': .* annotate the parameter"):
+    with pytest.raises(InvalidArgument, match=r"a Stored reference, got \{'stored': .* annotate the parameter"):
         app.open({"stored": str(REFERENCE.id)})  # type: ignore[arg-type]
 
 

@@ -95,7 +95,7 @@ def test_the_name_of_a_file_is_kept_unless_another_is_given(app: Treadle, tmp_pa
     assert app.store(as_path(tmp_path)).name == "letter.txt"
     assert app.store(as_path(tmp_path), name="other").name == "other"
     assert app.store(b"").name is None
-    with pytest.raises(InvalidArgument, match="name must be a text of 1 to 200 characters"):
+    with pytest.raises(InvalidArgument, match="name must be a string of 1 to 200 characters"):
         app.store(b"", name="")
 
 

@@ -100,7 +100,7 @@ def test_an_unknown_reference_is_an_error_and_nothing_is_enqueued(
         lambda: run(app, resize.aenqueue(missing)),
     ]
     for enqueue in enqueues:
-        with pytest.raises(StoredNotFound, match=f"nothing stored as {missing.id}"):
+        with pytest.raises(StoredNotFound, match=f"stored value {missing.id} does not exist"):
             enqueue()
     assert queue.list().jobs == []
 

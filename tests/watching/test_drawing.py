@@ -11,7 +11,7 @@ from rich.console import Console
 
 from treadle import Progress, Status
 from treadle.watching.bars import Bars
-from treadle.words import phrases
+from treadle.words import formatting
 from treadle.words.record import RecordedEvent
 from treadle.words.snapshot import JobSnapshot
 
@@ -54,21 +54,21 @@ def test_the_bars_fit_into_any_width() -> None:
         (snapshot(status=Status.COMPLETED, finished_at=NOW + timedelta(seconds=4.21)), "completed in 4.2s"),
         (
             snapshot(status=Status.COMPLETED, attempts=2, finished_at=NOW + timedelta(minutes=3, seconds=20)),
-            "completed in 3m 20s, at attempt 2",
+            "completed in 3m 20s, on attempt 2",
         ),
         (snapshot(status=Status.COMPLETED, started_at=None), "completed"),
-        (snapshot(status=Status.FAILED, attempts=3, error="no good"), "failed at attempt 3 of 3: no good"),
+        (snapshot(status=Status.FAILED, attempts=3, error="no good"), "failed on attempt 3 of 3: no good"),
         (snapshot(status=Status.CANCELLED), "cancelled"),
         (snapshot(status=Status.PENDING, run_at=NOW + timedelta(hours=2, minutes=5)), "due in 2h 05m"),
-        (snapshot(status=Status.PENDING, may_be_blocked=True), "waits for its turn"),
-        (snapshot(status=Status.PENDING), "waits for a worker"),
+        (snapshot(status=Status.PENDING, may_be_blocked=True), "waiting for an earlier job"),
+        (snapshot(status=Status.PENDING), "waiting for a worker"),
         (snapshot(status=Status.PENDING, error="no", run_at=NOW + timedelta(seconds=2.1)), "retries in 3s: no"),
         (snapshot(status=Status.PENDING, error="no"), "retries now: no"),
         (snapshot(status=Status.CLAIMED), "about to start"),
     ],
 )
 def test_a_job_that_does_not_run_is_described(job: JobSnapshot, expected: str) -> None:
-    assert phrases.standing(job) == expected
+    assert formatting.describe_state(job) == expected
 
 
 @pytest.mark.parametrize(
@@ -82,4 +82,4 @@ def test_a_job_that_does_not_run_is_described(job: JobSnapshot, expected: str) -
     ],
 )
 def test_the_pace_is_described(progress: Progress, expected: list[str]) -> None:
-    assert phrases.pace(progress) == expected
+    assert formatting.pace(progress) == expected

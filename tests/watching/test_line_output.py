@@ -51,7 +51,7 @@ def test_the_last_line_in_a_pipe_describes_the_failure(url: str, queue: JobQueue
     queue.fail(job, "two\nlines", final=True)
     with piped("watch", str(job.id), "--database-url", url) as process:
         shown, errors = process.communicate(timeout=60)
-    assert (shown, errors, process.returncode) == ("films: failed at attempt 1 of 3: two lines\n", "", 1)
+    assert (shown, errors, process.returncode) == ("films: failed on attempt 1 of 3: two lines\n", "", 1)
 
 
 def test_ctrl_c_stops_watching_in_a_pipe(url: str, queue: JobQueue) -> None:
@@ -124,7 +124,7 @@ def test_a_handle_can_be_watched(app: Treadle, queue: JobQueue, capsys: pytest.C
     assert app.handle(job.id).watch() == Status.COMPLETED
     assert "films: completed in" in capsys.readouterr().out
     completing.join()
-    assert not app.watch.changes.futures
+    assert not app.watch.until_changed.futures
 
 
 def test_a_handle_can_be_watched_asynchronously(
@@ -134,13 +134,13 @@ def test_a_handle_can_be_watched_asynchronously(
 
     async def main() -> Status:
         watching = asyncio.create_task(app.handle(job.id).awatch())
-        while not app.watch.changes.futures:
+        while not app.watch.until_changed.futures:
             await asyncio.sleep(0.01)
         await queue.aevent(job, "drawn")
         await queue.acancel(job.id)
         status = await watching
         stopped = asyncio.create_task(app.handle(second_job.id).awatch())
-        while not app.watch.changes.futures:
+        while not app.watch.until_changed.futures:
             await asyncio.sleep(0.01)
         stopped.cancel()
         with pytest.raises(asyncio.CancelledError):

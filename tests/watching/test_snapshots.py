@@ -52,7 +52,7 @@ def test_a_job_without_notifications_is_queried_regularly(app: Treadle, queue: J
     snapshots = iter(watching.snapshots(app.database, app.watch, [job.id]))
     for _ in range(2):
         next(snapshots)
-    monkeypatch.setattr(app.watch, "change", lambda *ids: Future())
+    monkeypatch.setattr(app.watch, "changed", lambda *ids: Future())
     next(snapshots)  # also without a notification
 
 

@@ -44,7 +44,7 @@ def test_a_failed_job_is_described_and_the_exit_code_is_1(url: str, queue: JobQu
         queue.fail(job, "ValueError: the film is torn, and nobody knows how to mend it, not even the one who made it")
         assert screen.wait_for_exit() == 1
         message = (
-            "films failed at attempt 1 of 1: ValueError: the film is torn, and nobody knows how to mend it, not even"
+            "films failed on attempt 1 of 1: ValueError: the film is torn, and nobody knows how to mend it, not even"
         )
         assert message in screen.text().replace("\n", "")
 
@@ -78,7 +78,7 @@ def test_a_pending_job_shows_what_it_waits_for(url: str, queue: JobQueue) -> Non
     ]
     ids.append(queue.enqueue("second", {}, key="k"))
     with terminal("watch", *map(str, ids), "--database-url", url) as screen:
-        screen.wait_for("soon", "waits for a worker", "later", "due in 59m", "second", "waits for its turn")
+        screen.wait_for("soon", "waiting for a worker", "later", "due in 59m", "second", "waiting for an earlier job")
 
 
 def test_jobs_of_the_same_type_are_shown_with_part_of_their_ids(url: str, queue: JobQueue) -> None:

@@ -30,7 +30,7 @@ def test_a_completion_that_commits_as_a_caller_begins_to_wait_is_found_soon(
     handle = app.handle(queue.enqueue("a"))
     (job,) = queue.claim(["a"])
     late.execute("select complete_job(%s, '7', %s, %s)", [job.id, job.lease, "worker-1"])
-    real, polls = app.watch.ends.wake, 0
+    real, polls = app.watch.until_finished.wake, 0
 
     def wake(ids: list[Any]) -> None:
         nonlocal polls
@@ -39,7 +39,7 @@ def test_a_completion_that_commits_as_a_caller_begins_to_wait_is_found_soon(
             late.commit()
         real(ids)
 
-    monkeypatch.setattr(app.watch.ends, "wake", wake)
+    monkeypatch.setattr(app.watch.until_finished, "wake", wake)
     assert handle.result(30) == 7
     app.close()
 
@@ -48,7 +48,7 @@ def test_a_caller_that_waits_for_a_long_time_keeps_being_notified(
     app: Treadle, queue: JobQueue, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watch, "_SPAN", timedelta(seconds=0.3))
-    waiting = app.watch.end(queue.enqueue("a"))
+    waiting = app.watch.finished(queue.enqueue("a"))
     seen: set[int] = set()
     end = time.monotonic() + 10
     while len(seen) < 4 and time.monotonic() < end:
@@ -86,7 +86,7 @@ def test_a_watch_on_a_hanging_connection_can_be_closed(url: str) -> None:
     app = Treadle(proxy.url)
     try:
         job_id = app.queue.enqueue("a")
-        woken = app.watch.end(job_id)
+        woken = app.watch.finished(job_id)
         until(lambda: _watches_in("_listen"))
         proxy.go_silent()
         until(lambda: _watches_in("_poll"))

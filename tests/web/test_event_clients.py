@@ -16,7 +16,10 @@ from treadle.web.stream import EventStream
 
 
 def wait_until_released(app: Treadle, server: Server) -> None:
-    until(lambda: not app.watch.changes.futures and not app.watch.ends.futures, lambda: app.watch.changes.futures)
+    until(
+        lambda: not app.watch.until_changed.futures and not app.watch.until_finished.futures,
+        lambda: app.watch.until_changed.futures,
+    )
     until(lambda: server.tasks() == 0, server.tasks)
 
 
@@ -39,7 +42,7 @@ def test_a_disconnected_client_leaves_nothing_behind(
         with httpx.stream("GET", server.url + path, timeout=60) as response:
             coming = messages(response)
             next(coming)
-            until(lambda: app.watch.changes.futures)
+            until(lambda: app.watch.until_changed.futures)
             assert server.tasks() > 0
         wait_until_released(app, server)
 
@@ -52,7 +55,7 @@ def test_a_client_that_stops_reading_is_disconnected(
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.connect(("127.0.0.1", server.port))
         client.sendall(f"GET /jobs/{job.id}/events HTTP/1.1\r\nhost: x\r\n\r\n".encode())
-        until(lambda: app.watch.changes.futures)
+        until(lambda: app.watch.until_changed.futures)
         for _ in range(120):
             queue.event(job, "large", text="x" * 60_000)
         wait_until_released(app, server)

@@ -143,7 +143,7 @@ def test_a_cancelled_job_is_explained(queue: JobQueue, app: Treadle, why: Why) -
     assert why(ids[0]).sentence.endswith("ago.")
     queue.cancel(ids[1], "not wanted")
     assert why(ids[1]).sentence.endswith("ago: not wanted.")
-    app.database.run(operation_queries.operate(Action.CANCEL, [ids[2]], "ada", "a mistake"))
+    app.database.run(operation_queries.change_jobs(Action.CANCEL, [ids[2]], "ada", "a mistake"))
     reason = why(ids[2])
     assert reason.name == "cancelled"
     assert reason.sentence.endswith("ago by ada: a mistake.")
@@ -156,7 +156,7 @@ def test_an_earlier_error_or_audit_record_does_not_explain_a_cancellation(
     made = queue.enqueue("mail")
     (job,) = queue.claim(["mail"])
     queue.fail(job, "no luck", delay=0)
-    app.database.run(operation_queries.operate(Action.CANCEL, [made], "ada"))
+    app.database.run(operation_queries.change_jobs(Action.CANCEL, [made], "ada"))
     reason = why(made)
     assert (reason.data["cancelled_by"], reason.data["reason"]) == ("ada", None)
     assert "no luck" not in reason.sentence

@@ -42,9 +42,9 @@ def test_a_backoff_of_zero_stays_zero(factor: float, attempt: int) -> None:
         ({"factor": float("nan")}, "factor must be at least 1, got nan"),
         ({"jitter": 1.5}, r"jitter must be from 0 to 1, got 1\.5"),
         ({"jitter": -0.1}, r"jitter must be from 0 to 1, got -0\.1"),
-        ({"first": "soon"}, "first must be a timedelta, seconds, or a text .*, got 'soon'"),
+        ({"first": "soon"}, "first must be a timedelta, seconds, or a string .*, got 'soon'"),
         ({"first": -1}, "first must not be negative, got -1"),
-        ({"limit": None}, "limit must be a timedelta, seconds, or a text .*, got None"),
+        ({"limit": None}, "limit must be a timedelta, seconds, or a string .*, got None"),
     ],
 )
 def test_an_invalid_backoff_is_refused(options: dict[str, Any], problem: str) -> None:

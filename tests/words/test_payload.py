@@ -72,23 +72,23 @@ loop: dict[str, Any] = {}
 loop["self"] = loop
 
 REFUSED: list[tuple[Any, str, str]] = [
-    (math.nan, "data", "nan is not a JSON number; send null or a text instead"),
+    (math.nan, "data", "nan is not a JSON number; send null or a string instead"),
     ({"a": [1, math.inf]}, "data.a[1]", "inf is not a JSON number"),
     ({"a": "x\x00y"}, "data.a", "a NUL character at position 1"),
     ({"ä\x00": 1}, "data", "a NUL character at position 1"),
-    (["ok", "\ud83d"], "data[1]", "is half of a surrogate pair"),
-    ({"\udc00": 1}, "data", "is half of a surrogate pair"),
+    (["ok", "\ud83d"], "data[1]", "is an unpaired surrogate"),
+    ({"\udc00": 1}, "data", "is an unpaired surrogate"),
     (
         {"n": 10**4300},
         "data.n",
-        "an integer of more than 4,300 digits, which Python will not read back; send it as text",
+        "an integer of more than 4,300 digits, which Python refuses to parse; send it as a string",
     ),
     ({"n": -(10**5000)}, "data.n", "an integer of more than 4,300 digits"),
     (nested(DEPTH_LIMIT + 1), "data[0][0]", "nested more than 100 levels deep; flatten it"),
     (loop, "data.self.self", "nested more than 100 levels deep"),
     ({1: "a"}, "data", "the key 1 is not a string"),
     ({"a": {None: 1}}, "data.a", "the key None is not a string"),
-    ((1, 2), "data", "a value of type tuple is not JSON and would not come back as it is; use a list"),
+    ((1, 2), "data", "a value of type tuple is not JSON and would not round-trip unchanged; use a list"),
     ({"a": {1, 2}}, "data.a", "a value of type set is not JSON"),
     ({"when": datetime.now(UTC)}, "data.when", "a value of type datetime is not JSON"),
     ({"price": Decimal("1.5")}, "data.price", "a value of type Decimal is not JSON"),

@@ -255,7 +255,7 @@ def test_a_child_in_a_program_is_killed_at_its_deadline(ledger: Ledger) -> None:
 
     async def body(worker: Worker) -> None:
         await (await nap_in_child.aenqueue(seconds=0)).aresult(30)
-        with pytest.raises(JobFailed, match="still ran at its deadline"):
+        with pytest.raises(JobFailed, match="was still running at its deadline"):
             await (await report_forever.aenqueue()).aresult(30)
 
     run(handlers_app, body, children=1)
@@ -274,7 +274,7 @@ def test_a_child_that_reports_all_the_time_is_killed_at_its_deadline(
         began = now()
         until(lambda: queue.get(job_id).status == "failed")
         assert now() - began < 15
-    assert "still ran at its deadline" in (queue.get(job_id).last_error or "")
+    assert "was still running at its deadline" in (queue.get(job_id).last_error or "")
 
 
 def test_a_child_that_does_not_stop_when_interrupted_is_killed(ledger: Ledger) -> None:

@@ -145,7 +145,7 @@ def test_events_tell_everything(app: Treadle, caplog: pytest.LogCaptureFixture) 
     assert [each.lease for each in told if isinstance(each, events.JobRetried | events.JobCompleted)] == [1, 2]
     lines = [record for record in caplog.records if record.name == "treadle" and hasattr(record, "event")]
     assert [vars(record)["what"] for record in lines if record.levelno >= logging.WARNING] == [
-        "job failed, will be tried again",
+        "job failed, will be retried",
         "job failed",
     ]
     for record in lines:

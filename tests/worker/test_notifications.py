@@ -85,7 +85,7 @@ def test_messages_of_others_break_no_listener(
     async def body(worker: Worker) -> None:
         await auntil(lambda: worker.receives_notifications)
         assert await (await hello.aenqueue()).aresult(30) == "hello"
-        waiting = app.watch.end(app.queue.enqueue("never"))
+        waiting = app.watch.finished(app.queue.enqueue("never"))
         for kind in ("work", "ends"):
             for message in ("cancelled nonsense", "nonsense"):
                 connection.execute("select pg_notify(channel(%s), %s)", [kind, message])
@@ -93,7 +93,7 @@ def test_messages_of_others_break_no_listener(
         worker.notifications.listener.works = False
         connection.execute("select pg_notify(channel('work'), %s)", [f"probe {worker.worker_id}"])
         await auntil(lambda: worker.receives_notifications)
-        app.queue.cancel(next(iter(app.watch.ends.futures)))
+        app.queue.cancel(next(iter(app.watch.until_finished.futures)))
         await auntil(waiting.done)
 
     with caplog.at_level(logging.DEBUG, "treadle"):

@@ -71,7 +71,7 @@ def test_a_process_that_dies_at_its_start_is_restarted_beside_the_other(
     (starts / "crash").touch()
     with worker_process(url, tmp_path, "--processes", "2", app=MORE) as worker:
         worker.started(2)
-        assert "a worker process ended with exit code 3; it is restarted" in worker.log.read_text()
+        assert "a worker process exited with code 3; it is restarted" in worker.log.read_text()
         job_id = queue.enqueue("light")
         until(lambda: queue.get(job_id).status == "completed")
         worker.terminate()

@@ -55,7 +55,7 @@ def test_a_thread_past_its_deadline_is_given_up(app: Treadle) -> None:
 
     async def body(worker: Worker) -> None:
         handle = await deaf.aenqueue()
-        with pytest.raises(JobFailed, match=r"still ran at its deadline, after 0\.2 seconds"):
+        with pytest.raises(JobFailed, match=r"was still running at its deadline, after 0\.2 seconds"):
             await handle.aresult(30)
         assert await (await fine.aenqueue()).aresult(30) == "fine"
         release.set()
@@ -73,7 +73,7 @@ def test_a_thread_past_its_deadline_has_no_second_outcome(app: Treadle) -> None:
         over.wait(30)
 
     async def body(worker: Worker) -> None:
-        with pytest.raises(JobFailed, match="still ran at its deadline"):
+        with pytest.raises(JobFailed, match="was still running at its deadline"):
             await (await deaf.aenqueue()).aresult(30)
         over.set()
         await auntil(lambda: len(worker.running) == 0)
@@ -96,7 +96,7 @@ def test_a_deadline_without_a_timeout(app: Treadle) -> None:
 
     async def body(worker: Worker) -> None:
         for job in (sleepy, deaf):
-            with pytest.raises(JobFailed, match=r"(timed out|still ran at its deadline,) after 0\.2 seconds"):
+            with pytest.raises(JobFailed, match=r"(timed out|was still running at its deadline,) after 0\.2 seconds"):
                 await (await job.aenqueue()).aresult(30)
         over.set()
         await auntil(lambda: len(worker.running) == 0)
@@ -148,7 +148,7 @@ def test_a_thread_that_was_given_up_is_not_waited_for(app: Treadle) -> None:
         done.set()
 
     async def body(worker: Worker) -> None:
-        with pytest.raises(JobFailed, match="still ran at its deadline"):
+        with pytest.raises(JobFailed, match="was still running at its deadline"):
             await (await deaf.aenqueue()).aresult(30)
         await neighbour.aenqueue()
         await auntil(began.is_set)

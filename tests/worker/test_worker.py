@@ -48,7 +48,7 @@ def test_a_worker_registers_and_leaves(app: Treadle, connection: Connection[Any]
     ("options", "message"),
     [
         ({"concurrency": 0}, "concurrency must be an integer from 1"),
-        ({"types": ["nope"]}, "no job type 'nope' here; known are: hello"),
+        ({"types": ["nope"]}, "no job type 'nope' here; known types: hello"),
         ({"types": "hello"}, "must be lists"),
         ({"lease": "10ms"}, "lease must be at least a second"),
         ({"poll": 0}, "poll must be at least"),

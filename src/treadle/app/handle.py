@@ -114,11 +114,11 @@ class Handle(Generic[Result]):
         """Wait until the job has finished, and return what its handler returned.
 
         Raises JobFailed or JobCancelled if that is how it finished, and TimeoutError if it has not finished within
-        `timeout`. A notification wakes the caller; on a connection of yours, the job is polled every 0.2 s.
+        `timeout`. A notification wakes the caller; on your own connection, the job is polled every 0.2 s.
         """
         end = _deadline(timeout)
         while True:
-            woken = self._watch.end(self.id)
+            woken = self._watch.finished(self.id)
             try:
                 row = self._database.persist(job_queries.get_job(self.id))
                 if row.status.finished:
@@ -133,7 +133,7 @@ class Handle(Generic[Result]):
     async def aresult(self, timeout: Duration | None = None) -> Result:
         end = _deadline(timeout)
         while True:
-            woken = self._watch.end(self.id)
+            woken = self._watch.finished(self.id)
             try:
                 row = await self._database.apersist(job_queries.get_job(self.id))
                 if row.status.finished:

@@ -15,16 +15,16 @@ class Listeners:
 
     def __init__(self) -> None:
         self._by_kind: dict[type[Event], list[Callable[[Any], object]]] = {}
-        self._wanted: dict[type[Event], tuple[Callable[[Any], object], ...]] = {}
+        self._resolved: dict[type[Event], tuple[Callable[[Any], object], ...]] = {}
 
     def add(self, kind: type[Kind], listener: Callable[[Kind], object]) -> None:
         self._by_kind.setdefault(kind, []).append(listener)
-        self._wanted.clear()
+        self._resolved.clear()
 
     def remove(self, kind: type[Kind], listener: Callable[[Kind], object]) -> None:
         if listener in self._by_kind.get(kind, ()):
             self._by_kind[kind].remove(listener)
-        self._wanted.clear()
+        self._resolved.clear()
 
     def wants(self, kind: type[Event]) -> bool:
         """Whether there is a listener: at 20,000 jobs per second, creating events without one costs too much."""
@@ -38,8 +38,8 @@ class Listeners:
                 log.exception("a listener for %s failed", type(event).__name__)
 
     def _of(self, kind: type[Event]) -> tuple[Callable[[Any], object], ...]:
-        found = self._wanted.get(kind)
+        found = self._resolved.get(kind)
         if found is None:
             found = tuple(each for base in kind.__mro__ for each in self._by_kind.get(base, ()))
-            self._wanted[kind] = found
+            self._resolved[kind] = found
         return found

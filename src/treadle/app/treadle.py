@@ -153,7 +153,7 @@ class Treadle:
             return self._functions[job_type]
         except KeyError:
             known = ", ".join(sorted(self._functions)) or "none"
-            raise UnknownJobType(f"there is no job type {job_type!r}; known are: {known}") from None
+            raise UnknownJobType(f"there is no job type {job_type!r}; known types: {known}") from None
 
     @property
     def job_types(self) -> list[str]:

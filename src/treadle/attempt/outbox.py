@@ -58,8 +58,8 @@ class Outbox:
         with self._changed:
             if len(self.events) >= EVENTS_WAITING and not (may_wait and self._wait_for_room()):
                 raise InvalidArgument(
-                    f"{len(self.events):,} events of this job wait to be written: "
-                    "publish fewer, or let the event loop run"
+                    f"{len(self.events):,} events of this job are waiting to be written: "
+                    "publish fewer events, or let the event loop run"
                 )
             self._events_added += 1
             self.events.append(OutgoingEvent(self._events_added, at, name, text))

@@ -88,9 +88,9 @@ class Transactions:
 
     def _begin(self) -> None:
         if self._is_open:
-            raise InvalidArgument("a job has one transaction at a time: end the open one first")
+            raise InvalidArgument("a job can have only one transaction at a time; end the open one first")
         if self.completed:
-            raise InvalidArgument("the job is completed already: nothing can be added to it")
+            raise InvalidArgument("the job is already completed, so it cannot have another transaction")
         self._is_open = True
 
     def _end(self) -> None:

@@ -19,9 +19,9 @@ from treadle.db.queries.operations import CHUNK
 from treadle.operations import bulk
 from treadle.operations.bulk import Counts
 from treadle.words.changes import Change
-from treadle.words.listing import LATER, Listed, Wanted
+from treadle.words.formatting import printable
+from treadle.words.listing import LATER, JobFilter, JobSummary
 from treadle.words.overview import Total
-from treadle.words.phrases import printable
 
 # The preview shows the first few jobs, and counts the most frequent types in a sample.
 FIRST = 5
@@ -29,13 +29,15 @@ SAMPLE = 500
 TYPES = 8
 
 
-def change_by_filter(app: Treadle, change: Change, wanted: Wanted, *, yes: bool, as_json: bool, dry_run: bool) -> None:
+def change_by_filter(
+    app: Treadle, change: Change, job_filter: JobFilter, *, yes: bool, as_json: bool, dry_run: bool
+) -> None:
     """Exits with 1 if no job was changed."""
     # Created first because it validates its arguments, which must fail before the jobs are counted.
-    running = bulk.Change(app.database, wanted, change.action, change.actor, change.reason, change.priority)
-    total = bulk.count(app.database, wanted, change.action)
+    running = bulk.Change(app.database, job_filter, change.action, change.actor, change.reason, change.priority)
+    total = bulk.count(app.database, job_filter, change.action)
     if not as_json:
-        preview(app, change, wanted, total)
+        preview(app, change, job_filter, total)
     if dry_run:
         if as_json:
             print_json({"action": change.action, "found": total.jobs, "exact": total.exact, "done": 0})
@@ -45,8 +47,8 @@ def change_by_filter(app: Treadle, change: Change, wanted: Wanted, *, yes: bool,
             print_json({"action": change.action, **Counts()._asdict()})
         sys.exit(1)
     if not yes:
-        confirm(change, wanted, total)
-    counts = carry_out(running, change, total, wanted)
+        confirm(change, job_filter, total)
+    counts = carry_out(running, change, total, job_filter)
     if as_json:
         print_json({"action": change.action, **counts._asdict()})
     else:
@@ -55,13 +57,13 @@ def change_by_filter(app: Treadle, change: Change, wanted: Wanted, *, yes: bool,
         sys.exit(1)
 
 
-def preview(app: Treadle, change: Change, wanted: Wanted, total: Total) -> None:
+def preview(app: Treadle, change: Change, job_filter: JobFilter, total: Total) -> None:
     """The number of jobs, their types and the first few, on standard error: standard output is for the result."""
     console = screen(stderr=True)
     if not total.jobs and total.exact:
         say("No matching jobs.", stderr=True)
         return
-    some = sample(app, change, wanted)
+    some = sample(app, change, job_filter)
     say(f"This would {imperative(change, number_of_jobs(total))}.", stderr=True)
     types = Counter(printable(each.job_type) for each in some).most_common(TYPES + 1)
     if len(types) > 1:
@@ -75,23 +77,23 @@ def preview(app: Treadle, change: Change, wanted: Wanted, total: Total) -> None:
         say("…", stderr=True)
 
 
-def sample(app: Treadle, change: Change, wanted: Wanted) -> list[Listed]:
+def sample(app: Treadle, change: Change, job_filter: JobFilter) -> list[JobSummary]:
     """The first of the jobs, in the order in which they will be changed."""
-    some: list[Listed] = []
-    for status in bulk.lists(change.action, wanted):
+    some: list[JobSummary] = []
+    for status in bulk.lists(change.action, job_filter):
         if len(some) < SAMPLE:
-            page = app.database.read(find_jobs(wanted._replace(status=status), None, SAMPLE - len(some)))
+            page = app.database.read(find_jobs(job_filter._replace(status=status), None, SAMPLE - len(some)))
             some += [each for each in page.jobs if each.priority != change.priority]
     return some
 
 
-def confirm(change: Change, wanted: Wanted, total: Total) -> None:
+def confirm(change: Change, job_filter: JobFilter, total: Total) -> None:
     if not sys.stdin.isatty():
         raise click.ClickException(
             "nothing was changed: there is no terminal to ask for confirmation; "
             "add --yes to change the jobs, or --dry-run for the preview alone"
         )
-    question = imperative(change, number_of_jobs(total, wanted.status))
+    question = imperative(change, number_of_jobs(total, job_filter.status))
     if not click.confirm(f"{question[0].upper()}{question[1:]}?", err=True):
         say("Nothing was changed.", stderr=True)
         sys.exit(1)
@@ -103,7 +105,7 @@ def number_of_jobs(total: Total, status: str | None = None) -> str:
     return at_least + counted(total.jobs, "job" if status in (None, LATER) else f"{shown_status(status)} job")
 
 
-def carry_out(running: bulk.Change, change: Change, total: Total, wanted: Wanted) -> Counts:
+def carry_out(running: bulk.Change, change: Change, total: Total, job_filter: JobFilter) -> Counts:
     console = screen(stderr=True)
     bar = Progress(
         BarColumn(),
@@ -122,15 +124,15 @@ def carry_out(running: bulk.Change, change: Change, total: Total, wanted: Wanted
             bar.stop()
             # The chunk that was running may have been committed.
             say(f"\nInterrupted. {summary(counts, change)}, and possibly the next {CHUNK}.", stderr=True)
-            say(f"To continue: {printable(command_line(change, wanted))}", stderr=True)
+            say(f"To continue: {printable(command_line(change, job_filter))}", stderr=True)
             sys.exit(130)
     return counts
 
 
-def command_line(change: Change, wanted: Wanted) -> str:
+def command_line(change: Change, job_filter: JobFilter) -> str:
     name = change.action.value.replace("_", "-")
     priority = "" if change.priority is None else f" {change.priority}"
-    return f"treadle {name}{priority} {as_options(wanted)}"
+    return f"treadle {name}{priority} {as_options(job_filter)}"
 
 
 def summary(counts: Counts, change: Change) -> str:

@@ -12,7 +12,7 @@ import click
 
 from treadle.app import Treadle
 from treadle.cli.bulk import change_by_filter
-from treadle.cli.filters import filters, wanted_from
+from treadle.cli.filters import filter_from, filters
 from treadle.cli.options import actor, as_json, database_url, job_ids, opened, reason, schema
 from treadle.cli.output import print_json, say
 from treadle.cli.wording import imperative, participle, past
@@ -20,8 +20,8 @@ from treadle.db.queries import operations as operation_queries
 from treadle.db.queries import snapshots as snapshot_queries
 from treadle.db.query import Query
 from treadle.words.changes import Action, Change, ChangeResult
-from treadle.words.listing import Wanted
-from treadle.words.phrases import printable
+from treadle.words.formatting import printable
+from treadle.words.listing import JobFilter
 from treadle.words.snapshot import JobSnapshot
 from treadle.words.status import Status
 
@@ -49,10 +49,10 @@ def change_options(function: Function) -> Function:
 
 def run(action: Action, options: dict[str, Any], priority: int | None = None) -> None:
     """Runs the command with the values of its options."""
-    wanted, typed_ids = wanted_from(options), options["ids"]
-    if not typed_ids and wanted == Wanted():
+    job_filter, typed_ids = filter_from(options), options["ids"]
+    if not typed_ids and job_filter == JobFilter():
         raise click.UsageError("no jobs selected; give their ids, or filters such as --status failed --type mail")
-    if typed_ids and wanted != Wanted():
+    if typed_ids and job_filter != JobFilter():
         raise click.UsageError("give either ids or filters, not both")
     change = Change(action, options["actor"], options["reason"], priority)
     as_json, dry_run = options["as_json"], options["dry_run"]
@@ -60,7 +60,7 @@ def run(action: Action, options: dict[str, Any], priority: int | None = None) ->
         if typed_ids:
             change_by_id(app, change, job_ids(app, typed_ids), as_json=as_json, dry_run=dry_run)
         else:
-            change_by_filter(app, change, wanted, yes=options["yes"], as_json=as_json, dry_run=dry_run)
+            change_by_filter(app, change, job_filter, yes=options["yes"], as_json=as_json, dry_run=dry_run)
 
 
 def change_by_id(app: Treadle, change: Change, ids: Sequence[UUID], *, as_json: bool, dry_run: bool) -> None:
@@ -97,7 +97,7 @@ def change_by_id(app: Treadle, change: Change, ids: Sequence[UUID], *, as_json: 
 
 
 def _query(change: Change, ids: Sequence[UUID]) -> Query[list[ChangeResult]]:
-    return operation_queries.operate(change.action, ids, change.actor, change.reason, change.priority)
+    return operation_queries.change_jobs(change.action, ids, change.actor, change.reason, change.priority)
 
 
 def _snapshots(app: Treadle, ids: Sequence[UUID]) -> dict[UUID, JobSnapshot]:

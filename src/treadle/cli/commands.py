@@ -8,7 +8,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from treadle.words.errors import TreadleError
-from treadle.words.phrases import printable, printable_lines
+from treadle.words.formatting import printable, printable_lines
 
 # Each command has a module of its name, imported when the command is used. `treadle --help` and shell completion show
 # these lines and import none of the modules.

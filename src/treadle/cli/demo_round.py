@@ -9,8 +9,8 @@ from rich.text import Text
 from treadle.app import Handle
 from treadle.cli import demo_jobs as jobs
 from treadle.watching.bars import MARKS
+from treadle.words.formatting import printable, span
 from treadle.words.job import JobRow
-from treadle.words.phrases import printable, span
 from treadle.words.status import Status
 
 

@@ -8,8 +8,8 @@ from rich.text import Text
 
 from treadle.cli.output import COLOURS, counted, heading, status_text, write
 from treadle.operations.details import JobDetails
+from treadle.words.formatting import describe_state, facts, pace, printable, printable_lines, span
 from treadle.words.payload import Json
-from treadle.words.phrases import facts, pace, printable, printable_lines, span, standing
 from treadle.words.progress import Progress
 from treadle.words.record import RecordedEvent
 from treadle.words.status import Status
@@ -106,7 +106,7 @@ def _facts(console: Console, details: JobDetails) -> None:
         stage = [printable(progress.stage)] if progress.stage else []
         lines.append(("progress", ", ".join([f"{progress.percent}%", *stage, *pace(progress)])))
     if job.status not in (Status.RUNNING, Status.COMPLETED):
-        lines.append(("state", standing(details.snapshot)))
+        lines.append(("state", describe_state(details.snapshot)))
     for name, value in lines:
         write(console, Text.assemble((f"  {name:<9} ", "dim"), value))
 

@@ -10,10 +10,11 @@ from types import FrameType
 
 import click
 
+from treadle.cli.options import app_database_url, log_level
 from treadle.cli.output import counted, say
 from treadle.cli.programs import Program, Stopped, has_dashboard, prepare_database
 from treadle.words.errors import TreadleError
-from treadle.words.phrases import printable
+from treadle.words.formatting import printable
 
 PORT = 8000
 # Of the files that changed, this many are named; the others are counted.
@@ -48,14 +49,8 @@ NAMED = 3
 @click.option(
     "--grace", default="5s", show_default=True, help="Time that running jobs have to finish before a restart."
 )
-@click.option(
-    "--log-level",
-    default="info",
-    show_default=True,
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    help="Lowest level to log; debug logs every job.",
-)
-@click.option("--database-url", metavar="URL", help="Database to use if the application does not name one.")
+@log_level
+@app_database_url
 def dev(
     app: str,
     port: int,

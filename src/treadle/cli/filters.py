@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import click
 
 from treadle.cli.options import complete_job_types
-from treadle.words.listing import HELD, LATER, Wanted
+from treadle.words.listing import HELD, LATER, JobFilter
 from treadle.words.status import Status
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -43,25 +43,25 @@ _NAMES = {"job_type": "type", "worker_id": "worker"}
 
 
 def filters(function: Function) -> Function:
-    """Adds the options. `wanted_from` reads their values."""
+    """Adds the options. `filter_from` reads their values."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
 
 
-def wanted_from(options: dict[str, Any]) -> Wanted:
+def filter_from(options: dict[str, Any]) -> JobFilter:
     """Takes the filters out of the options."""
-    wanted = Wanted(**{name: options.pop(name) for name in Wanted._fields})
-    return wanted._replace(status=HELD) if wanted.status == BLOCKED else wanted
+    job_filter = JobFilter(**{name: options.pop(name) for name in JobFilter._fields})
+    return job_filter._replace(status=HELD) if job_filter.status == BLOCKED else job_filter
 
 
 def shown_status(status: str) -> str:
     return BLOCKED if status == HELD else status
 
 
-def as_options(wanted: Wanted) -> str:
+def as_options(job_filter: JobFilter) -> str:
     """--status failed --type mail."""
-    given = {name: str(value) for name, value in wanted._asdict().items() if value is not None}
+    given = {name: str(value) for name, value in job_filter._asdict().items() if value is not None}
     if "status" in given:
         given["status"] = shown_status(given["status"])
     return shlex.join([word for name, value in given.items() for word in (f"--{_NAMES.get(name, name)}", value)])

@@ -8,13 +8,13 @@ import click
 from rich.text import Text
 
 from treadle.app import Treadle
-from treadle.cli.filters import BLOCKED, as_options, filters, wanted_from
+from treadle.cli.filters import BLOCKED, as_options, filter_from, filters
 from treadle.cli.options import as_json, database_url, opened, schema
 from treadle.cli.output import Column, print_json, say, screen, show_table, status_text
 from treadle.db.queries.listing import find_jobs
-from treadle.words.listing import Listed, Listing, Wanted
+from treadle.words.formatting import age, countdown, printable, span
+from treadle.words.listing import JobFilter, JobSummary, Listing
 from treadle.words.masking import masked
-from treadle.words.phrases import age, countdown, printable, span
 from treadle.words.status import Status
 
 COLUMNS = [Column("ID"), Column("STATUS"), Column("TYPE", 8), Column("AGE", right=True), Column("DETAILS", 8)]
@@ -42,9 +42,9 @@ def jobs(limit: int, after: str | None, as_json: bool, database_url: str | None,
     treadle jobs --search books.csv
     treadle jobs --status running --json | jq -r .worker_id | sort | uniq -c
     """
-    wanted = wanted_from(options)
+    job_filter = filter_from(options)
     with opened(database_url, schema) as app:
-        page = find(app, wanted, after, limit)
+        page = find(app, job_filter, after, limit)
     console = screen()
     if as_json:
         for each in page.jobs:
@@ -56,26 +56,28 @@ def jobs(limit: int, after: str | None, as_json: bool, database_url: str | None,
         say("No more matching jobs." if after else "No matching jobs.", stderr=True)
     if page.next is not None:
         size = [f"--limit {limit}"] if limit != PAGE else []
-        command = " ".join(filter(None, ["treadle jobs", as_options(wanted), *size, "--after", shlex.quote(page.next)]))
-        searched = f"Searched {page.looked:,} jobs. " if page.looked else ""
+        command = " ".join(
+            filter(None, ["treadle jobs", as_options(job_filter), *size, "--after", shlex.quote(page.next)])
+        )
+        searched = f"Searched {page.examined:,} jobs. " if page.examined else ""
         say(f"{searched}Next page: {printable(command)}", stderr=as_json or not console.is_terminal)
 
 
-def find(app: Treadle, wanted: Wanted, after: str | None, limit: int) -> Listing:
+def find(app: Treadle, job_filter: JobFilter, after: str | None, limit: int) -> Listing:
     """A page of jobs. A search that finds too few in `QUERIES` queries returns what it found."""
-    found: list[Listed] = []
-    looked = 0
+    found: list[JobSummary] = []
+    examined = 0
     for _ in range(QUERIES):
-        page = app.database.read(find_jobs(wanted, after, limit - len(found)))
+        page = app.database.read(find_jobs(job_filter, after, limit - len(found)))
         found += page.jobs
-        looked += page.looked or 0
+        examined += page.examined or 0
         after = page.next
         if after is None or len(found) >= limit:
             return Listing(found, after)
-    return Listing(found, after, looked)
+    return Listing(found, after, examined)
 
 
-def row(job: Listed, now: datetime) -> list[str | Text]:
+def row(job: JobSummary, now: datetime) -> list[str | Text]:
     job = masked(job)
     return [
         str(job.id),
@@ -86,7 +88,7 @@ def row(job: Listed, now: datetime) -> list[str | Text]:
     ]
 
 
-def details(job: Listed, now: datetime) -> str:
+def details(job: JobSummary, now: datetime) -> str:
     """Progress, duration, error or due time: whatever matters for its status."""
     error = printable(job.error) if job.error else ""
     match job.status:

@@ -25,6 +25,16 @@ schema = click.option(
     "--schema", envvar="TREADLE_SCHEMA", default=SCHEMA, show_default=True, help="Schema of the queue."
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per line.")
+app_database_url = click.option(
+    "--database-url", metavar="URL", help="Database to use if the application does not name one."
+)
+log_level = click.option(
+    "--log-level",
+    default="info",
+    show_default=True,
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    help="Lowest level to log; debug logs every job.",
+)
 reason = click.option("--reason", metavar="TEXT", help="Reason to record in the audit.")
 
 

@@ -4,22 +4,15 @@ import sys
 
 import click
 
-from treadle.cli.options import actor, as_json, complete_job_types, database_url, opened, reason, schema
+from treadle.cli.options import opened
 from treadle.cli.output import print_json, say
-from treadle.cli.pause import check_options, described
+from treadle.cli.pause_scope import check_scope, describe_scope, pause_options
 from treadle.db.queries import operations as operation_queries
 from treadle.words.changes import Pause
 
 
 @click.command()
-@click.option("--type", "job_type", metavar="TYPE", shell_complete=complete_job_types, help="Jobs of this type.")
-@click.option("--queue", metavar="NAME", help="Jobs in this queue; with --type, only those of that type.")
-@click.option("--all", "everything", is_flag=True, help="All pauses.")
-@reason
-@actor
-@as_json
-@database_url
-@schema
+@pause_options("All pauses.")
 def resume(
     job_type: str | None,
     queue: str | None,
@@ -39,8 +32,8 @@ def resume(
     treadle resume --all
     """
     if not (job_type or queue or everything):
-        raise click.UsageError("give --type and --queue as they were paused, or --all for all pauses")
-    check_options(job_type, queue, everything)
+        raise click.UsageError("give the --type and --queue of the pause, or --all to end all pauses")
+    check_scope(job_type, queue, everything)
     with opened(database_url, schema) as app:
         pauses = app.database.run(operation_queries.find_pauses())
         chosen = [(each.job_type, each.queue) for each in pauses] if everything else [(job_type, queue)]
@@ -51,9 +44,9 @@ def resume(
             print_json({"job_type": each[0], "queue": each[1], "changed": True})
     else:
         for each in ended:
-            say(f"Resumed {described(*each)}{_still_paused(each, left)}.")
+            say(f"Resumed {describe_scope(*each)}{_still_paused(each, left)}.")
     if not ended:
-        existing = "; ".join(described(each.job_type, each.queue) for each in left) or "nothing"
+        existing = "; ".join(describe_scope(each.job_type, each.queue) for each in left) or "nothing"
         say(f"No such pause. Paused: {existing}.", stderr=True)
         sys.exit(1)
 
@@ -62,7 +55,7 @@ def _still_paused(ended: tuple[str | None, str | None], left: list[Pause]) -> st
     """Another pause may apply to the same jobs."""
     job_type, queue = ended
     others = [
-        described(each.job_type, each.queue)
+        describe_scope(each.job_type, each.queue)
         for each in left
         if each.job_type in (None, job_type) and each.queue in (None, queue)
     ]

@@ -11,8 +11,8 @@ from rich.text import Text
 from treadle.cli.options import as_json, database_url, opened, schema
 from treadle.cli.output import COLOURS, Column, heading, jsonable, print_json, screen, show_table, write
 from treadle.operations.overview import overview
+from treadle.words.formatting import age, countdown, printable, rate, span
 from treadle.words.overview import Lane, Overview, Span, Total, WorkerRow
-from treadle.words.phrases import age, countdown, printable, rate, span
 
 MINUTES = (1, 15, 60)
 LANES = [

@@ -11,8 +11,8 @@ from treadle.cli.output import print_json, screen, write
 from treadle.why.explain import why as reason_of
 from treadle.why.reason import Reason
 from treadle.why.text import utc
+from treadle.words.formatting import printable
 from treadle.words.masking import masked
-from treadle.words.phrases import printable
 
 
 @click.command()

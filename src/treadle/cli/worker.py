@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from treadle.cli.options import app_database_url, log_level
 from treadle.worker.log_format import set_up
 from treadle.worker.options import WorkerOptions
 from treadle.worker.supervisor import Supervisor
@@ -44,17 +45,11 @@ from treadle.worker.supervisor import Supervisor
 )
 @click.option("--poll", default="1s", show_default=True, help="Interval of polling, in addition to notifications.")
 @click.option("--no-listen", is_flag=True, help="Only poll, without LISTEN.")
-@click.option(
-    "--log-level",
-    default="info",
-    show_default=True,
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    help="Lowest level to log; debug logs every job.",
-)
+@log_level
 @click.option(
     "--log-format", default="text", show_default=True, type=click.Choice(["text", "json"]), help="Format of the log."
 )
-@click.option("--database-url", metavar="URL", help="Database to use if the application does not name one.")
+@app_database_url
 def worker(
     app: str,
     processes: int,

@@ -67,7 +67,7 @@ class DjangoConnection:
     def __init__(self, connection: Any, schema: str) -> None:
         vendor = getattr(connection, "vendor", type(connection).__name__)
         if vendor != "postgresql":
-            raise InvalidArgument(f"a Django connection has to be one to PostgreSQL, got {vendor}")
+            raise InvalidArgument(f"a Django connection must be to PostgreSQL, got {vendor}")
         self._connection = connection
         self._schema = schema
 
@@ -179,7 +179,7 @@ def _on_sqlalchemy(connection: Any, queries: Sequence[Query[Result]], schema: st
     driver = connection.dialect.driver
     if connection.dialect.name != "postgresql" or driver not in ("psycopg", "psycopg2", "asyncpg"):
         raise InvalidArgument(
-            f"a SQLAlchemy connection has to use psycopg, psycopg2 or asyncpg, got {connection.dialect.name}+{driver}"
+            f"a SQLAlchemy connection must use psycopg, psycopg2 or asyncpg, got {connection.dialect.name}+{driver}"
         )
 
     def execute(text: bytes, params: Mapping[str, Any]) -> Rows:

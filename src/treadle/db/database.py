@@ -194,7 +194,7 @@ class Database:
     def url(self) -> str:
         """The URL, after connecting and checking the schema: for callers that open connections themselves."""
         if not self.owned:
-            raise InvalidArgument("this needs a database URL: a connection or pool of yours cannot be opened again")
+            raise InvalidArgument("this needs a database URL: your connection or pool cannot open another connection")
         return self._checked_url()
 
     @property
@@ -210,7 +210,7 @@ class Database:
     def migrate(self) -> Target:
         """Bring the schema up to date, and return which database it is in."""
         if not self.owned:
-            raise InvalidArgument("this needs a database URL: a connection or pool of yours cannot be opened again")
+            raise InvalidArgument("this needs a database URL: your connection or pool cannot open another connection")
         target = resolve(self._given)
         migrate(target.url, self.schema)
         return target
@@ -373,7 +373,7 @@ def _in_time() -> Iterator[None]:
     try:
         yield
     except psycopg.errors.QueryCanceled as error:
-        raise TooSlow("the database took too long to answer; to find out why, run: treadle doctor") from error
+        raise TooSlow("the database took too long to respond; to find out why, run: treadle doctor") from error
 
 
 def read_settings(seconds: float) -> bytes:

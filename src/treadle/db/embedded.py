@@ -190,7 +190,7 @@ def _ensure_running(server: Server, settings: Mapping[str, str]) -> int:
                 _start(server, settings, lock)
                 started = True
         if time.monotonic() > deadline:
-            raise EmbeddedFailed(_failure(server, f"did not answer within {SECONDS} s ({answer})"))
+            raise EmbeddedFailed(_failure(server, f"did not respond within {SECONDS} s ({answer})"))
         time.sleep(0.02)
 
 

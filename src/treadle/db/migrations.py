@@ -105,8 +105,9 @@ def migrate(url: str, schema: str = SCHEMA) -> list[str]:
             except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
                 if not tries_left:
                     raise SchemaError(
-                        f"the tables of schema {schema} stayed busy for {TRIES} tries of {LOCK_TIMEOUT}; nothing was "
-                        "changed: run treadle migrate again when long transactions on them have ended"
+                        f"the tables of schema {schema} were locked during all {TRIES} attempts of "
+                        f"{LOCK_TIMEOUT} each; nothing was changed: run treadle migrate again when long transactions "
+                        "on them have ended"
                     ) from None
                 time.sleep(random.uniform(0.05, 0.5))  # noqa: S311 - jitter, not a secret
     raise AssertionError("unreachable")
@@ -268,7 +269,7 @@ def _state(connection: Connection[Any], schema: str) -> State | None:
 def _refuse_newer(state: State, schema: str, known: int) -> None:
     if state.version > known:
         raise SchemaError(
-            f"schema {schema} is at {state.version} but this version of Treadle knows only {known}; "
+            f"schema {schema} is at {state.version} but this version of Treadle supports only {known}; "
             "upgrade the treadle package"
         )
 

@@ -78,7 +78,7 @@ class ReconnectingConnection:
                 raise
             if not done:
                 self._abandon(work)
-                raise DatabaseUnavailable(f"no answer within {timeout:g} seconds")
+                raise DatabaseUnavailable(f"no response within {timeout:g} seconds")
             try:
                 return work.result()
             except REFUSED:

@@ -34,7 +34,7 @@ def described(url: str) -> str:
         parts = conninfo_to_dict(url)
     except ProgrammingError:
         raise InvalidArgument(
-            "the database URL cannot be read; expected postgresql://user:password@host:5432/database"
+            "the database URL is invalid; expected postgresql://user:password@host:5432/database"
         ) from None
     hosts = str(parts.get("host") or parts.get("hostaddr") or "the local socket").split(",")
     # One port for all hosts, or one for each.

@@ -181,7 +181,7 @@ class Tick(NamedTuple):
 
 
 class AbandonedClaim(NamedTuple):
-    """A job claimed by a client without a lease that has sent no heartbeat for long."""
+    """A job claimed by a client without a lease that has sent no heartbeat for a long time."""
 
     id: str
     job_type: str

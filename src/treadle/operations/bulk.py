@@ -9,12 +9,12 @@ from typing import Any, NamedTuple, TypeAlias
 
 from treadle.db.database import Database
 from treadle.db.queries import listing as listing_queries
-from treadle.db.queries.operations import CHUNK, operate
+from treadle.db.queries.operations import CHUNK, change_jobs
 from treadle.db.query import Query
 from treadle.db.script import adrive, aiterate, drive, iterate
 from treadle.words.changes import Action, ChangeResult
 from treadle.words.errors import InvalidArgument, shown
-from treadle.words.listing import HELD, LATER, Listed, Listing, Wanted
+from treadle.words.listing import HELD, LATER, JobFilter, JobSummary, Listing
 from treadle.words.overview import Total
 from treadle.words.status import FINISHED, Status
 
@@ -64,7 +64,7 @@ class Place(NamedTuple):
     """When the change began, in microseconds by the database's clock."""
     status: str
     after: str | None = None
-    looked: int | None = None
+    examined: int | None = None
     """How many jobs the search for the previous chunk examined, if it stopped at its limit; else None."""
 
     @classmethod
@@ -89,17 +89,17 @@ class Change:
     def __init__(
         self,
         database: Database,
-        wanted: Wanted,
+        job_filter: JobFilter,
         action: Action,
         actor: str,
         reason: str | None = None,
         priority: int | None = None,
     ) -> None:
         self._database = database
-        self._wanted = wanted
-        self._lists = lists(action, wanted)
+        self._filter = job_filter
+        self._lists = lists(action, job_filter)
         self._order = (action, actor, reason, priority)
-        operate(action, (), actor, reason, priority)  # checks the arguments before anything is changed
+        change_jobs(action, (), actor, reason, priority)  # checks the arguments before anything is changed
 
     def __iter__(self) -> Iterator[Counts]:
         return iterate(self._script(), self._database.run)
@@ -112,14 +112,14 @@ class Change:
         counts = Counts()
         place: Place | None = Place(began, self._lists[0])
         while place is not None:
-            chunk, place = yield from _chunk(self._wanted, self._lists, self._order, place)
+            chunk, place = yield from _chunk(self._filter, self._lists, self._order, place)
             counts = Counts._make(map(add, counts, chunk))
             yield counts
 
 
 async def achange_chunk(
     database: Database,
-    wanted: Wanted,
+    job_filter: JobFilter,
     action: Action,
     actor: str,
     reason: str | None = None,
@@ -127,80 +127,80 @@ async def achange_chunk(
     after: str | None = None,
 ) -> tuple[Counts, str | None]:
     """Change one chunk. Returns its counts and the cursor of the next chunk, or None if this was the last."""
-    chosen, order = lists(action, wanted), (action, actor, reason, priority)
-    operate(action, (), actor, reason, priority)
+    chosen, order = lists(action, job_filter), (action, actor, reason, priority)
+    change_jobs(action, (), actor, reason, priority)
     place = None if after is None else Place.read(after, chosen)
-    counts, following = await adrive(_next_chunk(wanted, chosen, order, place), database.arun)
+    counts, following = await adrive(_next_chunk(job_filter, chosen, order, place), database.arun)
     return counts, None if following is None else str(following)
 
 
-def _next_chunk(wanted: Wanted, chosen: Sequence[str], order: Order, place: Place | None) -> _Chunk:
+def _next_chunk(job_filter: JobFilter, chosen: Sequence[str], order: Order, place: Place | None) -> _Chunk:
     if place is None:
         place = Place((yield listing_queries.get_clock()), chosen[0])
-    counts, following = yield from _chunk(wanted, chosen, order, place)
+    counts, following = yield from _chunk(job_filter, chosen, order, place)
     # Skip empty lists at once, to save the caller round trips. A search that stopped at its limit took long enough.
-    while following is not None and not counts.total and following.looked is None:
-        counts, following = yield from _chunk(wanted, chosen, order, following)
+    while following is not None and not counts.total and following.examined is None:
+        counts, following = yield from _chunk(job_filter, chosen, order, following)
     return counts, following
 
 
-def _chunk(wanted: Wanted, chosen: Sequence[str], order: Order, place: Place) -> _Chunk:
+def _chunk(job_filter: JobFilter, chosen: Sequence[str], order: Order, place: Place) -> _Chunk:
     action, actor, reason, priority = order
     after = place.after
     if after is None and place.status in FINISHED:
         # Leave out jobs that finished since the change began: one may have been changed here and finished again.
         after = listing_queries.cursor_at(Status(place.status), place.began)
-    page: Listing = yield listing_queries.find_jobs(wanted._replace(status=place.status), after, CHUNK)
+    page: Listing = yield listing_queries.find_jobs(job_filter._replace(status=place.status), after, CHUNK)
     ids = [job.id for job in page.jobs if job.priority != priority and not _is_newer(job, place.began)]
     counts = Counts()
     if ids:
-        done: list[ChangeResult] = yield operate(action, ids, actor, reason, priority)
+        done: list[ChangeResult] = yield change_jobs(action, ids, actor, reason, priority)
         outcomes = [each.outcome for each in done]
         counts = Counts._make(map(outcomes.count, Counts._fields))
     if page.next is not None:
-        return counts, Place(place.began, place.status, page.next, page.looked)
+        return counts, Place(place.began, place.status, page.next, page.examined)
     following = chosen.index(place.status) + 1
     return counts, Place(place.began, chosen[following]) if following < len(chosen) else None
 
 
-def count(database: Database, wanted: Wanted, action: Action | None = None) -> Total:
+def count(database: Database, job_filter: JobFilter, action: Action | None = None) -> Total:
     """Count the matching jobs that the action applies to; not exact if there are too many to examine."""
-    return drive(_count(wanted, action), database.run)
+    return drive(_count(job_filter, action), database.run)
 
 
-async def acount(database: Database, wanted: Wanted, action: Action | None = None) -> Total:
-    return await adrive(_count(wanted, action), database.arun)
+async def acount(database: Database, job_filter: JobFilter, action: Action | None = None) -> Total:
+    return await adrive(_count(job_filter, action), database.arun)
 
 
-def lists(action: Action, wanted: Wanted) -> Sequence[str]:
+def lists(action: Action, job_filter: JobFilter) -> Sequence[str]:
     """The lists of jobs that a change goes through."""
-    if wanted.status is None:
+    if job_filter.status is None:
         return LISTS[action]
-    if wanted.status not in _FIT[action]:
+    if job_filter.status not in _FIT[action]:
         raise InvalidArgument(
             f"to {action.value.replace('_', ' ')} jobs, their status must be one of {', '.join(_FIT[action])}, "
-            f"got {wanted.status!r}"
+            f"got {job_filter.status!r}"
         )
-    return (wanted.status,)
+    return (job_filter.status,)
 
 
-def _count(wanted: Wanted, action: Action | None) -> Generator[Query[listing_queries.MatchCount], Any, Total]:
-    found = looked = 0
-    for status in (wanted.status,) if action is None else lists(action, wanted):
+def _count(job_filter: JobFilter, action: Action | None) -> Generator[Query[listing_queries.MatchCount], Any, Total]:
+    found = examined = 0
+    for status in (job_filter.status,) if action is None else lists(action, job_filter):
         after = None
         while True:
-            if looked >= COUNT_LIMIT:
+            if examined >= COUNT_LIMIT:
                 return Total(found, exact=False)
             page: listing_queries.MatchCount = yield listing_queries.count_matching_jobs(
-                wanted._replace(status=status), after
+                job_filter._replace(status=status), after
             )
-            found, looked, after = found + page.found, looked + page.looked, page.next
+            found, examined, after = found + page.found, examined + page.examined, page.next
             if after is None:
                 break
     return Total(found, exact=True)
 
 
-def _is_newer(job: Listed, began: int) -> bool:
+def _is_newer(job: JobSummary, began: int) -> bool:
     """Jobs created since the change began are left out: if jobs were created faster than they are changed, the change
     would never end. The time is in the job's id, or for ids that were not made by Treadle in created_at."""
     return job.id.int >> 80 > began // 1000 and job.created_at.timestamp() * 1_000_000 > began

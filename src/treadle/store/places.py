@@ -65,7 +65,7 @@ def reading(place: str, stored_id: UUID) -> BinaryIO:
     try:
         file: BinaryIO = filesystem.open(path, "rb")
     except FileNotFoundError:
-        raise StoredNotFound(stored_id, f"its file is not in {place} (can this machine access that place?)") from None
+        raise StoredNotFound(stored_id, f"its file is not in {place} (or this machine cannot access it)") from None
     return file
 
 

@@ -176,7 +176,7 @@ class StoredFile(io.RawIOBase):
 def _checked(stored: Stored) -> Stored:
     if not isinstance(stored, Stored):
         raise InvalidArgument(
-            f"expected a reference, a Stored, got {shown(stored)}; annotate the parameter that it comes from as Stored"
+            f"expected a Stored reference, got {shown(stored)}; annotate the parameter that it comes from as Stored"
         )
     return stored
 

@@ -13,7 +13,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from treadle.words.phrases import facts, pace, printable, standing
+from treadle.words.formatting import describe_state, facts, pace, printable
 from treadle.words.record import RecordedEvent
 from treadle.words.snapshot import JobSnapshot, Snapshot
 from treadle.words.status import Status
@@ -100,7 +100,7 @@ def line(job: JobSnapshot, label: str, wide: int, width: int) -> Text:
     head.append(f" {job.progress.percent:3}%  ")
     rest = max(0, width - head.cell_len)
     if job.status != Status.RUNNING:
-        state = Text(standing(job), style="" if job.status.finished else "dim")
+        state = Text(describe_state(job), style="" if job.status.finished else "dim")
         state.truncate(rest, overflow="ellipsis")
         return head.append_text(state)
     stage, parts = printable(job.progress.stage or ""), pace(job.progress)

@@ -9,7 +9,7 @@ from uuid import UUID
 from rich.console import Console
 
 from treadle.watching.bars import label_of
-from treadle.words.phrases import facts, pace, printable, standing
+from treadle.words.formatting import describe_state, facts, pace, printable
 from treadle.words.snapshot import JobSnapshot, Snapshot
 from treadle.words.status import Status
 
@@ -72,7 +72,7 @@ class Lines:
             stage = [printable(job.progress.stage)] if job.progress.stage else []
             state = ", ".join([f"{job.progress.percent}%", *stage, *pace(job.progress)])
         else:
-            state = standing(job)
+            state = describe_state(job)
         self._print(f"{label_of(job, self._labels)}: {state}")
 
     def _print(self, line: str) -> None:

@@ -137,7 +137,7 @@ class _Runner:
 
     def _listen(self) -> None:
         self.close()
-        self._changed = self._watch.change(*self._watched)
+        self._changed = self._watch.changed(*self._watched)
 
     def _wait(self) -> None:
         if self._changed is not None:

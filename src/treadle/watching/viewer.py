@@ -18,8 +18,8 @@ from treadle.watching.snapshots import RUNNING_LIMIT, snapshots
 from treadle.watching.streams import Stream
 from treadle.watching.watch import Watch
 from treadle.words.errors import JobNotFound
+from treadle.words.formatting import describe_state, printable
 from treadle.words.masking import masked
-from treadle.words.phrases import printable, standing
 from treadle.words.snapshot import JobSnapshot, Snapshot
 from treadle.words.status import Status
 
@@ -109,7 +109,7 @@ class Viewer:
                     raise JobNotFound(each.id)
                 # Lines have already printed it.
                 if each.status in (Status.FAILED, Status.CANCELLED) and isinstance(self._screen, Bars):
-                    line = f"{self._labels[each.id]} {standing(each)}"
+                    line = f"{self._labels[each.id]} {describe_state(each)}"
                     self._console.print(Text(line, style="red"), soft_wrap=True)
 
     def _stopped(self) -> None:

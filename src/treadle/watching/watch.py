@@ -62,25 +62,25 @@ class Watch:
     def _begin(self) -> None:
         self._process = os.getpid()
         self._lock = threading.Lock()
-        self.ends = Waiting(self._lock)
-        self.changes = Waiting(self._lock)
+        self.until_finished = Waiting(self._lock)
+        self.until_changed = Waiting(self._lock)
         self._states: dict[UUID, Hashable] = {}
         self._thread: threading.Thread | None = None
 
-    def end(self, job_id: UUID) -> "Future[None]":
+    def finished(self, job_id: UUID) -> "Future[None]":
         """A future that is done when the job has finished or no longer exists."""
         self._notice_fork()
-        return self._wait(self.ends, job_id)
+        return self._wait(self.until_finished, job_id)
 
-    def change(self, *job_ids: UUID) -> "Future[None]":
+    def changed(self, *job_ids: UUID) -> "Future[None]":
         """A future that is done when one of the jobs, or ANY job, may have changed."""
         self._notice_fork()
-        return self._wait(self.changes, *job_ids)
+        return self._wait(self.until_changed, *job_ids)
 
     def forget(self, job_id: UUID, future: "Future[None]") -> None:
         """Stop waiting: this future is no longer needed."""
-        self.ends.forget(job_id, future)
-        self.changes.forget(job_id, future)
+        self.until_finished.forget(job_id, future)
+        self.until_changed.forget(job_id, future)
 
     def close(self) -> None:
         """Stop the thread, unless a caller still waits."""
@@ -125,28 +125,28 @@ class Watch:
         with self._database.listening("ends", "news") as receive:
             began = time.monotonic()
             # The times until which the database sends notifications of finished and of changed jobs.
-            ends_until = changes_until = began
+            finishes_until = changes_until = began
             # A transaction that is about to commit may not send one yet, so poll again soon.
             polls = [began, began + 0.02, began + 0.1]
             while True:
                 now = time.monotonic()
                 with self._lock:
-                    ending, changing = list(self.ends.futures), list(self.changes.futures)
-                if ending or changing:
+                    finishing, changing = list(self.until_finished.futures), list(self.until_changed.futures)
+                if finishing or changing:
                     idle_since = now
                 elif self._closed or now - idle_since > LINGER_SECONDS:
                     return idle_since
                 # Callers that wait for changes have to know when a job finishes, too.
-                if now >= ends_until:
+                if now >= finishes_until:
                     self._database.run(worker_queries.request_finish_notifications(_SPAN))
-                    ends_until = now + _SPAN.total_seconds() / 3
+                    finishes_until = now + _SPAN.total_seconds() / 3
                 if changing and now >= changes_until:
                     self._database.run(worker_queries.request_change_notifications(_SPAN))
                     changes_until = now + _SPAN.total_seconds() / 3
                     polls = [now + 0.02, now + 0.1]
                 if now >= polls[0]:
                     polls = polls[1:] or [now + POLL_SECONDS]
-                    self._poll(ending, changing)
+                    self._poll(finishing, changing)
                 # In short waits, so that close() is noticed.
                 for kind, ids in receive(min(0.1, max(0.0, polls[0] - time.monotonic()))):
                     with contextlib.suppress(ValueError):  # not ours: any session may notify on the channel
@@ -154,17 +154,17 @@ class Watch:
 
     def _wake(self, kind: str, ids: list[UUID]) -> None:
         if kind == "ends":
-            self.ends.wake(ids)
-        self.changes.wake([*ids, ANY])
+            self.until_finished.wake(ids)
+        self.until_changed.wake([*ids, ANY])
 
-    def _poll(self, ending: list[UUID], changing: list[UUID]) -> None:
-        if ending:
-            self.ends.wake(self._database.run(worker_queries.find_finished(ending)))
+    def _poll(self, finishing: list[UUID], changing: list[UUID]) -> None:
+        if finishing:
+            self.until_finished.wake(self._database.run(worker_queries.find_finished(finishing)))
         if changing:
             found = self._database.run(snapshot_queries.get_job_states(changing))
             before, self._states = self._states, {each: found.get(each) for each in changing}
             changed = [each for each in changing if each not in before or before[each] != found.get(each)]
-            self.changes.wake([ANY, *changed])
+            self.until_changed.wake([ANY, *changed])
 
     def _awaited(self) -> bool:
-        return bool(self.ends.futures or self.changes.futures)
+        return bool(self.until_finished.futures or self.until_changed.futures)

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from treadle.words.phrases import count, printable, span
+from treadle.words.formatting import count, printable, span
 
 
 def elapsed(now: datetime, moment: datetime) -> str:

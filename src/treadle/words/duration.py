@@ -14,14 +14,14 @@ _PATTERN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)\s*")
 
 
 def duration(value: Duration, name: str = "duration") -> timedelta:
-    """The value as a timedelta. Raises InvalidArgument if it is negative or cannot be read."""
+    """The value as a timedelta. Raises InvalidArgument if it is negative or invalid."""
     try:
         span = _parse(value)
     except OverflowError:
         span = None
     if span is None:
         raise InvalidArgument(
-            f'{name} must be a timedelta, seconds, or a text such as "90s", "10m" or "1.5h", got {value!r}'
+            f'{name} must be a timedelta, seconds, or a string such as "90s", "10m" or "1.5h", got {value!r}'
         )
     if span < timedelta(0):
         raise InvalidArgument(f"{name} must not be negative, got {value!r}")

@@ -79,11 +79,11 @@ class JobCancelled(TreadleError):
 
 
 class JobInterrupted(BaseException):
-    """Raised in a handler that has to stop, when it next uses its job. Not an Exception, so that
+    """Raised in a handler that must stop, when it next uses its job. Not an Exception, so that
     `except Exception` lets it through."""
 
     def __init__(self, reason: Interrupt) -> None:
-        super().__init__(f"the job has to stop: {reason}")
+        super().__init__(f"the job was interrupted: {reason}")
         self.reason = reason
 
 
@@ -92,33 +92,33 @@ class StepsChanged(TreadleError):
 
 
 class UndecodableJob(TreadleError):
-    """The payload in the database cannot be read back into Python."""
+    """The payload in the database cannot be decoded."""
 
 
 class StoredNotFound(TreadleError, LookupError):
-    """The content that a reference points to does not exist, or no longer exists."""
+    """The stored value that a reference points to does not exist, or no longer exists."""
 
     def __init__(self, stored_id: UUID, why: str = "it was removed because no job used it") -> None:
         super().__init__(
-            f"there is nothing stored as {stored_id}: {why}; store it again, or raise store_grace if more time passes "
+            f"stored value {stored_id} does not exist: {why}; store it again, or raise store_grace if more time passes "
             "between storing and enqueueing"
         )
         self.stored_id = stored_id
 
 
 class StoredDamaged(TreadleError):
-    """The content that was read differs from what was stored."""
+    """The value that was read differs from what was stored."""
 
     def __init__(self, stored_id: UUID, expected: str, found: str) -> None:
         super().__init__(
-            f"what is stored as {stored_id} is damaged: expected {expected}, got {found}; "
-            "do not use what was read, and store it again"
+            f"stored value {stored_id} is damaged: expected {expected}, got {found}; "
+            "discard what was read, and store it again"
         )
         self.stored_id = stored_id
 
 
 class StoreMissing(TreadleError):
-    """A place outside of PostgreSQL cannot be reached because a library is not installed."""
+    """Storage outside of PostgreSQL needs a library that is not installed."""
 
     def __init__(self, place: str, error: object) -> None:
         super().__init__(
@@ -131,7 +131,7 @@ class SchemaError(TreadleError):
 
 
 class NotAllowed(TreadleError):
-    """The database role lacks a right."""
+    """The database role lacks a privilege."""
 
 
 class DatabaseUnreachable(TreadleError):

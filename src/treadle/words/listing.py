@@ -12,7 +12,7 @@ HELD = "held"
 """Accepted as a status in filters: pending, but blocked, such as by an earlier job with its key."""
 
 
-class Wanted(NamedTuple):
+class JobFilter(NamedTuple):
     """A filter for jobs; None matches all."""
 
     status: str | None = None
@@ -25,7 +25,7 @@ class Wanted(NamedTuple):
     """A text in the payload (as JSON) or in the error, regardless of case; or the id of a job."""
 
 
-class Listed(NamedTuple):
+class JobSummary(NamedTuple):
     """One row of a list."""
 
     id: UUID
@@ -51,8 +51,8 @@ class Listed(NamedTuple):
 class Listing(NamedTuple):
     """One page of a list."""
 
-    jobs: list[Listed]
+    jobs: list[JobSummary]
     next: str | None
     """The cursor of the next page; None: this is the last one."""
-    looked: int | None = None
+    examined: int | None = None
     """How many jobs were examined, if not all and the page is not full; else None."""

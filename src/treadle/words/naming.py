@@ -38,10 +38,10 @@ def role_prefix(prefix: str) -> str:
 def text_within(value: str, limit: int, name: str) -> str:
     """The text. Raises InvalidArgument if it does not fit its column."""
     if not isinstance(value, str) or not 1 <= len(value) <= limit:
-        raise InvalidArgument(f"{name} must be a text of 1 to {limit} characters, got {shown(value)}")
+        raise InvalidArgument(f"{name} must be a string of 1 to {limit} characters, got {shown(value)}")
     if _UNFIT.search(value):
         raise InvalidArgument(
-            f"{name} must not contain NUL characters, line breaks or half surrogate pairs, got {shown(value)}"
+            f"{name} must not contain NUL characters, line breaks or unpaired surrogates, got {shown(value)}"
         )
     return value
 

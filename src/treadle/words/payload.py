@@ -47,7 +47,7 @@ def encode_any(value: Any, limit: int, name: str) -> str:
         return encode(to_jsonable_python(value), limit, name)
     except (PydanticSerializationError, UnicodeDecodeError) as error:
         raise InvalidPayload(
-            name, f"a value that is not JSON: {error}", "convert it to text or numbers first"
+            name, f"a value that is not JSON: {error}", "convert it to strings or numbers first"
         ) from None
 
 
@@ -67,7 +67,7 @@ def decode(text: str) -> Json:
     try:
         return from_json(text)
     except ValueError as error:
-        raise UndecodableJob(f"the payload cannot be read back: {error}") from error
+        raise UndecodableJob(f"the payload cannot be decoded: {error}") from error
 
 
 def clean_error(error: object, limit: int = ERROR_LIMIT) -> str:
@@ -109,16 +109,16 @@ def _check(value: Json, depth: int) -> bool:
     if isinstance(value, int):
         if value.bit_length() > _SAFE_BITS and abs(value) >= 10**DIGITS_LIMIT:
             raise _Refused(
-                f"an integer of more than {DIGITS_LIMIT:,} digits, which Python will not read back", "send it as text"
+                f"an integer of more than {DIGITS_LIMIT:,} digits, which Python refuses to parse", "send it as a string"
             )
         return True
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise _Refused(f"{value} is not a JSON number", "send null or a text instead")
+            raise _Refused(f"{value} is not a JSON number", "send null or a string instead")
         # From 1e16 on, repr writes an exponent, and jsonb would give it back as an integer.
         return abs(value) < 1e16
     if depth >= DEPTH_LIMIT:
-        raise _Refused(f"nested more than {DEPTH_LIMIT} levels deep", "flatten it, or send it as text")
+        raise _Refused(f"nested more than {DEPTH_LIMIT} levels deep", "flatten it, or send it as a string")
     if isinstance(value, dict):
         return _check_dict(value, depth)
     if isinstance(value, list):
@@ -131,8 +131,8 @@ def _check(value: Json, depth: int) -> bool:
             refused.steps.append(f"[{index}]")
             raise
         return exact
-    remedy = "use a list" if isinstance(value, tuple | set | frozenset) else "convert it to text or numbers first"
-    raise _Refused(f"a value of type {type(value).__name__} is not JSON and would not come back as it is", remedy)
+    remedy = "use a list" if isinstance(value, tuple | set | frozenset) else "convert it to strings or numbers first"
+    raise _Refused(f"a value of type {type(value).__name__} is not JSON and would not round-trip unchanged", remedy)
 
 
 def _check_dict(value: dict[Any, Json], depth: int) -> bool:
@@ -160,7 +160,7 @@ def _check_text(text: str) -> None:
             text.encode()
         except UnicodeEncodeError as error:
             raise _Refused(
-                f"{text[error.start]!r} at position {error.start} is half of a surrogate pair, not a character",
+                f"{text[error.start]!r} at position {error.start} is an unpaired surrogate, not a character",
                 "decode the text properly, or send the bytes as base64",
             ) from None
         if "\x00" not in text:

@@ -27,4 +27,4 @@ def died(code: int | None) -> str:
             return f"was killed by {signal.Signals(-code).name}"
         except ValueError:
             return f"was killed by signal {-code}"
-    return f"ended with exit code {code}"
+    return f"exited with code {code}"

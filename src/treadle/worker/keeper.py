@@ -134,7 +134,7 @@ class KeeperProcess:
     async def _restart(self) -> None:
         """Replace a keeper that died: without one the worker would have to stop."""
         code = await self._process.wait()
-        log.warning("the process that renews the worker's lease ended with exit code %s; it is restarted", code)
+        log.warning("the process that renews the worker's lease exited with code %s; it is restarted", code)
         await asyncio.sleep(0.2)
         await self.start()
 

@@ -17,14 +17,14 @@ LINES: dict[type[events.Event], tuple[int, str]] = {
     events.JobCompleted: (logging.DEBUG, "job completed"),
     events.JobReleased: (logging.DEBUG, "job released"),
     events.JobCancelled: (logging.INFO, "job cancelled"),
-    events.JobRetried: (logging.WARNING, "job failed, will be tried again"),
+    events.JobRetried: (logging.WARNING, "job failed, will be retried"),
     events.JobFailed: (logging.ERROR, "job failed"),
     events.JobRecovered: (logging.WARNING, "job recovered from a lost worker"),
     events.LeaseWasLost: (logging.WARNING, "lease lost: the outcome of the job was not written"),
     events.WorkerStarted: (logging.INFO, "worker started"),
     events.WorkerStopped: (logging.INFO, "worker stopped"),
     events.WorkerFenced: (logging.ERROR, "lease not renewed: handlers were stopped"),
-    events.DatabaseLost: (logging.ERROR, "database unavailable, trying again"),
+    events.DatabaseLost: (logging.ERROR, "database unavailable, retrying"),
     events.DatabaseBack: (logging.WARNING, "database is back"),
 }
 

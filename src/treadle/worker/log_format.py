@@ -8,7 +8,7 @@ log = logging.getLogger("treadle")
 
 
 class TextFormatter(logging.Formatter):
-    """12:30:01 WARNING job failed, will be tried again job_type=mail attempt=1 …"""
+    """12:30:01 WARNING job failed, will be retried job_type=mail attempt=1 …"""
 
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC).astimezone().strftime("%H:%M:%S")

@@ -78,10 +78,10 @@ def settings(known: Sequence[str], cores: int, **options: Unpack[WorkerOptions])
     """The options with their defaults, for an application with these job types."""
     types = options.get("types")
     if isinstance(types, str) or isinstance(options.get("queues"), str):
-        raise InvalidArgument("types and queues must be lists of texts")
+        raise InvalidArgument("types and queues must be lists of strings")
     for name in types or ():
         if name not in known:
-            raise InvalidArgument(f"there is no job type {name!r} here; known are: {', '.join(known) or 'none'}")
+            raise InvalidArgument(f"there is no job type {name!r} here; known types: {', '.join(known) or 'none'}")
     chosen = tuple(types if types is not None else known)
     if not chosen:
         raise InvalidArgument("the application has no jobs: decorate a function with @app.job")

@@ -53,7 +53,7 @@ def raised(function: JobFunction[..., Any, ..., Any], attempt: Attempt, error: B
     if isinstance(error, ChildEnded):
         return error.outcome
     if attempt.completed:
-        log.error("job %s raised after it had completed itself", attempt.claim.id, exc_info=error)
+        log.error("job %s raised an exception after it had completed itself", attempt.claim.id, exc_info=error)
         return _WRITTEN
     if isinstance(error, Snooze):
         return Outcome(Ending.RELEASED, delay=error.delay)
@@ -93,7 +93,7 @@ def stopped(function: JobFunction[..., Any, ..., Any], attempt: Attempt) -> Outc
 
 def overdue(function: JobFunction[..., Any, ..., Any], attempt: Attempt) -> Outcome:
     """The handler was still running at its deadline."""
-    error = f"still ran at its deadline, after {function.policy.deadline:g} seconds"
+    error = f"was still running at its deadline, after {function.policy.deadline:g} seconds"
     return Outcome(Ending.RETRY, error=error, delay=function.policy.backoff.seconds(attempt.claim.attempts))
 
 

@@ -209,7 +209,7 @@ class Supervisor:
             self._recovered += recovery.result()
         else:
             recovery.cancel()
-            log.error("the database is unavailable: the jobs of this worker are given back when its lease runs out")
+            log.error("the database is unavailable: the jobs of this worker are recovered when its lease expires")
 
     async def _stop_waiting(self) -> None:
         await self._stopping.wait()

@@ -61,7 +61,7 @@ def _server(figures: Figures) -> Iterator[Advice]:
         yield Advice(
             "round_trip",
             f"A round trip takes {server.round_trip_ms:.1f} ms: one connection enqueues at most {limit} single jobs/s.",
-            "the server is on this machine, so another load slows it down: check the load of the machine"
+            "the server is on this machine, so other load slows it down: check the load of the machine"
             if server.local
             else "run workers and producers close to the database; use enqueue_many or several connections",
         )

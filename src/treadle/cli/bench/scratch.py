@@ -54,7 +54,7 @@ def _create(url: str, schema: str) -> None:
         if error.sqlstate == READ_ONLY:
             raise SchemaError(
                 f"{described(url)} is read-only, so it may be a standby; treadle bench has to write: "
-                "give the primary with --database-url"
+                "give the URL of the primary with --database-url"
             ) from error
         raise
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from treadle.db.queries import operations as operation_queries
 from treadle.db.query import Query
 from treadle.words.changes import Action, ChangeResult, Pause
-from treadle.words.phrases import printable
+from treadle.words.formatting import printable
 from treadle.words.snapshot import JobSnapshot
 
 WORDS = {Action.CANCEL: ("Cancel", "cancelled"), Action.RETRY: ("Retry", "retried")}
@@ -56,7 +56,7 @@ def change_job(action: Action, job: JobSnapshot, actor: str) -> PendingAction:
                 return f"{name} no longer exists."
         return f"{name} is {results[0].status} and cannot be {done}."
 
-    return PendingAction(f"{verb} {name}?", operation_queries.operate(action, [job.id], actor), message)
+    return PendingAction(f"{verb} {name}?", operation_queries.change_jobs(action, [job.id], actor), message)
 
 
 def _named(pause: Pause) -> str:

@@ -7,8 +7,8 @@ from rich.text import Text
 
 from treadle.cli.top.table import Column, TableSpec
 from treadle.watching.bars import bar
+from treadle.words.formatting import count, countdown, printable, rate, span
 from treadle.words.overview import Lane, WorkerRow
-from treadle.words.phrases import count, countdown, printable, rate, span
 from treadle.words.snapshot import JobSnapshot
 
 BAR, LONG_BAR = 10, 24

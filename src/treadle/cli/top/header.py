@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 
 from rich.text import Text
 
+from treadle.words.formatting import count, printable, rate, span
 from treadle.words.overview import Overview, Total
-from treadle.words.phrases import count, printable, rate, span
 from treadle.words.status import Status
 
 LEVELS = "▁▂▃▄▅▆▇█"

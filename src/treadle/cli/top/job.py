@@ -18,8 +18,8 @@ from treadle.db.queries import logs as log_queries
 from treadle.db.queries import snapshots as snapshot_queries
 from treadle.watching.bars import MARKS, bar
 from treadle.words.changes import Action
+from treadle.words.formatting import describe_state, facts, pace, printable, span
 from treadle.words.masking import masked
-from treadle.words.phrases import facts, pace, printable, span, standing
 from treadle.words.record import LogLine, RecordedEvent
 from treadle.words.snapshot import JobSnapshot
 from treadle.words.status import Status
@@ -125,7 +125,7 @@ def header(job: JobSnapshot, width: int, unavailable_for: float | None, deleted:
     state = (
         [printable(progress.stage or ""), *pace(progress)]
         if job.status == Status.RUNNING
-        else [standing(job._replace(error=None))]
+        else [describe_state(job._replace(error=None))]
     )
     details = [
         f"attempt {job.attempts} of {job.max_attempts}",

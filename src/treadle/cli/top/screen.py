@@ -16,7 +16,7 @@ from treadle.cli.top.actions import PendingAction
 from treadle.cli.top.refresh import TIMEOUT, UNAVAILABLE, Refresher
 from treadle.cli.top.widgets import Confirmation, Footer
 from treadle.words.errors import NotAllowed
-from treadle.words.phrases import printable
+from treadle.words.formatting import printable
 
 
 class Top(App[None]):

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from treadle.db.queries.records import by_job, flat, ids
+from treadle.db.queries.records import flat, ids
 from treadle.db.query import Query, Rows, call, statement
 from treadle.words.claim import Claim
 from treadle.words.errors import InvalidArgument, shown
@@ -76,15 +76,8 @@ def record_events(
     worker_id: str, events: Sequence[tuple[Claim, Sequence[OutgoingEvent]]], now: float
 ) -> Query[set[UUID]]:
     """Record the events of these claims. Returns the jobs whose events were accepted."""
-    owners, lines = flat(events)
-    params = {
-        **by_job(worker_id, events),
-        "owners": owners,
-        "sequences": [line.sequence for line in lines],
-        "names": [line.name for line in lines],
-        "data": [line.data for line in lines],
-        "ages": [max(0.0, now - line.at) for line in lines],
-    }
+    params, lines = flat(worker_id, events, now)
+    params |= {"names": [line.name for line in lines], "data": [line.data for line in lines]}
     return Query(statement("record_events"), params, ids)
 
 

@@ -103,7 +103,7 @@ def enqueue_many(
 
 def claim(worker_id: str, job_types: Sequence[str], batch_size: int, queues: Sequence[str] | None) -> Query[Claimed]:
     if isinstance(job_types, str) or isinstance(queues, str):
-        raise InvalidArgument(f"job_types and queues must be lists of texts, got {job_types!r} and {queues!r}")
+        raise InvalidArgument(f"job_types and queues must be lists of strings, got {job_types!r} and {queues!r}")
     return call(
         "claim_jobs",
         {
@@ -268,7 +268,7 @@ def prune(
     status: str, age: Duration, batch_size: int, after: datetime | None = None
 ) -> Query[tuple[int, datetime | None]]:
     if status_of(status) not in FINISHED:
-        raise InvalidArgument(f"only completed, failed or cancelled jobs are pruned, got {status!r}")
+        raise InvalidArgument(f"only completed, failed or cancelled jobs can be pruned, got {status!r}")
     params = {
         "status": status_of(status).value,
         "age": duration(age, "older_than"),

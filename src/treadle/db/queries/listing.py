@@ -7,7 +7,7 @@ from uuid import UUID
 
 from treadle.db.query import Query, Rows, statement
 from treadle.words.errors import InvalidArgument, shown
-from treadle.words.listing import HELD, LATER, Listed, Listing, Wanted
+from treadle.words.listing import HELD, LATER, JobFilter, JobSummary, Listing
 from treadle.words.naming import text_within
 from treadle.words.status import Status
 
@@ -32,7 +32,7 @@ class MatchCount(NamedTuple):
     """How many of the examined jobs match, and the cursor to continue from; None: all were examined."""
 
     found: int
-    looked: int
+    examined: int
     next: str | None
 
 
@@ -86,13 +86,13 @@ class Place(NamedTuple):
         return f"{self.order}/{'' if self.rank is None else self.rank}/{self.at or ''}/{self.id}"
 
 
-def find_jobs(wanted: Wanted, after: str | None = None, limit: int = 50) -> Query[Listing]:
+def find_jobs(job_filter: JobFilter, after: str | None = None, limit: int = 50) -> Query[Listing]:
     """The page after a cursor. The order depends on the status: finished jobs by the time they finished, claimed and
     running ones by the time of the claim (the latest first), pending ones as they will be claimed; without a status,
     the latest enqueued first."""
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= LIMIT:
         raise InvalidArgument(f"limit must be 1 to {LIMIT}, got {shown(limit)}")
-    order, params = _params(wanted, after)
+    order, params = _params(job_filter, after)
 
     def read(rows: Rows) -> Listing:
         found = [row for row in rows if row[3]]
@@ -107,13 +107,13 @@ def find_jobs(wanted: Wanted, after: str | None = None, limit: int = 50) -> Quer
     return Query(_found("find_jobs"), {**params, "limit": limit}, read)
 
 
-def count_matching_jobs(wanted: Wanted, after: str | None = None) -> Query[MatchCount]:
+def count_matching_jobs(job_filter: JobFilter, after: str | None = None) -> Query[MatchCount]:
     """How many of the next EXAMINED_LIMIT jobs match."""
-    order, params = _params(wanted, after)
+    order, params = _params(job_filter, after)
 
     def read(rows: Rows) -> MatchCount:
-        ((count, looked, stopped, *place),) = rows
-        return MatchCount(count, looked or 0, _cursor(order, tuple(place)) if stopped else None)
+        ((count, examined, stopped, *place),) = rows
+        return MatchCount(count, examined or 0, _cursor(order, tuple(place)) if stopped else None)
 
     return Query(_found("count_matching_jobs"), {**params, "limit": _NO_LIMIT}, read)
 
@@ -132,15 +132,15 @@ def _found(name: str) -> str:
     return statement("found_jobs") + statement(name)
 
 
-def _params(wanted: Wanted, after: str | None) -> tuple[str, dict[str, object]]:
-    wanted = _checked(wanted)
-    order = wanted.status or "all"
-    if wanted.key is not None and wanted.status in _LIVE:
+def _params(job_filter: JobFilter, after: str | None) -> tuple[str, dict[str, object]]:
+    job_filter = _checked(job_filter)
+    order = job_filter.status or "all"
+    if job_filter.key is not None and job_filter.status in _LIVE:
         order += "-key"
     place = None if after is None else Place.read(after, order)
     return order, {
-        **wanted._asdict(),
-        "exact": _as_id(wanted.search) if place is None or place.id == _END else None,
+        **job_filter._asdict(),
+        "exact": _as_id(job_filter.search) if place is None or place.id == _END else None,
         "rank": place and place.rank,
         "at": place and place.moment,
         "id": place and place.id,
@@ -149,19 +149,19 @@ def _params(wanted: Wanted, after: str | None) -> tuple[str, dict[str, object]]:
     }
 
 
-def _checked(wanted: Wanted) -> Wanted:
-    if wanted.status is not None and wanted.status not in _STATUSES:
-        raise InvalidArgument(f"status must be one of {', '.join(_STATUSES)}, got {shown(wanted.status)}")
+def _checked(job_filter: JobFilter) -> JobFilter:
+    if job_filter.status is not None and job_filter.status not in _STATUSES:
+        raise InvalidArgument(f"status must be one of {', '.join(_STATUSES)}, got {shown(job_filter.status)}")
     for value, limit, name in (
-        (wanted.job_type, 50, "job type"),
-        (wanted.queue, 50, "queue"),
-        (wanted.worker_id, 100, "worker"),
-        (wanted.key, 200, "key"),
-        (wanted.search, 200, "search"),
+        (job_filter.job_type, 50, "job type"),
+        (job_filter.queue, 50, "queue"),
+        (job_filter.worker_id, 100, "worker"),
+        (job_filter.key, 200, "key"),
+        (job_filter.search, 200, "search"),
     ):
         if value is not None:
             text_within(value, limit, name)
-    return wanted if wanted.status is None else wanted._replace(status=str(wanted.status))
+    return job_filter if job_filter.status is None else job_filter._replace(status=str(job_filter.status))
 
 
 def _columns(order: str) -> tuple[bool, bool]:
@@ -182,6 +182,6 @@ def _cursor(order: str, row: tuple[object, ...]) -> str:
     return str(Place._make((order, rank, at, job_id)))
 
 
-def _listed(row: tuple[object, ...]) -> Listed:
+def _listed(row: tuple[object, ...]) -> JobSummary:
     job_type, queue, priority, status, *rest = row[6:]
-    return Listed._make((row[0], job_type, queue, priority, Status(str(status)), *rest))
+    return JobSummary._make((row[0], job_type, queue, priority, Status(str(status)), *rest))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-from treadle.db.queries.records import by_job, flat, ids
+from treadle.db.queries.records import flat, ids
 from treadle.db.query import Query, Rows, statement
 from treadle.words.claim import Claim
 from treadle.words.record import LogLine, OutgoingLogLine
@@ -19,15 +19,11 @@ def record_logs(
     tail: int,
 ) -> Query[set[UUID]]:
     """Record the log lines of these claims. Returns the jobs whose lines were accepted."""
-    owners, lines = flat(logged)
-    params = {
-        **by_job(worker_id, logged),
-        "owners": owners,
-        "sequences": [line.sequence for line in lines],
+    params, lines = flat(worker_id, logged, now)
+    params |= {
         "levels": [line.level for line in lines],
         "loggers": [line.logger for line in lines],
         "messages": [line.message for line in lines],
-        "ages": [max(0.0, now - line.at) for line in lines],
         "head": head,
         "tail": tail,
     }

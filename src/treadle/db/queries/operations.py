@@ -14,7 +14,7 @@ from treadle.words.status import Status
 CHUNK = 500
 
 
-def operate(
+def change_jobs(
     action: Action,
     ids: Sequence[UUID],
     actor: str,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from treadle.doctor.facts import ReplicationSlot, Server, VacuumBlocker
 from treadle.doctor.finding import Context, Finding, Severity, highest, ok, severity_of
 from treadle.doctor.text import abbreviated, identifier, lines, literal, plural, size
-from treadle.words.phrases import span
+from treadle.words.formatting import span
 
 
 def check_horizon(context: Context, server: Server, blockers: Sequence[VacuumBlocker]) -> list[Finding]:
@@ -92,11 +92,7 @@ def _prepared(context: Context, prepared: Sequence[VacuumBlocker]) -> Finding:
 
 
 def _slots(context: Context, slots: Sequence[VacuumBlocker]) -> Finding:
-    bad = [
-        (severity, each)
-        for each in slots
-        if (severity := severity_of(each.transactions, *context.limits.held_transactions)) is not Severity.OK
-    ]
+    bad = _holding_back(context, slots)
     if not bad:
         return ok("replication_slot", "No replication slot keeps vacuum from removing dead rows.")
     return Finding(
@@ -114,16 +110,21 @@ def _slots(context: Context, slots: Sequence[VacuumBlocker]) -> Finding:
     )
 
 
+def _holding_back(context: Context, blockers: Sequence[VacuumBlocker]) -> list[tuple[Severity, VacuumBlocker]]:
+    """Those behind which many transactions have begun."""
+    return [
+        (severity, each)
+        for each in blockers
+        if (severity := severity_of(each.transactions, *context.limits.held_transactions)) is not Severity.OK
+    ]
+
+
 def _for(each: VacuumBlocker) -> str:
     return "" if each.seconds is None else f" for {span(each.seconds)}"
 
 
 def _standbys(context: Context, standbys: Sequence[VacuumBlocker]) -> Finding:
-    bad = [
-        (severity, each)
-        for each in standbys
-        if (severity := severity_of(each.transactions, *context.limits.held_transactions)) is not Severity.OK
-    ]
+    bad = _holding_back(context, standbys)
     if not bad:
         return ok("standby_feedback", "No standby keeps vacuum from removing dead rows.")
     return Finding(

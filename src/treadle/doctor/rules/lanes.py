@@ -6,7 +6,7 @@ from treadle.doctor.facts import DueLane, Server, Worker
 from treadle.doctor.finding import Context, Finding, Severity, highest, ok, severity_of
 from treadle.doctor.text import lines, literal
 from treadle.words.changes import Pause
-from treadle.words.phrases import span
+from treadle.words.formatting import span
 
 
 def check_lanes(
@@ -31,12 +31,12 @@ def check_lanes(
         Finding(
             "unserved_lanes",
             Severity.NOTE if unknown else severity,
-            "Jobs are due, but no live worker takes their type and queue."
+            "Jobs are due, but no live worker serves their type and queue."
             if live
             else "Jobs are due, but there are no live workers.",
             lines([_lane(each) for each in unserved])
             + (f"\njob types of the live workers: {', '.join(known[:20])}" if known else "")
-            + ("\na client that claims without a worker process may take them" if unknown else ""),
+            + ("\na client that claims without a worker process may claim them" if unknown else ""),
             f"Start a worker whose application defines {', '.join(types[:5])}: treadle worker module:app\n"
             "If a type was renamed, keep its old name: @app.job(aliases=[…]). If the jobs are not needed, cancel them.",
         )
@@ -49,13 +49,13 @@ def check_pauses(context: Context, server: Server, lanes: Sequence[DueLane], pau
         severity_of(max((each.due for each in stopped), default=-1), *context.limits.paused) for _, stopped in waiting
     ]
     if highest(*severities) is Severity.OK:
-        return [ok("paused_lanes", "No due jobs have been paused for long.")]
+        return [ok("paused_lanes", "No due jobs have been paused for a long time.")]
     bad = [each for each, severity in zip(waiting, severities, strict=True) if severity is not Severity.OK]
     return [
         Finding(
             "paused_lanes",
             highest(*severities),
-            "Due jobs have been paused for long.",
+            "Due jobs have been paused for a long time.",
             lines([_pause(pause, server, stopped) for pause, stopped in bad]),
             "If the pause is no longer needed: "
             + " ".join(f"select {context.schema}.resume({_arguments(pause)});" for pause, _ in bad),

@@ -43,7 +43,7 @@ def _version(context: Context, records: MigrationRecords | None, expected: Expec
             lines(other),
             f"{migrate}\nIf the schema is the newer one, upgrade the treadle package instead.",
         )
-    return ok("schema", f"Schema {schema} is at {records.version}, as this version needs it.")
+    return ok("schema", f"Schema {schema} is at {records.version}, as this version requires.")
 
 
 def check_functions(
@@ -154,7 +154,7 @@ def check_table_settings(context: Context, expected: ExpectedSchema, tables: Seq
             Severity.WARNING if lost else Severity.NOTE,
             "Tables have lost their autovacuum settings."
             if lost
-            else "Tables have other autovacuum settings than the migrations set.",
+            else "Tables have autovacuum settings that differ from those that the migrations set.",
             lines(lost + other, 10),
             "\n".join(remedy) or "If this is intended, no action is required.",
         )

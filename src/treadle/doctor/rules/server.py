@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from treadle.doctor.facts import ClockOffset, ConnectionUse, DatabaseAge, Server
 from treadle.doctor.finding import Context, Finding, Severity, ok, severity_of
 from treadle.doctor.text import identifier, lines
-from treadle.words.phrases import span
+from treadle.words.formatting import span
 
 OLDEST, NEWEST = 14, 18
 # PostgreSQL refuses to assign transaction ids when three million of these are left.

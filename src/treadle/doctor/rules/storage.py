@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from treadle.doctor.facts import AutovacuumWorker, Index, Server, Table
 from treadle.doctor.finding import Context, Finding, Severity, highest, ok, severity_of
 from treadle.doctor.text import identifier, lines, plural, size
-from treadle.words.phrases import span
+from treadle.words.formatting import span
 
 # A table is reported at this many times its autovacuum threshold.
 THRESHOLDS = 5

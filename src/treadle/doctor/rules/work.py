@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from treadle.doctor.facts import AbandonedClaim, CrashingJob, FailingKey, Tick, Worker
 from treadle.doctor.finding import Context, Finding, Severity, highest, ok, severity_of
 from treadle.doctor.text import lines, plural
-from treadle.words.phrases import span
+from treadle.words.formatting import span
 
 # A heartbeat may be this far in the future: two clocks never agree exactly.
 JITTER = 1.0
@@ -60,11 +60,11 @@ def _outdated(context: Context, workers: Sequence[Worker]) -> Finding:
 def _clocks(context: Context, workers: Sequence[Worker]) -> Finding:
     ahead = [each for each in workers if each.seen < -JITTER]
     if not ahead:
-        return ok("worker_clocks", "No heartbeat lies in the future.")
+        return ok("worker_clocks", "No heartbeat is in the future.")
     return Finding(
         "worker_clocks",
         highest(*(severity_of(-each.seen, 0, context.limits.clock[1]) for each in ahead)),
-        "Heartbeats lie in the future: the server's clock was set back, or this is a different server than before.",
+        "Heartbeats are in the future: the server's clock was set back, or this is a different server than before.",
         lines([f"{_name(each)}: {span(-each.seen)} ahead" for each in ahead]),
         "Check the server's clock. The next heartbeat of a live worker corrects its time; the death of a worker is not "
         "detected until the time of its last heartbeat has passed.",
@@ -104,7 +104,7 @@ def check_tick(context: Context, tick: Tick) -> list[Finding]:
             Finding(
                 "ticks",
                 Severity.NOTE,
-                f"The last tick lies {span(-tick.seconds)} in the future: the server's clock was set back.",
+                f"The last tick is {span(-tick.seconds)} in the future: the server's clock was set back.",
                 "Claims still find every job, but start from the settled floors, which is slower.",
                 "No action is required: the next tick corrects it.",
             )
@@ -148,7 +148,7 @@ def check_keys(context: Context, keys: Sequence[FailingKey]) -> list[Finding]:
     severities = {each.id: severity_of(each.failing, *context.limits.failing_key) for each in keys}
     bad = [each for each in keys if severities[each.id] is not Severity.OK]
     if not bad:
-        return [ok("failing_keys", "No key has been blocked for long by a failing job.")]
+        return [ok("failing_keys", "No key has been blocked for a long time by a failing job.")]
     return [
         Finding(
             "failing_keys",

@@ -10,7 +10,7 @@ from treadle.operations.bulk import Counts, achange_chunk
 from treadle.web.dashboard.security.access import Visitor
 from treadle.words.changes import Action, ChangeResult
 from treadle.words.errors import InvalidArgument
-from treadle.words.listing import Wanted
+from treadle.words.listing import JobFilter
 
 SUMMARIES = {
     Action.RETRY: "Retry a job",
@@ -39,7 +39,7 @@ def actor(visitor: Visitor) -> str:
 async def change(
     app: Treadle, visitor: Visitor, action: Action, job_id: UUID, reason: str | None, priority: int | None
 ) -> ChangeResult:
-    query = operation_queries.operate(action, [job_id], actor(visitor), reason, priority)
+    query = operation_queries.change_jobs(action, [job_id], actor(visitor), reason, priority)
     (done,) = await app.database.arun(query)
     return done
 
@@ -49,7 +49,7 @@ async def change_selected(
 ) -> Chunk:
     if not ids:
         raise InvalidArgument("no jobs were selected; give ids or a filter")
-    query = operation_queries.operate(action, ids, actor(visitor), reason, priority)
+    query = operation_queries.change_jobs(action, ids, actor(visitor), reason, priority)
     done = await app.database.arun(query)
     outcomes = [each.outcome for each in done]
     return Chunk(*Counts._make(map(outcomes.count, Counts._fields)))
@@ -59,13 +59,13 @@ async def change_matching(
     app: Treadle,
     visitor: Visitor,
     action: Action,
-    wanted: Wanted,
+    job_filter: JobFilter,
     after: str | None,
     reason: str | None,
     priority: int | None,
 ) -> Chunk:
     """Changes one chunk of the jobs that match a filter."""
-    counts, following = await achange_chunk(app.database, wanted, action, actor(visitor), reason, priority, after)
+    counts, following = await achange_chunk(app.database, job_filter, action, actor(visitor), reason, priority, after)
     return Chunk(*counts, following)
 
 

@@ -81,7 +81,7 @@ class ErrorShield:
         except Exception:
             if scope["type"] != "http" or started:
                 raise
-            log.exception("the dashboard failed to answer %s %r", scope["method"], scope["path"])
+            log.exception("the dashboard failed to handle %s %r", scope["method"], scope["path"])
             response = JSONResponse({"error": "internal error; see the server log"}, 500)
             await response(scope, receive, send_with_headers)
 
@@ -97,7 +97,7 @@ def _handler(status: int, message: str | None = None) -> Callable[[Request, Exce
     def respond(request: Request, error: Exception) -> Response:
         if message is not None:
             # The details of a database error are for the log, not for visitors.
-            log.error("the dashboard failed to answer a request: %s", error)
+            log.error("the dashboard failed to handle a request: %s", error)
         return error_response(request, status, message or str(error))
 
     return respond

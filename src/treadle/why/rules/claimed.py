@@ -6,7 +6,7 @@ from typing import Any
 from treadle.why.facts import Facts
 from treadle.why.reason import Reason
 from treadle.why.text import clipped, elapsed, plural
-from treadle.words.phrases import span
+from treadle.words.formatting import span
 from treadle.words.status import Status
 
 # A client without a lease does not report how often it sends a heartbeat.

@@ -7,7 +7,7 @@ from treadle.why.facts import COUNT_LIMIT, Facts, LiveWorker
 from treadle.why.reason import Reason
 from treadle.why.text import because, clipped, elapsed, enumerated, limited, plural, utc
 from treadle.words.changes import Pause
-from treadle.words.phrases import printable, span
+from treadle.words.formatting import printable, span
 
 # A claim also locks the row, for milliseconds.
 LOCKED_SECONDS = 1.0

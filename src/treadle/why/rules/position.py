@@ -5,7 +5,7 @@ from datetime import timedelta
 from treadle.why.facts import COUNT_LIMIT, Facts, LiveWorker
 from treadle.why.reason import Reason
 from treadle.why.text import limited, plural, utc
-from treadle.words.phrases import span
+from treadle.words.formatting import span
 
 # Workers that claim make a tick every 0.5 s.
 IDLE_SECONDS = 5.0

@@ -1,4 +1,4 @@
--- The order of the unfinished jobs with one key: 0 runs, 1 waits for its turn, 2 is blocked.
+-- The order of the unfinished jobs with one key: 0 running, 1 next to run, 2 blocked.
 --
 -- The planner inlines this function. The result must be the second column of idx_jobs_key, or look-ups by key read all jobs
 -- of the key: tests/queue/test_claimable.py compares the plans. The index has this expression, not the status itself, so
@@ -13,4 +13,4 @@ as $$
 $$;
 
 comment on function treadle.key_rank(varchar, smallint)
-    is 'The rank of an unfinished job among those with its key: 0 it runs, 1 it waits for its turn, 2 it is blocked.';
+    is 'The rank of an unfinished job among those with its key: 0 running, 1 next to run, 2 blocked.';

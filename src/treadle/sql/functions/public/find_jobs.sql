@@ -5,7 +5,7 @@
 --   pending                           by lanes, in the order in which they will be claimed: find_claimable()
 --   later (pending, not due yet)      "
 --   blocked (pending, must wait)      idx_jobs_blocked: the newest first; version 0.1 calls it held
---   any of the last five, with a key  idx_jobs_key: running, waiting for their turn, blocked; of each the oldest first
+--   any of the last five, with a key  idx_jobs_key: running, next to run, blocked; of each the oldest first
 --   none                              the primary key: the newest first, because ids are ordered by time
 --
 -- The page starts after the place in that order that p_rank, p_at and p_id give. The other filters are applied to the next

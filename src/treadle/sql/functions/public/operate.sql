@@ -32,7 +32,7 @@ begin
             using errcode = 'invalid_parameter_value';
     end if;
     if p_action = 'priority' and p_priority is null then
-        raise exception 'the new priority must be given'
+        raise exception 'the action priority requires p_priority'
             using errcode = 'invalid_parameter_value';
     end if;
 

@@ -38,7 +38,7 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
 
     async def jobs(context: Context, given: requests.JobsQuery) -> Any:
         _check_search(context, given)
-        return await app.database.aread(listing_queries.find_jobs(given.wanted, given.after, given.limit))
+        return await app.database.aread(listing_queries.find_jobs(given.job_filter, given.after, given.limit))
 
     async def job(context: Context, given: None) -> Any:
         details = await aget_details(app.database, job_id(context.request.path_params["id"]))
@@ -90,7 +90,7 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
             )
         assert given.filter is not None  # noqa: S101 - for the type checker
         return await actions.change_matching(
-            app, context.visitor, given.action, given.filter.wanted, given.after, given.reason, given.priority
+            app, context.visitor, given.action, given.filter.job_filter, given.after, given.reason, given.priority
         )
 
     async def pause(context: Context, given: requests.PauseBody) -> Any:

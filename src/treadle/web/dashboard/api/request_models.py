@@ -6,8 +6,8 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from treadle.db.queries.operations import CHUNK
+from treadle.words import listing
 from treadle.words.changes import Action
-from treadle.words.listing import Wanted
 
 _LINE = r"^[^\x00\r\n]+$"
 Name = Annotated[str, StringConstraints(min_length=1, max_length=50, pattern=_LINE)]
@@ -37,8 +37,8 @@ class JobFilter(RequestModel):
     """A text in the payload or the error, or a job id. Requires the role operator."""
 
     @property
-    def wanted(self) -> Wanted:
-        return Wanted(self.status, self.type, self.queue, self.worker, self.key, self.search)
+    def job_filter(self) -> listing.JobFilter:
+        return listing.JobFilter(self.status, self.type, self.queue, self.worker, self.key, self.search)
 
 
 class JobsQuery(JobFilter):
@@ -83,7 +83,7 @@ class BulkBody(ChangeBody):
     def _check_combination(self) -> Self:
         if (self.ids is None) == (self.filter is None):
             raise ValueError("give either ids or filter")
-        if self.filter is not None and any(self.filter.wanted) == self.all:
+        if self.filter is not None and any(self.filter.job_filter) == self.all:
             raise ValueError("filter must not be empty, unless all is true: then every job is changed")
         if self.after is not None and self.filter is None:
             raise ValueError("after requires a filter")

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from treadle.doctor import Severity
 from treadle.words.status import Status
@@ -133,7 +133,7 @@ class JobList(ResponseModel):
     jobs: list[JobSummary]
     next: str | None
     """Pass it as `after` to get the next page; null on the last page."""
-    looked: int | None
+    looked: int | None = Field(validation_alias="examined")
     """Set if the search stopped after examining this many jobs; continue with `next`."""
 
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from treadle.words.formatting import count, span
 from treadle.words.overview import Span
-from treadle.words.phrases import count, span
 
 HEIGHT = 100.0
 

@@ -12,7 +12,7 @@ from treadle.web.dashboard.security.access import Role
 from treadle.web.dashboard.urls import local_path, with_result
 from treadle.words.changes import Action
 from treadle.words.errors import InvalidArgument, shown
-from treadle.words.listing import Wanted
+from treadle.words.listing import JobFilter
 
 
 def routes(app: Treadle) -> list[RouteSpec]:
@@ -37,8 +37,8 @@ def routes(app: Treadle) -> list[RouteSpec]:
         if ids:
             chunk = await actions.change_selected(app, context.visitor, action, ids, reason, priority)
         else:
-            wanted, after = _filter(context), context.field("after")
-            chunk = await actions.change_matching(app, context.visitor, action, wanted, after, reason, priority)
+            job_filter, after = _filter(context), context.field("after")
+            chunk = await actions.change_matching(app, context.visitor, action, job_filter, after, reason, priority)
         if "application/json" in context.request.headers.get("accept", ""):
             return JSONResponse(chunk._asdict())
         counts = {name: str(value) for name, value in chunk._asdict().items() if value}
@@ -85,12 +85,12 @@ def _action(context: Context) -> Action:
         raise InvalidArgument(f"action must be one of {', '.join(Action)}, got {shown(given)}") from None
 
 
-def _filter(context: Context) -> Wanted:
-    wanted = Wanted(*map(context.field, ("status", "type", "queue", "worker", "key", "search")))
-    if not any(wanted) and not context.field("all"):
+def _filter(context: Context) -> JobFilter:
+    job_filter = JobFilter(*map(context.field, ("status", "type", "queue", "worker", "key", "search")))
+    if not any(job_filter) and not context.field("all"):
         # An empty form must not change every job.
         raise InvalidArgument("no jobs were selected; give ids or a filter, or set all to change every job")
-    return wanted
+    return job_filter
 
 
 def _priority(context: Context, action: Action) -> int | None:

@@ -13,7 +13,7 @@ from treadle.web.dashboard.redaction import may_see_payloads
 from treadle.web.dashboard.routes import Context, RouteSpec
 from treadle.web.dashboard.security.access import Role
 from treadle.words.changes import Action
-from treadle.words.listing import HELD, Listed, Wanted
+from treadle.words.listing import HELD, JobFilter, JobSummary
 from treadle.words.overview import Total
 from treadle.words.status import Status
 
@@ -29,9 +29,9 @@ BULK_ACTIONS = {
 }
 
 
-def filter_of(context: Context) -> Wanted:
+def filter_of(context: Context) -> JobFilter:
     """The filter in the query parameters."""
-    return Wanted(
+    return JobFilter(
         context.field("status"),
         context.field("type"),
         context.field("queue"),
@@ -83,12 +83,12 @@ def routes(app: Treadle) -> list[RouteSpec]:
             filter=filters,
         )
 
-    async def find_preview(action: Action, wanted: Wanted) -> list[Listed]:
+    async def find_preview(action: Action, job_filter: JobFilter) -> list[JobSummary]:
         """The first of the affected jobs, in the order in which they will be changed."""
-        preview: list[Listed] = []
-        for status in lists(action, wanted):
+        preview: list[JobSummary] = []
+        for status in lists(action, job_filter):
             if len(preview) < PREVIEW_SIZE:
-                query = find_jobs(wanted._replace(status=status), None, PREVIEW_SIZE - len(preview))
+                query = find_jobs(job_filter._replace(status=status), None, PREVIEW_SIZE - len(preview))
                 preview += (await app.database.aread(query)).jobs
         return preview
 

@@ -10,8 +10,8 @@ from treadle.web.dashboard.pages import formatting
 from treadle.web.dashboard.pages.charts import brief
 from treadle.web.dashboard.routes import Context
 from treadle.web.dashboard.security.access import Role
+from treadle.words.formatting import count, facts, pace, printable, rate
 from treadle.words.masking import masked
-from treadle.words.phrases import count, facts, pace, printable, rate, span, standing
 
 _templates = Environment(
     loader=PackageLoader("treadle.web.dashboard"),
@@ -31,8 +31,6 @@ _templates.filters |= {
     "pretty": formatting.pretty,
     "rate": rate,
     "short": formatting.short_id,
-    "span": span,
-    "standing": standing,
     "utc": formatting.utc,
 }
 

@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeAlias
 
 from starlette.requests import HTTPConnection
 
-from treadle.words.phrases import printable
+from treadle.words.formatting import printable
 
 
 class Role(IntEnum):

@@ -89,15 +89,15 @@ def pace(progress: Progress) -> list[str]:
     return parts
 
 
-def standing(job: JobSnapshot) -> str:
+def describe_state(job: JobSnapshot) -> str:
     """The state of a job that is not running."""
     because = f": {printable(job.error)}" if job.error else ""
     took = "" if job.seconds is None else f" in {span(job.seconds)}"
     match job.status:
         case Status.COMPLETED:
-            return f"completed{took}" + (f", at attempt {job.attempts}" if job.attempts > 1 else "")
+            return f"completed{took}" + (f", on attempt {job.attempts}" if job.attempts > 1 else "")
         case Status.FAILED:
-            return f"failed at attempt {job.attempts} of {job.max_attempts}{because}"
+            return f"failed on attempt {job.attempts} of {job.max_attempts}{because}"
         case Status.CANCELLED:
             return f"cancelled{because}"
         case Status.CLAIMED:
@@ -108,7 +108,7 @@ def standing(job: JobSnapshot) -> str:
                 return f"retries {f'in {countdown(due)}' if due > 0 else 'now'}{because}"
             if due > 0:
                 return f"due in {countdown(due)}"
-            return "waits for its turn" if job.may_be_blocked else "waits for a worker"
+            return "waiting for an earlier job" if job.may_be_blocked else "waiting for a worker"
     return job.status
 
 

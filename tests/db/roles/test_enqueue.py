@@ -1,0 +1,100 @@
+"""The enqueue role can enqueue in every way, and nothing else."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from psycopg import Connection
+
+from tests.support.roles import Roles
+from tests.support.workers import count, one
+from treadle import JobQueue, NotAllowed, Treadle
+
+
+def test_the_enqueue_role_can_use_every_way_to_enqueue(roles: Roles, owner: Connection[Any]) -> None:
+    with JobQueue(roles.url_of("enqueue")) as queue:
+        plain = queue.enqueue("a", {"n": 1}, priority=150, queue="mail", max_attempts=5)
+        queue.enqueue("a", {}, delay="1h")
+        first = queue.enqueue("a", {}, unique="user:7")
+        assert queue.enqueue("a", {}, unique="user:7") == first
+        assert len(queue.enqueue_many("a", [{"n": n} for n in range(100)])) == 100
+        ordered = [queue.enqueue("keyed", {}, key="k") for _ in range(3)]
+    assert count(owner) == 1 + 1 + 1 + 100 + 3
+    assert one(owner, "select data from jobs where id = %s", plain) == {"n": 1}
+    # The first is claimable and blocks the others.
+    blocked = owner.execute("select id from jobs where holds = 1 order by id").fetchall()
+    assert blocked == [(each,) for each in ordered[1:]]
+    with JobQueue(roles.url, "w") as worker:
+        assert [job.id for job in worker.claim(["keyed"], 10)] == ordered[:1]
+
+
+def test_the_enqueue_role_can_enqueue_asynchronously(roles: Roles, owner: Connection[Any]) -> None:
+    async def enqueue() -> None:
+        async with JobQueue(roles.url_of("enqueue")) as queue:
+            await queue.aenqueue("a", {}, key="k", unique="u")
+            await queue.aenqueue_many("a", [{}] * 10)
+
+    asyncio.run(enqueue())
+    assert count(owner) == 11
+
+
+def test_the_enqueue_role_can_enqueue_in_sql(roles: Roles, owner: Connection[Any]) -> None:
+    connection = roles.connect("enqueue")
+    connection.execute("insert into jobs (job_type) values ('a')")
+    connection.execute(
+        """insert into jobs (id, job_type, priority, data, created_at, max_attempts, queue, run_at, key, unique_key)
+        values (gen_random_uuid(), 'a', 1, '{}', now(), 1, 'q', now(), 'k', 'u')"""
+    )
+    found = one(connection, "insert into jobs (job_type, created_at) values ('a', '2001-01-01') returning id")
+    assert one(connection, "select enqueue('a', p_key => 'k')")
+    assert one(connection, "select enqueue_unique('a', 'other', p_delay => '1 hour')")
+    assert one(connection, "select enqueue_jobs('a', '{\"1\"}', p_keys => '{k}')")
+    assert count(owner) == 6
+    assert one(owner, "select run_at from jobs where id = %s", found).year == 2001
+    assert one(owner, "select count(*) from lanes") == 2
+
+
+def test_the_enqueue_role_can_enqueue_below_the_floor_and_on_an_old_snapshot(
+    roles: Roles, owner: Connection[Any]
+) -> None:
+    """The triggers change rows that the enqueuer itself may not change."""
+    owner.execute("insert into lanes (queue, job_type, priority, floor) values ('default', 'a', 100, now())")
+    connection = roles.connect("enqueue")
+    connection.execute("insert into jobs (job_type, run_at) values ('a', '2001-01-01')")
+    assert one(owner, "select run_at = floor from jobs, lanes")
+    connection.execute("begin isolation level repeatable read")
+    connection.execute("select enqueue('a', p_key => 'k')")
+    connection.execute("commit")
+    assert count(owner) == 2
+
+
+def test_a_job_of_the_enqueue_role_is_unblocked_at_commit(
+    roles: Roles, queue: JobQueue, owner: Connection[Any]
+) -> None:
+    """At commit, the trigger checks the job again and unblocks it; the enqueuer itself could not."""
+    queue.enqueue("a", {}, key="k")
+    connection = roles.connect("enqueue", autocommit=False)
+    second = one(connection, "select enqueue('a', p_key => 'k')")
+    (first,) = queue.claim(["a"])
+    queue.complete(first)
+    connection.commit()
+    assert one(owner, "select holds from jobs where id = %s", second) == 0
+
+
+def test_an_application_with_the_enqueue_role_can_only_enqueue(roles: Roles, owner: Connection[Any]) -> None:
+    app = Treadle(roles.url_of("enqueue"))
+
+    @app.job
+    def welcome(user: int) -> None: ...
+
+    handle = welcome.enqueue(user=7)
+    welcome.using(key="user:7", unique="user:7", delay="10m").enqueue(user=7)
+    welcome.enqueue_many({"user": n} for n in range(10))
+    with pytest.raises(NotAllowed, match="permission denied for table jobs"):
+        handle.status()
+    with pytest.raises(NotAllowed, match=r"permission denied for (table jobs|function cancel_job)"):
+        handle.cancel()
+    with pytest.raises(NotAllowed, match="permission denied for table"):
+        app.store(b"large")
+    app.close()
+    assert count(owner) == 12

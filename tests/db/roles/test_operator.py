@@ -1,0 +1,56 @@
+"""The operator role can read everything, and changes jobs through functions that write the audit."""
+
+from typing import Any
+
+from psycopg import Connection
+
+from tests.support.roles import Roles
+from tests.support.workers import one
+from treadle import JobQueue, Treadle
+from treadle.db.database import Database
+from treadle.db.queries import operations as operation_queries
+from treadle.words.changes import Action
+
+
+def test_an_operator_can_read_everything(roles: Roles, queue: JobQueue) -> None:
+    job_id = queue.enqueue("films", {"secret": 1})
+    with JobQueue(roles.url_of("operator")) as operator:
+        assert operator.get(job_id).data == {"secret": 1}
+        assert len(operator.list(job_type="films").jobs) == 1
+    app = Treadle(roles.url)
+    stored = app.store(b"large")
+    operating = Treadle(roles.url_of("operator"))
+    assert operating.read(stored) == b"large"
+    app.close()
+    operating.close()
+
+
+def test_an_operator_can_make_every_change(roles: Roles, queue: JobQueue, owner: Connection[Any]) -> None:
+    """The queue itself updates everything else: lanes, keys, dependent rows and notifications."""
+    database = Database(roles.url_of("operator"), "treadle")
+
+    def done(action: Action, *ids: Any, priority: int | None = None) -> bool:
+        changes = database.run(operation_queries.change_jobs(action, ids, "ada", "because", priority))
+        return [each.outcome for each in changes] == ["done"] * len(ids)
+
+    first, second = (queue.enqueue("a", {}, key="k") for _ in range(2))
+    assert done(Action.CANCEL, first)
+    assert [job.id for job in queue.claim(["a"])] == [second], "the next job of the key is unblocked"
+    queue.event(second, "published")
+    queue.fail(second, "why", final=True)
+    assert done(Action.RETRY, first, second)
+    later = queue.enqueue("a", {}, delay="1h")
+    assert done(Action.RUN_NOW, later)
+    assert done(Action.PRIORITY, later, priority=999)
+    assert queue.claim(["a"], 1)[0].id == later
+    assert done(Action.CANCEL, second)
+    assert done(Action.DELETE, second)
+    assert one(owner, "select count(*) from events") == one(owner, "select count(*) from errors") == 0
+    assert database.run(operation_queries.pause("a", None))
+    assert database.run(operation_queries.resume("a", None))
+    lines = owner.execute("select action, actor, reason, db_user from audit order by id").fetchall()
+    user = f"{roles.prefix}_user_operator"
+    asked = ["cancel", "retry", "retry", "run_now", "priority", "cancel", "delete"]
+    assert lines[:7] == [(action, "ada", "because", user) for action in asked]
+    assert lines[7:] == [(action, user, None, user) for action in ("pause", "resume")]
+    database.close()

@@ -1,0 +1,117 @@
+"""The viewer role can watch and list jobs, without their payloads."""
+
+import asyncio
+import json
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import Connection
+
+from tests.cli.test_cli import treadle
+from tests.support.roles import Roles
+from tests.support.why import register_worker
+from tests.support.workers import one
+from treadle import JobQueue, NotAllowed, Status, Treadle
+from treadle.db.queries import listing as listing_queries
+from treadle.db.queries import operations as operation_queries
+from treadle.operations.overview import overview
+from treadle.words.listing import JobFilter
+
+
+def test_a_viewer_can_watch_jobs(roles: Roles, queue: JobQueue) -> None:
+    done = queue.enqueue("films", {"secret": 1})
+    (job,) = queue.claim(["films"])
+    queue.start(job)
+    queue.event(job, "cut", scene=7)
+    app = Treadle(roles.url_of("viewer"))
+    assert [event.name for event in app.handle(done).events(follow=False)] == ["enqueued", "claimed", "started", "cut"]
+    assert app.handle(done).logs() == []
+    assert app.handle(done).errors() == []
+    queue.complete(job)
+    watched = treadle("watch", str(done), "--database-url", roles.url_of("viewer"))
+    assert (watched.returncode, watched.stderr) == (0, "")
+    assert "films: completed" in watched.stdout
+    assert app.queue.counts() == {Status.COMPLETED: 1} | {
+        status: 0 for status in Status if status is not Status.COMPLETED
+    }
+    with pytest.raises(NotAllowed):
+        app.handle(done).job()
+    app.close()
+
+
+@pytest.mark.parametrize("group", ["viewer", "operator"])
+def test_a_viewer_and_an_operator_can_ask_why_a_job_does_not_run(
+    roles: Roles, queue: JobQueue, owner: Connection[Any], group: str
+) -> None:
+    register_worker(owner)
+    queue.enqueue("mail", key="k")
+    made = queue.enqueue("mail", key="k")
+    app = Treadle(roles.url_of(group))
+    assert app.handle(made).why().name == "key_blocked"
+    owner.execute("begin")
+    owner.execute("select from jobs where id = %s for update", [made])
+    also = [each.name for each in app.handle(made).why().also]
+    assert also[0] == "busy"  # and locked, but this role may not see since when
+    owner.execute("rollback")
+    app.close()
+
+
+@pytest.mark.parametrize("group", ["viewer", "operator"])
+def test_a_viewer_and_an_operator_can_get_the_overview(roles: Roles, queue: JobQueue, group: str) -> None:
+    queue.enqueue("films", {})
+    queue.pause("films")
+    app = Treadle(roles.url_of(group))
+    seen = overview(app.database)
+    assert [(lane.job_type, lane.depth, lane.paused) for lane in seen.lanes] == [("films", 1, True)]
+    (audited,) = app.database.read(operation_queries.find_audit())
+    assert audited.action == "pause"
+    app.close()
+
+
+@pytest.mark.parametrize("status", [None, "pending"])
+def test_a_viewer_lists_jobs_but_cannot_search_payloads(roles: Roles, queue: JobQueue, status: str | None) -> None:
+    """Otherwise a viewer could guess the contents of payloads letter by letter."""
+    queue.enqueue("films", {"title": "Alien"})
+    failed = queue.enqueue("films", {})
+    queue.fail(next(job for job in queue.claim(["films"], 2) if job.id == failed), "no alien here", delay="1h")
+    queue.release(queue.list(status="claimed").jobs[0])
+
+    def found(group: str, search: str) -> int:
+        with psycopg.connect(roles.url_of(group)) as connection:
+            text = "select count(*) filter (where fits) from treadle.find_jobs(%s, p_search => %s, p_patience => null)"
+            return int(one(connection, text, status, search))
+
+    assert (found("viewer", "ALIEN"), found("operator", "ALIEN")) == (1, 2)
+    for group in ("viewer", "operator"):
+        app = Treadle(roles.url_of(group))
+        assert len(app.database.read(listing_queries.find_jobs(JobFilter())).jobs) == 2
+        app.close()
+        for arguments in (["why", str(failed)], ["doctor"]):
+            shown = treadle(*arguments, "--json", "--database-url", roles.url_of(group))
+            assert "permission denied" not in shown.stdout + shown.stderr
+            assert json.loads(shown.stdout), shown.stderr
+
+
+def test_a_viewer_is_notified_of_events(roles: Roles, queue: JobQueue) -> None:
+    """It asks to be notified through a function, because it may not write itself."""
+    job_id = queue.enqueue("films", {})
+    (job,) = queue.claim(["films"])
+    app = Treadle(roles.url_of("viewer"))
+
+    async def follow() -> list[str]:
+        names: list[str] = []
+        async for event in app.handle(job_id).events():
+            names.append(event.name)
+            if event.name == "claimed":
+                await asyncio.to_thread(queue.event, job, "cut")
+                await asyncio.to_thread(queue.complete, job)
+        await app.aclose()
+        return names
+
+    assert asyncio.run(follow()) == ["enqueued", "claimed", "cut", "completed"]
+    connection = roles.connect("viewer")
+    for function, clock in (("await_ends", "awaited"), ("await_news", "watched")):
+        connection.execute(f"select {function}('100 years')")
+        left = f"select to_timestamp(last_value / 1000000) - now() < interval '6 minutes' from {clock}"
+        assert one(connection, left), "a viewer could make every worker notify for ever"
