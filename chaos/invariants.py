@@ -8,20 +8,33 @@ from uuid import UUID
 
 from treadle import JobRow
 
-# Claimable jobs that no claim would find, because they are below the settled bound of their lane or have no lane.
+# Claimable jobs that no claim or tick would find: below the floors that a tick would search, or without a lane. A job
+# that a running transaction has locked is found when that transaction ends.
 LOST = """
-    select job.id, job.run_at, lane.settled
+    select job.id, job.run_at, bound.floor
     from jobs as job
-    left join (
-        select queue, job_type, priority, max(settled) as settled from lanes group by queue, job_type, priority
-    ) as lane using (queue, job_type, priority)
+    cross join safe_tick(pg_current_snapshot()) as safe
+    left join lateral safe_floor(row(job.queue, job.job_type, job.priority)::lane, safe) as bound on true
     where job.status = 'pending' and job.holds = 0 and job.attempts < job.max_attempts
-      and (lane.settled is null or job.run_at < lane.settled)
+      and not job.xmax = any (array(select running::xid from pg_snapshot_xip(pg_current_snapshot()) as running))
+      and (
+            job.run_at < bound.floor
+            or not exists (
+                select from lanes as lane
+                where (lane.queue, lane.job_type, lane.priority) = (job.queue, job.job_type, job.priority)
+                  and (
+                        lane.idle_xid is null
+                        or lane.next_run_at <= job.run_at
+                        or lane.idle_xid >= safe.xid
+                        or lane.idle_xid = any (safe.running)
+                      )
+            )
+          )
 """
 
 # Queries that must return no rows in any snapshot.
 BROKEN = {
-    "claimable jobs below the settled bound, or without a lane": LOST,
+    "claimable jobs that no claim or tick would find": LOST,
     "two running jobs with the same key": """
         select key, array_agg(id) from jobs
         where key is not null and status in ('claimed', 'running') group by key having count(*) > 1""",
@@ -31,7 +44,9 @@ BROKEN = {
         group by key having bool_and(status = 'pending' and holds & 1 = 1)""",
 }
 UNFINISHED = """
-    select jobs.id, job_type, priority, status, holds, key, run_at::text, floor::text, settled::text
+    select jobs.id, job_type, priority, status, holds, key, run_at::text, idle_xid::text, next_run_at::text,
+      (select array_agg(floor::text || ' by ' || xid order by xid desc) from floors
+       where (floors.queue, floors.job_type, floors.priority) = (jobs.queue, jobs.job_type, jobs.priority))
     from jobs left join lanes using (queue, job_type, priority)
     where status in ('pending', 'claimed', 'running') limit 20"""
 

@@ -89,7 +89,7 @@ class RandomCalls:
 
     def run(self, seconds: float) -> CallLedger:
         with self.connect() as connection:
-            connection.execute("truncate jobs, lanes, workers")
+            connection.execute("truncate jobs, lanes, floors, ticks, workers")
         actors: list[Actor] = [self.produce] * 8 + [self.probe] * 4 + [self.operate] * 2
         actors += [self.tick, self.hold_snapshot, self.retire_lanes, self.watch]
         workers: list[Actor] = [self.claim_by_queue] * self.queues + [self.claim_by_sql] * 3
@@ -303,7 +303,7 @@ class RandomCalls:
         }
         old = action == "move" and rng.random() < 0.5
         with self.transaction(connection, REPEATABLE_READ if old else READ_COMMITTED):
-            connection.execute("select from horizon")
+            connection.execute("select from ticks")
             self.pause(rng, self.open_seconds if old else 0)
             began = monotonic()
             done = connection.execute(query, job)
@@ -325,19 +325,16 @@ class RandomCalls:
     def hold_snapshot(self, connection: Connection[Any], rng: Random) -> None:
         self.pause(rng, 1.0)
         with self.transaction(connection, REPEATABLE_READ):
-            connection.execute(rng.choice(["select from horizon", "select pg_current_xact_id()"]))
+            connection.execute(rng.choice(["select from ticks", "select pg_current_xact_id()"]))
             self.pause(rng, 3 * self.open_seconds)
 
     def retire_lanes(self, connection: Connection[Any], rng: Random) -> None:
-        """Make lanes look idle for days. Lowering their bounds is always allowed, but not during a tick."""
+        """Make lanes look unused for days, so that they become idle at once."""
         time.sleep(rng.random())
-        past = rng.choice(["'-infinity'", "now() - interval '2 days'"])
         with self.transaction(connection, READ_COMMITTED):
-            connection.execute("select pg_advisory_xact_lock(hashtext('treadle tick'), hashoid('horizon'::regclass))")
             connection.execute(
-                f"""update lanes set opened_at = least(opened_at, now() - interval '3 days'),
-                floor = least(floor, {past}), settled = least(settled, {past}), mark = least(mark, {past})
-                where random() < 0.5"""
+                """update lanes set opened_at = least(opened_at, now() - interval '3 days') where id = any (array(
+                select id from lanes where random() < 0.5 for update skip locked))"""
             )
 
     # Checks

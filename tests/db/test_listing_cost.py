@@ -6,7 +6,7 @@ import pytest
 from psycopg import Connection
 
 from tests.conftest import Connect
-from tests.support.waiting import until_settled, wait_for_floor_margin
+from tests.support.waiting import until_ticks_change_nothing, wait_for_floor_margin
 from treadle.db.queries import listing as listing_queries
 from treadle.words.listing import JobFilter
 
@@ -153,7 +153,7 @@ def test_dead_rows_at_the_head_of_a_lane_are_not_read(connect: Connect) -> None:
     fill(connection, "pending", FEW)
     wait_for_floor_margin(connection)
     dead = cost(connection, status="pending")
-    until_settled(connection)
+    until_ticks_change_nothing(connection)
     settled = cost(connection, status="pending")
     assert settled <= 1.5 * before + 10
     assert dead > 3 * settled, "without the floor, the page reads the dead rows"

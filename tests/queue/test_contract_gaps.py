@@ -21,7 +21,7 @@ from psycopg import Connection
 
 from tests.conftest import Connect
 from tests.support.buffers import claim_buffers
-from tests.support.waiting import make_tick_due, until_settled
+from tests.support.waiting import make_tick_due
 from tests.support.workers import until
 from treadle import JobQueue, JobRow, LeaseLost, Status
 
@@ -184,20 +184,20 @@ def test_a_late_commit_is_found_without_further_ticks(queue: JobQueue, connect: 
     assert len(connection.execute("select from claim_job_batch('w', '{resize}')").fetchall()) == 1
 
 
-def test_settled_waits_for_every_transaction_that_may_commit_below_it(queue: JobQueue, connect: Connect) -> None:
+@pytest.mark.parametrize("late_is", ["a new job", "a released job"])
+def test_a_job_is_found_however_long_its_transaction_was_open(queue: JobQueue, connect: Connect, late_is: str) -> None:
     late, connection = connect(autocommit=False), connect()
-    late.execute("insert into jobs (job_type) values ('resize')")
-    inserted = late.execute("select run_at from jobs").fetchone()
-    assert inserted
-    _move_the_floor_past_existing_jobs(queue, connection)
+    queue.enqueue("resize")
+    (claimed,) = queue.claim(["resize"])
+    if late_is == "a new job":
+        late.execute("insert into jobs (job_type) values ('resize')")
+    else:
+        late.execute("select release_job(%s)", [claimed.id])
     for _ in range(5):
-        connection.execute("select tick('0')")
-    assert connection.execute("select max(settled) <= %s, max(floor) > %s from lanes", inserted * 2).fetchone() == (
-        True,
-        True,
-    )
-    late.rollback()
-    until_settled(connection, inserted[0])
+        _move_the_floor_past_existing_jobs(queue, connection)
+    late.commit()
+    connection.execute("select tick('0')")
+    assert len(connection.execute("select from claim_job_batch('w', '{resize}')").fetchall()) == 1
 
 
 def test_a_retried_and_a_snoozed_job_are_found_below_the_floor(queue: JobQueue, connect: Connect) -> None:
@@ -234,7 +234,7 @@ def _move_the_floor_past_existing_jobs(queue: JobQueue, connection: Connection[A
     """Enqueue and complete jobs until the lane's floor is above all jobs that existed before."""
     row = connection.execute("select clock_timestamp()").fetchone()
     assert row
-    while connection.execute("select max(floor) > %s from lanes", row).fetchone() != (True,):
+    while connection.execute("select max(floor) > %s from floors", row).fetchone() != (True,):
         queue.enqueue_many("resize", [{}] * 10)
         queue.complete_many(queue.claim(["resize"]))
         connection.execute("select tick('0')")

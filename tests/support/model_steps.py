@@ -46,7 +46,7 @@ class Queue(RuleBasedStateMachine):
 
     @initialize(worker=st.sampled_from(WORKERS), limit=which)
     def begin_with_first_jobs(self, worker: str, limit: int) -> None:
-        self.observer.execute("truncate jobs, errors, lanes, workers, pauses, audit, events, logs, steps")
+        self.observer.execute("truncate jobs, errors, lanes, floors, workers, pauses, audit, events, logs, steps")
         self.observer.execute("select register_worker('leased', '10 seconds', %s)", [TYPES])
         for n, (key, unique) in enumerate(FIRST_JOBS):
             self.enqueue(0, TYPES[n % 2], 100, key, unique, later=False, max_attempts=1 + n % 2)

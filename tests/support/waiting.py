@@ -16,15 +16,19 @@ def until_waiting_for_lock(monitor: Connection[Any], deadline: float = 45.0) -> 
         time.sleep(0.005)
 
 
-def until_settled(connection: Connection[Any], moment: object = None, deadline: float = 60.0) -> None:
-    """Tick until the lanes are settled past the moment or, without one, up to their floors. This waits for the
-    transactions of all databases of the server."""
+def until_floors_pass(connection: Connection[Any], moment: object, deadline: float = 60.0) -> None:
+    """Tick until the floor of a lane is later than the moment."""
     end = time.monotonic() + deadline
-    condition = "max(settled) > %s" if moment else "bool_and(settled = floor and floor > %s)"
-    while connection.execute(f"select {condition} from lanes", [moment or "-infinity"]).fetchone() != (True,):
-        assert time.monotonic() < end, "the lanes did not settle"
+    while connection.execute("select max(floor) > %s from floors", [moment]).fetchone() != (True,):
+        assert time.monotonic() < end, "no floor passed the moment"
         connection.execute("select tick('0')")
         time.sleep(0.005)
+
+
+def until_ticks_change_nothing(connection: Connection[Any], deadline: float = 60.0) -> None:
+    end = time.monotonic() + deadline
+    while [connection.execute("select tick('0')").fetchone() for _ in range(3)] != [(0,)] * 3:
+        assert time.monotonic() < end, "ticks still change lanes"
 
 
 def make_tick_due(connection: Connection[Any]) -> None:

@@ -119,9 +119,9 @@ begin
         p_wanted := p_wanted - cardinality(v_claimed);
         exit when p_wanted = 0 or v_cut is null;
 
-        -- Jobs that are spread unevenly, or locked: read further, and more each time.
+        -- The jobs are spread unevenly, or many are locked: then read more.
         v_after := v_cut;
-        v_head := greatest(p_wanted, 4 * v_head);
+        v_head := case when 4 * cardinality(v_claimed) < v_head then 4 * v_head else p_wanted end;
     end loop;
 
     if pg_stat_get_xact_tuples_returned('treadle.idx_jobs_claimable'::regclass) > v_read + 2 * v_lanes * v_head + c_dead then

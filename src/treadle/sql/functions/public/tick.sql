@@ -85,8 +85,13 @@ begin
     order by tick.xid desc
     limit 1;
 
+    -- Another tick has overtaken this one.
+    if v_last.xid > v_own and v_last.ticked_at > v_now - c_idle and v_last.ticked_at < v_now + c_idle then
+        return 0;
+    end if;
+
     -- A tick from the future comes from a dump of another server: its ids mean nothing here.
-    if v_last.xid >= v_own then
+    if v_last.xid > v_own then
         delete from treadle.ticks;
         delete from treadle.floors;
         update treadle.lanes set idle_xid = null, next_run_at = null where idle_xid is not null;
