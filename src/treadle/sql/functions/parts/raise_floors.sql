@@ -11,6 +11,8 @@ create or replace function treadle.raise_floors(
 ) returns void
 language plpgsql
 as $$
+declare
+    c_margin constant interval := '250 milliseconds'; -- see public/tick.sql
 begin
     -- An older snapshot does not see the jobs that were committed since.
     if not treadle.is_read_committed() then
@@ -18,9 +20,9 @@ begin
     end if;
 
     insert into treadle.floors (queue, job_type, priority, floor, xid)
-    select lane.queue, lane.job_type, p_priority, head.run_at, pg_current_xact_id()
+    select lane.queue, lane.job_type, p_priority, least(head.run_at, p_now - c_margin), pg_current_xact_id()
     from unnest(p_queues, p_job_types, p_starts) as lane (queue, job_type, start)
-    cross join lateral (
+    left join lateral (
         select job.run_at
         from treadle.jobs as job
         where treadle.is_in_lane(
@@ -33,8 +35,8 @@ begin
           and not job.xmax = any (p_running)
         order by job.run_at
         limit 1
-    ) as head
-    where head.run_at > lane.start;
+    ) as head on true
+    where least(head.run_at, p_now - c_margin) > lane.start;
 end
 $$;
 

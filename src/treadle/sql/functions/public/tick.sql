@@ -38,6 +38,9 @@ declare
     c_examined constant int := 1000;
     -- How long to wait for another tick that does not end.
     c_wait constant interval := '2 seconds';
+    -- For each index entry that a search of doubtful use has read, the next one is put off for this long: at most a few
+    -- percent of the time is spent on them.
+    c_entry constant interval := '5 microseconds';
     v_now constant timestamptz := clock_timestamp();
     v_clock timestamptz;
     v_own xid8;
@@ -47,7 +50,7 @@ declare
     v_oldest treadle.ticks;
     v_running xid8[];
     v_lockers xid[];
-    v_began timestamptz;
+    v_read bigint;
     v_claimed treadle.lane[];
     v_stray record;
     v_active int;
@@ -117,10 +120,10 @@ begin
     order by tick.xid desc
     limit 1;
 
-    -- The lanes of claimed jobs, from a sample. With an old snapshot open, their index is full of dead entries, too. So at
-    -- most 2 % of the time is spent on reading it.
+    -- The lanes of claimed jobs, from a sample. With an old snapshot open, their index is full of dead entries, too: if many
+    -- were read, the next ticks do without.
     if v_now >= v_last.look_after is not false then
-        v_began := clock_timestamp();
+        v_read := pg_stat_get_xact_tuples_returned('treadle.idx_jobs_worker'::regclass);
         select array_agg(distinct claimed.lane)
         into v_claimed
         from (
@@ -129,19 +132,21 @@ begin
             where job.status in ('claimed', 'running')
             limit 1000
         ) as claimed;
-        v_last.look_after := clock_timestamp() + 50 * (clock_timestamp() - v_began);
+        v_read := pg_stat_get_xact_tuples_returned('treadle.idx_jobs_worker'::regclass) - v_read;
+        v_last.look_after := v_now + v_read * c_entry;
     end if;
 
     -- Jobs that no trigger has placed (logical replication, a restored dump): the first job of one lane after the other is
-    -- compared with its floor. Again at most 2 % of the time.
-    v_began := clock_timestamp();
+    -- compared with its floor. The same applies here.
+    v_read := pg_stat_get_xact_tuples_returned('treadle.idx_jobs_claimable'::regclass);
     select row(next.queue, next.job_type, next.priority)::treadle.lane as lane, next.run_at
     into v_stray
     from treadle.next_lane(v_last.swept) as next
     where v_now >= v_last.sweep_after is not false;
     if found then
+        v_read := pg_stat_get_xact_tuples_returned('treadle.idx_jobs_claimable'::regclass) - v_read;
         v_last.swept := case when v_stray.run_at is not null then v_stray.lane end;
-        v_last.sweep_after := clock_timestamp() + 50 * (clock_timestamp() - v_began);
+        v_last.sweep_after := v_now + v_read * c_entry;
 
         insert into treadle.lanes (queue, job_type, priority)
         select (v_stray.lane).queue, (v_stray.lane).job_type, (v_stray.lane).priority
