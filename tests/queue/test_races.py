@@ -152,6 +152,43 @@ def test_a_lane_is_not_retired_while_a_job_is_being_enqueued(queue: JobQueue, co
     assert_found(connection)
 
 
+def test_a_job_whose_lane_became_idle_before_its_commit_is_found(queue: JobQueue, connect: Connect) -> None:
+    connection, producer = connect(), connect(autocommit=False)
+    stop_sweeping(connection)
+    retire(queue, connection, "-infinity")
+    producer.execute("select enqueue('a')")
+    tick(connection, 4)
+    assert connection.execute("select bool_and(idle_xid is not null) from lanes").fetchone() == (True,)
+    producer.commit()
+    tick(connection)
+    assert len(connection.execute("select from claim_job_batch('w', '{a}')").fetchall()) == 1
+
+
+def test_a_job_placed_before_two_overlapping_ticks_were_committed_is_found(queue: JobQueue, connect: Connect) -> None:
+    """The job is placed by a transaction that began after both ticks, but saw the floors of neither."""
+    connection, first, second = connect(), connect(autocommit=False), connect(autocommit=False)
+    releaser = connect(autocommit=False)
+    queue.enqueue("a")
+    (job,) = queue.claim(["a"])
+    tick(connection)
+    stop_sweeping(connection)
+    connection.execute("delete from floors")
+    write_floor(connection, "now() - interval '1 hour'")
+    wait_for_floor_margin(connection)
+    for ticker in (first, second):
+        make_tick_due(connection)
+        tick(ticker)
+    releaser.execute("select release_job(%s)", [job.id])
+    first.commit()
+    second.commit()
+    make_tick_due(connection)
+    tick(connection)
+    releaser.commit()
+    make_tick_due(connection)
+    tick(connection)
+    assert len(connection.execute("select from claim_job_batch('w', '{a}')").fetchall()) == 1
+
+
 def test_an_enqueue_on_an_old_snapshot_adds_a_lane_that_was_retired_since(queue: JobQueue, connect: Connect) -> None:
     connection, old = connect(), connect(autocommit=False)
     retire(queue, connection, "-infinity")
@@ -311,6 +348,12 @@ def retire(queue: JobQueue, connection: Connection[Any], when: str) -> None:
     past = "'-infinity'" if when == "-infinity" else "now() - interval '2 days'"
     connection.execute("update lanes set opened_at = now() - interval '3 days'")
     connection.execute(f"update floors set floor = {past}")
+
+
+def stop_sweeping(connection: Connection[Any]) -> None:
+    """Ticks no longer search the lanes from their beginning: what they find they must know otherwise."""
+    tick(connection)
+    connection.execute("update ticks set sweep_after = 'infinity'")
 
 
 def write_floor(connection: Connection[Any], floor: str) -> None:
