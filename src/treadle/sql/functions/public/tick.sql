@@ -1,22 +1,397 @@
--- The planner inlines this function. p_safe comes from safe_tick(): what was visible to that tick, the transactions in
--- question have seen, too. They may also have seen anything written later, hence the minimum.
-create or replace function treadle.safe_floor(p_lane treadle.lane, p_safe treadle.ticks)
-returns table (floor timestamptz)
-language sql stable
+-- Maintains the lanes: raises their floors, finds jobs below them that were committed late, and makes unused lanes idle.
+-- Workers call it about every 0.5 s; a claim calls it if nobody did.
+--
+-- Why a floor. While a transaction is open anywhere, PostgreSQL may not remove the index entries of claimed jobs, and each
+-- claim would read all of them. So claims start at the floor of the lane. A claimable job below it can only be one whose
+-- transaction had not committed when the floor was raised, or one whose row was locked by a running transaction.
+--
+-- How such jobs are found. A transaction that makes a job claimable takes its transaction id first, and only then reads the
+-- clock (new jobs) or the floor (jobs that come back), and places the job no lower. A tick takes a snapshot first, and only
+-- then its own id. So a transaction with a higher id sees everything that the tick saw, the floors included. Each tick stores
+-- its snapshot: which transactions were running. The next one needs to search only below the floors that transactions which
+-- have ended since then may not have seen: usually the floors of the last second. A transaction that stays open for hours
+-- is searched for once, when it ends. (While it runs, nobody sees its jobs.)
+--
+-- Idle lanes. Claims search active lanes only. A lane without due jobs becomes idle after some time, and is deleted when no
+-- running transaction can have seen it active. An enqueue into an idle lane lists the lane again. A transaction that saw it
+-- active and commits later is found in the same way as a job below the floor.
+create or replace function treadle.tick(p_interval interval default '400 milliseconds') returns int
+language plpgsql
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_indexscan = on
+set enable_nestloop = on
+set jit = off
 as $$
-    select min(known.floor)
-    from treadle.floors as known
-    where treadle.is_in_lane(known.queue, known.job_type, known.priority, p_lane)
-      and known.xid >= (
-            select seen.xid
-            from treadle.floors as seen
-            where treadle.is_in_lane(seen.queue, seen.job_type, seen.priority, p_lane)
-              and seen.xid < p_safe.xid
-              and seen.xid <> all (p_safe.running)
-            order by seen.xid desc
+declare
+    -- Jobs get their run_at shortly before they commit: with a floor right behind the clock, all of them would lie below it.
+    c_margin constant interval := '250 milliseconds';
+    -- A lane without due jobs becomes idle after this time; if many lanes are active, sooner.
+    c_idle constant interval := '1 minute';
+    c_idle_soon constant interval := '2 seconds';
+    c_many constant int := 100;
+    -- An idle lane becomes active this long before its first job is due.
+    c_ahead constant interval := '10 seconds';
+    -- If more lanes are active, each tick examines a part of those that have not changed.
+    c_examined constant int := 1000;
+    -- How long to wait for another tick that does not end.
+    c_wait constant interval := '2 seconds';
+    -- For each index entry that a search of doubtful use has read, the next one is put off for this long: at most a few
+    -- percent of the time is spent on them.
+    c_entry constant interval := '5 microseconds';
+    v_now constant timestamptz := clock_timestamp();
+    v_clock timestamptz;
+    v_own xid8;
+    v_snapshot pg_snapshot;
+    v_last treadle.ticks;
+    v_safe treadle.ticks;
+    v_oldest treadle.ticks;
+    v_running xid8[];
+    v_lockers xid[];
+    v_read bigint;
+    v_claimed treadle.lane[];
+    v_stray record;
+    v_active int;
+    v_turns int;
+    v_turn int;
+    v_changed int;
+begin
+    select to_timestamp(clock.last_value / 1000000.0)
+    into v_clock
+    from treadle.tick_clock as clock;
+
+    if v_clock > v_now - p_interval and v_clock <= v_now or not treadle.is_read_committed() then
+        return 0;
+    end if;
+
+    -- The order of snapshot and id matters: see above. A transaction that has already written took its id too early.
+    if pg_current_xact_id_if_assigned() is not null then
+        return 0;
+    end if;
+
+    -- One tick at a time is enough. But if there was none for long, a transaction that made one may stay open.
+    if not pg_try_advisory_xact_lock(hashtext('treadle tick'), hashoid('treadle.ticks'::regclass))
+        and v_clock > v_now - c_wait
+        and v_clock <= v_now
+    then
+        return 0;
+    end if;
+
+    v_snapshot := pg_current_snapshot();
+    v_own := pg_current_xact_id();
+
+    select tick.*
+    into v_last
+    from treadle.ticks as tick
+    order by tick.xid desc
+    limit 1;
+
+    -- Another tick has overtaken this one.
+    if v_last.xid > v_own and v_last.ticked_at > v_now - c_idle and v_last.ticked_at < v_now + c_idle then
+        return 0;
+    end if;
+
+    -- A tick from the future comes from a dump of another server: its ids mean nothing here.
+    if v_last.xid > v_own then
+        delete from treadle.ticks;
+        delete from treadle.floors;
+        update treadle.lanes set idle_xid = null, next_run_at = null where idle_xid is not null;
+        v_last := null;
+    end if;
+
+    v_safe := treadle.safe_tick(v_snapshot);
+    v_running := array(select pg_snapshot_xip(v_snapshot));
+
+    -- A floor may pass rows that these have locked: when one of them ends, a tick searches below the floors that it has
+    -- not seen, this one included. (A row that a shorter transaction has locked will soon be claimed or unlocked.)
+    v_lockers := array(
+        select running::xid
+        from unnest(v_running) as running
+        where running < v_safe.xid
+    );
+
+    -- The newest tick that is older than every running transaction: all of them have seen what was visible to it.
+    select tick.*
+    into v_oldest
+    from treadle.ticks as tick
+    where tick.xid < pg_snapshot_xmin(v_snapshot)
+    order by tick.xid desc
+    limit 1;
+
+    -- The lanes of claimed jobs, from a sample. With an old snapshot open, their index is full of dead entries, too: if many
+    -- were read, the next ticks do without.
+    if v_now >= v_last.look_after is not false then
+        v_read := pg_stat_get_xact_tuples_returned('treadle.idx_jobs_worker'::regclass);
+        select array_agg(distinct claimed.lane)
+        into v_claimed
+        from (
+            select row(job.queue, job.job_type, job.priority)::treadle.lane as lane
+            from treadle.jobs as job
+            where job.status in ('claimed', 'running')
+            limit 1000
+        ) as claimed;
+        v_read := pg_stat_get_xact_tuples_returned('treadle.idx_jobs_worker'::regclass) - v_read;
+        v_last.look_after := v_now + v_read * c_entry;
+    end if;
+
+    -- Jobs that no trigger has placed (logical replication, a restored dump): the first job of one lane after the other is
+    -- compared with its floor. The same applies here.
+    v_read := pg_stat_get_xact_tuples_returned('treadle.idx_jobs_claimable'::regclass);
+    select row(next.queue, next.job_type, next.priority)::treadle.lane as lane, next.run_at
+    into v_stray
+    from treadle.next_lane(v_last.swept) as next
+    where v_now >= v_last.sweep_after is not false;
+    if found then
+        v_read := pg_stat_get_xact_tuples_returned('treadle.idx_jobs_claimable'::regclass) - v_read;
+        v_last.swept := case when v_stray.run_at is not null then v_stray.lane end;
+        v_last.sweep_after := v_now + v_read * c_entry;
+
+        insert into treadle.lanes (queue, job_type, priority)
+        select (v_stray.lane).queue, (v_stray.lane).job_type, (v_stray.lane).priority
+        from treadle.lane_entry(v_stray.lane, v_stray.run_at) as entry
+        where v_stray.run_at is not null
+          and not entry.is_listed;
+    end if;
+
+    insert into treadle.ticks (xid, ticked_at, next_xid, running, look_after, sweep_after, swept)
+    values (
+        v_own, v_now, pg_snapshot_xmax(v_snapshot), v_running, v_last.look_after, v_last.sweep_after, v_last.swept
+    );
+
+    select count(*), greatest(1, count(*) / c_examined)
+    into v_active, v_turns
+    from treadle.lanes as lane
+    where lane.idle_xid is null;
+
+    v_turn := (extract(epoch from v_now) * 2)::bigint % v_turns;
+
+    with busy as materialized (
+        -- The lanes of jobs that were claimed or finished since the last tick, from a sample of those jobs.
+        (
+            select job.queue, job.job_type, job.priority
+            from treadle.jobs as job
+            where job.status = 'completed'
+              and job.finished_at >= v_clock - c_margin
+            order by job.finished_at desc
+            limit 1000
+        )
+        union
+        (
+            select job.queue, job.job_type, job.priority
+            from treadle.jobs as job
+            where job.status = 'failed'
+              and job.finished_at >= v_clock - c_margin
+            order by job.finished_at desc
+            limit 1000
+        )
+        union
+        select claimed.queue, claimed.job_type, claimed.priority
+        from unnest(v_claimed) as claimed
+    ),
+    examined as materialized (
+        select lane.queue, lane.job_type, lane.priority
+        from treadle.lanes as lane
+        where lane.idle_xid is null
+          and abs((hashtext(lane.queue || ' ' || lane.job_type)::bigint + lane.priority) % v_turns) = v_turn
+        union
+        -- Became idle when a transaction that has ended since may have seen it active.
+        select lane.queue, lane.job_type, lane.priority
+        from treadle.lanes as lane
+        where lane.idle_xid >= v_safe.xid
+           or lane.idle_xid = any (v_safe.running)
+        union
+        -- Due soon. The ticks up to the last one have seen those that were due before.
+        select lane.queue, lane.job_type, lane.priority
+        from treadle.lanes as lane
+        where lane.next_run_at <= v_now + c_ahead
+          and lane.next_run_at >= coalesce(least(v_last.ticked_at, v_now) - c_idle, '-infinity')
+        union
+        -- May have jobs below the floor.
+        select known.queue, known.job_type, known.priority
+        from treadle.floors as known
+        where v_turns > 1
+          and known.xid >= v_safe.xid
+        union
+        select busy.queue, busy.job_type, busy.priority
+        from busy
+        where v_turns > 1
+        union
+        select (v_stray.lane).queue, (v_stray.lane).job_type, (v_stray.lane).priority
+    ),
+    state as materialized (
+        select
+            examined.lane,
+            listed.*,
+            coalesce(bound.floor, '-infinity') as floor,
+            case when examined.lane = v_stray.lane then least(head.run_at, v_stray.run_at) else head.run_at end as head,
+            exists (
+                select
+                from busy
+                where treadle.is_in_lane(busy.queue, busy.job_type, busy.priority, examined.lane)
+            ) as busy
+        from (select row(each.queue, each.job_type, each.priority)::treadle.lane as lane from examined as each) as examined
+        cross join lateral (
+            select
+                coalesce(min(known.id) filter (where known.idle_xid is null), min(known.id)) as id,
+                array_agg(known.id) as ids,
+                max(known.opened_at) as opened_at,
+                bool_or(known.idle_xid is null) as active,
+                min(known.next_run_at) as next_run_at
+            from treadle.lanes as known
+            where treadle.is_in_lane(known.queue, known.job_type, known.priority, examined.lane)
+            having count(*) > 0
+        ) as listed
+        left join lateral treadle.lane_floor(examined.lane) as bound on true
+        left join lateral treadle.safe_floor(examined.lane, v_safe) as safe on true
+        left join lateral (
+            select job.run_at
+            from treadle.lane_jobs(examined.lane, coalesce(safe.floor, '-infinity')) as job
+            where not job.locked_by = any (v_lockers)
+            order by job.run_at
             limit 1
-      )
+        ) as head on true
+    ),
+    decided as materialized (
+        select
+            state.*,
+            case
+                -- Committed late, or unlocked: claims must start there.
+                when state.head < state.floor then state.head
+                -- Jobs were claimed from the head, or all are locked. An idle lane is not changed. A lane whose jobs are all
+                -- due later is changed only once a minute: they may be jobs that snooze again and again.
+                when state.busy
+                    or state.head <= v_now and state.head > state.floor
+                    or state.head > v_now and state.floor < v_now - interval '1 minute'
+                    or state.head is null and v_lockers <> '{}' and exists (
+                        select
+                        from treadle.lane_jobs(state.lane, state.floor)
+                    )
+                    then greatest(state.floor, least(state.head, v_now - c_margin))
+                else state.floor
+            end as new_floor,
+            case
+                when state.active then
+                    not state.busy
+                    and coalesce(state.head > v_now + c_idle, true)
+                    and greatest(state.opened_at, state.floor)
+                        < v_now - case when v_active > c_many then c_idle_soon else c_idle end
+                else coalesce(state.head > v_now + c_ahead, true)
+            end as new_idle
+        from state
+    ),
+    changed as materialized (
+        select
+            decided.*,
+            decided.new_floor <> decided.floor as moved,
+            -- Only then is a transaction that relies on the row affected, and idle_xid must tell when that was.
+            decided.active = decided.new_idle
+            or decided.new_idle and decided.head is distinct from decided.next_run_at as switched
+        from decided
+    ),
+    written as (
+        insert into treadle.floors (queue, job_type, priority, floor, xid)
+        select (changed.lane).queue, (changed.lane).job_type, (changed.lane).priority, changed.new_floor, v_own
+        from changed
+        where changed.moved
+    ),
+    locked as materialized (
+        -- Not those that another tick changes, whose transaction is still open. And only the rows that were read:
+        -- a transaction may rely on one that was added since.
+        select lane.id
+        from treadle.lanes as lane
+        where lane.id = any (array(
+                select unnest(changed.ids)
+                from changed
+                where changed.switched
+                   or cardinality(changed.ids) > 1
+              ))
+        for update skip locked
+    ),
+    switched as (
+        update treadle.lanes as lane
+        set opened_at = case when changed.new_idle or changed.active then lane.opened_at else v_now end,
+            idle_xid = case when changed.new_idle then v_own end,
+            next_run_at = case when changed.new_idle then changed.head end
+        from changed
+        where changed.switched
+          and lane.id = changed.id
+          and lane.id = any (array(select locked.id from locked))
+    ),
+    merged as (
+        delete from treadle.lanes as lane
+        where lane.id = any (array(
+                select listed.id
+                from changed
+                cross join lateral unnest(changed.ids) as listed (id)
+                join locked on locked.id = listed.id
+                where listed.id <> changed.id
+              ))
+    )
+    select count(*)
+    into v_changed
+    from changed
+    where changed.moved
+       or changed.switched
+       or cardinality(changed.ids) > 1;
+
+    -- Idle lanes that no running transaction has seen active.
+    with unused as (
+        delete from treadle.lanes as lane
+        where lane.id = any (array(
+                select idle.id
+                from treadle.lanes as idle
+                where idle.idle_xid < v_oldest.xid
+                  and idle.idle_xid <> all (v_oldest.running)
+                  and idle.next_run_at is null
+                limit c_examined
+                for update skip locked
+              ))
+        returning row(lane.queue, lane.job_type, lane.priority)::treadle.lane as lane
+    ),
+    forgotten as (
+        delete from treadle.floors as known
+        using unused
+        where treadle.is_in_lane(known.queue, known.job_type, known.priority, unused.lane)
+    )
+    select v_changed + count(*) into v_changed from unused;
+
+    -- Every 15 seconds: what no running transaction needs. Not at every tick, because an old snapshot keeps what was
+    -- deleted before, and it would be read again each time.
+    if div(extract(epoch from v_now)::numeric, 15) <> div(extract(epoch from v_last.ticked_at)::numeric, 15) then
+        delete from treadle.ticks as tick
+        where tick.xid = any (array(
+                select old.xid
+                from treadle.ticks as old
+                where old.xid < v_oldest.xid
+                for update skip locked
+              ));
+
+        delete from treadle.floors as known
+        where known.ctid = any (array(
+                select old.ctid
+                from treadle.floors as old
+                where old.xid < v_oldest.xid
+                  and exists (
+                        select
+                        from treadle.floors as newer
+                        where treadle.is_in_lane(
+                                newer.queue, newer.job_type, newer.priority,
+                                row(old.queue, old.job_type, old.priority)::treadle.lane
+                              )
+                          and newer.xid > old.xid
+                          and newer.xid < v_oldest.xid
+                          and newer.xid <> all (v_oldest.running)
+                  )
+                for update skip locked
+              ));
+    end if;
+
+    perform setval('treadle.tick_clock', (extract(epoch from clock_timestamp()) * 1000000)::bigint);
+    return v_changed;
+end
 $$;
 
-comment on function treadle.safe_floor(treadle.lane, treadle.ticks)
-    is 'A floor below which no transaction that saw the tick p_safe has placed a job; null: every job must be searched.';
+comment on function treadle.tick(interval)
+    is 'Maintains the lanes; workers call it about every 0.5 s. Returns how many lanes it changed, 0 if another tick was just made.';
