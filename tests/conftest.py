@@ -172,7 +172,7 @@ def barrier(connect: Connect) -> Iterator[Barrier]:
 
 
 def checked(url: str) -> Database:
-    """The test's database, without the connection that checks the schema before the first query: it is the template's."""
+    """The test's database, without a connection that first checks the schema: it is the template's."""
     database = Database(url, "treadle")
     database.use(url)
     return database
