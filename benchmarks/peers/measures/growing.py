@@ -1,10 +1,11 @@
-"""Five minutes of work without a pause, while the table of finished jobs grows: is the last minute as fast as the first?
+"""Five minutes of work without a pause, while the number of finished jobs grows: the first minute and the last.
 
 Jobs are enqueued in bulk, ten seconds of work at a time, so that there is always a backlog and the producer competes
 with the workers. What is counted are jobs that ran; at the end all of them must be finished.
 """
 
 import time
+from itertools import pairwise
 from threading import Event, Thread
 from typing import Any
 
@@ -37,7 +38,7 @@ def measure(bench: Bench, peer: Peer, rate: float) -> dict[str, Any]:
             over.set()
             counting.join()
         drained = bench.finish(watch, workers, enqueued)
-    rates = [(after - before) / interval for before, after in zip(counts, counts[1:], strict=False)]
+    rates = [(after - before) / interval for before, after in pairwise(counts)]
     minute = max(1, round(len(rates) / 5))
     return {
         "jobs": drained.jobs,
