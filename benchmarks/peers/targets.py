@@ -36,7 +36,7 @@ def verdicts(summary: Summary) -> Iterator[Verdict]:
         yield from _times(summary, key, "pg-boss", 1.5)
     for key in ("single_1", "single_48"):
         for peer in ("oban", "pgqueuer"):
-            yield from _times(summary, key, peer, 1.0)
+            yield from _times(summary, key, peer)
     on_postgres = [peer for peer in summary.peers if summary.on(peer, "postgresql")]
     for key in ("idle_p50", "idle_p99"):
         yield from _first(summary, key, on_postgres, "on PostgreSQL")
@@ -44,18 +44,20 @@ def verdicts(summary: Summary) -> Iterator[Verdict]:
     yield from _most(summary, "busy_p99", 12.0)
     leased = [peer for peer in summary.peers if summary.about(peer).get("lease") == LEASE]
     yield from _first(summary, "kill", leased, f"with a lease of {LEASE} s")
-    yield from _times(summary, "wal", "pg-boss", 1.0)
+    yield from _times(summary, "wal", "pg-boss")
     yield from _most(summary, "payloads", 1.3)
 
 
-def _times(summary: Summary, key: str, peer: str, least: float) -> Iterator[Verdict]:
-    """Treadle is this many times as good as another queue."""
+def _times(summary: Summary, key: str, peer: str, least: float | None = None) -> Iterator[Verdict]:
+    """Treadle is at least this many times as good as another queue, or, without a number, better than it."""
     figure = BY_KEY[key]
     ratio = summary.ratio(peer, key) if peer in summary.peers else None
     if ratio:
-        times = 1 / ratio if figure.more_is_better else ratio
-        wanted = f"ahead of {peer}" if least == 1.0 else f"{least} times {peer}"
-        yield Verdict(f"{figure.title}: {wanted}", f"{times:.2f} times", times >= least)
+        # To two digits, as it is shown.
+        times = round(1 / ratio if figure.more_is_better else ratio, 2)
+        wanted = f"better than {peer}" if least is None else f"at least {least:g} times {peer}"
+        met = times > 1 if least is None else times >= least
+        yield Verdict(f"{figure.title}: {wanted}", f"{times:.2f} times as good", met)
 
 
 def _first(summary: Summary, key: str, peers: list[str], among: str) -> Iterator[Verdict]:
