@@ -18,24 +18,30 @@ from treadle.db.embedded import embedded_url, leave
 @dataclass
 class Server:
     url: str
-    _databases: int = field(default=0)
+    name: str = "lanes"
+    _database: str = field(default="", init=False)
+    _number: int = field(default=0, init=False)
 
     def fresh(self) -> str:
         """The URL of a new, migrated database. The one before is dropped, so that autovacuum leaves it alone."""
-        with psycopg.connect(self.url, autocommit=True) as connection:
-            connection.execute(f"drop database if exists lanes_{self._databases} with (force)".encode())
-            self._databases += 1
-            connection.execute(f"create database lanes_{self._databases}".encode())
-        url = make_conninfo(self.url, dbname=f"lanes_{self._databases}")
+        self.close()
+        self._number += 1
+        self._database = f"{self.name}_{self._number}"
+        with connect(self.url) as connection:
+            connection.execute(f"create database {self._database}".encode())
+        url = make_conninfo(self.url, dbname=self._database)
         migrate(url)
         return url
 
-    def cpu(self) -> float:
-        """Seconds of processor time that the server has used so far, in all of its processes."""
-        return cpu_seconds(self.url)
+    def close(self) -> None:
+        if self._database:
+            with connect(self.url) as connection:
+                connection.execute(f"drop database {self._database} with (force)".encode())
+            self._database = ""
 
 
 def cpu_seconds(url: str) -> float:
+    """Seconds of processor time that all processes of the server have used. It must run on this machine."""
     with psycopg.connect(url) as connection:
         found = connection.execute("show data_directory").fetchone()
     assert found
