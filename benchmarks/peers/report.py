@@ -83,8 +83,8 @@ Half load is half of the drain rate, or half of the single enqueue rate of 48 co
 {_payloads(summary)}## Throughput with an open snapshot
 
 Ten consecutive drains while another connection keeps a transaction open, so that dead rows cannot be removed. Queues
-that drain 10,000 jobs per second get 50,000 jobs per drain, the others fewer. For comparison, drains in a database
-without an open transaction.
+that drain 10,000 jobs per second get 50,000 jobs per drain, the others fewer, and five drains. For comparison, drains
+in a database without an open transaction.
 
 {plot("held", "The rate of ten consecutive drains with an open snapshot, relative to the first")}{tables.held(summary)}
 ## Throughput with many finished jobs in the table
@@ -164,7 +164,7 @@ def _payloads(summary: Summary) -> str:
     keys = ["payloads", "payloads_alone", "payloads_p99"]
     return f"""### Beside large payloads
 
-At 50 small jobs per second, alone, and while 20 jobs per second with 200 kB of payload each pass through the same
+At 100 small jobs per second, alone, and while 20 jobs per second with 200 kB of payload each pass through the same
 workers.
 
 {tables.figures(summary, keys, "payloads")}

@@ -44,7 +44,7 @@ MEASURES = [
     Measure("busy", busy.measure, rounds=2, limit=90),
     Measure("payloads", payloads.measure, rounds=1, limit=120),
     Measure("held", held.measure, rounds=1, limit=300, postgres=True),
-    Measure("waiting", waiting.measure, rounds=2, limit=90),
+    Measure("waiting", waiting.measure, rounds=1, limit=90),
     Measure("sustained", sustained.measure, rounds=1, limit=90),
     Measure("history", history.measure, rounds=1, limit=240, postgres=True, history=True),
     Measure("growing", growing.measure, rounds=1, limit=600, postgres=True, outside=True),
