@@ -8,11 +8,13 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from math import isfinite
 from pathlib import Path
 
 import treadle
 from benchmarks.lanes.scenarios import QUICK, SCENARIOS, Row, Sizes
 from benchmarks.lanes.server import running_server
+from benchmarks.lanes.statements import LIMIT
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -30,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 _print_row(row, table[-1] if table else None)
                 table.append(row)
             print(f"({time.monotonic() - begin:.0f} s)")
-            measured[name] = [{"case": case, **figures} for case, figures in table]
+            measured[name] = [{"case": case, **_finite(figures)} for case, figures in table]
             if options.output:
                 options.output.write_text(json.dumps(measured, indent=2) + "\n")
 
@@ -77,7 +79,13 @@ def _print_row(row: Row, above: Row | None) -> None:
     print(f"  {case:30}" + "".join(f"{_shown(figures[name]):>{width}}" for name, width in widths.items()), flush=True)
 
 
+def _finite(figures: dict[str, float]) -> dict[str, float | None]:
+    return {name: value if isfinite(value) else None for name, value in figures.items()}
+
+
 def _shown(value: float) -> str:
+    if not isfinite(value):
+        return f"over {LIMIT} s"
     return f"{value:,.0f}" if value >= 1000 or value == int(value) else f"{value:,.2f}"
 
 

@@ -135,7 +135,7 @@ def open_transaction(server: Server, sizes: Sizes) -> Iterator[Row]:
         for until in _growing(sizes.history):
             while done < until:
                 enqueue(connection, 5_000, TYPES, chunk=500)
-                while claimed := claim_and_complete(connection, TYPES, 1_000):
+                while claimed := claim_and_complete(connection, TYPES, 5_000):
                     done += claimed
                     if perf_counter() - ticked > 0.5:
                         connection.execute(TICK)

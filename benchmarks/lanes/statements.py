@@ -5,15 +5,23 @@ Only public functions and the table of jobs are used, so that the same benchmark
 
 import statistics
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import inf
 from typing import Any
 
 from psycopg import Connection
+from psycopg.errors import QueryCanceled
 
 from benchmarks.lanes.app import TYPES
 
 CLAIM = "select * from treadle.claim_jobs('bench', %(types)s, %(batch)s)"
 CLAIM_BATCH = "select * from treadle.claim_job_batch('bench', %(types)s, %(batch)s)"
 TICK = "select treadle.tick('0')"
+
+WARM = 2  # repetitions that are not counted
+ENOUGH = 10.0  # seconds, after which a statement is not repeated
+LIMIT = 60  # seconds, after which a statement is ended
 
 
 def enqueue(connection: Connection[Any], jobs: int, types: list[str], chunk: int = 200) -> None:
@@ -35,10 +43,11 @@ def claim_and_complete(connection: Connection[Any], types: list[str], batch: int
 
 
 def settle(connection: Connection[Any], most: int = 50) -> None:
-    """Tick until nothing moves any more, and let the server know its tables."""
+    """Tick until nothing moves any more, for a minute at most, and let the server know its tables."""
+    end = time.monotonic() + LIMIT
     for _ in range(most):
         time.sleep(0.02)
-        if connection.execute(TICK).fetchone() == (0,):
+        if connection.execute(TICK).fetchone() == (0,) or time.monotonic() > end:
             break
     vacuum(connection)
 
@@ -49,9 +58,8 @@ def vacuum(connection: Connection[Any]) -> None:
 
 
 def milliseconds(connection: Connection[Any], statement: str, params: Any = None, times: int = 10) -> float:
-    """The median time of a statement whose effects are kept, without the first two, which fill caches."""
-    taken = [_timed(connection, statement, params) for _ in range(times + 2)]
-    return statistics.median(taken[2:]) * 1000
+    """The median time of a statement whose effects are kept."""
+    return _median(_timed(connection, statement, params) for _ in range(times + WARM))
 
 
 def claim_cost(
@@ -64,31 +72,66 @@ def claim_cost(
 ) -> dict[str, float]:
     """What a claim costs. It is rolled back, so that each one finds the same jobs. `tick`: right after a tick."""
     params = {"types": types, "batch": batch}
-    taken: list[float] = []
-    for _ in range(times + 2):
-        if tick:
-            connection.execute(TICK)
-        with connection.transaction(force_rollback=True):
-            taken.append(_timed(connection, claim, params))
-    if tick:
-        connection.execute(TICK)
-    with connection.transaction(force_rollback=True):
-        row = connection.execute(f"explain (analyze, buffers, format json) {claim}", params).fetchone()
-    assert row
-    plan = row[0][0]["Plan"]
-    return {
-        "claimed": plan["Actual Rows"],
-        "claim ms": statistics.median(taken[2:]) * 1000,
-        "claim buffers": plan["Shared Hit Blocks"] + plan["Shared Read Blocks"],
-    }
+
+    def claims() -> Iterator[float]:
+        for _ in range(times + WARM):
+            if tick:
+                connection.execute(TICK)
+            with connection.transaction(force_rollback=True):
+                yield _timed(connection, claim, params)
+
+    try:
+        with _limited(connection):
+            taken = _median(claims())
+            if tick:
+                connection.execute(TICK)
+            with connection.transaction(force_rollback=True):
+                plan = _plan(connection, claim, params)
+    except QueryCanceled:
+        return {"claimed": 0, "claim ms": inf, "claim buffers": inf}
+    return {"claimed": plan["Actual Rows"], "claim ms": taken, "claim buffers": _buffers(plan)}
 
 
 def tick_cost(connection: Connection[Any], times: int = 5) -> dict[str, float]:
-    taken = milliseconds(connection, TICK, times=times)
-    row = connection.execute(f"explain (analyze, buffers, format json) {TICK}").fetchone()
+    try:
+        with _limited(connection):
+            return {
+                "tick ms": milliseconds(connection, TICK, times=times),
+                "tick buffers": _buffers(_plan(connection, TICK)),
+            }
+    except QueryCanceled:
+        return {"tick ms": inf, "tick buffers": inf}
+
+
+@contextmanager
+def _limited(connection: Connection[Any]) -> Iterator[None]:
+    """A statement that is hopelessly slow is ended, so that the other measurements follow."""
+    connection.execute(f"set statement_timeout = {LIMIT * 1000}".encode())
+    try:
+        yield
+    finally:
+        connection.execute("reset statement_timeout")
+
+
+def _plan(connection: Connection[Any], statement: str, params: Any = None) -> Any:
+    row = connection.execute(f"explain (analyze, buffers, format json) {statement}", params).fetchone()
     assert row
-    plan = row[0][0]["Plan"]
-    return {"tick ms": taken, "tick buffers": plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]}
+    return row[0][0]["Plan"]
+
+
+def _buffers(plan: Any) -> int:
+    return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+
+def _median(times: Iterator[float]) -> float:
+    """In milliseconds, without the first two, which fill caches. Slow statements are repeated less often."""
+    end = time.monotonic() + ENOUGH
+    taken: list[float] = []
+    for each in times:
+        taken.append(each)
+        if time.monotonic() > end:
+            break
+    return statistics.median(taken[WARM:] or taken[-1:]) * 1000
 
 
 def _timed(connection: Connection[Any], statement: str, params: Any) -> float:

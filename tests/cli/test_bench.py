@@ -183,7 +183,8 @@ def test_a_pipe_and_a_narrow_terminal_get_figures_without_bars(options: dict[str
 
 def test_the_ratio_of_several_job_types_is_shown() -> None:
     shown = [" ".join(line.split()) for line in drawn(FIGURES, width=100).splitlines()]
-    assert "jobs per second, 8 worker processes ratio a claim of 10, ms ratio" in shown
+    assert "One job type and several, 8 worker processes" in shown
+    assert "jobs per second ratio a claim of 10, ms ratio" in shown
     assert "1 job type in 1 lane 21,000 0.80" in shown
     assert "10 job types in 30 lanes 14,000 0.67 1.00 1.25" in shown
     alone = drawn(replace(FIGURES, lanes=replace(LANES, several=None)), width=100)

@@ -1,16 +1,19 @@
 """The benchmark of many lanes (benchmarks/lanes): each piece with small numbers, on a database of the suite."""
 
 from collections.abc import Iterator
+from math import inf
 from typing import Any
 
 import psutil
 import psycopg
 import pytest
 from benchmarks.lanes import __main__ as run
+from benchmarks.lanes import statements
 from benchmarks.lanes.app import TYPES
 from benchmarks.lanes.claimers import claims
 from benchmarks.lanes.scenarios import QUICK, SCENARIOS, Sizes, busy_lanes, held_snapshot, locked_rows
-from benchmarks.lanes.server import Server, cpu_seconds
+from benchmarks.lanes.server import Server, connect, cpu_seconds
+from benchmarks.lanes.statements import claim_cost
 from benchmarks.lanes.workers import drain, pick_up
 from psycopg.conninfo import conninfo_to_dict
 
@@ -69,6 +72,16 @@ def test_the_server_has_used_the_processor(server: Server) -> None:
     with psycopg.connect(server.url) as connection:
         connection.execute("select count(*) from generate_series(1, 3000000)")
         assert cpu_seconds(server.url) > before
+
+
+def test_a_statement_that_is_hopelessly_slow_is_ended(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statements, "LIMIT", 1)
+    with connect(server.fresh()) as connection:
+        slow = claim_cost(connection, TYPES, claim="select pg_sleep(30), %(types)s::text[], %(batch)s::int")
+        assert slow == {"claimed": 0, "claim ms": inf, "claim buffers": inf}
+        assert connection.execute("show statement_timeout").fetchone() == ("0",)
+    assert run._shown(inf) == "over 60 s"
+    assert run._finite(slow) == {"claimed": 0, "claim ms": None, "claim buffers": None}
 
 
 def test_sizes_can_be_given_one_by_one() -> None:

@@ -63,7 +63,8 @@ def show_all(console: Console, figures: Figures) -> None:
     _bars(console, [(name, value, f"{value:,.0f}") for name, value in rates], "green")
     heading(console, "Compared to bare SQL")
     show(console, report)
-    heading(console, "One job type and several")
+    processes = _count(figures.lanes.processes, "worker process", "es")
+    heading(console, f"One job type and several, {processes}")
     _show_lanes(console, figures.lanes)
     heading(console, "Advice")
     _show_advice(console, advise(figures))
@@ -99,9 +100,8 @@ def show(console: Console, report: Report) -> None:
 
 
 def _show_lanes(console: Console, lanes: LaneComparison) -> None:
-    number = f"{lanes.processes} worker process{'es' * (lanes.processes > 1)}"
     table = Table("", box=None, pad_edge=False)
-    for name in (f"jobs per second, {number}", "ratio", "a claim of 10, ms", "ratio"):
+    for name in ("jobs per second", "ratio", "a claim of 10, ms", "ratio"):
         table.add_column(name, justify="right")
     for each, ratios in ((lanes.one, None), (lanes.several, (lanes.drain_ratio, lanes.claim_ratio))):
         if each:
@@ -111,8 +111,8 @@ def _show_lanes(console: Console, lanes: LaneComparison) -> None:
     console.print(table)
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' * (number != 1)}"
+def _count(number: int, noun: str, plural: str = "s") -> str:
+    return f"{number:,} {noun}{plural * (number != 1)}"
 
 
 def _bars(console: Console, rows: Sequence[tuple[str, float, str]], colour: str) -> None:
