@@ -26,11 +26,13 @@ def measure(bench: Bench, peer: Peer, rate: float) -> dict[str, Any]:
     enqueued = int(peer.ask(place, "bulk", size)["jobs"])
     with peer.watching(place) as watch, peer.working(place, "noop") as workers:
         workers.wait(lambda: workers.ran > 0, 60, "the first job ran")
-        counts, over = [workers.ran], Event()
+        counts, over, began = [workers.ran], Event(), time.monotonic()
         counting = Thread(target=_count, args=(workers, counts, interval, round(seconds / interval), over))
         counting.start()
         try:
             while counting.is_alive():
+                # The calibration may have been too low, and then the backlog would run out.
+                size = max(size, int(workers.ran / (time.monotonic() - began + 1.0) * at_once))
                 if enqueued - workers.ran < size * BACKLOG:
                     enqueued += int(peer.ask(place, "bulk", size)["jobs"])
                 time.sleep(0.02)
