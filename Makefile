@@ -30,7 +30,7 @@ chaos: $(READY)     ## inject faults under load and check the guarantees; MINUTE
 mutants: $(READY)   ## mutation tests: remove each guard in turn, a named test must fail
 	@$(BIN)/python -m chaos.mutants
 
-bench-peers: $(READY) ## compare with other job queues, in at most an hour, and write docs/benchmarks.md; OPTIONS="--quick" for a trial
+bench-peers: $(READY) ## compare with other job queues, in two hours, and write docs/benchmarks.md; OPTIONS="--quick" for a trial
 	@$(BIN)/pip install --quiet --disable-pip-version-check --group bench
 	@$(BIN)/python -m benchmarks.peers $(OPTIONS)
 

@@ -3,7 +3,8 @@
 python -m benchmarks.against_commit REVISION [--rounds 7] [--jobs 20000]
 
 Each version has its own database, created by its own migrations. The order within a round alternates, and the result is
-the median of the ratios of the rounds, so that a machine that slows down during the run favours neither side.
+the median of the ratios of the rounds, so that a machine that slows down during the run favours neither side. What many
+lanes cost in one version is measured by benchmarks.lanes.
 """
 
 import argparse
@@ -23,7 +24,6 @@ from psycopg.conninfo import make_conninfo
 from treadle.db.embedded import embedded_url, leave
 
 ROOT = Path(__file__).parent.parent
-ROUND = Path(__file__).with_name("one_round.py")
 
 
 def main() -> None:
@@ -40,7 +40,7 @@ def main() -> None:
         ).stdout
         with tarfile.open(fileobj=BytesIO(archive)) as tar:
             tar.extractall(folder / "before", filter="data")
-        url = embedded_url(folder / "server", quiet=True)
+        url = embedded_url(folder / "server", settings={"max_connections": "200"}, quiet=True)
         try:
             compare({"before": folder / "before" / "src", "now": ROOT / "src"}, url, options.rounds, options.jobs)
         finally:
@@ -59,18 +59,23 @@ def compare(sources: dict[str, Path], url: str, rounds: int, jobs: int) -> None:
             figures[name].append(one_round(sources[name], urls[name], jobs))
         print(f"round {number}" + ("  (warm-up, not counted)" if number == 0 else ""), flush=True)
     before, now = figures["before"][1:], figures["now"][1:]
-    print(f"\n{'per second':22}{'before':>10}{'now':>10}{'ratio':>8}   ratio of each round")
+    print(f"\n{'per second':36}{'before':>10}{'now':>10}{'ratio':>8}   ratio of each round")
     for what in now[0]:
         ratios = [new[what] / old[what] for new, old in zip(now, before, strict=True)]
         old_rate, new_rate = (statistics.median(each[what] for each in side) for side in (before, now))
         each = " ".join(f"{ratio:.2f}" for ratio in ratios)
-        print(f"{what:22}{old_rate:10,.0f}{new_rate:10,.0f}{statistics.median(ratios):8.3f}   {each}")
+        print(f"{what:36}{old_rate:10,.0f}{new_rate:10,.0f}{statistics.median(ratios):8.3f}   {each}")
 
 
 def one_round(source: Path, url: str, jobs: int) -> dict[str, float]:
     environment = os.environ | {"PYTHONPATH": str(source), "TREADLE_DATABASE_URL": url}
     done = subprocess.run(
-        [sys.executable, str(ROUND), str(jobs)], env=environment, check=True, capture_output=True, text=True
+        [sys.executable, "-m", "benchmarks.one_round", str(jobs)],
+        cwd=ROOT,
+        env=environment,
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return figures

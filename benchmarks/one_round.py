@@ -1,6 +1,7 @@
 """One round of against_commit.py. It uses only the public API, so that every version of Treadle can run it.
 
-Prints rates as JSON: enqueueing in bulk and one by one, and draining no-op jobs of one job type and of ten.
+Prints rates as JSON: enqueueing in bulk and one by one, draining no-op jobs of one job type and of ten, by one process
+and by eight, and the jobs that 64 connections claim per second of the server's processor time.
 """
 
 import json
@@ -12,9 +13,13 @@ from typing import Any
 
 import psycopg
 
+from benchmarks.lanes import app as lanes
+from benchmarks.lanes.claimers import claims
+from benchmarks.lanes.workers import drain
 from treadle import Treadle, migrate
 
 SINGLE = 1000
+PROCESSES, CLAIMERS, CLAIMS = 8, 64, 20
 
 URL = os.environ["TREADLE_DATABASE_URL"]
 app = Treadle(URL)
@@ -47,12 +52,19 @@ def main() -> None:
         for _ in range(SINGLE):
             TYPES[0].enqueue()
         figures["enqueue one by one"] = SINGLE / (time.perf_counter() - begin)
+        for name, types in (("one type", lanes.TYPES[:1]), ("ten types", lanes.TYPES)):
+            clear(connection)
+            figures[f"drain {name}, {PROCESSES} processes"] = drain(URL, jobs, types, PROCESSES)["jobs/s"]
+            clear(connection)
+            found = claims(URL, types, CLAIMERS, CLAIMS)
+            figures[f"claimed per CPU second, {name}"] = 1e6 / found["server CPU µs/job"]
     app.close()
     print(json.dumps(figures))
 
 
 def clear(connection: psycopg.Connection[Any]) -> None:
     connection.execute("truncate treadle.jobs")
+    connection.execute("truncate treadle.workers")
     connection.execute("vacuum analyze treadle.jobs")
 
 

@@ -23,12 +23,13 @@ from psycopg.conninfo import make_conninfo
 
 from tests.support.apps import use_database
 from tests.support.dashboard_fixtures import NO_CHROMIUM, chromium, dashboard, operator, site, theme, visit  # noqa: F401
-from tests.support.databases import create_database, empty_database
+from tests.support.databases import SharedDatabase, create_database
 from tests.support.embedded_server import QUICK, clean_up
 from tests.support.stores import Album, Resize
 from tests.support.waiting import Barrier
 from tests.support.workers import Ledger, WaitingJob
 from treadle import JobQueue, JobRow, Reason, Stored, Treadle, migrate
+from treadle.db.database import Database
 from treadle.db.embedded import embedded_url, leave
 
 if TYPE_CHECKING:
@@ -118,8 +119,12 @@ def module_url() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def process_url() -> Iterator[str]:
-    yield from create_database(os.environ[SERVER], os.environ[TEMPLATE])
+def shared_database() -> Iterator[SharedDatabase]:
+    """The database of this test process."""
+    for url in create_database(os.environ[SERVER], os.environ[TEMPLATE]):
+        database = SharedDatabase(url)
+        yield database
+        database.close()
 
 
 @pytest.fixture
@@ -128,9 +133,9 @@ def url(request: pytest.FixtureRequest, server_url: str) -> Iterator[str]:
     if request.node.get_closest_marker("own_database"):
         yield from create_database(server_url, os.environ[TEMPLATE])
         return
-    process_url: str = request.getfixturevalue("process_url")
-    empty_database(process_url)
-    yield process_url  # noqa: PT022 - the other branch has a teardown
+    shared: SharedDatabase = request.getfixturevalue("shared_database")
+    shared.empty()
+    yield shared.url  # noqa: PT022 - the other branch has a teardown
 
 
 @pytest.fixture
@@ -166,16 +171,23 @@ def barrier(connect: Connect) -> Iterator[Barrier]:
     barrier.remove()
 
 
+def checked(url: str) -> Database:
+    """The test's database, without a connection that first checks the schema: it is the template's."""
+    database = Database(url, "treadle")
+    database.use(url)
+    return database
+
+
 @pytest.fixture
 def queue(url: str) -> Iterator[JobQueue]:
-    with JobQueue(url, "worker-1") as queue:
+    with JobQueue(checked(url), "worker-1") as queue:
         yield queue
 
 
 @pytest.fixture
 def other(url: str) -> Iterator[JobQueue]:
     """A second worker on the same queue."""
-    with JobQueue(url, "worker-2") as queue:
+    with JobQueue(checked(url), "worker-2") as queue:
         yield queue
 
 
@@ -189,6 +201,7 @@ def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ledger:
 @pytest.fixture
 def app(url: str) -> Iterator[Treadle]:
     app = Treadle(url)
+    app.database.use(url)
     yield app
     app.close()
 

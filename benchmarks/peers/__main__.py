@@ -1,6 +1,6 @@
 """Measures Treadle and other job queues in one run.
 
-python -m benchmarks.peers [--quick] [--only NAMES] [--measures NAMES] [--resume]
+python -m benchmarks.peers [--quick] [--only NAMES] [--scenario NAMES] [--resume]
 """
 
 import argparse
@@ -134,7 +134,7 @@ def _measure(bench: Bench, peer: Peer, measure: Measure, nth: int, rate: float, 
         results.note(found, not_for="only for queues on PostgreSQL")
     elif measure.history and not peer.about["history"]:
         results.note(found, not_for="it keeps no finished jobs")
-    elif len(found["rounds"]) <= nth and time.monotonic() > end:
+    elif len(found["rounds"]) <= nth and time.monotonic() > end and not measure.outside:
         results.note(found, left_out=LATE)
     elif len(found["rounds"]) <= nth:
         began = time.monotonic()
@@ -158,14 +158,20 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measure Treadle and other job queues in one run.")
     parser.add_argument("--only", help="queues to measure, separated by commas: " + ", ".join(every))
     parser.add_argument(
-        "--measures", help="measurements, separated by commas: " + ", ".join(measure.name for measure in MEASURES)
+        "--scenario",
+        "--measures",
+        dest="measures",
+        metavar="NAMES",
+        help="measurements, separated by commas: " + ", ".join(measure.name for measure in MEASURES),
     )
     parser.add_argument(
         "--rounds",
         type=int,
         help="maximum number of rounds; default: 1 to 3, depending on the measurement; 1 with --quick",
     )
-    parser.add_argument("--minutes", type=float, default=57, help="no measurement starts after this time; default: 57")
+    parser.add_argument(
+        "--minutes", type=float, default=57, help="no measurement but growing starts after this time; default: 57"
+    )
     parser.add_argument(
         "--processes", type=int, help="worker processes for every queue; default: the best number, from its adapter"
     )

@@ -57,6 +57,16 @@ class Bench:
         with peer.watching(place) as watch, peer.working(place, kind) as workers:
             return self.finish(watch, workers, jobs)
 
+    def drain_together(self, peer: Peer, place: Place, jobs: int, kind: str, processes: int) -> Drained:
+        """Drain with processes that begin at the same moment: they are suspended while the jobs are enqueued.
+
+        Otherwise the first of eight processes would have run most of the jobs before the last has started.
+        """
+        with peer.watching(place) as watch, peer.working(place, kind, processes) as workers:
+            with workers.suspended():
+                peer.ask(place, "bulk", jobs, kind)
+            return self.finish(watch, workers, jobs)
+
     def finish(self, watch: Watch, workers: Workers, jobs: int, began: float | None = None) -> Drained:
         workers.await_ran(jobs, DRAIN)
         ended = workers.last

@@ -20,6 +20,7 @@ from benchmarks.peers.peer import Peer, Place
 from benchmarks.peers.servers import postgres, redis
 
 FIELDS = {"name", "version", "language", "store", "history", "settings", "processes", "recovery"}
+OPTIONAL = {"supervises", "eight_processes", "lease"}
 HELD = 3
 
 
@@ -34,7 +35,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that the servers are stopped as well
     peer = Peer(options.name, install.environment(options.name))
     peer.about = peer.ask({}, "about")
-    equal("fields of about", set(peer.about), FIELDS)
+    equal("fields of about", set(peer.about) - OPTIONAL, FIELDS)
     show("about", **peer.about)
     if options.processes:
         peer.about["processes"] = options.processes
@@ -42,19 +43,27 @@ def main() -> None:
         server = stack.enter_context(postgres())
         broker = stack.enter_context(redis()) if peer.store == "redis" else None
         bench = Bench(server, broker, seconds=1, most=options.jobs, quick=True)
-        for name in ("noop", "wait5"):
+        for name in ("noop", "ten", "wait5"):
             drain(bench, peer, name, options.jobs)
+        drain(bench, peer, "ten", options.jobs, processes=8)
         single(bench, peer)
         produce(bench, peer)
+        large(bench, peer)
         hold(bench, peer)
         if peer.store == "postgresql" and peer.about["history"]:
             finished(bench, peer, options.jobs)
     print(f"{options.name}: all checks passed")
 
 
-def drain(bench: Bench, peer: Peer, name: str, jobs: int) -> None:
+def drain(bench: Bench, peer: Peer, name: str, jobs: int, processes: int | None = None) -> None:
     place = bench.fresh(peer)
     equal("left in an empty database", left(peer, place), 0)
+    if processes:
+        show(
+            f"{name}, {processes} processes", drain=round(bench.drain_together(peer, place, jobs, name, processes).rate)
+        )
+        equal("left", left(peer, place), 0)
+        return
     enqueued = peer.ask(place, "bulk", jobs, name)
     equal("jobs of bulk", enqueued["jobs"], jobs)
     equal("left after bulk", left(peer, place), jobs)
@@ -92,6 +101,18 @@ def produce(bench: Bench, peer: Peer) -> None:
     if found[0] < 0:
         raise SystemExit(f"a job ran {-found[0]} ms before it was enqueued: the clocks differ")
     show("produce", rate=round(answer["jobs"] / answer["seconds"]), p50_ms=found[50], p99_ms=found[98])
+
+
+def large(bench: Bench, peer: Peer) -> None:
+    place = bench.fresh(peer)
+    peer.ask(place, "produce", 10, 1, "large")
+    equal("left after produce", left(peer, place), 10)
+    with peer.working(place, "mixed") as workers:
+        peer.ask(place, "produce", 10, 1, "stamp")
+        workers.await_ran(10, 30)
+        wait_until_none_left(peer, place)
+    equal("ran, without the large ones", workers.ran, 10)
+    show("large", p99_ms=max(workers.latencies))
 
 
 def hold(bench: Bench, peer: Peer) -> None:

@@ -107,11 +107,15 @@ class Peer:
 
     @contextmanager
     def working(self, place: Place, kind: str, processes: int | None = None) -> Iterator[Workers]:
+        """Start worker processes: with one command if the queue has one for several, otherwise with one each."""
         with tempfile.TemporaryFile() as stderr:
             workers = Workers(stderr, self._note)
             try:
-                for _ in range(processes or self.processes):
-                    workers.start([*self.command, "work", kind, str(CONCURRENCY)], place)
+                number = processes or self.processes
+                each = number if self.about.get("supervises") else 1
+                for _ in range(number // each):
+                    command = [*self.command, "work", kind, str(CONCURRENCY)]
+                    workers.start(command, place | {"BENCH_PROCESSES": str(each)}, each)
                 workers.await_ready()
                 yield workers
             except TimeoutError as error:

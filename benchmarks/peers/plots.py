@@ -42,6 +42,8 @@ def draw(summary: Summary, folder: Path) -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
     plots: dict[str, Callable[[], Any]] = {
         "drain": lambda: _bars(summary, ["drain", "waiting"], "jobs per second"),
+        "types": lambda: _bars(summary, ["types_10_1", "types_10_8"], "jobs per second"),
+        "growing": lambda: _growing(summary),
         "enqueue": lambda: _bars(summary, ["bulk", "single_48"], "jobs per second"),
         "latency": lambda: _bars(summary, ["idle_p50", "idle_p99"], "milliseconds", log=True),
         "held": lambda: _held(summary),
@@ -132,6 +134,26 @@ def _held(summary: Summary) -> Any:
     place.set_xlabel("drain, while one connection keeps a snapshot open")
     place.set_ylabel("rate, relative to the first drain")
     place.grid(visible=True, axis="y")
+    return figure
+
+
+def _growing(summary: Summary) -> Any:
+    lines = {peer: rounds[0] for peer in summary.peers if (rounds := summary.rounds(peer, "growing"))}
+    if not lines:
+        return None
+    figure, place = plt.subplots(figsize=(7.2, 4.2))
+    colours = iter(LINES * 3)
+    for peer, one in lines.items():
+        ours = peer == "treadle"
+        colour = OURS if ours else REFERENCE if peer == "bare" else next(colours)
+        seconds = [(nth + 1) * one["interval"] for nth in range(len(one["rates"]))]
+        place.plot(seconds, one["rates"], color=colour, linewidth=2.4 if ours else 1.3, label=summary.shown(peer))
+    place.set_yscale("log")
+    place.yaxis.set_major_formatter("{x:,g}")
+    place.set_xlabel("seconds")
+    place.set_ylabel("jobs per second")
+    place.grid(visible=True, axis="y")
+    place.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False, fontsize=9)
     return figure
 
 

@@ -28,5 +28,9 @@ def end(program: Program) -> None:
 
 def end_group(program: Program) -> None:
     """Kill the whole process group, including processes that outlived the program."""
+    signal_group(program, signal.SIGKILL)
+
+
+def signal_group(program: Program, number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(program.pid, signal.SIGKILL)
+        os.killpg(program.pid, number)

@@ -2,13 +2,20 @@
 
 import argparse
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.peers import tables
-from benchmarks.peers.summary import Summary
-from benchmarks.peers.wins import wins
+from benchmarks.peers.summary import BY_KEY, Summary
+from benchmarks.peers.targets import targets
+from benchmarks.peers.wins import ahead, wins
 
 DOCS = Path(__file__).parents[2] / "docs"
+# The figures that the introduction mentions.
+SUMMARIZED = [
+    *("drain", "types_10_1", "types_1_8", "types_10_8", "growing_last", "bulk", "single_1", "single_48"),
+    *("idle_p50", "idle_p99", "busy_p50", "busy_p99", "payloads", "kill", "wal"),
+]
 
 
 def write(output: Path) -> None:
@@ -30,7 +37,8 @@ def page(summary: Summary, made: list[str]) -> str:
 
 This page compares Treadle with other job queues on the same server, with the same jobs, in one run. Every queue is used
 through its public interface and with its best documented settings. `make bench-peers` produces the figures from a clone
-in at most an hour; this page and its plots are generated from [benchmarks.json](benchmarks.json) alone.
+in at most an hour, and another for the runs of five minutes; this page and its plots are generated from
+[benchmarks.json](benchmarks.json) alone.
 [Decision 20](decisions/0020-peer-benchmarks.md) explains the method.
 
 {_circumstances(summary)}
@@ -39,6 +47,10 @@ Figures are medians, with the minimum and maximum of the interleaved rounds in p
 comes from one round, or from all rounds together, like the percentiles of an idle worker. *Bare SQL* is not a queue but
 a baseline: a psycopg loop that claims 1,000 rows of a plain table and marks them done.
 
+{_summary(summary)}
+## Targets
+
+{targets(summary)}
 ## Throughput
 
 Jobs per second. A drain is measured from the first job until the queue's own tables contain no more work. The tables
@@ -48,7 +60,7 @@ check is measured up to the next.
 {plot("drain", "Drain of no-op jobs and of jobs that wait 5 ms, jobs per second")}{
         tables.figures(summary, speed[:3], "drain")
     }
-## Enqueueing
+{_types(summary, plot)}{_growing(summary, plot)}## Enqueueing
 
 Jobs per second. A single enqueue is one call for one job, durable when it returns (on Redis: in the append-only file,
 which is synced every second). The first second, on new connections, is not counted.
@@ -68,11 +80,11 @@ Half load is half of the drain rate, or half of the single enqueue rate of 48 co
 {_loads(summary)}
 
 {tables.figures(summary, busy, "busy_p50")}
-## Throughput with an open snapshot
+{_payloads(summary)}## Throughput with an open snapshot
 
 Ten consecutive drains while another connection keeps a transaction open, so that dead rows cannot be removed. Queues
-that drain 10,000 jobs per second get 50,000 jobs per drain, the others fewer. For comparison, drains in a database
-without an open transaction.
+that drain 10,000 jobs per second get 50,000 jobs per drain, the others fewer, and five drains. For comparison, drains
+in a database without an open transaction.
 
 {plot("held", "The rate of ten consecutive drains with an open snapshot, relative to the first")}{tables.held(summary)}
 ## Throughput with many finished jobs in the table
@@ -115,6 +127,76 @@ def _circumstances(summary: Summary) -> str:
         f"except max_connections {postgres['settings']['max_connections']}, fsync on; {other}; "
         f"Python {machine['python']}{node}. Servers, producers and workers share the cores.{took}"
     )
+
+
+def _types(summary: Summary, plot: Callable[[str, str], str]) -> str:
+    if not summary.values("types_1_1"):
+        return ""
+    keys = ["types_1_1", "types_10_1", "types_1_8", "types_10_8"]
+    return f"""## Job types and processes
+
+Drains of no-op jobs of one type and of ten, in turn 200 of each, by one worker process and by eight: jobs per second,
+and in parentheses the ratio to Treadle, as the median of the rounds. All processes begin at the same moment: they are
+started first, and suspended while the jobs are enqueued. {_eight(summary)}
+
+{plot("types", "Drain of ten job types by one process and by eight, jobs per second")}{
+        tables.figures(summary, keys, "types_10_8", ratios=True)
+    }
+"""
+
+
+def _growing(summary: Summary, plot: Callable[[str, str], str]) -> str:
+    if not summary.values("growing_last"):
+        return ""
+    return f"""## Five minutes of work
+
+Jobs that ran per second, and in parentheses the ratio to Treadle, while a producer enqueues in bulk so that there is
+always a backlog. Finished jobs stay in the table if the queue keeps them. Only for queues on PostgreSQL: those on Redis
+delete finished jobs here.
+
+{plot("growing", "Jobs per second over five minutes, while the number of finished jobs grows")}{tables.growing(summary)}
+"""
+
+
+def _payloads(summary: Summary) -> str:
+    if not summary.values("payloads"):
+        return ""
+    keys = ["payloads", "payloads_alone", "payloads_p99"]
+    return f"""### Beside large payloads
+
+At 100 small jobs per second, alone, and while 20 jobs per second with 200 kB of payload each pass through the same
+workers.
+
+{tables.figures(summary, keys, "payloads")}
+"""
+
+
+def _summary(summary: Summary) -> str:
+    """A few sentences that say where Treadle stands, from the figures alone."""
+    ranked = [key for key in SUMMARIZED if "treadle" in summary.values(key)]
+    others = {key: _ahead_on_postgres(summary, key) for key in ranked}
+    first = [BY_KEY[key].title for key in ranked if not others[key]]
+    behind = [f"{BY_KEY[key].title} ({', '.join(names)})" for key, names in others.items() if names]
+    lines = []
+    if first:
+        lines.append(
+            f"Of the queues on PostgreSQL, Treadle is first, or within 3 % of the first, in: {'; '.join(first)}.\n"
+        )
+    if behind:
+        lines.append(f"It is not first in: {'; '.join(behind)}.\n")
+    return "\n".join(lines)
+
+
+def _ahead_on_postgres(summary: Summary, key: str) -> list[str]:
+    """Only queues on PostgreSQL: those on Redis keep their jobs in memory, and the section on wins lists them too."""
+    return [summary.shown(peer) for peer, _, _ in ahead(summary, BY_KEY[key]) if summary.on(peer, "postgresql")]
+
+
+def _eight(summary: Summary) -> str:
+    own = [
+        f"{summary.shown(peer)}: {how}" for peer in summary.peers if (how := summary.about(peer).get("eight_processes"))
+    ]
+    return f"Eight processes are eight programs, except {'; '.join(own)}." if own else ""
 
 
 def _loads(summary: Summary) -> str:

@@ -16,7 +16,7 @@ import psycopg
 
 from treadle.db import embedded
 
-CONNECTIONS = 200
+CONNECTIONS = 300  # eight processes with pools of 20, and others beside them
 SECONDS = 60  # limit for starting or stopping
 
 

@@ -43,6 +43,10 @@ def per_job(name: str) -> Callable[[Rounds], list[float]]:
     return lambda rounds: [float(one["per_job"][name]) for one in rounds if one["per_job"]]
 
 
+def inner(part: str, name: str) -> Callable[[Rounds], list[float]]:
+    return lambda rounds: [float(one[part][name]) for one in rounds]
+
+
 def waited(name: str) -> Callable[[Rounds], list[float]]:
     """Return a percentile of all rounds together, because one round has too few jobs for a p99. The first jobs of each
     round use new connections and are not counted."""
@@ -60,6 +64,10 @@ def tenth(rounds: Rounds) -> list[float]:
 
 FIGURES = [
     Figure("drain", "drain of no-op jobs", "drain", each("drained_per_second"), "/s"),
+    Figure("types_1_1", "drain, 1 job type, 1 process", "types", each("types_1_processes_1"), "/s"),
+    Figure("types_10_1", "drain, 10 job types, 1 process", "types", each("types_10_processes_1"), "/s"),
+    Figure("types_1_8", "drain, 1 job type, 8 processes", "types", each("types_1_processes_8"), "/s"),
+    Figure("types_10_8", "drain, 10 job types, 8 processes", "types", each("types_10_processes_8"), "/s"),
     Figure("waiting", "drain of jobs that wait 5 ms", "waiting", each("drained_per_second"), "/s"),
     Figure("sustained", "producer and workers together", "sustained", each("per_second"), "/s"),
     Figure("bulk", "bulk enqueue", "drain", each("enqueued_per_second"), "/s"),
@@ -74,6 +82,13 @@ FIGURES = [
     Figure("kill", "recovery after kill -9", "kill", each("seconds"), " s", False),
     Figure("history", "drain with many finished jobs", "history", each("drained_per_second"), "/s"),
     Figure("held", "last drain with an open snapshot, relative to the rate without", "held", tenth, ""),
+    Figure("growing_first", "five minutes of work, first minute", "growing", each("first"), "/s"),
+    Figure("growing_last", "five minutes of work, last minute", "growing", each("last"), "/s"),
+    Figure("payloads_alone", "pick-up latency of small jobs, p99", "payloads", inner("alone", "p99"), " ms", False),
+    Figure("payloads_p99", "the same beside 200 kB payloads", "payloads", inner("beside", "p99"), " ms", False),
+    Figure(
+        "payloads", "p99 of small jobs beside 200 kB payloads, relative to alone", "payloads", each("ratio"), "", False
+    ),
     Figure("wal", "WAL per job", "drain", per_job("wal_bytes"), " bytes", False),
     Figure("transactions", "transactions per job", "drain", per_job("transactions"), "", False),
     Figure("versions", "row versions written per job", "drain", per_job("versions"), "", False),
@@ -104,6 +119,18 @@ class Summary:
         figure = BY_KEY[key]
         found = figure.read(self.rounds(peer, figure.measure))
         return Value(median(found), min(found), max(found)) if found else None
+
+    def ratio(self, peer: str, key: str) -> float | None:
+        """Return the peer's figure relative to Treadle's: the median of the ratios of rounds that were interleaved."""
+        figure = BY_KEY[key]
+        if "treadle" not in self.peers:
+            return None
+        found, own = (figure.read(self.rounds(name, figure.measure)) for name in (peer, "treadle"))
+        if not found or not own or min(own) <= 0:
+            return None
+        if len(found) != len(own):
+            return median(found) / median(own)
+        return median([one / other for one, other in zip(found, own, strict=True)])
 
     def values(self, key: str) -> dict[str, Value]:
         return {peer: value for peer in self.peers if (value := self.value(peer, key))}

@@ -3,7 +3,7 @@
 from benchmarks.peers.figures import median
 from benchmarks.peers.summary import BY_KEY, Summary
 
-DIGITS = {"idle": 1, "busy": 1, "kill": 1, "transactions": 2, "versions": 2, "dead": 2, "held": 2}
+DIGITS = {"payloads": 1, "idle": 1, "busy": 1, "kill": 1, "transactions": 2, "versions": 2, "dead": 2, "held": 2}
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
@@ -11,14 +11,29 @@ def table(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def figures(summary: Summary, keys: list[str], by: str, peers: list[str] | None = None) -> str:
-    """Return a table with a column per figure and a row per queue, the best queue first."""
+def figures(summary: Summary, keys: list[str], by: str, peers: list[str] | None = None, ratios: bool = False) -> str:
+    """Return a table with a column per figure and a row per queue, the best queue first. With `ratios`, each figure has
+    its ratio to Treadle's instead of its spread."""
     values = {key: summary.values(key) for key in keys}
     chosen = [peer for peer in peers or summary.peers if any(peer in values[key] for key in keys)]
     sign = -1 if BY_KEY[by].more_is_better else 1
     chosen.sort(key=lambda peer: sign * values[by][peer].middle if peer in values[by] else float("inf"))
-    rows = [[_name(summary, peer), *(_cell(summary, peer, key) for key in keys)] for peer in chosen]
+    cell = _cell_with_ratio if ratios else _cell
+    rows = [[_name(summary, peer), *(cell(summary, peer, key) for key in keys)] for peer in chosen]
     return table(["", *(BY_KEY[key].title + (f",{_unit(key)}" if _unit(key) else "") for key in keys)], rows)
+
+
+def growing(summary: Summary) -> str:
+    """Return a table of five minutes of work, the fastest queue at the end first."""
+    rows = []
+    for peer, last in summary.values("growing_last").items():
+        first = summary.value(peer, "growing_first")
+        assert first
+        jobs = f"{summary.rounds(peer, 'growing')[0]['jobs']:,}"
+        cells = [_cell_with_ratio(summary, peer, key) for key in ("growing_first", "growing_last")]
+        rows.append((last.middle, [_name(summary, peer), *cells, f"{last.middle / first.middle:.2f}", jobs]))
+    rows.sort(key=lambda row: -row[0])
+    return table(["", "first minute", "last minute", "last / first", "jobs"], [cells for _, cells in rows])
 
 
 def held(summary: Summary) -> str:
@@ -95,6 +110,13 @@ def _name(summary: Summary, peer: str) -> str:
 
 def _unit(key: str) -> str:
     return {"/s": "", " MB": " MB"}.get(BY_KEY[key].unit, BY_KEY[key].unit)
+
+
+def _cell_with_ratio(summary: Summary, peer: str, key: str) -> str:
+    value, ratio = summary.value(peer, key), summary.ratio(peer, key)
+    if value is None or ratio is None:
+        return _cell(summary, peer, key)
+    return f"{value.middle:,.{DIGITS.get(key.split('_')[0], 0)}f}" + ("" if peer == "treadle" else f" ({ratio:.2f})")
 
 
 def _cell(summary: Summary, peer: str, key: str) -> str:

@@ -20,16 +20,16 @@ def wins(summary: Summary) -> str:
         return "Treadle is not in this run.\n"
     lines = []
     for figure in FIGURES:
-        ahead = _ahead(summary, figure)
-        if not ahead:
+        better = ahead(summary, figure)
+        if not better:
             continue
         others = [
-            f"{summary.shown(peer)} {_text(value, figure)} ({ratio:.2f} times as good)" for peer, value, ratio in ahead
+            f"{summary.shown(peer)} {_text(value, figure)} ({ratio:.2f} times as good)" for peer, value, ratio in better
         ]
         own = summary.value("treadle", figure.key)
         assert own
         lines.append(f"- **{figure.title}**, Treadle {_text(own.middle, figure)}: {'; '.join(others)}.")
-        lines += _because(summary, figure, [peer for peer, _, _ in ahead])
+        lines += _because(summary, figure, [peer for peer, _, _ in better])
     return "\n".join(lines) + "\n" if lines else "No other queue is ahead in any figure of this run.\n"
 
 
@@ -44,7 +44,8 @@ def _because(summary: Summary, figure: Figure, peers: list[str]) -> list[str]:
     return [f"  - {', '.join(shown)}: {why}" for why, shown in by_reason.items()]
 
 
-def _ahead(summary: Summary, figure: Figure) -> list[tuple[str, float, float]]:
+def ahead(summary: Summary, figure: Figure) -> list[tuple[str, float, float]]:
+    """Return the queues that are ahead of Treadle, with their figure and how many times it is as good."""
     values = summary.values(figure.key)
     if "treadle" not in values:
         return []

@@ -2,15 +2,16 @@
 
 import contextlib
 import json
+import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import IO, Any
 
 import psutil
 
-from benchmarks.peers.program import Program, end_group, start
+from benchmarks.peers.program import Program, end_group, signal_group, start
 
 READY = 60.0  # seconds
 STOP = 6.0
@@ -24,6 +25,7 @@ class Workers:
     def __init__(self, stderr: IO[bytes], note: Note) -> None:
         self.processes: list[Program] = []
         self.ready = 0
+        self.expected = 0
         self.counts: dict[tuple[int, int], int] = {}
         self.first = 0.0
         self.last = 0.0
@@ -38,7 +40,9 @@ class Workers:
     def ran(self) -> int:
         return sum(self.counts.values())
 
-    def start(self, command: list[str], place: dict[str, str]) -> None:
+    def start(self, command: list[str], place: dict[str, str], processes: int = 1) -> None:
+        """Start a program that reports once from each of its worker processes when it is ready."""
+        self.expected += processes
         process = start(command, place, stderr=self._stderr)
         self.processes.append(process)
         self._note(process)
@@ -47,7 +51,7 @@ class Workers:
         self._readers.append(reader)
 
     def await_ready(self) -> None:
-        self.wait(lambda: self.ready >= len(self.processes), READY, "the workers are ready")
+        self.wait(lambda: self.ready >= self.expected, READY, "the workers are ready")
 
     def await_ran(self, jobs: int, seconds: float) -> None:
         self.wait(lambda: self.ran >= jobs, seconds, f"{jobs:,} jobs ran")
@@ -67,6 +71,19 @@ class Workers:
         first = psutil.Process(self.processes[0].pid)
         every = [first, *first.children(recursive=True)]
         return max(float(process.memory_info().rss) for process in every) / 2**20
+
+    @contextlib.contextmanager
+    def suspended(self) -> Iterator[None]:
+        """Stop all processes, and let them continue together."""
+        self._signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        for process in self.processes:
+            signal_group(process, number)
 
     def kill(self, nth: int) -> float:
         """Kill a worker and all processes that it started with SIGKILL, as if its machine were lost."""

@@ -17,13 +17,16 @@ from rich.console import Console
 from tests.support.commands import TREADLE, run_in_process, run_treadle
 from tests.support.roles import schema_owner
 from tests.support.workers import until
-from treadle.cli.bench import command
+from treadle.cli.bench import command, lanes
 from treadle.cli.bench.advice import advise
 from treadle.cli.bench.comparison import Costs, Measure, Report
 from treadle.cli.bench.display import all_as_dict, show_all
+from treadle.cli.bench.lanes import LaneComparison, Spread, SpreadFigures, enqueue_spread
+from treadle.cli.bench.scratch import scratch_schema
 from treadle.cli.bench.server import Server
 from treadle.cli.bench.suite import Figures
 from treadle.cli.bench.workload import Latency, Single
+from treadle.words.errors import TooSlow
 
 SETTINGS = {"synchronous_commit": "on", "fsync": "on", "autovacuum": "on", "synchronous_standby_names": ""}
 SERVER = Server("18.6", "db.example/app", False, 0.4, 1.2, SETTINGS, 512.0, False, True)
@@ -32,7 +35,8 @@ MEASURES = [
     Measure("claim + complete in batches of 1,000", 0.8, [50_000.0], [60_000.0]),
 ]
 REPORT = Report("18.6", 20_000, MEASURES, [Costs(1000, 1400.0, 0.003, 3.0, 0.004)], 90_000.0)
-FIGURES = Figures(SERVER, [Single(1, 600.0), Single(8, 3_000.0)], 20_000.0, Latency(1.5, 2.5, 6.0), REPORT, [])
+LANES = LaneComparison(8, SpreadFigures(1, 1, 21_000.0, 0.8), SpreadFigures(10, 30, 14_000.0, 1.0))
+FIGURES = Figures(SERVER, [Single(1, 600.0), Single(8, 3_000.0)], 20_000.0, Latency(1.5, 2.5, 6.0), REPORT, LANES, [])
 
 
 def schemas(connection: Connection[Any]) -> list[str]:
@@ -118,6 +122,37 @@ def test_a_read_only_server_gives_a_clear_error(url: str) -> None:
     assert "is read-only, so it may be a standby" in result.stderr
 
 
+def test_several_job_types_are_compared_with_one(url: str, connection: Connection[Any]) -> None:
+    options = ("--types", "3", "--lanes", "6", "--processes", "2")
+    result = run_in_process("bench", "--jobs", "1000", "--rounds", "1", *options, "--json", "--database-url", url)
+    assert result.returncode == 0, result.stderr
+    lanes = json.loads(result.stdout)["lanes"]
+    assert (lanes["processes"], lanes["one"]["types"], lanes["one"]["lanes"]) == (2, 1, 1)
+    assert (lanes["several"]["types"], lanes["several"]["lanes"]) == (3, 6)
+    for each in (lanes["one"], lanes["several"]):
+        assert each["drain_rate"] > 0
+        assert each["claim_ms"] > 0
+    assert lanes["drain_ratio"] == pytest.approx(lanes["several"]["drain_rate"] / lanes["one"]["drain_rate"])
+    assert lanes["claim_ratio"] == pytest.approx(lanes["several"]["claim_ms"] / lanes["one"]["claim_ms"])
+    assert schemas(connection) == []
+
+
+def test_jobs_are_spread_over_all_job_types_and_lanes(url: str, connection: Connection[Any]) -> None:
+    with scratch_schema(url) as schema:
+        enqueue_spread(url, schema, 1000, Spread(3, 6))
+        rows = connection.execute(f"select job_type, queue, count(*) from {schema}.jobs group by 1, 2").fetchall()
+    assert {(job_type, queue) for job_type, queue, _ in rows} == {
+        (f"noop{number}", f"queue{queue}") for number in range(3) for queue in range(2)
+    }
+    assert sum(number for *_, number in rows) == 1000
+
+
+def test_worker_processes_that_end_too_early_give_a_clear_error(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("treadle.cli.bench.lanes.sys.executable", "/bin/false")
+    with scratch_schema(url) as schema, pytest.raises(TooSlow, match="their supervisor ended with code 1"):
+        lanes.compare_lanes(url, schema, 1000, Spread(1, 1), 1)
+
+
 # Drawing
 
 
@@ -144,6 +179,17 @@ def test_a_pipe_and_a_narrow_terminal_get_figures_without_bars(options: dict[str
     assert "█" not in shown
     for figure in ("20,000", "3,000", "0.40", "1.20", "6.0"):
         assert figure in shown
+
+
+def test_the_ratio_of_several_job_types_is_shown() -> None:
+    shown = [" ".join(line.split()) for line in drawn(FIGURES, width=100).splitlines()]
+    assert "One job type and several, 8 worker processes" in shown
+    assert "jobs per second ratio a claim of 10, ms ratio" in shown
+    assert "1 job type in 1 lane 21,000 0.80" in shown
+    assert "10 job types in 30 lanes 14,000 0.67 1.00 1.25" in shown
+    alone = drawn(replace(FIGURES, lanes=replace(LANES, several=None)), width=100)
+    assert "1 job type in 1 lane" in alone
+    assert "30 lanes" not in alone
 
 
 # Advice

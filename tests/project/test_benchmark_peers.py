@@ -11,16 +11,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import psutil
+import psycopg
 import pytest
 from benchmarks.peers import __main__ as run
 from benchmarks.peers import install, report
 from benchmarks.peers.bench import Bench
 from benchmarks.peers.figures import quantiles
-from benchmarks.peers.measures import Measure, held
+from benchmarks.peers.measures import Measure, growing, held, types
 from benchmarks.peers.peer import Failed, LeftOut, Peer
 from benchmarks.peers.results import Results
 from benchmarks.peers.servers import Postgres
 from benchmarks.peers.summary import Summary
+from benchmarks.peers.targets import verdicts
 from benchmarks.peers.wins import wins
 
 from tests.support.workers import until
@@ -45,6 +47,66 @@ def test_a_drain_ends_when_no_jobs_are_left(bare: Peer, empty_url: str) -> None:
     drained = BENCH.drain(bare, place, 50)
     assert drained.jobs == 50
     assert drained.rate > 0
+    assert bare.ask(place, "left") == {"left": 0}
+
+
+def test_ten_job_types_are_drained_by_processes_that_begin_together(bare: Peer, empty_url: str) -> None:
+    place = {"BENCH_URL": empty_url}
+    bare.ask(place, "setup")
+    assert BENCH.drain_together(bare, place, 2_000, "ten", 2).jobs == 2_000
+    with psycopg.connect(empty_url) as connection:
+        rows = connection.execute("select job_type, count(*) from jobs group by 1 order by 1").fetchall()
+    assert rows == [(f"noop{nth}", 200) for nth in range(10)]
+
+
+def test_workers_run_nothing_while_they_are_suspended(bare: Peer, empty_url: str) -> None:
+    place = {"BENCH_URL": empty_url}
+    bare.ask(place, "setup")
+    with bare.working(place, "noop", 2) as workers:
+        with workers.suspended():
+            bare.ask(place, "bulk", 100)
+            time.sleep(0.3)
+            assert workers.ran == 0
+        workers.await_ran(100, 30)
+
+
+def test_jobs_with_large_payloads_are_neither_counted_nor_timed(bare: Peer, empty_url: str) -> None:
+    place = {"BENCH_URL": empty_url}
+    bare.ask(place, "setup")
+    with bare.working(place, "mixed") as workers:
+        bare.ask(place, "produce", 20, 0.5, "large")
+        bare.ask(place, "produce", 20, 0.5, "stamp")
+        workers.await_ran(10, 30)
+        until(lambda: bare.ask(place, "left") == {"left": 0})
+    assert (workers.ran, len(workers.latencies)) == (10, 10)
+
+
+def test_a_queue_with_a_supervisor_starts_one_program_for_all_processes() -> None:
+    program = """
+import os, sys, time
+for _ in range(int(os.environ["BENCH_PROCESSES"])):
+    print('{"ready": true}', flush=True)
+time.sleep(60)
+"""
+    supervised = Peer("supervised", [sys.executable, "-c", program], {"supervises": True})
+    with supervised.working({}, "noop", 8) as workers:
+        assert (len(workers.processes), workers.ready) == (1, 8)
+    separate = Peer("separate", [sys.executable, "-c", program], {})
+    with separate.working({}, "noop", 3) as workers:
+        assert (len(workers.processes), workers.ready) == (3, 3)
+
+
+def test_work_without_a_pause_has_a_backlog_until_its_time_is_over(
+    bare: Peer, empty_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = {"BENCH_URL": empty_url}
+    bare.ask(place, "setup")
+    bench = Bench(Postgres(0), None, seconds=2.0, most=3_000, quick=True)
+    monkeypatch.setattr(bench, "fresh", lambda *_: place)
+    found = growing.measure(bench, bare, 1_000.0)
+    assert len(found["rates"]) == 6
+    assert found["jobs"] >= 2_000  # more than were enqueued at the beginning
+    assert (found["first"], found["last"]) == (found["rates"][0], found["rates"][-1])
     assert bare.ask(place, "left") == {"left": 0}
 
 
@@ -232,6 +294,57 @@ def raw_results(**drains: list[float]) -> dict[str, Any]:
 def test_the_wins_of_peers_are_computed_without_the_reference() -> None:
     reported = wins(Summary(raw_results(treadle=[100.0, 90.0, 110.0], bare=[500.0], quicker=[150.0], slower=[50.0])))
     assert reported == "- **drain of no-op jobs**, Treadle 100/s: quicker 150/s (1.50 times as good).\n"
+
+
+def test_a_ratio_is_the_median_of_the_rounds_in_which_both_were_measured() -> None:
+    summary = Summary(raw_results(treadle=[100.0, 50.0, 100.0], other=[200.0, 50.0, 110.0], short=[150.0]))
+    assert summary.ratio("other", "drain") == pytest.approx(1.1)
+    assert summary.ratio("short", "drain") == pytest.approx(1.5)
+    assert summary.ratio("other", "idle_p50") is None
+
+
+def test_targets_are_judged_by_the_figures_of_the_run() -> None:
+    figures = raw_results(**{"treadle": [100.0], "graphile-worker": [100.0], "pg-boss": [80.0]})
+    for peer, small in (("treadle", 1.4), ("pg-boss", 1.0)):
+        latencies = {"alone": {"p99": 5.0}, "beside": {"p99": 5.0 * small}, "ratio": small}
+        figures["peers"][peer]["measures"]["payloads"] = {"rounds": [latencies]}
+    page = report.page(Summary(figures), [])
+    assert "| drain of no-op jobs: at least 1 times graphile-worker | 1.00 times as good | met |" in page
+    assert "| drain of no-op jobs: at least 1.5 times pg-boss | 1.25 times as good | **missed** |" in page
+    assert "| WAL per job: better than pg-boss | 1.00 times as good | **missed** |" in page
+    assert "relative to alone: at most 1.3 | 1.4 | **missed** |" in page
+    assert "single enqueue, 48 connections: better" not in page  # there are no figures for it
+
+
+def test_only_queues_with_the_same_lease_count_for_the_target_of_recovery() -> None:
+    figures = raw_results(treadle=[1.0], quick=[1.0], same=[1.0])
+    for name, lease, seconds in (("treadle", 10, 10.5), ("quick", 5, 6.0), ("same", 10, 11.0)):
+        figures["peers"][name]["about"]["lease"] = lease
+        figures["peers"][name]["measures"]["kill"] = {"rounds": [{"jobs": 2, "again": 2, "seconds": seconds}]}
+    (verdict,) = [one for one in verdicts(Summary(figures)) if "kill" in one.target]
+    assert verdict.met
+    assert verdict.result == "10.5 s; the best other one is same, 11.0"
+
+
+def test_figures_of_types_and_of_five_minutes_have_their_ratio_to_treadle() -> None:
+    figures = raw_results(treadle=[1.0], other=[1.0])
+    for name, times in (("treadle", 1.0), ("other", 1.5)):
+        drains = {types.key(number, count): 1_000 * times for number in (1, 10) for count in (1, 8)}
+        figures["peers"][name]["measures"]["types"] = {"rounds": [{"jobs": 9, **drains}]}
+        minutes = {"jobs": 9, "interval": 1.0, "rates": [1.0], "first": 1_000 * times, "last": 800.0}
+        figures["peers"][name]["measures"]["growing"] = {"rounds": [minutes]}
+    page = report.page(Summary(figures), [])
+    assert "| other | 1,500 (1.50) | 1,500 (1.50) | 1,500 (1.50) | 1,500 (1.50) |" in page
+    assert "| **treadle** | 1,000 | 1,000 | 1,000 | 1,000 |" in page
+    assert "| other | 1,500 (1.50) | 800 (1.00) | 0.53 | 9 |" in page
+    assert "It is not first in: drain, 10 job types, 1 process (other)" in page
+
+
+def test_a_run_without_the_new_measurements_has_no_empty_sections() -> None:
+    page = report.page(Summary(raw_results(treadle=[1.0])), [])
+    assert "Job types and processes" not in page
+    assert "Five minutes of work" not in page
+    assert "Beside large payloads" not in page
 
 
 def test_failures_are_in_the_report_with_their_reasons() -> None:

@@ -1,9 +1,11 @@
 """Databases for tests: created from a template, and emptied between the tests of a process."""
 
 from collections.abc import Iterator
+from typing import Any
 from uuid import uuid4
 
 import psycopg
+from psycopg import Connection
 from psycopg.conninfo import make_conninfo
 
 # Truncating a table with its indexes takes 3 ms, and most tests write to few tables: only tables that were written to
@@ -41,12 +43,33 @@ def create_database(server_url: str, template: str) -> Iterator[str]:
         connection.execute(f"drop database {name} with (force)")
 
 
-def empty_database(url: str) -> None:
-    """Reset a database to the state of the template."""
-    with psycopg.connect(url, autocommit=True) as connection:
+class SharedDatabase:
+    """The database of a test process. The connection that empties it stays open: connecting again, and reading the
+    system catalogs again, would take longer than the rest."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._connection: Connection[Any] | None = None
+
+    def empty(self) -> None:
+        """Reset the database to the state of the template."""
+        try:
+            self._empty()
+        except psycopg.OperationalError:  # a test has closed the connections of the database, or restarted the server
+            self.close()
+            self._empty()
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _empty(self) -> None:
+        if self._connection is None:
+            self._connection = psycopg.connect(self.url, autocommit=True)
         # Connections that a failed test left open may hold locks.
-        connection.execute(
+        self._connection.execute(
             """select pg_terminate_backend(pid) from pg_stat_activity
             where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'"""
         )
-        connection.execute(EMPTY)
+        self._connection.execute(EMPTY)

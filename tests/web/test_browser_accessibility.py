@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
+from axe_playwright_python.sync_playwright import DEFAULT_OPTIONS, Axe
 from playwright.sync_api import Page, expect
 from psycopg import Connection
 
@@ -60,7 +60,7 @@ def test_every_page_is_accessible(visit: Visit, full: str) -> None:
         found = Axe().run(page).response["violations"]
         # The dark theme differs in its colors only.
         page.emulate_media(color_scheme="dark")
-        found += Axe().run(page, options={"runOnly": ["color-contrast"]}).response["violations"]
+        found += Axe().run(page, options={**DEFAULT_OPTIONS, "runOnly": ["color-contrast"]}).response["violations"]
         if found:
             violations[path] = [(each["id"], [node["html"][:150] for node in each["nodes"][:3]]) for each in found]
     assert violations == {}

@@ -4,19 +4,27 @@
 //     setup()                             creates its tables
 //     bulk(jobs, name) -> object          enqueues many jobs at once; timed(jobs, began) returns the answer
 //     single(seconds, clients, name)      enqueues one job per call: use repeat()
-//     produce(rate, seconds)              enqueues at a steady rate: use pace()
+//     produce(rate, seconds, name)        enqueues stamp or large at a steady rate: use pace()
 //     work(kind, concurrency) -> stop     resolves when the worker is ready, with a function that stops it
 //     left() -> number                    counts unfinished jobs
 //     finished(jobs)                      inserts finished jobs
 //     hold(jobs)                          enqueues jobs that run until they are killed
 //
+// The job types are noop, noop0 to noop9 (the name "ten" stands for all of them), wait5, stamp, large and hold. The kind of a
+// worker is the name of the jobs that it will get, or "mixed" for stamp and large.
+//
 // All times are CLOCK_MONOTONIC, which all processes on the machine share.
+import { randomBytes } from "node:crypto";
 import { createInterface } from "node:readline";
 
 const REPORT = 50; // milliseconds between two reports about jobs that ran
 const STOP = 3000; // milliseconds to wait for a worker that waits for its jobs
 const WARM = 1; // seconds of single enqueues that are not counted
 export const PRODUCERS = 16; // concurrent calls, because consecutive calls would not reach the rate
+
+export const TEN = Array.from({ length: 10 }, (_, nth) => `noop${nth}`);
+const IN_A_ROW = 200; // jobs of one type, when there are ten
+const LARGE = 200_000; // characters
 
 export const now = () => Number(process.hrtime.bigint()) / 1e9;
 export const sleep = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
@@ -41,19 +49,35 @@ export const ran = {
   },
 };
 
-// The four jobs, for queues whose handlers get only the payload.
+const noop = async () => ran.one();
+
+// The jobs, for queues whose handlers get only the payload.
 export const jobs = {
-  noop: async () => ran.one(),
+  noop,
+  ...Object.fromEntries(TEN.map((name) => [name, noop])),
   wait5: async () => {
     await sleep(5);
     ran.one();
   },
   stamp: async (payload) => ran.stamp(payload.at),
+  // It only keeps the worker busy, and is neither counted nor timed.
+  large: async (payload) => {
+    if (payload.data.length !== LARGE) throw new Error(`${payload.data.length} characters instead of ${LARGE}`);
+  },
   hold: async (payload) => {
     ran.held(payload.n);
     await sleep(600_000);
   },
 };
+
+export const isNoop = (kind) => kind === "noop" || kind === "ten";
+
+// The types of the jobs that a worker of this kind runs, for queues where a type is a queue.
+export const typesOf = (kind) => ({ ten: TEN, mixed: ["stamp", "large"] })[kind] ?? [kind];
+
+// The payload of a job that produce() enqueues. A large one does not compress.
+const large = randomBytes((LARGE * 3) / 4).toString("base64");
+export const payloadOf = (name, at) => (name === "stamp" ? { at } : { data: large });
 
 function report() {
   if (count.total === count.reported) return;
@@ -94,9 +118,12 @@ export async function pace(rate, seconds, call) {
   return timed(turns, began);
 }
 
-// Slices of a list, for queues that limit the number of jobs in one call.
-export function* slices(total, size) {
-  for (let from = 0; from < total; from += size) yield [from, Math.min(size, total - from)];
+// A type, the first number and the number of jobs, for calls that enqueue several jobs of one type.
+export function* batches(name, total, most) {
+  const size = name === "ten" ? IN_A_ROW : most;
+  for (let from = 0, nth = 0; from < total; from += size, nth++) {
+    yield [name === "ten" ? TEN[nth % TEN.length] : name, from, Math.min(size, total - from)];
+  }
 }
 
 async function work(adapter, kind, concurrency) {
@@ -132,6 +159,7 @@ export async function main(adapter) {
   const [command = "about", ...words] = process.argv.slice(2);
   const values = words.map((word) => (isNaN(word) ? word : Number(word)));
   if ((command === "bulk" && values.length < 2) || (command === "single" && values.length < 3)) values.push("noop");
+  if (command === "produce" && values.length < 3) values.push("stamp");
   if (command === "work") await work(adapter, ...values);
   else if (command === "watch") await watch(adapter);
   else {

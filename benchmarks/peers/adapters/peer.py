@@ -7,11 +7,15 @@ An adapter is a module with a function for each command that it supports, sync o
     setup()                               creates its tables
     bulk(jobs, name) -> dict              enqueues many jobs at once; timed(jobs, began) returns the answer
     single(seconds, clients, name)        enqueues one job per call: use repeat() or repeat_on_threads()
-    produce(rate, seconds)                enqueues at a steady rate: use pace() or pace_on_threads()
-    work(kind, concurrency)               runs until SIGTERM; handlers call ran.one(), ran.stamp(at) and ran.held(n)
+    produce(rate, seconds, name)          enqueues stamp or large at a steady rate: use pace() or pace_on_threads()
+    work(kind, concurrency)               runs until SIGTERM; handlers call ran.one(), ran.stamp(at), ran.large(data)
+                                          and ran.held(n)
     left() -> int                         counts unfinished jobs
     finished(jobs)                        inserts finished jobs
     hold(jobs)                            enqueues jobs that run until they are killed
+
+The job types are noop, noop0 to noop9 (the name "ten" stands for all of them, and type_of() chooses one), wait5, stamp,
+large and hold. The kind of a worker is the name of the jobs that it will get, or "mixed" for stamp and large.
 
 The command `watch` calls `left` for each line on standard input, so that the count at the end of a drain does not
 include the start of a Python process.
@@ -20,6 +24,7 @@ All times are CLOCK_MONOTONIC, which all processes on the machine share.
 """
 
 import asyncio
+import base64
 import contextlib
 import inspect
 import json
@@ -34,6 +39,9 @@ from typing import Any
 REPORT = 0.05  # seconds between two reports about jobs that ran
 WARM = 1.0  # seconds of single enqueues that are not counted
 PRODUCERS = 16  # concurrent calls, because consecutive calls would not reach the rate
+TEN = [f"noop{nth}" for nth in range(10)]
+IN_A_ROW = 200  # jobs of one type, when there are ten
+LARGE = 200_000  # characters
 
 
 def say(**fields: Any) -> None:
@@ -41,6 +49,31 @@ def say(**fields: Any) -> None:
     rest = (json.dumps(fields) + "\n").encode()
     while rest:
         rest = rest[os.write(1, rest) :]
+
+
+def type_of(name: str, n: int) -> str:
+    """Return the type of the nth job."""
+    return TEN[n // IN_A_ROW % len(TEN)] if name == "ten" else name
+
+
+def batches(name: str, jobs: int, size: int) -> Iterator[tuple[str, range]]:
+    """Yield a type and the numbers of its jobs, for calls that enqueue several jobs of one type."""
+    if name == "ten":
+        size = IN_A_ROW
+    for first in range(0, jobs, size):
+        yield type_of(name, first), range(first, min(jobs, first + size))
+
+
+def is_noop(kind: str) -> bool:
+    return kind in {"noop", "ten"}
+
+
+def payload_of(name: str, at: float) -> dict[str, Any]:
+    """Return the arguments of a job that produce() enqueues. A large one does not compress."""
+    return {"at": at} if name == "stamp" else {"data": _large}
+
+
+_large = base64.b64encode(os.urandom(LARGE * 3 // 4)).decode()
 
 
 class Ran:
@@ -68,6 +101,11 @@ class Ran:
 
     def stamp(self, at: float) -> None:
         self.one(time.monotonic() - at)
+
+    def large(self, data: str) -> None:
+        """A job that only keeps the worker busy, and is neither counted nor timed."""
+        if len(data) != LARGE:
+            raise ValueError(f"{len(data)} characters instead of {LARGE}")
 
     def held(self, n: int) -> None:
         say(held=n, at=time.monotonic(), pid=os.getpid())
@@ -210,6 +248,8 @@ def main(adapter: Any) -> None:
         arguments[1] = int(arguments[1])
     if (command == "bulk" and len(arguments) < 2) or (command == "single" and len(arguments) < 3):
         arguments.append("noop")
+    if command == "produce" and len(arguments) < 3:
+        arguments.append("stamp")
     answer: Any = _watch(adapter) if command == "watch" else getattr(adapter, command)(*arguments)
     if inspect.iscoroutine(answer):
         # An adapter names another event loop if the documentation of its queue recommends one.

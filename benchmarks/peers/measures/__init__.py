@@ -5,7 +5,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.peers.bench import Bench
-from benchmarks.peers.measures import busy, drain, held, history, idle, kill, single, sustained, waiting
+from benchmarks.peers.measures import (
+    busy,
+    drain,
+    growing,
+    held,
+    history,
+    idle,
+    kill,
+    payloads,
+    single,
+    sustained,
+    types,
+    waiting,
+)
 from benchmarks.peers.peer import Peer
 
 
@@ -18,17 +31,21 @@ class Measure:
     postgres: bool = False  # only for queues on PostgreSQL
     history: bool = False  # only for queues that keep finished jobs
     together: bool = False  # for several queues at a time: it mostly waits
+    outside: bool = False  # of the hour that all others share
 
 
 MEASURES = [
     # A run that is out of time skips the last ones, so the most important come first.
     Measure("drain", drain.measure, rounds=3, limit=120),
-    Measure("waiting", waiting.measure, rounds=3, limit=90),
+    Measure("types", types.measure, rounds=2, limit=240),
     Measure("single", single.measure, rounds=3, limit=60),
     Measure("idle", idle.measure, rounds=2, limit=60),
     Measure("kill", kill.measure, rounds=1, limit=150, together=True),
-    Measure("held", held.measure, rounds=1, limit=300, postgres=True),
-    Measure("history", history.measure, rounds=3, limit=240, postgres=True, history=True),
-    Measure("sustained", sustained.measure, rounds=2, limit=90),
     Measure("busy", busy.measure, rounds=2, limit=90),
+    Measure("payloads", payloads.measure, rounds=1, limit=120),
+    Measure("held", held.measure, rounds=1, limit=300, postgres=True),
+    Measure("waiting", waiting.measure, rounds=1, limit=90),
+    Measure("sustained", sustained.measure, rounds=1, limit=90),
+    Measure("history", history.measure, rounds=1, limit=240, postgres=True, history=True),
+    Measure("growing", growing.measure, rounds=1, limit=600, postgres=True, outside=True),
 ]

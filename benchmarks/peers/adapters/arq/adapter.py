@@ -20,7 +20,7 @@ from arq import create_pool
 from arq.connections import ArqRedis, RedisSettings
 from arq.constants import default_queue_name
 from arq.version import VERSION
-from arq.worker import Worker
+from arq.worker import Worker, func
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 import peer
@@ -66,7 +66,7 @@ async def bulk(jobs: int, name: str) -> dict:
 
     async def enqueuer() -> None:
         for n in numbers:
-            await pool.enqueue_job(name, n=n)
+            await pool.enqueue_job(peer.type_of(name, n), n=n)
 
     began = time.monotonic()
     await asyncio.gather(*(enqueuer() for _ in range(ENQUEUERS)))
@@ -78,9 +78,9 @@ async def single(seconds: float, clients: int, name: str) -> dict:
     return await peer.repeat(seconds, clients, lambda n: pool.enqueue_job(name, n=n))
 
 
-async def produce(rate: float, seconds: float) -> dict:
+async def produce(rate: float, seconds: float, name: str) -> dict:
     pool = await connect(peer.PRODUCERS)
-    return await peer.pace(rate, seconds, lambda at: pool.enqueue_job("stamp", at=at))
+    return await peer.pace(rate, seconds, lambda at: pool.enqueue_job(name, **peer.payload_of(name, at)))
 
 
 async def hold(jobs: int) -> None:
@@ -102,6 +102,10 @@ async def stamp(ctx: dict, at: float) -> None:
     peer.ran.stamp(at)
 
 
+async def large(ctx: dict, data: str) -> None:
+    peer.ran.large(data)
+
+
 async def held(ctx: dict, n: int) -> None:
     peer.ran.held(n)
     await asyncio.sleep(600)
@@ -113,7 +117,7 @@ held.__qualname__ = "hold"
 async def work(kind: str, concurrency: int) -> None:
     logging.disable()
     worker = Worker(
-        [noop, wait5, stamp, held],
+        [noop, wait5, stamp, large, held, *(func(noop, name=name) for name in peer.TEN)],
         redis_settings=RedisSettings.from_dsn(URL),
         max_jobs=concurrency,
         poll_delay=0.001,

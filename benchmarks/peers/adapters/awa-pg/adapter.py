@@ -9,7 +9,7 @@ import asyncio
 import os
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 from importlib.metadata import version
 from pathlib import Path
 
@@ -38,6 +38,11 @@ class Stamp:
 
 
 @dataclass
+class Large:
+    data: str
+
+
+@dataclass
 class Hold:
     n: int
 
@@ -49,7 +54,8 @@ RESCUE = {
     "leader_election_interval_ms": 2000,
 }
 RESCUE_TEXT = "heartbeats every 3 s, lost after 10 s, checked every 5 s"
-KINDS = {"noop": Noop, "wait5": Wait5}
+KINDS = {"noop": Noop, "wait5": Wait5, "stamp": Stamp, "large": Large}
+KINDS |= {name: make_dataclass(f"Noop{nth}", [("n", int)]) for nth, name in enumerate(peer.TEN)}
 
 
 def about() -> dict:
@@ -61,6 +67,7 @@ def about() -> dict:
         "history": True,
         "settings": ["100 workers, 500 for no-op jobs", "2 claimers, claims of up to 500, pool of 20", RESCUE_TEXT],
         "processes": 1,
+        "lease": 10,
         "recovery": "a heartbeat older than 10 s (90 s by default), checked every 5 s",
     }
 
@@ -75,7 +82,7 @@ async def setup() -> None:
 async def bulk(jobs: int, name: str) -> dict:
     async with awa.AsyncClient(URL) as client:
         await client.queue_stats()
-        rows = [KINDS[name](n) for n in range(jobs)]
+        rows = [KINDS[peer.type_of(name, n)](n) for n in range(jobs)]
         began = time.monotonic()
         for first in range(0, jobs, BATCH):
             await client.enqueue_many_copy(rows[first : first + BATCH])
@@ -88,18 +95,20 @@ async def single(seconds: float, clients: int, name: str) -> dict:
         return await peer.repeat(seconds, clients, lambda n: client.insert(KINDS[name](n)))
 
 
-async def produce(rate: float, seconds: float) -> dict:
+async def produce(rate: float, seconds: float, name: str) -> dict:
     async with awa.AsyncClient(URL, max_connections=peer.PRODUCERS) as client:
         await client.queue_stats()
-        return await peer.pace(rate, seconds, lambda at: client.insert(Stamp(at)))
+        return await peer.pace(rate, seconds, lambda at: client.insert(KINDS[name](**peer.payload_of(name, at))))
 
 
 async def work(kind: str, concurrency: int) -> None:
     client = awa.AsyncClient(URL, max_connections=20)
 
-    @client.task(Noop)
     async def noop(job) -> None:
         peer.ran.one()
+
+    for name in ("noop", *peer.TEN):
+        client.task(KINDS[name])(noop)
 
     @client.task(Wait5)
     async def wait5(job) -> None:
@@ -110,12 +119,16 @@ async def work(kind: str, concurrency: int) -> None:
     async def stamp(job) -> None:
         peer.ran.stamp(job.args.at)
 
+    @client.task(Large)
+    async def large(job) -> None:
+        peer.ran.large(job.args.data)
+
     @client.task(Hold)
     async def held(job) -> None:
         peer.ran.held(job.args.n)
         await asyncio.sleep(600)
 
-    workers = 500 if kind == "noop" else concurrency
+    workers = 500 if peer.is_noop(kind) else concurrency
     with peer.stopping() as stop:
         queue = {"name": "default", "max_workers": workers, "claimers": 2, "claim_batch_size": 500}
         await client.start([queue], **RESCUE)

@@ -3,6 +3,7 @@ rows, calls a function for each, and marks them completed in one statement. No r
 """
 
 import asyncio
+import json
 import os
 import sys
 import time
@@ -67,7 +68,7 @@ def bulk(jobs: int, name: str) -> dict:
         began = time.monotonic()
         with connection.cursor().copy("copy jobs (job_type, data) from stdin") as copy:
             for n in range(jobs):
-                copy.write(f'{name}\t{{"n": {n}}}\n')
+                copy.write(f'{peer.type_of(name, n)}\t{{"n": {n}}}\n')
         return peer.timed(jobs, began)
 
 
@@ -82,32 +83,34 @@ async def single(seconds: float, clients: int, name: str) -> dict:
     return await peer.repeat(seconds, clients, call)
 
 
-async def produce(rate: float, seconds: float) -> dict:
+async def produce(rate: float, seconds: float, name: str) -> dict:
     free = [await psycopg.AsyncConnection.connect(URL, autocommit=True) for _ in range(peer.PRODUCERS)]
 
     async def call(at: float) -> None:
         connection = free.pop()
-        await connection.execute(INSERT, ["stamp", f'{{"at": {at}}}'])
+        await connection.execute(INSERT, [name, json.dumps(peer.payload_of(name, at))])
         free.append(connection)
 
     return await peer.pace(rate, seconds, call)
 
 
 async def run(name: str, data: dict) -> None:
-    if name == "noop":
+    if name.startswith("noop"):
         peer.ran.one()
     elif name == "wait5":
         await asyncio.sleep(0.005)
         peer.ran.one()
     elif name == "stamp":
         peer.ran.stamp(data["at"])
+    elif name == "large":
+        peer.ran.large(data["data"])
     else:
         peer.ran.held(data["n"])
         await asyncio.sleep(600)
 
 
 async def work(kind: str, concurrency: int) -> None:
-    batch = BATCH if kind == "noop" else concurrency
+    batch = BATCH if peer.is_noop(kind) else concurrency
     connection = await psycopg.AsyncConnection.connect(URL, autocommit=True)
     holding: list[asyncio.Task] = []
     with peer.stopping() as stop:

@@ -38,6 +38,7 @@ export function about() {
       "addBulk with 5,000 jobs per call",
     ],
     processes: 2,
+    lease: 5,
     recovery: "lockDuration 5 s, then the next check for stalled jobs, every 5 s",
   };
 }
@@ -45,10 +46,11 @@ export function about() {
 export function setup() {}
 
 export async function bulk(jobs, name) {
-  const queue = await connect(name);
+  const types = peer.typesOf(name);
+  const queues = Object.fromEntries(await Promise.all(types.map(async (type) => [type, await connect(type)])));
   const began = peer.now();
-  for (const [from, size] of peer.slices(jobs, BATCH)) {
-    await queue.addBulk(Array.from({ length: size }, (_, nth) => ({ name, data: { n: from + nth } })));
+  for (const [type, from, size] of peer.batches(name, jobs, BATCH)) {
+    await queues[type].addBulk(Array.from({ length: size }, (_, nth) => ({ name: type, data: { n: from + nth } })));
   }
   return peer.timed(jobs, began);
 }
@@ -62,11 +64,11 @@ export async function single(seconds, clients, name) {
   });
 }
 
-export async function produce(rate, seconds) {
-  const queues = await connects("stamp", peer.PRODUCERS);
+export async function produce(rate, seconds, name) {
+  const queues = await connects(name, peer.PRODUCERS);
   return peer.pace(rate, seconds, async (at) => {
     const queue = queues.pop();
-    await queue.add("stamp", { at });
+    await queue.add(name, peer.payloadOf(name, at));
     queues.push(queue);
   });
 }
@@ -77,16 +79,16 @@ export async function hold(jobs) {
 }
 
 export async function work(kind, concurrency) {
-  const run = peer.jobs[kind];
-  const worker = new Worker(kind, (job) => run(job.data), {
-    connection,
-    concurrency,
-    lockDuration: LOCK,
-    stalledInterval: LOCK,
-  });
-  worker.on("error", (error) => console.error(error.message));
-  await worker.waitUntilReady();
-  return () => worker.close();
+  const start = async (type) => {
+    const run = peer.jobs[type];
+    const options = { connection, concurrency, lockDuration: LOCK, stalledInterval: LOCK };
+    const worker = new Worker(type, (job) => run(job.data), options);
+    worker.on("error", (error) => console.error(error.message));
+    await worker.waitUntilReady();
+    return worker;
+  };
+  const workers = await Promise.all(peer.typesOf(kind).map(start));
+  return () => Promise.all(workers.map((worker) => worker.close()));
 }
 
 let looking;

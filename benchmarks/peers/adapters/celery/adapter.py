@@ -24,8 +24,9 @@ import peer
 
 URL = os.environ.get("BENCH_REDIS", "redis://")
 QUEUE = "celery"
-POOLS = {"noop": ("solo", 1), "stamp": ("solo", 1), "wait5": ("threads", 100), "hold": ("threads", 100)}
-PREFETCH = {"noop": 1000, "stamp": 100, "wait5": 4, "hold": 1}  # per slot of the pool
+POOLS = dict.fromkeys(["noop", "ten", "stamp", "mixed"], ("solo", 1))
+POOLS |= dict.fromkeys(["wait5", "hold"], ("threads", 100))
+PREFETCH = {"noop": 1000, "ten": 1000, "stamp": 100, "mixed": 100, "wait5": 4, "hold": 1}  # per slot of the pool
 
 app = Celery("adapter", broker=URL, set_as_current=True)
 app.conf.update(
@@ -75,13 +76,19 @@ def stamp(at: float) -> None:
     peer.ran.stamp(at)
 
 
+@app.task(name="large")
+def large(data: str) -> None:
+    peer.ran.large(data)
+
+
 @app.task(name="hold")
 def holding(n: int) -> None:
     peer.ran.held(n)
     time.sleep(600)
 
 
-TASKS = {"noop": noop, "wait5": wait5}
+TASKS = {"noop": noop, "wait5": wait5, "stamp": stamp, "large": large}
+TASKS |= {name: app.task(noop.run, name=name) for name in peer.TEN}
 
 
 def setup() -> None:
@@ -89,13 +96,12 @@ def setup() -> None:
 
 
 def bulk(jobs: int, name: str) -> dict:
-    task = TASKS[name]
     with app.producer_pool.acquire(block=True) as producer:
         producer.connection.ensure_connection()
         began = time.monotonic()
         with producer.batch():
             for n in range(jobs):
-                task.apply_async(kwargs={"n": n}, producer=producer, retry=False)
+                TASKS[peer.type_of(name, n)].apply_async(kwargs={"n": n}, producer=producer, retry=False)
         return peer.timed(jobs, began)
 
 
@@ -112,9 +118,9 @@ def single(seconds: float, clients: int, name: str) -> dict:
     return peer.repeat_on_threads(seconds, clients, lambda n: task.apply_async(kwargs={"n": n}))
 
 
-def produce(rate: float, seconds: float) -> dict:
+def produce(rate: float, seconds: float, name: str) -> dict:
     warm(peer.PRODUCERS)
-    return peer.pace_on_threads(rate, seconds, lambda at: stamp.apply_async(kwargs={"at": at}))
+    return peer.pace_on_threads(rate, seconds, lambda at: TASKS[name].apply_async(kwargs=peer.payload_of(name, at)))
 
 
 def hold(jobs: int) -> None:

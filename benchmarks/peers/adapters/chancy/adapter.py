@@ -46,7 +46,25 @@ async def held(*, n: int) -> None:
     await asyncio.sleep(600)
 
 
-FUNCTIONS = {"noop": noop, "wait5": wait5}
+async def large(*, data: str) -> None:
+    peer.ran.large(data)
+
+
+FUNCTIONS = {"noop": noop, "wait5": wait5, "stamp": stamp, "large": large}
+
+
+def another_noop(name: str):
+    """Return a function of its own, because a job names its function."""
+
+    async def function(*, n: int) -> None:
+        peer.ran.one()
+
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+for name in peer.TEN:
+    globals()[name] = FUNCTIONS[name] = another_noop(name)
 
 
 def about() -> dict:
@@ -62,6 +80,7 @@ def about() -> dict:
             "heartbeat_poll_interval 3 s, heartbeat_timeout 10 s, Leadership and Recovery every 5 s",
         ],
         "processes": 2,
+        "lease": 10,
         "recovery": "heartbeat_timeout 10 s (90 s by default), Recovery every 5 s (60 s), if attempts are left",
     }
 
@@ -84,7 +103,7 @@ def queue(concurrency: int) -> Queue:
     )
 
 
-def job(function, attempts: int = 1, **arguments: float) -> Job:
+def job(function, attempts: int = 1, **arguments: float | str) -> Job:
     return Job.from_func(function, max_attempts=attempts).with_kwargs(**arguments)
 
 
@@ -97,7 +116,7 @@ async def setup() -> None:
 async def bulk(jobs: int, name: str) -> dict:
     async with chancy(1) as app:
         await app.pool.wait()
-        rows = [job(FUNCTIONS[name], n=n) for n in range(jobs)]
+        rows = [job(FUNCTIONS[peer.type_of(name, n)], n=n) for n in range(jobs)]
         began = time.monotonic()
         async for _ in app.push_many(rows):
             pass
@@ -110,15 +129,15 @@ async def single(seconds: float, clients: int, name: str) -> dict:
         return await peer.repeat(seconds, clients, lambda n: app.push(job(FUNCTIONS[name], n=n)))
 
 
-async def produce(rate: float, seconds: float) -> dict:
+async def produce(rate: float, seconds: float, name: str) -> dict:
     async with chancy(peer.PRODUCERS) as app:
         await app.pool.wait()
-        return await peer.pace(rate, seconds, lambda at: app.push(job(stamp, at=at)))
+        return await peer.pace(rate, seconds, lambda at: app.push(job(FUNCTIONS[name], **peer.payload_of(name, at))))
 
 
 async def work(kind: str, concurrency: int) -> None:
     async with chancy() as app:
-        await app.declare(queue(1000 if kind == "noop" else concurrency), upsert=True)
+        await app.declare(queue(1000 if peer.is_noop(kind) else concurrency), upsert=True)
         with peer.stopping() as stop:
             async with Worker(
                 app,

@@ -47,6 +47,21 @@ async def stamp(at: float) -> None:
     peer.ran.stamp(at)
 
 
+@DBOS.workflow(name="large")
+async def large(data: str) -> None:
+    peer.ran.large(data)
+
+
+def another_noop(name: str) -> None:
+    @DBOS.workflow(name=name)
+    async def function(n: int) -> None:
+        peer.ran.one()
+
+
+for name in peer.TEN:
+    another_noop(name)
+
+
 @DBOS.workflow(name="hold")
 async def held(n: int) -> None:
     peer.ran.held(n)
@@ -81,7 +96,7 @@ def client(connections: int) -> DBOSClient:
     return DBOSClient(system_database_url=URL, system_database_pool_size=connections)
 
 
-def put(to: DBOSClient, name: str, argument: float) -> None:
+def put(to: DBOSClient, name: str, argument: float | str) -> None:
     to.enqueue({"workflow_name": name, "queue_name": "default", "app_version": "1"}, argument)
 
 
@@ -93,7 +108,7 @@ def bulk(jobs: int, name: str) -> dict:
     def all_of_them() -> int:
         done = 0
         for n in rest:  # the iterator of a range is thread-safe
-            put(to, name, n)
+            put(to, peer.type_of(name, n), n)
             done += 1
         return done
 
@@ -106,15 +121,15 @@ def single(seconds: float, clients: int, name: str) -> dict:
     return peer.repeat_on_threads(seconds, clients, lambda n: put(to, name, n))
 
 
-def produce(rate: float, seconds: float) -> dict:
+def produce(rate: float, seconds: float, name: str) -> dict:
     to = client(peer.PRODUCERS)
     to.list_workflows(limit=1)
-    return peer.pace_on_threads(rate, seconds, lambda at: put(to, "stamp", at))
+    return peer.pace_on_threads(rate, seconds, lambda at: put(to, name, *peer.payload_of(name, at).values()))
 
 
 async def work(kind: str, concurrency: int) -> None:
     launch()
-    limit = None if kind == "noop" else concurrency
+    limit = None if peer.is_noop(kind) else concurrency
     await DBOS.register_queue_async(
         "default", polling_interval_sec=0.01, worker_concurrency=limit, on_conflict="always_update"
     )

@@ -29,7 +29,7 @@ import peer
 
 URL = os.environ.get("BENCH_REDIS", "redis://")
 ENQUEUERS = 4
-THREADS = {"noop": 8, "stamp": 8, "wait5": 48, "hold": 16}
+THREADS = {"noop": 8, "ten": 8, "stamp": 8, "mixed": 8, "wait5": 48, "hold": 16}
 
 broker = RedisBroker(url=URL, middleware=[Retries()], heartbeat_timeout=5000, maintenance_chance=10_000)
 dramatiq.set_broker(broker)
@@ -49,6 +49,7 @@ def about() -> dict:
             "bulk: 4 threads, one message per call, there is no bulk call; hiredis",
         ],
         "processes": 2,
+        "lease": 5,
         "recovery": "heartbeat_timeout 5 s, then the next maintenance run",
     }
 
@@ -70,12 +71,18 @@ def stamp(at: float) -> None:
 
 
 @dramatiq.actor
+def large(data: str) -> None:
+    peer.ran.large(data)
+
+
+@dramatiq.actor
 def holding(n: int) -> None:
     peer.ran.held(n)
     time.sleep(600)
 
 
-ACTORS = {"noop": noop, "wait5": wait5}
+ACTORS = {"noop": noop, "wait5": wait5, "stamp": stamp, "large": large}
+ACTORS |= {name: dramatiq.actor(noop.fn, actor_name=name) for name in peer.TEN}
 
 
 def setup() -> None:
@@ -84,7 +91,7 @@ def setup() -> None:
 
 def bulk(jobs: int, name: str) -> dict:
     broker.client.ping()
-    send, numbers, turn = ACTORS[name].send, iter(range(jobs)), threading.Lock()
+    numbers, turn = iter(range(jobs)), threading.Lock()
 
     def enqueuer() -> None:
         while True:
@@ -92,7 +99,7 @@ def bulk(jobs: int, name: str) -> dict:
                 n = next(numbers, None)
             if n is None:
                 return
-            send(n=n)
+            ACTORS[peer.type_of(name, n)].send(n=n)
 
     threads = [threading.Thread(target=enqueuer) for _ in range(ENQUEUERS)]
     began = time.monotonic()
@@ -108,9 +115,9 @@ def single(seconds: float, clients: int, name: str) -> dict:
     return peer.repeat_on_threads(seconds, clients, lambda n: ACTORS[name].send(n=n))
 
 
-def produce(rate: float, seconds: float) -> dict:
+def produce(rate: float, seconds: float, name: str) -> dict:
     broker.client.ping()
-    return peer.pace_on_threads(rate, seconds, lambda at: stamp.send(at=at))
+    return peer.pace_on_threads(rate, seconds, lambda at: ACTORS[name].send(**peer.payload_of(name, at)))
 
 
 def hold(jobs: int) -> None:

@@ -14,7 +14,7 @@ const BATCH = 10_000; // jobs per call of addJobs
 const logger = new Logger(() => (level, message) => level === "error" && console.error(message));
 
 function preset(kind, concurrency) {
-  const noop = kind === "noop";
+  const noop = peer.isNoop(kind);
   return {
     worker: {
       connectionString: DATABASE,
@@ -61,8 +61,8 @@ export async function setup() {
 export async function bulk(jobs, name) {
   const { addJobs } = await utils(1);
   const began = peer.now();
-  for (const [from, size] of peer.slices(jobs, BATCH)) {
-    await addJobs(Array.from({ length: size }, (_, nth) => ({ identifier: name, payload: { n: from + nth } })));
+  for (const [type, from, size] of peer.batches(name, jobs, BATCH)) {
+    await addJobs(Array.from({ length: size }, (_, nth) => ({ identifier: type, payload: { n: from + nth } })));
   }
   return peer.timed(jobs, began);
 }
@@ -72,9 +72,9 @@ export async function single(seconds, clients, name) {
   return peer.repeat(seconds, clients, (n) => addJob(name, { n }));
 }
 
-export async function produce(rate, seconds) {
+export async function produce(rate, seconds, name) {
   const { addJob } = await utils(peer.PRODUCERS);
-  return peer.pace(rate, seconds, (at) => addJob("stamp", { at }));
+  return peer.pace(rate, seconds, (at) => addJob(name, peer.payloadOf(name, at)));
 }
 
 export async function hold(jobs) {

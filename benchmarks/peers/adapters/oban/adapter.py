@@ -45,13 +45,23 @@ class Stamp:
 
 
 @worker(queue="default")
+class Large:
+    async def process(self, job) -> None:
+        peer.ran.large(job.args["data"])
+
+
+@worker(queue="default")
 class Hold:
     async def process(self, job) -> None:
         peer.ran.held(job.args["n"])
         await asyncio.sleep(600)
 
 
-WORKERS = {"noop": Noop, "wait5": Wait5, "stamp": Stamp, "hold": Hold}
+WORKERS = {"noop": Noop, "wait5": Wait5, "stamp": Stamp, "large": Large, "hold": Hold}
+# A job names its class, so each of the ten types is one.
+for nth, name in enumerate(peer.TEN):
+    WORKERS[name] = worker(queue="default")(type(f"Noop{nth}", (), {"process": Noop.process, "__module__": __name__}))
+    globals()[f"Noop{nth}"] = WORKERS[name]
 
 
 def about() -> dict:
@@ -82,8 +92,8 @@ async def setup() -> None:
 async def bulk(jobs: int, name: str) -> dict:
     oban = await client(1)
     began = time.monotonic()
-    for first in range(0, jobs, BATCH):
-        await oban.enqueue_many(WORKERS[name].new({"n": n}) for n in range(first, min(jobs, first + BATCH)))
+    for job_type, numbers in peer.batches(name, jobs, BATCH):
+        await oban.enqueue_many(WORKERS[job_type].new({"n": n}) for n in numbers)
     return peer.timed(jobs, began)
 
 
@@ -92,14 +102,14 @@ async def single(seconds: float, clients: int, name: str) -> dict:
     return await peer.repeat(seconds, clients, lambda n: oban.enqueue(WORKERS[name].new({"n": n})))
 
 
-async def produce(rate: float, seconds: float) -> dict:
+async def produce(rate: float, seconds: float, name: str) -> dict:
     oban = await client(peer.PRODUCERS)
-    return await peer.pace(rate, seconds, lambda at: oban.enqueue(Stamp.new({"at": at})))
+    return await peer.pace(rate, seconds, lambda at: oban.enqueue(WORKERS[name].new(peer.payload_of(name, at))))
 
 
 async def work(kind: str, concurrency: int) -> None:
     pool = await Oban.create_pool(URL, min_size=4, max_size=10)
-    limit = 500 if kind == "noop" else concurrency
+    limit = 500 if peer.is_noop(kind) else concurrency
     with peer.stopping() as stop:
         async with Oban(pool=pool, queues={"default": limit}, shutdown_grace_period=1.0):
             peer.ready()

@@ -13,7 +13,7 @@ const DATABASE = process.env.BENCH_URL;
 const BATCH = 10_000; // jobs per call of insert
 // Jobs per fetch and number of fetchers, by kind. A batch is completed as a whole, so jobs that wait need small concurrent
 // batches, and held jobs, which run for minutes, a batch each.
-const SHAPES = { noop: [1000, 2], wait5: [25, 4], stamp: [25, 4], hold: [1, 10] };
+const SHAPES = { noop: [1000, 2], ten: [1000, 2], wait5: [25, 4], stamp: [25, 4], mixed: [25, 4], hold: [1, 10] };
 const LOOK = 5; // seconds
 
 async function connect(max, options = {}) {
@@ -41,20 +41,21 @@ export function about() {
       "insert with 10,000 jobs per call",
     ],
     processes: 2,
+    lease: 10,
     recovery: "heartbeatSeconds 10, then the next check of the supervisor",
   };
 }
 
 export async function setup() {
   const boss = await connect(1, { migrate: true });
-  for (const name of Object.keys(SHAPES)) await boss.createQueue(name, { notify: true, heartbeatSeconds: 10 });
+  for (const name of Object.keys(peer.jobs)) await boss.createQueue(name, { notify: true, heartbeatSeconds: 10 });
 }
 
 export async function bulk(jobs, name) {
   const boss = await connect(1);
   const began = peer.now();
-  for (const [from, size] of peer.slices(jobs, BATCH)) {
-    await boss.insert(name, Array.from({ length: size }, (_, nth) => ({ data: { n: from + nth } })));
+  for (const [type, from, size] of peer.batches(name, jobs, BATCH)) {
+    await boss.insert(type, Array.from({ length: size }, (_, nth) => ({ data: { n: from + nth } })));
   }
   return peer.timed(jobs, began);
 }
@@ -64,9 +65,9 @@ export async function single(seconds, clients, name) {
   return peer.repeat(seconds, clients, (n) => boss.send(name, { n }));
 }
 
-export async function produce(rate, seconds) {
+export async function produce(rate, seconds, name) {
   const boss = await connect(peer.PRODUCERS);
-  return peer.pace(rate, seconds, (at) => boss.send("stamp", { at }));
+  return peer.pace(rate, seconds, (at) => boss.send(name, peer.payloadOf(name, at)));
 }
 
 export async function hold(jobs) {
@@ -89,10 +90,12 @@ export async function work(kind) {
     pollingIntervalSeconds: 0.5,
     notifyPollingIntervalSeconds: 0.5,
   };
-  const run = peer.jobs[kind];
-  await boss.work(kind, options, async (batch) => {
-    await Promise.all(batch.map((job) => run(job.data)));
-  });
+  for (const type of peer.typesOf(kind)) {
+    const run = peer.jobs[type];
+    await boss.work(type, options, async (batch) => {
+      await Promise.all(batch.map((job) => run(job.data)));
+    });
+  }
   return () => boss.stop({ graceful: true, timeout: 2000 });
 }
 

@@ -41,6 +41,7 @@ def about() -> dict:
             "heartbeat_timeout 10 s, dequeue_timeout 5 s instead of 30 s each",
         ],
         "processes": 2,
+        "lease": 10,
         "recovery": "heartbeat_timeout 10 s, then the next check, every dequeue_timeout of 5 s (30 s each by default)",
     }
 
@@ -49,16 +50,16 @@ async def setup() -> None:
     await Queries(AsyncpgDriver(await asyncpg.connect(URL))).install()
 
 
-def payload(**fields: float) -> bytes:
+def payload(**fields: float | str) -> bytes:
     return json.dumps(fields).encode()
 
 
 async def bulk(jobs: int, name: str) -> dict:
     queries = Queries(AsyncpgDriver(await asyncpg.connect(URL)))
     began = time.monotonic()
-    for first in range(0, jobs, BATCH):
-        rows = [payload(n=n) for n in range(first, min(jobs, first + BATCH))]
-        await queries.enqueue([name] * len(rows), rows, [0] * len(rows))
+    for job_type, numbers in peer.batches(name, jobs, BATCH):
+        rows = [payload(n=n) for n in numbers]
+        await queries.enqueue([job_type] * len(rows), rows, [0] * len(rows))
     return peer.timed(jobs, began)
 
 
@@ -71,17 +72,19 @@ async def single(seconds: float, clients: int, name: str) -> dict:
     return await peer.repeat(seconds, clients, lambda n: queries.enqueue(name, payload(n=n)))
 
 
-async def produce(rate: float, seconds: float) -> dict:
+async def produce(rate: float, seconds: float, name: str) -> dict:
     queries = await pool(peer.PRODUCERS)
-    return await peer.pace(rate, seconds, lambda at: queries.enqueue("stamp", payload(at=at)))
+    return await peer.pace(rate, seconds, lambda at: queries.enqueue(name, payload(**peer.payload_of(name, at))))
 
 
 async def work(kind: str, concurrency: int) -> None:
     pgq = PgQueuer.from_asyncpg_connection(await asyncpg.connect(URL))
 
-    @pgq.entrypoint("noop")
     async def noop(job) -> None:
         peer.ran.one()
+
+    for name in ("noop", *peer.TEN):
+        pgq.entrypoint(name)(noop)
 
     @pgq.entrypoint("wait5")
     async def wait5(job) -> None:
@@ -92,12 +95,16 @@ async def work(kind: str, concurrency: int) -> None:
     async def stamp(job) -> None:
         peer.ran.stamp(json.loads(job.payload)["at"])
 
+    @pgq.entrypoint("large")
+    async def large(job) -> None:
+        peer.ran.large(json.loads(job.payload)["data"])
+
     @pgq.entrypoint("hold")
     async def held(job) -> None:
         peer.ran.held(json.loads(job.payload)["n"])
         await asyncio.sleep(600)
 
-    batch = {"batch_size": BATCH} if kind == "noop" else {"batch_size": 50, "max_concurrent_tasks": concurrency}
+    batch = {"batch_size": BATCH} if peer.is_noop(kind) else {"batch_size": 50, "max_concurrent_tasks": concurrency}
     lost = {"heartbeat_timeout": timedelta(seconds=10), "dequeue_timeout": timedelta(seconds=5)}
     with peer.stopping() as stop:
         working = asyncio.create_task(pgq.run(**batch, **lost))

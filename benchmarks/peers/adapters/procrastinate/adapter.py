@@ -28,8 +28,10 @@ RETRY = "retry_stalled"
 def app_with(connections: int) -> procrastinate.App:
     connector = procrastinate.PsycopgConnector(conninfo=URL, min_size=connections, max_size=connections)
     app = procrastinate.App(connector=connector)
-    for function in (noop, wait5, stamp, held):
+    for function in (noop, wait5, stamp, large, held):
         app.task(function, name=function.__name__)
+    for name in peer.TEN:
+        app.task(noop, name=name)
     return app
 
 
@@ -44,6 +46,10 @@ async def wait5(n: int) -> None:
 
 async def stamp(at: float) -> None:
     peer.ran.stamp(at)
+
+
+async def large(data: str) -> None:
+    peer.ran.large(data)
 
 
 async def held(n: int) -> None:
@@ -69,6 +75,7 @@ def about() -> dict:
             "after a kill: update_heartbeat_interval 3 s, stalled_worker_timeout 10 s, a periodic task every 5 s",
         ],
         "processes": 2,
+        "lease": 10,
         "recovery": "nothing automatic; here the periodic task of its guide, every 5 s, after 10 s without heartbeat",
     }
 
@@ -82,9 +89,8 @@ async def bulk(jobs: int, name: str) -> dict:
     async with app_with(1).open_async() as app:
         await app.check_connection_async()
         began = time.monotonic()
-        for first in range(0, jobs, BATCH):
-            rows = [{"n": n} for n in range(first, min(jobs, first + BATCH))]
-            await app.tasks[name].batch_defer_async(*rows)
+        for job_type, numbers in peer.batches(name, jobs, BATCH):
+            await app.tasks[job_type].batch_defer_async(*({"n": n} for n in numbers))
         return peer.timed(jobs, began)
 
 
@@ -93,9 +99,9 @@ async def single(seconds: float, clients: int, name: str) -> dict:
         return await peer.repeat(seconds, clients, lambda n: app.tasks[name].defer_async(n=n))
 
 
-async def produce(rate: float, seconds: float) -> dict:
+async def produce(rate: float, seconds: float, name: str) -> dict:
     async with app_with(peer.PRODUCERS).open_async() as app:
-        return await peer.pace(rate, seconds, lambda at: app.tasks["stamp"].defer_async(at=at))
+        return await peer.pace(rate, seconds, lambda at: app.tasks[name].defer_async(**peer.payload_of(name, at)))
 
 
 async def work(kind: str, concurrency: int) -> None:

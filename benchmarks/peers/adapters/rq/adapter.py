@@ -26,7 +26,7 @@ import peer
 
 URL = os.environ.get("BENCH_REDIS", "redis://")
 BATCH = 1000  # jobs per call of enqueue_many
-WORKERS = {"noop": 2, "stamp": 2, "wait5": 8, "hold": 8}
+WORKERS = {"noop": 2, "ten": 2, "stamp": 2, "mixed": 2, "wait5": 8, "hold": 8}
 OPTIONS = {"result_ttl": 0, "retry": Retry(max=3), "description": ""}
 
 
@@ -43,6 +43,7 @@ def about() -> dict:
             "enqueue_many with 1,000 jobs per call; hiredis",
         ],
         "processes": 2,
+        "eight_processes": "8 commands that fork two workers each, because a worker runs one job at a time",
         "recovery": "the job's timeout (180 s by default, must be longer than the longest job) + 60 s",
     }
 
@@ -60,9 +61,8 @@ def setup() -> None:
 def bulk(jobs: int, name: str) -> dict:
     into = queue()
     began = time.monotonic()
-    for first in range(0, jobs, BATCH):
-        numbers = range(first, min(jobs, first + BATCH))
-        into.enqueue_many([Queue.prepare_data(f"adapter.{name}", kwargs={"n": n}, **OPTIONS) for n in numbers])
+    for job_type, numbers in peer.batches(name, jobs, BATCH):
+        into.enqueue_many([Queue.prepare_data(f"adapter.{job_type}", kwargs={"n": n}, **OPTIONS) for n in numbers])
     return peer.timed(jobs, began)
 
 
@@ -77,12 +77,12 @@ def single(seconds: float, clients: int, name: str) -> dict:
     return peer.repeat_on_threads(seconds, clients, call)
 
 
-def produce(rate: float, seconds: float) -> dict:
+def produce(rate: float, seconds: float, name: str) -> dict:
     free = [queue() for _ in range(peer.PRODUCERS)]
 
     def call(at: float) -> None:
         into = free.pop()
-        into.enqueue_call("adapter.stamp", kwargs={"at": at}, **OPTIONS)
+        into.enqueue_call(f"adapter.{name}", kwargs=peer.payload_of(name, at), **OPTIONS)
         free.append(into)
 
     return peer.pace_on_threads(rate, seconds, call)
@@ -92,6 +92,10 @@ def noop(n: int) -> None:
     peer.ran.one()
 
 
+for nth in range(10):
+    globals()[f"noop{nth}"] = noop
+
+
 def wait5(n: int) -> None:
     time.sleep(0.005)
     peer.ran.one()
@@ -99,6 +103,10 @@ def wait5(n: int) -> None:
 
 def stamp(at: float) -> None:
     peer.ran.stamp(at)
+
+
+def large(data: str) -> None:
+    peer.ran.large(data)
 
 
 def holding(n: int) -> None:

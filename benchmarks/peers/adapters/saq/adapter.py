@@ -36,6 +36,10 @@ async def stamp(ctx, *, at: float) -> None:
     peer.ran.stamp(at)
 
 
+async def large(ctx, *, data: str) -> None:
+    peer.ran.large(data)
+
+
 async def held(ctx, *, n: int) -> None:
     peer.ran.held(n)
     await asyncio.sleep(600)
@@ -71,7 +75,7 @@ async def bulk(jobs: int, name: str) -> dict:
 
     async def client() -> None:
         for n in rest:
-            await to.enqueue(name, n=n)
+            await to.enqueue(peer.type_of(name, n), n=n)
 
     await asyncio.gather(*(client() for _ in range(20)))
     return peer.timed(jobs, began)
@@ -82,15 +86,15 @@ async def single(seconds: float, clients: int, name: str) -> dict:
     return await peer.repeat(seconds, clients, lambda n: to.enqueue(name, n=n))
 
 
-async def produce(rate: float, seconds: float) -> dict:
+async def produce(rate: float, seconds: float, name: str) -> dict:
     to = await queue(peer.PRODUCERS)
-    return await peer.pace(rate, seconds, lambda at: to.enqueue("stamp", at=at))
+    return await peer.pace(rate, seconds, lambda at: to.enqueue(name, **peer.payload_of(name, at)))
 
 
 async def work(kind: str, concurrency: int) -> None:
     worker = Worker(
         await queue(20),
-        functions=[noop, wait5, stamp, held],
+        functions=[noop, wait5, stamp, large, held, *((name, noop) for name in peer.TEN)],
         concurrency=concurrency,
         startup=lambda ctx: peer.ready(),
         shutdown_grace_period_s=1,

@@ -43,12 +43,18 @@ async def stamp(at: float) -> None:
 
 
 @app.job
+async def large(data: str) -> None:
+    peer.ran.large(data)
+
+
+@app.job
 async def hold(n: int) -> None:
     peer.ran.held(n)
     await asyncio.sleep(600)
 
 
-JOBS = {"noop": noop, "wait5": wait5}
+JOBS = {"noop": noop, "wait5": wait5, "stamp": stamp, "large": large}
+JOBS |= {name: app.job(name=name)(noop.function) for name in peer.TEN}
 
 
 def about() -> dict:
@@ -60,6 +66,9 @@ def about() -> dict:
         "history": True,
         "settings": ["treadle worker, concurrency 100", "enqueues on uvloop"],
         "processes": 1,
+        "supervises": True,
+        "eight_processes": "`treadle worker --processes 8`",
+        "lease": 10,
         "recovery": "a lease of 10 s; 15 s at most",
     }
 
@@ -85,7 +94,8 @@ def bulk(jobs: int, name: str) -> dict:
     with contextlib.suppress(JobNotFound):
         app.queue.get(uuid4())
     began = time.monotonic()
-    JOBS[name].enqueue_many({"n": n} for n in range(jobs))
+    for job_type, numbers in peer.batches(name, jobs, jobs):
+        JOBS[job_type].enqueue_many({"n": n} for n in numbers)
     return peer.timed(jobs, began)
 
 
@@ -94,15 +104,16 @@ async def single(seconds: float, clients: int, name: str) -> dict:
     return await peer.repeat(seconds, clients, lambda n: JOBS[name].aenqueue(n=n))
 
 
-async def produce(rate: float, seconds: float) -> dict:
+async def produce(rate: float, seconds: float, name: str) -> dict:
     await connect(peer.PRODUCERS)
-    return await peer.pace(rate, seconds, lambda at: stamp.aenqueue(at=at))
+    return await peer.pace(rate, seconds, lambda at: JOBS[name].aenqueue(**peer.payload_of(name, at)))
 
 
 def work(kind: str, concurrency: int) -> None:
     os.chdir(Path(__file__).parent)
     command = [str(Path(sys.executable).with_name("treadle")), "worker", "adapter:app"]
-    os.execv(command[0], [*command, "--concurrency", str(concurrency), "--log-level", "warning"])
+    options = ["--concurrency", str(concurrency), "--processes", os.environ["BENCH_PROCESSES"]]
+    os.execv(command[0], [*command, *options, "--log-level", "warning"])
 
 
 def left() -> int:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from treadle.cli.bench.advice import Advice, advise
 from treadle.cli.bench.comparison import Report
+from treadle.cli.bench.lanes import LaneComparison
 from treadle.cli.bench.suite import Figures
 from treadle.cli.output import heading, write
 
@@ -32,6 +33,11 @@ def all_as_dict(figures: Figures) -> dict[str, object]:
         "singles": [asdict(each) for each in figures.singles],
         "worker_rate": figures.worker_rate,
         "pick_up": asdict(figures.pick_up),
+        "lanes": {
+            **asdict(figures.lanes),
+            "drain_ratio": figures.lanes.drain_ratio,
+            "claim_ratio": figures.lanes.claim_ratio,
+        },
         "advice": [each._asdict() for each in advise(figures)],
     }
 
@@ -57,6 +63,9 @@ def show_all(console: Console, figures: Figures) -> None:
     _bars(console, [(name, value, f"{value:,.0f}") for name, value in rates], "green")
     heading(console, "Compared to bare SQL")
     show(console, report)
+    processes = _count(figures.lanes.processes, "worker process", "es")
+    heading(console, f"One job type and several, {processes}")
+    _show_lanes(console, figures.lanes)
     heading(console, "Advice")
     _show_advice(console, advise(figures))
 
@@ -88,6 +97,22 @@ def show(console: Console, report: Report) -> None:
             f"{cost.tuple_versions:.2f}",
         )
     console.print(costs)
+
+
+def _show_lanes(console: Console, lanes: LaneComparison) -> None:
+    table = Table("", box=None, pad_edge=False)
+    for name in ("jobs per second", "ratio", "a claim of 10, ms", "ratio"):
+        table.add_column(name, justify="right")
+    for each, ratios in ((lanes.one, None), (lanes.several, (lanes.drain_ratio, lanes.claim_ratio))):
+        if each:
+            drain, claim = (f"{ratio:.2f}" if ratio else "" for ratio in ratios or (None, None))
+            name = f"{_count(each.types, 'job type')} in {_count(each.lanes, 'lane')}"
+            table.add_row(name, f"{each.drain_rate:,.0f}", drain, f"{each.claim_ms:,.2f}", claim)
+    console.print(table)
+
+
+def _count(number: int, noun: str, plural: str = "s") -> str:
+    return f"{number:,} {noun}{plural * (number != 1)}"
 
 
 def _bars(console: Console, rows: Sequence[tuple[str, float, str]], colour: str) -> None:

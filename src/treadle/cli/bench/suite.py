@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from treadle.cli.bench.comparison import Report, clear, measure_in
+from treadle.cli.bench.lanes import LaneComparison, Spread, compare_lanes
 from treadle.cli.bench.scratch import left_behind, scratch_schema
 from treadle.cli.bench.server import Server, measure_server
 from treadle.cli.bench.workload import (
@@ -23,10 +24,18 @@ class Figures:
     worker_rate: float
     pick_up: Latency
     report: Report
+    lanes: LaneComparison
     left_behind: list[str]
 
 
-def measure_all(url: str, jobs: int, rounds: int, report_step: Callable[[str], None] = lambda _: None) -> Figures:
+def measure_all(
+    url: str,
+    jobs: int,
+    rounds: int,
+    spread: Spread,
+    processes: int,
+    report_step: Callable[[str], None] = lambda _: None,
+) -> Figures:
     with scratch_schema(url) as schema:
         report = measure_in(url, schema, jobs, rounds, report_step)
         clear(url, schema)
@@ -41,4 +50,6 @@ def measure_all(url: str, jobs: int, rounds: int, report_step: Callable[[str], N
         report_step("a worker process")
         clear(url, schema)
         worker_rate = measure_worker(url, schema, jobs)
-        return Figures(server, singles, worker_rate, latency, report, left_behind(url, schema))
+        report_step(f"one lane and {spread.lanes}, {processes} worker process{'es' * (processes > 1)}")
+        lanes = compare_lanes(url, schema, jobs, spread, processes)
+        return Figures(server, singles, worker_rate, latency, report, lanes, left_behind(url, schema))

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -31,7 +32,7 @@ def describe(routes: Sequence[RouteSpec], mount_path: str) -> dict[str, Any]:
     for route in routes:
         models.append((route.response_model, "serialization"))
         models.extend((each, "validation") for each in (route.body_model, route.query_model) if each is not None)
-    schemas = _schemas(models)
+    schemas = _schemas(tuple(dict.fromkeys(models)))
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
@@ -52,8 +53,9 @@ _ABOUT = 'Inspects and operates the queue, like the pages of the dashboard. Erro
 _TOKEN = "The viewer or operator secret of the dashboard."  # noqa: S105 - a description
 
 
-def _schemas(models: Sequence[tuple[type[BaseModel], JsonSchemaMode]]) -> dict[str, Any]:
-    _, schema = models_json_schema(list(dict.fromkeys(models)), ref_template=_REFS)
+@cache
+def _schemas(models: tuple[tuple[type[BaseModel], JsonSchemaMode], ...]) -> dict[str, Any]:
+    _, schema = models_json_schema(models, ref_template=_REFS)
     return dict(schema["$defs"])
 
 

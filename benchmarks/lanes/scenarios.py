@@ -1,0 +1,183 @@
+"""What is measured, each by a function that yields rows: what the row is about, and its figures."""
+
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TypeAlias
+
+from benchmarks.lanes.app import TYPES
+from benchmarks.lanes.claimers import claims
+from benchmarks.lanes.server import Server, connect
+from benchmarks.lanes.statements import (
+    CLAIM_BATCH,
+    TICK,
+    claim_and_complete,
+    claim_cost,
+    enqueue,
+    lane_rows,
+    milliseconds,
+    settle,
+    tick_cost,
+)
+from benchmarks.lanes.workers import drain, pick_up
+
+Row: TypeAlias = tuple[str, dict[str, float]]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    jobs: int = 15_000
+    processes: Sequence[int] = (1, 2, 8)
+    claimers: int = 64
+    claims: int = 50
+    """By each claimer."""
+    locked: int = 40_000
+    idle_lanes: Sequence[int] = (10, 3_000, 10_000, 100_000)
+    busy_lanes: int = 10_000
+    priorities: int = 86_400
+    snapshot_jobs: int = 100_000
+    history: int = 1_000_000
+    pick_ups: int = 100
+
+
+QUICK = Sizes(2_000, (1, 2), 16, 10, 2_000, (10, 500), 500, 2_000, 5_000, 20_000, 10)
+
+
+def drains(server: Server, sizes: Sizes) -> Iterator[Row]:
+    for processes in sizes.processes:
+        rates = []
+        for types in (TYPES[:1], TYPES):
+            found = drain(server.fresh(), sizes.jobs, types, processes)
+            rates.append(found["jobs/s"])
+            ratio = found["jobs/s"] / rates[0]
+            yield f"{_number(types)}, {processes} processes", {**found, "to one type": ratio}
+
+
+def concurrent_claims(server: Server, sizes: Sizes) -> Iterator[Row]:
+    for types in (TYPES[:1], TYPES):
+        found = claims(server.fresh(), types, sizes.claimers, sizes.claims)
+        yield f"{_number(types)}, {sizes.claimers} claimers", found
+
+
+def locked_rows(server: Server, sizes: Sizes) -> Iterator[Row]:
+    """Somebody's UPDATE has locked the oldest jobs of a priority that has several lanes, and does not commit."""
+    url = server.fresh()
+    types = TYPES[:2]
+    with connect(url) as connection, connect(url) as other:
+        enqueue(connection, sizes.locked, types, chunk=sizes.locked // 10)
+        other.execute("begin")
+        other.execute("update treadle.jobs set data = '{}' where status = 'pending'")
+        enqueue(connection, 1_000, types)
+        yield "before a tick", claim_cost(connection, types, times=5)
+        connection.execute("select pg_sleep(0.3)")  # the floor stays that far behind the clock
+        yield "after a tick", {**claim_cost(connection, types, tick=True, times=5), **tick_cost(connection)}
+        other.execute("rollback")
+
+
+def idle_lanes(server: Server, sizes: Sizes) -> Iterator[Row]:
+    for lanes in sizes.idle_lanes:
+        with connect(server.fresh()) as connection:
+            connection.execute(lane_rows(lanes))
+            connection.execute("update treadle.jobs set status = 'completed' where status = 'pending'")
+            settle(connection)
+            yield f"{lanes:,} lanes", {**claim_cost(connection, TYPES, tick=True), **tick_cost(connection)}
+
+
+def busy_lanes(server: Server, sizes: Sizes) -> Iterator[Row]:
+    with connect(server.fresh()) as connection:
+        connection.execute(lane_rows(sizes.busy_lanes))
+        settle(connection)
+        yield (
+            f"{sizes.busy_lanes:,} lanes",
+            {**claim_cost(connection, TYPES, tick=True, times=5), **tick_cost(connection)},
+        )
+
+
+def distinct_priorities(server: Server, sizes: Sizes) -> Iterator[Row]:
+    with connect(server.fresh()) as connection:
+        connection.execute(
+            f"""insert into treadle.jobs (job_type, priority)
+            select 'type' || number % 10, number from generate_series(1, {sizes.priorities}) as number"""
+        )
+        settle(connection)
+        cost = {**claim_cost(connection, TYPES, tick=True, times=5), **tick_cost(connection)}
+        cost["enqueue ms"] = milliseconds(connection, "select treadle.enqueue('type0', p_priority => 7)")
+        yield f"{sizes.priorities:,} priorities", cost
+
+
+def held_snapshot(server: Server, sizes: Sizes) -> Iterator[Row]:
+    """A client in another language that calls claim_job_batch() and complete_jobs(), and never tick()."""
+    for types in (TYPES[:1], TYPES):
+        url = server.fresh()
+        with connect(url) as connection, connect(url) as other:
+            other.execute("begin isolation level repeatable read")
+            other.execute("select count(*) from pg_class")
+            done, checks = 0, [0, sizes.snapshot_jobs // 10, sizes.snapshot_jobs]
+            for until in checks:
+                enqueue(connection, until - done + 1_000, types)
+                while done < until:
+                    done += claim_and_complete(connection, types, 10, CLAIM_BATCH)
+                cost = claim_cost(connection, types, claim=CLAIM_BATCH, times=5)
+                yield f"{_number(types)}, after {done:,} jobs", cost
+            other.execute("rollback")
+
+
+def open_transaction(server: Server, sizes: Sizes) -> Iterator[Row]:
+    """A transaction that has written something stays open while jobs run: nothing below it can be proven settled."""
+    url = server.fresh()
+    with connect(url) as connection, connect(url) as other:
+        other.execute("create table written (number int)")
+        other.execute("begin")
+        other.execute("insert into written values (1)")
+        connection.execute("set synchronous_commit = off")
+        done, ticked = 0, perf_counter()
+        for until in _growing(sizes.history):
+            while done < until:
+                enqueue(connection, 5_000, TYPES, chunk=500)
+                while claimed := claim_and_complete(connection, TYPES, 5_000):
+                    done += claimed
+                    if perf_counter() - ticked > 0.5:
+                        connection.execute(TICK)
+                        ticked = perf_counter()
+            waited = pick_up(url, sizes.pick_ups)
+            enqueue(connection, 100, TYPES, chunk=10)
+            fresh = claim_cost(connection, TYPES, tick=True, times=5)
+            connection.execute("select pg_sleep(1)")  # without a recent tick, a claim starts where all is settled
+            stale = claim_cost(connection, TYPES, times=5)
+            yield (
+                f"after {done:,} jobs",
+                {
+                    **fresh,
+                    "without tick ms": stale["claim ms"],
+                    "buffers": stale["claim buffers"],
+                    **tick_cost(connection),
+                    "pick-up p50 ms": statistics.median(waited),
+                    "p99 ms": sorted(waited)[int(len(waited) * 0.99)],
+                },
+            )
+            while claim_and_complete(connection, TYPES, 1_000):
+                pass
+        other.execute("rollback")
+
+
+SCENARIOS: dict[str, tuple[str, Callable[[Server, Sizes], Iterator[Row]]]] = {
+    "drain": ("no-op jobs through treadle worker --processes N, one job type and ten", drains),
+    "claims": ("claims of 10 and nothing else, by many connections at once, one lane and ten", concurrent_claims),
+    "locked": ("a claim of 10 from two lanes whose oldest jobs somebody's UPDATE has locked", locked_rows),
+    "idle-lanes": ("a claim and a tick with many lanes that have no work", idle_lanes),
+    "busy-lanes": ("a claim of 10 and a tick with many lanes of one job each", busy_lanes),
+    "priorities": ("a claim of 10, a tick and an enqueue with many distinct priorities", distinct_priorities),
+    "snapshot": ("claim_job_batch of 10 without ticks, while a snapshot is held open", held_snapshot),
+    "transaction": ("claim, tick and pick-up beside a writing transaction that was left open", open_transaction),
+}
+
+
+def _number(types: list[str]) -> str:
+    return "one type" if len(types) == 1 else f"{len(types)} types"
+
+
+def _growing(most: int) -> list[int]:
+    """10,000, 100,000 … up to the most."""
+    steps = [number for power in range(4, 8) if (number := 10**power) < most]
+    return [*steps, most]
