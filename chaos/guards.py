@@ -271,8 +271,8 @@ MUTANTS = [
     ),
     Mutant(
         "sleeping workers are woken",
-        f"{FUNCTIONS}/parts/wake_workers.sql",
-        "            perform pg_notify(treadle.channel('work'), '');\n",
+        f"{FUNCTIONS}/triggers/notify_at_commit.sql",
+        "        perform pg_notify(treadle.channel('work'), case when v_last = 1 then 'jobs ' || v_microseconds else '' end);\n",
         "",
         test("worker/waking", "test_a_job_is_picked_up_by_a_notification"),
     ),
