@@ -272,7 +272,7 @@ MUTANTS = [
     Mutant(
         "sleeping workers are woken",
         f"{FUNCTIONS}/triggers/notify_at_commit.sql",
-        "        perform pg_notify(treadle.channel('work'), case when v_last = 1 then 'jobs ' || v_microseconds else '' end);\n",
+        "        perform pg_notify(treadle.channel('work'), v_message);\n",
         "",
         test("worker/waking", "test_a_job_is_picked_up_by_a_notification"),
     ),

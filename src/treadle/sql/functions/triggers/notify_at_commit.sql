@@ -19,12 +19,14 @@ as $$
 declare
     v_microseconds constant bigint := extract(epoch from clock_timestamp()) * 1000000;
     v_last bigint;
+    v_message text;
 begin
     select clock.last_value into v_last from treadle.wake_clock as clock;
 
     if v_last in (0, 1) or abs(v_microseconds - v_last) > 100000 then
         perform setval('treadle.wake_clock', v_microseconds);
-        perform pg_notify(treadle.channel('work'), case when v_last = 1 then 'jobs ' || v_microseconds else '' end);
+        v_message := case when v_last = 1 then 'jobs ' || v_microseconds else '' end;
+        perform pg_notify(treadle.channel('work'), v_message);
     end if;
 
     return null;
