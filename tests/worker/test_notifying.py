@@ -121,7 +121,7 @@ def test_an_enqueue_on_a_busy_queue_decides_nothing_at_commit(connect: Connect) 
 def test_a_worker_woken_just_now_may_be_idle_again_at_commit(connect: Connect) -> None:
     """An enqueue right after a notification sends none, unless a worker has gone idle by its commit."""
     receiver, connection, late = Receiver(connect, "work"), connect(), connect(autocommit=False)
-    late.execute("select wake_workers('infinity')")  # so that it is loaded
+    late.execute("select wake_workers('infinity'), pg_sleep(0.01)")  # so that it is loaded; an open transaction
     late.execute(f"select setval('wake_clock', {NOW}), wake_workers(clock_timestamp())".encode())
     connection.execute("select next_due('{a}')")
     late.commit()

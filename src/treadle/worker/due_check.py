@@ -59,12 +59,10 @@ class DueCheck:
                 found = await self._query(types)
                 if not answer.done():
                     answer.set_result(found)
-        except BaseException as error:
+        except Exception as error:
             for _, answer in asking:
                 if not answer.done():
                     answer.set_exception(error)
-            if not isinstance(error, Exception):
-                raise
 
     async def _query(self, types: Sequence[str]) -> float | None:
         return await self._connection.run(worker_queries.next_due(types, self._queues, self._sure))

@@ -26,9 +26,12 @@ begin
     into v_age
     from treadle.wake_clock as clock;
 
-    -- A worker was woken less than 20 ms ago: it may be idle again when this transaction commits. After that and until
-    -- 100 ms, all workers are busy: they look for jobs when they have room. See notify_at_commit() for the 100 ms.
-    if v_age between 20000 and 100000 then
+    -- Workers were notified less than 100 ms ago, and none has gone idle since: those with room are looking for jobs, and the
+    -- others do so when they have room. (See notify_at_commit() for the 100 ms.) But a transaction that began with an earlier
+    -- statement may stay open until they are idle again; the messages of a single statement arrive within 0.25 ms.
+    if v_age between 0 and 100000
+        and (v_age > 20000 or statement_timestamp() - transaction_timestamp() < interval '0.25 milliseconds')
+    then
         return;
     end if;
 
