@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
 from functools import partial
 from statistics import median
 from typing import Any
@@ -15,6 +16,7 @@ from treadle import Job, Treadle
 from treadle.db.query import Query
 from treadle.db.reconnecting import ReconnectingConnection
 from treadle.worker import Worker, claimer, notifications
+from treadle.worker.keeper import Keeper
 
 pytestmark = pytest.mark.own_database
 
@@ -167,6 +169,22 @@ def test_workers_of_other_types_are_woken_as_well(app: Treadle) -> None:
                 assert [await each.aresult(30) for each in jobs] == ["here", "there"]
                 for each in (*first, *second):
                     await auntil_waiting(each)
+        await app.aclose()
+
+    asyncio.run(body())
+
+
+def test_a_worker_that_was_found_dead_is_no_longer_chosen(app: Treadle) -> None:
+    @app.job
+    async def hello() -> None: ...
+
+    async def body() -> None:
+        async with workers(app, 2) as started:
+            dead, alive = started
+            keeper = Keeper(app.database.url, app.schema, timedelta(seconds=60), 3)
+            await keeper.recover(dead.worker_id, "it was killed")
+            await auntil(lambda: len(alive.notifications.peers) == 0)
+            await keeper.close()
         await app.aclose()
 
     asyncio.run(body())

@@ -151,10 +151,6 @@ class Claimer:
         self.ready.clear()
         self._release(claims, None)
 
-    @property
-    def has_room(self) -> bool:
-        return self._wanted() > 0
-
     def wake(self, recheck: bool = True) -> None:
         """There may be a job to claim. `recheck`: check again a little later."""
         self._told_to_look = True
@@ -201,6 +197,7 @@ class Claimer:
         self._enough = -1
         self._wake.clear()
         if not self._may_start():
+            self._report_full(0)
             return FENCED_SECONDS
         wanted = self._wanted()
         if wanted < 1:

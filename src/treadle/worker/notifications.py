@@ -49,7 +49,6 @@ class Notifications:
         *,
         wake: Callable[[bool], None],
         check_soon: Callable[[], None],
-        has_room: Callable[[], bool],
         cancel: Callable[[UUID], None],
     ) -> None:
         """`wake` is called when this worker is to look for jobs, and is told whether to look again a little later;
@@ -62,7 +61,6 @@ class Notifications:
         self._connection = messages
         self._wake = wake
         self._check_soon = check_soon
-        self._has_room = has_room
         self._cancel = cancel
         self._turn: tuple[int, int] | None = None  # the number and the place of the last notification for this worker
         self._passed_at = float("-inf")
@@ -120,7 +118,7 @@ class Notifications:
 
     async def leave(self) -> None:
         """Tell the peers that this worker stops."""
-        await self._connection.run(worker_queries.notify_workers(f"left {self._worker_id}"))
+        await self._connection.run(worker_queries.announce_leaving(self._worker_id))
 
     async def probe(self) -> Delay:
         """Check whether notifications arrive; if they do not, the listener reconnects."""
@@ -144,8 +142,6 @@ class Notifications:
             self._turn = (number, place)
             # The last in the order has nobody behind it who checks.
             self._wake(own == len(self.peers))
-            if not self._has_room():
-                self.pass_on(0)
         elif own == place + 1:
             self._check_soon()
 

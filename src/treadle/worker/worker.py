@@ -203,9 +203,6 @@ class Worker:
         for claimer in self.claimers:
             claimer.check_soon()
 
-    def _has_room(self) -> bool:
-        return self.may_start() and all(claimer.has_room for claimer in self.claimers)
-
     def _fence(self) -> None:
         self._listeners.emit(events.WorkerFenced(self.worker_id))
         self.running.interrupt_all(Interrupt.FENCED)
@@ -244,7 +241,6 @@ class Worker:
             claims,
             wake=self._wake,
             check_soon=self._check_soon,
-            has_room=self._has_room,
             cancel=partial(self.running.interrupt, reason=Interrupt.CANCELLED),
         )
         self.claimers[:] = self._make_claimers()

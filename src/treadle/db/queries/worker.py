@@ -193,6 +193,11 @@ def notify_workers(message: str) -> Query[None]:
     return Query(statement("notify_workers"), {"message": message}, _nothing)
 
 
+def announce_leaving(worker_id: str) -> Query[None]:
+    """Tell the peers of this worker that it no longer looks for jobs."""
+    return notify_workers(f"left {worker_id}")
+
+
 _COLUMNS = columns(Claim)
 
 # Claim._make without its check of the length: it runs for every job.
