@@ -271,9 +271,31 @@ MUTANTS = [
     ),
     Mutant(
         "sleeping workers are woken",
-        f"{FUNCTIONS}/parts/wake_workers.sql",
-        "            perform pg_notify(treadle.channel('work'), '');\n",
+        f"{FUNCTIONS}/triggers/notify_at_commit.sql",
+        "        perform pg_notify(treadle.channel('work'), v_message);\n",
         "",
         test("worker/waking", "test_a_job_is_picked_up_by_a_notification"),
+    ),
+    Mutant(
+        "an open transaction keeps no other from notifying",
+        f"{FUNCTIONS}/parts/wake_workers.sql",
+        "    perform set_config(c_requested, 'on', true);\n",
+        "    perform setval('treadle.wake_clock', (extract(epoch from v_now) * 1000000)::bigint);\n"
+        "    perform set_config(c_requested, 'on', true);\n",
+        test("worker/notifying", "test_a_transaction_that_stays_open_silences_no_other"),
+    ),
+    Mutant(
+        "a worker that does not answer a notification delays no job",
+        f"{WORKER}/notifications.py",
+        "            self._check_soon()\n",
+        "            pass\n",
+        test("worker/herd", "test_a_worker_that_does_not_answer_delays_no_job"),
+    ),
+    Mutant(
+        "a worker without room passes a notification on",
+        f"{WORKER}/claimer.py",
+        "            self._full(claimed)\n",
+        "            pass\n",
+        test("worker/herd", "test_a_worker_without_room_passes_the_notification_on"),
     ),
 ]

@@ -175,7 +175,9 @@ COMMENT ON FUNCTION treadle.lock_held(p_worker_id character varying, p_ids uuid[
 
 COMMENT ON FUNCTION treadle.lost_leases(p_ids uuid[], p_leases bigint[]) IS 'Deprecated: use find_lost_claims(). Dropped in version 0.3.';
 
-COMMENT ON FUNCTION treadle.next_due(p_job_types character varying[], p_queues character varying[], p_sure boolean) IS 'For a worker that found no job: from now on it is notified of new ones. Returns the seconds until the next job of these types is due (0 or less: now), null if there is none.';
+COMMENT ON FUNCTION treadle.next_due(p_job_types character varying[], p_queues character varying[], p_sure boolean, p_numbers boolean) IS 'For a worker that found no job: from now on it is notified of new ones. Returns the seconds until the next job of these types is due (0 or less: now), null if there is none.';
+
+COMMENT ON FUNCTION treadle.notify_at_commit() IS 'Trigger: at commit, notifies an idle worker if one wants to be notified.';
 
 COMMENT ON FUNCTION treadle.operate(p_action character varying, p_ids uuid[], p_actor text, p_reason text, p_priority integer) IS 'Changes jobs for an operator (retry, cancel, delete, run_now, priority), with a row in the audit for each. Returns the outcome for each job (done, unfit, busy, missing) and the status that it had.';
 
@@ -245,7 +247,7 @@ COMMENT ON FUNCTION treadle.unblock_next() IS 'Trigger: when a job with a key fi
 
 COMMENT ON FUNCTION treadle.use_stored(p_job_ids uuid[], p_stored_ids uuid[]) IS 'Records that each of these jobs uses the stored object beside it until the job is deleted. Returns the objects that do not exist.';
 
-COMMENT ON FUNCTION treadle.wake_workers(p_due timestamp with time zone) IS 'Notifies idle workers of a job that is due at p_due; at most one notification every 20 ms.';
+COMMENT ON FUNCTION treadle.wake_workers(p_due timestamp with time zone) IS 'Notifies an idle worker, when this transaction commits, of a job that is due at p_due.';
 
 COMMENT ON FUNCTION treadle.wanted_lanes(p_job_types character varying[], p_queues character varying[], p_fresh boolean) IS 'Deprecated: use claimable_lanes(). Dropped in version 0.3.';
 
@@ -519,6 +521,13 @@ CREATE SEQUENCE treadle.wake_clock
     NO MAXVALUE
     CACHE 1;
 
+COMMENT ON SEQUENCE treadle.wake_clock IS 'When workers were last notified, in microseconds since 1970; 0 or 1: a worker has gone idle since, and is to be notified of the next job.';
+
+CREATE UNLOGGED TABLE treadle.wake_requests (
+);
+
+COMMENT ON TABLE treadle.wake_requests IS 'Transactions that decide at commit whether to notify workers. Always empty.';
+
 CREATE SEQUENCE treadle.watched
     START WITH 0
     INCREMENT BY 1
@@ -642,6 +651,8 @@ CREATE TRIGGER drop_belongings AFTER DELETE ON treadle.jobs REFERENCING OLD TABL
 CREATE TRIGGER enter_lane BEFORE UPDATE ON treadle.jobs FOR EACH ROW WHEN (((((new.status)::text = 'pending'::text) AND (new.holds = 0) AND (new.attempts < new.max_attempts) AND (((((old.status)::text = 'pending'::text) AND (old.holds = 0) AND (old.attempts < old.max_attempts)) IS NOT TRUE) OR (old.run_at > new.run_at) OR (((old.queue)::text <> (new.queue)::text) OR ((old.job_type)::text <> (new.job_type)::text) OR (old.priority <> new.priority)))) OR ((((new.holds)::integer & 1) = 1) AND ((old.status)::text = ANY ((ARRAY['completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[])) AND ((new.status)::text = ANY ((ARRAY['pending'::character varying, 'claimed'::character varying, 'running'::character varying])::text[]))))) EXECUTE FUNCTION treadle.enter_lane();
 
 CREATE TRIGGER keep_key BEFORE UPDATE OF key ON treadle.jobs FOR EACH ROW WHEN ((((old.key)::text IS DISTINCT FROM (new.key)::text) AND ((old.status)::text = ANY ((ARRAY['pending'::character varying, 'claimed'::character varying, 'running'::character varying])::text[])))) EXECUTE FUNCTION treadle.keep_key();
+
+CREATE CONSTRAINT TRIGGER notify_at_commit AFTER INSERT ON treadle.wake_requests DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION treadle.notify_at_commit();
 
 CREATE TRIGGER prepare_job BEFORE INSERT ON treadle.jobs FOR EACH ROW WHEN (((new.run_at IS NULL) OR (new.key IS NOT NULL))) EXECUTE FUNCTION treadle.prepare_job();
 

@@ -66,6 +66,93 @@ def test_when_workers_are_woken(connect: Connect, last: str, due: str, rings: bo
     assert receiver.received() == []
 
 
+def requests(connection: Connection[Any]) -> int:
+    """How often this transaction has asked for a decision at commit."""
+    query = "select n_tup_ins from pg_stat_xact_user_tables where relname = 'wake_requests'"
+    return int(one(connection, query))
+
+
+def test_a_transaction_that_stays_open_silences_no_other(connect: Connect) -> None:
+    receiver, connection, long = Receiver(connect, "work"), connect(), connect(autocommit=False)
+    connection.execute("select next_due('{a}')")  # a worker waits
+    for nth in range(3):
+        long.execute("select enqueue('a')")
+        connection.execute("select enqueue('a')")
+        assert receiver.received() == [""]
+        connection.execute("select next_due('{a}')")
+        assert requests(long) == 1, f"it decides once, at commit, not for each of its {nth + 1} jobs"
+    long.commit()
+    assert receiver.received() == [""], "one notification for all of its jobs"
+
+
+def test_a_transaction_that_rolls_back_silences_no_other(connect: Connect) -> None:
+    receiver, connection, failing = Receiver(connect, "work"), connect(), connect(autocommit=False)
+    connection.execute("select next_due('{a}')")
+    failing.execute("select enqueue('a')")
+    failing.rollback()
+    assert receiver.received() == []
+    connection.execute("select enqueue('a')")
+    assert receiver.received() == [""]
+
+
+def test_a_job_that_was_inserted_in_a_savepoint_is_announced_only_if_it_is_kept(connect: Connect) -> None:
+    receiver, connection = Receiver(connect, "work"), connect(autocommit=False)
+    connection.execute("savepoint s")
+    connection.execute("select enqueue('a')")
+    connection.execute("rollback to s")
+    connection.commit()
+    assert receiver.received() == []
+    connection.execute("savepoint s")
+    connection.execute("select enqueue('a')")
+    connection.execute("rollback to s")
+    connection.execute("select enqueue('a')")
+    connection.commit()
+    assert receiver.received() == [""]
+
+
+def test_an_enqueue_on_a_busy_queue_decides_nothing_at_commit(connect: Connect) -> None:
+    connection = connect(autocommit=False)
+    busy = f"select setval('wake_clock', {NOW} - 30000), wake_workers(clock_timestamp())".encode()
+    connection.execute("select wake_workers('infinity')")  # so that it is loaded
+    connection.execute(busy)
+    assert requests(connection) == 0
+
+
+def test_a_worker_woken_just_now_may_be_idle_again_at_commit(connect: Connect) -> None:
+    """An enqueue right after a notification sends none, unless a worker has gone idle by its commit."""
+    receiver, connection, late = Receiver(connect, "work"), connect(), connect(autocommit=False)
+    late.execute("select wake_workers('infinity'), pg_sleep(0.01)")  # so that it is loaded; an open transaction
+    late.execute(f"select setval('wake_clock', {NOW}), wake_workers(clock_timestamp())".encode())
+    connection.execute("select next_due('{a}')")
+    late.commit()
+    assert receiver.received() == [""]
+
+
+def test_no_row_is_left_of_the_decisions(connect: Connect) -> None:
+    connection = connect()
+    connection.execute("select enqueue('a')")
+    assert one(connection, "select count(*) from wake_requests") == 0
+
+
+def test_workers_that_understand_numbers_get_one(connect: Connect) -> None:
+    receiver, connection = Receiver(connect, "work"), connect()
+    connection.execute("select next_due('{a}', p_numbers => true)")
+    connection.execute("select setval('wake_clock', 2), next_due('{a}', p_numbers => true)")
+    connection.execute("select enqueue('a')")
+    (message,) = receiver.received()
+    assert message == f"jobs {one(connection, 'select last_value from wake_clock')}"
+
+
+def test_a_client_that_understands_no_numbers_is_not_forgotten(connect: Connect) -> None:
+    receiver, connection = Receiver(connect, "work"), connect()
+    for first, second in (("true", "false"), ("false", "true")):
+        connection.execute("select setval('wake_clock', 2)")
+        connection.execute(f"select next_due('{{a}}', p_numbers => {first})".encode())
+        connection.execute(f"select next_due('{{a}}', p_numbers => {second})".encode())
+        connection.execute("select enqueue('a')")
+        assert receiver.received() == [""]
+
+
 def test_an_enqueue_that_adds_nothing_wakes_no_worker(connect: Connect) -> None:
     receiver, connection = Receiver(connect, "work"), connect()
     connection.execute("select enqueue_unique('a', 'one')")

@@ -12,7 +12,7 @@ from treadle.db.query import in_schema, sql_text
 from treadle.doctor.facts import ExpectedIndex, ExpectedSchema
 
 _COMMENT = re.compile(r"--.*")
-_TABLE = re.compile(r"create table treadle\.(\w+) \((.*?)\n\)(?: with \((.*?)\))?;", re.DOTALL)
+_TABLE = re.compile(r"create (?:unlogged )?table treadle\.(\w+) \((.*?)\n\)(?: with \((.*?)\))?;", re.DOTALL)
 _OPTION = re.compile(r"(\w+) = ([^,\s]+)")
 _PRIMARY = re.compile(r"\bprimary key \(([^)]*)\)|^ +(\w+) .*\bprimary key\b", re.MULTILINE)
 _INDEX = re.compile(r"(create (?:unique )?index) (\w+) (on treadle\.(\w+).*?;)", re.DOTALL)

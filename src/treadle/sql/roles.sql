@@ -72,7 +72,8 @@ grant select, insert, delete on
     treadle.errors,
     treadle.events,
     treadle.logs,
-    treadle.steps
+    treadle.steps,
+    treadle.wake_requests
     to treadle_worker;
 grant select, insert, update, delete on
     treadle.minutes

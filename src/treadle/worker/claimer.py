@@ -15,6 +15,7 @@ from treadle.db.queries import worker as worker_queries
 from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection, reconnect_delay
 from treadle.words import events
 from treadle.words.claim import Claim
+from treadle.worker.due_check import DueCheck
 from treadle.worker.prefetch import Prefetch
 
 BATCH = 2000
@@ -24,9 +25,9 @@ TURN = 100
 FENCED_SECONDS = 0.05
 # The delay before a job is retried that still runs here, in a thread that does not stop.
 STILL_RUNNING_SECONDS = 1.0
-# An enqueue within 20 ms after a notification sends none, and may commit a moment after the claimer has checked. So the
-# claimer checks again after these delays, from the last to the first.
-RECHECK_DELAYS = (0.1, 0.025)
+# An enqueue just after a notification sends none, and its commit may become visible a moment after the claimer has
+# checked. So somebody checks again after this time: another worker, or the same one if there is no other.
+RECHECK_SECONDS = 0.05
 
 
 class Claimer:
@@ -51,12 +52,17 @@ class Claimer:
         drain: bool = False,
         busy: Callable[[], bool] = lambda: False,
         found_nothing: Callable[["Claimer", bool], None] = lambda _claimer, _quiet: None,
+        full: Callable[[int], None] = lambda _claimed: None,
+        due_check: DueCheck | None = None,
     ) -> None:
         """`start` runs a job and calls back when it finishes; it returns False if the job still runs here. `release`
         gives back jobs that were not started. `poll` says how long to wait without a notification.
 
         With `drain`, `found_nothing` is called when nothing is due, not even a job that was committed late; its second
         argument says whether the worker was not `busy` before the claimer checked.
+
+        `full` is called when the claimer was to look for jobs, and has no room for more than those it has just claimed.
+        The claimers of a worker share a `due_check`.
         """
         self.connection = connection
         self.types = list(types)
@@ -74,6 +80,8 @@ class Claimer:
         self._busy = busy
         self._prefetch = Prefetch(prefetch)
         self._drain = drain
+        self._full = full
+        self._due_check = due_check or DueCheck(connection, queues, drain)
         self.ready: deque[Claim] = deque()
         """Claimed and not yet started."""
         self.running = 0
@@ -88,7 +96,12 @@ class Claimer:
         self._enough = -1  # while it waits for room: claim again when no more than these are ready; otherwise -1
         self._waits_for_jobs = False
         self._check_first = False  # there may be no job: check before claiming
-        self._recheck_delays: list[float] = []
+        self._told_to_look = False
+        self._told_to_check = False
+        self._recheck_when_told = True
+        self._recheck = False
+        self._looking = False  # since it waited for jobs or was told to look, it was not full and has not found nothing
+        self._check_timer: asyncio.TimerHandle | None = None
         self._locked_rounds = 0  # rounds in a row that found only jobs locked by other transactions
 
     def finish(self) -> None:
@@ -138,9 +151,17 @@ class Claimer:
         self.ready.clear()
         self._release(claims, None)
 
-    def wake(self) -> None:
-        """There may be a job to claim."""
+    def wake(self, recheck: bool = True) -> None:
+        """There may be a job to claim. `recheck`: check again a little later."""
+        self._told_to_look = True
+        self._recheck_when_told = recheck
         self._wake.set()
+
+    def check_soon(self) -> None:
+        """Another worker was told to look: check a little later whether a job is left."""
+        if self._check_timer is not None:
+            self._check_timer.cancel()
+        self._check_timer = asyncio.get_running_loop().call_later(RECHECK_SECONDS, self._check)
 
     def stop(self) -> None:
         """Claim no more. `run` returns when the current claim has been answered; its jobs are given back."""
@@ -169,22 +190,27 @@ class Claimer:
         """One round: claim if there is room, and start what was claimed. Returns how many seconds to wait before the
         next round unless woken. `woken` says how the wait before this round ended."""
         if woken and self._waits_for_jobs:
-            self._check_first, self._recheck_delays = False, list(RECHECK_DELAYS)
-        self._waits_for_jobs = False
+            self._check_first = self._told_to_check and not self._told_to_look
+            self._recheck = not self._check_first and self._recheck_when_told
+        self._looking |= self._told_to_look or self._waits_for_jobs
+        self._told_to_look = self._told_to_check = self._waits_for_jobs = False
         self._enough = -1
         self._wake.clear()
         if not self._may_start():
+            self._report_full(0)
             return FENCED_SECONDS
         wanted = self._wanted()
         if wanted < 1:
+            self._report_full(0)
             self._enough = self._prefetch.size() // 2
             return math.inf
         claims = [] if self._check_first else await self._claim(wanted)
         if claims and len(claims) == wanted:
             self._locked_rounds = 0
+            self._report_full(len(claims))
             return 0.0
         quiet = self._drain and not self._busy()
-        next_due = await self.connection.run(worker_queries.next_due(self.types, self._queues, self._drain))
+        next_due = await self._due_check.next_due(self.types)
         self._unavailable(None)
         if next_due is None or next_due > 0:
             self._locked_rounds = 0
@@ -201,7 +227,10 @@ class Claimer:
     async def _claim(self, wanted: int) -> list[Claim]:
         self.idle = False  # during the claim, so that another claimer does not conclude that this one is done
         try:
-            claims = await self.connection.run(worker_queries.claim(self._worker_id, self.types, wanted, self._queues))
+            with self._due_check.claiming():
+                claims = await self.connection.run(
+                    worker_queries.claim(self._worker_id, self.types, wanted, self._queues)
+                )
         except DatabaseUnavailable:
             # The claim may have been carried out.
             self._reply_lost()
@@ -211,11 +240,22 @@ class Claimer:
             self.take(claims)
         return claims
 
+    def _report_full(self, claimed: int) -> None:
+        if self._looking:
+            self._looking = False
+            self._full(claimed)
+
     def _wait_for_jobs(self, next_due: float | None) -> float:
-        every = self._recheck_delays.pop() if self._recheck_delays else self._poll()
+        every = RECHECK_SECONDS if self._recheck else self._poll()
+        self._recheck = self._looking = False
         self._waits_for_jobs = True
         self._check_first = next_due is None or next_due >= every
         return every if next_due is None else min(next_due, every)
+
+    def _check(self) -> None:
+        if self.is_waiting and self._waits_for_jobs:
+            self._told_to_check = True
+            self._wake.set()
 
     async def _wait(self, seconds: float) -> bool:
         """Wait for this long; returns whether it was woken earlier."""

@@ -75,6 +75,7 @@ class Keeper:
     ) -> list[worker_queries.Recovered]:
         """Give back the jobs of a worker that has ended, and return them. Waits while the database is unavailable."""
         self.workers.pop(worker_id, None)
+        await self.connection.persist(worker_queries.announce_leaving(worker_id))
         query = worker_queries.recover_worker(worker_id, reason, crashed, overdue, self._crash_limit, keep)
         recovered = await self.connection.persist(query)
         # A statement of a worker that was killed may still be running, and have locked some of its jobs.

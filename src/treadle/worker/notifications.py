@@ -1,19 +1,39 @@
-"""The notifications that a worker receives, and the probes that check whether they arrive."""
+"""The notifications that a worker receives, and the probes that check whether they arrive.
+
+(empty)                         there may be jobs: all look
+jobs <number>                   there may be jobs: of each group of peers, the first in the order of this number looks
+jobs <number> <place> <group>   the workers before this place have no room: the one at this place looks
+jobs <number> all <group>       there are more jobs than one worker has room for: all of the group look
+probe <worker>                  a worker checks whether its notifications arrive
+probe <worker> <group>          they do
+left <worker>                   it stops
+cancelled <job>
+"""
 
 import asyncio
 import contextlib
+import random
+import time
 from collections.abc import Callable
 from uuid import UUID
 
 from treadle.db.listener import Listener
 from treadle.db.queries import worker as worker_queries
 from treadle.db.reconnecting import ReconnectingConnection
+from treadle.worker.peers import Peers
 from treadle.worker.services import Delay
 
 PROBE_SECONDS = 15.0
 # How long a probe may take to arrive, and how long a listener to reconnect.
 ARRIVE_SECONDS = 2.0
 RECONNECT_SECONDS = 3.0
+# A peer has missed two probes.
+FORGET_SECONDS = 2 * PROBE_SECONDS * 1.1 + 2 * ARRIVE_SECONDS
+# Peers answer a new one within this time, not all at once.
+GREET_SECONDS = 0.5
+# A worker without room passes on a notification at most this often: on a busy queue there is nobody to pass it to.
+PASS_SECONDS = 0.1
+SEND_SECONDS = 60.0
 
 
 class Notifications:
@@ -23,39 +43,121 @@ class Notifications:
         schema: str,
         name: str,
         worker_id: str,
-        connection: ReconnectingConnection,
-        wake: Callable[[], None],
+        group: str,
+        probes: ReconnectingConnection,
+        messages: ReconnectingConnection,
+        *,
+        wake: Callable[[bool], None],
+        check_soon: Callable[[], None],
         cancel: Callable[[UUID], None],
     ) -> None:
-        """`wake` is called when there may be jobs to claim, `cancel` when a job was cancelled that may run here. The
-        connection is for sending probes."""
+        """`wake` is called when this worker is to look for jobs, and is told whether to look again a little later;
+        `check_soon`, when another one is, and this one checks that none were left; `cancel`, when a job was cancelled
+        that may run here. The connections are for sending."""
         self.listener = Listener(url, schema, "work", self.received, name)
+        self.peers = Peers(worker_id, group, FORGET_SECONDS)
         self._worker_id = worker_id
-        self._connection = connection
+        self._probes = probes
+        self._connection = messages
         self._wake = wake
+        self._check_soon = check_soon
         self._cancel = cancel
+        self._turn: tuple[int, int] | None = None  # the number and the place of the last notification for this worker
+        self._passed_at = float("-inf")
+        self._all_looked_at = float("-inf")
+        self._messages: list[str] = []
+        self.to_send = asyncio.Event()
         self.probe_now = asyncio.Event()
         self.probe_now.set()
 
     def received(self, message: str) -> None:
         """Handle a notification. Any session may send one: unknown messages are ignored."""
-        if not message:
-            self._wake()
+        with contextlib.suppress(ValueError):
+            match message.split(" "):
+                case [""]:
+                    self._all_look(recheck=True)
+                case ["jobs", number]:
+                    self._one_looks(int(number), 0)
+                case ["jobs", _, "all", self.peers.group]:
+                    self._all_look(recheck=False)
+                case ["jobs", number, place, self.peers.group]:
+                    self._one_looks(int(number), int(place))
+                case ["probe", worker_id]:
+                    self._received_probe(worker_id)
+                case ["probe", worker_id, group]:
+                    self._received_probe(worker_id, group)
+                case ["left", worker_id]:
+                    self.peers.leave(worker_id)
+                case ["cancelled", job_id]:
+                    self._cancel(UUID(job_id))
+
+    def pass_on(self, claimed: int) -> None:
+        """This worker has no room for more jobs; it has just claimed so many. Others may have room."""
+        turn, self._turn = self._turn, None
+        peers, now = len(self.peers), time.monotonic()
+        if peers == 0 or now - self._all_looked_at < PASS_SECONDS:
             return
-        word, _, subject = message.partition(" ")
-        if word == "cancelled":
-            with contextlib.suppress(ValueError):
-                self._cancel(UUID(subject))
-        elif word == "probe" and subject == self._worker_id:
-            self.listener.works = True
+        if claimed == 0:
+            if turn is None or now - self._passed_at < PASS_SECONDS:
+                return
+            self._passed_at = now
+        if turn is None:
+            number = time.time_ns()
+            turn = (number, -1 if self.peers.place(number) else 0)
+        number, place = turn
+        if claimed >= peers:
+            self._send(f"jobs {number} all {self.peers.group}")
+        elif place < peers:
+            self._send(f"jobs {number} {place + 1} {self.peers.group}")
+
+    async def send(self) -> None:
+        """Send the messages that wait."""
+        messages, self._messages = self._messages, []
+        for message in messages:
+            await self._connection.run(worker_queries.notify_workers(message))
+
+    async def leave(self) -> None:
+        """Tell the peers that this worker stops."""
+        await self._connection.run(worker_queries.announce_leaving(self._worker_id))
 
     async def probe(self) -> Delay:
         """Check whether notifications arrive; if they do not, the listener reconnects."""
         await self.listener.listening.wait()
+        announced = f" {self.peers.group}" if self.listener.works else ""
         self.listener.works = False
-        await self._connection.run(worker_queries.notify_workers(f"probe {self._worker_id}"))
+        await self._probes.run(worker_queries.notify_workers(f"probe {self._worker_id}{announced}"))
         await asyncio.sleep(ARRIVE_SECONDS)
         if self.listener.works:
             return Delay(PROBE_SECONDS)
         self.listener.reset()
         return Delay(RECONNECT_SECONDS)
+
+    def _all_look(self, recheck: bool) -> None:
+        self._all_looked_at = time.monotonic()
+        self._wake(recheck)
+
+    def _one_looks(self, number: int, place: int) -> None:
+        own = self.peers.place(number)
+        if own == place:
+            self._turn = (number, place)
+            # The last in the order has nobody behind it who checks.
+            self._wake(own == len(self.peers))
+        elif own == place + 1:
+            self._check_soon()
+
+    def _received_probe(self, worker_id: str, group: str = "") -> None:
+        if worker_id == self._worker_id:
+            self.listener.works = True
+            if not group:
+                self._send(f"probe {worker_id} {self.peers.group}")
+        elif not group:
+            self.peers.leave(worker_id)
+        elif self.peers.hear(worker_id, group) and self.listener.works:
+            # It does not know this worker yet.
+            greeting = f"probe {self._worker_id} {self.peers.group}"
+            delay = random.uniform(0, GREET_SECONDS)  # noqa: S311 - jitter, not a secret
+            asyncio.get_running_loop().call_later(delay, self._send, greeting)
+
+    def _send(self, message: str) -> None:
+        self._messages.append(message)
+        self.to_send.set()

@@ -8,6 +8,7 @@ import asyncio
 import os
 import time
 from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple, Self, Unpack
@@ -24,6 +25,7 @@ from treadle.worker import maintenance
 from treadle.worker.claimer import Claimer
 from treadle.worker.completer import Completer
 from treadle.worker.draining import Draining
+from treadle.worker.due_check import DueCheck
 from treadle.worker.executor import Executor
 from treadle.worker.job_slots import JobSlots
 from treadle.worker.keeper import KeeperProcess
@@ -31,8 +33,9 @@ from treadle.worker.lease import LeaseWatch, registration
 from treadle.worker.log import forget_events, log_events
 from treadle.worker.log_capture import Capture
 from treadle.worker.lost_replies import LostReplies
-from treadle.worker.notifications import Notifications
+from treadle.worker.notifications import SEND_SECONDS, Notifications
 from treadle.worker.options import FLUSH_SECONDS, STOP_SECONDS, Settings, WorkerOptions, settings
+from treadle.worker.peers import group_name
 from treadle.worker.recorder import Recorder
 from treadle.worker.running_jobs import RunningJobs
 from treadle.worker.services import Service, restart_on_error, within
@@ -42,6 +45,8 @@ WATCH_SECONDS = 1.0
 LOST_REPLIES_SECONDS = 30.0
 # How soon a probe that could not be sent is sent again.
 PROBE_SECONDS = 1.0
+# How long a worker that stops tries to tell the others: they find out anyway.
+LEAVE_SECONDS = 1.0
 # How often to poll while notifications do not arrive.
 UNNOTIFIED_POLL_SECONDS = 0.5
 
@@ -106,6 +111,9 @@ class Worker:
         for claimer in self.claimers:
             claimer.stop()
         await asyncio.wait(self._claiming, timeout=FLUSH_SECONDS)
+        if self.settings.listen:
+            with suppress(DatabaseUnavailable):
+                await within(self.notifications.leave(), LEAVE_SECONDS)
         self._release_ready()
         await self.running.empty(self.settings.grace if grace is None else grace, lambda: self._hurried)
         self.running.interrupt_all(Interrupt.SHUTDOWN)
@@ -187,9 +195,13 @@ class Worker:
         elif (seconds := self.outage.succeeded()) is not None:
             self._listeners.emit(events.DatabaseBack(self.worker_id, seconds))
 
-    def _wake(self) -> None:
+    def _wake(self, recheck: bool) -> None:
         for claimer in self.claimers:
-            claimer.wake()
+            claimer.wake(recheck)
+
+    def _check_soon(self) -> None:
+        for claimer in self.claimers:
+            claimer.check_soon()
 
     def _fence(self) -> None:
         self._listeners.emit(events.WorkerFenced(self.worker_id))
@@ -224,8 +236,11 @@ class Worker:
             schema,
             name,
             self.worker_id,
+            group_name(chosen.types, self._process_types(), chosen.queues),
             self.connections.maintenance,
+            claims,
             wake=self._wake,
+            check_soon=self._check_soon,
             cancel=partial(self.running.interrupt, reason=Interrupt.CANCELLED),
         )
         self.claimers[:] = self._make_claimers()
@@ -233,6 +248,7 @@ class Worker:
     def _make_claimers(self) -> Iterator[Claimer]:
         """One for the jobs that run in this process, and one for those that run in child processes."""
         chosen, apart = self.settings, self._process_types()
+        due_check = DueCheck(self.connections.claims, chosen.queues, chosen.drain)
         here = [name for name in chosen.types if name not in apart]
         for types, limit in ((here, chosen.concurrency), (apart, chosen.children)):
             if types:
@@ -253,6 +269,8 @@ class Worker:
                     drain=chosen.drain,
                     busy=self.busy,
                     found_nothing=self._draining.found_nothing,
+                    full=self.notifications.pass_on,
+                    due_check=due_check,
                 )
 
     def _parts(self) -> Iterator[Coroutine[Any, Any, None]]:
@@ -272,6 +290,7 @@ class Worker:
         yield Service(partial(self.running.watch, connections.maintenance), WATCH_SECONDS)
         if chosen.listen:
             yield Service(self.notifications.probe, PROBE_SECONDS, self.notifications.probe_now)
+            yield Service(self.notifications.send, SEND_SECONDS, self.notifications.to_send)
         yield from maintenance.services(
             connections.maintenance,
             chosen,

@@ -121,7 +121,7 @@ def find_lost_claims(claims: Sequence[Claim]) -> Query[dict[UUID, bool]]:
 
 def next_due(job_types: Sequence[str], queues: Sequence[str] | None, sure: bool) -> Query[float | None]:
     """Seconds until the next job is due, or None if there is none. `sure` also finds jobs that were committed late."""
-    params = {"job_types": job_types, "queues": queues, "sure": sure}
+    params = {"job_types": job_types, "queues": queues, "sure": sure, "numbers": True}
     return call("next_due", params, lambda rows: rows[0][0], often=True)
 
 
@@ -191,6 +191,11 @@ def get_channel(kind: str) -> Query[str]:
 
 def notify_workers(message: str) -> Query[None]:
     return Query(statement("notify_workers"), {"message": message}, _nothing)
+
+
+def announce_leaving(worker_id: str) -> Query[None]:
+    """Tell the peers of this worker that it no longer looks for jobs."""
+    return notify_workers(f"left {worker_id}")
 
 
 _COLUMNS = columns(Claim)

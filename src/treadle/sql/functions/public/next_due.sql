@@ -3,7 +3,8 @@
 create or replace function treadle.next_due(
     p_job_types varchar[],
     p_queues varchar[] default null,
-    p_sure boolean default false
+    p_sure boolean default false,
+    p_numbers boolean default false
 ) returns double precision
 language plpgsql
 set enable_seqscan = off
@@ -16,13 +17,16 @@ set jit = off
 set plan_cache_mode = force_generic_plan
 as $$
 declare
+    v_last bigint;
     v_safe treadle.ticks;
     v_lanes record;
     v_next timestamptz;
 begin
-    -- Only if workers were notified since the last call: an idle worker writes nothing.
-    if (select clock.last_value from treadle.wake_clock as clock) <> 0 then
-        perform setval('treadle.wake_clock', 0);
+    -- Only if workers were notified since the last call: an idle worker writes nothing. A client that does not understand
+    -- the numbers of notifications (see notify_at_commit()) is not forgotten because of one that does.
+    select clock.last_value into v_last from treadle.wake_clock as clock;
+    if v_last > 1 or v_last = 1 and not p_numbers then
+        perform setval('treadle.wake_clock', p_numbers::int);
     end if;
 
     -- To be sure that no job is left, also search below the floors: a job that was committed late may lie there.
@@ -65,5 +69,5 @@ begin
 end
 $$;
 
-comment on function treadle.next_due(varchar[], varchar[], boolean)
+comment on function treadle.next_due(varchar[], varchar[], boolean, boolean)
     is 'For a worker that found no job: from now on it is notified of new ones. Returns the seconds until the next job of these types is due (0 or less: now), null if there is none.';
