@@ -20,6 +20,8 @@ COMMENT ON FUNCTION treadle.blocked_by_key() IS 'The bit of jobs.holds that says
 
 COMMENT ON FUNCTION treadle.cancel_job(p_id uuid, p_reason text, p_lease bigint, p_worker_id character varying) IS 'Cancels an unfinished job; a worker that has claimed it loses the claim. Returns false if the job has finished already.';
 
+COMMENT ON FUNCTION treadle.change_job() IS 'Trigger: guards the key of a job, sets finished_at, and places a job that becomes claimable at or above the floor of its lane.';
+
 COMMENT ON FUNCTION treadle.channel(p_kind text) IS 'The name of the channel to LISTEN to: "work" (jobs to claim, or to stop), "ends" (the ids of jobs that finished) or "news" (the ids of jobs with new events or progress).';
 
 COMMENT ON FUNCTION treadle.new_id() IS 'A new time-ordered job id (uuid version 7).';
@@ -91,7 +93,11 @@ COMMENT ON FUNCTION treadle.claim_job_batch(p_worker_id character varying, p_job
 
 COMMENT ON FUNCTION treadle.claim_jobs(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[]) IS 'Claims up to p_batch_size due jobs of the given types (in the given queues, or in all), highest priority first, then oldest.';
 
-COMMENT ON FUNCTION treadle.claimable_lanes(p_job_types character varying[], p_queues character varying[], p_fresh boolean) IS 'The lanes of these job types, in these queues (null: in all), that are not paused, each with the time at which a search for jobs starts.';
+COMMENT ON FUNCTION treadle.claim_lanes(p_worker_id character varying, p_now timestamp with time zone, p_guess boolean, p_wanted integer, p_priority integer, p_queues character varying[], p_job_types character varying[], p_starts timestamp with time zone[]) IS 'Claims up to p_wanted due jobs from these lanes, the oldest first, and returns where their rows are then.';
+
+COMMENT ON FUNCTION treadle.claim_places(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[]) IS 'Claims up to p_batch_size due jobs and returns where their rows are.';
+
+COMMENT ON FUNCTION treadle.claim_work(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[]) IS 'claim_jobs() with the columns that a worker needs.';
 
 COMMENT ON FUNCTION treadle.complete_job(p_id uuid, p_result jsonb, p_lease bigint, p_worker_id character varying) IS 'Completes a job, with its result. Returns false if the claim is lost or the job has finished already.';
 
@@ -108,8 +114,6 @@ COMMENT ON FUNCTION treadle.enqueue(p_job_type character varying, p_data jsonb, 
 COMMENT ON FUNCTION treadle.enqueue_jobs(p_job_type character varying, p_data text[], p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_keys character varying[], p_max_attempts integer) IS 'Enqueues one job per element of p_data (JSON texts) and returns their ids in that order.';
 
 COMMENT ON FUNCTION treadle.enqueue_unique(p_job_type character varying, p_unique character varying, p_data jsonb, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_key character varying, p_max_attempts integer) IS 'Enqueues one job, unless there is an unfinished one of its type with the same p_unique; then returns the id of that one.';
-
-COMMENT ON FUNCTION treadle.enter_lane() IS 'Trigger: places a job that becomes claimable at or above the floor of its lane; a revived job is unblocked first.';
 
 COMMENT ON FUNCTION treadle.fail_job(p_id uuid, p_error text, p_delay interval, p_final boolean, p_lease bigint, p_worker_id character varying, p_traceback text) IS 'Records a failed attempt: the job is retried after p_delay (default: exponential), or fails if that was its last attempt or p_final is true. Returns false if the claim is lost or the job has finished already.';
 
@@ -151,8 +155,6 @@ COMMENT ON FUNCTION treadle.job_events(p_id uuid, p_number integer, p_lease bigi
 
 COMMENT ON FUNCTION treadle.jobs_ahead(p_id uuid, p_limit integer) IS 'How many jobs the live workers that serve this one would claim before it: in its lane, in other lanes of its priority, in lanes of higher priority; p_limit + 1 at most in all.';
 
-COMMENT ON FUNCTION treadle.keep_key() IS 'Trigger: refuses to change the key of an unfinished job.';
-
 COMMENT ON FUNCTION treadle.keep_logs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_owners integer[], p_sequences integer[], p_levels integer[], p_loggers text[], p_messages text[], p_ages double precision[], p_head integer, p_tail integer) IS 'Writes the log lines of a worker''s jobs, fenced by their lease numbers, and keeps the first and the last lines of each job. Returns the ids of the jobs that were accepted.';
 
 COMMENT ON FUNCTION treadle.keeps_events() IS 'The bit of jobs.keeps that says: this job has events.';
@@ -163,11 +165,13 @@ COMMENT ON FUNCTION treadle.keeps_steps() IS 'The bit of jobs.keeps that says: t
 
 COMMENT ON FUNCTION treadle.key_rank(p_status character varying, p_holds smallint) IS 'The rank of an unfinished job among those with its key: 0 running, 1 next to run, 2 blocked.';
 
-COMMENT ON FUNCTION treadle.known_lanes() IS 'Every lane once, with its bounds.';
+COMMENT ON FUNCTION treadle.lane_entry(p_lane treadle.lane, p_run_at timestamp with time zone) IS 'For a job that enters a lane: the floor, if there is one, and whether claims will search the lane when the job is due.';
+
+COMMENT ON FUNCTION treadle.lane_floor(p_lane treadle.lane) IS 'The floor of a lane. No row: every job must be searched.';
 
 COMMENT ON FUNCTION treadle.lane_jobs(p_lane treadle.lane, p_start timestamp with time zone) IS 'The claimable jobs of a lane that are due at p_start or later.';
 
-COMMENT ON FUNCTION treadle.lane_state(p_lane treadle.lane) IS 'The floor of one lane, and whether it stays listed: null if there is no such lane, false if it is about to be deleted.';
+COMMENT ON FUNCTION treadle.listed_lanes() IS 'Every lane that may have jobs, once.';
 
 COMMENT ON FUNCTION treadle.lock_claimed(p_worker_id character varying, p_ids uuid[], p_leases bigint[]) IS 'Locks those of the jobs that are still claimed by the worker under these lease numbers, and returns their ids.';
 
@@ -175,7 +179,38 @@ COMMENT ON FUNCTION treadle.lock_held(p_worker_id character varying, p_ids uuid[
 
 COMMENT ON FUNCTION treadle.lost_leases(p_ids uuid[], p_leases bigint[]) IS 'Deprecated: use find_lost_claims(). Dropped in version 0.3.';
 
+COMMENT ON FUNCTION treadle.mark_claimed(p_worker_id character varying, p_now timestamp with time zone, p_places tid[], p_keyed boolean) IS 'Marks the rows that claim_lanes() has locked as claimed, and returns where they are then.';
+
 COMMENT ON FUNCTION treadle.next_due(p_job_types character varying[], p_queues character varying[], p_sure boolean, p_numbers boolean) IS 'For a worker that found no job: from now on it is notified of new ones. Returns the seconds until the next job of these types is due (0 or less: now), null if there is none.';
+
+COMMENT ON FUNCTION treadle.next_lane(p_lane treadle.lane, OUT queue character varying, OUT job_type character varying, OUT priority integer, OUT run_at timestamp with time zone) IS 'The next lane with claimable jobs after p_lane, and the time of its first job; null after the last.';
+
+CREATE TABLE treadle.ticks (
+    xid xid8 NOT NULL,
+    ticked_at timestamp with time zone NOT NULL,
+    next_xid xid8 NOT NULL,
+    running xid8[] NOT NULL,
+    look_after timestamp with time zone NOT NULL,
+    sweep_after timestamp with time zone NOT NULL,
+    swept treadle.lane
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='50', autovacuum_vacuum_cost_delay='0');
+
+COMMENT ON TABLE treadle.ticks IS 'The last ticks: the transactions that ran at each of them may still commit jobs below a floor.';
+
+COMMENT ON COLUMN treadle.ticks.xid IS 'The transaction id of the tick.';
+
+COMMENT ON COLUMN treadle.ticks.next_xid IS 'Transactions with this id or a higher one may have started after the tick.';
+
+COMMENT ON COLUMN treadle.ticks.running IS 'The older transactions that were running.';
+
+COMMENT ON COLUMN treadle.ticks.look_after IS 'When a tick may next read the claimed jobs.';
+
+COMMENT ON COLUMN treadle.ticks.sweep_after IS 'When a tick may next compare the first job of a lane with its floor.';
+
+COMMENT ON COLUMN treadle.ticks.swept IS 'The lane for which that was done last.';
+
+COMMENT ON FUNCTION treadle.next_lanes(p_job_types character varying[], p_queues character varying[], p_safe treadle.ticks, INOUT level bigint, INOUT place bigint, INOUT turn bigint, INOUT wrapped boolean, OUT queues character varying[], OUT job_types character varying[], OUT starts timestamp with time zone[]) IS 'The active lanes of these job types that a claim searches next, with the time at which the search of each starts.';
 
 COMMENT ON FUNCTION treadle.notify_at_commit() IS 'Trigger: at commit, notifies an idle worker if one wants to be notified.';
 
@@ -183,9 +218,13 @@ COMMENT ON FUNCTION treadle.operate(p_action character varying, p_ids uuid[], p_
 
 COMMENT ON FUNCTION treadle.pause(p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Stops claims of this job type in this queue (null: any). Claimed jobs continue. Returns false if it was paused already.';
 
-COMMENT ON FUNCTION treadle.prepare_job() IS 'Trigger: sets run_at of a job inserted without one, and blocks a job behind an earlier one with its key.';
+COMMENT ON FUNCTION treadle.prepare_job() IS 'Trigger: sets run_at of a job inserted without one, blocks a job behind an earlier one with its key, and sets finished_at.';
+
+COMMENT ON FUNCTION treadle.prepare_lanes(p_job_types character varying[], p_sure boolean) IS 'Makes sure that a search of the active lanes of these job types finds every job. Returns p_safe for safe_floor().';
 
 COMMENT ON FUNCTION treadle.prune_jobs(p_status character varying, p_age interval, p_limit integer, p_after timestamp with time zone, OUT pruned integer, OUT reached timestamp with time zone) IS 'Deletes up to p_limit jobs that finished with p_status more than p_age ago. Returns how many, and the time that it reached.';
+
+COMMENT ON FUNCTION treadle.raise_floors(p_now timestamp with time zone, p_running xid[], p_priority integer, p_queues character varying[], p_job_types character varying[], p_starts timestamp with time zone[]) IS 'Raises the floors of these lanes to their first jobs.';
 
 COMMENT ON FUNCTION treadle.record_event(p_id uuid, p_name character varying, p_data jsonb, p_lease bigint, p_worker_id character varying) IS 'Adds an event to a job, with the next number. Returns false if the claim is lost or there is no such job.';
 
@@ -217,6 +256,10 @@ COMMENT ON FUNCTION treadle.retry_delay(p_attempts integer) IS 'The default dela
 
 COMMENT ON FUNCTION treadle.retry_job(p_id uuid) IS 'Runs a finished job again, with at least one more attempt. Returns false if it has not finished.';
 
+COMMENT ON FUNCTION treadle.safe_floor(p_lane treadle.lane, p_safe treadle.ticks) IS 'A floor below which no transaction that saw the tick p_safe has placed a job; null: every job must be searched.';
+
+COMMENT ON FUNCTION treadle.safe_tick(p_snapshot pg_snapshot) IS 'A tick such that every transaction that has ended since the last tick has seen what was visible to it.';
+
 COMMENT ON FUNCTION treadle.sample_jobs(p_pages integer) IS 'Estimates the number of jobs by status, and of the pending ones by lane, from a sample of p_pages pages.';
 
 COMMENT ON FUNCTION treadle.save_checkpoint(p_id uuid, p_checkpoint jsonb, p_lease bigint, p_worker_id character varying) IS 'Saves the checkpoint of a job for its next attempt. Returns false if the claim is lost.';
@@ -229,15 +272,13 @@ COMMENT ON FUNCTION treadle.set_paused(p_paused boolean, p_job_type character va
 
 COMMENT ON FUNCTION treadle.settle_jobs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_outcomes character varying[], p_errors text[], p_tracebacks text[], p_delays double precision[], p_seconds double precision[], p_crash_limit integer) IS 'Ends attempts that did not complete (retry, failed, cancelled, released, crashed), each fenced by its lease number and worker. Returns the jobs that were accepted, with their new status.';
 
-COMMENT ON FUNCTION treadle.stamp_finish() IS 'Trigger: sets finished_at when a job finishes, and clears it when a job is revived.';
-
 COMMENT ON FUNCTION treadle.start_job(p_id uuid, p_lease bigint, p_worker_id character varying) IS 'Marks a claimed job as running. Returns false if the claim is lost.';
 
 COMMENT ON FUNCTION treadle.start_jobs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_seconds double precision[], p_progress integer[], p_stages character varying[], p_paces text[]) IS 'Marks claimed jobs as running for p_seconds, with this progress, stage and pace (null: unchanged). Returns the ids that were accepted.';
 
 COMMENT ON FUNCTION treadle.sweep_stored(p_grace interval, p_limit integer, p_parts integer, OUT swept integer, OUT more boolean, OUT files uuid[], OUT places text[]) IS 'Removes stored objects that no job uses and that were not written to for p_grace, in small steps. Returns how many, whether there is more to do, and the files to remove elsewhere.';
 
-COMMENT ON FUNCTION treadle.take_jobs(p_worker_id character varying, p_now timestamp with time zone, p_places tid[]) IS 'Marks the rows that claim_jobs() has locked as claimed.';
+COMMENT ON FUNCTION treadle.take_jobs(p_worker_id character varying, p_now timestamp with time zone, p_places tid[]) IS 'Deprecated: part of claim_jobs(). Dropped in version 0.3.';
 
 COMMENT ON FUNCTION treadle.tick(p_interval interval) IS 'Maintains the lanes; workers call it about every 0.5 s. Returns how many lanes it changed, 0 if another tick was just made.';
 
@@ -249,7 +290,7 @@ COMMENT ON FUNCTION treadle.use_stored(p_job_ids uuid[], p_stored_ids uuid[]) IS
 
 COMMENT ON FUNCTION treadle.wake_workers(p_due timestamp with time zone) IS 'Notifies an idle worker, when this transaction commits, of a job that is due at p_due.';
 
-COMMENT ON FUNCTION treadle.wanted_lanes(p_job_types character varying[], p_queues character varying[], p_fresh boolean) IS 'Deprecated: use claimable_lanes(). Dropped in version 0.3.';
+COMMENT ON FUNCTION treadle.wanted_lanes(p_job_types character varying[], p_queues character varying[], p_fresh boolean) IS 'Deprecated: part of claim_jobs(). Dropped in version 0.3.';
 
 CREATE TABLE treadle.audit (
     id bigint NOT NULL,
@@ -332,6 +373,21 @@ COMMENT ON COLUMN treadle.events.phase IS 'The place of the event among the tran
 
 COMMENT ON COLUMN treadle.events.transaction IS 'The transaction that wrote it. A reader of all events stops at the oldest transaction that still runs, and so skips none.';
 
+CREATE TABLE treadle.floors (
+    queue character varying(50) NOT NULL,
+    job_type character varying(50) NOT NULL,
+    priority integer NOT NULL,
+    floor timestamp with time zone NOT NULL,
+    xid xid8 NOT NULL
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='50', autovacuum_vacuum_cost_delay='0');
+
+COMMENT ON TABLE treadle.floors IS 'Where claims start in each lane: the newest floor is the valid one.';
+
+COMMENT ON COLUMN treadle.floors.floor IS 'No claimable job has an earlier run_at, except of transactions that were running when the floor was written.';
+
+COMMENT ON COLUMN treadle.floors.xid IS 'The transaction id of the tick that wrote it.';
+
 CREATE TABLE treadle.functions (
     name text NOT NULL,
     digest text NOT NULL,
@@ -349,7 +405,7 @@ CREATE TABLE treadle.horizon (
 )
 WITH (fillfactor='10');
 
-COMMENT ON TABLE treadle.horizon IS 'One row: up to which transaction id all transactions that could still commit an older job have ended.';
+COMMENT ON TABLE treadle.horizon IS 'Not used since version 0.2 (see ticks); dropped in 0.3.';
 
 COMMENT ON COLUMN treadle.horizon.look_after IS 'When a tick may next read the claimed jobs.';
 
@@ -363,21 +419,27 @@ CREATE TABLE treadle.lanes (
     settled timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
     mark timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
     mark_era bigint DEFAULT 0 NOT NULL,
-    close_era bigint
+    close_era bigint,
+    idle_xid xid8,
+    next_run_at timestamp with time zone
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='50', autovacuum_vacuum_cost_delay='0');
 
-COMMENT ON TABLE treadle.lanes IS 'The lanes (queue, job type, priority) that have or had jobs, with the bounds at which claims start.';
+COMMENT ON TABLE treadle.lanes IS 'The lanes (queue, job type, priority) that have or had jobs. A lane is listed more than once until the next tick.';
 
-COMMENT ON COLUMN treadle.lanes.floor IS 'Claims start here while the last tick is recent. A hint: a job that was committed late may lie below.';
+COMMENT ON COLUMN treadle.lanes.floor IS 'Not used since version 0.2 (see floors); dropped in 0.3.';
 
-COMMENT ON COLUMN treadle.lanes.settled IS 'Nothing claimable lies below this, now or later. Claims start here if the last tick is not recent.';
+COMMENT ON COLUMN treadle.lanes.settled IS 'Not used since version 0.2; dropped in 0.3.';
 
-COMMENT ON COLUMN treadle.lanes.mark IS 'Becomes settled once every transaction that could not see it has ended.';
+COMMENT ON COLUMN treadle.lanes.mark IS 'Not used since version 0.2; dropped in 0.3.';
 
-COMMENT ON COLUMN treadle.lanes.mark_era IS 'The era of "treadle".horizon in which mark was written.';
+COMMENT ON COLUMN treadle.lanes.mark_era IS 'Not used since version 0.2; dropped in 0.3.';
 
-COMMENT ON COLUMN treadle.lanes.close_era IS 'The era in which an unused lane was marked for deletion; it is deleted two eras later unless a job was added.';
+COMMENT ON COLUMN treadle.lanes.close_era IS 'Not used since version 0.2 (see idle_xid); dropped in 0.3.';
+
+COMMENT ON COLUMN treadle.lanes.idle_xid IS 'The tick that made the lane idle; null: the lane is active. Claims search active lanes only.';
+
+COMMENT ON COLUMN treadle.lanes.next_run_at IS 'When the first job of an idle lane is due; the lane becomes active before that.';
 
 ALTER TABLE treadle.lanes ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME treadle.lanes_id_seq
@@ -609,6 +671,9 @@ ALTER TABLE ONLY treadle.stored
 ALTER TABLE ONLY treadle.stored_uses
     ADD CONSTRAINT stored_uses_pkey PRIMARY KEY (stored_id, job_id);
 
+ALTER TABLE ONLY treadle.ticks
+    ADD CONSTRAINT ticks_pkey PRIMARY KEY (xid);
+
 ALTER TABLE ONLY treadle.workers
     ADD CONSTRAINT workers_pkey PRIMARY KEY (worker_id);
 
@@ -619,6 +684,8 @@ CREATE INDEX idx_errors_failed_at ON treadle.errors USING btree (failed_at);
 CREATE INDEX idx_errors_job ON treadle.errors USING btree (job_id);
 
 CREATE INDEX idx_events_transaction ON treadle.events USING btree (transaction, job_id, number);
+
+CREATE INDEX idx_floors_lane ON treadle.floors USING btree (job_type, queue, priority, xid DESC);
 
 CREATE INDEX idx_jobs_blocked ON treadle.jobs USING btree (id) WHERE (((status)::text = 'pending'::text) AND (holds <> 0));
 
@@ -638,31 +705,39 @@ CREATE UNIQUE INDEX idx_jobs_unique ON treadle.jobs USING btree (unique_key, job
 
 CREATE INDEX idx_jobs_worker ON treadle.jobs USING btree (worker_id) WHERE ((status)::text = ANY ((ARRAY['claimed'::character varying, 'running'::character varying])::text[]));
 
+CREATE INDEX idx_lanes_active ON treadle.lanes USING btree (job_type, priority DESC, id) WHERE (idle_xid IS NULL);
+
+CREATE INDEX idx_lanes_active_queue ON treadle.lanes USING btree (job_type, queue, priority DESC, id) WHERE (idle_xid IS NULL);
+
+CREATE INDEX idx_lanes_due ON treadle.lanes USING btree (next_run_at) WHERE (next_run_at IS NOT NULL);
+
+CREATE INDEX idx_lanes_due_type ON treadle.lanes USING btree (job_type, next_run_at) WHERE (next_run_at IS NOT NULL);
+
+CREATE INDEX idx_lanes_idle ON treadle.lanes USING btree (idle_xid) WHERE (idle_xid IS NOT NULL);
+
 CREATE INDEX idx_lanes_type ON treadle.lanes USING btree (job_type, queue, priority);
+
+CREATE INDEX idx_lanes_unused ON treadle.lanes USING btree (idle_xid) WHERE ((idle_xid IS NOT NULL) AND (next_run_at IS NULL));
 
 CREATE INDEX idx_stored_removing ON treadle.stored USING btree (removing_at) WHERE (removing_at IS NOT NULL);
 
 CREATE INDEX idx_stored_uses_job ON treadle.stored_uses USING btree (job_id);
 
+CREATE TRIGGER change_job BEFORE UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((new.status)::text = 'pending'::text) OR (old.finished_at IS NOT NULL) OR (((new.status)::text = ANY ((ARRAY['completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[])) <> (new.finished_at IS NOT NULL)) OR ((old.key)::text IS DISTINCT FROM (new.key)::text))) EXECUTE FUNCTION treadle.change_job();
+
 CREATE CONSTRAINT TRIGGER confirm_blocked AFTER INSERT ON treadle.jobs DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((((new.holds)::integer & 1) = 1)) EXECUTE FUNCTION treadle.confirm_blocked();
 
 CREATE TRIGGER drop_belongings AFTER DELETE ON treadle.jobs REFERENCING OLD TABLE AS old_jobs FOR EACH STATEMENT EXECUTE FUNCTION treadle.drop_belongings();
 
-CREATE TRIGGER enter_lane BEFORE UPDATE ON treadle.jobs FOR EACH ROW WHEN (((((new.status)::text = 'pending'::text) AND (new.holds = 0) AND (new.attempts < new.max_attempts) AND (((((old.status)::text = 'pending'::text) AND (old.holds = 0) AND (old.attempts < old.max_attempts)) IS NOT TRUE) OR (old.run_at > new.run_at) OR (((old.queue)::text <> (new.queue)::text) OR ((old.job_type)::text <> (new.job_type)::text) OR (old.priority <> new.priority)))) OR ((((new.holds)::integer & 1) = 1) AND ((old.status)::text = ANY ((ARRAY['completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[])) AND ((new.status)::text = ANY ((ARRAY['pending'::character varying, 'claimed'::character varying, 'running'::character varying])::text[]))))) EXECUTE FUNCTION treadle.enter_lane();
-
-CREATE TRIGGER keep_key BEFORE UPDATE OF key ON treadle.jobs FOR EACH ROW WHEN ((((old.key)::text IS DISTINCT FROM (new.key)::text) AND ((old.status)::text = ANY ((ARRAY['pending'::character varying, 'claimed'::character varying, 'running'::character varying])::text[])))) EXECUTE FUNCTION treadle.keep_key();
-
 CREATE CONSTRAINT TRIGGER notify_at_commit AFTER INSERT ON treadle.wake_requests DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION treadle.notify_at_commit();
 
-CREATE TRIGGER prepare_job BEFORE INSERT ON treadle.jobs FOR EACH ROW WHEN (((new.run_at IS NULL) OR (new.key IS NOT NULL))) EXECUTE FUNCTION treadle.prepare_job();
+CREATE TRIGGER prepare_job BEFORE INSERT ON treadle.jobs FOR EACH ROW WHEN (((new.run_at IS NULL) OR (new.key IS NOT NULL) OR ((new.status)::text <> 'pending'::text) OR (new.finished_at IS NOT NULL))) EXECUTE FUNCTION treadle.prepare_job();
 
 CREATE TRIGGER register_lanes AFTER INSERT ON treadle.jobs REFERENCING NEW TABLE AS new_jobs FOR EACH STATEMENT EXECUTE FUNCTION treadle.register_lanes();
 
-CREATE TRIGGER stamp_finish BEFORE INSERT OR UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((new.status)::text = ANY ((ARRAY['completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[])) <> (new.finished_at IS NOT NULL))) EXECUTE FUNCTION treadle.stamp_finish();
+CREATE TRIGGER unblock_next AFTER UPDATE ON treadle.jobs FOR EACH ROW WHEN (((old.key IS NOT NULL) AND (new.finished_at IS NOT NULL))) EXECUTE FUNCTION treadle.unblock_next();
 
-CREATE TRIGGER unblock_next AFTER UPDATE ON treadle.jobs FOR EACH ROW WHEN (((old.key IS NOT NULL) AND (((old.holds)::integer & 1) = 0) AND ((old.status)::text = ANY ((ARRAY['pending'::character varying, 'claimed'::character varying, 'running'::character varying])::text[])) AND ((new.status)::text = ANY ((ARRAY['completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[])))) EXECUTE FUNCTION treadle.unblock_next();
-
-CREATE TRIGGER unblock_next_deleted AFTER DELETE ON treadle.jobs FOR EACH ROW WHEN (((old.key IS NOT NULL) AND (((old.holds)::integer & 1) = 0) AND ((old.status)::text = ANY ((ARRAY['pending'::character varying, 'claimed'::character varying, 'running'::character varying])::text[])))) EXECUTE FUNCTION treadle.unblock_next();
+CREATE TRIGGER unblock_next_deleted AFTER DELETE ON treadle.jobs FOR EACH ROW WHEN ((old.key IS NOT NULL)) EXECUTE FUNCTION treadle.unblock_next();
 
 ALTER TABLE ONLY treadle.stored_parts
     ADD CONSTRAINT stored_parts_stored_id_fkey FOREIGN KEY (stored_id) REFERENCES treadle.stored(id);

@@ -55,6 +55,16 @@ def test_a_claim_skips_locked_rows_and_keeps_the_order(queue: JobQueue, connect:
     assert [row[0] for row in rows] == ids[50:58]
 
 
+@pytest.mark.parametrize("lanes", [1, 3])
+def test_a_claim_does_not_wait_if_all_rows_are_locked(queue: JobQueue, connect: Connect, lanes: int) -> None:
+    ids = [queue.enqueue(f"type-{nth % lanes}") for nth in range(6)]
+    locker, claimer = connect(autocommit=False), connect()
+    locker.execute("select from jobs where id = any (%s) for update", [ids])
+    claimer.execute("set lock_timeout = '2s'")
+    types = [f"type-{nth}" for nth in range(lanes)]
+    assert claimer.execute("select id from claim_job_batch('w', %s)", [types]).fetchall() == []
+
+
 def test_a_claim_locks_only_the_jobs_that_it_takes(queue: JobQueue, connect: Connect) -> None:
     """A claim in an open transaction locks only the jobs that it has claimed, even if it read several lanes."""
     ids = [queue.enqueue(f"type-{nth % 3}") for nth in range(9)]

@@ -105,7 +105,7 @@ def check_tick(context: Context, tick: Tick) -> list[Finding]:
                 "ticks",
                 Severity.NOTE,
                 f"The last tick is {span(-tick.seconds)} in the future: the server's clock was set back.",
-                "Claims still find every job, but start from the settled floors, which is slower.",
+                "Claims still find every job, but may read more than they need to.",
                 "No action is required: the next tick corrects it.",
             )
         ]

@@ -1,0 +1,239 @@
+"""What a claim, a tick and next_due() cost does not depend on how many lanes there are, on what other claims have
+locked, or on a transaction that was left open. It is counted in buffers and index entries, not in time."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from psycopg import Connection
+
+from tests.conftest import Connect
+from tests.support.waiting import until_floors_pass, until_ticks_change_nothing, wait_for_floor_margin
+
+TYPES = [f"type-{nth}" for nth in range(10)]
+CLAIM = "select from claim_jobs('w', %(types)s, 10)"
+CLAIM_OF_A_QUEUE = "select from claim_jobs('w', %(types)s, 10, '{default}')"
+NEXT_DUE = "select next_due(%(types)s)"
+TICK = "select tick('0')"
+
+
+def buffers(connection: Connection[Any], statement: str, types: list[str] = TYPES) -> int:
+    """How many buffers a statement touches. It is rolled back."""
+    for _ in range(2):  # the first use of a function in a session reads the catalog
+        connection.execute(TICK)
+        with connection.transaction(force_rollback=True):
+            row = connection.execute(
+                f"explain (analyze, buffers, format json) {statement}", {"types": types}
+            ).fetchone()
+        assert row
+        plan = row[0][0]["Plan"]
+    return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+
+def entries_read(connection: Connection[Any], types: list[str], expected: int = 10) -> int:
+    """How many entries of the index of claimable jobs a claim of 10 reads. It is rolled back."""
+    connection.execute(TICK)
+    with connection.transaction(force_rollback=True):
+        assert len(connection.execute(CLAIM, {"types": types}).fetchall()) == expected
+        row = connection.execute("select pg_stat_get_xact_tuples_returned('idx_jobs_claimable'::regclass)").fetchone()
+    assert row
+    return int(row[0])
+
+
+def add_jobs(connection: Connection[Any], count: int, lanes: int = 10) -> None:
+    connection.execute(
+        """insert into jobs (job_type, run_at) select 'type-' || nth %% %s, now() - interval '1 minute'
+        + nth * interval '1 microsecond' from generate_series(1, %s) as nth""",
+        [lanes, count],
+    )
+
+
+def run_jobs(connection: Connection[Any], count: int, ticks: bool = True) -> None:
+    """Enqueue, claim and complete many jobs of ten types."""
+    for _ in range(count // 1000):
+        connection.execute("select enqueue_jobs(t, array_fill('{}'::text, array[100])) from unnest(%s) as t", [TYPES])
+        rows = connection.execute("select id, lease from claim_jobs('w', %s, 1000)", [TYPES]).fetchall()
+        ids, leases = [row[0] for row in rows], [row[1] for row in rows]
+        connection.execute("select complete_jobs(%s, %s, %s)", [ids, leases, ["w"] * len(ids)])
+        if ticks:
+            connection.execute(TICK)
+
+
+# Lanes
+
+
+def idle_lanes(connection: Connection[Any], count: int) -> None:
+    connection.execute(
+        """insert into lanes (queue, job_type, priority, opened_at)
+        select 'queue-' || nth, 'type-' || nth %% 10, nth, now() - interval '1 hour'
+        from generate_series(1, %s) as nth""",
+        [count],
+    )
+
+
+@pytest.mark.parametrize("statement", [CLAIM, CLAIM_OF_A_QUEUE, NEXT_DUE, TICK])
+def test_idle_lanes_cost_nothing(connect: Connect, statement: str) -> None:
+    connection = connect()
+    add_jobs(connection, 1000)
+    until_ticks_change_nothing(connection)
+    before = buffers(connection, statement)
+    idle_lanes(connection, 5000)
+    until_ticks_change_nothing(connection)
+    assert buffers(connection, statement) <= 2 * before + 10
+
+
+def test_idle_lanes_are_deleted(connect: Connect) -> None:
+    connection = connect()
+    idle_lanes(connection, 3000)
+    until_ticks_change_nothing(connection)
+    assert connection.execute("select count(*) from lanes").fetchone() == (0,)
+
+
+def test_a_claim_does_not_read_all_lanes_that_have_work(connect: Connect) -> None:
+    connection = connect()
+    add_jobs(connection, 1000)
+    before = buffers(connection, CLAIM)
+    connection.execute(
+        """insert into jobs (job_type, queue) select 'type-' || nth % 10, 'queue-' || nth
+        from generate_series(1, 5000) as nth"""
+    )
+    connection.execute(TICK)
+    assert buffers(connection, CLAIM) <= 12 * before  # 100 lanes instead of 10
+
+
+def test_many_priorities_of_one_type_do_not_slow_the_others(connect: Connect) -> None:
+    connection = connect()
+    add_jobs(connection, 1000)
+    before = buffers(connection, CLAIM)
+    connection.execute("insert into jobs (job_type, priority) select 'flood', nth from generate_series(1, 5000) as nth")
+    assert buffers(connection, CLAIM) <= 1.5 * before
+
+
+def test_jobs_of_many_priorities_are_claimed_in_their_order(connect: Connect) -> None:
+    connection = connect()
+    connection.execute("insert into jobs (job_type, priority) select 'a', nth from generate_series(1, 500) as nth")
+    for last in (490, 480):
+        rows = connection.execute("select priority from claim_jobs('w', '{a}', 10)").fetchall()
+        assert [row[0] for row in rows] == list(range(last + 10, last, -1))
+
+
+@pytest.mark.parametrize("queues", [None, [f"queue-{nth}" for nth in range(250)]])
+def test_a_claim_finds_the_jobs_of_all_lanes(connect: Connect, queues: list[str] | None) -> None:
+    connection = connect()
+    connection.execute(
+        "insert into jobs (job_type, queue) select 'a', 'queue-' || nth from generate_series(0, 249) as nth"
+    )
+    rows = connection.execute("select queue from claim_jobs('w', '{a}', 1000, %s)", [queues]).fetchall()
+    assert len({row[0] for row in rows}) == 250
+    assert connection.execute("select next_due('{a}')").fetchone() == (None,)
+
+
+def test_an_idle_lane_becomes_active_before_its_job_is_due(connect: Connect) -> None:
+    connection = connect()
+    connection.execute("select enqueue('a', p_delay => '2 hours')")
+    connection.execute("update lanes set opened_at = now() - interval '1 hour'")
+    until_ticks_change_nothing(connection)
+    assert connection.execute("select idle_xid is not null from lanes").fetchone() == (True,)
+    row = connection.execute("select next_due('{a}')").fetchone()
+    assert row
+    assert 7100 < row[0] <= 7200
+    # Two hours later: both times are moved back.
+    connection.execute("update jobs set run_at = run_at - interval '2 hours' where job_type = 'a'")
+    connection.execute("update lanes set next_run_at = next_run_at - interval '2 hours'")
+    connection.execute("update ticks set ticked_at = ticked_at - interval '2 hours'")
+    connection.execute(TICK)
+    assert len(connection.execute("select from claim_jobs('w', '{a}')").fetchall()) == 1
+
+
+# Locked rows
+
+
+@pytest.mark.parametrize("lanes", [1, 10])
+def test_a_claim_beside_many_others_reads_little_more_than_they_have_locked(connect: Connect, lanes: int) -> None:
+    connection = connect()
+    add_jobs(connection, 2000, lanes)
+    types = TYPES[:lanes]
+    alone = entries_read(connection, types)
+    for _ in range(20):
+        assert len(connect(autocommit=False).execute(CLAIM, {"types": types}).fetchall()) == 10
+    assert entries_read(connection, types) <= alone + 2 * 200
+
+
+@pytest.mark.parametrize("lanes", [1, 10])
+def test_the_cost_of_locked_rows_is_proportional(connect: Connect, lanes: int) -> None:
+    connection = connect()
+    add_jobs(connection, 5000, lanes)
+    locker = connect(autocommit=False)
+    locker.execute("select from jobs order by run_at limit 4000 for update")
+    assert entries_read(connection, TYPES[:lanes]) <= 1.5 * 4000
+
+
+# Transactions that were left open
+
+
+def open_writer(connect: Connect) -> None:
+    connect(autocommit=False).execute("select pg_current_xact_id()")
+
+
+def open_enqueuer(connect: Connect) -> None:
+    connect(autocommit=False).execute("select enqueue('type-0')")
+
+
+def open_claim(connect: Connect) -> None:
+    assert len(connect(autocommit=False).execute(CLAIM, {"types": TYPES}).fetchall()) == 10
+
+
+def snapshot(connect: Connect) -> None:
+    connection = connect(autocommit=False)
+    connection.execute("set transaction isolation level repeatable read")
+    connection.execute("select from jobs limit 1")
+
+
+@pytest.mark.parametrize("left_open", [open_writer, open_enqueuer, open_claim, snapshot])
+def test_claims_and_ticks_cost_the_same_beside_a_transaction_left_open(
+    connect: Connect, left_open: Callable[[Connect], None]
+) -> None:
+    connection = connect()
+    add_jobs(connection, 100)
+    before = buffers(connection, CLAIM), buffers(connection, TICK)
+    left_open(connect)
+    run_jobs(connection, 20_000)
+    wait_for_floor_margin(connection)
+    add_jobs(connection, 1000)
+    row = connection.execute("select min(run_at) from jobs where status = 'pending'").fetchone()
+    assert row
+    for _ in range(5):
+        connection.execute(TICK)
+    assert buffers(connection, CLAIM) <= 2 * before[0]
+    assert buffers(connection, TICK) <= 2 * before[1] + 200
+
+
+def test_claims_without_ticks_cost_the_same_beside_a_snapshot(connect: Connect) -> None:
+    """A client that only calls claim_job_batch: its claims tick."""
+    connection = connect()
+    add_jobs(connection, 100)
+    alone = entries_read(connection, TYPES)
+    snapshot(connect)
+    connection.execute("select setval('tick_clock', 0)")
+    run_jobs(connection, 20_000, ticks=False)
+    wait_for_floor_margin(connection)
+    add_jobs(connection, 100)
+    until_floors_pass(connection, "-infinity")
+    assert connection.execute("select count(*) > 1 from ticks").fetchone() == (True,)
+    assert entries_read(connection, TYPES) <= alone + 1000
+
+
+def test_recovery_does_not_compare_every_job_with_every_other(connect: Connect) -> None:
+    connection = connect()
+    add_jobs(connection, 100)
+    connection.execute("select register_worker('w', '1 minute', %s)", [TYPES])
+    connection.execute("select from claim_jobs('w', %s, 100)", [TYPES])
+    plans: list[str] = []
+    connection.add_notice_handler(lambda notice: plans.append(notice.message_primary or ""))
+    connection.execute("load 'auto_explain'")
+    connection.execute("set auto_explain.log_min_duration = 0")
+    connection.execute("set auto_explain.log_nested_statements = on")
+    connection.execute("set client_min_messages = log")
+    assert len(connection.execute("select from recover_worker('w', 'killed')").fetchall()) == 100
+    (join,) = [plan for plan in plans if "Function Scan on settle_jobs" in plan]
+    assert "Hash Join" in join
