@@ -43,8 +43,9 @@ def test_jobs_are_enqueued_and_claimed_inside_the_callers_transaction(queue: Job
     assert queue.get(job_id).status == Status.PENDING
 
 
-def test_a_claim_ticks_on_its_own_pool_but_not_in_the_callers_transaction(queue: JobQueue, connect: Connect) -> None:
+def test_a_claim_ticks_but_not_in_a_transaction_that_has_written(queue: JobQueue, connect: Connect) -> None:
     connection = connect(autocommit=False)
+    JobQueue(connection).enqueue("b")
     JobQueue(connection).claim(["a"])
     assert connection.execute("select last_value from tick_clock").fetchone() == (0,)
     queue.claim(["a"])

@@ -160,7 +160,7 @@ def test_changed_triggers_take_the_strongest_lock_first(empty_url: str) -> None:
     """A claim locks the table to read, then to write. A weaker lock taken in between would deadlock with it."""
     migrate(empty_url)
     with psycopg.connect(empty_url) as claim, psycopg.connect(empty_url, autocommit=True) as monitor:
-        monitor.execute("update treadle.functions set digest = '' where name in ('confirm_blocked', 'enter_lane')")
+        monitor.execute("update treadle.functions set digest = '' where name in ('change_job', 'confirm_blocked')")
         claim.execute("select from treadle.jobs for no key update")
         with ThreadPoolExecutor() as pool:
             run = pool.submit(migrate, empty_url)
@@ -168,7 +168,7 @@ def test_changed_triggers_take_the_strongest_lock_first(empty_url: str) -> None:
             claim.execute("set local deadlock_timeout = '10ms'")
             claim.execute("update treadle.jobs set priority = 1")
             claim.commit()
-            assert run.result() == ["confirm_blocked()", "enter_lane()"]
+            assert run.result() == ["change_job()", "confirm_blocked()"]
 
 
 def test_no_function_has_two_files() -> None:
@@ -269,6 +269,7 @@ def test_every_function_that_reads_jobs_disables_sequential_scans() -> None:
     """A session keeps a plan made while the table was small: a sequential scan would remain."""
     allowed = {"register_lanes.sql", "enqueue_jobs.sql", "take_jobs.sql"}  # they only insert, or use the ctid
     allowed |= {"sample_jobs.sql"}  # it reads a sample of pages, and a small table completely
+    allowed |= {"claim_lanes.sql", "mark_claimed.sql", "raise_floors.sql"}  # claim_places() disables them for these
     folder = Path(str(files("treadle"))) / "sql" / "functions"
     texts = {path.name: path.read_text() for path in folder.rglob("*.sql")}
     reading = {
@@ -277,7 +278,7 @@ def test_every_function_that_reads_jobs_disables_sequential_scans() -> None:
         if "plpgsql" in text and re.search(r"(?:from|join|update) treadle\.(?:jobs|lane_jobs)\b", text)
     }
     guarded = {name for name, text in texts.items() if "set enable_seqscan = off" in text}
-    assert {"claim_jobs.sql", "tick.sql", "next_due.sql"} <= reading
+    assert {"claim_jobs.sql", "tick.sql", "next_due.sql", "claim_lanes.sql"} <= reading
     assert reading - guarded <= allowed
 
 

@@ -110,7 +110,7 @@ def test_a_job_that_was_committed_late_is_counted(
     made = queue.enqueue("mail")
     assert why(made).data["ahead"] == 2
     late.commit()
-    below = "select count(*) from jobs where status = 'pending' and run_at < (select max(floor) from lanes)"
+    below = "select count(*) from jobs where status = 'pending' and run_at < (select max(floor) from floors)"
     assert one(connection, below) == 1
     connection.execute("select setval('tick_clock', 0)")  # no tick has looked below the floor
     assert why(made).data["ahead"] == 3

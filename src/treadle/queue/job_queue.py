@@ -5,7 +5,6 @@ Every method has an async twin with an `a` in front, which runs the same query (
 
 import builtins
 import logging
-import time
 from collections.abc import Generator, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
@@ -27,9 +26,6 @@ from treadle.words.payload import PAYLOAD_LIMIT, Json
 from treadle.words.status import Status
 
 log = logging.getLogger("treadle")
-
-# Seconds between the ticks that claim() makes to move the floors of the lanes: see sql/functions/public/tick.sql.
-TICK_SECONDS = 0.5
 
 
 class JobQueue:
@@ -53,7 +49,6 @@ class JobQueue:
         self.worker_id = text_within(worker_id or worker_name(), 100, "worker_id")
         self.payload_limit = payload_limit
         self._database = database if isinstance(database, Database) else Database(database, schema, pool_size)
-        self._next_tick = 0.0
 
     # Enqueueing. The options are those of EnqueueOptions: priority, queue, run_at, delay, max_attempts.
 
@@ -116,8 +111,6 @@ class JobQueue:
     ) -> list[JobRow]:
         """Claim up to `batch_size` due jobs of these types: the highest priority first, then the oldest."""
         query = job_queries.claim(self.worker_id, job_types, batch_size, queues)
-        if self._tick_is_due():
-            self._database.run(job_queries.tick())
         claimed = self._database.run(query)
         for job, error in claimed.undecodable:
             try:
@@ -130,8 +123,6 @@ class JobQueue:
         self, job_types: Sequence[str], batch_size: int = 10, *, queues: Sequence[str] | None = None
     ) -> list[JobRow]:
         query = job_queries.claim(self.worker_id, job_types, batch_size, queues)
-        if self._tick_is_due():
-            await self._database.arun(job_queries.tick())
         claimed = await self._database.arun(query)
         for job, error in claimed.undecodable:
             try:
@@ -327,13 +318,6 @@ class JobQueue:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
-
-    def _tick_is_due(self) -> bool:
-        # In a caller's transaction the floors would move only when it commits, and block other ticks until then.
-        if not self._database.owned or time.monotonic() < self._next_tick:
-            return False
-        self._next_tick = time.monotonic() + TICK_SECONDS
-        return True
 
 
 def _prune(status: str, older_than: Duration, batch_size: int) -> Generator[Query[Any], Any, int]:

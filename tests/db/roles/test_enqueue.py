@@ -58,10 +58,14 @@ def test_the_enqueue_role_can_enqueue_below_the_floor_and_on_an_old_snapshot(
     roles: Roles, owner: Connection[Any]
 ) -> None:
     """The triggers change rows that the enqueuer itself may not change."""
-    owner.execute("insert into lanes (queue, job_type, priority, floor) values ('default', 'a', 100, now())")
+    owner.execute("insert into lanes (queue, job_type, priority) values ('default', 'a', 100)")
+    owner.execute(
+        """insert into floors (queue, job_type, priority, floor, xid)
+        values ('default', 'a', 100, now(), pg_current_xact_id())"""
+    )
     connection = roles.connect("enqueue")
     connection.execute("insert into jobs (job_type, run_at) values ('a', '2001-01-01')")
-    assert one(owner, "select run_at = floor from jobs, lanes")
+    assert one(owner, "select run_at = floor from jobs, floors")
     connection.execute("begin isolation level repeatable read")
     connection.execute("select enqueue('a', p_key => 'k')")
     connection.execute("commit")

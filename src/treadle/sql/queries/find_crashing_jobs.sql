@@ -1,12 +1,10 @@
 -- Jobs that crashed often. There is no index for crashes, but a recovered job returns to its old place at the head of its
 -- lane; otherwise it is claimed or has failed.
-with tick as materialized (
-    select treadle.tick_is_fresh() as fresh
-),
-known as materialized (
-    select known.lane, case when tick.fresh then known.floor else known.settled end as start
-    from treadle.known_lanes() as known
-    cross join tick
+with known as materialized (
+    select known.lane, coalesce(bound.floor, '-infinity') as start
+    from treadle.safe_tick(pg_current_snapshot()) as safe
+    cross join treadle.listed_lanes() as known
+    left join lateral treadle.safe_floor(known.lane, safe) as bound on true
     limit 200
 ),
 waiting as materialized (

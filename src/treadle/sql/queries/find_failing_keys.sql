@@ -1,12 +1,10 @@
 -- Heads of keys that fail again and again while others are blocked behind them. Such a job is due soon, runs, or waits at
 -- the head of its lane.
-with tick as materialized (
-    select treadle.tick_is_fresh() as fresh
-),
-known as materialized (
-    select known.lane, case when tick.fresh then known.floor else known.settled end as start
-    from treadle.known_lanes() as known
-    cross join tick
+with known as materialized (
+    select known.lane, coalesce(bound.floor, '-infinity') as start
+    from treadle.safe_tick(pg_current_snapshot()) as safe
+    cross join treadle.listed_lanes() as known
+    left join lateral treadle.safe_floor(known.lane, safe) as bound on true
     limit 200
 ),
 sample as materialized (

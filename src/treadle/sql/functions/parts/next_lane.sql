@@ -1,6 +1,7 @@
 -- One step through all lanes that have claimable jobs, in the order of idx_jobs_claimable: the lane after p_lane, or the first.
 create or replace function treadle.next_lane(
     p_lane treadle.lane,
+    p_lockers xid[], -- rows that these transactions have locked do not count
     out queue varchar,
     out job_type varchar,
     out priority int,
@@ -20,6 +21,7 @@ begin
       and job.job_type = p_lane.job_type
       and job.priority < p_lane.priority
       and treadle.is_claimable(job.status, job.holds, job.attempts, job.max_attempts)
+      and not job.xmax = any (p_lockers)
     order by job.priority desc, job.run_at
     limit 1;
     if found then
@@ -32,6 +34,7 @@ begin
     where job.queue = p_lane.queue
       and job.job_type > p_lane.job_type
       and treadle.is_claimable(job.status, job.holds, job.attempts, job.max_attempts)
+      and not job.xmax = any (p_lockers)
     order by job.job_type, job.priority desc, job.run_at
     limit 1;
     if found then
@@ -43,10 +46,11 @@ begin
     from treadle.jobs as job
     where job.queue > coalesce(p_lane.queue, '')
       and treadle.is_claimable(job.status, job.holds, job.attempts, job.max_attempts)
+      and not job.xmax = any (p_lockers)
     order by job.queue, job.job_type, job.priority desc, job.run_at
     limit 1;
 end
 $$;
 
-comment on function treadle.next_lane(treadle.lane)
+comment on function treadle.next_lane(treadle.lane, xid[])
     is 'The next lane with claimable jobs after p_lane, and the time of its first job; null after the last.';

@@ -46,8 +46,9 @@ begin
         select known.lane, coalesce(bound.floor, '-infinity') as start
         from treadle.listed_lanes() as known
         left join lateral treadle.safe_floor(known.lane, v_safe) as bound on true
+        left join lateral treadle.lane_floor(known.lane) as newest on true
         -- If there are more lanes, those that were used last: to find the deepest, all would have to be counted.
-        order by greatest(known.opened_at, bound.floor) desc nulls last, known.lane
+        order by greatest(known.opened_at, newest.floor) desc nulls last, known.lane
         limit c_lanes
     ) as known
     cross join lateral (

@@ -141,7 +141,7 @@ begin
     v_read := pg_stat_get_xact_tuples_returned('treadle.idx_jobs_claimable'::regclass);
     select row(next.queue, next.job_type, next.priority)::treadle.lane as lane, next.run_at
     into v_stray
-    from treadle.next_lane(v_last.swept) as next
+    from treadle.next_lane(v_last.swept, v_lockers) as next
     where v_now >= v_last.sweep_after is not false;
     if found then
         v_read := pg_stat_get_xact_tuples_returned('treadle.idx_jobs_claimable'::regclass) - v_read;
