@@ -183,7 +183,7 @@ COMMENT ON FUNCTION treadle.mark_claimed(p_worker_id character varying, p_now ti
 
 COMMENT ON FUNCTION treadle.next_due(p_job_types character varying[], p_queues character varying[], p_sure boolean, p_numbers boolean) IS 'For a worker that found no job: from now on it is notified of new ones. Returns the seconds until the next job of these types is due (0 or less: now), null if there is none.';
 
-COMMENT ON FUNCTION treadle.next_lane(p_lane treadle.lane, OUT queue character varying, OUT job_type character varying, OUT priority integer, OUT run_at timestamp with time zone) IS 'The next lane with claimable jobs after p_lane, and the time of its first job; null after the last.';
+COMMENT ON FUNCTION treadle.next_lane(p_lane treadle.lane, p_lockers xid[], OUT queue character varying, OUT job_type character varying, OUT priority integer, OUT run_at timestamp with time zone) IS 'The next lane with claimable jobs after p_lane, and the time of its first job; null after the last.';
 
 CREATE TABLE treadle.ticks (
     xid xid8 NOT NULL,
