@@ -2,6 +2,9 @@
 -- The bounds that lanes had so far are not used any more; the columns stay until version 0.3, because a call that began
 -- before this migration may still read them. A lane without a floor is searched from its first job on.
 
+-- First the strongest lock that the migration needs, on what everybody locks first: an enqueue locks jobs, then lanes.
+lock table treadle.jobs in access exclusive mode;
+
 -- One row per tick, deleted when no running transaction is older. The newest is read first, so rows that an open snapshot
 -- keeps from being removed are not in the way.
 create table treadle.ticks (
