@@ -145,12 +145,12 @@ def test_a_failed_claim_may_have_been_carried_out(url: str, queue: JobQueue, con
     async def body() -> None:
         around = Around()
         async with claiming(url, around) as claimer:
-            connection.execute("alter function claim_jobs rename to claim_jobs_away")
+            connection.execute("alter function claim_work rename to claim_work_away")
             try:
                 with pytest.raises(DatabaseUnavailable):
                     await claimer.step()
             finally:
-                connection.execute("alter function claim_jobs_away rename to claim_jobs")
+                connection.execute("alter function claim_work_away rename to claim_work")
             assert around.lost_replies == 1
 
     asyncio.run(body())

@@ -36,7 +36,7 @@ def test_a_worker_is_not_drained_while_a_claimer_claims(app: Treadle, queue: Job
 
         class First:
             async def run(self, query: Query[Any]) -> Any:
-                if enqueued.is_set() and "claim_jobs" in query.text:
+                if enqueued.is_set() and "claim_work" in query.text:
                     claims.set()
                     await rested.wait()
                 return await run(query)

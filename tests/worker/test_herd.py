@@ -76,7 +76,7 @@ def test_a_job_costs_few_claims_however_many_workers_are_idle(
                 for each in started:
                     await auntil_waiting(each)
                 await asyncio.sleep(2 * claimer.RECHECK_SECONDS)
-                claims.append(calls["claim_jobs"])
+                claims.append(calls["claim_work"])
                 checks.append(calls["next_due"])
             # Not each of them: on a busy machine a worker may take so long that another one checks.
             assert median(claims) <= 2, claims

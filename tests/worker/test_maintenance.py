@@ -29,7 +29,7 @@ def test_floors_move_and_old_jobs_are_pruned(
     async def body(worker: Worker) -> None:
         handle = await hello.aenqueue()
         await handle.aresult(30)
-        await auntil(lambda: one(connection, "select bool_or(floor > '-infinity') from lanes where job_type = 'hello'"))
+        await auntil(lambda: one(connection, "select count(*) > 0 from floors where job_type = 'hello'"))
         await auntil(lambda: one(connection, "select count(*) from jobs where job_type = 'old'") == 0)
 
     run(app, body)

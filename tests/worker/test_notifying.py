@@ -175,7 +175,10 @@ def test_a_worker_that_begins_to_wait_is_woken_however_soon(connect: Connect) ->
 
 def test_a_draining_worker_looks_below_the_floors(queue: JobQueue, connection: Connection[Any]) -> None:
     queue.enqueue("a")
-    connection.execute("update lanes set floor = clock_timestamp() + interval '1 minute'")
+    connection.execute(
+        """insert into floors (queue, job_type, priority, floor, xid)
+        values ('default', 'a', 100, clock_timestamp() + interval '1 minute', pg_current_xact_id())"""
+    )
     connection.execute(f"select setval('tick_clock', {NOW})".encode())
     assert one(connection, "select next_due('{a}')") is None
     assert one(connection, "select next_due('{a}', null, true)") <= 0

@@ -112,7 +112,7 @@ def lose_replies(monkeypatch: pytest.MonkeyPatch, statement: str, times: int) ->
 def test_a_claim_whose_reply_is_lost_is_found(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> None:
     """At once, not only by the check every 30 s."""
     monkeypatch.setattr("treadle.worker.worker.LOST_REPLIES_SECONDS", 600)
-    lost = lose_replies(monkeypatch, "claim_jobs", 2)
+    lost = lose_replies(monkeypatch, "claim_work", 2)
 
     @app.job
     async def hello(n: int) -> int:
@@ -209,7 +209,7 @@ def test_connections_that_fall_silent_are_replaced(url: str, monkeypatch: pytest
 
 
 @pytest.mark.parametrize(
-    "function", ["complete_jobs", "settle_jobs", "claim_jobs", "next_due", "renew_workers", "start_jobs"]
+    "function", ["complete_jobs", "settle_jobs", "claim_work", "next_due", "renew_workers", "start_jobs"]
 )
 def test_a_function_that_is_missing_for_a_while_costs_no_attempt(
     app: Treadle, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch, function: str
