@@ -7,12 +7,12 @@
 -- If there is one lane, its range is locked as it is read. If there are several, their first jobs are merged and locked in
 -- that order until there are enough: a row that is locked but not taken would be skipped by another claim.
 --
--- Rows that running transactions have locked are left out while they are read; to try the lock of each takes ten times as
--- long. That is only a guess, because xmax may be the id of something else: without p_guess, all locks are tried.
+-- p_running are transactions that were just running. Rows that they have locked are left out while they are read; to try
+-- the lock of each takes ten times as long. That is only a guess, because xmax may be the id of something else.
 create or replace function treadle.claim_lanes(
     p_worker_id varchar,
     p_now timestamptz,
-    p_guess boolean,
+    p_running xid[],
     p_wanted int,
     p_priority int,
     p_queues varchar[],
@@ -24,14 +24,10 @@ as $$
 declare
     -- How many jobs are read at least, of all lanes, before there is another round.
     c_read constant int := 50;
-    -- How often the same jobs are read again.
-    c_again constant int := 3;
     -- If more index entries were read than expected, the floors have fallen behind.
     c_dead constant int := 500;
     v_read constant bigint := pg_stat_get_xact_tuples_returned('treadle.idx_jobs_claimable'::regclass);
     v_lanes constant int := cardinality(p_queues);
-    v_running xid[] := '{}';
-    v_again int := 0;
     v_each double precision;
     v_head int; -- how many jobs of each lane are read
     v_after timestamptz := '-infinity'; -- the jobs before this one were read
@@ -41,10 +37,6 @@ declare
     v_claimed tid[];
     v_taken tid[];
 begin
-    if p_guess then
-        v_running := array(select running::xid from pg_snapshot_xip(pg_current_snapshot()) as running);
-    end if;
-
     if v_lanes = 1 then
         select array_agg(picked.place), bool_or(picked.keyed)
         into v_places, v_keyed
@@ -58,7 +50,7 @@ begin
               and job.run_at >= p_starts[1]
               and job.run_at <= p_now
               and treadle.is_claimable(job.status, job.holds, job.attempts, job.max_attempts)
-              and not job.xmax = any (v_running)
+              and not job.xmax = any (p_running)
               and (job.key is null or treadle.is_head_of_key(job.key, job.id))
             order by job.run_at
             limit p_wanted
@@ -66,7 +58,7 @@ begin
         ) as picked;
         v_taken := treadle.mark_claimed(p_worker_id, p_now, v_places, v_keyed);
         if pg_stat_get_xact_tuples_returned('treadle.idx_jobs_claimable'::regclass) > v_read + p_wanted + c_dead then
-            perform treadle.raise_floors(p_now, v_running, p_priority, p_queues, p_job_types, p_starts);
+            perform treadle.raise_floors(p_now, p_running, p_priority, p_queues, p_job_types, p_starts);
         end if;
         return v_taken;
     end if;
@@ -90,7 +82,7 @@ begin
                       and job.run_at >= greatest(lane.start, v_after)
                       and job.run_at <= p_now
                       and treadle.is_claimable(job.status, job.holds, job.attempts, job.max_attempts)
-                      and not job.xmax = any (v_running)
+                      and not job.xmax = any (p_running)
                       and (job.key is null or treadle.is_head_of_key(job.key, job.id))
                     order by job.run_at
                     limit v_head
@@ -127,27 +119,17 @@ begin
         p_wanted := p_wanted - cardinality(v_claimed);
         exit when p_wanted = 0 or v_cut is null;
 
-        if 4 * cardinality(v_claimed) >= v_head then
-            -- The jobs are spread unevenly.
-            v_after := v_cut;
-            v_head := p_wanted;
-        elsif p_guess and v_again < c_again then
-            -- Other claims were faster.
-            v_again := v_again + 1;
-            v_running := array(select running::xid from pg_snapshot_xip(pg_current_snapshot()) as running);
-        else
-            -- Many are locked.
-            v_after := v_cut;
-            v_head := 4 * v_head;
-        end if;
+        -- The jobs are spread unevenly, or many are locked: then read more.
+        v_after := v_cut;
+        v_head := case when 4 * cardinality(v_claimed) < v_head then 4 * v_head else p_wanted end;
     end loop;
 
     if pg_stat_get_xact_tuples_returned('treadle.idx_jobs_claimable'::regclass) > v_read + 2 * v_lanes * v_head + c_dead then
-        perform treadle.raise_floors(p_now, v_running, p_priority, p_queues, p_job_types, p_starts);
+        perform treadle.raise_floors(p_now, p_running, p_priority, p_queues, p_job_types, p_starts);
     end if;
     return v_taken;
 end
 $$;
 
-comment on function treadle.claim_lanes(varchar, timestamptz, boolean, int, int, varchar[], varchar[], timestamptz[])
+comment on function treadle.claim_lanes(varchar, timestamptz, xid[], int, int, varchar[], varchar[], timestamptz[])
     is 'Claims up to p_wanted due jobs from these lanes, the oldest first, and returns where their rows are then.';

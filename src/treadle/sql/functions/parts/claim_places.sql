@@ -27,7 +27,7 @@ declare
     c_lanes constant int := 100;
     v_now constant timestamptz := clock_timestamp();
     v_snapshot constant pg_snapshot := pg_current_snapshot();
-    v_guess boolean := pg_snapshot_xmin(v_snapshot) <> pg_snapshot_xmax(v_snapshot); -- nothing is locked otherwise
+    v_running xid[] := '{}';
     v_safe treadle.ticks;
     v_queues varchar[];
     v_job_types varchar[];
@@ -45,6 +45,10 @@ begin
 
     if not treadle.tick_is_fresh() then
         v_safe := treadle.prepare_lanes(p_job_types);
+    end if;
+
+    if pg_snapshot_xmin(v_snapshot) <> pg_snapshot_xmax(v_snapshot) then
+        v_running := array(select running::xid from pg_snapshot_xip(v_snapshot) as running);
     end if;
 
     if v_safe.xid is null then
@@ -84,7 +88,7 @@ begin
             for v_last in 1 .. cardinality(v_queues) loop
                 continue when v_priorities[v_last + 1] = v_priorities[v_first];
                 v_claimed := v_claimed || treadle.claim_lanes(
-                    p_worker_id, v_now, v_guess, p_batch_size - cardinality(v_claimed), v_priorities[v_first],
+                    p_worker_id, v_now, v_running, p_batch_size - cardinality(v_claimed), v_priorities[v_first],
                     v_queues[v_first : v_last], v_job_types[v_first : v_last], v_starts[v_first : v_last]
                 );
                 exit when cardinality(v_claimed) = p_batch_size;
@@ -94,7 +98,7 @@ begin
             v_next := treadle.next_lanes(p_job_types, p_queues, v_safe, null, null, null, null);
             while v_next.queues is not null and cardinality(v_claimed) < p_batch_size loop
                 v_claimed := v_claimed || treadle.claim_lanes(
-                    p_worker_id, v_now, v_guess, p_batch_size - cardinality(v_claimed), v_next.level::int,
+                    p_worker_id, v_now, v_running, p_batch_size - cardinality(v_claimed), v_next.level::int,
                     v_next.queues, v_next.job_types, v_next.starts
                 );
                 v_next := treadle.next_lanes(
@@ -104,8 +108,8 @@ begin
         end if;
 
         -- What looks like a lock may be something else: try all rows.
-        exit when v_claimed <> '{}' or not v_guess;
-        v_guess := false;
+        exit when v_claimed <> '{}' or v_running = '{}';
+        v_running := '{}';
     end loop;
 
     return v_claimed;
