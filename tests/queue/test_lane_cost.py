@@ -135,6 +135,26 @@ def test_a_claim_finds_the_jobs_of_all_lanes(connect: Connect, queues: list[str]
     assert connection.execute("select next_due('{a}')").fetchone() == (None,)
 
 
+@pytest.mark.parametrize("in_the_way", ["other queues", "paused queues", "both"])
+def test_lanes_that_a_claim_may_not_take_do_not_hide_others(connect: Connect, in_the_way: str) -> None:
+    """More of them than a claim reads at once; the lane that has the job is the last by number and by name."""
+    connection = connect()
+    connection.execute(
+        "insert into jobs (job_type, queue) select 'a', 'queue-' || nth from generate_series(1, 250) as nth"
+    )
+    connection.execute("insert into jobs (job_type, queue) values ('a', 'the-last')")
+    if in_the_way != "other queues":
+        connection.execute(
+            "insert into pauses (job_type, queue) select '', 'queue-' || nth from generate_series(1, 250) as nth"
+        )
+    queues = None if in_the_way == "paused queues" else ["the-last"]
+    row = connection.execute("select next_due('{a}', %s)", [queues]).fetchone()
+    assert row
+    assert row[0] <= 0
+    rows = connection.execute("select queue from claim_jobs('w', '{a}', 10, %s)", [queues]).fetchall()
+    assert rows == [("the-last",)]
+
+
 def test_an_idle_lane_becomes_active_before_its_job_is_due(connect: Connect) -> None:
     connection = connect()
     connection.execute("select enqueue('a', p_delay => '2 hours')")

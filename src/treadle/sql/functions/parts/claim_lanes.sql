@@ -7,8 +7,8 @@
 -- If there is one lane, its range is locked as it is read. If there are several, their first jobs are merged and locked in
 -- that order until there are enough: a row that is locked but not taken would be skipped by another claim.
 --
--- p_running are transactions that were just running. Rows that they have locked are left out while they are read; to try
--- the lock of each takes ten times as long. That is only a guess, because xmax may be the id of something else.
+-- p_running are transactions that were just running. Rows that they have locked are left out while they are read,
+-- which is cheaper than trying each lock. That is only a guess: xmax may be the id of something else.
 create or replace function treadle.claim_lanes(
     p_worker_id varchar,
     p_now timestamptz,
@@ -89,7 +89,6 @@ begin
         known as materialized (
             select min(lane.last) as cut
             from (
-                -- Not with a window function for each lane: that takes ten times as long.
                 select max(head.run_at) as last
                 from head
                 group by head.lane

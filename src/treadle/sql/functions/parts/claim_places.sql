@@ -1,8 +1,8 @@
 -- Claims jobs, highest priority first, then oldest, and returns where their rows are then: claim_jobs() and claim_work()
 -- return the rows. A claim searches the active lanes, priority after priority: see claim_lanes().
 --
--- Usually all lanes of the job types are read at once. If there are more than c_lanes, next_lanes() returns some at a time:
--- within a priority they then take turns, and the order by age holds among some.
+-- Usually all lanes of the job types are read at once. If there are more than c_lanes, next_lanes() returns c_lanes of one
+-- priority at a time: the lanes take turns, and the oldest job of those c_lanes is claimed first.
 --
 -- The settings fix the plan: with stale statistics the planner would read the whole table. Since there is only one plan, it
 -- is cached.
@@ -53,20 +53,21 @@ begin
 
     if v_safe.xid is null then
         select
-            array_agg(lane.queue), array_agg(lane.job_type), array_agg(lane.priority),
-            array_agg(coalesce(bound.floor, '-infinity')), max(lane.listed)
+            array_agg(lane.queue) filter (where lane.wanted),
+            array_agg(lane.job_type) filter (where lane.wanted),
+            array_agg(lane.priority) filter (where lane.wanted),
+            array_agg(coalesce(bound.floor, '-infinity')) filter (where lane.wanted),
+            sum(lane.rows)
         into v_queues, v_job_types, v_priorities, v_starts, v_listed
         from (
             -- A lane may be listed more than once until the next tick.
-            select listed.queue, listed.job_type, listed.priority, max(listed.nth) as listed
-            from (
-                select lane.queue, lane.job_type, lane.priority, row_number() over () as nth
-                from treadle.lanes as lane
-                where lane.job_type = any (p_job_types)
-                  and lane.idle_xid is null
-                limit c_lanes + 1
-            ) as listed
-            where (
+            select
+                listed.queue,
+                listed.job_type,
+                listed.priority,
+                count(*) as rows,
+                (p_queues is null or listed.queue = any (p_queues))
+                and (
                     not (select exists (select from treadle.pauses))
                     or not exists (
                         select
@@ -74,18 +75,25 @@ begin
                         where pause.job_type in (listed.job_type, '')
                           and pause.queue in (listed.queue, '')
                     )
-                  )
-              and (p_queues is null or listed.queue = any (p_queues))
+                ) as wanted
+            from (
+                select lane.queue, lane.job_type, lane.priority
+                from treadle.lanes as lane
+                where lane.job_type = any (p_job_types)
+                  and lane.idle_xid is null
+                limit c_lanes + 1
+            ) as listed
             group by listed.priority, listed.job_type, listed.queue
             order by listed.priority desc
         ) as lane
-        left join lateral treadle.lane_floor(row(lane.queue, lane.job_type, lane.priority)::treadle.lane) as bound on true;
+        left join lateral treadle.lane_floor(row(lane.queue, lane.job_type, lane.priority)::treadle.lane) as bound
+            on lane.wanted;
     end if;
 
     loop
-        if v_listed <= c_lanes then
+        if coalesce(v_listed, 0) <= c_lanes and v_safe.xid is null then
             v_first := 1;
-            for v_last in 1 .. cardinality(v_queues) loop
+            for v_last in 1 .. coalesce(cardinality(v_queues), 0) loop
                 continue when v_priorities[v_last + 1] = v_priorities[v_first];
                 v_claimed := v_claimed || treadle.claim_lanes(
                     p_worker_id, v_now, v_running, p_batch_size - cardinality(v_claimed), v_priorities[v_first],
@@ -94,7 +102,7 @@ begin
                 exit when cardinality(v_claimed) = p_batch_size;
                 v_first := v_last + 1;
             end loop;
-        elsif v_listed is not null or v_safe.xid is not null then
+        else
             v_next := treadle.next_lanes(p_job_types, p_queues, v_safe, null, null, null, null);
             while v_next.queues is not null and cardinality(v_claimed) < p_batch_size loop
                 v_claimed := v_claimed || treadle.claim_lanes(

@@ -9,7 +9,7 @@ returns treadle.ticks
 language plpgsql
 as $$
 declare
-    c_wait constant interval := '2 seconds';
+    c_wait constant interval := '2 seconds'; -- as in public/tick.sql
     v_safe treadle.ticks;
 begin
     if not p_sure then

@@ -5,18 +5,9 @@ create or replace function treadle.claim_job_batch(
     p_batch_size int default 10
 ) returns setof treadle.jobs
 language plpgsql
-set enable_seqscan = off
-set enable_tidscan = on
-set plan_cache_mode = force_generic_plan
 as $$
-declare
-    v_places constant tid[] := treadle.claim_places(p_worker_id, p_job_types, p_batch_size, null);
 begin
-    return query
-    select job.*
-    from treadle.jobs as job
-    where job.ctid = any (v_places)
-    order by job.priority desc, job.run_at, job.id;
+    return query select * from treadle.claim_jobs(p_worker_id, p_job_types, p_batch_size);
 end
 $$;
 
