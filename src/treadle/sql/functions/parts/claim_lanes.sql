@@ -4,11 +4,13 @@
 -- Each lane is one bounded range of idx_jobs_claimable that starts at the lane's floor, so other job types, future jobs,
 -- finished jobs, blocked jobs and the dead entries below the floor are never visited.
 --
--- If there is one lane, its range is locked as it is read. If there are several, their first jobs are merged and locked in
--- that order until there are enough: a row that is locked but not taken would be skipped by another claim.
+-- Two statements. The first merges the first jobs of all lanes and counts how many of the oldest are in which lane. The second
+-- takes that many of each lane and locks them as they are read, so that claims at the same time take the next ones instead of
+-- waiting for, or trying again, the same ones. Every row that is locked is taken: another claim would skip it.
 --
 -- p_running are transactions that were just running. Rows that they have locked are left out while they are read,
--- which is cheaper than trying each lock. That is only a guess: xmax may be the id of something else.
+-- which is cheaper than trying each lock. That is only a guess: xmax may be the id of something else. A snapshot does not list
+-- the newest transactions, so the first statement leaves out the rows of the next ids, too.
 create or replace function treadle.claim_lanes(
     p_worker_id varchar,
     p_now timestamptz,
@@ -23,106 +25,126 @@ language plpgsql
 as $$
 declare
     -- How many jobs are read at least, of all lanes, before there is another round.
-    c_read constant int := 50;
+    c_read constant int := 200;
     -- If more index entries were read than expected, the floors have fallen behind.
     c_dead constant int := 500;
+    c_newest constant int := 10;
     v_read constant bigint := pg_stat_get_xact_tuples_returned('treadle.idx_jobs_claimable'::regclass);
     v_lanes constant int := cardinality(p_queues);
-    v_each double precision;
-    v_head int; -- how many jobs of each lane are read
+    v_each constant double precision := p_wanted::double precision / v_lanes;
+    -- How many jobs of each lane are read: enough if they are spread evenly.
+    v_head int := least(p_wanted, greatest(ceil(v_each + 3 * sqrt(v_each)), c_read / v_lanes));
     v_after timestamptz := '-infinity'; -- the jobs before this one were read
     v_cut timestamptz; -- the jobs up to this one were read; null: all were
+    v_any boolean := v_lanes = 1; -- take the jobs of one lane after the other
+    v_picked int[] := array[1]; -- which lanes
+    v_shares int[] := array[p_wanted]; -- how many jobs of each
+    v_begins timestamptz[] := p_starts; -- where they begin
+    v_lockers xid[];
+    v_found int;
     v_places tid[];
     v_keyed boolean;
     v_claimed tid[];
-    v_taken tid[];
+    v_taken tid[] := '{}';
 begin
-    if v_lanes = 1 then
+    if not v_any then
+        v_lockers := p_running || array(
+            select (pg_snapshot_xmax(pg_current_snapshot())::text::bigint + nth)::text::xid8::xid
+            from generate_series(0, c_newest - 1) as nth
+        );
+    end if;
+
+    loop
+        if not v_any then
+            with head as materialized (
+                select head.run_at, lane.nth as lane
+                from unnest(p_queues, p_job_types, p_starts) with ordinality as lane (queue, job_type, start, nth)
+                cross join lateral (
+                    select job.run_at
+                    from treadle.jobs as job
+                    where treadle.is_in_lane(
+                            job.queue, job.job_type, job.priority,
+                            row(lane.queue, lane.job_type, p_priority)::treadle.lane
+                          )
+                      and job.run_at >= greatest(lane.start, v_after)
+                      and job.run_at <= p_now
+                      and treadle.is_claimable(job.status, job.holds, job.attempts, job.max_attempts)
+                      and not job.xmax = any (v_lockers)
+                      and (job.key is null or treadle.is_head_of_key(job.key, job.id))
+                    order by job.run_at
+                    limit v_head
+                ) as head
+            ),
+            known as materialized (
+                select min(lane.last) as cut
+                from (
+                    select max(head.run_at) as last
+                    from head
+                    group by head.lane
+                    having count(*) = v_head
+                ) as lane
+            )
+            select
+                array_agg(share.lane), array_agg(share.jobs), array_agg(share.begins), coalesce(sum(share.jobs), 0),
+                (select known.cut from known)
+            into v_picked, v_shares, v_begins, v_found, v_cut
+            from (
+                select next.lane, count(*) as jobs, min(next.run_at) as begins
+                from (
+                    select head.lane, head.run_at
+                    from head
+                    where head.run_at <= (select coalesce(known.cut, 'infinity') from known)
+                    order by head.run_at
+                    limit p_wanted
+                ) as next
+                group by next.lane
+            ) as share;
+        end if;
+
         select array_agg(picked.place), bool_or(picked.keyed)
         into v_places, v_keyed
         from (
-            select job.ctid as place, job.key is not null as keyed
-            from treadle.jobs as job
-            where treadle.is_in_lane(
-                    job.queue, job.job_type, job.priority,
-                    row(p_queues[1], p_job_types[1], p_priority)::treadle.lane
-                  )
-              and job.run_at >= p_starts[1]
-              and job.run_at <= p_now
-              and treadle.is_claimable(job.status, job.holds, job.attempts, job.max_attempts)
-              and not job.xmax = any (p_running)
-              and (job.key is null or treadle.is_head_of_key(job.key, job.id))
-            order by job.run_at
-            limit p_wanted
-            for no key update skip locked
-        ) as picked;
-        v_taken := treadle.mark_claimed(p_worker_id, p_now, v_places, v_keyed);
-        if pg_stat_get_xact_tuples_returned('treadle.idx_jobs_claimable'::regclass) > v_read + p_wanted + c_dead then
-            perform treadle.raise_floors(p_now, p_running, p_priority, p_queues, p_job_types, p_starts);
-        end if;
-        return v_taken;
-    end if;
-
-    -- Enough of each lane if the jobs are spread evenly.
-    v_each := p_wanted::double precision / v_lanes;
-    v_head := least(p_wanted, greatest(ceil(v_each + 3 * sqrt(v_each)), c_read / v_lanes));
-    loop
-        with head as materialized (
-            select head.place, head.keyed, head.run_at, lane.nth as lane
-            from unnest(p_queues, p_job_types, p_starts) with ordinality as lane (queue, job_type, start, nth)
+            select job.place, job.keyed
+            from unnest(v_picked, v_shares, v_begins) as share (lane, jobs, begins)
             cross join lateral (
-                select job.ctid as place, job.key is not null as keyed, job.run_at
+                select job.ctid as place, job.key is not null as keyed
                 from treadle.jobs as job
                 where treadle.is_in_lane(
                         job.queue, job.job_type, job.priority,
-                        row(lane.queue, lane.job_type, p_priority)::treadle.lane
+                        row(p_queues[share.lane], p_job_types[share.lane], p_priority)::treadle.lane
                       )
-                  and job.run_at >= greatest(lane.start, v_after)
+                  and job.run_at >= share.begins
                   and job.run_at <= p_now
                   and treadle.is_claimable(job.status, job.holds, job.attempts, job.max_attempts)
                   and not job.xmax = any (p_running)
                   and (job.key is null or treadle.is_head_of_key(job.key, job.id))
                 order by job.run_at
-                limit v_head
-            ) as head
-        ),
-        known as materialized (
-            select min(lane.last) as cut
-            from (
-                select max(head.run_at) as last
-                from head
-                group by head.lane
-                having count(*) = v_head
-            ) as lane
-        )
-        select array_agg(picked.place), bool_or(picked.keyed), (select known.cut from known)
-        into v_places, v_keyed, v_cut
-        from (
-            select job.ctid as place, next.keyed
-            from (
-                select head.place, head.keyed
-                from head
-                where head.run_at <= (select coalesce(known.cut, 'infinity') from known)
-                order by head.run_at
-            ) as next
-            join treadle.jobs as job on job.ctid = next.place
-            -- is_claimable(), for a row that another transaction has just changed. Written so that it matches no index:
-            -- with stale statistics, the planner would read all of idx_jobs_claimable.
-            where job.status || '' = 'pending'
-              and job.holds + 0 = 0
-              and job.attempts < job.max_attempts + 0
+                limit share.jobs
+                for no key update skip locked
+            ) as job
             limit p_wanted
-            for no key update of job skip locked
         ) as picked;
 
         v_claimed := treadle.mark_claimed(p_worker_id, p_now, v_places, v_keyed);
         v_taken := v_taken || v_claimed;
         p_wanted := p_wanted - cardinality(v_claimed);
-        exit when p_wanted = 0 or v_cut is null;
+        exit when p_wanted = 0 or v_any;
 
-        -- The jobs are spread unevenly, or many are locked: then read more.
-        v_after := v_cut;
-        v_head := case when 4 * cardinality(v_claimed) < v_head then 4 * v_head else p_wanted end;
+        if v_cut is not null then
+            -- The jobs are spread unevenly, or many are locked: then read more.
+            v_after := v_cut;
+            v_head := case when 4 * cardinality(v_claimed) < v_head then 4 * v_head else p_wanted end;
+        elsif cardinality(v_claimed) < v_found
+            or v_taken = '{}' and pg_stat_get_xact_tuples_returned('treadle.idx_jobs_claimable'::regclass) > v_read
+        then
+            -- Other claims were faster, or all are locked: try each row that is left.
+            v_any := true;
+            v_picked := array(select generate_series(1, v_lanes));
+            v_shares := array_fill(p_wanted, array[v_lanes]);
+            v_begins := p_starts;
+        else
+            exit;
+        end if;
     end loop;
 
     if pg_stat_get_xact_tuples_returned('treadle.idx_jobs_claimable'::regclass) > v_read + 2 * v_lanes * v_head + c_dead then
