@@ -180,6 +180,20 @@ MUTANTS = [
         test("queue/races", "test_a_job_whose_lane_became_idle_before_its_commit_is_found"),
     ),
     Mutant(
+        "a job that is committed after a claim made its lane idle is found",
+        f"{FUNCTIONS}/public/tick.sql",
+        "        where lane.idle_xid >= v_safe.xid\n           or lane.idle_xid = any (v_safe.running)\n",
+        "        where false\n",
+        test("queue/races", "test_a_job_whose_lane_a_claim_made_idle_is_found"),
+    ),
+    Mutant(
+        "a claim does not make a lane idle that has a job, even if it is locked",
+        f"{FUNCTIONS}/parts/make_idle.sql",
+        "          and coalesce(head.run_at > p_now + c_idle, true)\n",
+        "",
+        test("queue/lane_cost", "test_a_claim_makes_only_lanes_idle_that_have_had_no_due_jobs_for_some_time"),
+    ),
+    Mutant(
         "a job that no trigger has placed is found",
         f"{FUNCTIONS}/public/tick.sql",
         "    where v_now >= v_last.sweep_after is not false;",

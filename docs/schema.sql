@@ -179,6 +179,8 @@ COMMENT ON FUNCTION treadle.lock_held(p_worker_id character varying, p_ids uuid[
 
 COMMENT ON FUNCTION treadle.lost_leases(p_ids uuid[], p_leases bigint[]) IS 'Deprecated: use find_lost_claims(). Dropped in version 0.3.';
 
+COMMENT ON FUNCTION treadle.make_idle(p_ids bigint[], p_now timestamp with time zone) IS 'Makes those of these lanes idle that have had no due jobs for some time.';
+
 COMMENT ON FUNCTION treadle.mark_claimed(p_worker_id character varying, p_now timestamp with time zone, p_places tid[], p_keyed boolean) IS 'Marks the rows that claim_lanes() has locked as claimed, and returns where they are then.';
 
 COMMENT ON FUNCTION treadle.next_due(p_job_types character varying[], p_queues character varying[], p_sure boolean, p_numbers boolean) IS 'For a worker that found no job: from now on it is notified of new ones. Returns the seconds until the next job of these types is due (0 or less: now), null if there is none.';
@@ -210,7 +212,7 @@ COMMENT ON COLUMN treadle.ticks.sweep_after IS 'When a tick may next compare the
 
 COMMENT ON COLUMN treadle.ticks.swept IS 'The lane for which that was done last.';
 
-COMMENT ON FUNCTION treadle.next_lanes(p_job_types character varying[], p_queues character varying[], p_safe treadle.ticks, INOUT level bigint, INOUT place bigint, INOUT turn bigint, INOUT wrapped boolean, OUT queues character varying[], OUT job_types character varying[], OUT starts timestamp with time zone[]) IS 'The active lanes of these job types that a claim searches next, with the time at which the search of each starts.';
+COMMENT ON FUNCTION treadle.next_lanes(p_job_types character varying[], p_queues character varying[], p_safe treadle.ticks, INOUT level bigint, INOUT first integer, INOUT turn bigint, INOUT step integer, INOUT place bigint, OUT queues character varying[], OUT job_types character varying[], OUT starts timestamp with time zone[], OUT ids bigint[]) IS 'The active lanes of these job types that a claim searches next, with the time at which the search of each starts.';
 
 COMMENT ON FUNCTION treadle.notify_at_commit() IS 'Trigger: at commit, notifies an idle worker if one wants to be notified.';
 
@@ -705,9 +707,9 @@ CREATE UNIQUE INDEX idx_jobs_unique ON treadle.jobs USING btree (unique_key, job
 
 CREATE INDEX idx_jobs_worker ON treadle.jobs USING btree (worker_id) WHERE ((status)::text = ANY ((ARRAY['claimed'::character varying, 'running'::character varying])::text[]));
 
-CREATE INDEX idx_lanes_active ON treadle.lanes USING btree (job_type, priority DESC, id) WHERE (idle_xid IS NULL);
+CREATE INDEX idx_lanes_active ON treadle.lanes USING btree (job_type, priority DESC, ((id + 0))) WHERE (idle_xid IS NULL);
 
-CREATE INDEX idx_lanes_active_queue ON treadle.lanes USING btree (job_type, queue, priority DESC, id) WHERE (idle_xid IS NULL);
+CREATE INDEX idx_lanes_active_queue ON treadle.lanes USING btree (job_type, queue, priority DESC, ((id + 0))) WHERE (idle_xid IS NULL);
 
 CREATE INDEX idx_lanes_due ON treadle.lanes USING btree (next_run_at) WHERE (next_run_at IS NOT NULL);
 

@@ -96,6 +96,46 @@ def test_lanes_without_work_cost_nothing_and_are_deleted(connect: Connect) -> No
         assert buffers(connection, statement) <= 2 * cost + 10, statement
 
 
+def test_many_lanes_that_ran_empty_are_searched_once(connect: Connect) -> None:
+    """A claim makes them idle itself: ticks, which examine only a part of so many lanes at a time, come too late."""
+    connection = connect()
+    add_jobs(connection, 1000)
+    before = buffers(connection, CLAIM)
+    connection.execute(TICK)  # so that the claim makes none
+    idle_lanes(connection, 2000)
+    connection.execute("update lanes set priority = 1000 where queue <> 'default'")
+    assert len(connection.execute(CLAIM, {"types": TYPES}).fetchall()) == 10
+    assert connection.execute("select count(*) from lanes where idle_xid is null").fetchone() == (10,)
+    connection.execute("vacuum lanes")
+    assert buffers(connection, CLAIM) <= 2 * before + 10
+
+
+def test_a_claim_makes_only_lanes_idle_that_have_had_no_due_jobs_for_some_time(connect: Connect) -> None:
+    connection = connect()
+    connection.execute(TICK)  # so that the claim makes none
+    idle_lanes(connection, 200)
+    connection.execute("update lanes set opened_at = now() where queue = 'queue-1'")
+    locker = connect(autocommit=False)
+    for queue, run_at in (("queue-2", "now()"), ("queue-3", "now() + '30 s'"), ("queue-4", "now() + '1 h'")):
+        connection.execute(
+            f"""insert into jobs (queue, job_type, priority, run_at)
+            select queue, job_type, priority, {run_at} from lanes where queue = %s""",
+            [queue],
+        )
+    locker.execute("select from jobs where queue = 'queue-2' for update")
+    assert connection.execute(CLAIM, {"types": TYPES}).fetchall() == []
+    rows = connection.execute(
+        "select queue, idle_xid is null, next_run_at > now() + '50 min' from lanes where queue < 'queue-5' order by id"
+    ).fetchall()
+    states = {queue: state for queue, *state in rows if len(queue) == len("queue-1")}
+    assert states == {
+        "queue-1": [True, None],
+        "queue-2": [True, None],
+        "queue-3": [True, None],
+        "queue-4": [False, True],
+    }
+
+
 def test_a_claim_does_not_read_all_lanes_that_have_work(connect: Connect) -> None:
     connection = connect()
     add_jobs(connection, 1000)

@@ -164,6 +164,38 @@ def test_a_job_whose_lane_became_idle_before_its_commit_is_found(queue: JobQueue
     assert len(connection.execute("select from claim_job_batch('w', '{a}')").fetchall()) == 1
 
 
+@pytest.mark.parametrize(
+    "order",
+    [
+        ["claimer", "producer", "tick"],
+        ["claimer", "tick", "producer", "tick"],
+        ["producer", "tick", "claimer", "tick"],
+        ["tick", "producer", "tick", "claimer", "tick"],
+    ],
+)
+def test_a_job_whose_lane_a_claim_made_idle_is_found(queue: JobQueue, connect: Connect, order: list[str]) -> None:
+    """The claim does not see the job, and the enqueue does not see that the lane is idle; they are committed in any order."""
+    connection = connect()
+    stop_sweeping(connection)
+    transactions = {"claimer": connect(autocommit=False), "producer": connect(autocommit=False)}
+    connection.execute(
+        """insert into lanes (queue, job_type, priority, opened_at)
+        select 'queue-' || nth, 'a', 100, now() - interval '1 hour' from generate_series(1, 150) as nth"""
+    )
+    connection.execute("insert into floors select queue, job_type, priority, opened_at, '3' from lanes")
+    transactions["producer"].execute("select enqueue('a', p_queue => 'queue-70')")
+    assert transactions["claimer"].execute("select from claim_job_batch('w', '{a}')").fetchall() == []
+    for step in order:
+        if step == "tick":
+            make_tick_due(connection)
+            tick(connection)
+        else:
+            transactions[step].commit()
+    active = connection.execute("select queue from lanes where idle_xid is null").fetchall()
+    assert active == [("queue-70",)]
+    assert len(connection.execute("select from claim_job_batch('w', '{a}')").fetchall()) == 1
+
+
 def test_a_job_placed_before_two_overlapping_ticks_were_committed_is_found(queue: JobQueue, connect: Connect) -> None:
     """The job is placed by a transaction that began after both ticks, but saw the floors of neither."""
     connection, first, second = connect(), connect(autocommit=False), connect(autocommit=False)

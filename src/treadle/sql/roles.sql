@@ -108,6 +108,7 @@ grant execute on function
     treadle.claim_lanes,
     treadle.mark_claimed,
     treadle.raise_floors,
+    treadle.make_idle,
     treadle.prepare_lanes,
     treadle.next_lanes,
     treadle.next_lane,

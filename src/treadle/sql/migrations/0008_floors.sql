@@ -75,9 +75,10 @@ comment on table treadle.lanes is 'The lanes (queue, job type, priority) that ha
 comment on column treadle.lanes.idle_xid is 'The tick that made the lane idle; null: the lane is active. Claims search active lanes only.';
 comment on column treadle.lanes.next_run_at is 'When the first job of an idle lane is due; the lane becomes active before that.';
 
--- Active lanes in the order in which claims need them: for workers of all queues, and for workers of some.
-create index idx_lanes_active on treadle.lanes (job_type, priority desc, id) where idle_xid is null;
-create index idx_lanes_active_queue on treadle.lanes (job_type, queue, priority desc, id) where idle_xid is null;
+-- Active lanes in the order in which claims need them: for workers of all queues, and for workers of some. (An expression,
+-- because the planner would use the primary key for a range of ids, and read the lanes of all job types.)
+create index idx_lanes_active on treadle.lanes (job_type, priority desc, (id + 0)) where idle_xid is null;
+create index idx_lanes_active_queue on treadle.lanes (job_type, queue, priority desc, (id + 0)) where idle_xid is null;
 create index idx_lanes_idle on treadle.lanes (idle_xid) where idle_xid is not null;
 create index idx_lanes_unused on treadle.lanes (idle_xid) where idle_xid is not null and next_run_at is null;
 create index idx_lanes_due on treadle.lanes (next_run_at) where next_run_at is not null;

@@ -9,8 +9,8 @@
 -- waiting for, or trying again, the same ones. Every row that is locked is taken: another claim would skip it.
 --
 -- p_running are transactions that were just running. Rows that they have locked are left out while they are read,
--- which is cheaper than trying each lock. That is only a guess: xmax may be the id of something else. A snapshot does not list
--- the newest transactions, so the first statement leaves out the rows of the next ids, too.
+-- which is cheaper than trying each lock. That is only a guess: xmax may be the id of something else. The first statement needs
+-- a better one, because it decides about the order. A snapshot does not list the newest transactions: so the next ids, too.
 create or replace function treadle.claim_lanes(
     p_worker_id varchar,
     p_now timestamptz,
@@ -30,6 +30,7 @@ declare
     c_dead constant int := 500;
     c_newest constant int := 10;
     v_read constant bigint := pg_stat_get_xact_tuples_returned('treadle.idx_jobs_claimable'::regclass);
+    v_snapshot constant pg_snapshot := pg_current_snapshot();
     v_lanes constant int := cardinality(p_queues);
     v_each constant double precision := p_wanted::double precision / v_lanes;
     -- How many jobs of each lane are read: enough if they are spread evenly.
@@ -48,8 +49,11 @@ declare
     v_taken tid[] := '{}';
 begin
     if not v_any then
-        v_lockers := p_running || array(
-            select (pg_snapshot_xmax(pg_current_snapshot())::text::bigint + nth)::text::xid8::xid
+        v_lockers := array(
+            select running::xid
+            from pg_snapshot_xip(v_snapshot) as running
+            union all
+            select (pg_snapshot_xmax(v_snapshot)::text::bigint + nth)::text::xid8::xid
             from generate_series(0, c_newest - 1) as nth
         );
     end if;

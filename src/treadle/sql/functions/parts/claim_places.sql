@@ -2,7 +2,8 @@
 -- return the rows. A claim searches the active lanes, priority after priority: see claim_lanes().
 --
 -- Usually all lanes of the job types are read at once. If there are more than c_lanes, next_lanes() returns c_lanes of one
--- priority at a time: the lanes take turns, and the oldest job of those c_lanes is claimed first.
+-- priority at a time: the lanes take turns, and the oldest job of those c_lanes is claimed first. If they have no jobs, they
+-- become idle at once, without waiting for a tick, so that the next claim does not search them again.
 --
 -- The settings fix the plan: with stale statistics the planner would read the whole table. Since there is only one plan, it
 -- is cached.
@@ -36,6 +37,7 @@ declare
     v_listed int;
     v_first int;
     v_next record;
+    v_places tid[];
     v_claimed tid[] := '{}';
 begin
     if p_batch_size is null or p_batch_size < 1 then
@@ -52,22 +54,31 @@ begin
     end if;
 
     if v_safe.xid is null then
+        with listed as materialized (
+            select lane.queue, lane.job_type, lane.priority
+            from treadle.lanes as lane
+            where lane.job_type = any (p_job_types)
+              and lane.idle_xid is null
+            limit c_lanes + 1
+        ),
+        total as materialized (
+            select count(*) as lanes
+            from listed
+        )
         select
-            array_agg(lane.queue) filter (where lane.wanted),
-            array_agg(lane.job_type) filter (where lane.wanted),
-            array_agg(lane.priority) filter (where lane.wanted),
-            array_agg(coalesce(bound.floor, '-infinity')) filter (where lane.wanted),
-            sum(lane.rows)
+            array_agg(lane.queue),
+            array_agg(lane.job_type),
+            array_agg(lane.priority),
+            array_agg(coalesce(bound.floor, '-infinity')),
+            (select total.lanes from total)
         into v_queues, v_job_types, v_priorities, v_starts, v_listed
         from (
             -- A lane may be listed more than once until the next tick.
-            select
-                listed.queue,
-                listed.job_type,
-                listed.priority,
-                count(*) as rows,
-                (p_queues is null or listed.queue = any (p_queues))
-                and (
+            select distinct listed.priority, listed.job_type, listed.queue
+            from listed
+            where (select total.lanes from total) <= c_lanes
+              and (p_queues is null or listed.queue = any (p_queues))
+              and (
                     not (select exists (select from treadle.pauses))
                     or not exists (
                         select
@@ -75,23 +86,15 @@ begin
                         where pause.job_type in (listed.job_type, '')
                           and pause.queue in (listed.queue, '')
                     )
-                ) as wanted
-            from (
-                select lane.queue, lane.job_type, lane.priority
-                from treadle.lanes as lane
-                where lane.job_type = any (p_job_types)
-                  and lane.idle_xid is null
-                limit c_lanes + 1
-            ) as listed
-            group by listed.priority, listed.job_type, listed.queue
+              )
             order by listed.priority desc
         ) as lane
         left join lateral treadle.lane_floor(row(lane.queue, lane.job_type, lane.priority)::treadle.lane) as bound
-            on lane.wanted;
+            on true;
     end if;
 
     loop
-        if coalesce(v_listed, 0) <= c_lanes and v_safe.xid is null then
+        if v_listed <= c_lanes then
             v_first := 1;
             for v_last in 1 .. coalesce(cardinality(v_queues), 0) loop
                 continue when v_priorities[v_last + 1] = v_priorities[v_first];
@@ -103,14 +106,19 @@ begin
                 v_first := v_last + 1;
             end loop;
         else
-            v_next := treadle.next_lanes(p_job_types, p_queues, v_safe, null, null, null, null);
-            while v_next.queues is not null and cardinality(v_claimed) < p_batch_size loop
-                v_claimed := v_claimed || treadle.claim_lanes(
+            v_next := treadle.next_lanes(p_job_types, p_queues, v_safe, null, null, null, null, null);
+            while v_next.queues is not null loop
+                v_places := treadle.claim_lanes(
                     p_worker_id, v_now, v_running, p_batch_size - cardinality(v_claimed), v_next.level::int,
                     v_next.queues, v_next.job_types, v_next.starts
                 );
+                v_claimed := v_claimed || v_places;
+                exit when cardinality(v_claimed) = p_batch_size;
+                if v_places = '{}' and v_safe.xid is null then
+                    perform treadle.make_idle(v_next.ids, v_now);
+                end if;
                 v_next := treadle.next_lanes(
-                    p_job_types, p_queues, v_safe, v_next.level, v_next.place, v_next.turn, v_next.wrapped
+                    p_job_types, p_queues, v_safe, v_next.level, v_next.first, v_next.turn, v_next.step, v_next.place
                 );
             end loop;
         end if;

@@ -1,7 +1,8 @@
 -- The lanes that a claim searches next: active, not paused, of the highest priority first, up to 100 of one priority.
 --
--- If a priority has more, they take turns: each search begins at a random lane and continues through all of them. The
--- caller starts with nulls in level, place, turn and wrapped, and passes the returned values until queues is null.
+-- If a priority has more, they take turns: each search begins at a random lane of a random job type (or queue) and continues
+-- through all of them, so a type with very many lanes does not hide the others. The caller starts with nulls in level, first,
+-- turn, step and place, and passes the returned values until queues is null.
 --
 -- p_queues null: of all queues. That is a condition of its own in each query, so that both cases use an index.
 create or replace function treadle.next_lanes(
@@ -9,23 +10,26 @@ create or replace function treadle.next_lanes(
     p_queues varchar[],
     p_safe treadle.ticks, -- for safe_floor(); null: every floor can be trusted
     inout level bigint, -- the priority
-    inout place bigint, -- the last lane of it that was returned; null: all were
-    inout turn bigint, -- the lane at which the turns began; null: all were returned at once
-    inout wrapped boolean, -- the turns have reached the end, and continue from the first lane to the one where they began
+    inout first int, -- the job type and queue at which the turns began: a number of v_series
+    inout turn bigint, -- and the lane of it
+    inout step int, -- how many job types and queues were returned completely; null: all were
+    inout place bigint, -- the last lane that was returned of the next one
     out queues varchar[],
     out job_types varchar[],
-    out starts timestamptz[]
+    out starts timestamptz[],
+    out ids bigint[] -- of all lanes that were listed, paused ones included
 )
 language plpgsql
 as $$
 declare
     c_lanes constant int := 100;
-    v_listed int;
-    v_first bigint;
-    v_last bigint;
+    c_all constant bigint := 9223372036854775807;
+    v_types constant int := cardinality(p_job_types);
+    v_series constant int := v_types * coalesce(cardinality(p_queues), 1);
+    v_steps int[];
 begin
     loop
-        if place is null then
+        if step is null then
             select max(next.priority)
             into level
             from unnest(p_job_types) as wanted (job_type)
@@ -59,14 +63,33 @@ begin
                 queues := null;
                 return;
             end if;
-            place := 0;
-            turn := null;
-            wrapped := false;
+
+            first := trunc(random() * v_series);
+            turn := 0;
+            if p_queues is null then
+                select coalesce(min(lane.id + 0) + trunc(random() * (max(lane.id + 0) - min(lane.id + 0) + 1)) - 1, 0)
+                into turn
+                from treadle.lanes as lane
+                where lane.job_type = p_job_types[1 + first]
+                  and lane.priority = level
+                  and lane.idle_xid is null;
+            end if;
+            step := 0;
+            place := turn;
         end if;
 
+        -- The nested loops return the steps in their order. The last step is the first one again, up to the lane at which
+        -- the turns began.
         with listed as materialized (
-            select found.id, found.queue, wanted.job_type
-            from unnest(p_job_types) as wanted (job_type)
+            select each.step, found.id, found.queue, wanted.job_type
+            from generate_series(step, v_series) as each (step)
+            cross join lateral (
+                select
+                    p_job_types[1 + (first + each.step) % v_types] as job_type,
+                    p_queues[1 + (first + each.step) % v_series / v_types] as queue,
+                    case when each.step = next_lanes.step then place else 0 end as after,
+                    case when each.step = v_series then turn else c_all end as until
+            ) as wanted
             cross join lateral (
                 (
                     select lane.id, lane.queue
@@ -75,43 +98,38 @@ begin
                       and lane.job_type = wanted.job_type
                       and lane.priority = level
                       and lane.idle_xid is null
-                      and lane.id > place
-                      and (not wrapped or lane.id <= turn)
-                    order by lane.id
+                      and lane.id + 0 > wanted.after
+                      and lane.id + 0 <= wanted.until
+                    order by lane.id + 0
                     limit c_lanes
                 )
                 union all
-                select lane.id, served.queue
-                from unnest(p_queues) as served (queue)
-                cross join lateral (
-                    select lane.id
+                (
+                    select lane.id, lane.queue
                     from treadle.lanes as lane
                     where lane.job_type = wanted.job_type
-                      and lane.queue = served.queue
+                      and lane.queue = wanted.queue
                       and lane.priority = level
                       and lane.idle_xid is null
-                      and lane.id > place
-                      and (not wrapped or lane.id <= turn)
-                    order by lane.id
+                      and lane.id + 0 > wanted.after
+                      and lane.id + 0 <= wanted.until
+                    order by lane.id + 0
                     limit c_lanes
-                ) as lane
+                )
             ) as found
-            order by found.id
             limit c_lanes
         )
         select
-            sum(lane.rows),
-            min(lane.first),
-            max(lane.last),
+            (select array_agg(listed.id) from listed),
+            (select array_agg(listed.step) from listed),
             array_agg(lane.queue) filter (where not state.paused),
             array_agg(lane.job_type) filter (where not state.paused),
             array_agg(coalesce(bound.floor, safe.floor, '-infinity')) filter (where not state.paused)
-        into v_listed, v_first, v_last, queues, job_types, starts
+        into ids, v_steps, queues, job_types, starts
         from (
             -- A lane may be listed more than once until the next tick.
-            select listed.queue, listed.job_type, count(*) as rows, min(listed.id) as first, max(listed.id) as last
+            select distinct listed.queue, listed.job_type
             from listed
-            group by listed.queue, listed.job_type
         ) as lane
         cross join lateral (
             select exists (
@@ -126,26 +144,16 @@ begin
         left join lateral treadle.safe_floor(row(lane.queue, lane.job_type, level)::treadle.lane, p_safe) as safe
             on p_safe.xid is not null;
 
-        if v_listed = c_lanes and place = 0 and turn is null then
-            select v_first + trunc(random() * (max(lane.id) - v_first + 1))
-            into turn
-            from treadle.lanes as lane;
-            place := turn;
-            continue;
-        end if;
-
-        if v_listed = c_lanes then
-            place := v_last;
-        elsif turn is not null and not wrapped then
-            place := 0;
-            wrapped := true;
+        if cardinality(ids) = c_lanes then
+            step := v_steps[c_lanes];
+            place := ids[c_lanes];
         else
-            place := null;
+            step := null;
         end if;
         exit when queues is not null;
     end loop;
 end
 $$;
 
-comment on function treadle.next_lanes(varchar[], varchar[], treadle.ticks, bigint, bigint, bigint, boolean)
+comment on function treadle.next_lanes(varchar[], varchar[], treadle.ticks, bigint, int, bigint, int, bigint)
     is 'The active lanes of these job types that a claim searches next, with the time at which the search of each starts.';

@@ -34,8 +34,8 @@ begin
         v_safe := treadle.prepare_lanes(p_job_types, p_sure);
     end if;
 
-    v_lanes := treadle.next_lanes(p_job_types, p_queues, v_safe, null, null, null, null);
-    while v_lanes.queues is not null and v_next <= clock_timestamp() is not true loop
+    v_lanes := treadle.next_lanes(p_job_types, p_queues, v_safe, null, null, null, null, null);
+    while v_lanes.queues is not null loop
         select least(v_next, min(head.run_at))
         into v_next
         from unnest(v_lanes.queues, v_lanes.job_types, v_lanes.starts) as lane (queue, job_type, start)
@@ -46,8 +46,9 @@ begin
             limit 1
         ) as head;
 
+        exit when v_next <= clock_timestamp();
         v_lanes := treadle.next_lanes(
-            p_job_types, p_queues, v_safe, v_lanes.level, v_lanes.place, v_lanes.turn, v_lanes.wrapped
+            p_job_types, p_queues, v_safe, v_lanes.level, v_lanes.first, v_lanes.turn, v_lanes.step, v_lanes.place
         );
     end loop;
 
