@@ -1,15 +1,16 @@
 """What is measured, each by a function that yields rows: what the row is about, and its figures."""
 
 import statistics
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from time import perf_counter
 from typing import TypeAlias
 
 from benchmarks.lanes.app import TYPES
 from benchmarks.lanes.claimers import claims
 from benchmarks.lanes.server import Server, connect
 from benchmarks.lanes.statements import (
+    CLAIM,
     CLAIM_BATCH,
     TICK,
     claim_and_complete,
@@ -19,6 +20,7 @@ from benchmarks.lanes.statements import (
     milliseconds,
     settle,
     tick_cost,
+    vacuum,
 )
 from benchmarks.lanes.workers import drain, pick_up
 
@@ -80,8 +82,15 @@ def idle_lanes(server: Server, sizes: Sizes) -> Iterator[Row]:
         with connect(server.fresh()) as connection:
             connection.execute(lane_rows(lanes))
             connection.execute("update treadle.jobs set status = 'completed' where status = 'pending'")
+            vacuum(connection)
+            connection.execute(TICK)
+            time.sleep(2.1)  # then they can become idle
+            begin = time.perf_counter()
+            connection.execute(CLAIM, {"types": TYPES, "batch": 10})
+            first = (time.perf_counter() - begin) * 1000
             settle(connection)
-            yield f"{lanes:,} lanes", {**claim_cost(connection, TYPES, tick=True), **tick_cost(connection)}
+            cost = {**claim_cost(connection, TYPES, tick=True), **tick_cost(connection)}
+            yield f"{lanes:,} lanes", {"first claim ms": first, **cost}
 
 
 def busy_lanes(server: Server, sizes: Sizes) -> Iterator[Row]:
@@ -131,15 +140,15 @@ def open_transaction(server: Server, sizes: Sizes) -> Iterator[Row]:
         other.execute("begin")
         other.execute("insert into written values (1)")
         connection.execute("set synchronous_commit = off")
-        done, ticked = 0, perf_counter()
+        done, ticked = 0, time.perf_counter()
         for until in _growing(sizes.history):
             while done < until:
                 enqueue(connection, 5_000, TYPES, chunk=500)
                 while claimed := claim_and_complete(connection, TYPES, 5_000):
                     done += claimed
-                    if perf_counter() - ticked > 0.5:
+                    if time.perf_counter() - ticked > 0.5:
                         connection.execute(TICK)
-                        ticked = perf_counter()
+                        ticked = time.perf_counter()
             waited = pick_up(url, sizes.pick_ups)
             enqueue(connection, 100, TYPES, chunk=10)
             fresh = claim_cost(connection, TYPES, tick=True, times=5)

@@ -17,7 +17,7 @@ MANY = 20_000
 def cost(connection: Connection[Any]) -> int:
     """How many buffers a claim of 10 jobs touches, after a tick has moved the floors.
 
-    A tick moves them only past what is older than other transactions, also those of tests in other databases of the server.
+    A tick moves them only past what is older than other transactions, also those in other databases of the server.
     """
     return min(claim_buffers(connection, 10, tick=True) for _ in range(3))
 

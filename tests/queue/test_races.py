@@ -174,7 +174,7 @@ def test_a_job_whose_lane_became_idle_before_its_commit_is_found(queue: JobQueue
     ],
 )
 def test_a_job_whose_lane_a_claim_made_idle_is_found(queue: JobQueue, connect: Connect, order: list[str]) -> None:
-    """The claim does not see the job, and the enqueue does not see that the lane is idle; they are committed in any order."""
+    """The claim does not see the job, the enqueue does not see that the lane is idle; they commit in any order."""
     connection = connect()
     stop_sweeping(connection)
     transactions = {"claimer": connect(autocommit=False), "producer": connect(autocommit=False)}
