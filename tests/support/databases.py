@@ -10,10 +10,10 @@ from psycopg.conninfo import make_conninfo
 
 from tests.support.sessions import Sessions
 
-# Truncating a table takes 3 ms, and all sessions then plan their statements again, which takes 10 ms or more. So the rows
-# of a small table are deleted, without its triggers. Small means up to 10 pages: for any table up to that size, if it was
-# never analyzed, the planner assumes 10 pages, so that dead rows change no plan. A test that counts what statements cost
-# gets truncated tables. All sequences are reset, because a rolled back transaction advances them too.
+# Truncating a table takes 3 ms, and all sessions then plan their statements again, which takes 10 ms or more. So the
+# rows of a small table are deleted, without its triggers. Small means up to 10 pages: the planner assumes 10 for any
+# smaller table that was never analyzed, so dead rows change no plan. A test that counts what statements cost gets
+# truncated tables. All sequences are reset, because a rolled back transaction advances them too.
 EMPTY = """
 do $$ declare
     most_pages constant int := {most_pages};
