@@ -9,14 +9,15 @@ import os
 import select
 import threading
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import pytest
-from psycopg import AsyncConnection, Connection, generators
+from psycopg import AsyncConnection, Connection, generators, pq
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.pq import ConnStatus, ExecStatus, PGconn, PipelineStatus, TransactionStatus
+from psycopg.pq import ConnStatus, ExecStatus, PipelineStatus, TransactionStatus
+from psycopg.pq.abc import PGconn
 
 # Everything of DISCARD ALL but the plans.
 RESET = b"""rollback; close all; set session authorization default; reset all; deallocate all; unlisten *;
@@ -27,7 +28,7 @@ MOST = 20
 Settings = tuple[tuple[str, str], ...]
 
 # What a connection has after it was closed.
-CLOSED = PGconn.connect_start(b"host=/nowhere")
+CLOSED: PGconn = pq.PGconn.connect_start(b"host=/nowhere")
 CLOSED.finish()
 
 
@@ -107,7 +108,7 @@ def continue_sessions(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> No
     """Make psycopg use them."""
     connect, close, aclose = generators.connect, Connection.close, AsyncConnection.close
 
-    def connect_or_continue(conninfo: str, **options: Any) -> Iterator[Any]:
+    def connect_or_continue(conninfo: str, **options: Any) -> Generator[Any, Any, PGconn]:
         session = sessions.take(conninfo)
         if session is None:
             session = yield from connect(conninfo, **options)
