@@ -36,7 +36,7 @@ class Sessions:
     """The idle sessions of one database."""
 
     def __init__(self, url: str) -> None:
-        self._database = conninfo_to_dict(url)["dbname"]
+        self._place = _place(conninfo_to_dict(url))
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._idle: defaultdict[Settings, list[PGconn]] = defaultdict(list)
@@ -91,7 +91,7 @@ class Sessions:
         with self._lock:
             if sum(map(len, self._idle.values())) == MOST:
                 return False
-            connection.pgconn = CLOSED
+            connection.pgconn, connection._closed = CLOSED, True
             self._idle[settings].append(session)
         return True
 
@@ -99,7 +99,8 @@ class Sessions:
         """What a session must have been opened with, and the name that can be changed later."""
         given = conninfo_to_dict(conninfo)
         name = str(given.pop("application_name", ""))
-        if not self.reuse or given.get("dbname") != self._database or os.getpid() != self._process:
+        # Not through a proxy, which may be silent.
+        if not self.reuse or _place(given) != self._place or os.getpid() != self._process:
             return None, name
         return tuple(sorted((key, str(value)) for key, value in given.items())), name
 
@@ -119,16 +120,18 @@ def continue_sessions(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> No
     def close_or_give_back(self: Connection[Any]) -> None:
         if self.closed or not sessions.give_back(self):
             close(self)
-        self._closed = True
 
     async def aclose_or_give_back(self: AsyncConnection[Any]) -> None:
         if self.closed or not sessions.give_back(self):
             await aclose(self)
-        self._closed = True
 
     monkeypatch.setattr(generators, "connect", connect_or_continue)
     monkeypatch.setattr(Connection, "close", close_or_give_back)
     monkeypatch.setattr(AsyncConnection, "close", aclose_or_give_back)
+
+
+def _place(given: dict[str, Any]) -> list[str]:
+    return [str(given.get(name)) for name in ("host", "port", "dbname")]
 
 
 def _is_usable(session: PGconn) -> bool:
