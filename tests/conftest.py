@@ -25,6 +25,7 @@ from tests.support.apps import use_database
 from tests.support.dashboard_fixtures import NO_CHROMIUM, chromium, dashboard, operator, site, theme, visit  # noqa: F401
 from tests.support.databases import SharedDatabase, create_database
 from tests.support.embedded_server import QUICK, clean_up
+from tests.support.sessions import continue_sessions
 from tests.support.stores import Album, Resize
 from tests.support.waiting import Barrier
 from tests.support.workers import Ledger, WaitingJob
@@ -123,7 +124,9 @@ def shared_database() -> Iterator[SharedDatabase]:
     """The database of this test process."""
     for url in create_database(os.environ[SERVER], os.environ[TEMPLATE]):
         database = SharedDatabase(url)
-        yield database
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            continue_sessions(database.sessions, monkeypatch)
+            yield database
         database.close()
 
 
@@ -134,7 +137,7 @@ def url(request: pytest.FixtureRequest, server_url: str) -> Iterator[str]:
         yield from create_database(server_url, os.environ[TEMPLATE])
         return
     shared: SharedDatabase = request.getfixturevalue("shared_database")
-    shared.empty()
+    shared.empty(fresh=request.node.get_closest_marker("fresh_database") is not None)
     yield shared.url  # noqa: PT022 - the other branch has a teardown
 
 

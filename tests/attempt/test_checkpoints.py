@@ -106,6 +106,7 @@ def test_a_handler_that_has_lost_its_job_cannot_save(app: Treadle, connection: C
     assert one(connection, "select status from jobs") != "completed"
 
 
+@pytest.mark.fresh_database
 def test_saving_survives_a_broken_connection(app: Treadle, connection: Connection[Any]) -> None:
     @app.job(max_attempts=1)
     def work(job: Job) -> None:

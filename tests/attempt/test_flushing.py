@@ -14,6 +14,7 @@ from treadle import Job, Treadle
 from treadle.worker import Worker
 
 
+@pytest.mark.fresh_database
 @pytest.mark.usefixtures("effects")
 def test_an_event_is_not_lost_if_the_worker_s_backend_dies_before_the_job_completes_itself(
     app: Treadle, connection: Connection[Any]

@@ -20,8 +20,6 @@ from treadle.words.claim import Claim
 from treadle.words.record import OutgoingLogLine
 from treadle.worker import Worker, recorder
 
-pytestmark = pytest.mark.own_database
-
 log = logging.getLogger("tests.shop")
 
 

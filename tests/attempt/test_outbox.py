@@ -20,8 +20,6 @@ from treadle.words.claim import Claim
 from treadle.words.record import OutgoingEvent
 from treadle.worker import Worker, recorder
 
-pytestmark = pytest.mark.own_database
-
 
 def test_events_of_a_job_that_was_taken_away_are_refused(app: Treadle, connection: Connection[Any]) -> None:
     go = asyncio.Event()
@@ -60,6 +58,7 @@ def test_an_event_is_not_written_twice_when_the_reply_was_lost(app: Treadle, que
     assert queue.get(job.id).events_count == 1
 
 
+@pytest.mark.fresh_database
 def test_events_survive_lost_connections(app: Treadle, connection: Connection[Any]) -> None:
     """Backends are killed while 30 events are published: a listener gets each once, in order."""
 

@@ -15,7 +15,7 @@ from tests.support.workers import auntil, count, one, result_of, run
 from treadle import InvalidArgument, Job, JobFailed, JobQueue, Treadle, events
 from treadle.worker import Worker
 
-pytestmark = [pytest.mark.own_database, pytest.mark.usefixtures("effects")]
+pytestmark = pytest.mark.usefixtures("effects")
 
 
 def test_writes_children_and_the_end_are_committed_together(app: Treadle, connection: Connection[Any]) -> None:

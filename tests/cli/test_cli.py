@@ -1,23 +1,21 @@
-"""The command line as a process: exit codes, and one sentence instead of a traceback."""
+"""Exit codes, and one sentence instead of a traceback."""
 
 import pytest
 
-from tests.support.commands import run_in_process
-
-treadle = run_in_process
+from tests.support.commands import run_in_process, run_treadle
 
 
 def test_migrate(empty_url: str) -> None:
-    first = treadle("migrate", "--database-url", empty_url)
-    assert (first.returncode, first.stderr) == (0, "")
+    first = run_treadle("migrate", "--database-url", empty_url)
+    assert (first.exit_code, first.stderr) == (0, "")
     assert first.stdout.startswith("Schema treadle: applied 0001_jobs.sql, ")
-    assert treadle("migrate", TREADLE_DATABASE_URL=empty_url).stdout == "Schema treadle is up to date.\n"
-    assert treadle("migrate", "--sql", DATABASE_URL=empty_url).stdout == ""
+    assert run_treadle("migrate", TREADLE_DATABASE_URL=empty_url).stdout == "Schema treadle is up to date.\n"
+    assert run_treadle("migrate", "--sql", DATABASE_URL=empty_url).stdout == ""
 
 
 def test_migrate_prints_sql(empty_url: str) -> None:
-    printed = treadle("migrate", "--sql", "--schema", "other", "--database-url", empty_url)
-    assert printed.returncode == 0
+    printed = run_treadle("migrate", "--sql", "--schema", "other", "--database-url", empty_url)
+    assert printed.exit_code == 0
     assert 'create schema if not exists "other"' in printed.stdout
     assert "treadle." not in printed.stdout
 
@@ -48,6 +46,19 @@ def test_migrate_prints_sql(empty_url: str) -> None:
         ),
         (["bench", "--jobs", "1000", "--lanes", "2000"], 2, "--jobs 1000 is less than --lanes 2000: each lane needs"),
         (["worker"], 2, "Missing argument 'APP'"),
+    ],
+)
+def test_wrong_input_is_one_sentence(arguments: list[str], code: int, message: str) -> None:
+    result = run_treadle(*arguments)
+    assert result.exit_code == code
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert "secret" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
         (["worker", "no_such_module:app"], 1, "there is no module 'no_such_module' here; expected module:app"),
         (
             ["worker", "tests.support.handlers:nope"],
@@ -77,8 +88,9 @@ def test_migrate_prints_sql(empty_url: str) -> None:
         ),
     ],
 )
-def test_wrong_input_is_one_sentence(arguments: list[str], code: int, message: str) -> None:
-    result = treadle(*arguments)
+def test_a_worker_that_cannot_start_says_why_in_one_sentence(arguments: list[str], code: int, message: str) -> None:
+    """As a process: it starts others."""
+    result = run_in_process(*arguments)
     assert result.returncode == code
     assert message in result.stderr
     assert "Traceback" not in result.stderr

@@ -98,6 +98,7 @@ def blocked(url: str, connect: Connect) -> Iterator[subprocess.Popen[str]]:
             yield process
 
 
+@pytest.mark.fresh_database
 def test_a_lost_connection(url: str, connect: Connect) -> None:
     with blocked(url, connect) as process:
         connect().execute(

@@ -19,19 +19,25 @@ def register(connection: Connection[Any], name: str = "worker-1", types: str = "
 
 def row_of(screen: Terminal, table: str, beginning: str) -> str:
     """Waits for a row of the table that begins like this."""
-    return screen.lines()[place_of(screen, table, beginning)]
+    return find_row(screen, table, beginning)[1]
 
 
 def place_of(screen: Terminal, table: str, beginning: str) -> int:
-    def find() -> int | None:
+    return find_row(screen, table, beginning)[0]
+
+
+def find_row(screen: Terminal, table: str, beginning: str) -> tuple[int, str]:
+    """The place and the text of a row, both of the same moment: the screen may be redrawn at any time."""
+
+    def find() -> tuple[int, str] | None:
         inside = False
         for place, line in enumerate(screen.lines()):
             inside = line.startswith(f"{table} ") or (inside and bool(line))
             if inside and line.startswith(f"{beginning} "):
-                return place
+                return place, line
         return None
 
-    found: int = until(find, lambda: f"{beginning} among {table} in:\n{screen.text()}")
+    found: tuple[int, str] = until(find, lambda: f"{beginning} among {table} in:\n{screen.text()}")
     return found
 
 
@@ -71,8 +77,9 @@ def test_the_layout_follows_the_size_of_the_terminal(url: str, queue: JobQueue, 
     claim_and_start(queue)
     with terminal("top", "--database-url", url, columns=140, rows=45) as screen:
         screen.wait_for("workers 1", "r retry  f failed")
-        assert "worker-1" in row_of(screen, "lanes", "mail"), "the two tables are side by side"
-        assert row_of(screen, "running", "films").split()[-2] == "worker-1"
+        # The rows are drawn one after the other.
+        until(lambda: "worker-1" in row_of(screen, "lanes", "mail"), screen.text)  # the two tables are side by side
+        until(lambda: row_of(screen, "running", "films").split()[-2] == "worker-1", screen.text)
         screen.resize(80, 24)
         until(lambda: "worker-1" not in row_of(screen, "lanes", "mail"), screen.text)
         screen.resize(50, 12)

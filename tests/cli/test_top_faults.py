@@ -27,6 +27,7 @@ from treadle.db.embedded import leave
 TREADLE = str(Path(sys.executable).parent / "treadle")
 
 
+@pytest.mark.fresh_database
 def test_a_closed_connection_is_replaced(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
     job = claim_and_start(queue)
     ours = "select array_agg(pid) from pg_stat_activity where datname = current_database()"

@@ -10,6 +10,8 @@ from tests.support.waiting import until_ticks_change_nothing, wait_for_floor_mar
 from treadle.db.queries import listing as listing_queries
 from treadle.words.listing import JobFilter
 
+pytestmark = pytest.mark.fresh_database
+
 FEW, MANY = 1_000, 10_000
 LISTS = ["completed", "failed", "cancelled", "claimed", "running", "pending", "later", "held", None]
 # One list of each sort order. Claimed and running jobs are few, and are sorted in memory.

@@ -7,11 +7,14 @@ from contextlib import AsyncExitStack, ExitStack
 from typing import Any
 
 import psutil
+import pytest
 from chaos.proxy import Proxy
 from psycopg import Connection
 
 from tests.support.workers import count, until
 from treadle import JobQueue
+
+pytestmark = pytest.mark.fresh_database
 
 OURS = "application_name = 'treadle' and datname = current_database()"
 

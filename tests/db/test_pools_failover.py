@@ -22,6 +22,8 @@ from treadle.db.reconnecting import ReconnectingConnection
 from treadle.db.url import described
 from treadle.worker.keeper import Keeper
 
+pytestmark = pytest.mark.fresh_database
+
 TERMINATE = """select pg_terminate_backend(pid, 10000) from pg_stat_activity
     where datname = current_database() and application_name = 'treadle'"""
 

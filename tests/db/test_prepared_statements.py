@@ -75,6 +75,7 @@ def test_a_statement_that_is_planned_for_its_values_is_not_prepared(url: str) ->
         assert queue._database.run(PREPARED) == []
 
 
+@pytest.mark.fresh_database
 def test_no_statement_is_run_on_a_new_connection(url: str, connection: Connection[Any]) -> None:
     """A pool would wait for the reply, for ever if the connection hangs."""
     with JobQueue(url) as queue, queue._database._connection():

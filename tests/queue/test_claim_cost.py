@@ -9,6 +9,8 @@ from tests.conftest import Connect
 from tests.support.buffers import claim_buffers
 from tests.support.waiting import until_floors_pass, until_ticks_change_nothing, wait_for_floor_margin
 
+pytestmark = pytest.mark.fresh_database
+
 LIMIT = 1.5
 # Reading this many rows would cost at least five times as much as a claim.
 MANY = 20_000

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 import pytest
 from psycopg import Connection
 
+pytestmark = pytest.mark.fresh_database
+
 LANE = "row('default', 'mail', 100)::treadle.lane"
 
 

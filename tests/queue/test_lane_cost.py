@@ -11,6 +11,8 @@ from psycopg import Connection
 from tests.conftest import Connect
 from tests.support.waiting import until_ticks_change_nothing, wait_for_floor_margin
 
+pytestmark = pytest.mark.fresh_database
+
 TYPES = [f"type-{nth}" for nth in range(10)]
 CLAIM = "select from claim_jobs('w', %(types)s, 10)"
 CLAIM_OF_A_QUEUE = "select from claim_jobs('w', %(types)s, 10, '{default}')"

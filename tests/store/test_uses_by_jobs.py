@@ -149,6 +149,7 @@ def test_a_use_ends_with_its_job(
         app.read(stored)
 
 
+@pytest.mark.fresh_database
 def test_pruning_jobs_without_references_searches_for_uses_once(app: Treadle, resize: Resize, connect: Connect) -> None:
     connection = connect()
 

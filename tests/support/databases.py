@@ -8,27 +8,47 @@ import psycopg
 from psycopg import Connection
 from psycopg.conninfo import make_conninfo
 
-# Truncating a table with its indexes takes 3 ms, and most tests write to few tables: only tables that were written to
-# or analyzed are truncated. All sequences are reset, because a rolled back transaction advances them too.
+from tests.support.sessions import Sessions
+
+# Truncating a table takes 3 ms, and all sessions then plan their statements again, which takes 10 ms or more. So the
+# rows of a small table are deleted, without its triggers. Small means up to 10 pages: the planner assumes 10 for any
+# smaller table that was never analyzed, so dead rows change no plan. A test that counts what statements cost gets
+# truncated tables. All sequences are reset, because a rolled back transaction advances them too.
 EMPTY = """
 do $$ declare
-    written text;
+    most_pages constant int := {most_pages};
+    page_size constant int := current_setting('block_size');
+    written regclass;
+    large text;
 begin
-    select string_agg(oid::regclass::text, ', ') into written
+    -- This also resets the statistics.
+    select string_agg(oid::regclass::text, ', ') into large
     from pg_class
     where relnamespace = 'treadle'::regnamespace and relkind = 'r'
         and relname not in ('migrations', 'functions', 'horizon', 'meter')
-        and (pg_relation_size(oid) > 0 or reltuples <> -1);
-    if written is not null then
-        execute format('truncate %s cascade', written);
+        and (pg_relation_size(oid) > most_pages * page_size or reltuples <> -1
+            or reltoastrelid <> 0 and pg_relation_size(reltoastrelid) > most_pages * page_size);
+    if large is not null then
+        execute format('truncate %s cascade', large);
+    end if;
+    if most_pages > 0 then
+        set local session_replication_role = replica;
+        for written in
+            select oid from pg_class
+            where relnamespace = 'treadle'::regnamespace and relkind = 'r'
+                and relname not in ('migrations', 'functions', 'horizon', 'meter') and pg_relation_size(oid) > 0
+        loop
+            execute format('delete from %s', written);
+        end loop;
     end if;
     perform setval(seqrelid, seqstart, false) from pg_sequence join pg_class on oid = seqrelid
     where relnamespace = 'treadle'::regnamespace and relname not in ('tick_clock', 'wake_clock', 'awaited', 'watched');
     perform setval(name, 0)
-    from unnest('{treadle.tick_clock, treadle.wake_clock, treadle.awaited, treadle.watched}'::text[]) as name;
+    from unnest('{{treadle.tick_clock, treadle.wake_clock, treadle.awaited, treadle.watched}}'::text[]) as name;
     update treadle.meter set reached = clock_timestamp();
 end $$
 """
+SMALL_PAGES = 10
 
 
 def create_database(server_url: str, template: str) -> Iterator[str]:
@@ -44,32 +64,41 @@ def create_database(server_url: str, template: str) -> Iterator[str]:
 
 
 class SharedDatabase:
-    """The database of a test process. The connection that empties it stays open: connecting again, and reading the
-    system catalogs again, would take longer than the rest."""
+    """The database of a test process. Its sessions stay open: see tests/support/sessions.py."""
 
     def __init__(self, url: str) -> None:
         self.url = url
+        self.sessions = Sessions(url)
         self._connection: Connection[Any] | None = None
+        self._may_delete = False
 
-    def empty(self) -> None:
-        """Reset the database to the state of the template."""
+    def empty(self, *, fresh: bool = False) -> None:
+        """Reset the database to the state of the template. Fresh means without dead rows and idle sessions."""
+        self.sessions.reuse = not fresh
+        if fresh:
+            self.sessions.close()
         try:
-            self._empty()
+            self._empty(0 if fresh else SMALL_PAGES)
         except psycopg.OperationalError:  # a test has closed the connections of the database, or restarted the server
             self.close()
-            self._empty()
+            self._empty(0)
 
     def close(self) -> None:
+        self.sessions.close()
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
-    def _empty(self) -> None:
+    def _empty(self, most_pages: int) -> None:
         if self._connection is None:
             self._connection = psycopg.connect(self.url, autocommit=True)
+            # Only a superuser may delete rows without their triggers.
+            self._may_delete = self._connection.info.parameter_status("is_superuser") == "on"
         # Connections that a failed test left open may hold locks.
         self._connection.execute(
-            """select pg_terminate_backend(pid) from pg_stat_activity
-            where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'"""
+            """select pg_terminate_backend(pid, 10000) from pg_stat_activity
+            where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'
+                and pid <> all(%s)""",
+            [self.sessions.pids()],
         )
-        self._connection.execute(EMPTY)
+        self._connection.execute(EMPTY.format(most_pages=most_pages if self._may_delete else 0))

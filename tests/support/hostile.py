@@ -4,6 +4,7 @@ The dashboard shows payloads, events, logs, errors and worker names, which anybo
 of these texts may become an element, an attribute, a header or a control sequence. Each of them contains `MARK`.
 """
 
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -37,11 +38,14 @@ STATUSES = ["pending", "claimed", "running", "completed", "failed", "cancelled"]
 
 def fill(connection: Connection[Any], texts: list[str] | None = None) -> list[UUID]:
     """Add jobs, workers, pauses, audit records and chart data with these texts; return the ids of the jobs."""
+    # One minute for all of them: a new one may begin while they are added, and charts would have one bar more.
+    row = connection.execute("select date_trunc('minute', now()) - interval '10 minutes'").fetchone()
+    assert row is not None
     ids = []
     for nth, text in enumerate(TEXTS if texts is None else texts):
         job = _job(connection, text, STATUSES[nth % len(STATUSES)])
         _add_records(connection, job, text)
-        _add_surroundings(connection, job, text, nth)
+        _add_surroundings(connection, job, text, row[0])
         ids.append(job)
     return ids
 
@@ -97,8 +101,8 @@ def _add_records(connection: Connection[Any], job: UUID, text: str) -> None:
     )
 
 
-def _add_surroundings(connection: Connection[Any], job: UUID, text: str, nth: int) -> None:
-    values = {"id": job, "text": text, "json": Jsonb(_nested(text)), "nth": nth}
+def _add_surroundings(connection: Connection[Any], job: UUID, text: str, minute: datetime) -> None:
+    values = {"id": job, "text": text, "json": Jsonb(_nested(text)), "minute": minute}
     connection.execute(
         """insert into treadle.workers (worker_id, lease, job_types, queues, concurrency, host, pid, version)
         values (left(%(text)s, 100), '1 hour', array[left(%(text)s, 50)], array[left(%(text)s, 50)], 1, %(text)s, 1,
@@ -117,7 +121,7 @@ def _add_surroundings(connection: Connection[Any], job: UUID, text: str, nth: in
     )
     connection.execute(
         """insert into treadle.minutes (minute, queue, job_type, completed, waited, ran)
-        values (date_trunc('minute', now()), left(%(text)s, 50), left(%(text)s, 50), 1, 1, 1)""",
+        values (%(minute)s, left(%(text)s, 50), left(%(text)s, 50), 1, 1, 1)""",
         values,
     )
 

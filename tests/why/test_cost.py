@@ -11,6 +11,8 @@ from treadle import JobQueue
 from treadle.db.database import read_settings
 from treadle.db.query import in_schema, statement
 
+pytestmark = pytest.mark.fresh_database
+
 MANY = 20_000
 
 OBSTACLES = {

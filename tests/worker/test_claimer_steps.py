@@ -16,8 +16,6 @@ from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection
 from treadle.words.claim import Claim
 from treadle.worker.claimer import FENCED_SECONDS, RECHECK_SECONDS, STILL_RUNNING_SECONDS, Claimer
 
-pytestmark = pytest.mark.own_database
-
 
 class Around:
     """What a claimer knows of its worker."""

@@ -23,8 +23,6 @@ from treadle.worker import Worker
 from treadle.worker.log import write
 from treadle.worker.log_format import JsonFormatter, TextFormatter
 
-pytestmark = pytest.mark.own_database
-
 
 def test_async_handlers_run_on_the_loop_and_sync_handlers_on_threads(app: Treadle) -> None:
     @app.job

@@ -18,7 +18,7 @@ from treadle.db.reconnecting import ReconnectingConnection
 from treadle.worker import Worker, claimer, notifications
 from treadle.worker.keeper import Keeper
 
-pytestmark = pytest.mark.own_database
+pytestmark = pytest.mark.fresh_database
 
 JOBS = 10
 

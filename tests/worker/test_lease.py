@@ -4,7 +4,6 @@ import asyncio
 from typing import Any
 
 import psutil
-import pytest
 from psycopg import Connection
 
 from tests.support.workers import WaitingJob, auntil, one, run
@@ -14,8 +13,6 @@ from treadle.words.clock import now
 from treadle.worker import Worker
 from treadle.worker.job_slots import JobSlots
 from treadle.worker.lease import LeaseWatch
-
-pytestmark = pytest.mark.own_database
 
 
 def test_a_worker_whose_lease_is_not_renewed_gives_all_jobs_back(

@@ -11,8 +11,6 @@ from treadle import JobQueue, Treadle
 from treadle.db.reconnecting import ReconnectingConnection
 from treadle.worker import Worker, maintenance
 
-pytestmark = pytest.mark.own_database
-
 
 def test_floors_move_and_old_jobs_are_pruned(
     app: Treadle, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch

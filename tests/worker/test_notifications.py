@@ -12,8 +12,6 @@ from treadle.db.queries import worker as worker_queries
 from treadle.db.query import Query
 from treadle.worker import Worker, notifications
 
-pytestmark = pytest.mark.own_database
-
 
 def test_notifications_that_stop_arriving_are_noticed(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notifications, "PROBE_SECONDS", 0.1)

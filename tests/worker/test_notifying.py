@@ -72,6 +72,7 @@ def requests(connection: Connection[Any]) -> int:
     return int(one(connection, query))
 
 
+@pytest.mark.fresh_database
 def test_a_transaction_that_stays_open_silences_no_other(connect: Connect) -> None:
     receiver, connection, long = Receiver(connect, "work"), connect(), connect(autocommit=False)
     connection.execute("select next_due('{a}')")  # a worker waits
@@ -110,6 +111,7 @@ def test_a_job_that_was_inserted_in_a_savepoint_is_announced_only_if_it_is_kept(
     assert receiver.received() == [""]
 
 
+@pytest.mark.fresh_database
 def test_an_enqueue_on_a_busy_queue_decides_nothing_at_commit(connect: Connect) -> None:
     connection = connect(autocommit=False)
     busy = f"select setval('wake_clock', {NOW} - 30000), wake_workers(clock_timestamp())".encode()

@@ -8,6 +8,8 @@ from psycopg import Connection
 from tests.support.workers import one
 from treadle import JobQueue
 
+pytestmark = pytest.mark.fresh_database
+
 
 @pytest.mark.parametrize(
     "question",

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from psycopg import Connection
 
 from tests.conftest import Connect
@@ -11,8 +10,6 @@ from treadle import JobQueue, Treadle, events
 from treadle.db.reconnecting import DatabaseUnavailable
 from treadle.worker import Worker
 from treadle.worker.maintenance import recover_lost
-
-pytestmark = pytest.mark.own_database
 
 
 def recovered(connection: Connection[Any], later: str = "0") -> int:

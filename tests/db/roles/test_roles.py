@@ -12,7 +12,7 @@ import pytest
 from psycopg import Connection
 from psycopg.conninfo import conninfo_to_dict
 
-from tests.cli.test_cli import treadle
+from tests.support.commands import run_treadle
 from tests.support.roles import Roles, drop, granted_roles, require_roles, schema_owner
 from tests.support.waiting import until_waiting_for_lock
 from treadle import JobQueue, NotAllowed, SchemaError, migrate
@@ -155,8 +155,8 @@ def test_security_definer_functions_are_not_public_and_pin_the_search_path(empty
 
 
 def test_the_printed_script_grants_the_same_as_apply(roles: Roles, owner: Connection[Any], prefix: str) -> None:
-    printed = treadle("roles", "--prefix", prefix)
-    assert (printed.returncode, printed.stderr) == (0, "")
+    printed = run_treadle("roles", "--prefix", prefix)
+    assert (printed.exit_code, printed.stderr) == (0, "")
     assert printed.stdout == roles_sql(prefix=prefix)
     owner.execute(printed.stdout.encode())
     assert granted_rights(owner, prefix) == granted_rights(owner, roles.prefix)
@@ -192,16 +192,16 @@ def test_the_script_contains_only_the_chosen_schema_and_prefix() -> None:
 def test_apply_reports_which_roles_were_created_or_found(empty_url: str, prefix: str) -> None:
     migrate(empty_url, "Jobs")
     arguments = ["roles", "--apply", "--prefix", prefix, "--schema", "Jobs", "--database-url", empty_url]
-    first = treadle(*arguments)
-    assert (first.returncode, first.stderr) == (0, "")
+    first = run_treadle(*arguments)
+    assert (first.exit_code, first.stderr) == (0, "")
     enqueue, worker, viewer, operator = role_names(prefix)
     assert first.stdout.startswith(f"Schema Jobs: created {enqueue}, {worker}, {viewer}, {operator}; granted each ")
     assert first.stdout.endswith(f"grant {prefix}_worker to app_user;\n")
-    assert treadle(*arguments).stdout.startswith(f"Schema Jobs: found {enqueue}, {worker}, ")
+    assert run_treadle(*arguments).stdout.startswith(f"Schema Jobs: found {enqueue}, {worker}, ")
     with psycopg.connect(empty_url, autocommit=True) as connection:
         connection.execute(f"drop owned by {', '.join(role_names(prefix))}")
         connection.execute(f"drop role {viewer}")
-    third = treadle(*arguments).stdout
+    third = run_treadle(*arguments).stdout
     assert third.startswith(f"Schema Jobs: created {viewer}; found {enqueue}, {worker}, {operator}; ")
     with psycopg.connect(empty_url, autocommit=True) as connection:
         logins = connection.execute("select rolcanlogin from pg_roles where rolname = any (%s)", [role_names(prefix)])
@@ -265,8 +265,8 @@ def test_a_user_who_may_not_create_roles_gets_a_clear_error(empty_url: str, pref
         name = conninfo_to_dict(url)["user"]
         administrator.execute(f"alter role {name} nocreaterole")
         migrate(url)
-        result = treadle("roles", "--apply", "--prefix", prefix, "--database-url", url)
-        assert (result.returncode, result.stdout) == (1, "")
+        result = run_treadle("roles", "--apply", "--prefix", prefix, "--database-url", url)
+        assert (result.exit_code, result.stdout) == (1, "")
         assert f"role {name} may not do this: permission denied to create role" in result.stderr
         assert f"{prefix}_operator are missing" in result.stderr
         assert "`treadle roles` prints" in result.stderr
@@ -295,8 +295,8 @@ def test_the_error_for_a_role_without_privileges_names_the_remedy(roles: Roles, 
         queue.counts()
     with pytest.raises(NotAllowed, match="permission denied for schema treadle"):
         apply_roles(roles.url_of("viewer"), prefix=roles.prefix)
-    result = treadle("watch", "--database-url", roles.url_of("viewer"))
-    assert result.returncode == 1
+    result = run_treadle("watch", "--database-url", roles.url_of("viewer"))
+    assert result.exit_code == 1
     assert result.stderr.startswith("Error: the database role may not do this in schema treadle (permission denied")
 
 
@@ -307,8 +307,8 @@ def test_a_missing_schema_is_refused(empty_url: str, prefix: str) -> None:
 
 @pytest.mark.parametrize("prefix", ["", "Shop", "a-b", "1a", "pg_x", "a" * 55, 'a"b', "a'b", "a b", "é"])
 def test_a_prefix_that_would_need_quotes_is_refused(prefix: str) -> None:
-    result = treadle("roles", "--prefix", prefix)
-    assert (result.returncode, result.stdout) == (2, "")
+    result = run_treadle("roles", "--prefix", prefix)
+    assert (result.exit_code, result.stdout) == (2, "")
     assert "prefix must be lower-case letters, digits and _" in result.stderr
 
 

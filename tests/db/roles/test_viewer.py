@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from psycopg import Connection
 
-from tests.cli.test_cli import treadle
+from tests.support.commands import run_treadle
 from tests.support.roles import Roles
 from tests.support.why import register_worker
 from tests.support.workers import one
@@ -29,8 +29,8 @@ def test_a_viewer_can_watch_jobs(roles: Roles, queue: JobQueue) -> None:
     assert app.handle(done).logs() == []
     assert app.handle(done).errors() == []
     queue.complete(job)
-    watched = treadle("watch", str(done), "--database-url", roles.url_of("viewer"))
-    assert (watched.returncode, watched.stderr) == (0, "")
+    watched = run_treadle("watch", str(done), "--database-url", roles.url_of("viewer"))
+    assert (watched.exit_code, watched.stderr) == (0, "")
     assert "films: completed" in watched.stdout
     assert app.queue.counts() == {Status.COMPLETED: 1} | {
         status: 0 for status in Status if status is not Status.COMPLETED
@@ -88,7 +88,7 @@ def test_a_viewer_lists_jobs_but_cannot_search_payloads(roles: Roles, queue: Job
         assert len(app.database.read(listing_queries.find_jobs(JobFilter())).jobs) == 2
         app.close()
         for arguments in (["why", str(failed)], ["doctor"]):
-            shown = treadle(*arguments, "--json", "--database-url", roles.url_of(group))
+            shown = run_treadle(*arguments, "--json", "--database-url", roles.url_of(group))
             assert "permission denied" not in shown.stdout + shown.stderr
             assert json.loads(shown.stdout), shown.stderr
 
