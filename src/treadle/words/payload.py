@@ -16,6 +16,7 @@ from pydantic_core import from_json, to_json
 
 from treadle.words.errors import InvalidPayload, UndecodableJob
 from treadle.words.json import Json as Json
+from treadle.words.masking import redacted
 
 PAYLOAD_LIMIT = 256 * 1024
 EVENT_LIMIT = 64 * 1024
@@ -80,18 +81,27 @@ def decode(text: str) -> Json:
 
 
 def clean_error(error: object, limit: int = ERROR_LIMIT) -> str:
-    """A text that can always be stored: recording a failure must never itself fail."""
+    """A text that can always be stored, with secrets masked: recording a failure must never itself fail."""
     try:
         text = str(error)
         if isinstance(error, BaseException):
             text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     except Exception:  # an exception whose __str__ raises still has a class
         text = f"{type(error).__name__} (its message could not be read)"
-    text = text.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")
-    if len(text) > limit:
-        half = limit // 2
-        text = f"{text[:half]}\n… {len(text) - 2 * half:,} characters left out …\n{text[-half:]}"
-    return text
+    # Masked before it is shortened, because half a secret would not be recognised. But a message of 100 MB must not be
+    # read as a whole, so that it is first shortened to twice the limit.
+    size = len(text)
+    begin, end = (text, "") if size <= 2 * limit else (text[:limit], text[-limit:])
+    begin, end = _storable(begin), _storable(end)
+    if size <= 2 * limit and len(begin) <= limit:
+        return begin
+    half = limit // 2
+    left_out = max(size, len(begin)) - 2 * half
+    return f"{begin[:half]}\n… {left_out:,} characters left out …\n{(end or begin)[-half:]}"
+
+
+def _storable(text: str) -> str:
+    return redacted(text.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00"))
 
 
 class Refused(Exception):

@@ -4,6 +4,8 @@ import json
 import logging
 from datetime import UTC, datetime
 
+from treadle.words.log_redaction import redact_output, redact_own_log, traceback_of
+
 log = logging.getLogger("treadle")
 
 
@@ -13,7 +15,7 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC).astimezone().strftime("%H:%M:%S")
         line = f"{moment} {record.levelname:7} {record.getMessage()}"
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        return f"{line}\n{trace}" if (trace := traceback_of(record)) else line
 
 
 class JsonFormatter(logging.Formatter):
@@ -26,8 +28,8 @@ class JsonFormatter(logging.Formatter):
             "message": getattr(record, "what", None) or record.getMessage(),
             **getattr(record, "event", {}),
         }
-        if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
+        if trace := traceback_of(record):
+            line["traceback"] = trace
         return json.dumps(line, default=str)
 
 
@@ -36,6 +38,8 @@ def set_up(level: str, style: str) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if style == "json" else TextFormatter())
     handler.addFilter(lambda record: record.name == "treadle" or record.levelno >= logging.WARNING)
+    redact_output(handler)
+    redact_own_log()
     root = logging.getLogger()
     root.handlers[:] = [handler]
     # What handlers log from here on is kept with their jobs; only the rest is for the terminal.
