@@ -80,7 +80,7 @@ def test_a_step_that_fails_is_done_again(app: Treadle) -> None:
 
 def test_every_attempt_sees_the_stored_result(app: Treadle) -> None:
     """Also the first attempt: otherwise it would see an object that the step still shares."""
-    made: list[Any] = []
+    made: list[tuple[int, list[int]]] = []
     seen: list[Any] = []
 
     def pair() -> tuple[int, list[int]]:

@@ -73,7 +73,7 @@ async def cancelled() -> None:
 
 @app.job(max_attempts=1)
 async def retried() -> None:
-    raise Retry(f"password={CANARY}", delay="1h")
+    raise Retry(f"password={CANARY}", after="1h")
 
 
 @app.job(max_attempts=1)

@@ -1,6 +1,7 @@
 """Every JSON value that can be read back unchanged is accepted as a payload; others are refused with their path."""
 
 import math
+import tracemalloc
 from collections import OrderedDict
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -172,3 +173,16 @@ def test_long_error_texts_are_shortened_in_the_middle() -> None:
 def test_encoding_is_compact_and_readable() -> None:
     assert encode({"a": [1, "ä"]}) == '{"a":[1,"ä"]}'
     assert decode('{"a": 1}') == {"a": 1}
+
+
+def test_a_text_that_is_too_long_is_refused_before_it_is_copied() -> None:
+    text = "x" * 20_000_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(
+            InvalidPayload, match=r"^data\.a\[0\]: a text of 20,000,000 characters, more than the limit"
+        ):
+            encode({"a": [text]})
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()

@@ -49,14 +49,15 @@ def test_a_worker_neither_stores_nor_logs_secrets(
     assert done.stderr.count(MASK) > len(FAILING)
     kept = stored_texts(connection)
     assert CANARY not in kept
-    for part in ("jobs", "errors"):
-        rows = connection.execute(f"select * from {part}").fetchall()
-        assert sum(MASK in str(row) for row in rows) >= len(FAILING) - 2, part
+    rows = connection.execute("select job_type, to_json(errors)::text from errors join jobs on jobs.id = job_id")
+    # The others have no recognisable secret in their error, or no error.
+    assert {row[0] for row in rows if MASK in row[1]} == {*FAILING} - {"cancelled", "wrong_result"}
     lines = [row[0] for row in connection.execute("select message from logs where job_id in (select id from jobs)")]
     assert sum(MASK in line for line in lines) >= 6
     for job in queue.list(limit=100).jobs:
-        for command in (["show", job.id], ["show", job.id, "--full"], ["show", job.id, "--json"], ["why", job.id]):
-            assert CANARY not in run_treadle(*command, TREADLE_DATABASE_URL=url).output, (job.job_type, command)
+        for options in (["show"], ["show", "--full"], ["show", "--json"], ["why"]):
+            shown = run_treadle(*options, job.id, TREADLE_DATABASE_URL=url).output
+            assert CANARY not in shown, (job.job_type, options)
     for command in (["jobs"], ["jobs", "--json"], ["stats", "--json"], ["doctor"], ["doctor", "--json"]):
         assert CANARY not in run_treadle(*command, TREADLE_DATABASE_URL=url).output, command
 

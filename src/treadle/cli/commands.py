@@ -11,9 +11,6 @@ from click.shell_completion import CompletionItem
 
 from treadle.words.errors import TreadleError
 from treadle.words.formatting import printable, printable_lines
-from treadle.words.log_redaction import redact_own_log
-from treadle.words.masking import masked
-from treadle.words.tracebacks import format_traceback
 
 # Each command has a module of its name, imported when the command is used. `treadle --help` and shell completion show
 # these lines and import none of the modules.
@@ -71,7 +68,7 @@ class Commands(click.Group):
             return super().invoke(context)
         except TreadleError as error:
             # The message may quote stored data, which must not reach the terminal as control characters.
-            raise click.ClickException("\n".join(printable_lines(masked(str(error))))) from error
+            raise click.ClickException("\n".join(printable_lines(_masked(str(error))))) from error
         except (KeyboardInterrupt, click.Abort):
             click.echo(err=True)  # ends the line with the ^C
             context.exit(INTERRUPTED)
@@ -87,7 +84,7 @@ def explained(error: Exception) -> click.ClickException | None:
 
     if not isinstance(error, DatabaseError):
         return None
-    message = printable(masked(str(error)).split("\n", 1)[0]) or type(error).__name__
+    message = printable(_masked(str(error)).split("\n", 1)[0]) or type(error).__name__
     return click.ClickException(f"the database is unavailable or refused the statement: {message}")
 
 
@@ -96,10 +93,10 @@ def explained(error: Exception) -> click.ClickException | None:
 def main() -> None:
     """Treadle, a job queue for Python that needs only PostgreSQL."""
     sys.excepthook = _show_exception
-    redact_own_log()
     logger = logging.getLogger("treadle")
     if not logger.handlers:
         handler = logging.StreamHandler()
+        handler.addFilter(_redact)
         handler.setFormatter(logging.Formatter("%(message)s"))
         logger.addHandler(handler)
     logger.setLevel(logging.INFO)
@@ -109,5 +106,22 @@ def _show_exception(kind: type[BaseException], error: BaseException, trace: Trac
     """The traceback of a bug, which may contain values of jobs."""
     if isinstance(error, KeyboardInterrupt):
         sys.__excepthook__(kind, error, trace)
-    else:
-        print(masked(format_traceback(error)), end="", file=sys.stderr)
+        return
+    from treadle.words.tracebacks import format_traceback
+
+    print(_masked(format_traceback(error)), end="", file=sys.stderr)
+
+
+# Imported on use: `treadle --help` needs none of them.
+
+
+def _redact(record: logging.LogRecord) -> bool:
+    from treadle.words.log_redaction import RedactingFilter
+
+    return RedactingFilter().filter(record)
+
+
+def _masked(text: str) -> str:
+    from treadle.words.masking import masked
+
+    return masked(text)

@@ -62,8 +62,3 @@ _FILTER = RedactingFilter()
 def redact_own_log() -> None:
     """Mask what Treadle logs, whichever handlers the program has set up."""
     logging.getLogger("treadle").addFilter(_FILTER)  # adding it again changes nothing
-
-
-def redact_output(handler: logging.Handler) -> None:
-    """Mask everything that this handler writes."""
-    handler.addFilter(_FILTER)

@@ -27,6 +27,8 @@ _SAFE_BITS = 14_000
 
 ERROR_LIMIT = 16 * 1024
 
+_STORE_IT = "put the large part into app.store(…) and send the reference that it returns, or raise payload_limit"
+
 
 class Encoded(NamedTuple):
     """A value that was already checked and encoded: encode() takes its text as it is."""
@@ -39,7 +41,7 @@ def encode(value: Json, limit: int = PAYLOAD_LIMIT, name: str = "data") -> str:
     if type(value) is Encoded:
         return value.text
     try:
-        return write(value, check(value), limit, name)
+        return write(value, check(value, limit), limit, name)
     except Refused as refused:
         raise refused.at(name) from None
 
@@ -47,18 +49,13 @@ def encode(value: Json, limit: int = PAYLOAD_LIMIT, name: str = "data") -> str:
 def write(value: Json, exact: bool, limit: int, name: str) -> str:
     """The JSON text of a value for which check() returned `exact`."""
     data = to_json(value) if exact else _write(value).encode()
-    # Measured before it is decoded: a value that is refused for its size is not copied once more.
     check_size(len(data), limit, name)
     return data.decode()
 
 
 def check_size(size: int, limit: int, name: str) -> None:
     if size > limit:
-        raise InvalidPayload(
-            name,
-            f"{size:,} bytes of JSON, more than the limit of {limit:,}",
-            "put the large part into app.store(…) and send the reference that it returns, or raise payload_limit",
-        )
+        raise InvalidPayload(name, f"{size:,} bytes of JSON, more than the limit of {limit:,}", _STORE_IT)
 
 
 def encode_many(values: Iterable[Json], limit: int = PAYLOAD_LIMIT, name: str = "data") -> list[str]:
@@ -152,11 +149,13 @@ class NotJson(Refused):
         return problem, "convert it to strings or numbers first"
 
 
-def check(value: Json, depth: int = 0) -> bool:
+def check(value: Json, limit: int, depth: int = 0) -> bool:
     """Raise Refused if the value would not be read back unchanged, with the same types; else return whether its usual
     JSON is exact. Large floats need another one: see _write."""
     kind = type(value)
     if kind is str:
+        if len(value) > limit:  # found before its JSON is made, which takes twice its memory
+            raise Refused(f"a text of {len(value):,} characters, more than the limit of {limit:,}", _STORE_IT)
         if not value.isascii() or "\x00" in value:
             _check_text(value)
         return True
@@ -172,7 +171,7 @@ def check(value: Json, depth: int = 0) -> bool:
         if not math.isfinite(value):
             raise Refused(f"{value} is not a JSON number", "send null or a string instead")
         # From 1e16 on, repr writes an exponent, and jsonb would give it back as an integer.
-        return -1e16 < value < 1e16
+        return bool(-1e16 < value < 1e16)
     if kind is not dict and kind is not list:
         raise NotJson(value)
     if depth >= DEPTH_LIMIT:
@@ -194,8 +193,8 @@ def check(value: Json, depth: int = 0) -> bool:
     try:
         # Most values are plain strings: they are not worth a call.
         for step, item in value.items() if kind is dict else enumerate(value):  # noqa: B007 - used where it stopped
-            if type(item) is not str or not item.isascii() or "\x00" in item:
-                exact = check(item, depth + 1) and exact
+            if type(item) is not str or len(item) > limit or not item.isascii() or "\x00" in item:
+                exact = check(item, limit, depth + 1) and exact
     except Refused as refused:
         refused.inside(step)
         raise

@@ -9,9 +9,10 @@ from collections import OrderedDict, deque
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, Literal
 from uuid import UUID
 
+from pydantic import TypeAdapter
 from pydantic_core import PydanticSerializationError, ValidationError
 
 from treadle.words.errors import InvalidPayload
@@ -22,26 +23,17 @@ _SCALARS = {str, int, float, bool, bytes, type(None), UUID, Decimal, date, timed
 _PLAIN = {"str", "int", "float", "bool", "none"}
 _SEQUENCES = (list, tuple, deque)
 _SETS = (set, frozenset)
+_IDENTITY: Any = object.__eq__
 ADVICE = "annotate it with its type, or convert it first"
-
-
-class Adapter(Protocol):
-    """A pydantic TypeAdapter."""
-
-    core_schema: Any
-
-    def dump_python(self, instance: Any, /, *, mode: str, warnings: Any) -> Any: ...
-    def validate_python(self, object: Any, /) -> Any: ...  # noqa: A002 - pydantic's name
-    def validate_json(self, data: str, /) -> Any: ...
 
 
 class Encoder:
     """Encodes the values of one annotation. With `validated`, they have passed its validation."""
 
-    def __init__(self, adapter: Adapter, *, validated: bool = False) -> None:
+    def __init__(self, adapter: TypeAdapter[Any], *, validated: bool = False) -> None:
         self._adapter = adapter
         # Without validation, pydantic's warnings are all that says that a value does not fit.
-        self._warnings = True if validated else "error"
+        self._warnings: Literal["warn", "error"] = "warn" if validated else "error"
         self._validated = validated
         self._trusts_plain = not _converts(adapter.core_schema)
 
@@ -51,7 +43,7 @@ class Encoder:
         refused: Refused | None = None
         exact = True
         try:
-            exact = check(value)
+            exact = check(value, limit)
         except Refused as found:
             refused = found
         trusted = refused is None and self._trusts_plain
@@ -131,7 +123,7 @@ def _cause(error: Exception) -> Exception | None:
 
 def _compare(one: Any, two: Any) -> None:
     """Raise Refused unless both are equal and of the same type, at every level."""
-    kind = type(one)
+    kind: Any = type(one)
     if kind is not type(two):
         if kind is Stored and type(two) is dict:
             return  # the one documented exception: without an annotation, the handler receives the dict
@@ -189,7 +181,7 @@ def _compare_dicts(one: dict[Any, Any], two: dict[Any, Any]) -> None:
 
 
 @lru_cache(1024)
-def _field_names(kind: type) -> tuple[str, ...] | None:
+def _field_names(kind: Any) -> tuple[str, ...] | None:
     """The fields of a model or a dataclass; None for any other type."""
     if (fields := getattr(kind, "__pydantic_fields__", None)) is not None:
         return tuple(fields)
@@ -197,7 +189,7 @@ def _field_names(kind: type) -> tuple[str, ...] | None:
 
 
 def _equal(one: Any, two: Any) -> bool:
-    if type(one).__eq__ is object.__eq__:
+    if type(one).__eq__ is _IDENTITY:
         return True  # objects without a notion of equality: of the same type is all that can be said
     try:
         return bool(one == two)
