@@ -36,6 +36,7 @@ if typing.TYPE_CHECKING:
         WrongStatus,
     )
     from treadle.words.job import JobError, JobPage, JobRow
+    from treadle.words.masking import Redaction
     from treadle.words.priority import Priority
     from treadle.words.progress import Progress
     from treadle.words.record import LogLine, RecordedEvent
@@ -69,6 +70,7 @@ __all__ = [
     "Progress",
     "Reason",
     "RecordedEvent",
+    "Redaction",
     "Retry",
     "SchemaError",
     "Snooze",
@@ -120,6 +122,7 @@ _HOMES = {
     ],
     "words.job": ["JobError", "JobPage", "JobRow"],
     "words.changes": ["Pause"],
+    "words.masking": ["Redaction"],
     "words.priority": ["Priority"],
     "words.progress": ["Progress"],
     "words.record": ["LogLine", "RecordedEvent"],

@@ -44,13 +44,21 @@ def test_a_checkpoint_is_durable_when_save_returns(app: Treadle, connection: Con
     result_of(app, work)
 
 
-def test_a_checkpoint_may_be_anything_that_becomes_json(app: Treadle) -> None:
+def test_a_checkpoint_that_would_come_back_as_something_else_is_refused(app: Treadle) -> None:
+    problems: list[str] = []
+
     @app.job
     def work(job: Job) -> Any:
-        job.save({"at": date(2024, 2, 29), "names": ("a", "b")})
+        job.save({"names": ["a", "b"]})
+        for state in ({"at": date(2024, 2, 29)}, {"names": ("a", "b")}, {1, 2}, {1: 2}):
+            try:
+                job.save(state)
+            except InvalidPayload as error:
+                problems.append(error.path)
         return job.checkpoint
 
-    assert result_of(app, work) == {"at": "2024-02-29", "names": ["a", "b"]}
+    assert result_of(app, work) == {"names": ["a", "b"]}
+    assert problems == ["checkpoint.at", "checkpoint.names", "checkpoint", "checkpoint"]
 
 
 def test_a_checkpoint_that_cannot_be_stored_is_refused_and_the_old_one_stays(app: Treadle) -> None:

@@ -9,7 +9,7 @@ import pytest
 from psycopg import Connection
 
 from tests.support.workers import auntil, one, result_of, run
-from treadle import Job, JobFailed, JobQueue, Treadle
+from treadle import InvalidPayload, Job, JobFailed, JobQueue, Treadle
 from treadle.worker import Worker
 
 
@@ -79,20 +79,36 @@ def test_a_step_that_fails_is_done_again(app: Treadle) -> None:
 
 
 def test_every_attempt_sees_the_stored_result(app: Treadle) -> None:
-    """Also the first attempt: otherwise it would see a tuple, and the second one a list."""
+    """Also the first attempt: otherwise it would see an object that the step still shares."""
+    made: list[tuple[int, list[int]]] = []
     seen: list[Any] = []
 
-    def pair() -> Any:
-        return (1, 2)
+    def pair() -> tuple[int, list[int]]:
+        made.append((1, [2]))
+        return made[-1]
 
     @app.job
     def work(job: Job) -> None:
         seen.append(job.step("pair", pair))
+        made[0][1].append(3)
         if job.attempt == 1:
             raise ValueError
 
     result_of(app, work)
-    assert seen == [[1, 2], [1, 2]]
+    assert seen == [(1, [2]), (1, [2])]
+
+
+def test_a_result_that_would_come_back_as_something_else_is_refused(app: Treadle) -> None:
+    def pair() -> Any:
+        return (1, 2)
+
+    @app.job
+    def work(job: Job) -> str:
+        with pytest.raises(InvalidPayload) as refused:
+            job.step("pair", pair)
+        return str(refused.value)
+
+    assert "the result of step pair: a value of type tuple would come back as list; annotate it" in result_of(app, work)
 
 
 def test_concurrent_steps_are_identified_by_their_order(app: Treadle) -> None:

@@ -1,6 +1,7 @@
 """Lists of jobs: filters, order and pages."""
 
 import random
+import re
 import uuid
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -395,3 +396,18 @@ def test_cursors_with_extreme_times_are_accepted(queue: JobQueue, database: Data
     for at in ("infinity", "-infinity", "-210866803200000000", "9224318015999999999", "0"):
         assert page(database, f"failed//{at}/{ID}", status="failed").jobs == []
         assert len(page(database, f"pending/6/{at}/{ID}", status="pending").jobs) == 1
+
+
+@pytest.mark.parametrize("style", ["postgres", "sql_standard", "iso_8601"])
+@pytest.mark.parametrize("micros", [0, 1, 2**31, 86_399_999_999, 1_790_000_000_123_456, -1, -86_400_000_001])
+def test_the_numbers_of_a_cursor_fit_into_32_bits(connection: Connection[Any], micros: int, style: str) -> None:
+    """PostgreSQL 14 reads the microseconds of an interval as 32 bits: from 00:35:48 UTC on, it refused the cursor."""
+    moment = listing_queries.Place("completed", None, str(micros), uuid.UUID(int=1)).moment
+    assert moment is not None
+    assert all(abs(int(number)) < 2**31 for number in re.findall(r"-?\d+", moment))
+    connection.execute(f"set intervalstyle = {style}")
+    row = connection.execute(
+        "select extract(epoch from timestamp 'epoch' + %s::interval) * 1000000", [moment]
+    ).fetchone()
+    assert row is not None
+    assert row[0] == micros

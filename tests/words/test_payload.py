@@ -1,6 +1,7 @@
 """Every JSON value that can be read back unchanged is accepted as a payload; others are refused with their path."""
 
 import math
+import tracemalloc
 from collections import OrderedDict
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -52,11 +53,6 @@ def test_unusual_values_are_read_back_unchanged(queue: JobQueue, value: Any) -> 
     assert same(queue.get(queue.enqueue("a", value)).data, value)
 
 
-def test_subclasses_are_read_back_as_their_base_types(queue: JobQueue) -> None:
-    job = queue.get(queue.enqueue("a", OrderedDict(priority=Priority.EXPLICIT)))
-    assert job.data == {"priority": 150}
-
-
 def nested(depth: int) -> Any:
     value: Any = 1
     for _ in range(depth):
@@ -64,7 +60,10 @@ def nested(depth: int) -> Any:
     return value
 
 
-class SelfContaining(dict[str, Any]):
+CANARY = "hunter2-canary"
+
+
+class Text(str):
     pass
 
 
@@ -86,8 +85,14 @@ REFUSED: list[tuple[Any, str, str]] = [
     ({"n": -(10**5000)}, "data.n", "an integer of more than 4,300 digits"),
     (nested(DEPTH_LIMIT + 1), "data[0][0]", "nested more than 100 levels deep; flatten it"),
     (loop, "data.self.self", "nested more than 100 levels deep"),
-    ({1: "a"}, "data", "the key 1 is not a string"),
-    ({"a": {None: 1}}, "data.a", "the key None is not a string"),
+    ({1: "a"}, "data", "a key of type int is not a string"),
+    ({1: "a", "1": "b"}, "data", "a key of type int is not a string"),
+    ({"a": {None: 1}}, "data.a", "a key of type NoneType is not a string"),
+    ({Text("a"): 1}, "data", "a key of type Text is not a string"),
+    ({"a": Priority.EXPLICIT}, "data.a", "a value of type Priority would come back as int; use int(…)"),
+    ([Text("a")], "data[0]", "a value of type Text would come back as str; use str(…)"),
+    ({"a": OrderedDict(b=1)}, "data.a", "a value of type OrderedDict would come back as dict; use dict(…)"),
+    ({"a\nb": object()}, "data['a\\nb']", "a value of type object is not JSON"),
     ((1, 2), "data", "a value of type tuple is not JSON and would not round-trip unchanged; use a list"),
     ({"a": {1, 2}}, "data.a", "a value of type set is not JSON"),
     ({"when": datetime.now(UTC)}, "data.when", "a value of type datetime is not JSON"),
@@ -108,6 +113,27 @@ def test_a_value_that_would_not_be_read_back_unchanged_is_refused_before_any_sql
     with pytest.raises(InvalidPayload) as refused:
         queue.enqueue_many("a", [{}, value])
     assert refused.value.path.startswith("data[1]" + path.removeprefix("data"))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"a": {CANARY: {1: 2}}, "b": CANARY},
+        {1: CANARY},
+        {(CANARY,): 1},
+        {"a": (CANARY,)},
+        {"a": CANARY + "\x00"},
+        [CANARY + "\ud800"],
+        {"a": Text(CANARY)},
+        {"a": CANARY.encode()},
+        CANARY * 100_000,
+    ],
+)
+def test_an_error_does_not_quote_the_value(value: Any) -> None:
+    with pytest.raises(InvalidPayload) as refused:
+        encode(value, 1000)
+    # A key is part of the path to what is below it.
+    assert CANARY not in str(refused.value).replace(f"data.a.{CANARY}", "")
 
 
 def test_a_payload_of_exactly_the_depth_limit_is_accepted(queue: JobQueue) -> None:
@@ -147,3 +173,16 @@ def test_long_error_texts_are_shortened_in_the_middle() -> None:
 def test_encoding_is_compact_and_readable() -> None:
     assert encode({"a": [1, "ä"]}) == '{"a":[1,"ä"]}'
     assert decode('{"a": 1}') == {"a": 1}
+
+
+def test_a_text_that_is_too_long_is_refused_before_it_is_copied() -> None:
+    text = "x" * 20_000_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(
+            InvalidPayload, match=r"^data\.a\[0\]: a text of 20,000,000 characters, more than the limit"
+        ):
+            encode({"a": [text]})
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()

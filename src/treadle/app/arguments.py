@@ -9,13 +9,14 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, NotRequired, Union, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError, from_json
+from pydantic_core import from_json
 from typing_extensions import TypeAliasType, TypedDict  # pydantic needs these before Python 3.12
 
 from treadle.attempt.attempt import Attempt
 from treadle.attempt.job import Job, job_of
-from treadle.words.errors import InvalidJob, InvalidPayload, shown
-from treadle.words.payload import Json
+from treadle.words.errors import InvalidJob, InvalidPayload
+from treadle.words.payload import Encoded, Json, check_size
+from treadle.words.round_trip import Encoder, first_problem
 
 # NaN must not become null here; it is refused later, in an error with its path.
 _EXACT = ConfigDict(ser_json_inf_nan="constants")
@@ -31,6 +32,7 @@ class Arguments:
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
         self._signature = inspect.signature(function)
+        self._name = _name(function)
         for parameter in self._signature.parameters.values():
             if kind := _REFUSED.get(parameter.kind):
                 raise InvalidJob(
@@ -43,42 +45,44 @@ class Arguments:
         """The parameter that receives the running job, if there is one."""
         found = [name for name in self._signature.parameters if _is_job(self._hints.get(name))]
         if len(found) > 1:
-            raise InvalidJob(f"{_name(self._function)} has more than one Job parameter: {', '.join(found)}")
+            raise InvalidJob(f"{self._name} has more than one Job parameter: {', '.join(found)}")
         return found[0] if found else None
 
-    def bind(self, positional: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Json]:
+    def bind(self, positional: tuple[Any, ...], named: dict[str, Any], limit: int) -> Encoded:
         """The payload for a call with these arguments."""
         if not positional and named.keys() == self._names:
-            return self.check(named)  # the usual call; binding would double the time
+            return self.encode(named, limit)  # the usual call; binding would double the time
         try:
             bound = self._caller.bind(*positional, **named)
         except TypeError as error:
             raise InvalidPayload(
-                _name(self._function), str(error), f"it takes {self._caller} (the worker passes the job)"
+                self._name, str(error), f"it takes {self._caller} (the worker passes the job)"
             ) from None
         given = bound.arguments
         if self._open_ended:
             given.update(given.pop(self._open_ended, {}))
-        return self.check(given)
+        return self.encode(given, limit)
 
-    def check(self, given: Mapping[str, Any]) -> dict[str, Json]:
+    def encode(self, given: Mapping[str, Any], limit: int) -> Encoded:
         """The payload for arguments by name."""
+        name = self._name
         if isinstance(given, Mapping) and self.job_parameter in given:
-            raise InvalidPayload(
-                _name(self._function), f"{self.job_parameter} is the job, which the worker passes", "leave it out"
-            )
+            raise InvalidPayload(name, f"{self.job_parameter} is the job, which the worker passes", "leave it out")
         try:
-            dumped: dict[str, Json] = self._adapter.dump_python(self._adapter.validate_python(given), mode="json")
-            if self._others is not None:
-                others = self._others.validate_python(self._unnamed(given))
-                dumped.update(self._others.dump_python(others, mode="json"))
+            if self._others is None:
+                return Encoded(self._encoder.encode(self._adapter.validate_python(given), limit, name))
+            values = self._adapter.validate_python(given)
+            others = self._others.validate_python(self._unnamed(given))
         except ValidationError as error:
             raise self._explained(error) from None
-        except (PydanticSerializationError, UnicodeDecodeError) as error:
-            raise InvalidPayload(
-                _name(self._function), f"a value is not JSON: {error}", "annotate it, or convert it first"
-            ) from None
-        return dumped
+        except RecursionError:
+            raise InvalidPayload(name, "an argument is nested too deeply, or contains itself", "flatten it") from None
+        named = {key: value for key, value in values.items() if key in self._caller.parameters}
+        rest = Encoder(self._others, validated=True).encode(others, limit, name)
+        texts = self._encoder.encode(named, limit, name), rest
+        text = "{" + ",".join(each[1:-1] for each in texts if each != "{}") + "}"
+        check_size(len(text.encode()), limit, name)
+        return Encoded(text)
 
     def load(self, text: str, attempt: Attempt) -> dict[str, Any]:
         """The arguments from a payload, with the job if the function has a parameter for it."""
@@ -118,11 +122,19 @@ class Arguments:
         return self._adapted(self._hints.get("return", Any))
 
     @cached_property
+    def result_encoder(self) -> Encoder:
+        return Encoder(self.result)
+
+    @cached_property
+    def _encoder(self) -> Encoder:
+        return Encoder(self._adapter, validated=True)
+
+    @cached_property
     def _hints(self) -> dict[str, Any]:
         try:
             return get_type_hints(self._function, include_extras=True)
         except (NameError, AttributeError, SyntaxError, TypeError) as error:
-            raise InvalidJob(f"the annotations of {_name(self._function)} cannot be read: {error}") from None
+            raise InvalidJob(f"the annotations of {self._name} cannot be read: {error}") from None
 
     @cached_property
     def _caller(self) -> inspect.Signature:
@@ -164,14 +176,8 @@ class Arguments:
         return self._hints.get(known, Any) if known else Any
 
     def _explained(self, error: ValidationError) -> InvalidPayload:
-        """The first problem in a sentence, and how many more there are."""
-        first, *others = error.errors(include_url=False)
-        where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"])
-        got = "" if first["type"] == "missing" else f", got {shown(first['input'])}"
-        more = f" (and {len(others)} more)" if others else ""
-        return InvalidPayload(
-            f"{_name(self._function)}{where}", f"{first['msg']}{got}{more}", f"it takes {self._caller}"
-        )
+        path, problem = first_problem(error)
+        return InvalidPayload(f"{self._name}{path}", problem, f"it takes {self._caller}")
 
     def _unnamed(self, given: Mapping[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in given.items() if name not in self._caller.parameters}
@@ -183,7 +189,7 @@ class Arguments:
             return TypeAdapter(alias, config=_EXACT)
         except PydanticUserError as error:
             raise InvalidJob(
-                f"{_name(self._function)} has an annotation that cannot be a payload: {error.message.splitlines()[0]}"
+                f"{self._name} has an annotation that cannot be a payload: {error.message.splitlines()[0]}"
             ) from None
 
 

@@ -18,7 +18,7 @@ from treadle.db.queries.jobs import EnqueueOptions
 from treadle.db.query import Query
 from treadle.words.backoff import Backoff
 from treadle.words.errors import InvalidArgument, InvalidJob
-from treadle.words.payload import Json, encode
+from treadle.words.payload import Encoded
 from treadle.words.stored import Noted
 
 P = ParamSpec("P")  # the parameters of enqueue(): those of the function, without the job
@@ -98,9 +98,9 @@ class Enqueuer(Generic[P, R]):
     def _one(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Query[list[UUID]]], Database]:
         database, key, unique, options = self._resolved()
         self._function.arguments.check_annotations()
-        with Noted() as used:
-            data = self._function.arguments.bind(args, kwargs)
         limit = self._function.backend.payload_limit
+        with Noted() as used:
+            data = self._function.arguments.bind(args, kwargs, limit)
         queries = [job_queries.enqueue(self._function.name, data, key, limit, unique, **options)]
         if used:
             queries = stored_queries.enqueue_using(queries, [(0, each) for each in used])
@@ -118,15 +118,16 @@ class Enqueuer(Generic[P, R]):
             keys = [key] * len(calls)
         uses: list[tuple[int, UUID]] = []
 
-        def checked(nth: int, call: Mapping[str, Any]) -> dict[str, Json]:
+        limit = self._function.backend.payload_limit
+
+        def encoded(nth: int, call: Mapping[str, Any]) -> Encoded:
             with Noted() as used:
-                data = self._function.arguments.check(call)
+                data = self._function.arguments.encode(call, limit)
             if used:
                 uses.extend((nth, each) for each in used)
             return data
 
-        payloads = starmap(checked, enumerate(calls))
-        limit = self._function.backend.payload_limit
+        payloads = starmap(encoded, enumerate(calls))
         queries = job_queries.enqueue_many(self._function.name, payloads, keys, limit, **options)
         if uses:
             queries = stored_queries.enqueue_using(queries, uses)
@@ -188,8 +189,7 @@ class JobFunction(Enqueuer[P, R], Generic[P, R, Q, C]):
         """Encode what the handler returned as JSON."""
         if result is None:
             return None
-        value = self.arguments.result.dump_python(result, mode="json", warnings="error")
-        return encode(value, self.backend.payload_limit, "result")
+        return self.arguments.result_encoder.encode(result, self.backend.payload_limit, "result")
 
     @property
     def importable(self) -> bool:

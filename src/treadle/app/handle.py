@@ -21,6 +21,7 @@ from treadle.words.errors import JobCancelled, JobFailed, UndecodableJob
 from treadle.words.job import JobError, JobRow
 from treadle.words.progress import Progress
 from treadle.words.record import LogLine, RecordedEvent
+from treadle.words.round_trip import explained
 from treadle.words.status import Status
 
 if TYPE_CHECKING:
@@ -162,7 +163,9 @@ class Handle(Generic[Result]):
         try:
             return cast(Result, self._result.validate_json(to_json(row.result)))
         except ValidationError as error:
-            raise UndecodableJob(f"the result of job {self.id} is not what {row.job_type} returns: {error}") from None
+            raise UndecodableJob(
+                f"the result of job {self.id} is not what {row.job_type} returns: {explained(error)}"
+            ) from None
 
     def _wait_seconds(self, end: float | None) -> float | None:
         """How long to wait before the next query: on a caller's connection there are no notifications."""

@@ -23,6 +23,8 @@ from treadle.watching.watch import Watch
 from treadle.words.backoff import Backoff
 from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument, InvalidJob, UnknownJobType
+from treadle.words.log_redaction import redact_own_log
+from treadle.words.masking import Redaction, use_redaction
 from treadle.words.naming import SCHEMA, text_within
 from treadle.words.payload import PAYLOAD_LIMIT
 from treadle.words.record import RecordedEvent
@@ -70,6 +72,9 @@ class Treadle:
     `keep` says how long finished jobs are kept, by status; None keeps them forever. `store` is the URL of a folder or
     an object store for stored content, which is in the database by default. Stored content that no job uses is deleted
     once it is older than `store_grace`.
+
+    Secrets are masked in errors, tracebacks and log lines before they are stored or written. `redaction` adds keys or a
+    function to what is recognised; with False, they are masked only where they are shown. It applies to the process.
     """
 
     def __init__(
@@ -83,7 +88,10 @@ class Treadle:
         store: str | None = None,
         store_grace: Duration = GRACE,
         store_limit: Size = LIMIT,
+        redaction: Redaction | bool = True,
     ) -> None:
+        use_redaction(redaction)
+        redact_own_log()
         self.database = Database(database, schema, pool_size)
         self.schema = self.database.schema
         self.payload_limit = payload_limit

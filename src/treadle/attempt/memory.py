@@ -19,7 +19,7 @@ from treadle.db.query import Query
 from treadle.words.claim import Claim
 from treadle.words.errors import StepsChanged
 from treadle.words.naming import text_within
-from treadle.words.payload import Json, encode_any
+from treadle.words.payload import Json, encode
 
 # A function's arguments, as they were given.
 Args = tuple[Any, ...]
@@ -58,12 +58,12 @@ class Memory:
         return self._checkpoint
 
     def save(self, state: Json) -> None:
-        text = encode_any(state, self._limit, "checkpoint")
+        text = encode(state, self._limit, "checkpoint")
         self._require_accepted(self._database.persist(self._save(text)))
         self._checkpoint = from_json(text)
 
     async def asave(self, state: Json) -> None:
-        text = encode_any(state, self._limit, "checkpoint")
+        text = encode(state, self._limit, "checkpoint")
         self._require_accepted(await self._database.apersist(self._save(text)))
         self._checkpoint = from_json(text)
 

@@ -15,7 +15,7 @@ from typing import TypeVar
 from treadle.words.clock import now
 from treadle.words.errors import InvalidArgument
 from treadle.words.naming import text_within
-from treadle.words.payload import EVENT_LIMIT, Json, clean_error, encode_any
+from treadle.words.payload import EVENT_LIMIT, Json, clean_error, encode
 from treadle.words.record import OutgoingEvent, OutgoingLogLine
 
 Record = TypeVar("Record", OutgoingEvent, OutgoingLogLine)
@@ -53,7 +53,7 @@ class Outbox:
 
     def add_event(self, name: str, data: Mapping[str, Json], may_wait: bool) -> None:
         name = text_within(name, 100, "event")
-        text = encode_any(data, EVENT_LIMIT, name)
+        text = encode(data, EVENT_LIMIT, name)
         at = now()
         with self._changed:
             if len(self.events) >= EVENTS_WAITING and not (may_wait and self._wait_for_room()):

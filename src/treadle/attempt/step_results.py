@@ -7,7 +7,7 @@ from typing import Any, get_type_hints
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
 from treadle.words.errors import StepsChanged
-from treadle.words.payload import encode
+from treadle.words.round_trip import Encoder, explained
 
 ADVICE = (
     "every attempt of a job has to run the same steps in the same order: restore the old code, "
@@ -19,8 +19,9 @@ class StepResult:
     """The return value of a step. The first attempt, too, gets `value`: what later attempts will read back."""
 
     def __init__(self, function: Callable[..., Any], returned: Any, limit: int, name: str) -> None:
-        value = None if returned is None else _adapter(function).dump_python(returned, mode="json", warnings="error")
-        self.text = None if value is None else encode(value, limit, f"the result of step {name}")
+        self.text = None
+        if returned is not None:
+            self.text = Encoder(_adapter(function)).encode(returned, limit, f"the result of step {name}")
         self.value = decode_result(function, self.text, name)
 
 
@@ -33,7 +34,7 @@ def decode_result(function: Callable[..., Any], text: str | None, name: str) -> 
     except ValidationError as error:
         raise StepsChanged(
             f"step {name!r} returned a value in an earlier attempt that does not fit its return annotation now: "
-            f"{error}; {ADVICE}"
+            f"{explained(error)}; {ADVICE}"
         ) from None
 
 

@@ -2,6 +2,8 @@
 
 import importlib
 import logging
+import sys
+from types import TracebackType
 from typing import Any
 
 import click
@@ -66,7 +68,7 @@ class Commands(click.Group):
             return super().invoke(context)
         except TreadleError as error:
             # The message may quote stored data, which must not reach the terminal as control characters.
-            raise click.ClickException("\n".join(printable_lines(str(error)))) from error
+            raise click.ClickException("\n".join(printable_lines(_masked(str(error))))) from error
         except (KeyboardInterrupt, click.Abort):
             click.echo(err=True)  # ends the line with the ^C
             context.exit(INTERRUPTED)
@@ -82,7 +84,7 @@ def explained(error: Exception) -> click.ClickException | None:
 
     if not isinstance(error, DatabaseError):
         return None
-    message = printable(str(error).split("\n", 1)[0]) or type(error).__name__
+    message = printable(_masked(str(error)).split("\n", 1)[0]) or type(error).__name__
     return click.ClickException(f"the database is unavailable or refused the statement: {message}")
 
 
@@ -90,9 +92,36 @@ def explained(error: Exception) -> click.ClickException | None:
 @click.version_option(package_name="treadle", prog_name="treadle")
 def main() -> None:
     """Treadle, a job queue for Python that needs only PostgreSQL."""
+    sys.excepthook = _show_exception
     logger = logging.getLogger("treadle")
     if not logger.handlers:
         handler = logging.StreamHandler()
+        handler.addFilter(_redact)
         handler.setFormatter(logging.Formatter("%(message)s"))
         logger.addHandler(handler)
     logger.setLevel(logging.INFO)
+
+
+def _show_exception(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """The traceback of a bug, which may contain values of jobs."""
+    if isinstance(error, KeyboardInterrupt):
+        sys.__excepthook__(kind, error, trace)
+        return
+    from treadle.words.tracebacks import format_traceback
+
+    print(_masked(format_traceback(error)), end="", file=sys.stderr)
+
+
+# Imported on use: `treadle --help` needs none of them.
+
+
+def _redact(record: logging.LogRecord) -> bool:
+    from treadle.words.log_redaction import RedactingFilter
+
+    return RedactingFilter().filter(record)
+
+
+def _masked(text: str) -> str:
+    from treadle.words.masking import masked
+
+    return masked(text)

@@ -16,6 +16,7 @@ from treadle.app.load import load_app
 from treadle.cli.output import say
 from treadle.db.url import resolve
 from treadle.words.errors import TreadleError
+from treadle.words.masking import masked
 
 # Seconds after which a program that does not stop is killed. Longer than the grace period of its jobs.
 STOP_SECONDS = 40.0
@@ -126,7 +127,7 @@ def main(spec: str) -> int:
         app = load_app(spec)
         target = app.database.migrate()
     except TreadleError as error:
-        say(f"Error: {error}", stderr=True)
+        say(f"Error: {masked(str(error))}", stderr=True)
         return 1
     print(json.dumps({"url": target.url, "embedded": target.embedded, "schema": app.schema}))
     return 0

@@ -21,6 +21,7 @@ from treadle.words.changes import Pause
 from treadle.words.duration import Duration
 from treadle.words.errors import TreadleError
 from treadle.words.job import JobError, JobPage, JobRow
+from treadle.words.log_redaction import redact_own_log
 from treadle.words.naming import SCHEMA, text_within, worker_name
 from treadle.words.payload import PAYLOAD_LIMIT, Json
 from treadle.words.status import Status
@@ -46,6 +47,7 @@ class JobQueue:
         payload_limit: int = PAYLOAD_LIMIT,
         pool_size: int = 10,
     ) -> None:
+        redact_own_log()
         self.worker_id = text_within(worker_id or worker_name(), 100, "worker_id")
         self.payload_limit = payload_limit
         self._database = database if isinstance(database, Database) else Database(database, schema, pool_size)

@@ -22,6 +22,7 @@ from treadle.watching.updates import job_updates
 from treadle.web.frames import end_frame, event_frame, progress_frame
 from treadle.web.stream import HEADERS, EventStream
 from treadle.words.errors import InvalidArgument, JobNotFound, TreadleError
+from treadle.words.masking import masked
 from treadle.words.record import RecordedEvent
 
 log = logging.getLogger("treadle")
@@ -91,7 +92,7 @@ def _error_handler(status: int, message: str | None = None) -> Callable[[Request
     def respond(request: Request, error: Exception) -> Response:
         if message is not None:
             log.error("cannot send events: %s", error)
-        return JSONResponse({"error": message or str(error)}, status)
+        return JSONResponse({"error": message or masked(str(error))}, status)
 
     return respond
 

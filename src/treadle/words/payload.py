@@ -2,18 +2,21 @@
 
 They are checked before any SQL, so that a bad value never aborts the caller's transaction. PostgreSQL's jsonb has no
 NaN and no NUL character, UTF-8 has no lone surrogates, and Python does not parse integers of more than 4,300 digits.
-Without the check, such a value would change or fail later, far from where it was made.
+JSON has no tuples, sets or keys that are not strings, and does not know subclasses: an IntEnum would come back as an
+int. Without the check, such a value would change or fail later, far from where it was made. Values that have an
+annotation are encoded by it: see round_trip.py.
 """
 
 import math
 from collections.abc import Iterable
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
-from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
+from pydantic_core import from_json, to_json
 
 from treadle.words.errors import InvalidPayload, UndecodableJob
 from treadle.words.json import Json as Json
+from treadle.words.masking import redacted
 
 PAYLOAD_LIMIT = 256 * 1024
 EVENT_LIMIT = 64 * 1024
@@ -24,31 +27,35 @@ _SAFE_BITS = 14_000
 
 ERROR_LIMIT = 16 * 1024
 
+_STORE_IT = "put the large part into app.store(…) and send the reference that it returns, or raise payload_limit"
+
+
+class Encoded(NamedTuple):
+    """A value that was already checked and encoded: encode() takes its text as it is."""
+
+    text: str
+
 
 def encode(value: Json, limit: int = PAYLOAD_LIMIT, name: str = "data") -> str:
-    """The value as JSON text, or InvalidPayload with the path of what cannot be stored."""
+    """The value as JSON text, or InvalidPayload with the path and the type of what cannot be stored."""
+    if type(value) is Encoded:
+        return value.text
     try:
-        text = to_json(value).decode() if _check(value, 0) else _write(value)
-    except _Refused as refused:
-        raise InvalidPayload(refused.path(name), refused.problem, refused.remedy) from None
-    # A character is at most four bytes: most payloads need not be encoded to be measured.
-    if len(text) * 4 > limit and (size := len(text.encode())) > limit:
-        raise InvalidPayload(
-            name,
-            f"{size:,} bytes of JSON, more than the limit of {limit:,}",
-            "put the large part into app.store(…) and send the reference that it returns, or raise payload_limit",
-        )
-    return text
+        return write(value, check(value, limit), limit, name)
+    except Refused as refused:
+        raise refused.at(name) from None
 
 
-def encode_any(value: Any, limit: int, name: str) -> str:
-    """As encode, for everything that pydantic can turn into JSON: datetimes, UUIDs, Decimals, dataclasses, models."""
-    try:
-        return encode(to_jsonable_python(value), limit, name)
-    except (PydanticSerializationError, UnicodeDecodeError) as error:
-        raise InvalidPayload(
-            name, f"a value that is not JSON: {error}", "convert it to strings or numbers first"
-        ) from None
+def write(value: Json, exact: bool, limit: int, name: str) -> str:
+    """The JSON text of a value for which check() returned `exact`."""
+    data = to_json(value) if exact else _write(value).encode()
+    check_size(len(data), limit, name)
+    return data.decode()
+
+
+def check_size(size: int, limit: int, name: str) -> None:
+    if size > limit:
+        raise InvalidPayload(name, f"{size:,} bytes of JSON, more than the limit of {limit:,}", _STORE_IT)
 
 
 def encode_many(values: Iterable[Json], limit: int = PAYLOAD_LIMIT, name: str = "data") -> list[str]:
@@ -71,104 +78,142 @@ def decode(text: str) -> Json:
 
 
 def clean_error(error: object, limit: int = ERROR_LIMIT) -> str:
-    """A text that can always be stored: recording a failure must never itself fail."""
+    """A text that can always be stored, with secrets masked: recording a failure must never itself fail."""
     try:
         text = str(error)
         if isinstance(error, BaseException):
             text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     except Exception:  # an exception whose __str__ raises still has a class
         text = f"{type(error).__name__} (its message could not be read)"
-    text = text.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")
-    if len(text) > limit:
-        half = limit // 2
-        text = f"{text[:half]}\n… {len(text) - 2 * half:,} characters left out …\n{text[-half:]}"
-    return text
+    # Masked before it is shortened, because half a secret would not be recognised. But a message of 100 MB must not be
+    # read as a whole, so that it is first shortened to twice the limit.
+    size = len(text)
+    begin, end = (text, "") if size <= 2 * limit else (text[:limit], text[-limit:])
+    begin, end = _storable(begin), _storable(end)
+    if size <= 2 * limit and len(begin) <= limit:
+        return begin
+    half = limit // 2
+    left_out = max(size, len(begin)) - 2 * half
+    return f"{begin[:half]}\n… {left_out:,} characters left out …\n{(end or begin)[-half:]}"
 
 
-class _Refused(Exception):
-    """Collects the path of the refused value while it propagates, so that a good value costs nothing extra."""
+def _storable(text: str) -> str:
+    return redacted(text.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00"))
+
+
+class Refused(Exception):
+    """Collects the path of the refused value while it propagates, so that a good value costs nothing extra.
+
+    The message has the type of the value, never the value itself: errors are logged, and logs have no payloads.
+    """
 
     def __init__(self, problem: str, remedy: str) -> None:
-        super().__init__(problem)
-        self.problem = problem
-        self.remedy = remedy
-        self.steps: list[str] = []
+        self._problem = problem
+        self._remedy = remedy
+        self._steps: list[str] = []
 
-    def path(self, name: str) -> str:
-        path = name + "".join(reversed(self.steps))
-        return path if len(path) <= 120 else f"{path[:60]}…{path[-50:]}"
+    def inside(self, step: object) -> None:
+        """The refused value was found at this index or key."""
+        if isinstance(step, int):
+            self._steps.append(f"[{step}]")
+        else:
+            text = str(step)
+            self._steps.append(f".{text}" if text.isprintable() else f"[{text!r}]")
+
+    def at(self, name: str) -> InvalidPayload:
+        path = name + "".join(reversed(self._steps))
+        path = path if len(path) <= 120 else f"{path[:60]}…{path[-50:]}"
+        return InvalidPayload(path, *self.explain())
+
+    def explain(self) -> tuple[str, str]:
+        """The problem and the remedy."""
+        return self._problem, self._remedy
 
 
-def _check(value: Json, depth: int) -> bool:
-    """Raise if the value cannot be stored; else return whether plain JSON of it is read back unchanged."""
-    if isinstance(value, str):
-        _check_text(value)
+class NotJson(Refused):
+    """A type that JSON does not have. An annotation may still be able to encode it, so the sentence is made last."""
+
+    def __init__(self, value: object) -> None:
+        super().__init__("", "")
+        self._value = value
+
+    def explain(self) -> tuple[str, str]:
+        value, kind = self._value, type(self._value).__name__
+        plain = next((base for base in (int, float, str, list, dict) if isinstance(value, base)), None)
+        if plain is not None:
+            problem = f"a value of type {kind} would come back as {plain.__name__}"
+            return problem, f"use {plain.__name__}(…)"
+        problem = f"a value of type {kind} is not JSON and would not round-trip unchanged"
+        if isinstance(value, tuple | set | frozenset):
+            return problem, "use a list"
+        return problem, "convert it to strings or numbers first"
+
+
+def check(value: Json, limit: int, depth: int = 0) -> bool:
+    """Raise Refused if the value would not be read back unchanged, with the same types; else return whether its usual
+    JSON is exact. Large floats need another one: see _write."""
+    kind = type(value)
+    if kind is str:
+        if len(value) > limit:  # found before its JSON is made, which takes twice its memory
+            raise Refused(f"a text of {len(value):,} characters, more than the limit of {limit:,}", _STORE_IT)
+        if not value.isascii() or "\x00" in value:
+            _check_text(value)
         return True
-    if value is None or isinstance(value, bool):
-        return True
-    if isinstance(value, int):
+    if kind is int:
         if value.bit_length() > _SAFE_BITS and abs(value) >= 10**DIGITS_LIMIT:
-            raise _Refused(
+            raise Refused(
                 f"an integer of more than {DIGITS_LIMIT:,} digits, which Python refuses to parse", "send it as a string"
             )
         return True
-    if isinstance(value, float):
+    if value is None or kind is bool:
+        return True
+    if kind is float:
         if not math.isfinite(value):
-            raise _Refused(f"{value} is not a JSON number", "send null or a string instead")
+            raise Refused(f"{value} is not a JSON number", "send null or a string instead")
         # From 1e16 on, repr writes an exponent, and jsonb would give it back as an integer.
-        return abs(value) < 1e16
+        return bool(-1e16 < value < 1e16)
+    if kind is not dict and kind is not list:
+        raise NotJson(value)
     if depth >= DEPTH_LIMIT:
-        raise _Refused(f"nested more than {DEPTH_LIMIT} levels deep", "flatten it, or send it as a string")
-    if isinstance(value, dict):
-        return _check_dict(value, depth)
-    if isinstance(value, list):
-        exact = True
-        index = 0
-        try:
-            for index, item in enumerate(value):  # noqa: B007 - used where it stopped
-                exact = _check(item, depth + 1) and exact
-        except _Refused as refused:
-            refused.steps.append(f"[{index}]")
-            raise
-        return exact
-    remedy = "use a list" if isinstance(value, tuple | set | frozenset) else "convert it to strings or numbers first"
-    raise _Refused(f"a value of type {type(value).__name__} is not JSON and would not round-trip unchanged", remedy)
-
-
-def _check_dict(value: dict[Any, Json], depth: int) -> bool:
+        raise Refused(
+            f"nested more than {DEPTH_LIMIT} levels deep",
+            "flatten it, or send it as a string; it must not contain itself",
+        )
     exact = True
-    key: Any
-    for key in value:
-        if not isinstance(key, str):
-            raise _Refused(f"the key {key!r} is not a string", "JSON keys are strings: use str(…)")
-        _check_text(key)
+    step: Any = None
+    if kind is dict:
+        for key in value:
+            if type(key) is not str:
+                raise Refused(
+                    f"a key of type {type(key).__name__} is not a string and would not round-trip unchanged",
+                    "JSON keys are strings: use str(…)",
+                )
+            if not key.isascii() or "\x00" in key:
+                _check_text(key)
     try:
-        for key, item in value.items():  # noqa: B007 - used where it stopped
-            exact = _check(item, depth + 1) and exact
-    except _Refused as refused:
-        refused.steps.append(f".{key}")
+        # Most values are plain strings: they are not worth a call.
+        for step, item in value.items() if kind is dict else enumerate(value):  # noqa: B007 - used where it stopped
+            if type(item) is not str or len(item) > limit or not item.isascii() or "\x00" in item:
+                exact = check(item, limit, depth + 1) and exact
+    except Refused as refused:
+        refused.inside(step)
         raise
     return exact
 
 
 def _check_text(text: str) -> None:
-    if text.isascii():
-        if "\x00" not in text:
-            return
-    else:
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise _Refused(
-                f"{text[error.start]!r} at position {error.start} is an unpaired surrogate, not a character",
-                "decode the text properly, or send the bytes as base64",
-            ) from None
-        if "\x00" not in text:
-            return
-    raise _Refused(
-        f"a NUL character at position {text.index(chr(0))}, which PostgreSQL cannot store",
-        "remove it, or send the bytes as base64",
-    )
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise Refused(
+            f"the character at position {error.start} is an unpaired surrogate",
+            "decode the text properly, or send the bytes as base64",
+        ) from None
+    if "\x00" in text:
+        raise Refused(
+            f"a NUL character at position {text.index(chr(0))}, which PostgreSQL cannot store",
+            "remove it, or send the bytes as base64",
+        )
 
 
 def _write(value: Json) -> str:

@@ -26,6 +26,7 @@ from treadle.attempt.attempt import Attempt, running_attempt
 from treadle.words.claim import Claim
 from treadle.words.errors import DatabaseUnreachable
 from treadle.words.outcome import Ending, Interrupt, Outcome
+from treadle.words.payload import clean_error
 from treadle.worker.log_capture import Capture
 from treadle.worker.outcomes import raised, returned
 from treadle.worker.running import environment_of
@@ -109,7 +110,8 @@ def _run(order: dict[str, Any], state: ChildState, runner: asyncio.Runner) -> Ou
     try:
         function = _find(importlib.import_module(order["module"]), order["name"])
     except Exception as error:
-        return Outcome(Ending.RETRY, error=f"its process could not find {order['module']}.{order['name']}: {error}")
+        problem = f"its process could not find {order['module']}.{order['name']}: {error}"
+        return Outcome(Ending.RETRY, error=clean_error(problem))
     function.backend.database.use(order["url"])
     capture = Capture()
     capture.start(function.policy.prints)

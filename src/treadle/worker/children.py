@@ -24,6 +24,7 @@ import psutil
 from treadle.attempt.progress import ProgressReport
 from treadle.words.errors import DatabaseUnreachable
 from treadle.words.outcome import Ending, Interrupt, Outcome
+from treadle.words.payload import clean_error
 from treadle.words.record import OutgoingEvent, OutgoingLogLine
 from treadle.worker.child import work
 from treadle.worker.exit_codes import died
@@ -92,7 +93,7 @@ class Children:
             try:
                 child = self._take()
             except OSError as error:  # out of processes or memory: not the job's fault
-                return Outcome(Ending.RELEASED, delay=1.0, error=str(error))
+                return Outcome(Ending.RELEASED, delay=1.0, error=clean_error(error))
             usable = False
             try:
                 outcome, usable = self._supervise(child, running, stop, note_start)

@@ -9,25 +9,24 @@ import sys
 from typing import Any, TextIO
 
 from treadle.attempt.attempt import running_attempt
-
-_FORMATTER = logging.Formatter()
+from treadle.words.log_redaction import redact_copy, traceback_of
 
 
 class _JobLogHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if record.levelno >= logging.WARNING and logging.lastResort is not None and self._is_alone(record.name):
             # Python writes warnings to standard error if no handler is set up. This one must not prevent that.
-            logging.lastResort.handle(record)
+            logging.lastResort.handle(redact_copy(record))
         attempt = running_attempt.get(None)
         if attempt is None or not attempt.environment.keep_logs or record.name.partition(".")[0] == "treadle":
             return
         try:
             message = record.getMessage()
             if record.exc_info and record.exc_info[0] is not None:
-                message = f"{message}\n{_FORMATTER.formatException(record.exc_info)}"
+                message = f"{message}\n{traceback_of(record)}"
             attempt.outbox.add_log_line(record.levelno, record.name, message)
         except Exception:  # such as a message whose arguments do not match its placeholders
-            self.handleError(record)
+            self.handleError(redact_copy(record))
 
     def _is_alone(self, name: str) -> bool:
         logger: logging.Logger | None = logging.getLogger(name)

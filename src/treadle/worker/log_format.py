@@ -13,7 +13,7 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC).astimezone().strftime("%H:%M:%S")
         line = f"{moment} {record.levelname:7} {record.getMessage()}"
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        return f"{line}\n{trace}" if (trace := _traceback(record)) else line
 
 
 class JsonFormatter(logging.Formatter):
@@ -26,8 +26,8 @@ class JsonFormatter(logging.Formatter):
             "message": getattr(record, "what", None) or record.getMessage(),
             **getattr(record, "event", {}),
         }
-        if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
+        if trace := _traceback(record):
+            line["traceback"] = trace
         return json.dumps(line, default=str)
 
 
@@ -36,9 +36,25 @@ def set_up(level: str, style: str) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if style == "json" else TextFormatter())
     handler.addFilter(lambda record: record.name == "treadle" or record.levelno >= logging.WARNING)
+    handler.addFilter(_redact)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     # What handlers log from here on is kept with their jobs; only the rest is for the terminal.
     root.setLevel(logging.INFO)
     log.handlers.clear()
     log.setLevel(level.upper())
+
+
+def _traceback(record: logging.LogRecord) -> str | None:
+    """As _redact has formatted it; or, if that failed, as Python does."""
+    if record.exc_text or not record.exc_info:
+        return record.exc_text
+    return logging.Formatter().formatException(record.exc_info)
+
+
+def _redact(record: logging.LogRecord) -> bool:
+    """Mask secrets in what Treadle and libraries log, and format the traceback."""
+    # Imported with the first line: a supervisor has to start quickly.
+    from treadle.words.log_redaction import RedactingFilter
+
+    return RedactingFilter().filter(record)

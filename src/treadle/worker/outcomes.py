@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import traceback
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from treadle.words.errors import InvalidPayload, JobInterrupted
 from treadle.words.outcome import Ending, Interrupt, Outcome
 from treadle.words.payload import clean_error
 from treadle.words.stored import Noted
+from treadle.words.tracebacks import format_traceback
 
 log = logging.getLogger("treadle")
 
@@ -44,7 +44,7 @@ def returned(function: JobFunction[..., Any, ..., Any], attempt: Attempt, result
         return Outcome(Ending.COMPLETED, result=text, stored=tuple(map(str, used)))
     except Exception as error:
         # No retry: the handler would return the same again.
-        message = error if isinstance(error, InvalidPayload) else f"the result cannot be stored: {error}"
+        message = error if isinstance(error, InvalidPayload) else f"the result cannot be stored: {clean_error(error)}"
         return Outcome(Ending.FAILED, error=clean_error(message))
 
 
@@ -65,7 +65,7 @@ def raised(function: JobFunction[..., Any, ..., Any], attempt: Attempt, error: B
     if (blameless and not isinstance(error, Retry)) or (interrupt is not None and isinstance(error, _STOPPED)):
         return stopped(function, attempt)
     message = clean_error(error.reason if isinstance(error, Retry) else error)
-    trace = clean_error("".join(traceback.format_exception(_without_our_frames(error))))
+    trace = clean_error(format_traceback(_without_our_frames(error)))
     policy = function.policy
     if isinstance(error, Retry):
         delay = policy.backoff.seconds(attempt.claim.attempts) if error.delay is None else error.delay

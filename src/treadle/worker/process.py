@@ -11,12 +11,13 @@ import json
 import os
 import signal
 import sys
-import traceback
 from typing import Any
 
 from treadle.app.load import load_app
 from treadle.words import events
 from treadle.words.errors import TreadleError
+from treadle.words.masking import masked
+from treadle.words.tracebacks import format_traceback
 from treadle.worker.exit_codes import USAGE_ERROR, End
 from treadle.worker.job_slots import JobSlots
 from treadle.worker.log_format import set_up
@@ -34,10 +35,10 @@ def main() -> None:
         # Not asyncio.run: if a handler ends the process, the running jobs have to stay in their slots.
         ended = asyncio.new_event_loop().run_until_complete(_serve(order))
     except TreadleError as error:
-        print(f"Error: {error}", file=sys.stderr)
+        print(f"Error: {masked(str(error))}", file=sys.stderr)
         end_now(USAGE_ERROR)
-    except BaseException:
-        traceback.print_exc()
+    except BaseException as error:
+        print(masked(format_traceback(error)), end="", file=sys.stderr)
         end_now(End.BROKEN.value)
     else:
         end_now(ended.value)

@@ -19,6 +19,7 @@ from treadle.db.reconnecting import DatabaseUnavailable, Outage, ReconnectingCon
 from treadle.words import events
 from treadle.words.claim import Claim
 from treadle.words.clock import now
+from treadle.words.masking import redacted
 from treadle.words.naming import worker_name
 from treadle.words.outcome import Ending, Interrupt, Outcome
 from treadle.worker import maintenance
@@ -191,7 +192,7 @@ class Worker:
         """A statement failed; or, with None, succeeded."""
         if error is not None:
             if self.outage.failed():
-                self._listeners.emit(events.DatabaseLost(self.worker_id, str(error)))
+                self._listeners.emit(events.DatabaseLost(self.worker_id, redacted(str(error))))
         elif (seconds := self.outage.succeeded()) is not None:
             self._listeners.emit(events.DatabaseBack(self.worker_id, seconds))
 

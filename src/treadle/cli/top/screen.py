@@ -17,6 +17,7 @@ from treadle.cli.top.refresh import TIMEOUT, UNAVAILABLE, Refresher
 from treadle.cli.top.widgets import Confirmation, Footer
 from treadle.words.errors import NotAllowed
 from treadle.words.formatting import printable
+from treadle.words.masking import masked
 
 
 class Top(App[None]):
@@ -52,9 +53,11 @@ class Top(App[None]):
             async with asyncio.timeout(TIMEOUT):
                 message = action.message(await self.treadle.database.arun(action.query))
         except NotAllowed as error:
-            message = str(error)
+            message = masked(str(error))
         except UNAVAILABLE as error:
-            message = f"The change may not have been made: {printable(str(error)) or 'the database did not reply'}"
+            message = (
+                f"The change may not have been made: {printable(masked(str(error))) or 'the database did not reply'}"
+            )
         self.refresh_now()
         # The topmost footer: the help may be open by now, and has none.
         next(footer for screen in reversed(self.screen_stack) for footer in screen.query(Footer)).show_message(message)

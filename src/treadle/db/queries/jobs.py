@@ -16,7 +16,7 @@ from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument, JobNotFound, LeaseLost, WrongStatus
 from treadle.words.job import JobPage, JobRow
 from treadle.words.naming import text_within
-from treadle.words.payload import EVENT_LIMIT, PAYLOAD_LIMIT, Json, clean_error, encode, encode_any, encode_many
+from treadle.words.payload import EVENT_LIMIT, PAYLOAD_LIMIT, Json, clean_error, encode, encode_many
 from treadle.words.priority import Priority
 from treadle.words.status import FINISHED, Status
 
@@ -134,7 +134,7 @@ def event(job: AnyJob, name: str, data: dict[str, Json]) -> Query[None]:
     params = {
         **_fence(job),
         "name": text_within(name, 100, "event"),
-        "data": encode_any(data, EVENT_LIMIT, name),
+        "data": encode(data, EVENT_LIMIT, name),
     }
     return _change("record_event", params, _changed(job, "given an event"))
 

@@ -80,7 +80,10 @@ class Place(NamedTuple):
         if not self.finite:
             return self.at
         days, rest = divmod(int(self.at or 0), _DAY)
-        return f"{days} days {rest} microseconds"
+        # Seconds and microseconds apart: PostgreSQL 14 reads each number of an interval as 32 bits. The sign, because a
+        # session with IntervalStyle = sql_standard would take that of the days for the time as well.
+        seconds, microseconds = divmod(rest, 1_000_000)
+        return f"{days} days +{seconds} seconds +{microseconds} microseconds"
 
     def __str__(self) -> str:
         return f"{self.order}/{'' if self.rank is None else self.rank}/{self.at or ''}/{self.id}"

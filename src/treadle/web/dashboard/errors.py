@@ -23,6 +23,7 @@ from treadle.words.errors import (
     TreadleError,
     WrongStatus,
 )
+from treadle.words.masking import masked
 
 _TITLES = {
     400: "Invalid request",
@@ -98,7 +99,7 @@ def _handler(status: int, message: str | None = None) -> Callable[[Request, Exce
         if message is not None:
             # The details of a database error are for the log, not for visitors.
             log.error("the dashboard failed to handle a request: %s", error)
-        return error_response(request, status, message or str(error))
+        return error_response(request, status, message or masked(str(error)))
 
     return respond
 

@@ -1,0 +1,174 @@
+"""Finds secrets in text: passwords in URLs, pairs such as `password=…` or `"api_key": "…"`, and credentials in headers.
+
+The text may be hostile, and it is masked on the event loop, so every character is read a fixed number of times: all
+repetitions are possessive, and what was once read as a value is never read again.
+"""
+
+import re
+from collections.abc import Callable
+
+MASK = "********"
+
+_URL = re.compile(r"(?:://|%3A%2F%2F)\S++", re.IGNORECASE)
+_PORT = re.compile(r"\d{1,5}(?:[/?#,]|[^\w@]*(?:…|$))")
+# A name, perhaps quoted, and what separates it from its value. Not `==`, `::` or the `://` of a URL.
+_PAIR = re.compile(r"(?<![\w.\-])([\w.\-]++)(\\?[\"']?)[ \t]*+(=>|:=|[:=](?![:=]|//))[ \t]*+")
+_FLAG = re.compile(r"(?<![\w\-])--([A-Za-z][\w\-]*+)[ \t]++(?=[^\s\-])")
+_BEARER = re.compile(r"\b(bearer[ \t]++)([\w.~+/=\-]++)", re.IGNORECASE)
+_SCHEME = re.compile(r"(?:bearer|basic|digest|negotiate|token|apikey)[ \t]++", re.IGNORECASE)
+_QUOTED = (re.compile(r'[bru]?"((?:[^"\\\n]++|\\.)*+)'), re.compile(r"[bru]?'((?:[^'\\\n]++|\\.)*+)"))
+_ESCAPED = re.compile(r"\\([\"'])((?:[^\"'\\\n]++|\\[^\"'\n])*+)")
+_BRACKETS = re.compile(r"[\[({]|[\])}]|\n")
+_WORD = re.compile(r"[^\s\"'&]++")
+_HEADER = re.compile(r"[^\n\"']++")
+# Keys whose value in a header is the rest of the line.
+_HEADERS = ("authorization", "cookie")
+# After a colon, prose is as likely as a value. Of these keys a value is expected.
+_STRONG = ("password", "passwd", "passphrase", "pwd", "secret", "token", "apikey", "accesskey", "privatekey")
+# Whether a secret is set is not itself a secret, and annotations in source lines are none.
+_HARMLESS = {
+    *("", "None", "none", "null", "nil", "True", "true", "False", "false"),
+    *("str", "bytes", "int", "float", "bool", "dict", "list", "Any", "Optional", "SecretStr", "object"),
+}
+
+
+def without_secrets(text: str, is_secret: Callable[[str], bool]) -> str:
+    """The text with every secret in it masked; `is_secret` says whether the value of a key is one."""
+    if "://" in text or "%2F%2F" in text or "%2f%2f" in text:
+        text = _URL.sub(_without_passwords, text)
+    if "=" in text or ":" in text:
+        text = _without_values(text, _PAIR, is_secret)
+    if "--" in text:
+        text = _without_values(text, _FLAG, is_secret)
+    if "earer" in text or "EARER" in text:
+        text = _BEARER.sub(_without_token, text)
+    return text
+
+
+# URLs
+
+
+def _without_passwords(found: re.Match[str]) -> str:
+    """The text from a :// to the next space. It may contain several URLs."""
+    text = found[0]
+    at_end = found.end() == len(found.string) or found.string[found.end()] == "\n"
+    text = _each_authority(text, "://", ":", "@", "/?#", at_end)
+    if "%3a%2f%2f" in text.lower():
+        text = _each_authority(text, "%3a%2f%2f", "%3a", "%40", "/?#&", at_end)
+    return text
+
+
+def _each_authority(text: str, scheme: str, colon: str, at: str, ends: str, at_end: bool) -> str:
+    lower = text.lower()
+    parts: list[str] = []
+    begin = 0
+    while begin < len(text):
+        end = lower.find(scheme, begin)
+        end = len(text) if end < 0 else end + len(scheme)
+        piece, lowered = text[begin:end], lower[begin:end]
+        parts.append(piece if begin == 0 else _authority(piece, lowered, colon, at, ends, at_end and end == len(text)))
+        begin = end
+    return "".join(parts)
+
+
+def _authority(text: str, lower: str, colon: str, at: str, ends: str, at_end: bool) -> str:
+    """`user:password@host/path`, in which the password may contain what a URL would have to escape."""
+    first = lower.find(colon)
+    if first < 0 or any(each in text[:first] for each in ends) or at in lower[:first]:
+        return text
+    begin = first + len(colon)
+    stop = min((found for each in ends if (found := text.find(each, begin)) >= 0), default=len(text))
+    last = lower.rfind(at, begin, stop)
+    if last < 0 and not _PORT.match(text, begin):
+        last = lower.find(at, begin)
+    if last > begin:
+        return f"{text[:begin]}{MASK}{text[last:]}"
+    cut = text.find("…", begin)
+    if last < 0 and (at_end or cut >= 0) and stop == len(text) and colon == ":" and "[" not in text[:first]:
+        # The text was cut off within the password. A port is not one.
+        cut = len(text) if cut < 0 else cut
+        if cut > begin and not _PORT.match(text, begin):
+            return f"{text[:begin]}{MASK}{text[cut:]}"
+    return text
+
+
+# Pairs
+
+
+def _without_values(text: str, pattern: re.Pattern[str], is_secret: Callable[[str], bool]) -> str:
+    parts: list[str] = []
+    done = position = 0
+    while found := pattern.search(text, position):
+        position = found.end()
+        if not is_secret(found[1]):
+            continue
+        begin, end = _value(text, found)
+        if begin < end:
+            parts += (text[done:begin], MASK)
+            done = end
+        position = max(position, end)
+    return text if not parts else "".join((*parts, text[done:]))
+
+
+def _value(text: str, found: re.Match[str]) -> tuple[int, int]:
+    """Where the value of this key begins and ends; both are the same if there is none to mask."""
+    begin, key = found.end(), found[1]
+    is_pair = found.re is _PAIR
+    quoted_key, separator = (found[2], found[3]) if is_pair else ("", " ")
+    if quoted := _ESCAPED.match(text, begin):
+        return _unless_harmless(text, *quoted.span(2))
+    for pattern in _QUOTED:
+        if quoted := pattern.match(text, begin):
+            return _unless_harmless(text, *quoted.span(1))
+    if text[begin : begin + 1] in ("[", "(", "{") and separator != " ":
+        return begin, _closing(text, begin)
+    squashed = re.sub(r"[^a-z]", "", key.lower())
+    if separator == ":" and any(each in squashed for each in _HEADERS) and (header := _HEADER.match(text, begin)):
+        return header.span()
+    word = _WORD.match(text, _end_of_scheme(text, begin))
+    if word is None:
+        return begin, begin
+    value = word[0].rstrip(",;)]}>")
+    end = word.start() + len(value)
+    if value.isdigit() and "tokens" in squashed:
+        return begin, begin  # how many there were
+    if separator in (":", " ") and not quoted_key and not _is_value(text, value, end, squashed):
+        return begin, begin
+    return _unless_harmless(text, begin, end)
+
+
+def _is_value(text: str, value: str, end: int, key: str) -> bool:
+    """Whether the word after `key: ` is a value. In prose, more words follow: password: must have 8 characters."""
+    if not any(each in key for each in _STRONG):
+        return False
+    following = text[end : end + 2]
+    return following[:1] in ("", "\n", "\r", ",", ";", ")", "]", "}") or any(each.isdigit() for each in value)
+
+
+def _end_of_scheme(text: str, begin: int) -> int:
+    scheme = _SCHEME.match(text, begin)
+    return scheme.end() if scheme else begin
+
+
+def _unless_harmless(text: str, begin: int, end: int) -> tuple[int, int]:
+    value = text[begin:end]
+    return (begin, begin) if value in _HARMLESS or value.startswith(MASK) else (begin, end)
+
+
+def _closing(text: str, begin: int) -> int:
+    """The end of what is in brackets, or of the line."""
+    depth = 0
+    for found in _BRACKETS.finditer(text, begin):
+        if found[0] == "\n":
+            return found.start()
+        depth += 1 if found[0] in "[({" else -1
+        if depth == 0:
+            return found.end()
+    return len(text)
+
+
+def _without_token(found: re.Match[str]) -> str:
+    """`Bearer` and a token; in prose, an ordinary word follows."""
+    token = found[2]
+    is_token = len(token) >= 20 or any(each.isdigit() for each in token) or token[1:] != token[1:].lower()
+    return f"{found[1]}{MASK}" if is_token and len(token) >= 6 else found[0]
