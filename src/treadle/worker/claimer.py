@@ -178,6 +178,14 @@ class Claimer:
         self.ready.clear()
         self._release(claims, None)
 
+    def forget(self, job_id: UUID) -> None:
+        """The job was cancelled: it does not start."""
+        for jobs in (self.suspects.waiting, self.ready):
+            for claim in jobs:
+                if claim.id == job_id:
+                    jobs.remove(claim)
+                    return
+
     def wake(self, recheck: bool = True) -> None:
         """There may be a job to claim. `recheck`: check again a little later."""
         self._told_to_look = True

@@ -13,6 +13,7 @@ from datetime import timedelta
 from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple, Self, Unpack
+from uuid import UUID
 
 from treadle.app import Treadle
 from treadle.db.queries import worker as worker_queries
@@ -224,6 +225,11 @@ class Worker:
         for claimer in self.claimers:
             claimer.refill()
 
+    def _cancel(self, job_id: UUID) -> None:
+        for claimer in self.claimers:
+            claimer.forget(job_id)
+        self.running.interrupt(job_id, Interrupt.CANCELLED)
+
     def _check_soon(self) -> None:
         for claimer in self.claimers:
             claimer.check_soon()
@@ -274,7 +280,7 @@ class Worker:
             claims,
             wake=self._wake,
             check_soon=self._check_soon,
-            cancel=partial(self.running.interrupt, reason=Interrupt.CANCELLED),
+            cancel=self._cancel,
         )
         self.claimers[:] = self._make_claimers()
 

@@ -25,33 +25,52 @@ begin
     end if;
 
     for v_client in
-        select stale.worker_id, array_agg(stale.id) as ids, array_agg(stale.lease) as leases,
-            array_agg(stale.job_type) as types,
-            array_agg(case stale.status when 'running' then 'lost' else 'released' end) as outcomes
-        from (
-            select job.id, job.worker_id, job.lease, job.job_type, job.status
+        with gap as materialized (
+            select worker.worker_id as after, lead(worker.worker_id) over (order by worker.worker_id) as before
             from (
-                select worker.worker_id as after, lead(worker.worker_id) over (order by worker.worker_id) as before
-                from (
-                    select worker.worker_id from treadle.workers as worker
-                    union all
-                    select ''
-                ) as worker
-            ) as gap
+                select worker.worker_id from treadle.workers as worker
+                union all
+                select ''
+            ) as worker
+        ),
+        silent as materialized (
+            select job.id
+            from gap
             cross join lateral (
-                select job.id, job.worker_id, job.lease, job.job_type, job.status
+                select job.id, job.claimed_at, job.started_at, job.seen_at
                 from treadle.jobs as job
                 where job.status in ('claimed', 'running')
                   and job.worker_id > gap.after
-                  and (gap.before is null or job.worker_id < gap.before)
-                  and greatest(job.claimed_at, job.started_at, job.seen_at) < p_now - p_timeout
-                order by job.worker_id
-                limit 1000
-                for no key update skip locked
+                  and job.worker_id < gap.before
+                union all
+                -- Behind the last worker. One condition for both would not be a range of the index.
+                select job.id, job.claimed_at, job.started_at, job.seen_at
+                from treadle.jobs as job
+                where gap.before is null
+                  and job.status in ('claimed', 'running')
+                  and job.worker_id > gap.after
             ) as job
-        ) as stale
-        group by stale.worker_id
-        order by stale.worker_id
+            where greatest(job.claimed_at, job.started_at, job.seen_at) < p_now - p_timeout
+            limit 1000
+        ),
+        locked as (
+            select job.id, job.worker_id, job.lease, job.job_type, job.status
+            from silent
+            join treadle.jobs as job on job.id = silent.id
+            where job.status in ('claimed', 'running')
+              and greatest(job.claimed_at, job.started_at, job.seen_at) < p_now - p_timeout
+            order by job.id
+            for no key update of job skip locked
+        )
+        select
+            locked.worker_id,
+            array_agg(locked.id) as ids,
+            array_agg(locked.lease) as leases,
+            array_agg(locked.job_type) as types,
+            array_agg(case locked.status when 'running' then 'lost' else 'released' end) as outcomes
+        from locked
+        group by locked.worker_id
+        order by locked.worker_id
     loop
         return query
         select settled.id, client.job_type, settled.status, v_client.worker_id

@@ -59,7 +59,10 @@ begin
             end,
             attempts = job.attempts - (ended.outcome in ('released', 'crashed', 'lost'))::int,
             crashes = job.crashes + (ended.outcome = 'crashed')::int,
-            losses = case ended.outcome when 'lost' then coalesce(job.losses, 0) + 1 when 'retry' then null else job.losses end,
+            losses = case
+                when ended.outcome = 'lost' then coalesce(job.losses, 0) + 1
+                when ended.outcome not in ('retry', 'failed') then job.losses
+            end,
             last_error = case
                 when ended.outcome = 'crashed' and job.crashes + 1 >= p_crash_limit
                     then format('crashed its process %s times, which is the limit; last crash: %s', job.crashes + 1, ended.error)
