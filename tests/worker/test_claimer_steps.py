@@ -15,6 +15,7 @@ from treadle import JobQueue
 from treadle.app.listeners import Listeners
 from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection
 from treadle.words.claim import Claim
+from treadle.worker import claimer as claimer_module
 from treadle.worker import suspects
 from treadle.worker.claimer import FENCED_SECONDS, RECHECK_SECONDS, STILL_RUNNING_SECONDS, Claimer
 
@@ -230,5 +231,30 @@ def test_a_job_for_a_child_process_is_claimed_only_if_there_is_one(url: str, que
             claimer.refill()
             await claimer.step()
             assert len(around.started) == 1
+
+    asyncio.run(body())
+
+
+def test_jobs_claimed_ahead_that_cannot_start_are_given_back(
+    url: str, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Quick jobs were followed by long ones: another worker may have room."""
+    monkeypatch.setattr(claimer_module, "STALLED_SECONDS", 0.1)
+    queue.enqueue_many("a", range(5))
+
+    async def body() -> None:
+        around = Around()
+        async with claiming(url, around, prefetch=None) as claimer:
+            claimer._prefetch.size = lambda: 3  # type: ignore[method-assign]
+            await claimer.step()
+            assert [len(around.started), len(claimer.ready)] == [2, 3]
+            claimer._prefetch.size = lambda: 0  # type: ignore[method-assign]
+            delay = await claimer.step()
+            assert 0 < delay <= 0.1
+            assert around.released == []
+            await asyncio.sleep(delay)
+            assert await claimer.step() == math.inf
+            assert [delay for _, delay in around.released] == [None] * 3, "they keep their place"
+            assert claimer.known() == set()
 
     asyncio.run(body())

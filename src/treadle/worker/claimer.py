@@ -24,6 +24,9 @@ BATCH = 2000
 TURN = 100
 # While the worker may not start jobs, it checks this often whether it may again.
 FENCED_SECONDS = 0.05
+# If no job could be started for this long, those claimed ahead are given back: the jobs that run are longer than the
+# ones before, and other workers may have room.
+STALLED_SECONDS = 1.0
 # The delay before a job is retried that still runs here, in a thread that does not stop.
 STILL_RUNNING_SECONDS = 1.0
 # An enqueue just after a notification sends none, and its commit may become visible a moment after the claimer has
@@ -97,6 +100,7 @@ class Claimer:
         self.suspects = Suspects(release)
         self.running = 0
         self.claimed_at = 0.0
+        self._started_at = 0.0
         self.idle = False
         """When draining: whether it found nothing, and has claimed nothing since."""
         self.is_waiting = False
@@ -146,6 +150,8 @@ class Claimer:
                     self._release([claim], STILL_RUNNING_SECONDS)
         finally:
             self._filling = False
+            if started:
+                self._started_at = time.monotonic()
 
     def _startable(self) -> deque[Claim] | None:
         """Those jobs of which the first can start now."""
@@ -242,7 +248,7 @@ class Claimer:
         if wanted < 1:
             self._report_full(0)
             self._enough = self._prefetch.size() // 2
-            return math.inf
+            return self._release_stalled()
         claims = [] if self._check_first else await self._claim(wanted)
         if claims and len(claims) == wanted:
             self._locked_rounds = 0
@@ -279,6 +285,18 @@ class Claimer:
             self.take(claims)
         return claims
 
+    def _release_stalled(self) -> float:
+        """Give back jobs that were claimed ahead and cannot start. Returns when to check that again."""
+        if self._prefetch.is_fixed or not self.ready:
+            return math.inf
+        left = self._started_at + STALLED_SECONDS - time.monotonic()
+        if left > 0:
+            return left
+        claims = list(self.ready)
+        self.ready.clear()
+        self._release(claims, None)
+        return math.inf
+
     def _report_full(self, claimed: int) -> None:
         if self._looking:
             self._looking = False
@@ -307,7 +325,7 @@ class Claimer:
 
         # Not asyncio.wait_for, which would make a task of each wait.
         timer = None if seconds == math.inf else asyncio.get_running_loop().call_later(seconds, end)
-        self.is_waiting = timer is not None
+        self.is_waiting = self._enough < 0 and timer is not None
         try:
             await self._wake.wait()
         finally:
