@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test check bench bench-peers chaos mutants storm kills failover model soak schema pictures chromium clean
+.PHONY: help demo test check bench bench-peers chaos mutants storm kills restarts failover model soak schema pictures chromium clean
 
 help:               ## list the targets
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/'
@@ -39,6 +39,9 @@ storm: $(READY)     ## random concurrent calls for a minute, with all invariants
 
 kills: $(READY)     ## kill processes at random points and check that every effect happened once; KILLS=200
 	@$(BIN)/python -m chaos.kills --kills $(or $(KILLS),200)
+
+restarts: $(READY)  ## kill whole workers and measure when their jobs run again; TRIALS=100
+	@$(BIN)/python -m chaos.restarts --trials $(or $(TRIALS),100)
 
 failover: $(READY)  ## kill a primary under load and measure the failover; ROUNDS=5
 	@$(BIN)/python -m chaos.failover --rounds $(or $(ROUNDS),3)

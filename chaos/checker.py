@@ -25,6 +25,12 @@ class Row(NamedTuple):
     crashes: int
     result_lease: int | None
     """The lease number that the handler returned in its result."""
+    losses: int = 0
+
+    @property
+    def blame(self) -> int:
+        """What counts towards the crash limit: crashes, and all losses but the first."""
+        return self.crashes + max(0, self.losses - 1)
 
 
 class Tables(NamedTuple):
@@ -181,8 +187,8 @@ def _ends(history: History, rows: dict[str, Row], crash_limit: int) -> Iterator[
                 how = history.ends.get(claim, "no end recorded")
                 yield Violation("lost", f"job {row.id}: completed, but its handler did not return ({how})")
         elif row.status == "failed":
-            if raised[row.id] < row.max_attempts and row.crashes < crash_limit:
-                tried = f"{raised[row.id]} of {row.max_attempts} attempts, {row.crashes} of {crash_limit} crashes"
+            if raised[row.id] < row.max_attempts and row.blame < crash_limit:
+                tried = f"{raised[row.id]} of {row.max_attempts} attempts, {row.blame} of {crash_limit} crashes"
                 yield Violation("lost", f"job {row.id}: failed too early: {tried}")
         elif row.id not in history.cancelling | gave_up:
             yield Violation("lost", f"job {row.id}: cancelled, but nothing cancelled it")
@@ -244,14 +250,18 @@ def _was_stopped(history: History, process: int | None, at: float) -> bool:
 def _limits(history: History, rows: dict[str, Row], crash_limit: int) -> Iterator[Violation]:
     failures = Counter(record["id"] for record in history.accepted if record["outcome"] in ("retried", "failed"))
     claims: Counter[str] = Counter()
+    starts = Counter(start["id"] for start in history.starts)
     for start in history.starts:
         claims[start["id"]] = max(claims[start["id"]], start["lease"])
     for row in rows.values():
         if max(row.attempts, failures[row.id] - row.crashes) > row.max_attempts:
             tried = f"{row.attempts} attempts in the table, {failures[row.id]} failures in the ledger"
             yield Violation("limits", f"job {row.id}: {tried}, but max_attempts is {row.max_attempts}")
-        if row.crashes > crash_limit:
-            yield Violation("limits", f"job {row.id}: {row.crashes} crashes, but the limit is {crash_limit}")
+        if row.blame > crash_limit:
+            yield Violation("limits", f"job {row.id}: {row.blame} crashes, but the limit is {crash_limit}")
+        if row.losses > starts[row.id]:
+            text = f"job {row.id}: lost with its worker {row.losses} times, but it started {starts[row.id]} times"
+            yield Violation("blamed", text)
         if claims[row.id] > row.lease:
             yield Violation(
                 "stale", f"job {row.id} ran under lease number {claims[row.id]}, but its last is {row.lease}"

@@ -32,7 +32,7 @@ create table if not exists public.effects (job_id uuid, lease bigint);
 """
 ROWS = """
     select id::text, coalesce(data->>'token', ''), job_type, status, lease, attempts, max_attempts, crashes,
-        (result->>'lease')::bigint
+        (result->>'lease')::bigint, coalesce(losses, 0)
     from treadle.jobs"""
 
 

@@ -4,7 +4,7 @@ from chaos.storms.clocks import Clocks
 from chaos.storms.database import DiskFull, Exhaustion, Restarts, Terminations
 from chaos.storms.network import Cuts, LostReplies, Silence, Slow
 from chaos.storms.pooler import Pooler
-from chaos.storms.processes import Kills, Stops
+from chaos.storms.processes import Kills, Machines, Stops
 from chaos.storms.storm import Storm
 from chaos.storms.upgrade import Upgrade
 
@@ -12,6 +12,7 @@ STORMS: dict[str, type[Storm]] = {
     each.name: each
     for each in (
         Kills,
+        Machines,
         Stops,
         Restarts,
         Terminations,

@@ -37,6 +37,20 @@ class Kills(Storm):
             scene.send(victims, signal.SIGKILL, f"kill of a {kind}")
 
 
+class Machines(Storm):
+    name = "machines"
+    about = "three whole workers killed one after the other, each when it has recovered the jobs of the one before"
+    every = (0.5, 1.5)
+
+    def inject(self, scene: Scene, rng: Random) -> None:
+        for _ in range(3):
+            worker = scene.some_worker(rng)
+            if worker is not None:
+                scene.send(worker.tree(), signal.SIGKILL, "loss of a machine")
+            # The lease runs out, and a worker that checks three times per lease recovers the jobs.
+            time.sleep(scene.lease * rng.uniform(1.0, 1.4))
+
+
 class Stops(Storm):
     name = "stops"
     about = "SIGSTOP and SIGCONT of a whole worker (up to two leases), of a supervisor, of a worker process"

@@ -7,7 +7,9 @@ from chaos.run import run
 from chaos.storms import STORMS
 
 
-@pytest.mark.parametrize("names", [("kills", "lost-answers", "terminations", "slow"), ("stops", "cuts", "silence")])
+@pytest.mark.parametrize(
+    "names", [("kills", "lost-answers", "terminations", "slow"), ("stops", "cuts", "silence"), ("machines",)]
+)
 def test_a_short_storm_violates_no_guarantee(project_folder: Path, names: tuple[str, ...]) -> None:
     verdict = run([STORMS[name]() for name in names], 5, 7, project_folder / "run", fsync=False, pause=0.3, lease=3.0)
     assert verdict.violations == []

@@ -149,6 +149,19 @@ def test_more_attempts_or_crashes_than_allowed() -> None:
     assert "limits" in violation_kinds([*GOOD, *often], DONE._replace(lease=6))
 
 
+def test_all_losses_of_a_worker_but_the_first_count_as_crashes() -> None:
+    lost = [*GOOD[:3], start(2), start(3), start(4)]
+    failed = DONE._replace(status="failed", lease=4, attempts=0)
+    assert violation_kinds(lost, failed._replace(losses=4)) == []
+    assert violation_kinds(lost, failed._replace(losses=3)) == ["lost"], "failed too early"
+    assert violation_kinds([*lost, start(5)], failed._replace(lease=5, losses=5)) == ["limits"]
+
+
+def test_a_job_that_was_lost_with_a_worker_without_having_started_is_blamed() -> None:
+    assert violation_kinds(GOOD, DONE._replace(losses=1)) == []
+    assert violation_kinds(GOOD, DONE._replace(losses=2)) == ["blamed"]
+
+
 def test_rows_committed_together_exist_together() -> None:
     order = [invoked("order-t"), returned("order-t"), start(token="order-t"), *GOOD[3:]]
     row = DONE._replace(token="order-t")

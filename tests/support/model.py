@@ -28,6 +28,7 @@ class Job:
     lease: int = 0
     worker: str | None = None
     crashes: int = 0
+    losses: int = 0
     place_unknown: bool = False
     """It was returned to its lane, or was blocked by its key: its place is no longer known exactly."""
     enqueued_at_turn: int = 0
@@ -42,7 +43,7 @@ class Job:
 
     def facts(self) -> tuple[object, ...]:
         """The columns of the table that must match."""
-        counts = (self.attempts, self.max_attempts, self.lease, self.crashes)
+        counts = (self.attempts, self.max_attempts, self.lease, self.crashes, self.losses)
         return (self.status, self.job_type, self.priority, self.key, self.unique, self.worker, self.later, *counts)
 
 
@@ -185,9 +186,9 @@ class Oracle:
                 return replace(job, status="completed")
             case "fail" | "fail later" if left:
                 self.turns += 1
-                return replace(job, status="pending", worker=None, later=how == "fail later", turn=self.turns)
+                return replace(job, status="pending", worker=None, later=how == "fail later", turn=self.turns, losses=0)
             case "fail" | "fail later" | "final":
-                return replace(job, status="failed", worker=None)
+                return replace(job, status="failed", worker=None, losses=0)
             case "release" | "snooze":
                 return replace(
                     job,
@@ -207,6 +208,10 @@ class Oracle:
                 status = "pending" if job.crashes + 1 < CRASH_LIMIT else "failed"
                 back = replace(job, status=status, worker=None, attempts=job.attempts - 1, place_unknown=True)
                 return replace(back, crashes=job.crashes + 1)
+            case "loss":
+                status = "pending" if job.crashes + job.losses < CRASH_LIMIT else "failed"
+                back = replace(job, status=status, worker=None, attempts=job.attempts - 1, place_unknown=True)
+                return replace(back, losses=job.losses + 1)
         raise AssertionError(how)
 
     def apply_operation(self, view: Rows, job: Job, action: str, priority: int) -> tuple[bool, Job | None]:
@@ -247,6 +252,6 @@ class Oracle:
 
     def recover_lost(self, job: Job) -> Job:
         """The job after its worker has missed its lease."""
-        after = self.apply_outcome(job, "crash" if job.status == "running" else "release", job.worker, job.lease)
+        after = self.apply_outcome(job, "loss" if job.status == "running" else "release", job.worker, job.lease)
         assert after is not None
         return after

@@ -17,7 +17,8 @@ from treadle import JobNotFound, JobQueue, JobRow, LeaseLost, WrongStatus
 TYPES, WORKERS = ["a", "b"], ["by hand", "leased"]
 FACTS = """
     select id, status, job_type, priority, key, unique_key, worker_id,
-        run_at > clock_timestamp() + interval '30 minutes', attempts, max_attempts, lease, crashes
+        run_at > clock_timestamp() + interval '30 minutes', attempts, max_attempts, lease, crashes,
+        coalesce(losses, 0)
     from jobs"""
 # All connections belong to this one thread, so waiting for a row of another open transaction would never end. Where no
 # lock can be in the way, the time-out is long: autovacuum may lock a table for a moment on a loaded machine.
@@ -26,7 +27,14 @@ OPTIONS = "-c search_path=treadle,public -c lock_timeout=10s"
 FIRST_JOBS = [(None, None), (None, None), ("k", None), ("k", None), ("l", "u"), (None, "u")]
 LATE_REPORTS = ["complete", "fail", "release", "start", "cancel"]
 # The names of outcomes in settle_jobs, which reports many jobs of one worker.
-OUTCOMES = {"fail": "retry", "final": "failed", "cancel": "cancelled", "release": "released", "crash": "crashed"}
+OUTCOMES = {
+    "fail": "retry",
+    "final": "failed",
+    "cancel": "cancelled",
+    "release": "released",
+    "crash": "crashed",
+    "loss": "lost",
+}
 
 actor = st.integers(0, 2)
 which = st.integers(0, 30)

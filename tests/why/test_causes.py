@@ -100,15 +100,19 @@ def test_a_job_of_a_client_without_heartbeats_is_explained(
 ) -> None:
     queue.enqueue("mail")
     (job,) = queue.claim(["mail"])
+    assert "it is not registered as a worker" in why(job.id).remedy, "nobody would notice that it is gone"
     queue.start(job)
     assert why(job.id).name == "running"
+    assert "it is not registered as a worker" in why(job.id).remedy
     connection.execute("update jobs set claimed_at = clock_timestamp() - interval '10 minutes'")
     reason = why(job.id)
     assert reason.name == "client_silent"
+    assert "without any, the job is recovered after a day" in reason.remedy
     assert "which has never sent a heartbeat" in reason.sentence
     assert "recover_stale_jobs" in reason.remedy
     queue.heartbeat()
     assert why(job.id).name == "running"
+    assert "registered" not in why(job.id).remedy
     connection.execute("update workers set seen_at = clock_timestamp() - interval '6 minutes'")
     reason = why(job.id)
     assert (reason.name, "which has sent no heartbeat for 6m " in reason.sentence) == ("client_silent", True)

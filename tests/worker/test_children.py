@@ -135,7 +135,9 @@ def test_a_child_that_dies_before_it_started_the_next_job_is_replaced(
         child = ledger.starts()[0]["pid"]
         os.kill(child, signal.SIGSTOP)  # it gets the next job and cannot begin it
         second = queue.enqueue("nap_in_child", {"seconds": 0}, max_attempts=1)
-        until(lambda: queue.get(second).status == "running")
+        until(lambda: queue.get(second).status == "claimed")
+        time.sleep(0.6)  # more than it takes to report a job as running
+        assert queue.get(second).status == "claimed", "its handler has not begun"
         os.kill(child, signal.SIGKILL)
         until(lambda: queue.get(second).status.finished)
         assert state(queue, second) == ("completed", 1, 0)
@@ -159,7 +161,7 @@ def test_a_job_that_is_cancelled_while_it_waits_for_a_child_does_not_start(
     connection.execute("update jobs set crashes = 1")
     waiting = queue.enqueue("nap_in_child", {"seconds": 0})
     with worker_process(url, tmp_path, "--children", "1"):
-        until(lambda: queue.get(waiting).status == "running")
+        until(lambda: ledger.starts(str(suspect)))
         queue.cancel(waiting)
         assert not queue.get(suspect).status.finished
         after = queue.enqueue("nap_in_child", {"seconds": 0})
@@ -172,12 +174,14 @@ def test_a_job_that_waits_for_a_child_is_not_running(
     url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger, queue: JobQueue, seconds: int
 ) -> None:
     """It is not past its deadline, and has not crashed when the worker dies. Another job occupies the only child."""
-    queue.enqueue("suspect", {"seconds": seconds}, priority=200)
+    suspect = queue.enqueue("suspect", {"seconds": seconds}, priority=200)
     connection.execute("update jobs set crashes = 1")
     waiting = queue.enqueue("swift", max_attempts=1)
     with worker_process(url, tmp_path, "--children", "1", app=MORE) as worker:
         if seconds == 60:
-            until(lambda: queue.get(waiting).status == "running")
+            until(lambda: queue.get(suspect).status == "running")
+            time.sleep(0.6)  # more than it takes to report a job as running
+            assert queue.get(waiting).status in ("pending", "claimed")
             until(worker.worker_process).kill()
             worker.started(2)
         else:

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,6 +15,8 @@ from treadle import JobQueue
 from treadle.app.listeners import Listeners
 from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection
 from treadle.words.claim import Claim
+from treadle.worker import claimer as claimer_module
+from treadle.worker import suspects
 from treadle.worker.claimer import FENCED_SECONDS, RECHECK_SECONDS, STILL_RUNNING_SECONDS, Claimer
 
 
@@ -46,15 +49,13 @@ async def claiming(url: str, around: Around, **more: Any) -> AsyncIterator[Claim
         "worker-1",
         ["a"],
         None,
-        limit=2,
-        start=around.start,
         release=around.release,
         may_start=lambda: around.may_start,
         poll=lambda: 7.0,
         listeners=Listeners(),
         unavailable=lambda _: None,
         reply_lost=around.reply_lost,
-        **({"prefetch": 0} | more),
+        **({"limit": 2, "start": around.start, "prefetch": 0} | more),
     )
     await connection.close()
 
@@ -150,5 +151,108 @@ def test_a_failed_claim_may_have_been_carried_out(url: str, queue: JobQueue, con
             finally:
                 connection.execute("alter function claim_work_away rename to claim_work")
             assert around.lost_replies == 1
+
+    asyncio.run(body())
+
+
+def test_suspects_start_only_in_free_child_processes_and_the_others_are_offered(
+    url: str, queue: JobQueue, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One worker would run them one after the other, while others have child processes for them."""
+    monkeypatch.setattr(suspects, "OFFER_SECONDS", 0.1)
+    queue.enqueue_many("a", range(5))
+    connection.execute("update jobs set crashes = 1")
+    free = 2
+
+    async def body() -> None:
+        nonlocal free
+        around = Around()
+
+        def start(claim: Claim, finished: Callable[[], None]) -> bool:
+            nonlocal free
+            free -= 1
+            return around.start(claim, finished)
+
+        suspicions: dict[str, Any] = {"free_children": lambda: free, "is_suspect": lambda _: True}
+        async with claiming(url, around, start=start, limit=10, **suspicions) as claimer:
+            await claimer.step()
+            assert [len(around.started), len(around.released), len(claimer.known())] == [2, 3, 0]
+            assert [delay for _, delay in around.released] == [None] * 3, "they keep their place"
+            pause = await claimer.step()
+            assert 0 < pause <= 0.1, "it claims nothing, so that others can"
+            await asyncio.sleep(pause)
+            claims = [claim for claim, _ in around.released]
+            around.released.clear()
+            claimer.take(claims)
+            assert [len(around.started), len(around.released)] == [2, 0], "nobody wanted them: they wait here"
+            assert claimer.known() == {claim.id for claim in claims}
+            claimer.forget(claims[0].id)
+            free += 1
+            claimer.finish()
+            assert [claim.id for claim in around.started[2:]] == [claims[1].id]
+            monkeypatch.setattr(suspects, "OFFER_EVERY", 0.0)
+            await claimer.step()
+            assert around.released == [(claims[2], None)], "they are offered again after some time"
+
+    asyncio.run(body())
+
+
+def test_suspects_take_no_room_from_other_jobs(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
+    queue.enqueue_many("a", range(2))
+    connection.execute("update jobs set crashes = 1")
+    queue.enqueue_many("a", range(5))
+
+    async def body() -> None:
+        around = Around()
+        suspicions: dict[str, Any] = {"free_children": lambda: 0, "is_suspect": lambda claim: claim.crashes > 0}
+        async with claiming(url, around, **suspicions) as claimer:
+            claimer.suspects._offered_at = time.monotonic() - 1.0
+            for _ in range(2):
+                await claimer.step()
+            assert len(claimer.suspects.waiting) == 2
+            assert [claim.crashes for claim in around.started] == [0, 0]
+
+    asyncio.run(body())
+
+
+def test_a_job_for_a_child_process_is_claimed_only_if_there_is_one(url: str, queue: JobQueue) -> None:
+    queue.enqueue_many("a", range(5))
+    free = 0
+
+    async def body() -> None:
+        nonlocal free
+        around = Around()
+        async with claiming(url, around, apart=True, free_children=lambda: free) as claimer:
+            assert await claimer.step() == math.inf
+            assert around.started == []
+            free = 1
+            claimer.refill()
+            await claimer.step()
+            assert len(around.started) == 1
+
+    asyncio.run(body())
+
+
+def test_jobs_claimed_ahead_that_cannot_start_are_given_back(
+    url: str, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Quick jobs were followed by long ones: another worker may have room."""
+    monkeypatch.setattr(claimer_module, "STALLED_SECONDS", 0.1)
+    queue.enqueue_many("a", range(5))
+
+    async def body() -> None:
+        around = Around()
+        async with claiming(url, around, prefetch=None) as claimer:
+            claimer._prefetch.size = lambda: 3  # type: ignore[method-assign]
+            await claimer.step()
+            assert [len(around.started), len(claimer.ready)] == [2, 3]
+            claimer._prefetch.size = lambda: 0  # type: ignore[method-assign]
+            delay = await claimer.step()
+            assert 0 < delay <= 0.1
+            assert around.released == []
+            await asyncio.sleep(delay)
+            assert await claimer.step() == math.inf
+            assert [delay for _, delay in around.released] == [None] * 3, "they keep their place"
+            assert claimer.known() == set()
 
     asyncio.run(body())

@@ -1,10 +1,13 @@
 """Jobs of workers that missed their lease are given back."""
 
+import threading
 from typing import Any
+from uuid import UUID
 
 from psycopg import Connection
 
 from tests.conftest import Connect
+from tests.support.buffers import buffers
 from tests.support.workers import auntil, count, lose_worker, one, run
 from treadle import JobQueue, Treadle, events
 from treadle.db.reconnecting import DatabaseUnavailable
@@ -103,13 +106,149 @@ def test_a_lost_worker_keeps_its_row_while_a_job_of_it_is_locked(queue: JobQueue
     assert recovered(connection) == 1
 
 
-def test_only_jobs_that_ran_on_a_lost_worker_count_as_crashed(queue: JobQueue, connection: Connection[Any]) -> None:
+def counts(connection: Connection[Any], job_id: UUID) -> tuple[str, int, int, int | None]:
+    query = "select status, attempts, crashes, losses from jobs where id = %s"
+    found: tuple[str, int, int, int | None] = connection.execute(query, [job_id]).fetchone() or ("", 0, 0, 0)
+    return found
+
+
+def lose_running(connection: Connection[Any], running: UUID) -> None:
     lose_worker(connection)
-    waiting, running = queue.enqueue("a"), queue.enqueue("a")
     connection.execute("select claim_jobs('gone', '{a}')")
     connection.execute("update jobs set status = 'running' where id = %s", [running])
-    assert recovered(connection) == 2
-    assert [(queue.get(each).crashes, queue.get(each).attempts) for each in (waiting, running)] == [(0, 0), (1, 0)]
+    assert recovered(connection) > 0
+
+
+def test_only_jobs_that_ran_on_a_lost_worker_count_as_lost(queue: JobQueue, connection: Connection[Any]) -> None:
+    waiting, running = queue.enqueue("a"), queue.enqueue("a")
+    lose_running(connection, running)
+    assert counts(connection, waiting) == ("pending", 0, 0, None)
+    assert counts(connection, running) == ("pending", 0, 0, 1)
+    assert [error.error for error in queue.errors(running)] == ["worker gone did not renew its lease within 00:00:01"]
+    assert queue.errors(waiting) == []
+
+
+def test_a_job_that_loses_worker_after_worker_fails(queue: JobQueue, connection: Connection[Any]) -> None:
+    """The first loss is free, and the others count as crashes do."""
+    job_id = queue.enqueue("a")
+    for losses in (1, 2, 3):
+        lose_running(connection, job_id)
+        assert counts(connection, job_id) == ("pending", 0, 0, losses)
+    lose_running(connection, job_id)
+    assert counts(connection, job_id) == ("failed", 0, 0, 4)
+    assert "its worker was lost 4 times while it ran, which is the limit" in (queue.get(job_id).last_error or "")
+
+
+def test_crashes_and_losses_have_one_limit(queue: JobQueue, connection: Connection[Any]) -> None:
+    job_id = queue.enqueue("a")
+    connection.execute("update jobs set crashes = 2")
+    lose_running(connection, job_id)
+    assert counts(connection, job_id) == ("pending", 0, 2, 1)
+    lose_running(connection, job_id)
+    assert counts(connection, job_id) == ("failed", 0, 2, 2)
+
+
+def test_losses_are_forgotten_when_an_attempt_fails_by_itself(queue: JobQueue, connection: Connection[Any]) -> None:
+    job_id = queue.enqueue("a")
+    for _ in range(2):
+        lose_running(connection, job_id)
+    (row,) = queue.claim(["a"])
+    queue.fail(row, "no", delay=0)
+    assert counts(connection, job_id) == ("pending", 1, 0, None)
+
+
+def test_the_row_of_a_worker_with_jobs_cannot_be_deleted(queue: JobQueue, connection: Connection[Any]) -> None:
+    """Otherwise nobody would know that the worker had a lease, and its jobs would stay claimed."""
+    job_id = queue.enqueue("a")
+    lose_worker(connection)
+    connection.execute("select claim_jobs('gone', '{a}')")
+    assert connection.execute("delete from workers").rowcount == 0
+    assert recovered(connection) == 1
+    assert queue.get(job_id).status == "pending"
+    assert connection.execute("delete from workers").rowcount == 1
+
+
+def test_a_worker_that_registers_its_old_name_does_not_keep_the_jobs_of_the_dead_one(
+    queue: JobQueue, connection: Connection[Any]
+) -> None:
+    waiting, running = queue.enqueue("a"), queue.enqueue("a")
+    for host, kept in (("'one', 1", 0), ("'two', 1", 0), ("'two', 2", 0), ("'two', 2", 2), ("null, null", 0)):
+        connection.execute(f"select register_worker('js-1', '1 minute', '{{a}}', null, 5, {host})")
+        assert count(connection, "worker_id is not null") == kept, host
+        if not kept:
+            assert counts(connection, waiting)[1:3] == (0, 0)
+            connection.execute("select claim_jobs('js-1', '{a}')")
+            connection.execute("update jobs set status = 'running' where id = %s", [running])
+    connection.execute("select register_worker('js-1', '1 minute', '{a}')")
+    assert counts(connection, waiting) == ("pending", 0, 0, None)
+    assert counts(connection, running)[1:] == (0, 0, 4)
+    assert "worker js-1 was started again" in (queue.get(running).last_error or "")
+
+
+def test_a_worker_that_registers_again_waits_for_a_late_write_of_the_dead_one(
+    queue: JobQueue, connect: Connect
+) -> None:
+    connection, late, third = connect(), connect(autocommit=False), connect()
+    job_id = queue.enqueue("a")
+    connection.execute("select register_worker('js-1', '1 minute', '{a}')")
+    connection.execute("select claim_jobs('js-1', '{a}')")
+    late.execute("select from jobs for update")
+    timer = threading.Timer(0.12, late.rollback)
+    timer.start()
+    third.execute("select register_worker('js-1', '1 minute', '{a}')")
+    timer.join()
+    assert queue.get(job_id).status == "pending"
+
+
+def unregistered(connection: Connection[Any], later: str) -> int:
+    query = "select count(*) from recover_unregistered(p_now => clock_timestamp() + %s::interval)"
+    found: int = one(connection, query, later)
+    return found
+
+
+def test_jobs_of_a_worker_without_a_row_are_given_back_after_a_day(
+    queue: JobQueue, connection: Connection[Any]
+) -> None:
+    """As after a restore without the table of workers."""
+    for name in ("a", "b", "m", "z"):
+        for _ in range(2):
+            queue.enqueue(name)
+        connection.execute("select register_worker(%s, '1 minute', '{a}')", [name])
+        connection.execute("select claim_jobs(%s, array[%s])", [name, name])
+    begun = one(connection, "update jobs set status = 'running' where job_type = 'z' returning id")
+    connection.execute("alter table workers disable trigger keep_worker")
+    connection.execute("delete from workers where worker_id in ('a', 'z')")
+    connection.execute("alter table workers enable trigger keep_worker")
+    assert recovered(connection) == 0
+    assert unregistered(connection, "23 hours") == 0
+    assert unregistered(connection, "25 hours") == 4
+    assert count(connection, "status = 'pending' and job_type in ('a', 'z')") == 4
+    assert count(connection, "status = 'claimed' and job_type in ('b', 'm')") == 4, "these workers are registered"
+    assert counts(connection, begun) == ("pending", 0, 0, 1)
+    assert "client z gave no sign for 1 day, and is not registered" in (queue.get(begun).last_error or "")
+
+
+def test_a_client_that_gives_a_sign_keeps_its_jobs(queue: JobQueue, connection: Connection[Any]) -> None:
+    """Through SQL alone: a claim, progress, a heartbeat."""
+    for name in ("silent", "reports", "beats"):
+        queue.enqueue(name)
+        connection.execute("select claim_job_batch(%s, array[%s])", [name, name])
+    connection.execute("update jobs set claimed_at = claimed_at - interval '2 days'")
+    connection.execute("select report_progress(id, 50) from jobs where job_type = 'reports'")
+    connection.execute("select heartbeat('beats')")
+    assert unregistered(connection, "0") == 1
+    assert [row.job_type for row in queue.list(status="pending").jobs] == ["silent"]
+
+
+def test_looking_for_unregistered_clients_does_not_read_the_jobs_of_workers(
+    queue: JobQueue, connection: Connection[Any]
+) -> None:
+    connection.execute("select register_worker(name, '1 minute', '{a}') from unnest('{one,two}'::text[]) as name")
+    queue.enqueue_many("a", range(4000))
+    for name in ("one", "two"):
+        connection.execute("select claim_jobs(%s, '{a}', 2000)", [name])
+    connection.execute("vacuum analyze jobs")
+    assert buffers(connection, "select recover_unregistered()") < 60
 
 
 def test_lost_workers_are_recovered_by_one_at_a_time(queue: JobQueue, connect: Connect) -> None:

@@ -148,6 +148,7 @@ grant execute on function
     treadle.heartbeat,
     treadle.recover_worker,
     treadle.recover_lost_workers,
+    treadle.recover_unregistered,
     treadle.recover_stale_jobs,
     treadle.prune_jobs,
     treadle.sweep_stored,
@@ -175,7 +176,7 @@ grant execute on function
 -- replication and settings, it also needs: grant pg_monitor to …
 grant select (
     id, job_type, priority, status, progress, current_stage, events_count, worker_id, claimed_at, created_at, started_at,
-    completed_at, attempts, max_attempts, last_error, queue, run_at, lease, holds, crashes, key, seen_at, finished_at,
+    completed_at, attempts, max_attempts, last_error, queue, run_at, lease, holds, crashes, losses, key, seen_at, finished_at,
     unique_key, pace, keeps,
     xmax -- which transaction locks the row: treadle why
 )

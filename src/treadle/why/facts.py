@@ -19,6 +19,8 @@ class JobWorker(NamedTuple):
     """Seconds that it may go without renewing; None: a client that claims without a worker process."""
     lost_at: datetime | None
     """When it was declared lost."""
+    is_registered: bool = False
+    """It has a row: it registered, or has sent a heartbeat."""
 
 
 class Failure(NamedTuple):

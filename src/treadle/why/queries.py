@@ -27,7 +27,7 @@ def _facts(row: tuple[Any, ...]) -> Facts:
     def take(number: int) -> list[Any]:
         return [next(rest) for _ in range(number)]
 
-    worker = JobWorker(*take(2))
+    worker = JobWorker(*take(3))
     (running_beside,) = take(1)
     failure = take(4)
     cancelled = take(2)

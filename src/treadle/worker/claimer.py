@@ -17,12 +17,16 @@ from treadle.words import events
 from treadle.words.claim import Claim
 from treadle.worker.due_check import DueCheck
 from treadle.worker.prefetch import Prefetch
+from treadle.worker.suspects import Suspects
 
 BATCH = 2000
 # After starting this many jobs, other tasks of the event loop get a turn.
 TURN = 100
 # While the worker may not start jobs, it checks this often whether it may again.
 FENCED_SECONDS = 0.05
+# If no job could be started for this long, those claimed ahead are given back: the jobs that run are longer than the
+# ones before, and other workers may have room.
+STALLED_SECONDS = 1.0
 # The delay before a job is retried that still runs here, in a thread that does not stop.
 STILL_RUNNING_SECONDS = 1.0
 # An enqueue just after a notification sends none, and its commit may become visible a moment after the claimer has
@@ -42,6 +46,9 @@ class Claimer:
         limit: int,
         *,
         start: Callable[[Claim, Callable[[], None]], bool],
+        apart: bool = False,
+        free_children: Callable[[], int] = lambda: 1,
+        is_suspect: Callable[[Claim], bool] = lambda _claim: False,
         release: Callable[[Sequence[Claim], float | None], None],
         may_start: Callable[[], bool],
         poll: Callable[[], float],
@@ -58,6 +65,9 @@ class Claimer:
         """`start` runs a job and calls back when it finishes; it returns False if the job still runs here. `release`
         gives back jobs that were not started. `poll` says how long to wait without a notification.
 
+        `apart`: all jobs of this claimer run in child processes. Those that `is_suspect` do in any case. Such a job is
+        started only if `free_children` says that there is a child process for it.
+
         With `drain`, `found_nothing` is called when nothing is due, not even a job that was committed late; its second
         argument says whether the worker was not `busy` before the claimer checked.
 
@@ -70,6 +80,9 @@ class Claimer:
         self._queues = queues
         self._limit = limit
         self._start = start
+        self._apart = apart
+        self._free_children = free_children
+        self._is_suspect = is_suspect
         self._release = release
         self._may_start = may_start
         self._poll = poll
@@ -84,8 +97,10 @@ class Claimer:
         self._due_check = due_check or DueCheck(connection, queues, drain)
         self.ready: deque[Claim] = deque()
         """Claimed and not yet started."""
+        self.suspects = Suspects(release)
         self.running = 0
         self.claimed_at = 0.0
+        self._started_at = 0.0
         self.idle = False
         """When draining: whether it found nothing, and has claimed nothing since."""
         self.is_waiting = False
@@ -108,7 +123,11 @@ class Claimer:
         """A job finished: its slot is free."""
         self.running -= 1
         self._prefetch.finished += 1
-        if self.ready:
+        self.refill()
+
+    def refill(self) -> None:
+        """A slot or a child process is free."""
+        if self.ready or self.suspects.waiting:
             self.fill()
         if len(self.ready) <= self._enough and self._wanted() > 0:
             self._wake.set()
@@ -119,18 +138,29 @@ class Claimer:
             return
         self._filling, started = True, 0
         try:
-            while self.ready and self.running < self._limit:
+            while (jobs := self._startable()) is not None:
                 if started == TURN:
                     asyncio.get_running_loop().call_soon(self.fill)
                     return
                 started += 1
                 self.running += 1
-                claim = self.ready.popleft()
+                claim = jobs.popleft()
                 if not self._start(claim, self.finish):
                     self.running -= 1
                     self._release([claim], STILL_RUNNING_SECONDS)
         finally:
             self._filling = False
+            if started:
+                self._started_at = time.monotonic()
+
+    def _startable(self) -> deque[Claim] | None:
+        """Those jobs of which the first can start now."""
+        if self.running < self._limit:
+            if self.suspects.waiting and self._free_children() > 0:
+                return self.suspects.waiting
+            if self.ready and not (self._apart and self._free_children() < 1):
+                return self.ready
+        return None
 
     def take(self, claims: Sequence[Claim]) -> None:
         """This worker has claimed these jobs."""
@@ -139,17 +169,28 @@ class Claimer:
             if self._listeners.wants(events.JobClaimed):
                 for claim in claims:
                     self._listeners.emit(events.about(claim, self._worker_id, events.JobClaimed))
-            self.ready.extend(claims)
+            for claim in claims:
+                (self.suspects.waiting if claim.crashes and self._is_suspect(claim) else self.ready).append(claim)
             self.fill()
+            self.suspects.offer()
         else:
             # The worker is stopping, or cannot be sure that the jobs are still its own.
             self._release(claims, None)
 
     def release_ready(self) -> None:
         """Give back the jobs that were claimed and not started."""
-        claims = list(self.ready)
+        claims = [*self.suspects.waiting, *self.ready]
+        self.suspects.waiting.clear()
         self.ready.clear()
         self._release(claims, None)
+
+    def forget(self, job_id: UUID) -> None:
+        """The job was cancelled: it does not start."""
+        for jobs in (self.suspects.waiting, self.ready):
+            for claim in jobs:
+                if claim.id == job_id:
+                    jobs.remove(claim)
+                    return
 
     def wake(self, recheck: bool = True) -> None:
         """There may be a job to claim. `recheck`: check again a little later."""
@@ -169,7 +210,7 @@ class Claimer:
         self._wake.set()
 
     def known(self) -> set[UUID]:
-        return {claim.id for claim in self.ready}
+        return {claim.id for claim in (*self.suspects.waiting, *self.ready)}
 
     async def run(self) -> None:
         """Claim until stopped."""
@@ -199,11 +240,15 @@ class Claimer:
         if not self._may_start():
             self._report_full(0)
             return FENCED_SECONDS
+        self.suspects.offer()
+        if pause := self.suspects.pause():
+            self._report_full(0)
+            return pause
         wanted = self._wanted()
         if wanted < 1:
             self._report_full(0)
             self._enough = self._prefetch.size() // 2
-            return math.inf
+            return self._release_stalled()
         claims = [] if self._check_first else await self._claim(wanted)
         if claims and len(claims) == wanted:
             self._locked_rounds = 0
@@ -240,6 +285,18 @@ class Claimer:
             self.take(claims)
         return claims
 
+    def _release_stalled(self) -> float:
+        """Give back jobs that were claimed ahead and cannot start. Returns when to check that again."""
+        if self._prefetch.is_fixed or not self.ready:
+            return math.inf
+        left = self._started_at + STALLED_SECONDS - time.monotonic()
+        if left > 0:
+            return left
+        claims = list(self.ready)
+        self.ready.clear()
+        self._release(claims, None)
+        return math.inf
+
     def _report_full(self, claimed: int) -> None:
         if self._looking:
             self._looking = False
@@ -268,7 +325,7 @@ class Claimer:
 
         # Not asyncio.wait_for, which would make a task of each wait.
         timer = None if seconds == math.inf else asyncio.get_running_loop().call_later(seconds, end)
-        self.is_waiting = timer is not None
+        self.is_waiting = self._enough < 0 and timer is not None
         try:
             await self._wake.wait()
         finally:
@@ -280,5 +337,8 @@ class Claimer:
     def _wanted(self) -> int:
         """How many to claim now; 0 while enough are ready."""
         ahead = self._prefetch.size()
-        room = self._limit + ahead - self.running - len(self.ready)
+        room = self._limit - self.running
+        if self._apart:
+            room = min(room, self._free_children())
+        room += ahead - len(self.ready)
         return min(room, BATCH) if len(self.ready) <= ahead // 2 else 0

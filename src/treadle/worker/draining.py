@@ -25,6 +25,13 @@ class Draining:
         elif all(each.idle for each in self._claimers):
             self.done.set()
 
+    def look_again(self) -> None:
+        """Jobs of other workers were given back: the worker is not done."""
+        self.done.clear()
+        for claimer in self._claimers:
+            claimer.idle = False
+            claimer.wake()
+
     def outcomes_written(self) -> None:
         """No outcome is left to be written: unless the worker is busy again, the claimers check once more."""
         if not self._busy():

@@ -36,12 +36,13 @@ class Executor:
     async def execute(self, running: Running) -> Outcome:
         function, attempt = running.function, running.attempt
         running_attempt.set(attempt)
-        running.begun = True
+        running.entered = True
         if attempt.interrupted_by is not None:
             return stopped(function, attempt)
         try:
             if running.apart:
                 return await self._in_child(running)
+            self._begin(running)
             arguments = function.arguments.load(running.claim.data, attempt)
             if not function.is_async:
                 call = partial(self._on_thread, partial(function.function, **arguments))
@@ -70,14 +71,19 @@ class Executor:
             return value
         raise value
 
-    def _begun(self, running: Running, process: int) -> None:
-        self._slots.set_process(running.slot, process, deadline_of(running.function.policy))
+    def _begin(self, running: Running, process: int = 0) -> None:
+        """The job begins, in a child process or here: from now on it can crash its process or miss its deadline."""
+        claim = running.claim
+        if running.begun:  # a middleware calls the handler again
+            self._slots.remove(running.slot)
+        running.slot = self._slots.add(claim.id, claim.lease, deadline_of(running.function.policy), process)
+        running.begin()
 
     async def _in_child(self, running: Running) -> Outcome:
         outcomes: list[Outcome] = []
 
         async def call() -> Any:
-            outcome = await self._children.run(running, partial(self._begun, running))
+            outcome = await self._children.run(running, partial(self._begin, running))
             outcomes.append(outcome)
             if outcome.ending not in (Ending.COMPLETED, Ending.WRITTEN):
                 raise ChildEnded(outcome)

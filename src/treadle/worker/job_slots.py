@@ -1,6 +1,6 @@
 """Which jobs a worker is running, and until when they may run, in shared memory that survives the worker's process.
 
-The worker notes each job that it starts. The process that supervises it reads which jobs were running when the worker
+The worker notes each job that begins. The process that supervises it reads which jobs were running when the worker
 died, and which ones are past their deadline. In return it notes when the lease was last renewed, and the worker stops
 its handlers if that was too long ago. Neither waits for the other: a blocked event loop cannot make a live job look
 dead. A job costs one write of 64 bytes.
@@ -19,7 +19,6 @@ _HEADER = struct.Struct("<d")
 _SLOT = struct.Struct("<16sqddi")  # job, lease number, started, deadline, process
 _USED = 63
 
-NOT_STARTED = -1
 _SIZE = 64
 
 
@@ -28,7 +27,7 @@ class Entry(NamedTuple):
     lease: int
     started: float
     deadline: float  # 0: none
-    process: int  # 0: in the worker itself; NOT_STARTED: in a child process that has not started yet
+    process: int  # 0: in the worker itself; otherwise the child process, which can be killed on its own
 
 
 class JobSlots:
@@ -57,10 +56,11 @@ class JobSlots:
     def renewed_at(self, moment: float) -> None:
         _HEADER.pack_into(self._memory, 0, moment)
 
-    # The jobs. Only the worker writes them. A slot is marked as used after it is filled, and as free before reuse.
+    # The jobs. Only the worker writes them; any thread of it may add one. A slot is marked as used after it is filled,
+    # and as free before reuse.
 
     def add(self, job_id: UUID, lease: int, deadline: float, process: int = 0) -> int:
-        """Note a job that starts; returns its slot."""
+        """Note a job that begins; returns its slot. A job that waits for a child process has not begun."""
         slot = self._free.pop()
         _SLOT.pack_into(self._memory, slot * _SIZE, job_id.bytes, lease, now(), deadline, process)
         self._memory[slot * _SIZE + _USED] = 1
@@ -70,10 +70,10 @@ class JobSlots:
         self._memory[slot * _SIZE + _USED] = 0
         self._free.append(slot)
 
-    def set_process(self, slot: int, process: int, deadline: float) -> None:
-        """The job in this slot starts now, in this process, which can be killed on its own."""
-        job, lease, started = _SLOT.unpack_from(self._memory, slot * _SIZE)[:3]
-        _SLOT.pack_into(self._memory, slot * _SIZE, job, lease, started, deadline, process)
+    def remove_deadline(self, slot: int) -> None:
+        """The job in this slot may run on."""
+        job, lease, started, _, process = _SLOT.unpack_from(self._memory, slot * _SIZE)
+        _SLOT.pack_into(self._memory, slot * _SIZE, job, lease, started, 0.0, process)
 
     def entries(self) -> list[Entry]:
         """The jobs that are running, or were running when the worker died."""

@@ -11,6 +11,7 @@ from treadle.db.queries import jobs as job_queries
 from treadle.db.queries import operations as operation_queries
 from treadle.db.queries import stored as stored_queries
 from treadle.db.queries import worker as worker_queries
+from treadle.db.query import Query
 from treadle.db.reconnecting import Outage, ReconnectingConnection
 from treadle.store.places import remove_files
 from treadle.words import events
@@ -22,6 +23,7 @@ from treadle.worker.services import Service
 TICK_EVERY = 0.5
 PRUNE_EVERY = 60.0
 COUNT_EVERY = 5.0
+RECOVER_CLIENTS_EVERY = 60.0
 # Floors move only when jobs are claimed: there is no tick if the last claim is longer ago.
 TICK_AFTER_CLAIM = 2.0
 PRUNE_BATCH = 2000
@@ -49,6 +51,9 @@ def services(
     async def recover() -> None:
         await recover_lost(connection, chosen.crash_limit, chosen.lease, outage, listeners)
 
+    async def recover_clients() -> None:
+        await recover_unregistered(connection, chosen.crash_limit, listeners)
+
     async def remove_old() -> None:
         await prune(connection, keep)
         await sweep(connection, grace)
@@ -59,6 +64,7 @@ def services(
     return [
         Service(tick, TICK_EVERY),
         Service(recover, chosen.renew_every),
+        Service(recover_clients, RECOVER_CLIENTS_EVERY),
         Service(remove_old, PRUNE_EVERY),
         Service(count_finished, COUNT_EVERY),
     ]
@@ -75,7 +81,18 @@ async def recover_lost(
     # After an outage all workers seem to have missed it: wait until live workers have renewed theirs.
     if not outage.is_over_for(lease.total_seconds()):
         return 0
-    recovered = await connection.run(worker_queries.recover_lost_workers(crash_limit))
+    return await _recover(connection, worker_queries.recover_lost_workers(crash_limit), listeners)
+
+
+async def recover_unregistered(connection: ReconnectingConnection, crash_limit: int, listeners: Listeners) -> int:
+    """Give back the jobs of clients that never registered, or whose row is missing, after a day without a sign."""
+    return await _recover(connection, worker_queries.recover_unregistered(crash_limit), listeners)
+
+
+async def _recover(
+    connection: ReconnectingConnection, query: Query[list[worker_queries.Recovered]], listeners: Listeners
+) -> int:
+    recovered = await connection.run(query)
     for each in recovered:
         listeners.emit(events.JobRecovered(each.id, each.job_type, each.worker_id, each.status))
     return len(recovered)
@@ -94,9 +111,9 @@ async def prune(connection: ReconnectingConnection, keep: Mapping[Status, Durati
     return total
 
 
-async def count(connection: ReconnectingConnection) -> int:
+async def count(connection: ReconnectingConnection, lag: timedelta | None = None) -> int:
     """Count the jobs that finished lately, for charts."""
-    return await connection.run(operation_queries.count_minutes())
+    return await connection.run(operation_queries.count_minutes(lag))
 
 
 async def sweep(connection: ReconnectingConnection, grace: timedelta) -> int:

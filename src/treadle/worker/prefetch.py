@@ -16,6 +16,7 @@ class Prefetch:
     def __init__(self, size: int | None) -> None:
         """A fixed size, or None to follow the speed of the worker."""
         self._size = size
+        self.is_fixed = size is not None
         self.finished = 0
         """How many jobs finished since the last measurement; the claimer counts them here."""
         self._speed = 0.0  # jobs per second

@@ -1,6 +1,7 @@
 """One running job, and how to interrupt it."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +23,7 @@ class Running:
         "begun",
         "claim",
         "ended",
+        "entered",
         "function",
         "reported",
         "slot",
@@ -42,15 +44,21 @@ class Running:
         self.claim = claim
         self.function = function
         self.attempt = Attempt(claim, environment, writer)
-        self.slot = 0  # in shared memory: worker/job_slots.py
+        self.slot = 0  # in shared memory (worker/job_slots.py), from when it has begun
         self.apart = apart  # in a child process
-        self.started = self.attempt.started
+        self.started = self.attempt.started  # when it began, once it has
         self.task: asyncio.Task[None] | None = None
         self.timers: list[asyncio.TimerHandle] = []
         self.stop_child: Callable[[], None] | None = None
-        self.begun = False
+        self.entered = False  # its task has taken its first step
+        self.begun = False  # it does not wait for a child process, or for the first step of its task
         self.reported = False
         self.ended = False  # its outcome is decided, although its thread may still run
+
+    def begin(self) -> None:
+        """It begins now."""
+        self.started = time.monotonic()
+        self.begun = True
 
     def interrupt(self, reason: Interrupt) -> None:
         """Ask the handler to stop. A coroutine is cancelled; a thread is interrupted when it next uses its job; a child
@@ -60,7 +68,7 @@ class Running:
         self.attempt.interrupt(reason)
         if self.stop_child is not None:
             self.stop_child()
-        elif self.function.is_async and not self.apart and self.task is not None and self.begun:
+        elif self.function.is_async and not self.apart and self.task is not None and self.entered:
             # A task that is cancelled before its first step never runs, so it would never be removed.
             self.task.cancel()
 

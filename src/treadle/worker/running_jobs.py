@@ -20,10 +20,10 @@ from treadle.words.outcome import Ending, Interrupt, Outcome
 from treadle.words.payload import clean_error
 from treadle.worker.completer import Completer
 from treadle.worker.executor import Executor
-from treadle.worker.job_slots import NOT_STARTED, JobSlots
+from treadle.worker.job_slots import JobSlots
 from treadle.worker.outcomes import overdue
 from treadle.worker.recorder import Recorder
-from treadle.worker.running import Running, deadline_of, environment_of
+from treadle.worker.running import Running, environment_of
 from treadle.worker.services import within
 
 log = logging.getLogger("treadle")
@@ -45,6 +45,8 @@ class RunningJobs:
         completer: Completer,
         recorder: Recorder,
         slots: JobSlots,
+        children: int,
+        child_is_free: Callable[[], None],
         listeners: Listeners,
     ) -> None:
         self._worker_id = worker_id
@@ -57,6 +59,9 @@ class RunningJobs:
         self._listeners = listeners
         self._context = copy_context()
         self._running: dict[UUID, Running] = {}
+        self._children = children
+        self._child_is_free = child_is_free
+        self._apart = 0  # how many of them run in child processes, or wait for one
         self._changed = asyncio.Event()
         self.overdue = asyncio.Event()
         """Set when a handler did not stop at its deadline: only the end of the process stops its thread."""
@@ -67,17 +72,24 @@ class RunningJobs:
     def known(self) -> set[UUID]:
         return set(self._running)
 
+    @property
+    def free_children(self) -> int:
+        """How many more jobs can begin in child processes."""
+        return self._children - self._apart
+
+    def is_suspect(self, claim: Claim) -> bool:
+        """A job that was running when its process died may have killed it: it runs in a child process if possible."""
+        return claim.crashes > 0 and self._functions[claim.job_type].importable
+
     def start(self, claim: Claim, finished: Callable[[], None]) -> bool:
         """Returns False if an earlier attempt of the job still runs here, in a thread that does not stop."""
         function = self._functions[claim.job_type]
         policy = function.policy
-        # A job that was running when its process died may have killed it: it runs in a child process if possible.
-        apart = policy.process or (claim.crashes > 0 and function.importable)
+        apart = policy.process or self.is_suspect(claim)
         running = Running(claim, function, self._environments[claim.job_type], self._recorder, apart)
         if self._running.setdefault(claim.id, running) is not running:
             return False
-        deadline, process = (0.0, NOT_STARTED) if apart else (deadline_of(policy), 0)
-        running.slot = self._slots.add(claim.id, claim.lease, deadline, process)
+        self._apart += apart
         loop = asyncio.get_running_loop()
         if policy.timeout is not None and not apart:
             running.timers.append(loop.call_later(policy.timeout, running.interrupt, Interrupt.TIMEOUT))
@@ -116,8 +128,11 @@ class RunningJobs:
         for running in self._running.values():
             if running.ended:
                 continue
+            # A job that has not begun is not reported as running: if the whole machine is lost, that decides whether
+            # the loss counts against the job.
             progress = running.attempt.take_progress()
-            if progress is not None or (not running.reported and moment - running.started > SHOWN_AFTER):
+            is_new = running.begun and not running.reported and moment - running.started > SHOWN_AFTER
+            if progress is not None or is_new:
                 reports.append((running, _report(running, progress, moment)))
         if reports:
             try:
@@ -155,12 +170,16 @@ class RunningJobs:
         if running.timers:
             running.disarm()
         del self._running[running.claim.id]
-        self._slots.remove(running.slot)
+        self._apart -= running.apart
+        if running.begun:
+            self._slots.remove(running.slot)
         if not running.ended:
             if running.attempt.has_unwritten:
                 self._record_last_progress(running)
             self._completer.add(running.claim, outcome, running.started)
         finished()
+        if running.apart:
+            self._child_is_free()
         self._changed.set()
 
     def _record_last_progress(self, running: Running) -> None:
@@ -192,7 +211,8 @@ class RunningJobs:
             return
         running.ended = True
         # The supervisor need not kill this process for it, so the other jobs have time to finish.
-        self._slots.set_process(running.slot, 0, 0.0)
+        if running.begun:
+            self._slots.remove_deadline(running.slot)
         self._completer.add(running.claim, overdue(running.function, running.attempt), running.started)
         self.overdue.set()
 

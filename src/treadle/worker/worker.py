@@ -9,9 +9,11 @@ import os
 import time
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple, Self, Unpack
+from uuid import UUID
 
 from treadle.app import Treadle
 from treadle.db.queries import worker as worker_queries
@@ -101,6 +103,8 @@ class Worker:
         if not self._supervised:
             self._keeper = KeeperProcess(self.worker_id, url, self.schema, self.slots, self.settings)
             await self._keeper.start()
+        if self.settings.drain:
+            await self._recover_once()
         self._tasks = [asyncio.create_task(each) for each in self._parts()]
         self._claiming = [asyncio.create_task(restart_on_error(claimer.run)) for claimer in self.claimers]
         self._listeners.emit(events.WorkerStarted(self.worker_id, self.settings.types, self.settings.concurrency))
@@ -161,8 +165,15 @@ class Worker:
         return self.notifications.listener.works
 
     async def drained(self) -> None:
-        """With drain=True: wait until no job is left to run."""
+        """With drain=True: wait until no job is left to run, and those that finished are counted."""
         await self._draining.done.wait()
+        while await self._recover_once():
+            self._draining.look_again()
+            await self._draining.done.wait()
+        # Without other workers, nobody counts the last seconds later.
+        alone = not len(self.notifications.peers)
+        with suppress(DatabaseUnavailable):
+            await maintenance.count(self.connections.maintenance, timedelta(0) if alone else None)
 
     def registration(self) -> worker_queries.Worker:
         return registration(self.worker_id, self.settings, self._process_types())
@@ -174,7 +185,7 @@ class Worker:
 
     def busy(self) -> bool:
         """Whether a job is claimed here whose outcome is not written yet: when it finishes, it may unblock another."""
-        return bool(len(self.running) or any(each.ready for each in self.claimers) or self.completer.unwritten())
+        return bool(len(self.running) or any(each.known() for each in self.claimers) or self.completer.unwritten())
 
     def release(self, claims: Sequence[Claim], delay: float | None = None) -> None:
         """Give back jobs that were not started."""
@@ -199,6 +210,26 @@ class Worker:
     def _wake(self, recheck: bool) -> None:
         for claimer in self.claimers:
             claimer.wake(recheck)
+
+    async def _recover_once(self) -> int:
+        """What a worker that drains may be too quick to do otherwise: its services run only after some seconds. Returns
+        how many jobs were given back."""
+        connection, limit = self.connections.maintenance, self.settings.crash_limit
+        try:
+            found = await maintenance.recover_lost(connection, limit, self.settings.lease, self.outage, self._listeners)
+            return found + await maintenance.recover_unregistered(connection, limit, self._listeners)
+        except DatabaseUnavailable as error:
+            self.unavailable(error)
+            return 0
+
+    def _refill(self) -> None:
+        for claimer in self.claimers:
+            claimer.refill()
+
+    def _cancel(self, job_id: UUID) -> None:
+        for claimer in self.claimers:
+            claimer.forget(job_id)
+        self.running.interrupt(job_id, Interrupt.CANCELLED)
 
     def _check_soon(self) -> None:
         for claimer in self.claimers:
@@ -227,7 +258,15 @@ class Worker:
         self._recorder = recorder
         self._executor = Executor(self._app.middlewares, chosen.concurrency, chosen.children, self.slots)
         self.running = RunningJobs(
-            self.worker_id, functions, self._executor, self.completer, recorder, self.slots, self._listeners
+            self.worker_id,
+            functions,
+            self._executor,
+            self.completer,
+            recorder,
+            self.slots,
+            chosen.children,
+            self._refill,
+            self._listeners,
         )
         self.lost_replies = LostReplies(
             claims, self.worker_id, self.claimers, self.running, self.completer, self.may_start
@@ -242,7 +281,7 @@ class Worker:
             claims,
             wake=self._wake,
             check_soon=self._check_soon,
-            cancel=partial(self.running.interrupt, reason=Interrupt.CANCELLED),
+            cancel=self._cancel,
         )
         self.claimers[:] = self._make_claimers()
 
@@ -251,7 +290,7 @@ class Worker:
         chosen, apart = self.settings, self._process_types()
         due_check = DueCheck(self.connections.claims, chosen.queues, chosen.drain)
         here = [name for name in chosen.types if name not in apart]
-        for types, limit in ((here, chosen.concurrency), (apart, chosen.children)):
+        for types, limit in ((here, chosen.concurrency), (apart, chosen.children)):  # suspects come first
             if types:
                 yield Claimer(
                     self.connections.claims,
@@ -260,6 +299,9 @@ class Worker:
                     chosen.queues,
                     limit,
                     start=self.running.start,
+                    apart=types is apart,
+                    free_children=lambda: self.running.free_children,
+                    is_suspect=self.running.is_suspect,
                     release=self.release,
                     may_start=self.may_start,
                     poll=self.poll,

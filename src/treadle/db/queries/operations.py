@@ -1,6 +1,7 @@
 """Changes by operators. Each is recorded in the audit table in the same transaction."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from uuid import UUID
 
 from treadle.db.query import Query, Rows, call, statement
@@ -67,8 +68,9 @@ def find_audit(job_id: UUID | None = None, before: int | None = None, limit: int
     return Query(statement("find_audit"), params, read)
 
 
-def count_minutes() -> Query[int]:
-    return call("count_minutes", {}, lambda rows: int(rows[0][0]))
+def count_minutes(lag: timedelta | None = None) -> Query[int]:
+    """`lag`: jobs that finished later than this before now are left for the next call; None: the default."""
+    return call("count_minutes", {} if lag is None else {"lag": lag}, lambda rows: int(rows[0][0]))
 
 
 def _pause_params(job_type: str | None, queue: str | None, actor: str | None, reason: str | None) -> dict[str, object]:

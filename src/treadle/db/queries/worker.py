@@ -158,12 +158,11 @@ def recover_worker(
 
 
 def recover_lost_workers(crash_limit: int) -> Query[list[Recovered]]:
-    return call(
-        "recover_lost_workers",
-        {"crash_limit": crash_limit},
-        lambda rows: [Recovered(row[0], row[1], Status(row[2]), row[3]) for row in rows],
-        columns="id, job_type, status, worker_id",
-    )
+    return call("recover_lost_workers", {"crash_limit": crash_limit}, _recovered, columns=_RECOVERED)
+
+
+def recover_unregistered(crash_limit: int) -> Query[list[Recovered]]:
+    return call("recover_unregistered", {"crash_limit": crash_limit}, _recovered, columns=_RECOVERED)
 
 
 def request_finish_notifications(span: timedelta) -> Query[None]:
@@ -199,6 +198,7 @@ def announce_leaving(worker_id: str) -> Query[None]:
 
 
 _COLUMNS = columns(Claim)
+_RECOVERED = "id, job_type, status, worker_id"
 
 # Claim._make without its check of the length: it runs for every job.
 _claim: Callable[[tuple[Any, ...]], Claim] = partial(tuple.__new__, Claim)
@@ -206,6 +206,10 @@ _claim: Callable[[tuple[Any, ...]], Claim] = partial(tuple.__new__, Claim)
 
 def _claims(rows: Rows) -> list[Claim]:
     return list(map(_claim, rows))
+
+
+def _recovered(rows: Rows) -> list[Recovered]:
+    return [Recovered(row[0], row[1], Status(row[2]), row[3]) for row in rows]
 
 
 def _nothing(_: Rows) -> None:

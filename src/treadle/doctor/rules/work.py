@@ -93,7 +93,8 @@ def check_abandoned_claims(context: Context, claims: Sequence[AbandonedClaim]) -
                 ]
             ),
             "If the client is gone, recover what has been silent for longer than a time that you choose: "
-            f"select {context.schema}.recover_stale_jobs('2 hours');",
+            f"select {context.schema}.recover_stale_jobs('2 hours'); "
+            "After a day without a sign, workers recover the jobs of clients that are not registered.",
         )
     ]
 

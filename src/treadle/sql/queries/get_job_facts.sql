@@ -74,7 +74,7 @@ select
     job.at, job.id, job.job_type, job.queue, job.priority, job.status, job.attempts, job.max_attempts, job.lease, job.key,
     treadle.is_blocked_by_key(job.holds), job.run_at, job.worker_id, coalesce(job.claimed_at, job.started_at, job.created_at, job.run_at),
     job.started_at, job.finished_at, greatest(job.seen_at, worker.seen_at), job.progress, job.current_stage, job.last_error,
-    extract(epoch from worker.lease)::float8, worker.lost_at, beside.jobs,
+    extract(epoch from worker.lease)::float8, worker.lost_at, worker.worker_id is not null, beside.jobs,
     error.attempt, error.failed_at, error.error, error.lease is not distinct from job.lease,
     cancelled.actor, cancelled.reason,
     (

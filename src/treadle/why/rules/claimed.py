@@ -43,10 +43,17 @@ def claimed(facts: Facts) -> Reason:
     return Reason(
         "claimed",
         f"The job was claimed {ago} ago by {worker}, which {next_step}.",
-        "No action is required",
+        f"No action is required{_unless_gone(facts)}",
         f"was claimed by {worker} {ago} ago",
         data | {"beside": facts.running_beside},
     )
+
+
+def _unless_gone(facts: Facts) -> str:
+    """Nobody notices if a client is gone that is not registered: neither it nor its lease is known."""
+    if facts.worker.is_registered:
+        return ""
+    return ' if the client is alive: it is not registered as a worker. If it is gone: queue.recover_stale_jobs("5m")'
 
 
 def _running(facts: Facts, worker: str, silent: float, data: dict[str, Any]) -> Reason:
@@ -56,7 +63,7 @@ def _running(facts: Facts, worker: str, silent: float, data: dict[str, Any]) -> 
         "running",
         f"The job is running: {worker} has been working on attempt {facts.attempts} of {facts.max_attempts} "
         f"for {duration}{at}; last heartbeat {span(silent)} ago.",
-        f"No action is required. To watch it: treadle watch {facts.id}",
+        f"No action is required{_unless_gone(facts)}. To watch it: treadle watch {facts.id}",
         f"has been running on {worker} for {duration}",
         data,
     )
@@ -86,7 +93,8 @@ def _client_silent(facts: Facts, worker: str, silent: float, data: dict[str, Any
     return Reason(
         "client_silent",
         f"The job was claimed {elapsed(facts.at, facts.claimed_at)} ago by the client {worker}, which {heartbeat}.",
-        'If the client is gone: queue.recover_stale_jobs("5m"). If it is alive, it should send heartbeats',
+        'If the client is gone: queue.recover_stale_jobs("5m"). If it is alive, it should send heartbeats'
+        + ("" if facts.worker.is_registered else "; without any, the job is recovered after a day"),
         f"was claimed by the client {worker}, which has been silent for {span(silent)}",
         data,
     )

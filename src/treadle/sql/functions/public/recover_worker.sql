@@ -1,6 +1,7 @@
--- Gives back the jobs that a dead worker had claimed. Those that were running when it died are counted as crashed; the
--- others return to their place. It never waits for a locked row: a late write of the worker itself may have locked it, and
--- recover_lost_workers() finds the job later.
+-- Gives back the jobs that a dead worker had claimed. A supervisor knows which of them ran in the process that died, and
+-- passes them as p_crashed. If nobody knows (null), the worker was lost as a whole, and the jobs that were reported as
+-- running were lost with it (see decision 25). The others return to their place, and nothing is counted. It never waits for
+-- a locked row: a late write of the worker itself may have locked it, and recover_lost_workers() finds the job later.
 create or replace function treadle.recover_worker(
     p_worker_id varchar,
     p_reason text,
@@ -27,7 +28,8 @@ begin
         array_agg(
             case
                 when claimed.id = any (p_overdue) then 'retry'
-                when claimed.id = any (p_crashed) or p_crashed is null and claimed.status = 'running' then 'crashed'
+                when claimed.id = any (p_crashed) then 'crashed'
+                when p_crashed is null and claimed.status = 'running' then 'lost'
                 else 'released'
             end
         )
@@ -50,7 +52,12 @@ begin
         v_leases,
         v_outcomes,
         (
-            select array_agg(case outcome when 'crashed' then p_reason when 'retry' then 'ran past its deadline and was killed' end)
+            select array_agg(
+                case
+                    when outcome in ('crashed', 'lost') then p_reason
+                    when outcome = 'retry' then 'ran past its deadline and was killed'
+                end
+            )
             from unnest(v_outcomes) as outcome
         ),
         p_crash_limit => p_crash_limit
@@ -74,4 +81,4 @@ end
 $$;
 
 comment on function treadle.recover_worker(varchar, text, uuid[], uuid[], int, boolean)
-    is 'Gives back the jobs that a dead worker had claimed: p_crashed (null: those that were running) count as crashed, p_overdue as failed attempts, the rest as neither. Returns the jobs with their new status.';
+    is 'Gives back the jobs that a dead worker had claimed: p_crashed count as crashed (null: those that were running count as lost), p_overdue as failed attempts, the rest as neither. Returns the jobs with their new status.';

@@ -1,3 +1,5 @@
+-- A worker calls this when it starts. If there was a worker of this name, it is gone, and its jobs are given back: the new
+-- one does not know them. The same process (host and pid) may register again, and keeps its jobs.
 create or replace function treadle.register_worker(
     p_worker_id varchar,
     p_lease interval,
@@ -11,8 +13,31 @@ create or replace function treadle.register_worker(
     p_children int default null
 ) returns void
 language plpgsql
+set enable_seqscan = off
 as $$
+declare
+    v_host text;
+    v_pid int;
 begin
+    select worker.host, worker.pid
+    into v_host, v_pid
+    from treadle.workers as worker
+    where worker.worker_id = p_worker_id
+      and worker.lease is not null;
+    if found and ((v_host, v_pid) = (p_host, p_pid)) is not true then
+        -- A late write of the old worker may have locked some of them. Recovery locks jobs before workers, as everywhere.
+        for v_try in 1 .. 10 loop
+            perform treadle.recover_worker(p_worker_id, format('worker %s was started again', p_worker_id));
+            exit when not exists (
+                select
+                from treadle.jobs as job
+                where job.worker_id = p_worker_id
+                  and job.status in ('claimed', 'running')
+            );
+            perform pg_sleep(0.05);
+        end loop;
+    end if;
+
     insert into treadle.workers (
         worker_id, lease, job_types, queues, concurrency, host, pid, version, process_types, children
     )
@@ -35,4 +60,4 @@ end
 $$;
 
 comment on function treadle.register_worker(varchar, interval, varchar[], varchar[], int, text, int, text, varchar[], int)
-    is 'Registers a worker. If it does not renew its lease within p_lease, other workers get its jobs.';
+    is 'Registers a worker that starts, and gives back the jobs of an earlier one of this name. If it does not renew its lease within p_lease, other workers get its jobs.';

@@ -5,6 +5,8 @@
 --   cancelled  the handler cancelled the job
 --   released   the job is given back without using an attempt: to its old place, or due after the delay
 --   crashed    the process died: the job is given back without using an attempt, but fails at the crash limit
+--   lost       the whole worker was lost, and nobody knows why: as crashed, but the first loss is free, and only losses
+--              without a failed attempt in between are counted
 --
 -- Returns the jobs that were accepted, with their new status.
 create or replace function treadle.settle_jobs(
@@ -46,6 +48,7 @@ begin
                 when ended.outcome = 'released'
                     or ended.outcome = 'retry' and treadle.has_attempts_left(job.attempts, job.max_attempts)
                     or ended.outcome = 'crashed' and job.crashes + 1 < p_crash_limit
+                    or ended.outcome = 'lost' and job.crashes + coalesce(job.losses, 0) < p_crash_limit
                     then 'pending'
                 else 'failed'
             end, -- the trigger change_job sets finished_at
@@ -54,15 +57,21 @@ begin
                 when ended.outcome = 'retry' then v_now + treadle.retry_delay(job.attempts)
                 else job.run_at
             end,
-            attempts = job.attempts - (ended.outcome in ('released', 'crashed'))::int,
+            attempts = job.attempts - (ended.outcome in ('released', 'crashed', 'lost'))::int,
             crashes = job.crashes + (ended.outcome = 'crashed')::int,
+            losses = case
+                when ended.outcome = 'lost' then coalesce(job.losses, 0) + 1
+                when ended.outcome not in ('retry', 'failed') then job.losses
+            end,
             last_error = case
                 when ended.outcome = 'crashed' and job.crashes + 1 >= p_crash_limit
                     then format('crashed its process %s times, which is the limit; last crash: %s', job.crashes + 1, ended.error)
+                when ended.outcome = 'lost' and job.crashes + coalesce(job.losses, 0) >= p_crash_limit
+                    then format('its worker was lost %s times while it ran, which is the limit; last time: %s', coalesce(job.losses, 0) + 1, ended.error)
                 else coalesce(ended.error, job.last_error)
             end,
             started_at = case
-                when ended.outcome not in ('released', 'crashed')
+                when ended.outcome not in ('released', 'crashed', 'lost')
                     then coalesce(job.started_at, v_now - ended.seconds * interval '1 second')
             end,
             worker_id = case when ended.outcome = 'cancelled' then job.worker_id end,
@@ -76,7 +85,7 @@ begin
         returning
             job.id,
             job.status,
-            job.attempts + (ended.outcome in ('released', 'crashed'))::int as attempt,
+            job.attempts + (ended.outcome in ('released', 'crashed', 'lost'))::int as attempt,
             job.lease,
             job.started_at,
             ended.outcome,
@@ -90,7 +99,7 @@ begin
             settled.started_at
         from settled
         where settled.error is not null
-          and settled.outcome in ('retry', 'failed', 'crashed')
+          and settled.outcome in ('retry', 'failed', 'crashed', 'lost')
     )
     select settled.id, settled.status
     from settled;
@@ -100,4 +109,4 @@ end
 $$;
 
 comment on function treadle.settle_jobs(varchar, uuid[], bigint[], varchar[], text[], text[], double precision[], double precision[], int)
-    is 'Ends attempts that did not complete (retry, failed, cancelled, released, crashed), each fenced by its lease number and worker. Returns the jobs that were accepted, with their new status.';
+    is 'Ends attempts that did not complete (retry, failed, cancelled, released, crashed, lost), each fenced by its lease number and worker. Returns the jobs that were accepted, with their new status.';

@@ -1,0 +1,37 @@
+"""Suspects that a worker has claimed and that wait for a free child process: jobs that ran in a process that died.
+
+When a process with many jobs dies, all of them are suspects, and the first worker to look claims all of them. It keeps
+them in their order, but offers those that it cannot start to other workers from time to time: it gives them back, to
+their old place, and claims nothing for a moment, in which others can claim them.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from treadle.words.claim import Claim
+
+OFFER_EVERY = 5.0
+# How long the worker claims nothing after an offer. A notification takes a few milliseconds.
+OFFER_SECONDS = 0.2
+
+
+class Suspects:
+    def __init__(self, release: Callable[[Sequence[Claim], float | None], None]) -> None:
+        self.waiting: deque[Claim] = deque()
+        """Claimed and not started. They take no room from other jobs."""
+        self._release = release
+        self._offered_at = -OFFER_EVERY
+
+    def offer(self) -> None:
+        """Give back those that wait, unless that was done lately."""
+        now = time.monotonic()
+        if self.waiting and now - self._offered_at >= OFFER_EVERY:
+            self._offered_at = now
+            claims = list(self.waiting)
+            self.waiting.clear()
+            self._release(claims, None)
+
+    def pause(self) -> float:
+        """For how many seconds the worker claims nothing, so that others can claim those that it has offered."""
+        return max(0.0, self._offered_at + OFFER_SECONDS - time.monotonic())
