@@ -44,6 +44,7 @@ class Around:
 @asynccontextmanager
 async def claiming(url: str, around: Around, **more: Any) -> AsyncIterator[Claimer]:
     connection = ReconnectingConnection(url, "treadle", "test")
+    options: dict[str, Any] = {"limit": 2, "start": around.start, "prefetch": 0}
     yield Claimer(
         connection,
         "worker-1",
@@ -55,7 +56,7 @@ async def claiming(url: str, around: Around, **more: Any) -> AsyncIterator[Claim
         listeners=Listeners(),
         unavailable=lambda _: None,
         reply_lost=around.reply_lost,
-        **({"limit": 2, "start": around.start, "prefetch": 0} | more),
+        **(options | more),
     )
     await connection.close()
 
