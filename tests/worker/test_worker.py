@@ -68,6 +68,7 @@ def test_an_application_without_jobs_has_nothing_to_work_on(app: Treadle) -> Non
         app.worker()
 
 
+@pytest.mark.fresh_database
 def test_an_idle_worker_is_quiet(app: Treadle, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """At most two statements a second: its own, and those of the process that renews its lease."""
 
