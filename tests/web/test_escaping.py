@@ -19,6 +19,7 @@ from treadle.web.dashboard.pages.rendering import HEADERS
 from treadle.web.dashboard.routes import RouteSpec
 from treadle.web.dashboard.security.access import Role
 from treadle.web.dashboard.security.role_secrets import RoleSecrets
+from treadle.words.masking import masked
 
 # The attributes that contain a URL.
 _ADDRESSES = {"href", "src", "action", "formaction", "data", "poster", "ping", "background", "srcset", "xlink:href"}
@@ -106,7 +107,8 @@ def test_the_api_returns_texts_unchanged(site: Site, pages: list[RouteSpec], con
     jobs = fill(connection)
     for route in pages:
         if route.path.startswith("/api/") and not route.path.endswith(("/openapi.json", "/why", "/health")):
-            for text, job in zip(TEXTS, jobs, strict=True):
+            for hostile, job in zip(TEXTS, jobs, strict=True):
+                text = masked(hostile)  # one of them has a cookie
                 answer = fetch(site, route, job)
                 assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
                 assert text[:50] in json.dumps(json.loads(answer.body), ensure_ascii=False) or _has(

@@ -82,6 +82,26 @@ def test_listeners_and_a_programs_own_log_get_no_secrets(
     assert CANARY not in str([vars(record) for record in caplog.records if record.name == "treadle"])
 
 
+def test_a_wrong_log_call_of_a_handler_shows_no_secret(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Python prints the message and its arguments to standard error."""
+    app = Treadle(url)
+
+    @app.job
+    async def work() -> None:
+        logging.getLogger("shop").warning("wrong %s %s", f"password={CANARY}")  # noqa: PLE1206
+
+    handlers = logging.getLogger().handlers[:]
+    logging.getLogger().handlers[:] = []  # pytest's own would raise an exception
+    try:
+        run_jobs(app, work.enqueue())
+    finally:
+        logging.getLogger().handlers[:] = handlers
+    said = capsys.readouterr().err
+    assert "Logging error" in said
+    assert f"password={MASK}" in said
+    assert CANARY not in said
+
+
 def test_jobs_that_are_failed_by_hand_store_no_secrets(queue: JobQueue) -> None:
     queue.enqueue("a")
     (job,) = queue.claim(["a"])

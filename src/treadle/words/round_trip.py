@@ -33,7 +33,7 @@ class Encoder:
     def __init__(self, adapter: TypeAdapter[Any], *, validated: bool = False) -> None:
         self._adapter = adapter
         # Without validation, pydantic's warnings are all that says that a value does not fit.
-        self._warnings: Literal["warn", "error"] = "warn" if validated else "error"
+        self._warnings: Literal["error"] | bool = True if validated else "error"
         self._validated = validated
         self._trusts_plain = not _converts(adapter.core_schema)
 
@@ -125,15 +125,15 @@ def _compare(one: Any, two: Any) -> None:
     """Raise Refused unless both are equal and of the same type, at every level."""
     kind: Any = type(one)
     if kind is not type(two):
-        if kind is Stored and type(two) is dict:
+        if isinstance(one, Stored) and type(two) is dict:
             return  # the one documented exception: without an annotation, the handler receives the dict
         raise Refused(f"{_a_type(one)} would come back as {type(two).__name__}", ADVICE)
     if kind in _SCALARS:
         equal = one == two
-    elif kind is dict or isinstance(one, dict):
+    elif isinstance(one, dict):
         _compare_dicts(one, two)
         return
-    elif (names := _field_names(kind)) is not None:
+    elif (names := _field_names(one.__class__)) is not None:
         for name in names:
             _compare_at(name, getattr(one, name, None), getattr(two, name, None))
         _compare_at("", getattr(one, "__pydantic_extra__", None), getattr(two, "__pydantic_extra__", None))

@@ -20,6 +20,7 @@ _QUOTED = (re.compile(r'[bru]?"((?:[^"\\\n]++|\\.)*+)'), re.compile(r"[bru]?'((?
 _ESCAPED = re.compile(r"\\([\"'])((?:[^\"'\\\n]++|\\[^\"'\n])*+)")
 _BRACKETS = re.compile(r"[\[({]|[\])}]|\n")
 _WORD = re.compile(r"[^\s\"'&]++")
+_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _HEADER = re.compile(r"[^\n\"']++")
 # Keys whose value in a header is the rest of the line.
 _HEADERS = ("authorization", "cookie")
@@ -132,15 +133,19 @@ def _value(text: str, found: re.Match[str]) -> tuple[int, int]:
     end = word.start() + len(value)
     if value.isdigit() and "tokens" in squashed:
         return begin, begin  # how many there were
-    if separator in (":", " ") and not quoted_key and not _is_value(text, value, end, squashed):
+    spaced = text[begin - 1] in " \t"
+    if separator in (":", " ") and not quoted_key and not _is_value(text, value, end, squashed, spaced):
         return begin, begin
     return _unless_harmless(text, begin, end)
 
 
-def _is_value(text: str, value: str, end: int, key: str) -> bool:
-    """Whether the word after `key: ` is a value. In prose, more words follow: password: must have 8 characters."""
+def _is_value(text: str, value: str, end: int, key: str, spaced: bool) -> bool:
+    """Whether the word after `key: ` is a value. In prose, more words follow: password: must have 8 characters. Without
+    a space, it may be the identifier of something, such as the key password-reset:7 of a job."""
     if not any(each in key for each in _STRONG):
         return False
+    if not spaced:
+        return len(value) >= 8 and not value.isdigit() and not value.isalpha() and not _ID.fullmatch(value)
     following = text[end : end + 2]
     return following[:1] in ("", "\n", "\r", ",", ";", ")", "]", "}") or any(each.isdigit() for each in value)
 

@@ -66,12 +66,11 @@ def enqueue(
     **options: Unpack[EnqueueOptions],
 ) -> Query[list[UUID]]:
     params = {**_enqueue_params(job_type, **options), "data": encode(data, payload_limit)}
-    name = None if key is None else text_within(key, 200, "key")
-    if unique is not None:
-        params |= {"key": name, "unique": text_within(unique, 200, "unique")}
-        return call("enqueue_unique", params, _first_column, often=True)
-    params["keys"] = None if name is None else [name]
-    return Query(statement("enqueue_jobs"), params, _first_column, often=True)
+    params["key"] = None if key is None else text_within(key, 200, "key")
+    if unique is None:
+        return call("enqueue", params, _first_column, often=True)
+    params["unique"] = text_within(unique, 200, "unique")
+    return call("enqueue_unique", params, _first_column, often=True)
 
 
 def enqueue_many(

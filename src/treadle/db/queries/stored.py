@@ -126,10 +126,12 @@ def forget(stored_ids: Iterable[UUID]) -> Query[int]:
 
 
 def _using(enqueue: Query[list[UUID]], uses: Sequence[tuple[int, UUID]]) -> Query[list[UUID]]:
-    unique = "unique" in enqueue.params
-    text = statement("enqueue_unique_using") if unique else statement("enqueue_jobs_using")
+    params = enqueue.params
+    text = statement("enqueue_unique_using") if "unique" in params else statement("enqueue_jobs_using")
+    keys = params.get("keys", [params.get("key")])
     nths = ",".join(str(nth) for nth, _ in uses)
-    return Query(text, {**enqueue.params, "stored": _joined(each for _, each in uses), "nths": nths}, enqueue.read)
+    stored = _joined(each for _, each in uses)
+    return Query(text, {**params, "keys": keys, "stored": stored, "nths": nths}, enqueue.read)
 
 
 def _still_there(stored_id: UUID) -> Callable[[Rows], None]:

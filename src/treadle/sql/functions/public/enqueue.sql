@@ -1,3 +1,4 @@
+-- Like enqueue_jobs(), for one job: without a list, it is cheaper.
 create or replace function treadle.enqueue(
     p_job_type varchar,
     p_data jsonb default '{}',
@@ -8,18 +9,30 @@ create or replace function treadle.enqueue(
     p_key varchar default null,
     p_max_attempts int default 3
 ) returns uuid
-language sql
+language plpgsql
 as $$
-    select treadle.enqueue_jobs(
+declare
+    v_now timestamptz;
+    v_id uuid;
+begin
+    -- First the transaction id, then the clock: the tick relies on that order (see tick.sql).
+    perform pg_current_xact_id();
+    v_now := clock_timestamp();
+
+    insert into treadle.jobs (job_type, priority, data, created_at, queue, run_at, key, max_attempts)
+    values (
         p_job_type,
-        array[p_data::text],
         p_priority,
+        p_data,
+        v_now,
         p_queue,
-        p_run_at,
-        p_delay,
-        array[p_key],
+        greatest(coalesce(p_run_at, v_now + p_delay, v_now), v_now),
+        p_key,
         p_max_attempts
     )
+    returning id into v_id;
+    return v_id;
+end
 $$;
 
 comment on function treadle.enqueue(varchar, jsonb, int, varchar, timestamptz, interval, varchar, int)
