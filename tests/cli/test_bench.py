@@ -45,7 +45,8 @@ def schemas(connection: Connection[Any]) -> list[str]:
 
 
 def test_it_prints_figures_and_drops_its_schema(url: str, connection: Connection[Any]) -> None:
-    result = run_in_process("bench", "--jobs", "1000", "--rounds", "1", "--json", "--database-url", url)
+    options = ("--types", "3", "--lanes", "6", "--processes", "2")
+    result = run_in_process("bench", "--jobs", "1000", "--rounds", "1", *options, "--json", "--database-url", url)
     assert result.returncode == 0, result.stderr
     assert "worker started" not in result.stderr
     report = json.loads(result.stdout)
@@ -61,6 +62,14 @@ def test_it_prints_figures_and_drops_its_schema(url: str, connection: Connection
     assert 0 < report["pick_up"]["p50_ms"] <= report["pick_up"]["p95_ms"] <= report["pick_up"]["p99_ms"]
     assert report["server"]["round_trip_ms"] > 0
     assert (report["server"]["hears"], report["server"]["pooled"], report["server"]["local"]) == (True, False, True)
+    lanes = report["lanes"]
+    assert (lanes["processes"], lanes["one"]["types"], lanes["one"]["lanes"]) == (2, 1, 1)
+    assert (lanes["several"]["types"], lanes["several"]["lanes"]) == (3, 6)
+    for each in (lanes["one"], lanes["several"]):
+        assert each["drain_rate"] > 0
+        assert each["claim_ms"] > 0
+    assert lanes["drain_ratio"] == pytest.approx(lanes["several"]["drain_rate"] / lanes["one"]["drain_rate"])
+    assert lanes["claim_ratio"] == pytest.approx(lanes["several"]["claim_ms"] / lanes["one"]["claim_ms"])
     assert schemas(connection) == []
 
 
@@ -120,21 +129,6 @@ def test_a_read_only_server_gives_a_clear_error(url: str) -> None:
     result = run_treadle("bench", "--database-url", only_read)
     assert result.exit_code == 1
     assert "is read-only, so it may be a standby" in result.stderr
-
-
-def test_several_job_types_are_compared_with_one(url: str, connection: Connection[Any]) -> None:
-    options = ("--types", "3", "--lanes", "6", "--processes", "2")
-    result = run_in_process("bench", "--jobs", "1000", "--rounds", "1", *options, "--json", "--database-url", url)
-    assert result.returncode == 0, result.stderr
-    lanes = json.loads(result.stdout)["lanes"]
-    assert (lanes["processes"], lanes["one"]["types"], lanes["one"]["lanes"]) == (2, 1, 1)
-    assert (lanes["several"]["types"], lanes["several"]["lanes"]) == (3, 6)
-    for each in (lanes["one"], lanes["several"]):
-        assert each["drain_rate"] > 0
-        assert each["claim_ms"] > 0
-    assert lanes["drain_ratio"] == pytest.approx(lanes["several"]["drain_rate"] / lanes["one"]["drain_rate"])
-    assert lanes["claim_ratio"] == pytest.approx(lanes["several"]["claim_ms"] / lanes["one"]["claim_ms"])
-    assert schemas(connection) == []
 
 
 def test_jobs_are_spread_over_all_job_types_and_lanes(url: str, connection: Connection[Any]) -> None:

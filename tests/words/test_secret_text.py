@@ -152,7 +152,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_megabyte_of_hostile_text_is_masked_in_linear_time(name: str) -> None:
+def test_hostile_text_is_masked_in_linear_time(name: str) -> None:
     """Ten times the text takes about ten times the time; quadratic work would take a hundred times as long."""
     part = HOSTILE[name]
 
@@ -165,9 +165,9 @@ def test_a_megabyte_of_hostile_text_is_masked_in_linear_time(name: str) -> None:
             best = min(best, time.process_time() - begin)
         return best
 
-    small, large = seconds(100_000), seconds(1_000_000)
-    assert large < 40 * small + 0.1
-    assert large < 5
+    small, large = seconds(20_000), seconds(200_000)
+    assert large < 40 * small + 0.02
+    assert large < 1
 
 
 @given(st.text(st.sampled_from("pasword=:'\"\\/@%2F3A {}[]()\n.-x7"), max_size=200))
