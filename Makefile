@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test check bench bench-peers chaos mutants storm kills restarts failover model soak schema pictures chromium clean
+.PHONY: help demo test check bench bench-peers chaos mutants storm kills restarts failover model proof soak schema pictures chromium clean
 
 help:               ## list the targets
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/'
@@ -48,6 +48,9 @@ failover: $(READY)  ## kill a primary under load and measure the failover; ROUND
 
 model: $(READY)     ## compare random job transitions with a model; SECONDS=600
 	TREADLE_MODEL_SECONDS=$(or $(SECONDS),120) $(BIN)/pytest -q --timeout 0 tests/queue/test_model.py
+
+proof: $(READY)     ## explore the models of lanes and leases exhaustively; SCHEDULES=2000 are replayed on a server
+	@$(BIN)/python -m chaos.proof --schedules $(or $(SCHEDULES),500)
 
 soak: $(READY)      ## soak test: an hour at a constant rate, checked for growth; MINUTES=5
 	@$(BIN)/python -m chaos.soak --minutes $(or $(MINUTES),60)
