@@ -226,8 +226,8 @@ def _enqueue(model: Lanes, state: State, nth: int, process: Process) -> Iterator
 
 
 def _claim(model: Lanes, state: State, nth: int, process: Process) -> Iterator[tuple[str, State]]:
-    """Takes the first job from the floor on, and may raise the floor (raise_floors.sql). If there is no job, it may make
-    the lane idle (make_idle.sql). If it does not commit, all that is undone."""
+    """Takes the first job from the floor on, and may raise the floor (raise_floors.sql). If there is no job, it may
+    make the lane idle (make_idle.sql). If it does not commit, all that is undone."""
     if process.step == 0:
         clock = _read_clock(state, nth, process)
         snapshot = state.snapshot()
