@@ -73,7 +73,8 @@ grant select, insert, delete on
     treadle.events,
     treadle.logs,
     treadle.steps,
-    treadle.wake_requests
+    treadle.wake_requests,
+    treadle.clock_jumps
     to treadle_worker;
 grant select, insert, update, delete on
     treadle.minutes
@@ -154,6 +155,9 @@ grant execute on function
     treadle.sweep_stored,
     treadle.count_minutes,
     treadle.tick,
+    treadle.move_due_jobs,
+    treadle.note_clock_jump,
+    treadle.clock_before,
     -- notifications
     treadle.wake_workers,
     treadle.announce,
@@ -196,6 +200,7 @@ grant select on
     treadle.lanes,
     treadle.floors,
     treadle.ticks,
+    treadle.clock_jumps,
     treadle.horizon, -- until version 0.3
     treadle.workers,
     treadle.pauses,

@@ -18,6 +18,19 @@ begin
         return;
     end if;
 
+    -- The clock was set back, and nobody knows for how long these were not seen: their leases begin now.
+    update treadle.workers as worker
+    set seen_at = p_now
+    where worker.worker_id = any (array(
+            select ahead.worker_id
+            from treadle.workers as ahead
+            where ahead.seen_at > p_now + interval '1 second'
+            for no key update skip locked
+          ));
+    if found then
+        return;
+    end if;
+
     for v_worker in
         select worker.worker_id, worker.seen_at, worker.lease, worker.lost_at, claimed.id is not null as has_jobs
         from treadle.workers as worker
@@ -29,7 +42,7 @@ begin
             limit 1
         ) as claimed on true
         where worker.lost_at is not null
-           or worker.seen_at < p_now - worker.lease
+           or worker.seen_at < treadle.clock_before(worker.lease, p_now)
         order by worker.worker_id
     loop
         if v_worker.has_jobs then
