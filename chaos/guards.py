@@ -133,14 +133,14 @@ MUTANTS = [
     Mutant(
         "only workers that missed their lease are recovered (checked by a test)",
         f"{FUNCTIONS}/public/recover_lost_workers.sql",
-        "           or worker.seen_at < p_now - worker.lease\n",
+        "           or worker.seen_at < treadle.clock_before(worker.lease, p_now)\n",
         "           or true\n",
         test("worker/supervisor", "test_a_blocked_worker_keeps_its_jobs"),
     ),
     Mutant(
         "only workers that missed their lease are recovered (checked by a storm)",
         f"{FUNCTIONS}/public/recover_lost_workers.sql",
-        "           or worker.seen_at < p_now - worker.lease\n",
+        "           or worker.seen_at < treadle.clock_before(worker.lease, p_now)\n",
         "           or true\n",
         "storm slow",
     ),
@@ -416,7 +416,7 @@ MUTANTS = [
     Mutant(
         "a client that is not registered keeps its jobs for a day",
         f"{FUNCTIONS}/public/recover_unregistered.sql",
-        "< p_now - p_timeout",
+        "< v_before",
         "< p_now",
         test("worker/recovery", "test_jobs_of_a_worker_without_a_row_are_given_back_after_a_day"),
     ),

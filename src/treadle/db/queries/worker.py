@@ -1,7 +1,7 @@
 """Queries of a worker: claims and outcomes in batches, liveness, recovery, notifications."""
 
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -157,8 +157,28 @@ def recover_worker(
     )
 
 
-def recover_lost_workers(crash_limit: int) -> Query[list[Recovered]]:
-    return call("recover_lost_workers", {"crash_limit": crash_limit}, _recovered, columns=_RECOVERED)
+def get_clock() -> Query[datetime]:
+    """The server's clock."""
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    return Query(statement("get_clock"), {}, lambda rows: epoch + timedelta(microseconds=rows[0][0]))
+
+
+def note_clock_jump(before: datetime, after: datetime) -> Query[bool]:
+    """Note that the server's clock shows `after` instead of `before`. False: that was noted already."""
+    return call("note_clock_jump", {"before": before, "after": after}, lambda rows: rows[0][0])
+
+
+def has_lost_workers() -> Query[bool]:
+    """Whether a worker whose lease has run out still has jobs."""
+    return Query(statement("has_lost_workers"), {}, lambda rows: rows[0][0])
+
+
+def recover_lost_workers(crash_limit: int, now: datetime | None = None) -> Query[list[Recovered]]:
+    """`now` is the server's clock, if the caller has just read it."""
+    params: dict[str, object] = {"crash_limit": crash_limit}
+    if now is not None:
+        params["now"] = now
+    return call("recover_lost_workers", params, _recovered, columns=_RECOVERED)
 
 
 def recover_unregistered(crash_limit: int) -> Query[list[Recovered]]:

@@ -1,5 +1,5 @@
 -- After the clock was set back: moves jobs that were due before, and would now be due later, to the current time. They keep
--- their order, and stay behind those that are still due. A part of tick().
+-- their order, and stay behind those that have been due for longer. A part of tick().
 --
 -- The clock showed p_from at the tick p_seen, the last one before the jump. So a job with a run_at up to p_from was due if its
 -- row was written before that tick. If it was written later, nobody knows on which side of the jump. A job that was created by a
@@ -33,6 +33,9 @@ declare
     c_ahead constant interval := '1 hour';
     -- A transaction that inserts jobs by hand gives them the time of its beginning as created_at.
     c_late constant interval := '1 second';
+    -- Usually there is a tick every second: so these come before the jobs that were enqueued since the jump. And the claim that
+    -- made the tick has read the clock before it.
+    c_before constant interval := '1 second';
     v_moved int;
 begin
     with lane as materialized (
@@ -74,7 +77,7 @@ begin
         from due
     )
     update treadle.jobs as job
-    set run_at = p_now - numbered.behind * interval '1 microsecond'
+    set run_at = p_now - c_before - numbered.behind * interval '1 microsecond'
     from numbered
     where job.ctid = numbered.place;
 
