@@ -203,7 +203,7 @@ MUTANTS = [
     Mutant(
         "a job that becomes pending again is not below the floor",
         f"{FUNCTIONS}/triggers/change_job.sql",
-        "new.run_at := greatest(new.run_at, v_floor);",
+        "new.run_at := greatest(new.run_at, case when v_floor <= v_now then v_floor end);",
         "",
         test("queue/contract", "test_a_job_made_pending_by_a_plain_update_is_claimed"),
     ),

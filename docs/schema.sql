@@ -112,6 +112,42 @@ COMMENT ON FUNCTION treadle.confirm_blocked() IS 'Trigger: at commit, unblocks a
 
 COMMENT ON FUNCTION treadle.count_minutes(p_lag interval, p_limit integer, p_keep interval) IS 'Counts the jobs that finished since the last call in "treadle".minutes, for charts. Returns how many of its rows changed. Workers call it every few seconds.';
 
+CREATE TABLE treadle.ticks (
+    xid xid8 NOT NULL,
+    ticked_at timestamp with time zone NOT NULL,
+    next_xid xid8 NOT NULL,
+    running xid8[] NOT NULL,
+    look_after timestamp with time zone NOT NULL,
+    sweep_after timestamp with time zone NOT NULL,
+    swept treadle.lane,
+    set_back_from timestamp with time zone,
+    set_back_seen xid8,
+    set_back_until xid8
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='50', autovacuum_vacuum_cost_delay='0');
+
+COMMENT ON TABLE treadle.ticks IS 'The last ticks: the transactions that ran at each of them may still commit jobs below a floor.';
+
+COMMENT ON COLUMN treadle.ticks.xid IS 'The transaction id of the tick.';
+
+COMMENT ON COLUMN treadle.ticks.next_xid IS 'Transactions with this id or a higher one may have started after the tick.';
+
+COMMENT ON COLUMN treadle.ticks.running IS 'The older transactions that were running.';
+
+COMMENT ON COLUMN treadle.ticks.look_after IS 'When a tick may next read the claimed jobs.';
+
+COMMENT ON COLUMN treadle.ticks.sweep_after IS 'When a tick may next compare the first job of a lane with its floor.';
+
+COMMENT ON COLUMN treadle.ticks.swept IS 'The lane for which that was done last.';
+
+COMMENT ON COLUMN treadle.ticks.set_back_from IS 'The clock before it was last set back: jobs up to this time were due then.';
+
+COMMENT ON COLUMN treadle.ticks.set_back_seen IS 'The last tick before that.';
+
+COMMENT ON COLUMN treadle.ticks.set_back_until IS 'Transactions with a lower id may have enqueued jobs by the clock before that.';
+
+COMMENT ON FUNCTION treadle.delete_unused_lanes(p_oldest treadle.ticks, p_limit integer) IS 'Deletes idle lanes without jobs that no running transaction has seen active. Returns how many.';
+
 COMMENT ON FUNCTION treadle.drop_belongings() IS 'Trigger: deletes the errors, events, log lines, steps and uses of stored objects of deleted jobs.';
 
 COMMENT ON FUNCTION treadle.enqueue(p_job_type character varying, p_data jsonb, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_key character varying, p_max_attempts integer) IS 'Enqueues one job and returns its id: select "treadle".enqueue(''welcome'', ''{"user_id": 7}'').';
@@ -137,6 +173,8 @@ COMMENT ON FUNCTION treadle.find_lanes(p_budget integer) IS 'The lanes, deepest 
 COMMENT ON FUNCTION treadle.find_lost_claims(p_ids uuid[], p_leases bigint[]) IS 'Those of the claims that are lost, and whether the job was completed under the claim.';
 
 COMMENT ON FUNCTION treadle.finish_step(p_id uuid, p_position integer, p_name character varying, p_result jsonb, p_lease bigint, p_worker_id character varying) IS 'Records that a step of a job is finished, with its result. Returns false if the claim is lost.';
+
+COMMENT ON FUNCTION treadle.forget_ticks(p_oldest treadle.ticks) IS 'Deletes ticks and floors that no running transaction needs.';
 
 COMMENT ON FUNCTION treadle.has_attempts_left(p_attempts integer, p_max_attempts integer) IS 'Whether a job may be attempted again.';
 
@@ -200,40 +238,6 @@ COMMENT ON FUNCTION treadle.next_due(p_job_types character varying[], p_queues c
 
 COMMENT ON FUNCTION treadle.next_lane(p_lane treadle.lane, p_lockers xid[], OUT queue character varying, OUT job_type character varying, OUT priority integer, OUT run_at timestamp with time zone) IS 'The next lane with claimable jobs after p_lane, and the time of its first job; null after the last.';
 
-CREATE TABLE treadle.ticks (
-    xid xid8 NOT NULL,
-    ticked_at timestamp with time zone NOT NULL,
-    next_xid xid8 NOT NULL,
-    running xid8[] NOT NULL,
-    look_after timestamp with time zone NOT NULL,
-    sweep_after timestamp with time zone NOT NULL,
-    swept treadle.lane,
-    set_back_from timestamp with time zone,
-    set_back_seen xid8,
-    set_back_until xid8
-)
-WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='50', autovacuum_vacuum_cost_delay='0');
-
-COMMENT ON TABLE treadle.ticks IS 'The last ticks: the transactions that ran at each of them may still commit jobs below a floor.';
-
-COMMENT ON COLUMN treadle.ticks.xid IS 'The transaction id of the tick.';
-
-COMMENT ON COLUMN treadle.ticks.next_xid IS 'Transactions with this id or a higher one may have started after the tick.';
-
-COMMENT ON COLUMN treadle.ticks.running IS 'The older transactions that were running.';
-
-COMMENT ON COLUMN treadle.ticks.look_after IS 'When a tick may next read the claimed jobs.';
-
-COMMENT ON COLUMN treadle.ticks.sweep_after IS 'When a tick may next compare the first job of a lane with its floor.';
-
-COMMENT ON COLUMN treadle.ticks.swept IS 'The lane for which that was done last.';
-
-COMMENT ON COLUMN treadle.ticks.set_back_from IS 'The clock before it was last set back: jobs up to this time were due then.';
-
-COMMENT ON COLUMN treadle.ticks.set_back_seen IS 'The last tick before that.';
-
-COMMENT ON COLUMN treadle.ticks.set_back_until IS 'Transactions with a lower id may have enqueued jobs by the clock before that.';
-
 COMMENT ON FUNCTION treadle.next_lanes(p_job_types character varying[], p_queues character varying[], p_safe treadle.ticks, INOUT level bigint, INOUT first integer, INOUT turn bigint, INOUT step integer, INOUT place bigint, OUT queues character varying[], OUT job_types character varying[], OUT starts timestamp with time zone[], OUT ids bigint[]) IS 'The active lanes of these job types that a claim searches next, with the time at which the search of each starts.';
 
 COMMENT ON FUNCTION treadle.note_clock_jump(p_before timestamp with time zone, p_after timestamp with time zone) IS 'Notes that the server''s clock shows p_after where it should show p_before. Returns false if that was noted already.';
@@ -275,6 +279,8 @@ COMMENT ON FUNCTION treadle.renew_workers(p_worker_ids character varying[], p_le
 COMMENT ON FUNCTION treadle.report_progress(p_id uuid, p_progress integer, p_stage character varying, p_lease bigint, p_worker_id character varying) IS 'Records the progress (0 to 100) and the stage of a running job; null leaves a value as it is. Returns false if the claim is lost.';
 
 COMMENT ON FUNCTION treadle.request_notifications(p_kind text, p_for interval) IS 'Starts notifications on channel(p_kind) for this long, at most 5 minutes; call it again to continue. ends: the ids of jobs that finish. news: the ids of jobs with new events or progress.';
+
+COMMENT ON FUNCTION treadle.reset_floors(p_before timestamp with time zone, p_now timestamp with time zone) IS 'After the clock was set back: notes it, removes all floors, and corrects times that are in the future.';
 
 COMMENT ON FUNCTION treadle.rest(p_job_types character varying[], p_queues character varying[], p_sure boolean) IS 'Deprecated: use next_due(). Dropped in version 0.3.';
 

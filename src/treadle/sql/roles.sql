@@ -114,6 +114,8 @@ grant execute on function
     treadle.next_lanes,
     treadle.next_lane,
     treadle.is_head_of_key,
+    treadle.newest_of_key,
+    treadle.id_after,
     treadle.find_claimed_jobs,
     treadle.next_due,
     -- what a worker writes about its jobs
@@ -156,6 +158,9 @@ grant execute on function
     treadle.count_minutes,
     treadle.tick,
     treadle.move_due_jobs,
+    treadle.reset_floors,
+    treadle.forget_ticks,
+    treadle.delete_unused_lanes,
     treadle.note_clock_jump,
     treadle.clock_before,
     -- notifications

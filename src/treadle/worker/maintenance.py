@@ -51,9 +51,10 @@ def services(
             await move_floors(connection)
 
     async def recover() -> None:
-        at = await clock.check()
-        if clock.is_watched_for(chosen.lease.total_seconds() / 2):
-            await recover_lost(connection, chosen.crash_limit, chosen.lease, outage, listeners, at)
+        reading = await clock.check()
+        # Before that, live workers may not have renewed their leases since a jump that nobody has noticed.
+        if reading.losses and clock.watched >= chosen.lease.total_seconds() / 2:
+            await recover_lost(connection, chosen.crash_limit, chosen.lease, outage, listeners, reading.server)
 
     async def recover_clients() -> None:
         await clock.check()

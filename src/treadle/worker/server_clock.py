@@ -22,6 +22,9 @@ class Reading(NamedTuple):
     """The server's clock, and between which times of this machine it was read."""
 
     server: datetime
+    losses: bool
+    """Whether, by that clock, a worker has missed its lease: the same statement says so, which is all that an idle
+    worker has to know."""
     began: float
     ended: float
 
@@ -32,25 +35,26 @@ class ServerClock:
         self._worker_id = worker_id
         self._listeners = listeners
         self._last: Reading | None = None
-        self.watched_since = float("inf")
-        """By words.clock: the first reading."""
+        self._first = float("inf")
 
-    async def check(self) -> datetime:
+    async def check(self) -> Reading:
         """Read the server's clock. If it has jumped since the last time, this is noted in the database first."""
         began = now()
-        reading = Reading(await self._connection.run(worker_queries.get_clock()), began, now())
+        server, losses = await self._connection.run(worker_queries.get_clock_and_losses())
+        reading = Reading(server, losses, began, now())
         if self._last is None:
-            self.watched_since = began
+            self._first = began
         elif abs(jumped := jump(self._last, reading)) > SMALLEST_JUMP:
             before = reading.server - jumped
             await self._connection.run(worker_queries.note_clock_jump(before, reading.server))
             self._listeners.emit(events.ClockJumped(self._worker_id, jumped.total_seconds(), before, reading.server))
         self._last = reading
-        return reading.server
+        return reading
 
-    def is_watched_for(self, seconds: float) -> bool:
-        """Whether a jump within this time would have been noticed."""
-        return now() - self.watched_since >= seconds
+    @property
+    def watched(self) -> float:
+        """For how many seconds. An earlier jump was not noticed here."""
+        return now() - self._first
 
 
 def jump(last: Reading, this: Reading) -> timedelta:

@@ -221,10 +221,8 @@ class Worker:
         connection, limit = self.connections.maintenance, self.settings.crash_limit
         patience = self.settings.lease.total_seconds() / 2
         try:
-            while not self.server_clock.is_watched_for(patience):
-                if not await connection.run(worker_queries.has_lost_workers()):
-                    break
-                await asyncio.sleep(patience / 10)
+            if (await self.server_clock.check()).losses and self.server_clock.watched < patience:
+                await asyncio.sleep(patience - self.server_clock.watched)
                 await self.server_clock.check()
             found = await maintenance.recover_lost(connection, limit, self.settings.lease, self.outage, self._listeners)
             return found + await maintenance.recover_unregistered(connection, limit, self._listeners)

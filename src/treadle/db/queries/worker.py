@@ -157,20 +157,17 @@ def recover_worker(
     )
 
 
-def get_clock() -> Query[datetime]:
-    """The server's clock."""
+def get_clock_and_losses() -> Query[tuple[datetime, bool]]:
+    """The server's clock, and whether by that clock a worker is lost and not recovered."""
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
-    return Query(statement("get_clock"), {}, lambda rows: epoch + timedelta(microseconds=rows[0][0]))
+    return Query(
+        statement("get_clock_and_losses"), {}, lambda rows: (epoch + timedelta(microseconds=rows[0][0]), rows[0][1])
+    )
 
 
 def note_clock_jump(before: datetime, after: datetime) -> Query[bool]:
     """Note that the server's clock shows `after` instead of `before`. False: that was noted already."""
     return call("note_clock_jump", {"before": before, "after": after}, lambda rows: rows[0][0])
-
-
-def has_lost_workers() -> Query[bool]:
-    """Whether a worker whose lease has run out still has jobs."""
-    return Query(statement("has_lost_workers"), {}, lambda rows: rows[0][0])
 
 
 def recover_lost_workers(crash_limit: int, now: datetime | None = None) -> Query[list[Recovered]]:

@@ -64,7 +64,6 @@ declare
     v_turn int;
     v_changed int;
     v_set_back boolean;
-    v_until bigint;
 begin
     select to_timestamp(clock.last_value / 1000000.0)
     into v_clock
@@ -112,32 +111,7 @@ begin
     -- Read again: the last tick may have been made since this function began.
     v_set_back := v_last.ticked_at > clock_timestamp() is true;
     if v_set_back then
-        if v_last.ticked_at > v_now + interval '1 second' then
-            perform treadle.note_clock_jump(v_last.ticked_at, v_now);
-        end if;
-
-        delete from treadle.floors as known
-        where known.ctid = any (array(select old.ctid from treadle.floors as old for update skip locked));
-
-        update treadle.lanes as lane
-        set opened_at = v_now
-        where lane.id = any (array(
-                select future.id
-                from treadle.lanes as future
-                where future.idle_xid is null
-                  and future.opened_at > v_now
-                for update skip locked
-              ));
-
-        -- Those who wait for jobs, or watch them, ask again before that.
-        v_until := extract(epoch from v_now + interval '5 minutes') * 1000000;
-        if (select awaited.last_value from treadle.awaited as awaited) > v_until then
-            perform setval('treadle.awaited', v_until);
-        end if;
-        if (select watched.last_value from treadle.watched as watched) > v_until then
-            perform setval('treadle.watched', v_until);
-        end if;
-
+        perform treadle.reset_floors(v_last.ticked_at, v_now);
         v_last.look_after := v_now;
         v_last.sweep_after := v_now;
         v_last.set_back_from := greatest(v_last.ticked_at, v_last.set_back_from);
@@ -404,55 +378,12 @@ begin
        or cardinality(changed.ids) > 1;
 
     -- Idle lanes that no running transaction has seen active.
-    with unused as (
-        delete from treadle.lanes as lane
-        where lane.id = any (array(
-                select idle.id
-                from treadle.lanes as idle
-                where idle.idle_xid < v_oldest.xid
-                  and idle.idle_xid <> all (v_oldest.running)
-                  and idle.next_run_at is null
-                limit c_examined
-                for update skip locked
-              ))
-        returning row(lane.queue, lane.job_type, lane.priority)::treadle.lane as lane
-    ),
-    forgotten as (
-        delete from treadle.floors as known
-        using unused
-        where treadle.is_in_lane(known.queue, known.job_type, known.priority, unused.lane)
-    )
-    select v_changed + count(*) into v_changed from unused;
+    v_changed := v_changed + treadle.delete_unused_lanes(v_oldest, c_examined);
 
     -- Every 15 seconds: what no running transaction needs. Not at every tick, because an old snapshot keeps what was
     -- deleted before, and it would be read again each time.
     if div(extract(epoch from v_now)::numeric, 15) <> div(extract(epoch from v_last.ticked_at)::numeric, 15) then
-        delete from treadle.ticks as tick
-        where tick.xid = any (array(
-                select old.xid
-                from treadle.ticks as old
-                where old.xid < v_oldest.xid
-                for update skip locked
-              ));
-
-        delete from treadle.floors as known
-        where known.ctid = any (array(
-                select old.ctid
-                from treadle.floors as old
-                where old.xid < v_oldest.xid
-                  and exists (
-                        select
-                        from treadle.floors as newer
-                        where treadle.is_in_lane(
-                                newer.queue, newer.job_type, newer.priority,
-                                row(old.queue, old.job_type, old.priority)::treadle.lane
-                              )
-                          and newer.xid > old.xid
-                          and newer.xid < v_oldest.xid
-                          and newer.xid <> all (v_oldest.running)
-                  )
-                for update skip locked
-              ));
+        perform treadle.forget_ticks(v_oldest);
     end if;
 
     perform setval('treadle.tick_clock', (extract(epoch from clock_timestamp()) * 1000000)::bigint);
