@@ -51,10 +51,8 @@ def services(
             await move_floors(connection)
 
     async def recover() -> None:
-        reading = await clock.check()
-        # Before that, live workers may not have renewed their leases since a jump that nobody has noticed.
-        if reading.losses and clock.watched >= chosen.lease.total_seconds() / 2:
-            await recover_lost(connection, chosen.crash_limit, chosen.lease, outage, listeners, reading.server)
+        if (await clock.check()).losses:
+            await recover_lost(connection, chosen.crash_limit, chosen.lease, outage, listeners, clock)
 
     async def recover_clients() -> None:
         await clock.check()
@@ -87,13 +85,15 @@ async def recover_lost(
     lease: timedelta,
     outage: Outage,
     listeners: Listeners,
-    at: datetime | None = None,
+    clock: ServerClock | None = None,
 ) -> int:
-    """Give back the jobs of workers that missed their lease. `at` is the server's clock, if it was just read."""
+    """Give back the jobs of workers that missed their lease. By the server's clock, as it was last checked: it may have
+    jumped since."""
     # After an outage all workers seem to have missed it: wait until live workers have renewed theirs.
     if not outage.is_over_for(lease.total_seconds()):
         return 0
-    return await _recover(connection, worker_queries.recover_lost_workers(crash_limit, at), listeners)
+    at, watched = (clock.last, clock.watched) if clock else (None, None)
+    return await _recover(connection, worker_queries.recover_lost_workers(crash_limit, at, watched), listeners)
 
 
 async def recover_unregistered(connection: ReconnectingConnection, crash_limit: int, listeners: Listeners) -> int:

@@ -19,12 +19,9 @@ SMALLEST_JUMP = timedelta(seconds=1)
 
 
 class Reading(NamedTuple):
-    """The server's clock, and between which times of this machine it was read."""
+    """What the server said, and between which times of this machine."""
 
-    server: datetime
-    losses: bool
-    """Whether, by that clock, a worker has missed its lease: the same statement says so, which is all that an idle
-    worker has to know."""
+    server: worker_queries.ServerTime
     began: float
     ended: float
 
@@ -35,30 +32,41 @@ class ServerClock:
         self._worker_id = worker_id
         self._listeners = listeners
         self._last: Reading | None = None
-        self._first = float("inf")
+        self._even_since = float("inf")
 
-    async def check(self) -> Reading:
-        """Read the server's clock. If it has jumped since the last time, this is noted in the database first."""
+    async def check(self) -> worker_queries.ServerTime:
+        """Read the server's clock. If it has jumped since the last time, this is noted in the database first. The same
+        statement says whether a worker is lost, which is all that an idle worker has to know."""
         began = now()
-        server, losses = await self._connection.run(worker_queries.get_clock_and_losses())
-        reading = Reading(server, losses, began, now())
+        server = await self._connection.run(worker_queries.get_clock_and_losses())
+        this = Reading(server, began, now())
         if self._last is None:
-            self._first = began
-        elif abs(jumped := jump(self._last, reading)) > SMALLEST_JUMP:
-            before = reading.server - jumped
-            await self._connection.run(worker_queries.note_clock_jump(before, reading.server))
-            self._listeners.emit(events.ClockJumped(self._worker_id, jumped.total_seconds(), before, reading.server))
-        self._last = reading
-        return reading
+            self._even_since = began
+        elif abs(jumped := jump(self._last, this)) > SMALLEST_JUMP:
+            before = server.clock - jumped
+            await self._connection.run(worker_queries.note_clock_jump(before, server.clock))
+            self._even_since = this.ended
+            self._listeners.emit(events.ClockJumped(self._worker_id, jumped.total_seconds(), before, server.clock))
+        elif server.jumps != self._last.server.jumps:
+            # Forward and back again since the last reading, perhaps: others have noticed, this worker cannot.
+            self._even_since = this.ended
+        self._last = this
+        return server
+
+    @property
+    def last(self) -> datetime:
+        """The last reading."""
+        assert self._last is not None  # noqa: S101 - for the type checker
+        return self._last.server.clock
 
     @property
     def watched(self) -> float:
-        """For how many seconds. An earlier jump was not noticed here."""
-        return now() - self._first
+        """For how many seconds the clock has been watched without a jump."""
+        return now() - self._even_since
 
 
 def jump(last: Reading, this: Reading) -> timedelta:
     """By how much the server's clock has jumped, as far as that is certain: readings take some time."""
-    passed = this.server - last.server
+    passed = this.server.clock - last.server.clock
     least, most = timedelta(seconds=this.began - last.ended), timedelta(seconds=this.ended - last.began)
     return passed - min(max(passed, least), most)

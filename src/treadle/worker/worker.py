@@ -224,7 +224,9 @@ class Worker:
             if (await self.server_clock.check()).losses and self.server_clock.watched < patience:
                 await asyncio.sleep(patience - self.server_clock.watched)
                 await self.server_clock.check()
-            found = await maintenance.recover_lost(connection, limit, self.settings.lease, self.outage, self._listeners)
+            found = await maintenance.recover_lost(
+                connection, limit, self.settings.lease, self.outage, self._listeners, self.server_clock
+            )
             return found + await maintenance.recover_unregistered(connection, limit, self._listeners)
         except DatabaseUnavailable as error:
             self.unavailable(error)

@@ -157,12 +157,22 @@ def recover_worker(
     )
 
 
-def get_clock_and_losses() -> Query[tuple[datetime, bool]]:
-    """The server's clock, and whether by that clock a worker is lost and not recovered."""
+class ServerTime(NamedTuple):
+    clock: datetime
+    jumps: int
+    """Grows with each jump of the clock that is noted."""
+    losses: bool
+    """Whether, by that clock, a worker is lost and not recovered."""
+
+
+def get_clock_and_losses() -> Query[ServerTime]:
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
-    return Query(
-        statement("get_clock_and_losses"), {}, lambda rows: (epoch + timedelta(microseconds=rows[0][0]), rows[0][1])
-    )
+
+    def read(rows: Rows) -> ServerTime:
+        ((microseconds, jumps, losses),) = rows
+        return ServerTime(epoch + timedelta(microseconds=microseconds), jumps, losses)
+
+    return Query(statement("get_clock_and_losses"), {}, read)
 
 
 def note_clock_jump(before: datetime, after: datetime) -> Query[bool]:
@@ -170,11 +180,13 @@ def note_clock_jump(before: datetime, after: datetime) -> Query[bool]:
     return call("note_clock_jump", {"before": before, "after": after}, lambda rows: rows[0][0])
 
 
-def recover_lost_workers(crash_limit: int, now: datetime | None = None) -> Query[list[Recovered]]:
-    """`now` is the server's clock, if the caller has just read it."""
+def recover_lost_workers(
+    crash_limit: int, now: datetime | None = None, watched: float | None = None
+) -> Query[list[Recovered]]:
+    """`now` is the server's clock as the caller has just read it, `watched` for how many seconds it did not jump."""
     params: dict[str, object] = {"crash_limit": crash_limit}
-    if now is not None:
-        params["now"] = now
+    if now is not None and watched is not None:
+        params |= {"now": now, "watched": timedelta(seconds=watched)}
     return call("recover_lost_workers", params, _recovered, columns=_RECOVERED)
 
 

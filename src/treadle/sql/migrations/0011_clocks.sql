@@ -21,6 +21,9 @@ comment on column treadle.ticks.set_back_from is 'The clock before it was last s
 comment on column treadle.ticks.set_back_seen is 'The last tick before that.';
 comment on column treadle.ticks.set_back_until is 'Transactions with a lower id may have enqueued jobs by the clock before that.';
 
+-- It gets another parameter.
+drop function if exists treadle.recover_lost_workers(int, timestamptz);
+
 -- Who could maintain the ticks so far still can; who could read them, too.
 do $$
 declare

@@ -1,6 +1,7 @@
--- The clock, and whether recover_lost_workers() would find something to do.
+-- The clock, its last jump that was noted, and whether recover_lost_workers() would find something to do.
 select
     (extract(epoch from clock.now) * 1000000)::bigint,
+    coalesce((select max(jump.id) from treadle.clock_jumps as jump), 0),
     exists (
         select
         from treadle.workers as worker

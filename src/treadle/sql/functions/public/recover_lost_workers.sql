@@ -1,8 +1,13 @@
 -- Gives back the jobs of workers whose lease has expired. Workers without a lease, which send heartbeats by hand, are left
 -- to recover_stale_jobs().
+--
+-- p_watched: for how long the caller has watched the server's clock, and there was no jump (see server_clock.py). In half of its
+-- lease a live worker has renewed it. Without such a caller, a clock that is set forward takes all workers for lost, unless
+-- another worker has noted the jump.
 create or replace function treadle.recover_lost_workers(
     p_crash_limit int default 3,
-    p_now timestamptz default clock_timestamp()
+    p_now timestamptz default clock_timestamp(),
+    p_watched interval default null
 ) returns table (id uuid, job_type varchar, status varchar, worker_id varchar)
 language plpgsql
 set enable_seqscan = off
@@ -43,6 +48,7 @@ begin
         ) as claimed on true
         where worker.lost_at is not null
            or worker.seen_at < treadle.clock_before(worker.lease, p_now)
+          and coalesce(p_watched >= worker.lease / 2, true)
         order by worker.worker_id
     loop
         if v_worker.has_jobs then
@@ -65,5 +71,5 @@ begin
 end
 $$;
 
-comment on function treadle.recover_lost_workers(int, timestamptz)
+comment on function treadle.recover_lost_workers(int, timestamptz, interval)
     is 'Gives back the jobs of workers whose lease has expired, and returns them. One call at a time does the work.';
