@@ -2,58 +2,16 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from chaos.fake_clock import MISSING, FakeClock, library
-from chaos.servers import Server, serving
 from psycopg import Connection
 
-pytestmark = pytest.mark.skipif(library() is None, reason=MISSING)
+from tests.support.clocked_server import DAY, JUMPS, NEEDS_LIBRARY, ClockedServer, running_server
 
-DAY = 86_400
-# The target is 2 s; claims make a tick themselves if they must, so one of them is enough.
-JUMPS = pytest.mark.parametrize("seconds", [DAY, 30, -30, -DAY], ids=["a day ahead", "ahead", "back", "a day back"])
+pytestmark = NEEDS_LIBRARY
+
 ISOLATION = pytest.mark.parametrize("isolation", ["read committed", "repeatable read", "serializable"])
-
-
-class ClockedServer:
-    """A server whose clock can be set, and a client of its queue."""
-
-    def __init__(self, server: Server, clock: FakeClock) -> None:
-        self.server = server
-        self.url = server.url
-        self.set = clock.set
-        self.connection = server.connect()
-
-    def one(self, query: str, *params: object) -> Any:
-        row = self.connection.execute(query.encode(), params).fetchone()
-        return row[0] if row else None
-
-    def enqueue(self, name: str, key: str | None = None, delay: str | None = None) -> None:
-        self.connection.execute(
-            "select enqueue('a', jsonb_build_object('name', %s::text), p_key => %s, p_delay => %s::interval)",
-            [name, key, delay],
-        )
-
-    def claim(self, limit: int = 10) -> list[str]:
-        rows = self.connection.execute("select data->>'name' from claim_jobs('w', '{a}', %s)", [limit]).fetchall()
-        return [name for (name,) in rows]
-
-    def complete(self) -> None:
-        self.connection.execute("update jobs set status = 'completed' where status in ('claimed', 'running')")
-
-    def raise_floors(self) -> None:
-        """Run a job, and wait until the floor of its lane is behind it."""
-        self.enqueue("first")
-        assert self.claim() == ["first"]
-        self.complete()
-        time.sleep(0.3)
-        self.connection.execute("select tick('0')")
-        assert self.one("select count(*) from floors") > 0
 
 
 @pytest.fixture(scope="module")
@@ -62,24 +20,9 @@ def module_server() -> Iterator[ClockedServer]:
         yield server
 
 
-@contextmanager
-def running_server() -> Iterator[ClockedServer]:
-    with TemporaryDirectory(prefix="treadle-clock-") as folder:
-        Path(folder).chmod(0o755)
-        clock = FakeClock(Path(folder) / "clock", FAKETIME_NO_CACHE="1")
-        with serving(environment=clock.environment) as server:
-            clocked = ClockedServer(server, clock)
-            with clocked.connection:
-                yield clocked
-
-
 @pytest.fixture
 def server(module_server: ClockedServer) -> ClockedServer:
-    module_server.set(0)
-    module_server.connection.execute(
-        "truncate jobs, lanes, floors, ticks, workers, errors, clock_jumps, minutes;"
-        "select setval('tick_clock', 0), setval('awaited', 0), setval('watched', 0)"
-    )
+    module_server.reset()
     return module_server
 
 
@@ -282,6 +225,23 @@ def test_a_dead_worker_keeps_its_jobs_no_longer_than_its_lease_when_the_clock_is
     assert lose(server) == 0, "it may be alive"
     server.set(-DAY + 11)
     assert lose(server) == 1
+
+
+def test_a_worker_is_lost_only_if_the_clock_was_even_for_half_of_its_lease(server: ClockedServer) -> None:
+    start_worker(server)
+    server.set(DAY)
+    query = "select count(*) from recover_lost_workers(p_watched => %s::interval)"
+    assert server.one(query, "4 seconds") == 0, "a live worker may not have renewed its lease since a jump"
+    assert server.one(query, "5 seconds") == 1
+
+
+def test_a_renewal_notes_that_the_clock_was_set_back(server: ClockedServer) -> None:
+    """If it is set forward again before anybody else looks, the worker seems to be lost."""
+    start_worker(server)
+    server.connection.execute("truncate ticks")
+    server.set(-DAY)
+    server.connection.execute("select renew_workers('{w}', '10 seconds')")
+    assert server.one("select extract(epoch from after - before)::int from clock_jumps") == pytest.approx(-DAY, abs=2)
 
 
 def test_a_client_without_heartbeats_keeps_its_jobs_no_longer_when_the_clock_is_set_back(server: ClockedServer) -> None:
