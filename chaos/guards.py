@@ -132,16 +132,16 @@ MUTANTS = [
     ),
     Mutant(
         "only workers that missed their lease are recovered (checked by a test)",
-        f"{FUNCTIONS}/public/recover_lost_workers.sql",
-        "           or worker.seen_at < treadle.clock_before(worker.lease, p_now)\n",
-        "           or true\n",
+        f"{FUNCTIONS}/parts/clock_before.sql",
+        "    return least(v_at - v_left, p_now - p_age);",
+        "    return p_now;",
         test("worker/supervisor", "test_a_blocked_worker_keeps_its_jobs"),
     ),
     Mutant(
         "only workers that missed their lease are recovered (checked by a storm)",
-        f"{FUNCTIONS}/public/recover_lost_workers.sql",
-        "           or worker.seen_at < treadle.clock_before(worker.lease, p_now)\n",
-        "           or true\n",
+        f"{FUNCTIONS}/parts/clock_before.sql",
+        "    return least(v_at - v_left, p_now - p_age);",
+        "    return p_now;",
         "storm slow",
     ),
     Mutant(
@@ -453,7 +453,10 @@ MUTANTS = [
         f"{FUNCTIONS}/public/tick.sql",
         "        perform treadle.reset_floors(v_last.ticked_at, v_now);\n",
         "",
-        test("queue/server_clock", "test_a_job_enqueued_after_a_jump_is_claimed_at_once"),
+        test(
+            "queue/server_clock",
+            "test_floors_of_lanes_that_the_tick_does_not_examine_are_removed_when_the_clock_is_set_back",
+        ),
     ),
     Mutant(
         "a search that cannot tick trusts no floor after the clock was set back",
@@ -467,8 +470,8 @@ MUTANTS = [
     Mutant(
         "a tick lowers a floor that is ahead of the clock",
         f"{FUNCTIONS}/public/tick.sql",
-        "case when bound.floor > v_now then '-infinity' else",
-        "case when false then '-infinity' else",
+        "                when state.floor > v_now then v_now - c_margin\n",
+        "",
         test("queue/server_clock", "test_a_floor_that_a_slow_claim_writes_after_the_clock_was_set_back_is_lowered"),
     ),
     Mutant(
@@ -498,8 +501,8 @@ MUTANTS = [
     Mutant(
         "a new job is not placed at a floor that is ahead of the clock",
         f"{FUNCTIONS}/triggers/register_lanes.sql",
-        "bool_or(arrived.oldest < entry.floor and entry.floor <= clock_timestamp())",
-        "bool_or(arrived.oldest < entry.floor)",
+        "          and (not v_fresh or bound.floor <= clock_timestamp())\n",
+        "",
         test("queue/server_clock", "test_a_job_enqueued_after_a_jump_is_claimed_at_once"),
     ),
     Mutant(

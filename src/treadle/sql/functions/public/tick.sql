@@ -283,10 +283,7 @@ begin
         left join lateral treadle.safe_floor(examined.lane, v_safe) as safe on true
         left join lateral (
             select job.run_at
-            from treadle.lane_jobs(
-                    examined.lane,
-                    case when bound.floor > v_now then '-infinity' else coalesce(safe.floor, '-infinity') end
-                 ) as job
+            from treadle.lane_jobs(examined.lane, coalesce(safe.floor, '-infinity')) as job
             where not job.locked_by = any (v_lockers)
             order by job.run_at
             limit 1

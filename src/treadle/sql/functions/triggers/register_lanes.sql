@@ -13,7 +13,7 @@ declare
 begin
     select
         bool_or(not entry.is_listed),
-        bool_or(arrived.oldest < entry.floor and entry.floor <= clock_timestamp()),
+        bool_or(arrived.oldest < entry.floor),
         min(arrived.oldest)
     into v_missing, v_below, v_oldest
     from (
