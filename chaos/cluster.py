@@ -62,6 +62,8 @@ class Node:
         self._account = account
         self._fsync = fsync
         self._process: subprocess.Popen[Any] | None = None
+        self.environment: dict[str, str] = {}
+        """For the server, in addition to that of this process."""
 
     @property
     def url(self) -> str:
@@ -146,7 +148,7 @@ class Node:
 
     def _process_options(self) -> dict[str, Any]:
         options: dict[str, Any] = {
-            "env": {name: value for name, value in os.environ.items() if not name.startswith("PG")},
+            "env": {name: value for name, value in os.environ.items() if not name.startswith("PG")} | self.environment,
             "cwd": "/",
             "start_new_session": True,
         }

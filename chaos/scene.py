@@ -49,6 +49,7 @@ class Scene:
         self.empty = False
         """Whether the server starts without a schema."""
         self.server_folder: Path | None = None
+        self.server_environment: dict[str, str] = {}
         self.environment: dict[str, str] = {}
         self.worker_environment: dict[str, str] = {}
         self.client_url: Callable[[str], str] = lambda url: url
@@ -67,7 +68,7 @@ class Scene:
 
     def start_server(self) -> None:
         folder = self.server_folder or self.folder / "server"
-        self.server = Server(folder, self.settings, empty=self.empty)
+        self.server = Server(folder, self.settings, empty=self.empty, environment=self.server_environment)
         self.stack.callback(self.server.close)
         with self.server.connect() as connection:
             connection.execute(TABLES.encode())

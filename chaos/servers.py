@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -26,10 +26,20 @@ QUICK = {"fsync": "off"}
 class Server:
     """A separate embedded server. `settings` are PostgreSQL settings."""
 
-    def __init__(self, folder: Path, settings: dict[str, str] = QUICK, *, empty: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        settings: dict[str, str] = QUICK,
+        *,
+        empty: bool = False,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """`environment` is for the server alone."""
         self.folder = folder
         self._settings = settings
-        self.url = embedded_url(folder, settings=settings, quiet=True)
+        self._environment = environment or {}
+        with _added_to_environment(self._environment):
+            self.url = embedded_url(folder, settings=settings, quiet=True)
         if not empty:
             migrate(self.url)
 
@@ -46,7 +56,9 @@ class Server:
     def come_back(self) -> None:
         """Start the server again, at the same address."""
         leave(self.folder)
-        if embedded_url(self.folder, settings=self._settings, quiet=True) != self.url:
+        with _added_to_environment(self._environment):
+            url = embedded_url(self.folder, settings=self._settings, quiet=True)
+        if url != self.url:
             raise AssertionError("the server started at another address")
 
     def answers(self) -> bool:
@@ -57,12 +69,25 @@ class Server:
 
 
 @contextmanager
-def serving(settings: dict[str, str] = QUICK, *, empty: bool = False) -> Iterator[Server]:
+def _added_to_environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """The server inherits the environment of this process."""
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name in variables:
+            del os.environ[name]
+
+
+@contextmanager
+def serving(
+    settings: dict[str, str] = QUICK, *, empty: bool = False, environment: Mapping[str, str] | None = None
+) -> Iterator[Server]:
     """Start a server in a temporary folder, whose path is short enough for a socket."""
     folder = Path(tempfile.mkdtemp(prefix="treadle-chaos-"))
     folder.chmod(0o711)
     try:
-        yield Server(folder, settings, empty=empty)
+        yield Server(folder, settings, empty=empty, environment=environment)
     finally:
         leave(folder)
         shutil.rmtree(folder)

@@ -102,6 +102,8 @@ COMMENT ON FUNCTION treadle.claim_places(p_worker_id character varying, p_job_ty
 
 COMMENT ON FUNCTION treadle.claim_work(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[]) IS 'claim_jobs() with the columns that a worker needs.';
 
+COMMENT ON FUNCTION treadle.clock_before(p_age interval, p_now timestamp with time zone) IS 'The time that the clock showed p_age before p_now: earlier than p_now - p_age if it was set forward since.';
+
 COMMENT ON FUNCTION treadle.complete_job(p_id uuid, p_result jsonb, p_lease bigint, p_worker_id character varying) IS 'Completes a job, with its result. Returns false if the claim is lost or the job has finished already.';
 
 COMMENT ON FUNCTION treadle.complete_jobs(p_ids uuid[], p_leases bigint[], p_worker_ids character varying[], p_results text[], p_seconds double precision[]) IS 'Completes claimed jobs, each fenced by its lease number and worker, with results as JSON texts and how many seconds ago they started. Returns the ids that were accepted.';
@@ -109,6 +111,42 @@ COMMENT ON FUNCTION treadle.complete_jobs(p_ids uuid[], p_leases bigint[], p_wor
 COMMENT ON FUNCTION treadle.confirm_blocked() IS 'Trigger: at commit, unblocks an inserted job that no other job would unblock any more.';
 
 COMMENT ON FUNCTION treadle.count_minutes(p_lag interval, p_limit integer, p_keep interval) IS 'Counts the jobs that finished since the last call in "treadle".minutes, for charts. Returns how many of its rows changed. Workers call it every few seconds.';
+
+CREATE TABLE treadle.ticks (
+    xid xid8 NOT NULL,
+    ticked_at timestamp with time zone NOT NULL,
+    next_xid xid8 NOT NULL,
+    running xid8[] NOT NULL,
+    look_after timestamp with time zone NOT NULL,
+    sweep_after timestamp with time zone NOT NULL,
+    swept treadle.lane,
+    set_back_from timestamp with time zone,
+    set_back_seen xid8,
+    set_back_until xid8
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='50', autovacuum_vacuum_cost_delay='0');
+
+COMMENT ON TABLE treadle.ticks IS 'The last ticks: the transactions that ran at each of them may still commit jobs below a floor.';
+
+COMMENT ON COLUMN treadle.ticks.xid IS 'The transaction id of the tick.';
+
+COMMENT ON COLUMN treadle.ticks.next_xid IS 'Transactions with this id or a higher one may have started after the tick.';
+
+COMMENT ON COLUMN treadle.ticks.running IS 'The older transactions that were running.';
+
+COMMENT ON COLUMN treadle.ticks.look_after IS 'When a tick may next read the claimed jobs.';
+
+COMMENT ON COLUMN treadle.ticks.sweep_after IS 'When a tick may next compare the first job of a lane with its floor.';
+
+COMMENT ON COLUMN treadle.ticks.swept IS 'The lane for which that was done last.';
+
+COMMENT ON COLUMN treadle.ticks.set_back_from IS 'The clock before it was last set back: jobs up to this time were due then.';
+
+COMMENT ON COLUMN treadle.ticks.set_back_seen IS 'The last tick before that.';
+
+COMMENT ON COLUMN treadle.ticks.set_back_until IS 'Transactions with a lower id may have enqueued jobs by the clock before that.';
+
+COMMENT ON FUNCTION treadle.delete_unused_lanes(p_oldest treadle.ticks, p_limit integer) IS 'Deletes idle lanes without jobs that no running transaction has seen active. Returns how many.';
 
 COMMENT ON FUNCTION treadle.drop_belongings() IS 'Trigger: deletes the errors, events, log lines, steps and uses of stored objects of deleted jobs.';
 
@@ -136,11 +174,15 @@ COMMENT ON FUNCTION treadle.find_lost_claims(p_ids uuid[], p_leases bigint[]) IS
 
 COMMENT ON FUNCTION treadle.finish_step(p_id uuid, p_position integer, p_name character varying, p_result jsonb, p_lease bigint, p_worker_id character varying) IS 'Records that a step of a job is finished, with its result. Returns false if the claim is lost.';
 
+COMMENT ON FUNCTION treadle.forget_ticks(p_oldest treadle.ticks) IS 'Deletes ticks and floors that no running transaction needs.';
+
 COMMENT ON FUNCTION treadle.has_attempts_left(p_attempts integer, p_max_attempts integer) IS 'Whether a job may be attempted again.';
 
 COMMENT ON FUNCTION treadle.heartbeat(p_worker_id character varying) IS 'Records that a worker is alive. Its jobs are not stale while it calls this often enough.';
 
 COMMENT ON FUNCTION treadle.held_jobs(p_worker_id character varying) IS 'Deprecated: use find_claimed_jobs(). Dropped in version 0.3.';
+
+COMMENT ON FUNCTION treadle.id_after(p_id uuid, p_earlier uuid) IS 'The new id p_id, or one that is higher than p_earlier if the clock was set back since.';
 
 COMMENT ON FUNCTION treadle.is_blocked_by_key(p_holds smallint) IS 'Whether a job waits for an earlier job with the same key.';
 
@@ -188,36 +230,17 @@ COMMENT ON FUNCTION treadle.make_idle(p_ids bigint[], p_now timestamp with time 
 
 COMMENT ON FUNCTION treadle.mark_claimed(p_worker_id character varying, p_now timestamp with time zone, p_places tid[], p_keyed boolean) IS 'Marks the rows that claim_lanes() has locked as claimed, and returns where they are then.';
 
+COMMENT ON FUNCTION treadle.move_due_jobs(p_from timestamp with time zone, p_seen xid8, p_now timestamp with time zone, p_shift boolean, p_late boolean, p_limit integer) IS 'After the clock was set back from p_from: moves jobs that were due to the current time. Returns whether there may be more.';
+
+COMMENT ON FUNCTION treadle.newest_of_key(p_key character varying) IS 'The highest id of the unfinished jobs with this key.';
+
 COMMENT ON FUNCTION treadle.next_due(p_job_types character varying[], p_queues character varying[], p_sure boolean, p_numbers boolean) IS 'For a worker that found no job: from now on it is notified of new ones. Returns the seconds until the next job of these types is due (0 or less: now), null if there is none.';
 
 COMMENT ON FUNCTION treadle.next_lane(p_lane treadle.lane, p_lockers xid[], OUT queue character varying, OUT job_type character varying, OUT priority integer, OUT run_at timestamp with time zone) IS 'The next lane with claimable jobs after p_lane, and the time of its first job; null after the last.';
 
-CREATE TABLE treadle.ticks (
-    xid xid8 NOT NULL,
-    ticked_at timestamp with time zone NOT NULL,
-    next_xid xid8 NOT NULL,
-    running xid8[] NOT NULL,
-    look_after timestamp with time zone NOT NULL,
-    sweep_after timestamp with time zone NOT NULL,
-    swept treadle.lane
-)
-WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='50', autovacuum_vacuum_cost_delay='0');
-
-COMMENT ON TABLE treadle.ticks IS 'The last ticks: the transactions that ran at each of them may still commit jobs below a floor.';
-
-COMMENT ON COLUMN treadle.ticks.xid IS 'The transaction id of the tick.';
-
-COMMENT ON COLUMN treadle.ticks.next_xid IS 'Transactions with this id or a higher one may have started after the tick.';
-
-COMMENT ON COLUMN treadle.ticks.running IS 'The older transactions that were running.';
-
-COMMENT ON COLUMN treadle.ticks.look_after IS 'When a tick may next read the claimed jobs.';
-
-COMMENT ON COLUMN treadle.ticks.sweep_after IS 'When a tick may next compare the first job of a lane with its floor.';
-
-COMMENT ON COLUMN treadle.ticks.swept IS 'The lane for which that was done last.';
-
 COMMENT ON FUNCTION treadle.next_lanes(p_job_types character varying[], p_queues character varying[], p_safe treadle.ticks, INOUT level bigint, INOUT first integer, INOUT turn bigint, INOUT step integer, INOUT place bigint, OUT queues character varying[], OUT job_types character varying[], OUT starts timestamp with time zone[], OUT ids bigint[]) IS 'The active lanes of these job types that a claim searches next, with the time at which the search of each starts.';
+
+COMMENT ON FUNCTION treadle.note_clock_jump(p_before timestamp with time zone, p_after timestamp with time zone) IS 'Notes that the server''s clock shows p_after where it should show p_before. Returns false if that was noted already.';
 
 COMMENT ON FUNCTION treadle.notify_at_commit() IS 'Trigger: at commit, notifies an idle worker if one wants to be notified.';
 
@@ -237,7 +260,7 @@ COMMENT ON FUNCTION treadle.record_event(p_id uuid, p_name character varying, p_
 
 COMMENT ON FUNCTION treadle.record_events(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_owners integer[], p_sequences integer[], p_names character varying[], p_data text[], p_ages double precision[]) IS 'Writes the events of a worker''s handlers, fenced by their lease numbers. Returns the ids of the jobs that were accepted.';
 
-COMMENT ON FUNCTION treadle.recover_lost_workers(p_crash_limit integer, p_now timestamp with time zone) IS 'Gives back the jobs of workers whose lease has expired, and returns them. One call at a time does the work.';
+COMMENT ON FUNCTION treadle.recover_lost_workers(p_crash_limit integer, p_now timestamp with time zone, p_watched interval) IS 'Gives back the jobs of workers whose lease has expired, and returns them. One call at a time does the work.';
 
 COMMENT ON FUNCTION treadle.recover_stale_jobs(p_timeout interval, p_now timestamp with time zone) IS 'Gives back the jobs of workers that sent no heartbeat for p_timeout; those without attempts left fail. Returns how many.';
 
@@ -256,6 +279,8 @@ COMMENT ON FUNCTION treadle.renew_workers(p_worker_ids character varying[], p_le
 COMMENT ON FUNCTION treadle.report_progress(p_id uuid, p_progress integer, p_stage character varying, p_lease bigint, p_worker_id character varying) IS 'Records the progress (0 to 100) and the stage of a running job; null leaves a value as it is. Returns false if the claim is lost.';
 
 COMMENT ON FUNCTION treadle.request_notifications(p_kind text, p_for interval) IS 'Starts notifications on channel(p_kind) for this long, at most 5 minutes; call it again to continue. ends: the ids of jobs that finish. news: the ids of jobs with new events or progress.';
+
+COMMENT ON FUNCTION treadle.reset_floors(p_before timestamp with time zone, p_now timestamp with time zone) IS 'After the clock was set back: notes it, removes all floors, and corrects times that are in the future.';
 
 COMMENT ON FUNCTION treadle.rest(p_job_types character varying[], p_queues character varying[], p_sure boolean) IS 'Deprecated: use next_due(). Dropped in version 0.3.';
 
@@ -346,6 +371,27 @@ CREATE SEQUENCE treadle.bell
     CACHE 1;
 
 COMMENT ON SEQUENCE treadle.bell IS 'Not used since version 0.2 (see wake_clock); dropped in 0.3.';
+
+CREATE TABLE treadle.clock_jumps (
+    id bigint NOT NULL,
+    before timestamp with time zone NOT NULL,
+    after timestamp with time zone NOT NULL
+);
+
+COMMENT ON TABLE treadle.clock_jumps IS 'Jumps of the server''s clock, as they were noticed.';
+
+COMMENT ON COLUMN treadle.clock_jumps.before IS 'What the clock would have shown without the jump; for a jump back that a tick noticed, what the last tick before it had read.';
+
+COMMENT ON COLUMN treadle.clock_jumps.after IS 'What the clock showed when the jump was noticed.';
+
+ALTER TABLE treadle.clock_jumps ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME treadle.clock_jumps_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
 
 CREATE TABLE treadle.errors (
     job_id uuid NOT NULL,
@@ -637,6 +683,9 @@ COMMENT ON COLUMN treadle.workers.children IS 'How many jobs run in child proces
 
 ALTER TABLE ONLY treadle.audit
     ADD CONSTRAINT audit_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY treadle.clock_jumps
+    ADD CONSTRAINT clock_jumps_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY treadle.events
     ADD CONSTRAINT events_pkey PRIMARY KEY (job_id, number);

@@ -1,6 +1,6 @@
 """The fault scenarios, by the name that the command line uses."""
 
-from chaos.storms.clocks import Clocks
+from chaos.storms.clocks import Clocks, ServerClock
 from chaos.storms.database import DiskFull, Exhaustion, Restarts, Terminations
 from chaos.storms.network import Cuts, LostReplies, Silence, Slow
 from chaos.storms.pooler import Pooler
@@ -23,6 +23,7 @@ STORMS: dict[str, type[Storm]] = {
         Exhaustion,
         DiskFull,
         Clocks,
+        ServerClock,
         Pooler,
         Upgrade,
     )

@@ -160,7 +160,7 @@ def test_changed_triggers_take_the_strongest_lock_first(empty_url: str) -> None:
     """A claim locks the table to read, then to write. A weaker lock taken in between would deadlock with it."""
     migrate(empty_url)
     with psycopg.connect(empty_url) as claim, psycopg.connect(empty_url, autocommit=True) as monitor:
-        monitor.execute("update treadle.functions set digest = '' where name in ('change_job', 'confirm_blocked')")
+        monitor.execute("update treadle.functions set digest = '' where name ~ 'change_job|confirm_blocked'")
         claim.execute("select from treadle.jobs for no key update")
         with ThreadPoolExecutor() as pool:
             run = pool.submit(migrate, empty_url)

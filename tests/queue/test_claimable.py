@@ -125,18 +125,20 @@ def test_triggers_do_not_depend_on_their_names_order(connection: Connection[Any]
     ).fetchall()
 
     def run_jobs_through_all_triggers() -> list[tuple[Any, ...]]:
-        connection.execute("insert into jobs (job_type, key) select 'a', 'k' from generate_series(1, 3)")
+        connection.execute(
+            "insert into jobs (job_type, key, run_at) select 'a', 'k', '2000-01-01' from generate_series(1, 3)"
+        )
         ids = [row[0] for row in connection.execute("select id from jobs order by id")]
         # The second job is blocked when it is cancelled, and made pending by an update; it must not be below the floor.
         connection.execute(
-            "insert into floors select queue, job_type, priority, '2100-01-01', pg_current_xact_id() from lanes"
+            "insert into floors select queue, job_type, priority, '2010-01-01', pg_current_xact_id() from lanes"
         )
         connection.execute("update jobs set status = 'cancelled' where id = %s", [ids[1]])
         connection.execute("update jobs set status = 'pending' where id = %s", [ids[1]])
         connection.execute("update jobs set status = 'completed' where id = %s", [ids[0]])
         connection.execute("delete from jobs where id = %s", [ids[0]])
         return connection.execute(
-            "select status, holds, run_at >= '2100-01-01', finished_at is null from jobs order by id"
+            "select status, holds, run_at >= '2010-01-01', finished_at is null from jobs order by id"
         ).fetchall()
 
     expected = [("pending", 0, True, True), ("pending", 0, True, True)]

@@ -1,9 +1,10 @@
 """Brings a schema up to date: numbered migrations once, functions whenever their text has changed. Functions whose file
 is gone are dropped, with the triggers that call them.
 
-All of it is one transaction. An advisory lock lets one run at a time, and the others find nothing left to do. While a
-migration waits for a lock on a busy table, other transactions queue up behind it. So the lock timeout is short, and the
-migration is retried; after a deadlock, too.
+All of it is one transaction. An advisory lock lets one run at a time, and the others find nothing left to do. First it
+takes the strongest lock on every table that it changes, so that it waits for nothing afterwards. While it waits for a
+busy table, other transactions queue up behind it. So the lock timeout is short, and the migration is retried after a
+pause that grows. Most changes are to functions, which need no lock.
 """
 
 import hashlib
@@ -24,15 +25,51 @@ from treadle.db.url import described, patient
 from treadle.words.errors import DatabaseUnreachable, NotAllowed, SchemaError
 from treadle.words.naming import SCHEMA, schema_name
 
-LOCK_TIMEOUT = "2s"
-TRIES = 20
+# How long claims may be kept waiting by one try, and the shares of time between tries in which they are not.
+LOCK_TIMEOUT = "200ms"
+TRIES = 40
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 3.0
+# Autovacuum gives way to a lock that waits for deadlock_timeout, which is 1 s by default.
+VACUUM_TIMEOUT = "3s"
 
 # The folders of sql/functions, in the order in which they are applied. Triggers come last: they lock the table of jobs
 # until the commit, and their conditions call functions that must exist.
 FOLDERS = ("parts", "public", "deprecated", "triggers")
-# The strongest lock that any of these steps needs, taken before a trigger is changed. After a weaker lock, it would
-# deadlock with transactions that wait for the weaker one: a claim locks the table twice, to read and then to write.
-LOCK = "lock table treadle.jobs in access exclusive mode;"
+# Taken before anything is changed. After a weaker lock, the strongest one would deadlock with transactions that wait
+# for the weaker: a claim locks the table twice, to read and then to write. And some lock jobs first, others lanes: so
+# this does not wait for a second table while it has locked the first. The first lock only makes autovacuum give way; no
+# claim waits for it.
+LOCK = """\
+set local lock_timeout = '{vacuum_timeout}';
+lock table {tables} in share update exclusive mode;
+set local lock_timeout = '{timeout}';
+do $$
+declare
+    v_end constant timestamptz := clock_timestamp() + interval '{timeout}';
+begin
+    loop
+        begin
+            lock table {first} in access exclusive mode;
+            lock table {tables} in access exclusive mode nowait;
+            return;
+        exception when lock_not_available then
+            if clock_timestamp() > v_end then
+                raise;
+            end if;
+        end;
+        perform pg_sleep(0.01);
+    end loop;
+end
+$$;"""
+# The limits of the role are for its other statements.
+SETTINGS = """\
+set local statement_timeout = 0;
+set local idle_in_transaction_session_timeout = 0;
+set local lock_timeout = 0;
+set local check_function_bodies = off;"""  # a function may name one that comes later
+
+# The records of functions have a second entry, with this before its name, for the trigger that calls the function.
+TRIGGER = "trigger "
 
 # The migration records. Not a migration itself: they have to exist before the first one.
 RECORDS = """\
@@ -87,6 +124,8 @@ class Step(NamedTuple):
     name: str
     sql: str
     entry: str
+    tables: frozenset[str] = frozenset()
+    """The tables that it locks, if they exist."""
 
 
 class State(NamedTuple):
@@ -109,7 +148,8 @@ def migrate(url: str, schema: str = SCHEMA) -> list[str]:
                         f"{LOCK_TIMEOUT} each; nothing was changed: run treadle migrate again when long transactions "
                         "on them have ended"
                     ) from None
-                time.sleep(random.uniform(0.05, 0.5))  # noqa: S311 - jitter, not a secret
+                pause = min(LONGEST_PAUSE, FIRST_PAUSE * 1.1 ** (TRIES - tries_left - 1))
+                time.sleep(pause * random.uniform(0.8, 1.2))  # noqa: S311 - jitter, not a secret
     raise AssertionError("unreachable")
 
 
@@ -117,12 +157,10 @@ def migration_sql(url: str, schema: str = SCHEMA) -> str:
     """What migrate would run, as a script."""
     with connect(url) as connection:
         steps = _pending(connection, schema)
+        lock = _lock(connection, schema, steps)
     if not steps:
         return ""
-    parts = [
-        f"begin;\nset local lock_timeout = '{LOCK_TIMEOUT}';\nset local check_function_bodies = off;",
-        _records(schema),
-    ]
+    parts = [f"begin;\n{SETTINGS}", *([lock] if lock else []), _records(schema)]
     parts += [f"-- {step.name}\n{step.sql}\n{step.entry}" for step in steps]
     return "\n\n".join([*parts, "commit;"]) + "\n"
 
@@ -193,12 +231,12 @@ def _apply(connection: Connection[Any], schema: str) -> list[str]:
     if not _pending(connection, schema):
         return []
     with connection.transaction():
+        connection.execute(SETTINGS.encode())
         connection.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"treadle migrate {schema}"])
         steps = _pending(connection, schema)
+        if lock := _lock(connection, schema, steps):
+            connection.execute(lock.encode())
         if steps:
-            connection.execute(f"set local lock_timeout = '{LOCK_TIMEOUT}'")
-            # A function may name one that comes later.
-            connection.execute("set local check_function_bodies = off")
             connection.execute(_records(schema).encode())
         for step in steps:
             connection.execute(step.sql.encode())
@@ -219,33 +257,68 @@ def _pending(connection: Connection[Any], schema: str) -> list[Step]:
     ]
 
 
+def _lock(connection: Connection[Any], schema: str, steps: list[Step]) -> str:
+    """Lock the tables that these steps change; empty if they change none."""
+    rows = connection.execute("select tablename from pg_tables where schemaname = %s", [schema_name(schema)]).fetchall()
+    changed = {table for step in steps for table in step.tables}.intersection(name for (name,) in rows)
+    # Jobs first: it is the busiest, and the one for which it may have to wait.
+    tables = [f"treadle.{name}" for name in sorted(changed, key=lambda name: (name != "jobs", name))]
+    if not tables:
+        return ""
+    text = LOCK.format(first=tables[0], tables=", ".join(tables), timeout=LOCK_TIMEOUT, vacuum_timeout=VACUUM_TIMEOUT)
+    return in_schema(text, schema)
+
+
 def _migration(number: int, name: str, schema: str) -> Step:
     entry = f"insert into treadle.migrations (version, name) values ({number}, '{name}');"
-    return Step(name, in_schema(sql_text("migrations", name), schema), in_schema(entry, schema))
+    sql = sql_text("migrations", name)
+    tables = frozenset(re.findall(r"\btreadle\.(\w+)", re.sub("--.*", "", sql)))
+    return Step(name, in_schema(sql, schema), in_schema(entry, schema), tables)
 
 
 def _changed_functions(state: State, server_version: int, schema: str) -> Iterator[Step]:
     for name, file_name in function_files(server_version):
         sql = sql_text("functions", *file_name.split("/"))
-        digest = hashlib.sha256(sql.encode()).hexdigest()
-        if file_name.startswith("triggers/"):
-            sql = f"{LOCK}\n\n{sql}"
-        if state.functions.get(name) != digest:
-            entry = (
-                f"insert into treadle.functions (name, digest) values ('{name}', '{digest}')\n"
-                "on conflict (name) do update set digest = excluded.digest, applied_at = excluded.applied_at;"
-            )
-            yield Step(f"{name}()", in_schema(sql, schema), in_schema(entry, schema))
+        if state.functions.get(name) == _digest(sql):
+            continue
+        entry = _entry(name, _digest(sql))
+        tables = frozenset(re.findall(r"^alter table treadle\.(\w+)", sql, re.MULTILINE))
+        function, trigger = _split(sql)
+        if trigger:
+            # The trigger itself needs a lock. It is left alone if it is known to be as in the file.
+            if name in state.functions and state.functions.get(f"{TRIGGER}{name}") == _digest(trigger):
+                sql = function
+            else:
+                entry += "\n" + _entry(f"{TRIGGER}{name}", _digest(trigger))
+                tables = frozenset(re.findall(r"\bon treadle\.(\w+)", trigger))
+        yield Step(f"{name}()", in_schema(sql, schema), in_schema(entry, schema), tables)
+
+
+def _split(sql: str) -> tuple[str, str]:
+    """A function, and the statements that make it a trigger, or a default, of a table; empty if there are none."""
+    found = re.search(r"^(--.*\n)*(drop trigger|create (or replace )?(constraint )?trigger)", sql, re.MULTILINE)
+    return (sql[: found.start()], sql[found.start() :]) if found else (sql, "")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _entry(name: str, digest: str) -> str:
+    return (
+        f"insert into treadle.functions (name, digest) values ('{name}', '{digest}')\n"
+        "on conflict (name) do update set digest = excluded.digest, applied_at = excluded.applied_at;"
+    )
 
 
 def _retired_functions(state: State, server_version: int, schema: str) -> Iterator[Step]:
     """Drop functions that the records name and no file defines. This comes last: nothing of ours calls them by then."""
     kept = {name for name, _ in function_files(server_version)}
-    for name in sorted(state.functions.keys() - kept):
-        entry = f"delete from treadle.functions where name = '{name}';"
-        yield Step(
-            f"drop {name}()", in_schema(f"{LOCK}\n\n{RETIRE.format(name=name)}", schema), in_schema(entry, schema)
-        )
+    for name in sorted(state.functions):
+        if name not in kept and not name.startswith(TRIGGER):
+            entry = f"delete from treadle.functions where name in ('{name}', '{TRIGGER}{name}');"
+            sql = in_schema(RETIRE.format(name=name), schema)
+            yield Step(f"drop {name}()", sql, in_schema(entry, schema), frozenset({"jobs"}))
 
 
 def _state(connection: Connection[Any], schema: str) -> State | None:

@@ -62,6 +62,7 @@ SCHEMA = (
     Check(("unserved_lanes",), ("workers", "lanes", "pauses"), lanes.check_lanes),
     Check(("paused_lanes",), ("server", "lanes", "pauses"), lanes.check_pauses),
     Check(("ticks",), ("tick",), work.check_tick),
+    Check(("clock_jumps",), ("clock_jumps",), server.check_clock_jumps),
     Check(("crashing_jobs",), ("crashing_jobs",), work.check_crashes),
     Check(("failing_keys",), ("failing_keys",), work.check_keys),
 )
@@ -140,6 +141,7 @@ def _schema_queries(limits: Limits) -> Mapping[str, Query[Any]]:
         "lanes": queries.find_due_lanes(),
         "pauses": find_pauses(),
         "tick": queries.get_tick(limits.tick),
+        "clock_jumps": queries.find_clock_jumps(limits.clock_jump),
         "abandoned_claims": queries.find_abandoned_claims(limits.client_silence),
         "crashing_jobs": queries.find_crashing_jobs(limits.crashes),
         "failing_keys": queries.find_failing_keys(limits.failing_key[0]),

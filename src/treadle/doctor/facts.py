@@ -212,6 +212,14 @@ class FailingKey(NamedTuple):
     error: str | None
 
 
+class ClockJump(NamedTuple):
+    before: datetime
+    """What the clock would have shown."""
+    after: datetime
+    seconds: float
+    """Negative: it was set back."""
+
+
 class ClockOffset(NamedTuple):
     seconds: float
     """The server's clock minus this machine's."""

@@ -28,6 +28,8 @@ class Limits(NamedTuple):
     connections: tuple[float, float, float] = (0.75, 0.85, 0.95)
     """As a share of the limit."""
     clock: tuple[float, float] = (2, 30)
+    clock_jump: float = 86_400
+    """How long a jump of the server's clock is reported."""
     notifications: tuple[float, float, float] = (0.05, 0.25, 0.75)
     """The part of the notification queue that is in use."""
     short_timeout: float = 10

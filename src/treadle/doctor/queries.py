@@ -4,6 +4,7 @@ from treadle.db.query import Query, statement
 from treadle.doctor.facts import (
     AbandonedClaim,
     AutovacuumWorker,
+    ClockJump,
     ConnectionUse,
     CrashingJob,
     DatabaseAge,
@@ -99,6 +100,12 @@ def find_autovacuum_workers() -> Query[list[AutovacuumWorker]]:
 
 def find_workers() -> Query[list[Worker]]:
     return Query(statement("find_workers"), {}, lambda rows: [Worker._make(row) for row in rows])
+
+
+def find_clock_jumps(seconds: float) -> Query[list[ClockJump]]:
+    """Those that were noticed this many seconds ago or later, the newest first."""
+    params = {"seconds": seconds}
+    return Query(statement("find_clock_jumps"), params, lambda rows: [ClockJump._make(row) for row in rows])
 
 
 def find_due_lanes() -> Query[list[DueLane]]:

@@ -73,7 +73,8 @@ grant select, insert, delete on
     treadle.events,
     treadle.logs,
     treadle.steps,
-    treadle.wake_requests
+    treadle.wake_requests,
+    treadle.clock_jumps
     to treadle_worker;
 grant select, insert, update, delete on
     treadle.minutes
@@ -113,6 +114,8 @@ grant execute on function
     treadle.next_lanes,
     treadle.next_lane,
     treadle.is_head_of_key,
+    treadle.newest_of_key,
+    treadle.id_after,
     treadle.find_claimed_jobs,
     treadle.next_due,
     -- what a worker writes about its jobs
@@ -154,6 +157,12 @@ grant execute on function
     treadle.sweep_stored,
     treadle.count_minutes,
     treadle.tick,
+    treadle.move_due_jobs,
+    treadle.reset_floors,
+    treadle.forget_ticks,
+    treadle.delete_unused_lanes,
+    treadle.note_clock_jump,
+    treadle.clock_before,
     -- notifications
     treadle.wake_workers,
     treadle.announce,
@@ -196,6 +205,7 @@ grant select on
     treadle.lanes,
     treadle.floors,
     treadle.ticks,
+    treadle.clock_jumps,
     treadle.horizon, -- until version 0.3
     treadle.workers,
     treadle.pauses,

@@ -1,6 +1,7 @@
 """What happens in a worker, as values. Listeners and the log receive them."""
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -124,3 +125,15 @@ class DatabaseLost(Event):
 class DatabaseBack(Event):
     worker_id: str
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ClockJumped(Event):
+    """The clock of the database server was set forward or back."""
+
+    worker_id: str
+    seconds: float
+    """Negative: back."""
+    before: datetime
+    """What it would have shown without the jump."""
+    after: datetime

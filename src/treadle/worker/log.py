@@ -26,6 +26,7 @@ LINES: dict[type[events.Event], tuple[int, str]] = {
     events.WorkerFenced: (logging.ERROR, "lease not renewed: handlers were stopped"),
     events.DatabaseLost: (logging.ERROR, "database unavailable, retrying"),
     events.DatabaseBack: (logging.WARNING, "database is back"),
+    events.ClockJumped: (logging.WARNING, "the clock of the database server has jumped"),
 }
 
 

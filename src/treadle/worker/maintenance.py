@@ -18,6 +18,7 @@ from treadle.words import events
 from treadle.words.duration import Duration
 from treadle.words.status import Status
 from treadle.worker.options import Settings
+from treadle.worker.server_clock import ServerClock
 from treadle.worker.services import Service
 
 TICK_EVERY = 0.5
@@ -34,6 +35,7 @@ PASS_SECONDS = 5.0
 
 def services(
     connection: ReconnectingConnection,
+    clock: ServerClock,
     chosen: Settings,
     keep: Mapping[Status, Duration | None],
     grace: timedelta,
@@ -49,12 +51,15 @@ def services(
             await move_floors(connection)
 
     async def recover() -> None:
-        await recover_lost(connection, chosen.crash_limit, chosen.lease, outage, listeners)
+        if (await clock.check()).losses:
+            await recover_lost(connection, chosen.crash_limit, chosen.lease, outage, listeners, clock)
 
     async def recover_clients() -> None:
+        await clock.check()
         await recover_unregistered(connection, chosen.crash_limit, listeners)
 
     async def remove_old() -> None:
+        await clock.check()
         await prune(connection, keep)
         await sweep(connection, grace)
 
@@ -75,13 +80,20 @@ async def move_floors(connection: ReconnectingConnection) -> int:
 
 
 async def recover_lost(
-    connection: ReconnectingConnection, crash_limit: int, lease: timedelta, outage: Outage, listeners: Listeners
+    connection: ReconnectingConnection,
+    crash_limit: int,
+    lease: timedelta,
+    outage: Outage,
+    listeners: Listeners,
+    clock: ServerClock | None = None,
 ) -> int:
-    """Give back the jobs of workers that missed their lease."""
+    """Give back the jobs of workers that missed their lease. By the server's clock, as it was last checked: it may have
+    jumped since."""
     # After an outage all workers seem to have missed it: wait until live workers have renewed theirs.
     if not outage.is_over_for(lease.total_seconds()):
         return 0
-    return await _recover(connection, worker_queries.recover_lost_workers(crash_limit), listeners)
+    at, watched = (clock.last, clock.watched) if clock else (None, None)
+    return await _recover(connection, worker_queries.recover_lost_workers(crash_limit, at, watched), listeners)
 
 
 async def recover_unregistered(connection: ReconnectingConnection, crash_limit: int, listeners: Listeners) -> int:

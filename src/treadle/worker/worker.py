@@ -41,6 +41,7 @@ from treadle.worker.options import FLUSH_SECONDS, STOP_SECONDS, Settings, Worker
 from treadle.worker.peers import group_name
 from treadle.worker.recorder import Recorder
 from treadle.worker.running_jobs import RunningJobs
+from treadle.worker.server_clock import ServerClock
 from treadle.worker.services import Service, restart_on_error, within
 
 REPORT_SECONDS = 0.25
@@ -100,11 +101,11 @@ class Worker:
         began = now()
         await self.connections.maintenance.persist(worker_queries.register(self.registration()), self.unavailable)
         self.slots.renewed_at = began
+        with suppress(DatabaseUnavailable):
+            await self.server_clock.check()
         if not self._supervised:
             self._keeper = KeeperProcess(self.worker_id, url, self.schema, self.slots, self.settings)
             await self._keeper.start()
-        if self.settings.drain:
-            await self._recover_once()
         self._tasks = [asyncio.create_task(each) for each in self._parts()]
         self._claiming = [asyncio.create_task(restart_on_error(claimer.run)) for claimer in self.claimers]
         self._listeners.emit(events.WorkerStarted(self.worker_id, self.settings.types, self.settings.concurrency))
@@ -213,10 +214,19 @@ class Worker:
 
     async def _recover_once(self) -> int:
         """What a worker that drains may be too quick to do otherwise: its services run only after some seconds. Returns
-        how many jobs were given back."""
+        how many jobs were given back.
+
+        If workers seem to be lost, it waits until those that are alive have renewed their leases: the server's clock
+        may have been set forward before this worker began to watch it."""
         connection, limit = self.connections.maintenance, self.settings.crash_limit
+        patience = self.settings.lease.total_seconds() / 2
         try:
-            found = await maintenance.recover_lost(connection, limit, self.settings.lease, self.outage, self._listeners)
+            if (await self.server_clock.check()).losses and self.server_clock.watched < patience:
+                await asyncio.sleep(patience - self.server_clock.watched)
+                await self.server_clock.check()
+            found = await maintenance.recover_lost(
+                connection, limit, self.settings.lease, self.outage, self._listeners, self.server_clock
+            )
             return found + await maintenance.recover_unregistered(connection, limit, self._listeners)
         except DatabaseUnavailable as error:
             self.unavailable(error)
@@ -250,6 +260,7 @@ class Worker:
         chosen, schema, name = self.settings, self.schema, f"treadle {self.worker_id}"
         self.connections = Connections(*(ReconnectingConnection(url, schema, name) for _ in Connections._fields))
         claims, outcomes = self.connections.claims, self.connections.outcomes
+        self.server_clock = ServerClock(self.connections.maintenance, self.worker_id, self._listeners)
         recorder = Recorder(outcomes, self.worker_id, self.unavailable)
         written = self._draining.outcomes_written if chosen.drain else lambda: None
         self.completer = Completer(
@@ -336,6 +347,7 @@ class Worker:
             yield Service(self.notifications.send, SEND_SECONDS, self.notifications.to_send)
         yield from maintenance.services(
             connections.maintenance,
+            self.server_clock,
             chosen,
             self._app.keep,
             self._app.storage.grace,

@@ -1,7 +1,7 @@
 """Queries of a worker: claims and outcomes in batches, liveness, recovery, notifications."""
 
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -157,8 +157,37 @@ def recover_worker(
     )
 
 
-def recover_lost_workers(crash_limit: int) -> Query[list[Recovered]]:
-    return call("recover_lost_workers", {"crash_limit": crash_limit}, _recovered, columns=_RECOVERED)
+class ServerTime(NamedTuple):
+    clock: datetime
+    jumps: int
+    """Grows with each jump of the clock that is noted."""
+    losses: bool
+    """Whether, by that clock, a worker is lost and not recovered."""
+
+
+def get_clock_and_losses() -> Query[ServerTime]:
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+
+    def read(rows: Rows) -> ServerTime:
+        ((microseconds, jumps, losses),) = rows
+        return ServerTime(epoch + timedelta(microseconds=microseconds), jumps, losses)
+
+    return Query(statement("get_clock_and_losses"), {}, read)
+
+
+def note_clock_jump(before: datetime, after: datetime) -> Query[bool]:
+    """Note that the server's clock shows `after` instead of `before`. False: that was noted already."""
+    return call("note_clock_jump", {"before": before, "after": after}, lambda rows: rows[0][0])
+
+
+def recover_lost_workers(
+    crash_limit: int, now: datetime | None = None, watched: float | None = None
+) -> Query[list[Recovered]]:
+    """`now` is the server's clock as the caller has just read it, `watched` for how many seconds it did not jump."""
+    params: dict[str, object] = {"crash_limit": crash_limit}
+    if now is not None and watched is not None:
+        params |= {"now": now, "watched": timedelta(seconds=watched)}
+    return call("recover_lost_workers", params, _recovered, columns=_RECOVERED)
 
 
 def recover_unregistered(crash_limit: int) -> Query[list[Recovered]]:

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from treadle.doctor.facts import ClockOffset, ConnectionUse, DatabaseAge, Server
+from treadle.doctor.facts import ClockJump, ClockOffset, ConnectionUse, DatabaseAge, Server
 from treadle.doctor.finding import Context, Finding, Severity, ok, severity_of
-from treadle.doctor.text import identifier, lines
+from treadle.doctor.text import identifier, lines, plural
 from treadle.words.formatting import span
 
 OLDEST, NEWEST = 14, 18
@@ -201,6 +201,28 @@ def check_clock(context: Context, offset: ClockOffset) -> list[Finding]:
             f"Measured to within {offset.uncertainty:.3f} s. The queue uses only the server's clock; a run_at that an "
             "application computes from its own clock is wrong by as much.",
             "Correct the clock that is wrong: chronyc tracking, or timedatectl.",
+        )
+    ]
+
+
+def check_clock_jumps(context: Context, jumps: Sequence[ClockJump]) -> list[Finding]:
+    if not jumps:
+        return [ok("clock_jumps", "No jump of the server's clock was noticed lately.")]
+    return [
+        Finding(
+            "clock_jumps",
+            Severity.WARNING,
+            f"The server's clock has jumped: {plural(len(jumps), 'time')} within {span(context.limits.clock_jump)}.",
+            lines(
+                [
+                    f"set {'forward' if each.seconds > 0 else 'back'} by {span(abs(each.seconds))}: "
+                    f"{each.after:%Y-%m-%d %H:%M:%S} instead of {each.before:%Y-%m-%d %H:%M:%S}"
+                    for each in jumps
+                ]
+            )
+            + "\nNo job was lost. Jobs with a run_at of their own, and charts, follow the new clock.",
+            "Check what sets the clock: chronyc tracking, or timedatectl. After a failover or the resume of a virtual "
+            "machine, compare the clocks of both servers.",
         )
     ]
 

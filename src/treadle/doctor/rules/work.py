@@ -66,8 +66,8 @@ def _clocks(context: Context, workers: Sequence[Worker]) -> Finding:
         highest(*(severity_of(-each.seen, 0, context.limits.clock[1]) for each in ahead)),
         "Heartbeats are in the future: the server's clock was set back, or this is a different server than before.",
         lines([f"{_name(each)}: {span(-each.seen)} ahead" for each in ahead]),
-        "Check the server's clock. The next heartbeat of a live worker corrects its time; the death of a worker is not "
-        "detected until the time of its last heartbeat has passed.",
+        "Check the server's clock. The next heartbeat of a live worker corrects its time, and for a dead one, a worker "
+        "that looks for lost workers does.",
     )
 
 

@@ -4,7 +4,7 @@
 -- of them. The newest tick with a lower id took its snapshot before it took its id. So x saw everything that was visible to
 -- that tick, and placed its jobs accordingly (see public/tick.sql).
 --
--- If there is no such tick, the id is 0: then no floor is safe.
+-- If there is no such tick, the id is 0: then no floor is safe. Nor is one if the clock was set back since the last tick.
 create or replace function treadle.safe_tick(p_snapshot pg_snapshot) returns treadle.ticks
 language plpgsql stable
 set enable_seqscan = off
@@ -33,6 +33,7 @@ begin
     where tick.xid < least(v_last.next_xid, v_ended)
       -- A tick from the future comes from a dump of another server.
       and v_last.next_xid <= pg_snapshot_xmax(p_snapshot)
+      and v_last.ticked_at <= clock_timestamp()
     order by tick.xid desc
     limit 1;
 

@@ -19,7 +19,7 @@ set enable_tidscan = on
 set jit = off
 as $$
 declare
-    v_before constant timestamptz := clock_timestamp() - p_age;
+    v_before constant timestamptz := treadle.clock_before(p_age, clock_timestamp());
     v_places tid[];
 begin
     select array_agg(old.place), max(old.finished_at)

@@ -1,8 +1,13 @@
 -- Gives back the jobs of workers whose lease has expired. Workers without a lease, which send heartbeats by hand, are left
 -- to recover_stale_jobs().
+--
+-- p_watched: for how long the caller has watched the server's clock, and there was no jump (see server_clock.py). In half of its
+-- lease a live worker has renewed it. Without such a caller, a clock that is set forward takes all workers for lost, unless
+-- another worker has noted the jump.
 create or replace function treadle.recover_lost_workers(
     p_crash_limit int default 3,
-    p_now timestamptz default clock_timestamp()
+    p_now timestamptz default clock_timestamp(),
+    p_watched interval default null
 ) returns table (id uuid, job_type varchar, status varchar, worker_id varchar)
 language plpgsql
 set enable_seqscan = off
@@ -18,6 +23,19 @@ begin
         return;
     end if;
 
+    -- The clock was set back, and nobody knows for how long these were not seen: their leases begin now.
+    update treadle.workers as worker
+    set seen_at = p_now
+    where worker.worker_id = any (array(
+            select ahead.worker_id
+            from treadle.workers as ahead
+            where ahead.seen_at > p_now + interval '1 second'
+            for no key update skip locked
+          ));
+    if found then
+        return;
+    end if;
+
     for v_worker in
         select worker.worker_id, worker.seen_at, worker.lease, worker.lost_at, claimed.id is not null as has_jobs
         from treadle.workers as worker
@@ -29,7 +47,8 @@ begin
             limit 1
         ) as claimed on true
         where worker.lost_at is not null
-           or worker.seen_at < p_now - worker.lease
+           or worker.seen_at < treadle.clock_before(worker.lease, p_now)
+          and coalesce(p_watched >= worker.lease / 2, true)
         order by worker.worker_id
     loop
         if v_worker.has_jobs then
@@ -52,5 +71,5 @@ begin
 end
 $$;
 
-comment on function treadle.recover_lost_workers(int, timestamptz)
+comment on function treadle.recover_lost_workers(int, timestamptz, interval)
     is 'Gives back the jobs of workers whose lease has expired, and returns them. One call at a time does the work.';

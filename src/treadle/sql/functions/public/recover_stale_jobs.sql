@@ -1,5 +1,6 @@
 -- Gives back the jobs of workers that sent neither a heartbeat (workers.seen_at) nor a report about the job (jobs.seen_at)
--- for p_timeout. If there never was one, the age of the claim counts.
+-- for p_timeout. If there never was one, the age of the claim counts. A sign from the future is from before the clock was set back
+-- and does not count; if there is no other, the time of that jump does.
 create or replace function treadle.recover_stale_jobs(
     p_timeout interval,
     p_now timestamptz default clock_timestamp()
@@ -10,16 +11,28 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
 declare
+    v_before constant timestamptz := treadle.clock_before(p_timeout, p_now);
+    v_set_back timestamptz;
     v_recovered int;
 begin
+    select jump.after
+    into v_set_back
+    from treadle.clock_jumps as jump
+    where jump.after < jump.before
+    order by jump.id desc
+    limit 1;
+
     with stale as materialized (
         select job.id, not treadle.has_attempts_left(job.attempts, job.max_attempts) as exhausted
         from treadle.jobs as job
         left join treadle.workers as worker on worker.worker_id = job.worker_id
         where job.status in ('claimed', 'running')
-          and greatest(
-                coalesce(job.claimed_at, job.started_at, job.created_at), job.seen_at, worker.seen_at
-              ) < p_now - p_timeout
+          and (
+                select coalesce(max(sign.at) filter (where sign.at <= p_now), least(v_set_back, p_now), p_now)
+                from (
+                    values (coalesce(job.claimed_at, job.started_at, job.created_at)), (job.seen_at), (worker.seen_at)
+                ) as sign (at)
+              ) < v_before
         order by job.id
         for no key update of job skip locked
     )

@@ -17,6 +17,7 @@ set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
+    v_before constant timestamptz := treadle.clock_before(p_timeout, p_now);
     v_client record;
 begin
     -- One call at a time: two would only delay each other.
@@ -50,7 +51,7 @@ begin
                   and job.status in ('claimed', 'running')
                   and job.worker_id > gap.after
             ) as job
-            where greatest(job.claimed_at, job.started_at, job.seen_at) < p_now - p_timeout
+            where greatest(job.claimed_at, job.started_at, job.seen_at) < v_before
             limit 1000
         ),
         locked as (
@@ -58,7 +59,7 @@ begin
             from silent
             join treadle.jobs as job on job.id = silent.id
             where job.status in ('claimed', 'running')
-              and greatest(job.claimed_at, job.started_at, job.seen_at) < p_now - p_timeout
+              and greatest(job.claimed_at, job.started_at, job.seen_at) < v_before
             order by job.id
             for no key update of job skip locked
         )

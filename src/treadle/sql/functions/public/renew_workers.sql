@@ -2,7 +2,19 @@
 create or replace function treadle.renew_workers(p_worker_ids varchar[], p_lease interval) returns void
 language plpgsql
 as $$
+declare
+    v_seen timestamptz;
 begin
+    -- The clock was set back. It may be set forward again before anybody else notices; then these workers seem to have missed
+    -- their leases.
+    select max(worker.seen_at)
+    into v_seen
+    from treadle.workers as worker
+    where worker.worker_id = any (p_worker_ids);
+    if v_seen > clock_timestamp() + interval '1 second' then
+        perform treadle.note_clock_jump(v_seen, clock_timestamp());
+    end if;
+
     -- A worker that was declared lost but is alive may continue: its writes are fenced by lease numbers, not by this row.
     insert into treadle.workers (worker_id, lease)
     select worker_id, p_lease

@@ -20,6 +20,7 @@ set jit = off
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();
+    v_before constant timestamptz := treadle.clock_before(p_grace, v_now);
     v_unused uuid[];
     v_places tid[];
 begin
@@ -32,7 +33,7 @@ begin
         select stored.id
         from treadle.stored as stored
         where stored.removing_at is null
-          and stored.written_at <= v_now - p_grace
+          and stored.written_at <= v_before
           and not exists (select from treadle.stored_uses as use where use.stored_id = stored.id)
         order by stored.id
         limit p_limit

@@ -15,6 +15,10 @@
 -- Idle lanes. Claims search active lanes only. A lane without due jobs becomes idle after some time, and is deleted when no
 -- running transaction can have seen it active. An enqueue into an idle lane lists the lane again. A transaction that saw it
 -- active and commits later is found in the same way as a job below the floor.
+--
+-- If the clock is behind the last tick, it was set back. Then no floor is valid, and jobs that were due before the jump are due
+-- later by the new clock: see move_due_jobs(). Transactions that were open then commit such jobs later, so what has ended since
+-- the last tick decides about that, too. See decision 27.
 create or replace function treadle.tick(p_interval interval default '400 milliseconds') returns int
 language plpgsql
 set enable_seqscan = off
@@ -41,6 +45,8 @@ declare
     -- For each index entry that a search of doubtful use has read, the next one is put off for this long: at most a few
     -- percent of the time is spent on them.
     c_entry constant interval := '5 microseconds';
+    -- Not all jobs were moved after the clock was set back: see ticks.set_back_until.
+    c_more constant xid8 := '9223372036854775807';
     v_now constant timestamptz := clock_timestamp();
     v_clock timestamptz;
     v_own xid8;
@@ -57,6 +63,7 @@ declare
     v_turns int;
     v_turn int;
     v_changed int;
+    v_set_back boolean;
 begin
     select to_timestamp(clock.last_value / 1000000.0)
     into v_clock
@@ -101,6 +108,16 @@ begin
         v_last := null;
     end if;
 
+    -- Read again: the last tick may have been made since this function began.
+    v_set_back := v_last.ticked_at > clock_timestamp() is true;
+    if v_set_back then
+        perform treadle.reset_floors(v_last.ticked_at, v_now);
+        v_last.look_after := v_now;
+        v_last.sweep_after := v_now;
+        v_last.set_back_from := greatest(v_last.ticked_at, v_last.set_back_from);
+        v_last.set_back_seen := v_last.xid;
+    end if;
+
     v_safe := treadle.safe_tick(v_snapshot);
     v_running := array(select pg_snapshot_xip(v_snapshot));
 
@@ -119,6 +136,18 @@ begin
     where tick.xid < pg_snapshot_xmin(v_snapshot)
     order by tick.xid desc
     limit 1;
+
+    if v_last.set_back_from > v_now and (v_set_back or v_safe.xid < v_last.set_back_until) then
+        v_last.set_back_until := case
+            when treadle.move_due_jobs(
+                    v_last.set_back_from, v_last.set_back_seen, v_now,
+                    p_shift => v_set_back,
+                    p_late => not v_set_back and v_last.set_back_until <> c_more
+                 )
+                then c_more
+            else v_own
+        end;
+    end if;
 
     -- The lanes of claimed jobs, from a sample. With an old snapshot open, their index is full of dead entries, too: if many
     -- were read, the next ticks do without.
@@ -155,9 +184,12 @@ begin
           and not entry.is_listed;
     end if;
 
-    insert into treadle.ticks (xid, ticked_at, next_xid, running, look_after, sweep_after, swept)
+    insert into treadle.ticks (
+        xid, ticked_at, next_xid, running, look_after, sweep_after, swept, set_back_from, set_back_seen, set_back_until
+    )
     values (
-        v_own, v_now, pg_snapshot_xmax(v_snapshot), v_running, v_last.look_after, v_last.sweep_after, v_last.swept
+        v_own, v_now, pg_snapshot_xmax(v_snapshot), v_running, v_last.look_after, v_last.sweep_after, v_last.swept,
+        v_last.set_back_from, v_last.set_back_seen, v_last.set_back_until
     );
 
     select count(*), greatest(1, count(*) / c_examined)
@@ -165,6 +197,8 @@ begin
     from treadle.lanes as lane
     where lane.idle_xid is null;
 
+    -- After the clock was set back: what finished before that is not new.
+    v_clock := least(v_clock, v_now);
     v_turn := (extract(epoch from v_now) * 2)::bigint % v_turns;
 
     with busy as materialized (
@@ -174,6 +208,7 @@ begin
             from treadle.jobs as job
             where job.status = 'completed'
               and job.finished_at >= v_clock - c_margin
+              and job.finished_at <= v_now + c_ahead
             order by job.finished_at desc
             limit 1000
         )
@@ -183,6 +218,7 @@ begin
             from treadle.jobs as job
             where job.status = 'failed'
               and job.finished_at >= v_clock - c_margin
+              and job.finished_at <= v_now + c_ahead
             order by job.finished_at desc
             limit 1000
         )
@@ -259,6 +295,8 @@ begin
             case
                 -- Committed late, or unlocked: claims must start there.
                 when state.head < state.floor then state.head
+                -- Written by a claim that began before the clock was set back.
+                when state.floor > v_now then v_now - c_margin
                 -- Jobs were claimed from the head, or all are locked. An idle lane is not changed. A lane whose jobs are all
                 -- due later is changed only once a minute: they may be jobs that snooze again and again.
                 when state.busy
@@ -337,55 +375,12 @@ begin
        or cardinality(changed.ids) > 1;
 
     -- Idle lanes that no running transaction has seen active.
-    with unused as (
-        delete from treadle.lanes as lane
-        where lane.id = any (array(
-                select idle.id
-                from treadle.lanes as idle
-                where idle.idle_xid < v_oldest.xid
-                  and idle.idle_xid <> all (v_oldest.running)
-                  and idle.next_run_at is null
-                limit c_examined
-                for update skip locked
-              ))
-        returning row(lane.queue, lane.job_type, lane.priority)::treadle.lane as lane
-    ),
-    forgotten as (
-        delete from treadle.floors as known
-        using unused
-        where treadle.is_in_lane(known.queue, known.job_type, known.priority, unused.lane)
-    )
-    select v_changed + count(*) into v_changed from unused;
+    v_changed := v_changed + treadle.delete_unused_lanes(v_oldest, c_examined);
 
     -- Every 15 seconds: what no running transaction needs. Not at every tick, because an old snapshot keeps what was
     -- deleted before, and it would be read again each time.
     if div(extract(epoch from v_now)::numeric, 15) <> div(extract(epoch from v_last.ticked_at)::numeric, 15) then
-        delete from treadle.ticks as tick
-        where tick.xid = any (array(
-                select old.xid
-                from treadle.ticks as old
-                where old.xid < v_oldest.xid
-                for update skip locked
-              ));
-
-        delete from treadle.floors as known
-        where known.ctid = any (array(
-                select old.ctid
-                from treadle.floors as old
-                where old.xid < v_oldest.xid
-                  and exists (
-                        select
-                        from treadle.floors as newer
-                        where treadle.is_in_lane(
-                                newer.queue, newer.job_type, newer.priority,
-                                row(old.queue, old.job_type, old.priority)::treadle.lane
-                              )
-                          and newer.xid > old.xid
-                          and newer.xid < v_oldest.xid
-                          and newer.xid <> all (v_oldest.running)
-                  )
-                for update skip locked
-              ));
+        perform treadle.forget_ticks(v_oldest);
     end if;
 
     perform setval('treadle.tick_clock', (extract(epoch from clock_timestamp()) * 1000000)::bigint);

@@ -4,6 +4,7 @@
 -- - A finished job that is revived is unblocked: the job that would have unblocked it may be gone.
 -- - A job that becomes claimable (a retry, a release, a recovery, an unblocked key, a move to another lane) keeps its age,
 --   but is never placed below the floor, where no claim would find it.
+-- - A job that was due when it was claimed or created is still due when it comes back, if the clock was set back since.
 -- - finished_at is set if the statement did not, as the specification's own UPDATE ... SET status = 'completed', so that
 --   pruning finds the job.
 create or replace function treadle.change_job() returns trigger
@@ -13,6 +14,7 @@ declare
     v_lane treadle.lane;
     v_floor timestamptz;
     v_listed boolean;
+    v_now timestamptz;
 begin
     if old.key is distinct from new.key and old.status in ('pending', 'claimed', 'running') then
         raise exception 'the key of job % cannot be changed while it is %', old.id, old.status
@@ -40,14 +42,25 @@ begin
 
     -- First the transaction id, then a new snapshot: the tick relies on that order (see public/tick.sql).
     perform pg_current_xact_id();
+    v_now := clock_timestamp();
     v_lane := row(new.queue, new.job_type, new.priority);
+
+    if new.run_at > v_now
+        and new.run_at = old.run_at
+        and (
+            old.status in ('claimed', 'running')
+            or new.created_at > v_now and new.run_at <= new.created_at + interval '1 minute'
+        )
+    then
+        new.run_at := v_now;
+    end if;
 
     if treadle.is_read_committed() then
         select lane.floor, lane.is_listed
         into v_floor, v_listed
         from treadle.lane_entry(v_lane, new.run_at) as lane;
     else
-        v_floor := clock_timestamp();
+        v_floor := v_now;
     end if;
 
     if v_listed is not true then
@@ -55,7 +68,8 @@ begin
         values (v_lane.queue, v_lane.job_type, v_lane.priority);
     end if;
 
-    new.run_at := greatest(new.run_at, v_floor);
+    -- A floor ahead of the clock is from before the clock was set back; the next tick removes it.
+    new.run_at := greatest(new.run_at, case when v_floor <= v_now then v_floor end);
     perform treadle.wake_workers(new.run_at);
     return new;
 end

@@ -7,6 +7,8 @@ security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
+declare
+    v_newest uuid;
 begin
     -- First the transaction id, then the clock: the tick relies on that order (see public/tick.sql).
     perform pg_current_xact_id();
@@ -21,14 +23,17 @@ begin
         end if;
     end if;
 
+    -- The order within the key is that of the ids, also if the clock was set back.
+    if new.key is not null and new.status = 'pending' then
+        v_newest := treadle.newest_of_key(new.key);
+        if v_newest > new.id then
+            new.id := treadle.id_after(new.id, v_newest);
+        end if;
+    end if;
+
     -- Blocked only if there is a job that will unblock it; confirm_blocked() checks that again at commit. An older
     -- snapshot cannot tell, so the job is not blocked then, and claims skip it until its turn.
-    if new.key is not null and new.status = 'pending' and treadle.is_read_committed() and exists (
-        select
-        from treadle.jobs as other
-        where other.key = new.key
-          and other.status in ('pending', 'claimed', 'running')
-    ) then
+    if new.key is not null and new.status = 'pending' and treadle.is_read_committed() and v_newest is not null then
         new.holds := new.holds | treadle.blocked_by_key();
     end if;
 

@@ -42,8 +42,8 @@ begin
            or not entry.is_listed;
     end if;
 
-    -- Dated back by hand, or by a server clock that was set back. An older snapshot does not see the floor, so it stays
-    -- as far behind the clock as the floor does.
+    -- Dated back by hand. An older snapshot does not see the floor, so it stays as far behind the clock as the floor does. (If
+    -- the floor is ahead of the clock, then that was set back: the next tick removes such floors.)
     if v_below or not v_fresh then
         update treadle.jobs as job
         set run_at = case when v_fresh then bound.floor else clock_timestamp() end
@@ -52,6 +52,7 @@ begin
             row(inserted.queue, inserted.job_type, inserted.priority)::treadle.lane
         ) as bound on true
         where job.id = inserted.id
+          and (not v_fresh or bound.floor <= clock_timestamp())
           and inserted.run_at < case when v_fresh then bound.floor else clock_timestamp() - interval '250 milliseconds' end;
     end if;
 

@@ -1,0 +1,33 @@
+-- A part of tick(). p_oldest is the newest tick that is older than every running transaction.
+create or replace function treadle.delete_unused_lanes(p_oldest treadle.ticks, p_limit int) returns int
+language plpgsql
+set enable_seqscan = off
+as $$
+declare
+    v_deleted int;
+begin
+    with unused as (
+        delete from treadle.lanes as lane
+        where lane.id = any (array(
+                select idle.id
+                from treadle.lanes as idle
+                where idle.idle_xid < p_oldest.xid
+                  and idle.idle_xid <> all (p_oldest.running)
+                  and idle.next_run_at is null
+                limit p_limit
+                for update skip locked
+              ))
+        returning row(lane.queue, lane.job_type, lane.priority)::treadle.lane as lane
+    ),
+    forgotten as (
+        delete from treadle.floors as known
+        using unused
+        where treadle.is_in_lane(known.queue, known.job_type, known.priority, unused.lane)
+    )
+    select count(*) into v_deleted from unused;
+    return v_deleted;
+end
+$$;
+
+comment on function treadle.delete_unused_lanes(treadle.ticks, int)
+    is 'Deletes idle lanes without jobs that no running transaction has seen active. Returns how many.';

@@ -1,0 +1,38 @@
+-- After the clock was set back from p_before: no floor is valid any more, and some other times are in the future. A part of tick().
+create or replace function treadle.reset_floors(p_before timestamptz, p_now timestamptz) returns void
+language plpgsql
+set enable_seqscan = on -- it reads all floors
+as $$
+declare
+    v_until bigint;
+begin
+    if p_before > p_now + interval '1 second' then
+        perform treadle.note_clock_jump(p_before, p_now);
+    end if;
+
+    delete from treadle.floors as known
+    where known.ctid = any (array(select old.ctid from treadle.floors as old for update skip locked));
+
+    update treadle.lanes as lane
+    set opened_at = p_now
+    where lane.id = any (array(
+            select future.id
+            from treadle.lanes as future
+            where future.idle_xid is null
+              and future.opened_at > p_now
+            for update skip locked
+          ));
+
+    -- Those who wait for jobs, or watch them, ask again before that.
+    v_until := extract(epoch from p_now + interval '5 minutes') * 1000000;
+    if (select awaited.last_value from treadle.awaited as awaited) > v_until then
+        perform setval('treadle.awaited', v_until);
+    end if;
+    if (select watched.last_value from treadle.watched as watched) > v_until then
+        perform setval('treadle.watched', v_until);
+    end if;
+end
+$$;
+
+comment on function treadle.reset_floors(timestamptz, timestamptz)
+    is 'After the clock was set back: notes it, removes all floors, and corrects times that are in the future.';

@@ -1,0 +1,135 @@
+"""Migrations while others enqueue, claim and complete, and somebody reads for a long time: no error, no long wait."""
+
+import os
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+from pathlib import Path
+from typing import Self
+
+import psycopg
+import pytest
+from chaos.processes import ROOT
+from chaos.storms.upgrade import ARCHIVE
+
+from treadle import JobQueue, migrate
+
+CLAIMERS = 3
+READER_SECONDS = 3.0
+# What a claim may wait for the migration.
+LONGEST_WAIT = 1.0
+ROUND = """
+with claimed as materialized (select id, lease from treadle.claim_jobs('w', '{a}', 5))
+select count(*) from claimed, treadle.complete_jobs(array[claimed.id], array[claimed.lease], array['w'])"""
+
+
+class Load:
+    """Threads that enqueue, claim and complete until the end of the block."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._over = threading.Event()
+        self._threads = [threading.Thread(target=self._work) for _ in range(CLAIMERS)]
+        self.errors: list[Exception] = []
+        self.rounds: list[tuple[float, float]] = []
+        """When each began, and how long it took."""
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _work(self) -> None:
+        with psycopg.connect(self._url, autocommit=True) as connection:
+            while not self._over.is_set():
+                began = time.monotonic()
+                try:
+                    connection.execute("select treadle.enqueue_jobs('a', '{{},{},{},{},{}}')")
+                    connection.execute(ROUND)
+                except psycopg.Error as error:
+                    self.errors.append(error)
+                self.rounds.append((began, time.monotonic() - began))
+
+
+def create_old_schema(url: str, folder: Path) -> None:
+    """The schema of version 0.1.0."""
+    with tarfile.open(ARCHIVE) as archive:
+        archive.extractall(folder, filter="data")
+    environment = os.environ | {"TREADLE_DATABASE_URL": url, "PYTHONPATH": str(folder / "src")}
+    subprocess.run([sys.executable, "-m", "treadle", "migrate"], check=True, cwd=ROOT, env=environment)
+
+
+def forget_functions(url: str) -> None:
+    """As if all functions and triggers had changed."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("truncate treadle.functions")
+
+
+@pytest.mark.parametrize("start", ["version 0.1.0", "functions"])
+def test_nobody_notices_a_migration_behind_a_long_reader(empty_url: str, tmp_path: Path, start: str) -> None:
+    if start == "functions":
+        migrate(empty_url)
+        forget_functions(empty_url)
+    else:
+        create_old_schema(empty_url, tmp_path)
+    with psycopg.connect(empty_url) as reader, Load(empty_url) as load:
+        time.sleep(2)
+        began = time.monotonic()
+        reader.execute("select from treadle.jobs")
+        end_reader = threading.Timer(READER_SECONDS, reader.rollback)
+        end_reader.start()
+        assert migrate(empty_url)
+        ended = time.monotonic()
+        end_reader.join()
+        time.sleep(0.5)
+    before = [each for each in load.rounds if each[0] < began]
+    during = [each for each in load.rounds if began <= each[0] < ended]
+    rate = len(during) / (ended - began) / (len(before) / 2)
+    print(f"{start}: {ended - began:.1f} s, longest wait {max(d for _, d in during):.3f} s, rate {rate:.2f}")
+    assert not load.errors
+    assert ended - began >= READER_SECONDS, "it waited for the reader"
+    assert max(seconds for _, seconds in during) < LONGEST_WAIT
+
+
+KILLED = """
+import os, sys
+from treadle.db import migrations
+from psycopg import Connection
+left = int(sys.argv[2])
+execute = Connection.execute
+def count(self, *args, **kwargs):
+    global left
+    left -= 1
+    if left < 0:
+        os.kill(os.getpid(), 9)
+    return execute(self, *args, **kwargs)
+Connection.execute = count
+migrations.migrate(sys.argv[1])
+"""
+
+
+def test_a_migration_that_is_killed_at_any_statement_leaves_nothing_behind(empty_url: str) -> None:
+    # The statements come one after the other in a single transaction, so not every one of the hundreds is tried.
+    for statement in (3, 4, 5, 6, 7, 8, 12, 30, 100, 200):
+        done = subprocess.run([sys.executable, "-c", KILLED, empty_url, str(statement)], cwd=ROOT, check=False)
+        assert done.returncode == -9
+        with psycopg.connect(empty_url) as connection:
+            assert not connection.execute("select from pg_namespace where nspname = 'treadle'").fetchall()
+    migrate(empty_url)
+    JobQueue(empty_url).close()
+
+
+def test_a_changed_function_needs_no_lock(empty_url: str) -> None:
+    """Not even that of a trigger, if the trigger itself has not changed."""
+    migrate(empty_url)
+    with psycopg.connect(empty_url) as reader, psycopg.connect(empty_url, autocommit=True) as connection:
+        reader.execute("lock table treadle.jobs, treadle.lanes in access exclusive mode")
+        connection.execute("update treadle.functions set digest = '' where name in ('change_job', 'tick')")
+        assert migrate(empty_url) == ["tick()", "change_job()"]
