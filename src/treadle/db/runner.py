@@ -19,7 +19,7 @@ EARLIEST = datetime(1, 1, 2, tzinfo=UTC)
 LATEST = datetime(9999, 12, 30, tzinfo=UTC)
 
 PREPARED_AFTER = 5  # executions
-_SERVER_PROCESS: Query[int] = Query("select pg_backend_pid()", {}, lambda rows: rows[0][0])
+_SERVER_PROCESS: Query[int] = Query("select pg_catalog.pg_backend_pid()", {}, lambda rows: rows[0][0])
 
 
 class Clamped(TimestamptzLoader):

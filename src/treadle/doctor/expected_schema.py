@@ -9,6 +9,7 @@ from functools import cache
 
 from treadle.db.migrations import function_files, migration_files
 from treadle.db.query import in_schema, sql_text
+from treadle.db.search_path import function_sql
 from treadle.doctor.facts import ExpectedIndex, ExpectedSchema
 
 _COMMENT = re.compile(r"--.*")
@@ -44,9 +45,11 @@ def expected_schema(server_version: int, schema: str) -> ExpectedSchema:
     functions: dict[str, str] = {}
     bodies: dict[str, frozenset[str]] = {}
     for name, file_name in function_files(server_version):
-        text = sql_text("functions", *file_name.split("/"))
+        text = function_sql(file_name)
         functions[name] = hashlib.sha256(text.encode()).hexdigest()
-        bodies[name] = frozenset(_md5(body) for body in _BODY.findall(in_schema(text, schema)))
+        # PostgreSQL keeps no text of a body that it parsed when the function was created.
+        found = _BODY.findall(in_schema(text, schema)) or [""]
+        bodies[name] = frozenset(_md5(body) for body in found)
         triggers |= dict(_TRIGGER.findall(_COMMENT.sub("", text)))
     version = max(number for number, _ in migration_files())
     return ExpectedSchema(version, functions, bodies, indexes, triggers, options)

@@ -1,1 +1,1 @@
-select pg_notify(treadle.channel('work'), %(message)s)
+select pg_catalog.pg_notify(treadle.channel('work'), %(message)s)

@@ -2,7 +2,6 @@
 create or replace function treadle.request_notifications(p_kind text, p_for interval default '30 seconds') returns void
 language plpgsql
 security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     -- Limited, because every batch of jobs then sends a NOTIFY, and any viewer may request it.

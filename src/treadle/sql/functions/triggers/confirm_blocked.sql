@@ -10,7 +10,6 @@
 create or replace function treadle.confirm_blocked() returns trigger
 language plpgsql
 security definer
-set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 begin

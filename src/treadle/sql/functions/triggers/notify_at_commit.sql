@@ -14,7 +14,6 @@
 create or replace function treadle.notify_at_commit() returns trigger
 language plpgsql
 security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_microseconds constant bigint := extract(epoch from clock_timestamp()) * 1000000;

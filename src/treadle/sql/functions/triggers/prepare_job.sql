@@ -4,7 +4,6 @@
 create or replace function treadle.prepare_job() returns trigger
 language plpgsql
 security definer
-set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 begin

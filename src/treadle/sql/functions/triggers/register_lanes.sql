@@ -3,7 +3,6 @@
 create or replace function treadle.register_lanes() returns trigger
 language plpgsql
 security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_fresh constant boolean := treadle.is_read_committed();
