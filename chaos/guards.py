@@ -459,7 +459,7 @@ MUTANTS = [
         "src/treadle/db/migrations.py",
         "        connection.execute(PINNED_LOCALLY)\n",
         "",
-        test("db/search_path", "test_no_call_of_the_queue_runs_the_code_of_a_stranger"),
+        test("db/search_path", "test_a_migration_runs_no_code_of_a_stranger"),
     ),
     Mutant(
         "reads have a pinned search path",

@@ -387,7 +387,8 @@ CREATE TABLE treadle.floors (
     job_type character varying(50) NOT NULL,
     priority integer NOT NULL,
     floor timestamp with time zone NOT NULL,
-    xid xid8 NOT NULL
+    xid xid8 NOT NULL,
+    id bigint NOT NULL
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='50', autovacuum_vacuum_cost_delay='0');
 
@@ -396,6 +397,17 @@ COMMENT ON TABLE treadle.floors IS 'Where claims start in each lane: the newest 
 COMMENT ON COLUMN treadle.floors.floor IS 'No claimable job has an earlier run_at, except of transactions that were running when the floor was written.';
 
 COMMENT ON COLUMN treadle.floors.xid IS 'The transaction id of the tick that wrote it.';
+
+COMMENT ON COLUMN treadle.floors.id IS 'For replication only.';
+
+ALTER TABLE treadle.floors ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME treadle.floors_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
 
 CREATE TABLE treadle.functions (
     name text NOT NULL,
@@ -638,8 +650,14 @@ COMMENT ON COLUMN treadle.workers.children IS 'How many jobs run in child proces
 ALTER TABLE ONLY treadle.audit
     ADD CONSTRAINT audit_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY treadle.errors
+    ADD CONSTRAINT errors_pkey PRIMARY KEY (job_id, failed_at);
+
 ALTER TABLE ONLY treadle.events
     ADD CONSTRAINT events_pkey PRIMARY KEY (job_id, number);
+
+ALTER TABLE ONLY treadle.floors
+    ADD CONSTRAINT floors_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY treadle.functions
     ADD CONSTRAINT functions_pkey PRIMARY KEY (name);
@@ -689,8 +707,6 @@ ALTER TABLE ONLY treadle.workers
 CREATE INDEX idx_audit_job ON treadle.audit USING btree (job_id) WHERE (job_id IS NOT NULL);
 
 CREATE INDEX idx_errors_failed_at ON treadle.errors USING btree (failed_at);
-
-CREATE INDEX idx_errors_job ON treadle.errors USING btree (job_id);
 
 CREATE INDEX idx_events_transaction ON treadle.events USING btree (transaction, job_id, number);
 

@@ -1,6 +1,7 @@
 """What a role creates in the schema public is never called by Treadle, whatever the search path is."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Iterator
 from typing import Any
@@ -13,6 +14,7 @@ from tests.support.strangers import create_lookalikes, drop_stranger, was_called
 from tests.support.workers import run
 from treadle import Job, JobFailed, JobQueue, Treadle, migrate
 from treadle.db.database import Database
+from treadle.db.migrations import migration_sql
 from treadle.db.queries import events as event_queries
 from treadle.db.queries import listing as listing_queries
 from treadle.db.queries import snapshots as snapshot_queries
@@ -30,16 +32,21 @@ INLINED = {"lane_entry", "lane_floor", "lane_jobs", "listed_lanes", "safe_floor"
 
 
 @pytest.fixture(params=PATHS)
-def strange_url(request: pytest.FixtureRequest, empty_url: str) -> Iterator[str]:
-    """A database with lookalikes, migrated after they were created."""
+def unmigrated_url(request: pytest.FixtureRequest, empty_url: str) -> Iterator[str]:
+    """A database with lookalikes."""
     with psycopg.connect(empty_url, autocommit=True) as owner:
         assert create_lookalikes(owner) > 1000
         name = sql.Identifier(owner.info.dbname)
         owner.execute(sql.SQL("alter database {} set search_path = " + PATHS[request.param]).format(name))
-    migrate(empty_url)
     yield empty_url
     with psycopg.connect(empty_url, autocommit=True) as owner:
         drop_stranger(owner)
+
+
+@pytest.fixture
+def strange_url(unmigrated_url: str) -> str:
+    migrate(unmigrated_url)
+    return unmigrated_url
 
 
 def test_every_function_has_a_pinned_search_path_or_a_parsed_body(connection: psycopg.Connection[Any]) -> None:
@@ -53,6 +60,13 @@ def test_every_function_has_a_pinned_search_path_or_a_parsed_body(connection: ps
         """
     ).fetchall()
     assert {name for (name,) in rows} == INLINED
+
+
+def test_a_migration_runs_no_code_of_a_stranger(unmigrated_url: str) -> None:
+    with contextlib.suppress(psycopg.Error):  # that of the stranger
+        migrate(unmigrated_url)
+        assert migration_sql(unmigrated_url) == ""
+    assert not was_called(unmigrated_url)
 
 
 @pytest.mark.parametrize("schema", ["treadle", "own"])

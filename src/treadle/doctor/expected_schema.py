@@ -17,6 +17,10 @@ _TABLE = re.compile(r"create (?:unlogged )?table treadle\.(\w+) \((.*?)\n\)(?: w
 _OPTION = re.compile(r"(\w+) = ([^,\s]+)")
 _PRIMARY = re.compile(r"\bprimary key \(([^)]*)\)|^ +(\w+) .*\bprimary key\b", re.MULTILINE)
 _INDEX = re.compile(r"(create (?:unique )?index) (\w+) (on treadle\.(\w+).*?;)", re.DOTALL)
+_ADDED_PRIMARY = re.compile(
+    r"alter table treadle\.(\w+)\s+add (?:primary key \(([^)]*)\)|column (\w+) [^;]*primary key)"
+)
+_DROP = re.compile(r"drop index treadle\.(\w+);")
 _RENAME = re.compile(r"alter index treadle\.(\w+) rename to (\w+);")
 _TRIGGER = re.compile(
     r"create (?:or replace )?(?:constraint )?trigger (\w+)\s+(?:before|after)\b.*?\bon treadle\.(\w+)", re.DOTALL
@@ -39,6 +43,14 @@ def expected_schema(server_version: int, schema: str) -> ExpectedSchema:
         for create, name, rest, table in _INDEX.findall(text):
             statement = " ".join(f"{create} concurrently {name} {rest}".split())
             indexes[name] = ExpectedIndex(table, in_schema(statement, schema))
+        for table, columns, column in _ADDED_PRIMARY.findall(text):
+            statement = (
+                f"create unique index concurrently {table}_pkey on treadle.{table} ({columns or column});\n"
+                f"alter table treadle.{table} add primary key using index {table}_pkey;"
+            )
+            indexes[f"{table}_pkey"] = ExpectedIndex(table, in_schema(statement, schema))
+        for name in _DROP.findall(text):
+            del indexes[name]
         for old, new in _RENAME.findall(text):
             index = indexes.pop(old)
             indexes[new] = ExpectedIndex(index.table, index.statement.replace(old, new))
