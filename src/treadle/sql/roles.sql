@@ -113,6 +113,7 @@ grant execute on function
     treadle.next_lanes,
     treadle.next_lane,
     treadle.is_head_of_key,
+    treadle.lock_unblocked,
     treadle.find_claimed_jobs,
     treadle.next_due,
     -- what a worker writes about its jobs

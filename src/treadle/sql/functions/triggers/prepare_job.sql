@@ -20,14 +20,19 @@ begin
         end if;
     end if;
 
-    -- Blocked only if there is a job that will unblock it; confirm_blocked() checks that again at commit. An older
-    -- snapshot cannot tell, so the job is not blocked then, and claims skip it until its turn.
-    if new.key is not null and new.status = 'pending' and treadle.is_read_committed() and exists (
-        select
-        from treadle.jobs as other
-        where other.key = new.key
-          and other.status in ('pending', 'claimed', 'running')
-    ) then
+    -- Blocked only if there is a job that will unblock it; confirm_blocked() checks that again at commit. In SERIALIZABLE
+    -- reading the other jobs of the key would make enqueuers abort each other, so the job is not blocked then, and claims
+    -- skip it until its turn.
+    if new.key is not null
+        and new.status = 'pending'
+        and current_setting('transaction_isolation') <> 'serializable'
+        and exists (
+            select
+            from treadle.jobs as other
+            where other.key = new.key
+              and other.status in ('pending', 'claimed', 'running')
+        )
+    then
         new.holds := new.holds | treadle.blocked_by_key();
     end if;
 
