@@ -136,6 +136,7 @@ grant execute on function
     -- the rest of JobQueue and handles
     treadle.cancel_job,
     treadle.retry_job,
+    treadle.job_status,
     treadle.find_finished,
     treadle.job_events,
     treadle.jobs_ahead,
@@ -158,6 +159,7 @@ grant execute on function
     -- notifications
     treadle.wake_workers,
     treadle.announce,
+    treadle.send_notification,
     -- the bits of jobs.keeps
     treadle.keeps_events,
     treadle.keeps_logs,

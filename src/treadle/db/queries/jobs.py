@@ -313,7 +313,7 @@ def _fence(job: AnyJob) -> dict[str, object]:
 def _change(function: str, params: dict[str, object], read: Callable[[Rows], Result]) -> Query[Result]:
     """Call a function that returns whether it changed the job, and select the job's status if it did not."""
     called = call(function, params, read).text.removeprefix("select ")
-    status = f"(select status from {SCHEMA_TOKEN}jobs where id operator(pg_catalog.=) %(id)s)"
+    status = f"{SCHEMA_TOKEN}job_status(%(id)s)"
     return Query(f"select changed, case when not changed then {status} end from {called} as changed", params, read)
 
 

@@ -25,7 +25,7 @@ begin
     if v_last in (0, 1) or abs(v_microseconds - v_last) > 100000 then
         perform setval('treadle.wake_clock', v_microseconds);
         v_message := case when v_last = 1 then 'jobs ' || v_microseconds else '' end;
-        perform pg_notify(treadle.channel('work'), v_message);
+        perform treadle.send_notification('work', v_message);
     end if;
 
     return null;

@@ -83,13 +83,19 @@ begin
     -- Dated back by hand, or by a server clock that was set back.
     if v_below then
         update treadle.jobs as job
-        set run_at = bound.floor
-        from new_jobs as inserted
-        cross join lateral treadle.lane_floor(
-            row(inserted.queue, inserted.job_type, inserted.priority)::treadle.lane
-        ) as bound
-        where job.id = inserted.id
-          and inserted.run_at < bound.floor;
+        set run_at = placed.run_at
+        from (
+            select
+                inserted.id,
+                -- They keep their order.
+                bound.floor + (row_number() over (order by inserted.run_at, inserted.id) - 1) * interval '1 microsecond' as run_at
+            from new_jobs as inserted
+            cross join lateral treadle.lane_floor(
+                row(inserted.queue, inserted.job_type, inserted.priority)::treadle.lane
+            ) as bound
+            where inserted.run_at < bound.floor
+        ) as placed
+        where job.id = placed.id;
     end if;
 
     perform treadle.wake_workers(v_oldest);
