@@ -517,4 +517,32 @@ MUTANTS = [
         "exception when division_by_zero then",
         test("queue/keys", "test_a_job_enqueued_in_repeatable_read_is_unblocked_if_the_earlier_one_changes"),
     ),
+    Mutant(
+        "a request for notifications does not shorten another one",
+        f"{FUNCTIONS}/public/request_notifications.sql",
+        "if v_until > v_last or v_last > v_most then",
+        "if true then",
+        test("worker/notifying", "test_a_request_does_not_shorten_that_of_another_session"),
+    ),
+    Mutant(
+        "notifications are sent only if there is room for them",
+        f"{FUNCTIONS}/parts/send_notification.sql",
+        " or pg_notification_queue_usage() > 0.9",
+        "",
+        test("worker/notifying", "test_nothing_fails_while_the_queue_of_notifications_is_full"),
+    ),
+    Mutant(
+        "a claim by hand gets a new lease number",
+        f"{FUNCTIONS}/triggers/change_job.sql",
+        "        or old.status = 'pending' and new.lease = old.lease\n",
+        "",
+        test("queue/by_hand", "test_a_claim_by_hand_under_the_same_name_moves_the_lease"),
+    ),
+    Mutant(
+        "jobs that are dated back below the floor keep their order",
+        f"{FUNCTIONS}/triggers/register_lanes.sql",
+        "row_number() over (order by inserted.run_at, inserted.id) - 1",
+        "0",
+        test("queue/by_hand", "test_jobs_dated_back_below_the_floor_keep_their_order"),
+    ),
 ]

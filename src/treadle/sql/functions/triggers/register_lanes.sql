@@ -88,7 +88,8 @@ begin
             select
                 inserted.id,
                 -- They keep their order.
-                bound.floor + (row_number() over (order by inserted.run_at, inserted.id) - 1) * interval '1 microsecond' as run_at
+                bound.floor + interval '1 microsecond'
+                    * (row_number() over (order by inserted.run_at, inserted.id) - 1) as run_at
             from new_jobs as inserted
             cross join lateral treadle.lane_floor(
                 row(inserted.queue, inserted.job_type, inserted.priority)::treadle.lane
