@@ -463,7 +463,7 @@ MUTANTS = [
     ),
     Mutant(
         "reads have a pinned search path",
-        "src/treadle/db/database.py",
+        "src/treadle/db/runner.py",
         "{PINNED_LOCALLY};\n",
         "",
         test("db/search_path", "test_no_read_runs_the_code_of_a_stranger"),

@@ -11,7 +11,7 @@ from psycopg import sql
 
 from tests.support.strangers import create_lookalikes, drop_stranger, was_called
 from tests.support.workers import run
-from treadle import Job, JobFailed, JobQueue, Treadle, migrate
+from treadle import Job, JobFailed, JobQueue, Status, Treadle, migrate
 from treadle.db.database import Database
 from treadle.db.migrations import migration_sql
 from treadle.db.queries import events as event_queries
@@ -95,7 +95,7 @@ def test_no_call_of_the_queue_runs_the_code_of_a_stranger(strange_url: str, sche
         assert queue.get(second).status == "pending"
         assert len(queue.errors(second)) == 1
         assert queue.list(status="completed", job_type="strange", after=None).jobs
-        assert queue.counts()["completed"] == 2
+        assert queue.counts()[Status.COMPLETED] == 2
         assert queue.prune("completed", "0s") == 2
     assert not was_called(strange_url)
 

@@ -24,7 +24,7 @@ from treadle.db.pools import AsyncPool, Pool, server_changed
 from treadle.db.queries import worker as worker_queries
 from treadle.db.query import Query, Result
 from treadle.db.reconnecting import REFUSED, UNAVAILABLE, reconnect_delay
-from treadle.db.runner import apeek, arun, peek, run
+from treadle.db.runner import apeek, arun, peek, read_settings, run
 from treadle.db.search_path import PINNED_LOCALLY
 from treadle.db.url import Target, described, patient, resolve
 from treadle.words.errors import DatabaseUnreachable, InvalidArgument, SchemaError, TooSlow, TreadleError
@@ -383,18 +383,6 @@ def _in_time() -> Iterator[None]:
         yield
     except psycopg.errors.QueryCanceled as error:
         raise TooSlow("the database took too long to respond; to find out why, run: treadle doctor") from error
-
-
-def read_settings(seconds: float) -> bytes:
-    """The settings of a read: read-only, with a time limit and a pinned search path. Sequential scans are off, so that
-    a generic or outdated estimate never reads a whole table; JIT is off, which would compile for 500 ms what runs for
-    2 ms."""
-    return f"""\
-set transaction read only;
-{PINNED_LOCALLY};
-set local statement_timeout = {round(seconds * 1000)};
-set local enable_seqscan = off;
-set local jit = off""".encode()
 
 
 def _reading_committed(url: str) -> str:
