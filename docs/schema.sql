@@ -198,6 +198,8 @@ COMMENT ON FUNCTION treadle.is_read_committed() IS 'Whether the transaction is R
 
 COMMENT ON FUNCTION treadle.job_events(p_id uuid, p_number integer, p_lease bigint, p_phase integer, p_limit integer) IS 'The events of a job after a position, with its transitions among them, in order.';
 
+COMMENT ON FUNCTION treadle.job_status(p_id uuid) IS 'The status of a job as of now; null if there is none.';
+
 COMMENT ON FUNCTION treadle.jobs_ahead(p_id uuid, p_limit integer) IS 'How many jobs the live workers that serve this one would claim before it: in its lane, in other lanes of its priority, in lanes of higher priority; p_limit + 1 at most in all.';
 
 COMMENT ON FUNCTION treadle.keep_logs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_owners integer[], p_sequences integer[], p_levels integer[], p_loggers text[], p_messages text[], p_ages double precision[], p_head integer, p_tail integer) IS 'Writes the log lines of a worker''s jobs, fenced by their lease numbers, and keeps the first and the last lines of each job. Returns the ids of the jobs that were accepted.';
@@ -223,6 +225,8 @@ COMMENT ON FUNCTION treadle.listed_lanes() IS 'Every lane that may have jobs, on
 COMMENT ON FUNCTION treadle.lock_claimed(p_worker_id character varying, p_ids uuid[], p_leases bigint[]) IS 'Locks those of the jobs that are still claimed by the worker under these lease numbers, and returns their ids.';
 
 COMMENT ON FUNCTION treadle.lock_held(p_worker_id character varying, p_ids uuid[], p_leases bigint[]) IS 'Deprecated: use lock_claimed(). Dropped in version 0.3.';
+
+COMMENT ON FUNCTION treadle.lock_unblocked(p_key character varying) IS 'Locks a job with this key that is unfinished and not blocked, without waiting. Returns whether there is one.';
 
 COMMENT ON FUNCTION treadle.lost_leases(p_ids uuid[], p_leases bigint[]) IS 'Deprecated: use find_lost_claims(). Dropped in version 0.3.';
 
@@ -299,6 +303,8 @@ COMMENT ON FUNCTION treadle.sample_jobs(p_pages integer) IS 'Estimates the numbe
 COMMENT ON FUNCTION treadle.save_checkpoint(p_id uuid, p_checkpoint jsonb, p_lease bigint, p_worker_id character varying) IS 'Saves the checkpoint of a job for its next attempt. Returns false if the claim is lost.';
 
 COMMENT ON FUNCTION treadle.see_lanes(p_budget integer) IS 'Deprecated: use find_lanes(). Dropped in version 0.3.';
+
+COMMENT ON FUNCTION treadle.send_notification(p_kind text, p_payload text) IS 'Sends a notification on channel(p_kind), if that is possible.';
 
 COMMENT ON FUNCTION treadle.serving_workers(p_queue character varying, p_job_type character varying, p_now timestamp with time zone) IS 'The live workers that claim jobs of this type in this queue, the job types that share slots with it, and how many slots there are.';
 
@@ -433,7 +439,8 @@ CREATE TABLE treadle.floors (
     job_type character varying(50) NOT NULL,
     priority integer NOT NULL,
     floor timestamp with time zone NOT NULL,
-    xid xid8 NOT NULL
+    xid xid8 NOT NULL,
+    id bigint NOT NULL
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='50', autovacuum_vacuum_cost_delay='0');
 
@@ -442,6 +449,17 @@ COMMENT ON TABLE treadle.floors IS 'Where claims start in each lane: the newest 
 COMMENT ON COLUMN treadle.floors.floor IS 'No claimable job has an earlier run_at, except of transactions that were running when the floor was written.';
 
 COMMENT ON COLUMN treadle.floors.xid IS 'The transaction id of the tick that wrote it.';
+
+COMMENT ON COLUMN treadle.floors.id IS 'For replication only.';
+
+ALTER TABLE treadle.floors ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME treadle.floors_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
 
 CREATE TABLE treadle.functions (
     name text NOT NULL,
@@ -687,8 +705,14 @@ ALTER TABLE ONLY treadle.audit
 ALTER TABLE ONLY treadle.clock_jumps
     ADD CONSTRAINT clock_jumps_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY treadle.errors
+    ADD CONSTRAINT errors_pkey PRIMARY KEY (job_id, failed_at);
+
 ALTER TABLE ONLY treadle.events
     ADD CONSTRAINT events_pkey PRIMARY KEY (job_id, number);
+
+ALTER TABLE ONLY treadle.floors
+    ADD CONSTRAINT floors_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY treadle.functions
     ADD CONSTRAINT functions_pkey PRIMARY KEY (name);
@@ -739,8 +763,6 @@ CREATE INDEX idx_audit_job ON treadle.audit USING btree (job_id) WHERE (job_id I
 
 CREATE INDEX idx_errors_failed_at ON treadle.errors USING btree (failed_at);
 
-CREATE INDEX idx_errors_job ON treadle.errors USING btree (job_id);
-
 CREATE INDEX idx_events_transaction ON treadle.events USING btree (transaction, job_id, number);
 
 CREATE INDEX idx_floors_lane ON treadle.floors USING btree (job_type, queue, priority, xid DESC);
@@ -781,7 +803,7 @@ CREATE INDEX idx_stored_removing ON treadle.stored USING btree (removing_at) WHE
 
 CREATE INDEX idx_stored_uses_job ON treadle.stored_uses USING btree (job_id);
 
-CREATE TRIGGER change_job BEFORE UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((new.status)::text = 'pending'::text) OR (old.finished_at IS NOT NULL) OR (((new.status)::text = ANY ((ARRAY['completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[])) <> (new.finished_at IS NOT NULL)) OR ((old.key)::text IS DISTINCT FROM (new.key)::text))) EXECUTE FUNCTION treadle.change_job();
+CREATE TRIGGER change_job BEFORE UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((new.status)::text = 'pending'::text) OR (old.finished_at IS NOT NULL) OR (((new.status)::text = ANY ((ARRAY['completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[])) <> (new.finished_at IS NOT NULL)) OR ((old.key)::text IS DISTINCT FROM (new.key)::text) OR (((old.status)::text = 'pending'::text) AND (new.lease = old.lease)))) EXECUTE FUNCTION treadle.change_job();
 
 CREATE CONSTRAINT TRIGGER confirm_blocked AFTER INSERT ON treadle.jobs DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((((new.holds)::integer & 1) = 1)) EXECUTE FUNCTION treadle.confirm_blocked();
 

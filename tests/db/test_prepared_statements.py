@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 from psycopg import Connection
-from psycopg.conninfo import make_conninfo
 
 from treadle import JobQueue
+from treadle.db import runner
 from treadle.db.queries import worker as worker_queries
 from treadle.db.query import Query
 from treadle.db.reconnecting import ReconnectingConnection
@@ -25,17 +25,11 @@ def expected(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.fixture
-def database_url(url: str, own_schema: str, expected: int) -> str:
-    """With a pooler, pg_backend_pid() differs from the process that we connected to. A schema simulates that."""
-    return url if expected else make_conninfo(url, options=f"-c search_path={own_schema},pg_catalog")
-
-
-@pytest.fixture
-def own_schema(connection: Connection[Any]) -> str:
-    connection.execute("drop schema if exists elsewhere cascade")
-    connection.execute("create schema elsewhere")
-    connection.execute("create function elsewhere.pg_backend_pid() returns int language sql as 'select 1'")
-    return "elsewhere"
+def database_url(url: str, expected: int, monkeypatch: pytest.MonkeyPatch) -> str:
+    """With a pooler, pg_backend_pid() differs from the process that we connected to."""
+    if not expected:
+        monkeypatch.setattr(runner, "_SERVER_PROCESS", Query("select 1", {}, lambda rows: rows[0][0]))
+    return url
 
 
 def test_an_enqueue_is_prepared_on_a_direct_connection(database_url: str, expected: int) -> None:

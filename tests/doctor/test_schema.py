@@ -132,7 +132,7 @@ def test_the_remedy_recreates_any_index_unchanged(own_connection: Connection[Any
         own_connection.execute(
             f"alter table {index.table} drop constraint {name}" if "_pkey" in name else f"drop index {name}"
         )
-        own_connection.execute(index.statement.encode())
+        apply_remedy(own_connection, index.statement)
     assert own_connection.execute(definitions).fetchall() == before
 
 

@@ -326,3 +326,39 @@ def test_many_claimers_keep_the_order_of_each_key(url: str, queue: JobQueue) -> 
     assert problems == []
     assert all(order == sorted(order) for order in finished.values())
     assert queue.counts()[Status.COMPLETED] == total
+
+
+def test_jobs_enqueued_in_repeatable_read_are_blocked(queue: JobQueue, connect: Connect) -> None:
+    """If they were not, each claim would read all jobs of the key."""
+    queue.enqueue("a", key="k")
+    old = connect(autocommit=False)
+    for _ in range(3):
+        old.execute("set transaction isolation level repeatable read")
+        old.execute("select enqueue('a', p_key => 'k')")
+        old.commit()
+    assert old.execute("select count(*) from jobs where holds = 1").fetchone() == (3,)
+    old.commit()
+    for _ in range(4):
+        (job,) = queue.claim(["a"], 10)
+        queue.complete(job)
+
+
+@pytest.mark.parametrize("change", ["complete", "claim", "cancel"])
+def test_a_job_enqueued_in_repeatable_read_is_unblocked_if_the_earlier_one_changes(
+    queue: JobQueue, connect: Connect, change: str
+) -> None:
+    first = queue.enqueue("a", key="k")
+    old = connect(autocommit=False)
+    old.execute("set transaction isolation level repeatable read")
+    old.execute("select enqueue('a', p_key => 'k')")
+    if change == "cancel":
+        queue.cancel(first)
+    else:
+        (job,) = queue.claim(["a"])
+        if change == "complete":
+            queue.complete(job)
+    old.commit()
+    if change == "claim":
+        assert queue.claim(["a"]) == []
+        queue.complete(job)
+    assert len(queue.claim(["a"])) == 1

@@ -8,7 +8,7 @@ from psycopg import Connection
 
 from tests.support.why import register_worker
 from treadle import JobQueue
-from treadle.db.database import read_settings
+from treadle.db.runner import read_settings
 from treadle.db.query import in_schema, statement
 
 pytestmark = pytest.mark.fresh_database

@@ -1,13 +1,17 @@
 """Who is notified, and when: workers of new and cancelled jobs, callers of finished ones."""
 
+import contextlib
+from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from psycopg import Connection
 
 from tests.conftest import Connect
 from tests.support.workers import one
-from treadle import JobQueue
+from treadle import JobQueue, migrate
+from treadle.db.embedded import embedded_url, leave
 
 NOW = "(extract(epoch from clock_timestamp()) * 1000000)::bigint"
 
@@ -224,3 +228,74 @@ def test_the_worker_of_a_cancelled_job_is_notified(queue: JobQueue, connect: Con
     assert receiver.received() == []
     queue.cancel(held)
     assert receiver.received() == [f"cancelled {held}"]
+
+
+def test_a_request_does_not_shorten_that_of_another_session(queue: JobQueue, connect: Connect) -> None:
+    connection, receiver = connect(), Receiver(connect, "ends")
+    queue.enqueue("a")
+    (job,) = queue.claim(["a"])
+    connection.execute("select request_notifications('ends', '1 minute')")
+    connection.execute("select await_ends('-1 hour')")
+    connection.execute("select request_notifications('ends', '1 second')")
+    until = one(connection, "select last_value from awaited")
+    assert until > one(connection, f"select {NOW} + 50 * 1000000")
+    queue.complete(job)
+    assert receiver.received() == [str(job.id)]
+
+
+def test_a_request_from_before_the_clock_was_set_back_is_shortened(connection: Connection[Any]) -> None:
+    connection.execute(f"select setval('awaited', {NOW} + 86400::bigint * 1000000)")
+    connection.execute("select request_notifications('ends', '1 minute')")
+    assert one(connection, "select last_value from awaited") < one(connection, f"select {NOW} + 100 * 1000000")
+
+
+def test_a_cancellation_is_silent_if_notifications_are_off(queue: JobQueue, connect: Connect) -> None:
+    connection, receiver = connect(), Receiver(connect, "work")
+    queue.enqueue("a")
+    (job,) = queue.claim(["a"])
+    receiver.received()
+    connection.execute("set treadle.notify = off")
+    assert one(connection, "select cancel_job(%s)", job.id)
+    assert receiver.received() == []
+
+
+def test_waiting_sessions_are_notified_of_what_recovery_ends(queue: JobQueue, connect: Connect) -> None:
+    connection, receiver = connect(), Receiver(connect, "ends")
+    job_id = queue.enqueue("a", max_attempts=1)
+    queue.claim(["a"])
+    connection.execute("select request_notifications('ends', '1 minute')")
+    assert queue.recover_stale_jobs("0s") == 1
+    assert receiver.received() == [str(job_id)]
+    (error,) = queue.errors(job_id)
+    assert "sent no heartbeat" in error.error
+    assert (error.attempt, error.worker_id) == (1, "worker-1")
+
+
+def test_nothing_fails_while_the_queue_of_notifications_is_full(tmp_path: Path) -> None:
+    tmp_path.chmod(0o711)
+    url = embedded_url(tmp_path, settings={"max_notify_queue_pages": "64", "fsync": "off"}, quiet=True)
+    try:
+        with psycopg.connect(url, autocommit=True) as deaf, psycopg.connect(url, autocommit=True) as owner:
+            if owner.info.server_version < 170000:
+                pytest.skip("the queue of older servers has 8 GB")
+            migrate(url)
+            # A session that listens and never ends its transaction keeps all notifications in the queue.
+            deaf.execute("listen something")
+            deaf.execute("begin")
+            fill = "select pg_notify('something', repeat(number::text, 1000)) from generate_series(1, 200) as number"
+            with contextlib.suppress(psycopg.Error):
+                for _ in range(10):
+                    owner.execute(fill)
+            with pytest.raises(psycopg.Error, match="too many notifications"):
+                owner.execute(fill)
+            with JobQueue(url, "worker-1") as queue:
+                owner.execute("select treadle.request_notifications('ends')")
+                for _ in range(3):
+                    owner.execute("select setval('treadle.wake_clock', 0)")
+                    queue.enqueue("a")
+                first, second, third = queue.claim(["a"], 3)
+                queue.complete(first)
+                assert queue.complete_many([second]) == []
+                queue.cancel(third)
+    finally:
+        leave(tmp_path)

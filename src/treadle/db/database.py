@@ -24,7 +24,8 @@ from treadle.db.pools import AsyncPool, Pool, server_changed
 from treadle.db.queries import worker as worker_queries
 from treadle.db.query import Query, Result
 from treadle.db.reconnecting import REFUSED, UNAVAILABLE, reconnect_delay
-from treadle.db.runner import apeek, arun, peek, run
+from treadle.db.runner import apeek, arun, peek, read_settings, run
+from treadle.db.search_path import PINNED_LOCALLY
 from treadle.db.url import Target, described, patient, resolve
 from treadle.words.errors import DatabaseUnreachable, InvalidArgument, SchemaError, TooSlow, TreadleError
 from treadle.words.naming import schema_name
@@ -102,6 +103,8 @@ class Database:
             return self._borrowed.run_together(queries)
         with self._connection() as connection:
             with connection.transaction() if _needs_transaction(connection, queries) else nullcontext():
+                if self._pins(queries):
+                    connection.execute(PINNED_LOCALLY)
                 return [run(connection, query, self.schema) for query in queries]
 
     def run_in(self, transaction: Transaction, query: Query[Result]) -> Result:
@@ -120,6 +123,8 @@ class Database:
             return await self._aborrowed.arun_together(queries)
         async with self._aconnection() as connection:
             async with connection.transaction() if _needs_transaction(connection, queries) else nullcontext():
+                if self._pins(queries):
+                    await connection.execute(PINNED_LOCALLY)
                 return [await arun(connection, query, self.schema) for query in queries]
 
     def persist(self, query: Query[Result]) -> Result:
@@ -354,6 +359,10 @@ class Database:
             self._url = target.url
         return self._url
 
+    def _pins(self, queries: Sequence[Query[Any]]) -> bool:
+        """A search path of the caller's connection is never changed."""
+        return self.owned and any(query.pinned for query in queries)
+
     def _explanation(self, error: Exception) -> TreadleError:
         if isinstance(error, PoolTimeout):
             where = described(self._url) if self._url else "the database"
@@ -376,20 +385,11 @@ def _in_time() -> Iterator[None]:
         raise TooSlow("the database took too long to respond; to find out why, run: treadle doctor") from error
 
 
-def read_settings(seconds: float) -> bytes:
-    """The settings of a read: read-only and with a time limit. Sequential scans are off, so that a generic or outdated
-    estimate never reads a whole table; JIT is off, which would compile for 500 ms what runs for 2 ms."""
-    return f"""\
-set transaction read only;
-set local statement_timeout = {round(seconds * 1000)};
-set local enable_seqscan = off;
-set local jit = off""".encode()
-
-
 def _reading_committed(url: str) -> str:
     options = conninfo_to_dict(url).get("options") or ""
     return make_conninfo(url, options=f"{options} -c default_transaction_isolation=read\\ committed".strip())
 
 
 def _needs_transaction(connection: Connection[Any] | AsyncConnection[Any], queries: Sequence[Query[Result]]) -> bool:
-    return len(queries) > 1 and connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE
+    several = len(queries) > 1 or any(query.pinned for query in queries)
+    return several and connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE

@@ -14,10 +14,10 @@ import psycopg
 from psycopg import AsyncConnection, Connection, sql
 from psycopg.pq import TransactionStatus
 
-from treadle.db.database import Database, read_settings
+from treadle.db.database import Database
 from treadle.db.migrations import unreachable
 from treadle.db.query import Query, QueryFailed, Result
-from treadle.db.runner import apeek, peek
+from treadle.db.runner import apeek, peek, read_settings
 from treadle.words.errors import DatabaseUnreachable
 
 SECONDS = 3.0
@@ -94,7 +94,7 @@ def receives_notifications(database: Database, seconds: float = NOTIFICATION_SEC
     try:
         with psycopg.connect(url, **_CONNECTION) as listener, psycopg.connect(url, **_CONNECTION) as sender:
             listener.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
-            sender.execute("select pg_notify(%s, '')", [channel])
+            sender.execute("select pg_catalog.pg_notify(%s, '')", [channel])
             return any(True for _ in listener.notifies(timeout=seconds, stop_after=1))
     except psycopg.Error as error:
         # There is no free connection, or the server is a standby. The other checks still run.

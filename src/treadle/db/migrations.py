@@ -21,6 +21,7 @@ from psycopg import Connection, IsolationLevel
 from psycopg.rows import tuple_row
 
 from treadle.db.query import in_schema, sql_text
+from treadle.db.search_path import PINNED_LOCALLY, function_sql
 from treadle.db.url import described, patient
 from treadle.words.errors import DatabaseUnreachable, NotAllowed, SchemaError
 from treadle.words.naming import SCHEMA, schema_name
@@ -160,7 +161,7 @@ def migration_sql(url: str, schema: str = SCHEMA) -> str:
         lock = _lock(connection, schema, steps)
     if not steps:
         return ""
-    parts = [f"begin;\n{SETTINGS}", *([lock] if lock else []), _records(schema)]
+    parts = [f"begin;\n{PINNED_LOCALLY};\n{SETTINGS}", *([lock] if lock else []), _records(schema)]
     parts += [f"-- {step.name}\n{step.sql}\n{step.entry}" for step in steps]
     return "\n\n".join([*parts, "commit;"]) + "\n"
 
@@ -231,6 +232,7 @@ def _apply(connection: Connection[Any], schema: str) -> list[str]:
     if not _pending(connection, schema):
         return []
     with connection.transaction():
+        connection.execute(PINNED_LOCALLY)
         connection.execute(SETTINGS.encode())
         connection.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"treadle migrate {schema}"])
         steps = _pending(connection, schema)
@@ -278,7 +280,7 @@ def _migration(number: int, name: str, schema: str) -> Step:
 
 def _changed_functions(state: State, server_version: int, schema: str) -> Iterator[Step]:
     for name, file_name in function_files(server_version):
-        sql = sql_text("functions", *file_name.split("/"))
+        sql = function_sql(file_name)
         if state.functions.get(name) == _digest(sql):
             continue
         entry = _entry(name, _digest(sql))
@@ -326,13 +328,18 @@ def _state(connection: Connection[Any], schema: str) -> State | None:
     # From the rows of the catalog, not with to_regclass: that may answer from the session's cache, which may not
     # contain yet what another migration committed while this one waited for the lock.
     found = connection.execute(
-        "select from pg_tables where schemaname = %s and tablename in ('migrations', 'functions')",
+        """
+        select
+        from pg_catalog.pg_tables
+        where schemaname operator(pg_catalog.=) %s
+          and tablename operator(pg_catalog.=) any (array['migrations', 'functions'])
+        """,
         [schema_name(schema)],
     ).fetchall()
     if len(found) < 2:
         return None
     versions = connection.execute(
-        in_schema("select coalesce(max(version), 0) from treadle.migrations", schema).encode()
+        in_schema("select coalesce(pg_catalog.max(version), 0) from treadle.migrations", schema).encode()
     )
     functions = connection.execute(in_schema("select name, digest from treadle.functions", schema).encode())
     (version,) = versions.fetchone() or (0,)

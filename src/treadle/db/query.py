@@ -27,6 +27,9 @@ class Query(Generic[Result]):
     read: Callable[[Rows], Result]
     often: bool = False
     """It runs so often that it is worth preparing, on a connection that allows it: see runner.py."""
+    pinned: bool = False
+    """Its text relies on the search path: on our own connections it runs in a transaction with a pinned one, as reads
+    do. The text of every other query names the schema of each function and operator, and needs no transaction."""
 
     def bound(self, schema: str) -> bytes:
         return bind(self.text, schema)

@@ -35,6 +35,10 @@ class RowLocked(TreadleError):
     """Nothing was carried out: another transaction has locked a row, and the statement waits only briefly."""
 
 
+class StatementCancelled(DatabaseUnavailable):
+    """Nothing was carried out: the statement took longer than the role's statement_timeout, or was cancelled."""
+
+
 async def open_connection(url: str, name: str, seconds: int = CONNECT_SECONDS) -> AsyncConnection[Any]:
     """Open an autocommit connection; each host of the URL is tried for this many seconds."""
     return await OwnAsyncConnection.connect(
@@ -85,6 +89,8 @@ class ReconnectingConnection:
                 raise
             except psycopg.errors.LockNotAvailable as error:
                 raise RowLocked(str(error)) from error
+            except psycopg.errors.QueryCanceled as error:
+                raise StatementCancelled(str(error)) from error
             except UNAVAILABLE as error:
                 await self.disconnect()
                 raise DatabaseUnavailable(" ".join(str(error).split()) or type(error).__name__) from error
@@ -97,6 +103,9 @@ class ReconnectingConnection:
         while True:
             try:
                 return await self.run(query)
+            except RowLocked:
+                failures += 1
+                await asyncio.sleep(reconnect_delay(failures))
             except DatabaseUnavailable as error:
                 failed(error)
                 failures += 1

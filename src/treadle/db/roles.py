@@ -7,6 +7,7 @@ from psycopg import Connection
 
 from treadle.db.migrations import check_schema, connect
 from treadle.db.query import in_schema, sql_text
+from treadle.db.search_path import PINNED_LOCALLY
 from treadle.words.errors import NotAllowed
 from treadle.words.naming import SCHEMA, role_prefix, schema_name
 
@@ -33,7 +34,7 @@ def role_names(prefix: str) -> list[str]:
 
 def roles_sql(schema: str = SCHEMA, prefix: str = SCHEMA) -> str:
     """The grants as a script for psql."""
-    return f"begin;\n\n{_grants(schema, prefix)}\ncommit;\n"
+    return f"begin;\n\n{PINNED_LOCALLY};\n\n{_grants(schema, prefix)}\ncommit;\n"
 
 
 def apply_roles(url: str, schema: str = SCHEMA, prefix: str = SCHEMA) -> list[str]:
@@ -41,8 +42,9 @@ def apply_roles(url: str, schema: str = SCHEMA, prefix: str = SCHEMA) -> list[st
     text = _grants(schema, prefix)
     with connect(url) as connection:
         check_schema(connection, schema)
-        _refuse_foreign_owner(connection, schema)
         with connection.transaction():
+            connection.execute(PINNED_LOCALLY)
+            _refuse_foreign_owner(connection, schema)
             # One at a time, and never during a migration: two sessions that update one catalog row fail.
             connection.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"treadle migrate {schema}"])
             missing = _missing(connection, prefix)

@@ -9,6 +9,7 @@ from functools import cache
 
 from treadle.db.migrations import function_files, migration_files
 from treadle.db.query import in_schema, sql_text
+from treadle.db.search_path import function_sql
 from treadle.doctor.facts import ExpectedIndex, ExpectedSchema
 
 _COMMENT = re.compile(r"--.*")
@@ -16,6 +17,10 @@ _TABLE = re.compile(r"create (?:unlogged )?table treadle\.(\w+) \((.*?)\n\)(?: w
 _OPTION = re.compile(r"(\w+) = ([^,\s]+)")
 _PRIMARY = re.compile(r"\bprimary key \(([^)]*)\)|^ +(\w+) .*\bprimary key\b", re.MULTILINE)
 _INDEX = re.compile(r"(create (?:unique )?index) (\w+) (on treadle\.(\w+).*?;)", re.DOTALL)
+_ADDED_PRIMARY = re.compile(
+    r"alter table treadle\.(\w+)\s+add (?:primary key \(([^)]*)\)|column (\w+) [^;]*primary key)"
+)
+_DROP = re.compile(r"drop index treadle\.(\w+);")
 _RENAME = re.compile(r"alter index treadle\.(\w+) rename to (\w+);")
 _TRIGGER = re.compile(
     r"create (?:or replace )?(?:constraint )?trigger (\w+)\s+(?:before|after)\b.*?\bon treadle\.(\w+)", re.DOTALL
@@ -38,15 +43,25 @@ def expected_schema(server_version: int, schema: str) -> ExpectedSchema:
         for create, name, rest, table in _INDEX.findall(text):
             statement = " ".join(f"{create} concurrently {name} {rest}".split())
             indexes[name] = ExpectedIndex(table, in_schema(statement, schema))
+        for table, columns, column in _ADDED_PRIMARY.findall(text):
+            statement = (
+                f"create unique index concurrently {table}_pkey on treadle.{table} ({columns or column});\n"
+                f"alter table treadle.{table} add primary key using index {table}_pkey;"
+            )
+            indexes[f"{table}_pkey"] = ExpectedIndex(table, in_schema(statement, schema))
+        for name in _DROP.findall(text):
+            del indexes[name]
         for old, new in _RENAME.findall(text):
             index = indexes.pop(old)
             indexes[new] = ExpectedIndex(index.table, index.statement.replace(old, new))
     functions: dict[str, str] = {}
     bodies: dict[str, frozenset[str]] = {}
     for name, file_name in function_files(server_version):
-        text = sql_text("functions", *file_name.split("/"))
+        text = function_sql(file_name)
         functions[name] = hashlib.sha256(text.encode()).hexdigest()
-        bodies[name] = frozenset(_md5(body) for body in _BODY.findall(in_schema(text, schema)))
+        # PostgreSQL keeps no text of a body that it parsed when the function was created.
+        found = _BODY.findall(in_schema(text, schema)) or [""]
+        bodies[name] = frozenset(_md5(body) for body in found)
         triggers |= dict(_TRIGGER.findall(_COMMENT.sub("", text)))
     version = max(number for number, _ in migration_files())
     return ExpectedSchema(version, functions, bodies, indexes, triggers, options)

@@ -116,6 +116,7 @@ grant execute on function
     treadle.is_head_of_key,
     treadle.newest_of_key,
     treadle.id_after,
+    treadle.lock_unblocked,
     treadle.find_claimed_jobs,
     treadle.next_due,
     -- what a worker writes about its jobs
@@ -138,6 +139,7 @@ grant execute on function
     -- the rest of JobQueue and handles
     treadle.cancel_job,
     treadle.retry_job,
+    treadle.job_status,
     treadle.find_finished,
     treadle.job_events,
     treadle.jobs_ahead,
@@ -166,6 +168,7 @@ grant execute on function
     -- notifications
     treadle.wake_workers,
     treadle.announce,
+    treadle.send_notification,
     -- the bits of jobs.keeps
     treadle.keeps_events,
     treadle.keeps_logs,

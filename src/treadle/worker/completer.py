@@ -1,7 +1,8 @@
 """Writes outcomes in batches: the outcomes that arrive while one batch is written are the next batch.
 
 No outcome is given up: while the database is unavailable they wait. Each is fenced by its lease number, so writing one
-twice does no harm. If a reply is lost, the completer checks what was committed.
+twice does no harm. If a reply is lost, the completer checks what was committed. An outcome whose row another
+transaction has locked is postponed until the row is free, and the others are written meanwhile.
 """
 
 import asyncio
@@ -14,7 +15,13 @@ from uuid import UUID
 from treadle.app.listeners import Listeners
 from treadle.db.queries import stored as stored_queries
 from treadle.db.queries import worker as worker_queries
-from treadle.db.reconnecting import DatabaseUnavailable, ReconnectingConnection, reconnect_delay
+from treadle.db.reconnecting import (
+    DatabaseUnavailable,
+    ReconnectingConnection,
+    RowLocked,
+    StatementCancelled,
+    reconnect_delay,
+)
 from treadle.words import events
 from treadle.words.claim import Claim
 from treadle.words.outcome import Ending, Outcome
@@ -52,6 +59,7 @@ class Completer:
         self._writing: list[FinishedJob] = []
         self.postponed: list[FinishedJob] = []
         """Jobs whose rows are locked; they are retried soon."""
+        self._were_locked: set[UUID] = set()
         self._added = asyncio.Event()
         self._empty = asyncio.Event()
         self._empty.set()
@@ -86,6 +94,8 @@ class Completer:
                 self._written()
 
     def _postpone(self, batch: list[FinishedJob]) -> None:
+        if not batch:
+            return
         self.postponed += batch
         asyncio.get_running_loop().call_later(LOCKED_SECONDS, self._retry_postponed)
 
@@ -116,7 +126,8 @@ class Completer:
         write: Callable[[list[FinishedJob], bool], Any],
     ) -> None:
         failures = 0
-        while True:
+        batch = await self._without_locked(batch)
+        while batch:
             try:
                 # Events and logs of a job are written before its outcome.
                 if self._recorder.has_something and (
@@ -124,9 +135,22 @@ class Completer:
                 ):
                     self._postpone([each for each in batch if each[0].id in locked])
                     batch = [each for each in batch if each[0].id not in locked]
-                    if not batch:
-                        return
+                    continue
                 await write(batch, failures > 0)
+            except (RowLocked, StatementCancelled) as error:
+                # Nothing was carried out.
+                self._were_locked.update(claim.id for claim, _, _ in batch)
+                unlocked = await self._without_locked(batch)
+                if len(unlocked) < len(batch):
+                    batch = unlocked
+                    continue
+                parts = _parts(batch, error)
+                if len(parts) == 1:
+                    self._postpone(batch)
+                    return
+                for part in parts:
+                    await self._persist(part, write)
+                return
             except DatabaseUnavailable as error:
                 self._unavailable(error)
                 failures += 1
@@ -142,6 +166,19 @@ class Completer:
             else:
                 self._unavailable(None)
                 return
+
+    async def _without_locked(self, batch: list[FinishedJob]) -> list[FinishedJob]:
+        """Postpone those that were locked before and still are, and return the others."""
+        suspected = self._were_locked.intersection([claim.id for claim, _, _ in batch]) if self._were_locked else ()
+        if not suspected:
+            return batch
+        try:
+            locked = await self._connection.run(worker_queries.find_locked(list(suspected)))
+        except (DatabaseUnavailable, RowLocked):
+            return batch
+        self._were_locked -= suspected - locked
+        self._postpone([each for each in batch if each[0].id in locked])
+        return [each for each in batch if each[0].id not in locked]
 
     async def _complete(self, batch: list[FinishedJob], again: bool) -> None:
         now = time.monotonic()
@@ -200,3 +237,17 @@ class Completer:
         return events.about(
             claim, self._worker_id, events.JobRetried, error=error, delay=outcome.delay, seconds=seconds
         )
+
+
+def _parts(batch: list[FinishedJob], error: RowLocked | StatementCancelled) -> list[list[FinishedJob]]:
+    """How to divide a batch that could not be written although none of its rows is locked, so that as few as possible
+    are postponed."""
+    if isinstance(error, StatementCancelled):
+        # Too many at once for a short statement_timeout.
+        half = (len(batch) + 1) // 2
+        parts = [batch[:half], batch[half:]]
+    else:
+        # The whole table is locked, such as by CREATE INDEX; or the next job of a key, which is unblocked.
+        parts = [[each for each in batch if each[0].key is None]]
+        parts += [[each] for each in batch if each[0].key is not None]
+    return [part for part in parts if part]

@@ -11,7 +11,7 @@ _SELECTED = {
     # As text: it is decoded row by row, so that a bad one fails alone.
     **{each: f"{each}::text" for each in JSON_COLUMNS},
     # A job that was inserted by hand may have none.
-    "created": "date_part('epoch', coalesce(created_at, run_at))",
+    "created": "pg_catalog.date_part('epoch', coalesce(created_at, run_at))",
 }
 
 

@@ -138,7 +138,7 @@ def find_newest_events(after: Mapping[UUID, int], limit: int) -> Query[list[Reco
             for job_id, number, job_type, name, data, moment, attempt in rows
         ]
 
-    return Query(statement("find_newest_events"), params, read)
+    return Query(statement("find_newest_events"), params, read, pinned=True)
 
 
 def _is_number(text: str) -> bool:

@@ -235,12 +235,13 @@ def find_newest_jobs(
 ) -> Query[JobPage]:
     _within(limit, 1, 10_000, "limit")
     wanted = {"job_type": job_type, "queue": queue, "worker_id": worker_id, "key": key}
-    filters = [f"and {column} = %({column})s" for column, value in wanted.items() if value is not None]
+    given = [column for column, value in wanted.items() if value is not None]
+    filters = [f"and {column} operator(pg_catalog.=) %({column})s" for column in given]
     if after is not None:
-        filters.append("and id < %(after)s")
+        filters.append("and id operator(pg_catalog.<) %(after)s")
     if status is not None:
         # In the text, not as a parameter: a parameter cannot prove a partial index's condition.
-        filters.append(f"and status = '{status_of(status)}'")
+        filters.append(f"and status operator(pg_catalog.=) '{status_of(status)}'")
     text = row_statement("find_newest_jobs").replace("/* and the filters */", "\n".join(filters))
 
     def read(rows: Rows) -> JobPage:
@@ -312,7 +313,7 @@ def _fence(job: AnyJob) -> dict[str, object]:
 def _change(function: str, params: dict[str, object], read: Callable[[Rows], Result]) -> Query[Result]:
     """Call a function that returns whether it changed the job, and select the job's status if it did not."""
     called = call(function, params, read).text.removeprefix("select ")
-    status = f"(select status from {SCHEMA_TOKEN}jobs where id = %(id)s)"
+    status = f"{SCHEMA_TOKEN}job_status(%(id)s)"
     return Query(f"select changed, case when not changed then {status} end from {called} as changed", params, read)
 
 

@@ -107,7 +107,7 @@ def find_jobs(job_filter: JobFilter, after: str | None = None, limit: int = 50) 
             return Listing(jobs, None)
         return Listing(jobs, _cursor(order, stopped), stopped[5] if len(jobs) < limit else None)
 
-    return Query(_found("find_jobs"), {**params, "limit": limit}, read)
+    return Query(_found("find_jobs"), {**params, "limit": limit}, read, pinned=True)
 
 
 def count_matching_jobs(job_filter: JobFilter, after: str | None = None) -> Query[MatchCount]:
@@ -118,7 +118,7 @@ def count_matching_jobs(job_filter: JobFilter, after: str | None = None) -> Quer
         ((count, examined, stopped, *place),) = rows
         return MatchCount(count, examined or 0, _cursor(order, tuple(place)) if stopped else None)
 
-    return Query(_found("count_matching_jobs"), {**params, "limit": _NO_LIMIT}, read)
+    return Query(_found("count_matching_jobs"), {**params, "limit": _NO_LIMIT}, read, pinned=True)
 
 
 def cursor_at(status: Status, moment: int) -> str:

@@ -37,7 +37,7 @@ def get_job_states(ids: Sequence[UUID]) -> Query[dict[UUID, JobState]]:
 def find_snapshots(ids: Sequence[UUID], running: int = 0) -> Query[list[JobSnapshot]]:
     """Snapshots of these jobs, and of up to `running` other jobs that are running."""
     params = {"ids": list(ids), "running": running > 0, "limit": running}
-    return Query(statement("get_snapshots"), params, _snapshots)
+    return Query(statement("get_snapshots"), params, _snapshots, pinned=True)
 
 
 def find_failed_jobs(seconds: float, limit: int) -> Query[list[JobSnapshot]]:

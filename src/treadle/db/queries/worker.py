@@ -76,7 +76,7 @@ def complete(worker_id: str, done: Sequence[tuple[Claim, Outcome, float]], resul
         accepted = rows[0][0]
         return set() if accepted is None else {claim.id for claim, _, _ in done}.difference(accepted)
 
-    return Query(statement("complete_jobs"), params, refused, often=True)
+    return Query(statement("complete_claimed"), params, refused, often=True)
 
 
 def settle(worker_id: str, done: Sequence[tuple[Claim, Outcome, float]], crash_limit: int) -> Query[dict[UUID, Status]]:
@@ -92,9 +92,12 @@ def settle(worker_id: str, done: Sequence[tuple[Claim, Outcome, float]], crash_l
         "seconds": [seconds for _, _, seconds in done],
         "crash_limit": crash_limit,
     }
-    return call(
-        "settle_jobs", params, lambda rows: {job_id: Status(status) for job_id, status in rows}, columns="id, status"
-    )
+    return Query(statement("settle_claimed"), params, lambda rows: {job_id: Status(status) for job_id, status in rows})
+
+
+def find_locked(ids: Sequence[UUID]) -> Query[set[UUID]]:
+    """Those of the jobs whose rows other transactions have locked."""
+    return Query(statement("find_locked"), {"ids": list(ids)}, lambda rows: {row[0] for row in rows})
 
 
 def report(worker_id: str, reports: Sequence[Report]) -> Query[set[UUID]]:

@@ -1,3 +1,3 @@
-select status, count(*)
+select status, pg_catalog.count(*)
 from treadle.jobs
 group by status

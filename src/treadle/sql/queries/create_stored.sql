@@ -7,7 +7,7 @@ with made as (
 running as materialized (
     select job.id
     from treadle.jobs as job
-    where job.id = %(job_id)s::uuid
+    where job.id operator(pg_catalog.=) %(job_id)s::uuid
     for key share
 ),
 used as (

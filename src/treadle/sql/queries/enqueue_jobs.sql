@@ -1,7 +1,7 @@
 -- One JSON text per line (JSON contains no line breaks): adapting a list of texts takes the driver 50 times as long.
 select treadle.enqueue_jobs(
     %(job_type)s,
-    string_to_array(%(data)s, E'\n'),
+    pg_catalog.string_to_array(%(data)s, E'\n'),
     %(priority)s,
     %(queue)s,
     %(run_at)s,

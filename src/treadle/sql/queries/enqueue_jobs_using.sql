@@ -3,7 +3,7 @@ with enqueued as materialized (
     select job.id, job.nth
     from treadle.enqueue_jobs(
         %(job_type)s,
-        string_to_array(%(data)s, E'\n'),
+        pg_catalog.string_to_array(%(data)s, E'\n'),
         %(priority)s,
         %(queue)s,
         %(run_at)s,
@@ -15,8 +15,10 @@ with enqueued as materialized (
 used as (
     insert into treadle.stored_uses (stored_id, job_id)
     select distinct use.stored_id, enqueued.id
-    from unnest(string_to_array(%(stored)s, ',')::uuid[], string_to_array(%(nths)s, ',')::int[]) as use (stored_id, nth)
-    join enqueued on enqueued.nth = use.nth
+    from unnest(
+        pg_catalog.string_to_array(%(stored)s, ',')::uuid[], pg_catalog.string_to_array(%(nths)s, ',')::int[]
+    ) as use (stored_id, nth)
+    join enqueued on enqueued.nth operator(pg_catalog.=) use.nth
 )
 select id
 from enqueued

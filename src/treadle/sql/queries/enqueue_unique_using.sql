@@ -17,9 +17,9 @@ with enqueued as materialized (
 used as (
     insert into treadle.stored_uses (stored_id, job_id)
     select distinct use.stored_id, enqueued.id
-    from unnest(string_to_array(%(stored)s, ',')::uuid[]) as use (stored_id)
+    from pg_catalog.unnest(pg_catalog.string_to_array(%(stored)s, ',')::uuid[]) as use (stored_id)
     cross join enqueued
-    where not exists (select from treadle.jobs as job where job.id = enqueued.id)
+    where not exists (select from treadle.jobs as job where job.id operator(pg_catalog.=) enqueued.id)
 )
 select id
 from enqueued

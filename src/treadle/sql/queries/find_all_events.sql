@@ -3,11 +3,11 @@ select transaction::text, job_id, number, job_type, name, case when wanted then 
 from (
     select
         *,
-        (%(job_types)s::varchar[] is null or job_type = any (%(job_types)s::varchar[]))
-            and (%(names)s::varchar[] is null or name = any (%(names)s::varchar[])) as wanted
+        (%(job_types)s::varchar[] is null or job_type operator(pg_catalog.=) any (%(job_types)s::varchar[]))
+            and (%(names)s::varchar[] is null or name operator(pg_catalog.=) any (%(names)s::varchar[])) as wanted
     from treadle.events
-    where transaction < pg_snapshot_xmin(pg_current_snapshot())
-      and (transaction, job_id, number) > (%(transaction)s::xid8, %(job_id)s::uuid, %(number)s::int)
+    where transaction operator(pg_catalog.<) pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())
+      and (transaction, job_id, number) operator(pg_catalog.>) (%(transaction)s::xid8, %(job_id)s::uuid, %(number)s::int)
     order by transaction, job_id, number
     limit %(limit)s
 ) as event

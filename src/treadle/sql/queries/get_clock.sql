@@ -1,1 +1,1 @@
-select (extract(epoch from clock_timestamp()) * 1000000)::bigint
+select (extract(epoch from pg_catalog.clock_timestamp()) operator(pg_catalog.*) 1000000)::bigint

@@ -1,3 +1,3 @@
 select /* columns */
 from treadle.jobs
-where id = %(id)s
+where id operator(pg_catalog.=) %(id)s

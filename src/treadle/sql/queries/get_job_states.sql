@@ -1,3 +1,3 @@
 select id, status, lease, events_count, progress, current_stage, pace::text, started_at
 from treadle.jobs
-where id = any (%(ids)s::uuid[])
+where id operator(pg_catalog.=) any (%(ids)s::uuid[])

@@ -1,5 +1,5 @@
 select place
 from treadle.stored
-where id = %(id)s
+where id operator(pg_catalog.=) %(id)s
   and size is not null
   and removing_at is null

@@ -1,1 +1,1 @@
-select cardinality(treadle.lock_claimed(%(worker_id)s, array[%(id)s::uuid], array[%(lease)s::bigint])) = 1
+select pg_catalog.cardinality(treadle.lock_claimed(%(worker_id)s, array[%(id)s::uuid], array[%(lease)s::bigint])) operator(pg_catalog.=) 1

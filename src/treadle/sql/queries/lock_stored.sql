@@ -1,11 +1,11 @@
 -- Locks stored objects, so that they are not swept until this transaction ends. Returns those that do not exist.
 with wanted as materialized (
-    select unnest(string_to_array(%(stored)s, ',')::uuid[]) as id
+    select pg_catalog.unnest(pg_catalog.string_to_array(%(stored)s, ',')::uuid[]) as id
 ),
 locked as materialized (
     select stored.id
     from treadle.stored as stored
-    where stored.id in (select wanted.id from wanted)
+    where stored.id operator(pg_catalog.=) any (select wanted.id from wanted)
       and stored.size is not null
       and stored.removing_at is null
     order by stored.id
@@ -13,4 +13,4 @@ locked as materialized (
 )
 select distinct wanted.id
 from wanted
-where wanted.id not in (select locked.id from locked)
+where wanted.id operator(pg_catalog.<>) all (select locked.id from locked)

@@ -1,4 +1,4 @@
 select treadle.use_stored(
-    string_to_array(%(jobs)s, ',')::uuid[],
-    string_to_array(%(stored)s, ',')::uuid[]
+    pg_catalog.string_to_array(%(jobs)s, ',')::uuid[],
+    pg_catalog.string_to_array(%(stored)s, ',')::uuid[]
 )

@@ -1,7 +1,7 @@
 with kept as (
     update treadle.stored
-    set written_at = clock_timestamp()
-    where id = %(id)s
+    set written_at = pg_catalog.clock_timestamp()
+    where id operator(pg_catalog.=) %(id)s
       and size is null
       and removing_at is null
     returning id

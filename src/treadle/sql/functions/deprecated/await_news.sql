@@ -3,7 +3,6 @@
 create or replace function treadle.await_news(p_for interval default '30 seconds') returns void
 language sql
 security definer
-set search_path = pg_catalog, pg_temp
 as $$
     select treadle.request_notifications('news', p_for)
 $$;

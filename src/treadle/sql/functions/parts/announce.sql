@@ -13,13 +13,11 @@ begin
     else
         select watched.last_value into v_last from treadle.watched as watched;
     end if;
-    if v_last < extract(epoch from clock_timestamp()) * 1000000
-        or current_setting('treadle' || '.notify', true) = 'off'
-    then
+    if v_last < extract(epoch from clock_timestamp()) * 1000000 then
         return;
     end if;
 
-    perform pg_notify(treadle.channel(p_kind), array_to_string(p_ids[first : first + c_ids - 1], ','))
+    perform treadle.send_notification(p_kind, array_to_string(p_ids[first : first + c_ids - 1], ','))
     from generate_series(1, cardinality(p_ids), c_ids) as first;
 end
 $$;

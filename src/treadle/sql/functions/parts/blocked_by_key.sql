@@ -3,8 +3,6 @@
 -- An int, not a smallint: `holds & treadle.blocked_by_key()` must become exactly the expression of idx_jobs_key.
 create or replace function treadle.blocked_by_key() returns int
 language sql immutable parallel safe
-as $$
-    select 1
-$$;
+return 1;
 
 comment on function treadle.blocked_by_key() is 'The bit of jobs.holds that says: an earlier job with the same key has not finished.';

@@ -13,9 +13,7 @@ create or replace function treadle.is_claimable(
     p_max_attempts int
 ) returns boolean
 language sql immutable parallel safe
-as $$
-    select p_status = 'pending' and p_holds = 0 and treadle.has_attempts_left(p_attempts, p_max_attempts)
-$$;
+return p_status = 'pending' and p_holds = 0 and treadle.has_attempts_left(p_attempts, p_max_attempts);
 
 comment on function treadle.is_claimable(varchar, smallint, int, int)
     is 'Whether a worker may claim a job once it is due: it is pending, nothing blocks it, and it has attempts left.';

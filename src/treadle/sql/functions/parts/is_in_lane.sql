@@ -7,9 +7,7 @@ create or replace function treadle.is_in_lane(
     p_lane treadle.lane
 ) returns boolean
 language sql immutable parallel safe
-as $$
-    select p_queue = p_lane.queue and p_job_type = p_lane.job_type and p_priority = p_lane.priority
-$$;
+return p_queue = p_lane.queue and p_job_type = p_lane.job_type and p_priority = p_lane.priority;
 
 comment on function treadle.is_in_lane(varchar, varchar, int, treadle.lane)
     is 'Whether a job, or a row of lanes, with this queue, job type and priority belongs to a lane.';

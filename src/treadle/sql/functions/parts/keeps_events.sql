@@ -1,7 +1,5 @@
 create or replace function treadle.keeps_events() returns smallint
 language sql immutable parallel safe
-as $$
-    select 1::smallint
-$$;
+return 1::smallint;
 
 comment on function treadle.keeps_events() is 'The bit of jobs.keeps that says: this job has events.';

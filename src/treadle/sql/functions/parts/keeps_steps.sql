@@ -1,7 +1,5 @@
 create or replace function treadle.keeps_steps() returns smallint
 language sql immutable parallel safe
-as $$
-    select 4::smallint
-$$;
+return 4::smallint;
 
 comment on function treadle.keeps_steps() is 'The bit of jobs.keeps that says: this job has steps.';

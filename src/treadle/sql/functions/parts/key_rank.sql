@@ -8,9 +8,7 @@
 -- nothing, because the planner removes it.
 create or replace function treadle.key_rank(p_status varchar, p_holds smallint) returns int
 language sql immutable parallel safe
-as $$
-    select case p_status::varchar(20) when 'pending' then 1 + (p_holds & treadle.blocked_by_key()) else 0 end
-$$;
+return case p_status::varchar(20) when 'pending' then 1 + (p_holds & treadle.blocked_by_key()) else 0 end;
 
 comment on function treadle.key_rank(varchar, smallint)
     is 'The rank of an unfinished job among those with its key: 0 running, 1 next to run, 2 blocked.';

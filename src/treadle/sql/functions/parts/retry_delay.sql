@@ -2,8 +2,6 @@
 -- retried together.
 create or replace function treadle.retry_delay(p_attempts int) returns interval
 language sql volatile
-as $$
-    select least(3600, power(2, least(greatest(p_attempts, 1), 20) - 1)) * (0.5 + random() / 2) * interval '1 second'
-$$;
+return least(3600, power(2, least(greatest(p_attempts, 1), 20) - 1)) * (0.5 + random() / 2) * interval '1 second';
 
 comment on function treadle.retry_delay(int) is 'The default delay before a job is retried after p_attempts attempts.';

@@ -9,7 +9,6 @@ create or replace function treadle.set_paused(
 ) returns boolean
 language plpgsql
 security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_actor constant text := coalesce(p_actor, session_user);

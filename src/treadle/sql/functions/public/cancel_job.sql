@@ -26,7 +26,7 @@ begin
 
     -- The worker is notified at once. If the notification is lost, it notices within a second.
     if v_worker_id is not null then
-        perform pg_notify(treadle.channel('work'), 'cancelled ' || p_id);
+        perform treadle.send_notification('work', 'cancelled ' || p_id);
     end if;
     perform treadle.announce(array[p_id]);
     return true;

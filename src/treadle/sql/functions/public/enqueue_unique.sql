@@ -15,7 +15,6 @@ create or replace function treadle.enqueue_unique(
 ) returns uuid
 language plpgsql
 security definer
-set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 declare

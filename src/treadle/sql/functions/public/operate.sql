@@ -16,7 +16,6 @@ create or replace function treadle.operate(
 ) returns table (id uuid, outcome varchar, status varchar)
 language plpgsql
 security definer
-set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set lock_timeout = '2s'
 as $$

@@ -8,7 +8,6 @@ create or replace function treadle.pause(
 ) returns boolean
 language sql
 security definer
-set search_path = pg_catalog, pg_temp
 as $$
     select treadle.set_paused(true, p_job_type, p_queue, p_actor, p_reason)
 $$;

@@ -14,6 +14,7 @@ declare
     v_before constant timestamptz := treadle.clock_before(p_timeout, p_now);
     v_set_back timestamptz;
     v_recovered int;
+    v_failed uuid[];
 begin
     select jump.after
     into v_set_back
@@ -23,7 +24,7 @@ begin
     limit 1;
 
     with stale as materialized (
-        select job.id, not treadle.has_attempts_left(job.attempts, job.max_attempts) as exhausted
+        select job.id, job.worker_id, job.started_at, not treadle.has_attempts_left(job.attempts, job.max_attempts) as exhausted
         from treadle.jobs as job
         left join treadle.workers as worker on worker.worker_id = job.worker_id
         where job.status in ('claimed', 'running')
@@ -35,25 +36,43 @@ begin
               ) < v_before
         order by job.id
         for no key update of job skip locked
+    ),
+    recovered as (
+        update treadle.jobs as job
+        set status = case when stale.exhausted then 'failed' else 'pending' end,
+            finished_at = case when stale.exhausted then clock_timestamp() end,
+            last_error = case
+                when stale.exhausted then format(
+                    'worker %s sent no heartbeat for %s during the last attempt (%s of %s)',
+                    coalesce(job.worker_id, '(unknown)'), p_timeout, job.attempts, job.max_attempts
+                )
+                else job.last_error
+            end,
+            crashes = job.crashes + 1,
+            worker_id = null,
+            claimed_at = null,
+            started_at = null
+        from stale
+        where job.id = stale.id
+        returning
+            job.id, job.status, job.last_error, job.attempts, job.lease, job.finished_at, stale.worker_id, stale.started_at
+    ),
+    kept as (
+        insert into treadle.errors (job_id, attempt, failed_at, worker_id, error, lease, started_at)
+        select
+            recovered.id, recovered.attempts, recovered.finished_at, recovered.worker_id, recovered.last_error,
+            recovered.lease, recovered.started_at
+        from recovered
+        where recovered.status = 'failed'
+        on conflict do nothing
     )
-    update treadle.jobs as job
-    set status = case when stale.exhausted then 'failed' else 'pending' end,
-        finished_at = case when stale.exhausted then clock_timestamp() end,
-        last_error = case
-            when stale.exhausted then format(
-                'worker %s sent no heartbeat for %s during the last attempt (%s of %s)',
-                coalesce(job.worker_id, '(unknown)'), p_timeout, job.attempts, job.max_attempts
-            )
-            else job.last_error
-        end,
-        crashes = job.crashes + 1,
-        worker_id = null,
-        claimed_at = null,
-        started_at = null
-    from stale
-    where job.id = stale.id;
+    select count(*), array_agg(recovered.id) filter (where recovered.status = 'failed')
+    into v_recovered, v_failed
+    from recovered;
 
-    get diagnostics v_recovered = row_count;
+    if v_failed is not null then
+        perform treadle.announce(v_failed);
+    end if;
     return v_recovered;
 end
 $$;

@@ -7,7 +7,6 @@ create or replace function treadle.resume(
 ) returns boolean
 language sql
 security definer
-set search_path = pg_catalog, pg_temp
 as $$
     select treadle.set_paused(false, p_job_type, p_queue, p_actor, p_reason)
 $$;

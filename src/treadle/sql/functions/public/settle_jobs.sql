@@ -100,6 +100,8 @@ begin
         from settled
         where settled.error is not null
           and settled.outcome in ('retry', 'failed', 'crashed', 'lost')
+        -- Two in one microsecond, by a clock that was set back: the outcome counts, not the record of it.
+        on conflict do nothing
     )
     select settled.id, settled.status
     from settled;

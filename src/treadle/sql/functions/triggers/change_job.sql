@@ -1,6 +1,8 @@
 -- Before a job is changed, by whatever statement:
 --
 -- - The key of an unfinished job cannot change: other jobs may be blocked behind it.
+-- - A claim by hand gets a new lease number, as those of claim_jobs() do: otherwise an earlier claim under the same worker's
+--   name would still be accepted.
 -- - A finished job that is revived is unblocked: the job that would have unblocked it may be gone.
 -- - A job that becomes claimable (a retry, a release, a recovery, an unblocked key, a move to another lane) keeps its age,
 --   but is never placed below the floor, where no claim would find it.
@@ -20,6 +22,10 @@ begin
         raise exception 'the key of job % cannot be changed while it is %', old.id, old.status
             using errcode = 'object_not_in_prerequisite_state',
                   hint = 'Cancel it, and enqueue a new job with the other key.';
+    end if;
+
+    if old.status = 'pending' and new.status in ('claimed', 'running') and new.lease = old.lease then
+        new.lease := old.lease + 1;
     end if;
 
     if new.status in ('completed', 'failed', 'cancelled') then
@@ -88,5 +94,6 @@ create or replace trigger change_job
         or old.finished_at is not null
         or (new.status in ('completed', 'failed', 'cancelled')) <> (new.finished_at is not null)
         or old.key is distinct from new.key
+        or old.status = 'pending' and new.lease = old.lease
     )
     execute function treadle.change_job();

@@ -10,19 +10,22 @@
 create or replace function treadle.confirm_blocked() returns trigger
 language plpgsql
 security definer
-set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
+declare
+    v_locked boolean := false;
 begin
-    perform
-    from treadle.jobs as other
-    where other.key = new.key
-      and other.status in ('pending', 'claimed', 'running')
-      and treadle.key_rank(other.status, other.holds) < 2
-    limit 1
-    for share skip locked;
+    if treadle.is_read_committed() then
+        v_locked := treadle.lock_unblocked(new.key);
+    else
+        begin
+            v_locked := treadle.lock_unblocked(new.key);
+        exception when serialization_failure then
+            null; -- it has changed since the snapshot of this transaction, and may just be finishing
+        end;
+    end if;
 
-    if not found then
+    if not v_locked then
         update treadle.jobs as job
         set holds = job.holds & ~treadle.blocked_by_key()
         where job.id = new.id

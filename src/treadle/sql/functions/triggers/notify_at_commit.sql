@@ -14,7 +14,6 @@
 create or replace function treadle.notify_at_commit() returns trigger
 language plpgsql
 security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_microseconds constant bigint := extract(epoch from clock_timestamp()) * 1000000;
@@ -26,7 +25,7 @@ begin
     if v_last in (0, 1) or abs(v_microseconds - v_last) > 100000 then
         perform setval('treadle.wake_clock', v_microseconds);
         v_message := case when v_last = 1 then 'jobs ' || v_microseconds else '' end;
-        perform pg_notify(treadle.channel('work'), v_message);
+        perform treadle.send_notification('work', v_message);
     end if;
 
     return null;

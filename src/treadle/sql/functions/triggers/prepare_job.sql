@@ -4,7 +4,6 @@
 create or replace function treadle.prepare_job() returns trigger
 language plpgsql
 security definer
-set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 declare
@@ -23,17 +22,22 @@ begin
         end if;
     end if;
 
-    -- The order within the key is that of the ids, also if the clock was set back.
-    if new.key is not null and new.status = 'pending' then
+    -- In SERIALIZABLE reading the other jobs of the key would make enqueuers abort each other: then the job keeps its id and is
+    -- not blocked, and claims skip it until its turn.
+    if new.key is not null
+        and new.status = 'pending'
+        and current_setting('transaction_isolation') <> 'serializable'
+    then
         v_newest := treadle.newest_of_key(new.key);
-        if v_newest > new.id then
-            new.id := treadle.id_after(new.id, v_newest);
-        end if;
     end if;
 
-    -- Blocked only if there is a job that will unblock it; confirm_blocked() checks that again at commit. An older
-    -- snapshot cannot tell, so the job is not blocked then, and claims skip it until its turn.
-    if new.key is not null and new.status = 'pending' and treadle.is_read_committed() and v_newest is not null then
+    -- The order within the key is that of the ids, also if the clock was set back.
+    if v_newest > new.id then
+        new.id := treadle.id_after(new.id, v_newest);
+    end if;
+
+    -- Blocked only if there is a job that will unblock it; confirm_blocked() checks that again at commit.
+    if v_newest is not null then
         new.holds := new.holds | treadle.blocked_by_key();
     end if;
 

@@ -1,0 +1,18 @@
+-- settle_jobs() for workers: waits only briefly for locked rows, as complete_claimed.sql does.
+with setting as materialized (
+    select pg_catalog.set_config('lock_timeout', '100ms', true) as value
+)
+select settled.id, settled.status
+from setting
+cross join lateral treadle.settle_jobs(
+    -- The call depends on the setting, so that it comes after it.
+    p_worker_id => case when setting.value is not null then %(worker_id)s end,
+    p_ids => %(ids)s,
+    p_leases => %(leases)s,
+    p_outcomes => %(outcomes)s,
+    p_errors => %(errors)s,
+    p_tracebacks => %(tracebacks)s,
+    p_delays => %(delays)s,
+    p_seconds => %(seconds)s,
+    p_crash_limit => %(crash_limit)s
+) as settled

@@ -1,0 +1,46 @@
+"""Statements that somebody types, and calls of functions whose answer others rely on."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from psycopg import Connection
+
+from tests.conftest import Connect
+from tests.support.waiting import until_waiting_for_lock
+from treadle import JobQueue, LeaseLost, WrongStatus
+
+
+def test_a_claim_by_hand_under_the_same_name_moves_the_lease(queue: JobQueue, connection: Connection[Any]) -> None:
+    """Otherwise the writes of the earlier claim would be accepted."""
+    queue.enqueue("a")
+    (first,) = queue.claim(["a"])
+    queue.release(first)
+    connection.execute("update jobs set status = 'claimed', worker_id = %s", [first.worker_id])
+    with pytest.raises(LeaseLost):
+        queue.complete(first)
+    connection.execute("update jobs set status = 'running'")
+    assert queue.get(first).lease == first.lease + 1
+
+
+def test_jobs_dated_back_below_the_floor_keep_their_order(queue: JobQueue, connection: Connection[Any]) -> None:
+    floor = "insert into floors (queue, job_type, priority, floor, xid) values ('default', 'a', 100, now(), '5')"
+    connection.execute(floor)
+    connection.execute(
+        "insert into jobs (job_type, created_at, data)"
+        " select 'a', now() - day * interval '1 day', to_jsonb(day) from unnest('{3, 9, 1, 7}'::int[]) as day"
+    )
+    assert [job.data for job in queue.claim(["a"], 10)] == [9, 7, 3, 1]
+
+
+def test_a_refused_change_names_the_status_that_refused_it(queue: JobQueue, connect: Connect) -> None:
+    """The job was completed while the cancellation waited for its row."""
+    job_id = queue.enqueue("a")
+    other, observer = connect(autocommit=False), connect()
+    other.execute("select complete_job(%s)", [job_id])
+    with ThreadPoolExecutor() as threads:
+        cancelled = threads.submit(queue.cancel, job_id)
+        until_waiting_for_lock(observer)
+        other.commit()
+        with pytest.raises(WrongStatus, match="is completed, so it cannot be cancelled"):
+            cancelled.result(30)
