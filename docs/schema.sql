@@ -102,6 +102,8 @@ COMMENT ON FUNCTION treadle.claim_places(p_worker_id character varying, p_job_ty
 
 COMMENT ON FUNCTION treadle.claim_work(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[]) IS 'claim_jobs() with the columns that a worker needs.';
 
+COMMENT ON FUNCTION treadle.clock_and_losses(OUT clock bigint, OUT jumps bigint, OUT losses boolean) IS 'The clock in microseconds, its last jump that was noted, and whether recover_lost_workers() would find something to do.';
+
 COMMENT ON FUNCTION treadle.clock_before(p_age interval, p_now timestamp with time zone) IS 'The time that the clock showed p_age before p_now: earlier than p_now - p_age if it was set forward since.';
 
 COMMENT ON FUNCTION treadle.complete_job(p_id uuid, p_result jsonb, p_lease bigint, p_worker_id character varying) IS 'Completes a job, with its result. Returns false if the claim is lost or the job has finished already.';

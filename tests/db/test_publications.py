@@ -6,16 +6,16 @@ import psycopg
 import pytest
 from psycopg import Connection
 
-from treadle import JobQueue, migrate
+from treadle import JobQueue
 from treadle.db.database import Database
+from treadle.db.query import sql_text
 from treadle.doctor.examine import examine
 
 # What migration 10 did.
 UNDO = """
 alter table treadle.errors drop constraint errors_pkey;
 create index idx_errors_job on treadle.errors (job_id);
-alter table treadle.floors drop column id;
-delete from treadle.migrations where version = 10
+alter table treadle.floors drop column id
 """
 
 
@@ -74,7 +74,8 @@ def test_errors_that_are_not_unique_get_no_key_and_the_doctor_says_how(own_url: 
             "insert into treadle.errors (job_id, attempt, failed_at, error)"
             " select '01a5fcb0-0000-7000-8000-000000000000', 1, '2026-01-01', 'twice' from generate_series(1, 2)"
         )
-    migrate(own_url)
+        with owner.transaction():
+            owner.execute(sql_text("migrations", "0010_primary_keys.sql").encode())
     publish(own_url)
     with psycopg.connect(own_url, autocommit=True) as owner:
         owner.execute("delete from treadle.errors")

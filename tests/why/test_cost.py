@@ -8,8 +8,8 @@ from psycopg import Connection
 
 from tests.support.why import register_worker
 from treadle import JobQueue
-from treadle.db.runner import read_settings
 from treadle.db.query import in_schema, statement
+from treadle.db.runner import read_settings
 
 pytestmark = pytest.mark.fresh_database
 

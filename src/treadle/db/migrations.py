@@ -261,7 +261,9 @@ def _pending(connection: Connection[Any], schema: str) -> list[Step]:
 
 def _lock(connection: Connection[Any], schema: str, steps: list[Step]) -> str:
     """Lock the tables that these steps change; empty if they change none."""
-    rows = connection.execute("select tablename from pg_tables where schemaname = %s", [schema_name(schema)]).fetchall()
+    rows = connection.execute(
+        "select tablename from pg_catalog.pg_tables where schemaname operator(pg_catalog.=) %s", [schema_name(schema)]
+    ).fetchall()
     changed = {table for step in steps for table in step.tables}.intersection(name for (name,) in rows)
     # Jobs first: it is the busiest, and the one for which it may have to wait.
     tables = [f"treadle.{name}" for name in sorted(changed, key=lambda name: (name != "jobs", name))]

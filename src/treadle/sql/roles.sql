@@ -153,6 +153,7 @@ grant execute on function
     treadle.heartbeat,
     treadle.recover_worker,
     treadle.recover_lost_workers,
+    treadle.clock_and_losses,
     treadle.recover_unregistered,
     treadle.recover_stale_jobs,
     treadle.prune_jobs,

@@ -175,7 +175,7 @@ def get_clock_and_losses() -> Query[ServerTime]:
         ((microseconds, jumps, losses),) = rows
         return ServerTime(epoch + timedelta(microseconds=microseconds), jumps, losses)
 
-    return Query(statement("get_clock_and_losses"), {}, read)
+    return call("clock_and_losses", {}, read, columns="clock, jumps, losses")
 
 
 def note_clock_jump(before: datetime, after: datetime) -> Query[bool]:
