@@ -166,6 +166,13 @@ MUTANTS = [
         test("queue/contract_gaps", "test_a_job_is_found_however_long_its_transaction_was_open"),
     ),
     Mutant(
+        "a floor with a lower id than a tick that did not see it does not count as seen",
+        f"{FUNCTIONS}/parts/safe_floor.sql",
+        "seen.xid < p_safe.next_xid",
+        "seen.xid < p_safe.xid",
+        test("queue/races", "test_a_floor_with_a_lower_id_than_a_tick_that_did_not_see_it_does_not_count_as_seen"),
+    ),
+    Mutant(
         "a floor of a tick that was not committed yet does not count as seen",
         f"{FUNCTIONS}/parts/safe_floor.sql",
         "              and seen.xid <> all (p_safe.running)\n",

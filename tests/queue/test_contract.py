@@ -127,7 +127,7 @@ def test_a_job_with_a_created_at_below_the_floor_is_claimed(connection: Connecti
     connection.execute("insert into jobs (job_type) select 'resize' from generate_series(1, 20)")
     done = claim(connection, size=100)
     connection.execute("update jobs set status = 'completed' where id = any (%s)", [done])
-    until_floors_pass(connection, job(connection, done[-1])["run_at"])
+    until_floors_pass(connection, job(connection, done[-1])["run_at"], touch=True)
     dated_back = insert(connection, created_at="2019-01-01")
     assert claim(connection) == [dated_back]
 
@@ -187,7 +187,7 @@ def test_a_job_made_pending_by_a_plain_update_is_claimed(connection: Connection[
     first, second = insert(connection), insert(connection)
     assert claim(connection) == [first, second]
     connection.execute("update jobs set status = 'completed' where id = %s", [second])
-    until_floors_pass(connection, job(connection, first)["run_at"])
+    until_floors_pass(connection, job(connection, first)["run_at"], touch=True)
     connection.execute("update jobs set status = 'pending' where id = %s", [first])
     assert claim(connection) == [first]
 

@@ -221,6 +221,36 @@ def test_a_job_placed_before_two_overlapping_ticks_were_committed_is_found(queue
     assert len(connection.execute("select from claim_job_batch('w', '{a}')").fetchall()) == 1
 
 
+def test_a_floor_with_a_lower_id_than_a_tick_that_did_not_see_it_does_not_count_as_seen(
+    queue: JobQueue, connect: Connect
+) -> None:
+    """A claim takes its id between the snapshot and the id of a tick, and raises the floor. A job is released without
+    having seen that floor, and commits after another tick. Found by exploring the model (make proof)."""
+    connection, claimer, releaser = connect(), connect(autocommit=False), connect(autocommit=False)
+    queue.enqueue("a")
+    (job,) = queue.claim(["a"])
+    tick(connection)
+    stop_sweeping(connection)
+    connection.execute("delete from floors")
+    write_floor(connection, "now() - interval '1 hour'")
+    tick(connection, 2)
+    (snapshot,) = connection.execute("select pg_snapshot_xmax(pg_current_snapshot())::text").fetchone() or ("",)
+    write_floor(claimer, "now()")
+    connection.execute(
+        """insert into ticks (xid, ticked_at, next_xid, running, sweep_after)
+        values (pg_current_xact_id(), clock_timestamp(), %s, '{}', 'infinity')""",
+        [snapshot],
+    )
+    releaser.execute("select release_job(%s)", [job.id])
+    claimer.commit()
+    make_tick_due(connection)
+    tick(connection)
+    releaser.commit()
+    make_tick_due(connection)
+    tick(connection)
+    assert len(connection.execute("select from claim_job_batch('w', '{a}')").fetchall()) == 1
+
+
 def test_an_enqueue_on_an_old_snapshot_adds_a_lane_that_was_retired_since(queue: JobQueue, connect: Connect) -> None:
     connection, old = connect(), connect(autocommit=False)
     retire(queue, connection, "-infinity")

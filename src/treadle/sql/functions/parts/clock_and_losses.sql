@@ -1,6 +1,7 @@
 -- For workers, which compare the server's clock with their own: one statement for both questions.
 create or replace function treadle.clock_and_losses(out clock bigint, out jumps bigint, out losses boolean)
 language plpgsql stable
+set enable_seqscan = off
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();

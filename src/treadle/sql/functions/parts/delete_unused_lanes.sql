@@ -11,7 +11,7 @@ begin
         where lane.id = any (array(
                 select idle.id
                 from treadle.lanes as idle
-                where idle.idle_xid < p_oldest.xid
+                where idle.idle_xid < p_oldest.next_xid
                   and idle.idle_xid <> all (p_oldest.running)
                   and idle.next_run_at is null
                 limit p_limit

@@ -25,7 +25,7 @@ begin
                             row(old.queue, old.job_type, old.priority)::treadle.lane
                           )
                       and newer.xid > old.xid
-                      and newer.xid < p_oldest.xid
+                      and newer.xid < p_oldest.next_xid
                       and newer.xid <> all (p_oldest.running)
               )
             for update skip locked

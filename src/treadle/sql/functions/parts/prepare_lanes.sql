@@ -31,7 +31,7 @@ begin
     where idle.job_type = any (p_job_types)
       and idle.idle_xid is not null
       and (
-            idle.idle_xid >= v_safe.xid
+            idle.idle_xid >= v_safe.next_xid
             or idle.idle_xid = any (v_safe.running)
             or idle.next_run_at <= clock_timestamp()
           )

@@ -1,5 +1,6 @@
 -- The planner inlines this function. p_safe comes from safe_tick(): what was visible to that tick, the transactions in
--- question have seen, too. They may also have seen anything written later, hence the minimum.
+-- question have seen, too. They may also have seen anything written later, hence the minimum. Visible to the tick was what
+-- its snapshot saw: next_xid and running. Its own id says less, because others may have taken ids in between.
 create or replace function treadle.safe_floor(p_lane treadle.lane, p_safe treadle.ticks)
 returns table (floor timestamptz)
 language sql stable
@@ -11,7 +12,7 @@ as $$
             select seen.xid
             from treadle.floors as seen
             where treadle.is_in_lane(seen.queue, seen.job_type, seen.priority, p_lane)
-              and seen.xid < p_safe.xid
+              and seen.xid < p_safe.next_xid
               and seen.xid <> all (p_safe.running)
             order by seen.xid desc
             limit 1

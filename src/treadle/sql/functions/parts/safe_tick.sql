@@ -39,6 +39,7 @@ begin
 
     if v_safe.xid is null then
         v_safe.xid := '0';
+        v_safe.next_xid := '0';
         v_safe.running := '{}';
     end if;
     return v_safe;

@@ -235,7 +235,7 @@ begin
         -- Became idle when a transaction that has ended since may have seen it active.
         select lane.queue, lane.job_type, lane.priority
         from treadle.lanes as lane
-        where lane.idle_xid >= v_safe.xid
+        where lane.idle_xid >= v_safe.next_xid
            or lane.idle_xid = any (v_safe.running)
         union
         -- Due soon. The ticks up to the last one have seen those that were due before.
@@ -248,7 +248,7 @@ begin
         select known.queue, known.job_type, known.priority
         from treadle.floors as known
         where v_turns > 1
-          and known.xid >= v_safe.xid
+          and known.xid >= v_safe.next_xid
         union
         select busy.queue, busy.job_type, busy.priority
         from busy
