@@ -602,6 +602,28 @@ MUTANTS = [
         "elif abs(jumped := jump(self._last, this)) > SMALLEST_JUMP * 10**6:",
         test("worker/server_clock", "test_after_a_jump_jobs_start_at_once_and_none_runs_twice"),
     ),
+    # Migrations
+    Mutant(
+        "a migration takes its locks first",
+        "src/treadle/db/migrations.py",
+        "        if lock := _lock(connection, schema, steps, timeout):\n",
+        "        if lock := '':\n",
+        test("db/migrations", "test_changed_triggers_take_the_strongest_lock_first"),
+    ),
+    Mutant(
+        "a migration waits for a lock only briefly",
+        "src/treadle/db/migrations.py",
+        "LOCK_TIMEOUT, LONGEST_TIMEOUT = 100, 800",
+        "LOCK_TIMEOUT, LONGEST_TIMEOUT = 2000, 2000",
+        test("db/migrations_under_load", "test_nobody_notices_a_migration_behind_a_long_reader"),
+    ),
+    Mutant(
+        "a trigger that has not changed is left alone",
+        "src/treadle/db/migrations.py",
+        "            if name in state.functions and state.functions.get(",
+        "            if False and state.functions.get(",
+        test("db/migrations_under_load", "test_a_changed_function_needs_no_lock"),
+    ),
     Mutant(
         "functions have a pinned search path",
         "src/treadle/db/search_path.py",

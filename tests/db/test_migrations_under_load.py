@@ -6,13 +6,14 @@ import sys
 import tarfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
 
 import psycopg
 import pytest
 from chaos.processes import ROOT
-from chaos.storms.upgrade import ARCHIVE
+from chaos.storms.upgrade import ARCHIVE, SCHEMA
 
 from treadle import JobQueue, migrate
 
@@ -115,14 +116,23 @@ migrations.migrate(sys.argv[1])
 """
 
 
-def test_a_migration_that_is_killed_at_any_statement_leaves_nothing_behind(empty_url: str) -> None:
+def test_a_migration_that_is_killed_at_any_statement_leaves_nothing_behind(empty_url: str, tmp_path: Path) -> None:
+    create_old_schema(empty_url, tmp_path)
     # The statements come one after the other in a single transaction, so not every one of the hundreds is tried.
-    for statement in (3, 4, 5, 6, 7, 8, 12, 30, 100, 200):
+    for statement in (3, 5, 7, 9, 10, 11, 12, 15, 60, 150):
         done = subprocess.run([sys.executable, "-c", KILLED, empty_url, str(statement)], cwd=ROOT, check=False)
         assert done.returncode == -9
         with psycopg.connect(empty_url) as connection:
-            assert not connection.execute("select from pg_namespace where nspname = 'treadle'").fetchall()
+            assert connection.execute("select max(version) from treadle.migrations").fetchall() == [(SCHEMA,)]
     migrate(empty_url)
+    JobQueue(empty_url).close()
+
+
+def test_eight_migrations_at_once_upgrade_an_old_schema_once(empty_url: str, tmp_path: Path) -> None:
+    create_old_schema(empty_url, tmp_path)
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(migrate, [empty_url] * 8))
+    assert sorted(map(bool, results)) == [False] * 7 + [True]
     JobQueue(empty_url).close()
 
 

@@ -237,8 +237,8 @@ def test_a_floor_with_a_lower_id_than_a_tick_that_did_not_see_it_does_not_count_
     (snapshot,) = connection.execute("select pg_snapshot_xmax(pg_current_snapshot())::text").fetchone() or ("",)
     write_floor(claimer, "now()")
     connection.execute(
-        """insert into ticks (xid, ticked_at, next_xid, running, sweep_after)
-        values (pg_current_xact_id(), clock_timestamp(), %s, '{}', 'infinity')""",
+        """insert into ticks (xid, ticked_at, next_xid, running, look_after, sweep_after)
+        values (pg_current_xact_id(), clock_timestamp(), %s, '{}', now(), 'infinity')""",
         [snapshot],
     )
     releaser.execute("select release_job(%s)", [job.id])

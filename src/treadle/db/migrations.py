@@ -26,10 +26,11 @@ from treadle.db.url import described, patient
 from treadle.words.errors import DatabaseUnreachable, NotAllowed, SchemaError
 from treadle.words.naming import SCHEMA, schema_name
 
-# How long claims may be kept waiting by one try, and the shares of time between tries in which they are not.
-LOCK_TIMEOUT = "200ms"
-TRIES = 40
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 3.0
+TRIES = 20
+# Milliseconds for which a try waits, and claims with it. It grows, because transactions may take that long.
+LOCK_TIMEOUT, LONGEST_TIMEOUT = 100, 800
+# How much longer the pause before the next try is: for at least 0.85 of the time, nobody waits.
+PAUSE = 8
 # Autovacuum gives way to a lock that waits for deadlock_timeout, which is 1 s by default.
 VACUUM_TIMEOUT = "3s"
 
@@ -139,18 +140,17 @@ class State(NamedTuple):
 def migrate(url: str, schema: str = SCHEMA) -> list[str]:
     """Apply what is missing; return the names of what was applied."""
     with connect(url) as connection:
-        for tries_left in reversed(range(TRIES)):
+        for tried in range(TRIES):
+            timeout = min(LOCK_TIMEOUT * 1.15**tried, max(LOCK_TIMEOUT, LONGEST_TIMEOUT))
             try:
-                return _apply(connection, schema)
+                return _apply(connection, schema, round(timeout))
             except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
-                if not tries_left:
+                if tried == TRIES - 1:
                     raise SchemaError(
-                        f"the tables of schema {schema} were locked during all {TRIES} attempts of "
-                        f"{LOCK_TIMEOUT} each; nothing was changed: run treadle migrate again when long transactions "
-                        "on them have ended"
+                        f"the tables of schema {schema} were locked during all {TRIES} attempts; nothing was changed: "
+                        "run treadle migrate again when long transactions on them have ended"
                     ) from None
-                pause = min(LONGEST_PAUSE, FIRST_PAUSE * 1.1 ** (TRIES - tries_left - 1))
-                time.sleep(pause * random.uniform(0.8, 1.2))  # noqa: S311 - jitter, not a secret
+                time.sleep(PAUSE * timeout / 1000 * random.uniform(0.9, 1.3))  # noqa: S311 - jitter, not a secret
     raise AssertionError("unreachable")
 
 
@@ -158,7 +158,7 @@ def migration_sql(url: str, schema: str = SCHEMA) -> str:
     """What migrate would run, as a script."""
     with connect(url) as connection:
         steps = _pending(connection, schema)
-        lock = _lock(connection, schema, steps)
+        lock = _lock(connection, schema, steps, LONGEST_TIMEOUT)
     if not steps:
         return ""
     parts = [f"begin;\n{PINNED_LOCALLY};\n{SETTINGS}", *([lock] if lock else []), _records(schema)]
@@ -228,7 +228,7 @@ def function_files(server_version: int) -> list[tuple[str, str]]:
     return list(chosen.items())
 
 
-def _apply(connection: Connection[Any], schema: str) -> list[str]:
+def _apply(connection: Connection[Any], schema: str, timeout: int) -> list[str]:
     if not _pending(connection, schema):
         return []
     with connection.transaction():
@@ -236,7 +236,7 @@ def _apply(connection: Connection[Any], schema: str) -> list[str]:
         connection.execute(SETTINGS.encode())
         connection.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"treadle migrate {schema}"])
         steps = _pending(connection, schema)
-        if lock := _lock(connection, schema, steps):
+        if lock := _lock(connection, schema, steps, timeout):
             connection.execute(lock.encode())
         if steps:
             connection.execute(_records(schema).encode())
@@ -259,7 +259,7 @@ def _pending(connection: Connection[Any], schema: str) -> list[Step]:
     ]
 
 
-def _lock(connection: Connection[Any], schema: str, steps: list[Step]) -> str:
+def _lock(connection: Connection[Any], schema: str, steps: list[Step], timeout: int) -> str:
     """Lock the tables that these steps change; empty if they change none."""
     rows = connection.execute(
         "select tablename from pg_catalog.pg_tables where schemaname operator(pg_catalog.=) %s", [schema_name(schema)]
@@ -269,7 +269,7 @@ def _lock(connection: Connection[Any], schema: str, steps: list[Step]) -> str:
     tables = [f"treadle.{name}" for name in sorted(changed, key=lambda name: (name != "jobs", name))]
     if not tables:
         return ""
-    text = LOCK.format(first=tables[0], tables=", ".join(tables), timeout=LOCK_TIMEOUT, vacuum_timeout=VACUUM_TIMEOUT)
+    text = LOCK.format(first=tables[0], tables=", ".join(tables), timeout=f"{timeout}ms", vacuum_timeout=VACUUM_TIMEOUT)
     return in_schema(text, schema)
 
 
