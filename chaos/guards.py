@@ -105,8 +105,8 @@ MUTANTS = [
     Mutant(
         "a job without attempts left is not claimed",
         f"{FUNCTIONS}/parts/has_attempts_left.sql",
-        "select p_attempts < p_max_attempts",
-        "select true",
+        "return p_attempts < p_max_attempts",
+        "return true",
         test("queue/contract", "test_a_job_without_attempts_left_is_not_claimed"),
     ),
     Mutant(
@@ -182,14 +182,14 @@ MUTANTS = [
     Mutant(
         "a job that is committed after its lane became idle is found",
         f"{FUNCTIONS}/public/tick.sql",
-        "        where lane.idle_xid >= v_safe.xid\n           or lane.idle_xid = any (v_safe.running)\n",
+        "        where lane.idle_xid >= v_safe.next_xid\n           or lane.idle_xid = any (v_safe.running)\n",
         "        where false\n",
         test("queue/races", "test_a_job_whose_lane_became_idle_before_its_commit_is_found"),
     ),
     Mutant(
         "a job that is committed after a claim made its lane idle is found",
         f"{FUNCTIONS}/public/tick.sql",
-        "        where lane.idle_xid >= v_safe.xid\n           or lane.idle_xid = any (v_safe.running)\n",
+        "        where lane.idle_xid >= v_safe.next_xid\n           or lane.idle_xid = any (v_safe.running)\n",
         "        where false\n",
         test("queue/races", "test_a_job_whose_lane_a_claim_made_idle_is_found"),
     ),
@@ -237,14 +237,14 @@ MUTANTS = [
     Mutant(
         "a job with no earlier job to unblock it is not left blocked",
         f"{FUNCTIONS}/triggers/confirm_blocked.sql",
-        "    if not found then\n",
+        "    if not v_locked then\n",
         "    if false then\n",
         test("queue/keys", "test_the_head_finishes_while_the_next_job_is_not_yet_committed"),
     ),
     Mutant(
         "a job with no earlier job to unblock it is not left blocked (checked by the model)",
         f"{FUNCTIONS}/triggers/confirm_blocked.sql",
-        "    if not found then\n",
+        "    if not v_locked then\n",
         "    if false then\n",
         test("queue/model", "test_every_transition_matches_the_oracle"),
     ),
@@ -314,7 +314,7 @@ MUTANTS = [
     Mutant(
         "sleeping workers are woken",
         f"{FUNCTIONS}/triggers/notify_at_commit.sql",
-        "        perform pg_notify(treadle.channel('work'), v_message);\n",
+        "        perform treadle.send_notification('work', v_message);\n",
         "",
         test("worker/waking", "test_a_job_is_picked_up_by_a_notification"),
     ),
