@@ -625,6 +625,13 @@ MUTANTS = [
         test("db/migrations_under_load", "test_a_changed_function_needs_no_lock"),
     ),
     Mutant(
+        "the events of a restored dump are not hidden",
+        f"{FUNCTIONS}/parts/forget_other_server.sql",
+        "    set transaction = '0'\n",
+        "    set transaction = event.transaction\n",
+        test("attempt/events", "test_the_events_of_a_restored_dump_are_read_from_the_beginning"),
+    ),
+    Mutant(
         "functions have a pinned search path",
         "src/treadle/db/search_path.py",
         "{PINNED}\\n{match[1]}",

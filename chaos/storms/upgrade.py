@@ -18,6 +18,14 @@ ARCHIVE = Path(__file__).parent.parent / "previous.tar.xz"
 SCHEMA = 5
 
 
+def unpack_previous(folder: Path) -> None:
+    """The sources of the previous version."""
+    with tarfile.open(ARCHIVE) as archive:
+        # Not as an argument: Python 3.11.2, of Debian 12, does not have it.
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(folder)  # noqa: S202
+
+
 class Upgrade(Storm):
     name = "upgrade"
     about = "a rolling upgrade from the previous schema, under load"
@@ -29,8 +37,7 @@ class Upgrade(Storm):
 
     def before_workers(self, scene: Scene) -> None:
         old = scene.folder / "previous"
-        with tarfile.open(ARCHIVE) as archive:
-            archive.extractall(old, filter="data")
+        unpack_previous(old)
         scene.environment["PYTHONPATH"] = str(old / "src")
         scene.run_python("-m", "treadle", "migrate")
         with scene.server.connect() as connection:

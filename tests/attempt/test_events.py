@@ -10,7 +10,7 @@ from psycopg import Connection
 
 from tests.conftest import Connect
 from tests.support import handlers
-from tests.support.workers import auntil, one, run
+from tests.support.workers import auntil, one, run, until
 from treadle import InvalidArgument, Job, JobNotFound, JobQueue, RecordedEvent, Treadle
 from treadle.db.queries import events as event_queries
 from treadle.db.query import Query
@@ -274,3 +274,28 @@ def test_a_position_that_is_too_large_is_refused(app: Treadle, queue: JobQueue, 
     job_id = queue.enqueue("x", {})
     with pytest.raises(InvalidArgument):
         list(app.handle(job_id).events(after=after, follow=False))
+
+
+def test_the_events_of_a_restored_dump_are_read_from_the_beginning(
+    app: Treadle, queue: JobQueue, connection: Connection[Any]
+) -> None:
+    """The dump comes from a server with higher transaction ids."""
+    queue.enqueue_many("a", [{}] * 3)
+    for job in queue.claim(["a"]):
+        queue.event(job, "first")
+        queue.event(job, "second")
+    connection.execute("select tick('0')")
+    for table, column in (("events", "transaction"), ("ticks", "xid"), ("ticks", "next_xid")):
+        connection.execute(f"update {table} set {column} = ({column}::text::bigint + 1000000000)::text::xid8")
+    connection.execute("update ticks set ticked_at = now() - interval '1 hour'")
+    assert list(app.events(follow=False)) == []
+    connection.execute("select tick('0')")
+    queue.event(job, "third")
+
+    def found() -> list[RecordedEvent]:
+        return list(app.events(follow=False))
+
+    # A transaction of another test on the same server may delay the events.
+    until(lambda: len(found()) == 7, seconds=20)
+    assert [event.name for event in found()] == ["first", "second"] * 3 + ["third"]
+    assert len({(event.job_id, event.number) for event in found()}) == 7

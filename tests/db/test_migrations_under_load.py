@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import tarfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +12,7 @@ from typing import Self
 import psycopg
 import pytest
 from chaos.processes import ROOT
-from chaos.storms.upgrade import ARCHIVE, SCHEMA
+from chaos.storms.upgrade import SCHEMA, unpack_previous
 
 from treadle import JobQueue, migrate
 
@@ -61,8 +60,7 @@ class Load:
 
 def create_old_schema(url: str, folder: Path) -> None:
     """The schema of version 0.1.0."""
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(folder, filter="data")
+    unpack_previous(folder)
     environment = os.environ | {"TREADLE_DATABASE_URL": url, "PYTHONPATH": str(folder / "src")}
     subprocess.run([sys.executable, "-m", "treadle", "migrate"], check=True, cwd=ROOT, env=environment)
 

@@ -163,6 +163,7 @@ grant execute on function
     treadle.move_due_jobs,
     treadle.reset_floors,
     treadle.forget_ticks,
+    treadle.forget_other_server, -- (owner)
     treadle.delete_unused_lanes,
     treadle.note_clock_jump,
     treadle.clock_before,

@@ -100,11 +100,9 @@ begin
         return 0;
     end if;
 
-    -- A tick from the future comes from a dump of another server: its ids mean nothing here.
+    -- A tick from the future comes from a dump of another server.
     if v_last.xid > v_own then
-        delete from treadle.ticks;
-        delete from treadle.floors;
-        update treadle.lanes set idle_xid = null, next_run_at = null where idle_xid is not null;
+        perform treadle.forget_other_server();
         v_last := null;
     end if;
 

@@ -1,0 +1,36 @@
+-- After a dump of another server was restored: its transaction ids mean nothing here. A tick from the future shows that.
+--
+-- Those of events only give the order in which app.events() returns them, and hide the ones that a running transaction might
+-- precede. Ids that this server has not reached would hide them for years, so restored events come first, ordered by job.
+--
+-- Runs with the rights of its owner: a worker cannot change events.
+create or replace function treadle.forget_other_server() returns void
+language plpgsql
+security definer
+set enable_seqscan = off
+as $$
+declare
+    v_own constant xid8 := pg_current_xact_id();
+begin
+    if not exists (select from treadle.ticks as tick where tick.xid > v_own) then
+        return;
+    end if;
+
+    delete from treadle.ticks;
+    delete from treadle.floors;
+
+    update treadle.lanes as lane
+    set idle_xid = null,
+        next_run_at = null
+    where lane.idle_xid is not null;
+
+    update treadle.events as event
+    set transaction = '0'
+    where event.transaction > v_own;
+end
+$$;
+
+comment on function treadle.forget_other_server()
+    is 'Removes the transaction ids that come from the dump of another server.';
+
+revoke all on function treadle.forget_other_server() from public;
