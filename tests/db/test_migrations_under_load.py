@@ -94,7 +94,9 @@ def test_nobody_notices_a_migration_behind_a_long_reader(empty_url: str, tmp_pat
     print(f"{start}: {ended - began:.1f} s, longest wait {max(d for _, d in during):.3f} s, rate {rate:.2f}")
     assert not load.errors
     assert ended - began >= READER_SECONDS, "it waited for the reader"
-    assert max(seconds for _, seconds in during) < LONGEST_WAIT
+    # On a machine that has no time for them, claims wait without a migration, too.
+    usual = max(seconds for _, seconds in before)
+    assert max(seconds for _, seconds in during) < max(LONGEST_WAIT, 5 * usual)
 
 
 KILLED = """
