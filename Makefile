@@ -49,7 +49,7 @@ failover: $(READY)  ## kill a primary under load and measure the failover; ROUND
 model: $(READY)     ## compare random job transitions with a model; SECONDS=600
 	TREADLE_MODEL_SECONDS=$(or $(SECONDS),120) $(BIN)/pytest -q --timeout 0 tests/queue/test_model.py
 
-proof: $(READY)     ## explore the models of lanes and leases exhaustively; SCHEDULES=2000 are replayed on a server
+proof: $(READY)     ## explore the models of lanes, keys and leases exhaustively; SCHEDULES=2000 are replayed on a server
 	@$(BIN)/python -m chaos.proof --schedules $(or $(SCHEDULES),500)
 
 soak: $(READY)      ## soak test: an hour at a constant rate, checked for growth; MINUTES=5

@@ -10,8 +10,9 @@ from typing import Any
 
 import psycopg
 
-from chaos.proof import lanes, leases
+from chaos.proof import keys, lanes, leases
 from chaos.proof.explore import Model, explore
+from chaos.proof.keys import Keys
 from chaos.proof.lanes import Lanes
 from chaos.proof.leases import Leases
 from chaos.proof.replay import KINDS, perform, possible, schedules
@@ -28,6 +29,7 @@ ALL: tuple[Model[Any], ...] = (
     Lanes(("release", "tick", "late tick", "tick"), crashes=False),
     Lanes(("enqueue", "release", "claim", "tick", "tick"), rests=False, crashes=False),
     Leases(),
+    Keys(("enqueue", "enqueue", "claim", "claim", "cancel")),
 )
 # Without this guard, this model has a violation.
 WITHOUT: tuple[Model[Any], ...] = (
@@ -41,6 +43,7 @@ WITHOUT: tuple[Model[Any], ...] = (
     Lanes(("release", "tick", "tick"), lanes.IDLE_KEPT, crashes=False),
     Lanes(("release", "tick", "tick", "tick"), lanes.LISTED_AGAIN, crashes=False),
     *(Leases(guard) for guard in leases.GUARDS),
+    *(Keys(("enqueue", "enqueue", "claim", "claim", "cancel"), guard) for guard in keys.GUARDS),
 )
 
 

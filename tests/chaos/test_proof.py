@@ -3,9 +3,10 @@
 from typing import Any
 
 import pytest
-from chaos.proof import lanes, leases
+from chaos.proof import keys, lanes, leases
 from chaos.proof.__main__ import WITHOUT, replayed
 from chaos.proof.explore import Model, explore
+from chaos.proof.keys import Keys
 from chaos.proof.lanes import Lanes
 
 # Two seconds each; make proof explores them.
@@ -24,9 +25,11 @@ SLOW = (
         Lanes(("enqueue", "tick", "tick"), crashes=False),
         Lanes(("release", "claim", "tick"), crashes=False),
         Lanes(("old enqueue", "tick", "tick", "tick"), rests=False, crashes=False),
+        Keys(("enqueue", "enqueue", "claim", "cancel")),
     ],
+    ids=lambda model: model.about,
 )
-def test_no_order_of_transactions_loses_a_job(model: Lanes) -> None:
+def test_no_order_of_transactions_loses_or_blocks_a_job(model: Model[Any]) -> None:
     found = explore(model)
     assert (found.violation, found.trace) == (None, ())
     assert found.states > 1_000
@@ -42,7 +45,7 @@ def test_a_model_without_a_guard_has_a_violation(model: Model[Any]) -> None:
 
 
 def test_every_guard_of_a_model_is_tried() -> None:
-    assert {model.without for model in WITHOUT} == {*lanes.GUARDS, *leases.GUARDS}
+    assert {model.without for model in WITHOUT} == {*keys.GUARDS, *lanes.GUARDS, *leases.GUARDS}
 
 
 def test_the_server_does_what_the_model_does(own_url: str) -> None:
