@@ -189,12 +189,15 @@ class Queue(RuleBasedStateMachine):
             elif stale := self._claim(actor, nth, late=True):
                 self._finish(actor, stale, then, fenced=True)
 
-    @rule(actor=actor, limit=which)
-    def crash_again_and_again(self, actor: int, limit: int) -> None:
+    @rule(actor=actor, limit=which, lost=st.booleans())
+    def crash_again_and_again(self, actor: int, limit: int, lost: bool) -> None:
+        """The processes of the jobs die, or their worker is lost as a whole."""
+        claims = [(nth, False) for nth in range(limit % 4 + 1)]
         for _ in range(CRASH_LIMIT):
             self.claim(actor, "leased", set(TYPES), limit)
-            self.finish_many(actor, [(nth, False) for nth in range(limit % 4 + 1)], "start")
-            self._recover_lost(silent=True)
+            self.finish_many(actor, claims, "start" if lost else "crash")
+            if lost:
+                self._recover_lost(silent=True)
 
     @rule(actor=actor, key=st.sampled_from(["k", "l"]), how=st.sampled_from(["complete", "final", "cancel"]))
     def finish_while_the_next_is_uncommitted(self, actor: int, key: str, how: str) -> None:
