@@ -67,7 +67,8 @@ def claims(url: str, types: list[str], clients: int, each: int) -> dict[str, flo
         taken = sorted(_latencies(Path(name)))
     return {
         "jobs/s": claimed / seconds,
-        "server CPU µs/job": used / claimed * 1e6,
+        # Counted in steps of 10 ms, so a very short run may seem to have used less than nothing.
+        "server CPU µs/job": max(used, 0) / claimed * 1e6,
         "jobs per claim": claimed / (clients * each),
         "claim p50 ms": statistics.median(taken),
         "claim p99 ms": taken[int(len(taken) * 0.99)],

@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,16 +46,17 @@ def cpu_seconds(url: str) -> float:
         found = connection.execute("show data_directory").fetchone()
     assert found
     postmaster = psutil.Process(int(Path(found[0], "postmaster.pid").read_text().split()[0]))
-    times = postmaster.cpu_times()
-    # Processes that have ended are counted by the postmaster, which waited for them.
-    used = times.user + times.system + times.children_user + times.children_system
-    for child in postmaster.children():
-        try:
-            of_child = child.cpu_times()
-        except psutil.NoSuchProcess:
-            continue
-        used += of_child.user + of_child.system
-    return float(used)
+    while True:
+        times = postmaster.cpu_times()
+        # Processes that have ended are counted by the postmaster, which waited for them.
+        used = times.user + times.system + times.children_user + times.children_system
+        for child in postmaster.children():
+            with suppress(psutil.NoSuchProcess):
+                of_child = child.cpu_times()
+                used += of_child.user + of_child.system
+        # Otherwise a process has ended meanwhile, and may be missing or counted twice.
+        if postmaster.cpu_times()[2:4] == times[2:4]:
+            return float(used)
 
 
 @contextmanager
