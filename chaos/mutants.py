@@ -1,4 +1,4 @@
-"""Removes each guard of guards.py in turn, in a copy of the source tree, and checks that a named test or storm fails.
+"""Removes each guard of guards/ in turn, in a copy of the source tree, and checks that a named test or storm fails.
 
 python -m chaos.mutants [--only WORD …] [--list] [--untouched]
 

@@ -1,0 +1,16 @@
+"""The guards that chaos/mutants.py removes, by subject, and the test or storm that must fail without each of them."""
+
+from chaos.guards import claims, clocks, database, keys, lanes, notifications, workers
+from chaos.guards.mutant import Mutant
+
+MUTANTS = [
+    *claims.MUTANTS,
+    *lanes.MUTANTS,
+    *keys.MUTANTS,
+    *workers.MUTANTS,
+    *notifications.MUTANTS,
+    *clocks.MUTANTS,
+    *database.MUTANTS,
+]
+
+__all__ = ["MUTANTS", "Mutant"]

@@ -1,0 +1,68 @@
+"""Jobs with a key, and unique jobs."""
+
+from chaos.guards.mutant import FUNCTIONS, Mutant, test
+
+MUTANTS = [
+    Mutant(
+        "jobs with the same key never run at once: only the first is claimed",
+        f"{FUNCTIONS}/parts/claim_lanes.sql",
+        "and (job.key is null or treadle.is_head_of_key(job.key, job.id))",
+        "",
+        test(
+            "queue/keys",
+            "test_a_delayed_head_blocks_its_key",
+            "test_a_head_that_waits_for_its_retry_blocks_its_key",
+            "test_a_job_retried_by_an_operator_runs_before_the_blocked_ones",
+            "test_two_heads_from_two_open_transactions_do_not_run_at_once",
+        ),
+    ),
+    Mutant(
+        "jobs with the same key never run at once: the unique index",
+        "src/treadle/sql/migrations/0001_jobs.sql",
+        "create unique index idx_jobs_key_running",
+        "create index idx_jobs_key_running",
+        test("queue/keys", "test_two_jobs_of_a_key_cannot_run_at_once_even_after_a_plain_update"),
+    ),
+    Mutant(
+        "a job with no earlier job to unblock it is not left blocked",
+        f"{FUNCTIONS}/triggers/confirm_blocked.sql",
+        "    if not v_locked then\n",
+        "    if false then\n",
+        test("queue/keys", "test_the_head_finishes_while_the_next_job_is_not_yet_committed"),
+    ),
+    Mutant(
+        "a job with no earlier job to unblock it is not left blocked (checked by the model)",
+        f"{FUNCTIONS}/triggers/confirm_blocked.sql",
+        "    if not v_locked then\n",
+        "    if false then\n",
+        test("queue/model", "test_every_transition_matches_the_oracle"),
+    ),
+    Mutant(
+        "unique returns the unfinished job and changes nothing",
+        f"{FUNCTIONS}/public/enqueue_unique.sql",
+        "            do nothing\n",
+        "            do update set priority = excluded.priority\n",
+        test("queue/unique_keys"),
+    ),
+    Mutant(
+        "serializable enqueuers read no other jobs of a key",
+        f"{FUNCTIONS}/triggers/prepare_job.sql",
+        "current_setting('transaction_isolation') <> 'serializable'",
+        "true",
+        test("queue/isolation", "test_serializable_enqueuers_do_not_abort_each_other"),
+    ),
+    Mutant(
+        "jobs with a key that are enqueued in repeatable read are blocked",
+        f"{FUNCTIONS}/triggers/prepare_job.sql",
+        "current_setting('transaction_isolation') <> 'serializable'",
+        "treadle.is_read_committed()",
+        test("queue/keys", "test_jobs_enqueued_in_repeatable_read_are_blocked"),
+    ),
+    Mutant(
+        "a job with a key that was enqueued in repeatable read is unblocked if the earlier one has changed",
+        f"{FUNCTIONS}/triggers/confirm_blocked.sql",
+        "exception when serialization_failure then",
+        "exception when division_by_zero then",
+        test("queue/keys", "test_a_job_enqueued_in_repeatable_read_is_unblocked_if_the_earlier_one_changes"),
+    ),
+]

@@ -1,0 +1,49 @@
+"""Notifications."""
+
+from chaos.guards.mutant import FUNCTIONS, WORKER, Mutant, test
+
+MUTANTS = [
+    Mutant(
+        "sleeping workers are woken",
+        f"{FUNCTIONS}/triggers/notify_at_commit.sql",
+        "        perform treadle.send_notification('work', v_message);\n",
+        "",
+        test("worker/waking", "test_a_job_is_picked_up_by_a_notification"),
+    ),
+    Mutant(
+        "an open transaction keeps no other from notifying",
+        f"{FUNCTIONS}/parts/wake_workers.sql",
+        "    perform set_config(c_requested, 'on', true);\n",
+        "    perform setval('treadle.wake_clock', (extract(epoch from v_now) * 1000000)::bigint);\n"
+        "    perform set_config(c_requested, 'on', true);\n",
+        test("worker/notifying", "test_a_transaction_that_stays_open_silences_no_other"),
+    ),
+    Mutant(
+        "a worker that does not answer a notification delays no job",
+        f"{WORKER}/notifications.py",
+        "            self._check_soon()\n",
+        "            pass\n",
+        test("worker/herd", "test_a_worker_that_does_not_answer_delays_no_job"),
+    ),
+    Mutant(
+        "a worker without room passes a notification on",
+        f"{WORKER}/claimer.py",
+        "            self._full(claimed)\n",
+        "            pass\n",
+        test("worker/herd", "test_a_worker_without_room_passes_the_notification_on"),
+    ),
+    Mutant(
+        "a request for notifications does not shorten another one",
+        f"{FUNCTIONS}/public/request_notifications.sql",
+        "if v_until > v_last or v_last > v_most then",
+        "if true then",
+        test("worker/notifying", "test_a_request_does_not_shorten_that_of_another_session"),
+    ),
+    Mutant(
+        "notifications are sent only if there is room for them",
+        f"{FUNCTIONS}/parts/send_notification.sql",
+        " or pg_notification_queue_usage() > 0.9",
+        "",
+        test("worker/notifying", "test_nothing_fails_while_the_queue_of_notifications_is_full"),
+    ),
+]

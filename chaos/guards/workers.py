@@ -1,0 +1,138 @@
+"""Leases of workers, their supervisors, outcomes, and jobs that wait in a worker."""
+
+from chaos.guards.mutant import WORKER, Mutant, test
+
+MUTANTS = [
+    Mutant(
+        "a worker that cannot renew its lease stops its handlers",
+        f"{WORKER}/lease.py",
+        "late = now() - self._slots.renewed_at > self._fence_after",
+        "late = False",
+        test("worker/outages", "test_a_worker_that_cannot_renew_its_lease_stops_its_handlers"),
+    ),
+    Mutant(
+        "a worker that does not stop its handlers in time is killed",
+        f"{WORKER}/supervisor.py",
+        "and moment - worker.slots.renewed_at > self._settings.kill_after",
+        "and False",
+        test("worker/outages", "test_a_worker_that_cannot_renew_its_lease_stops_its_handlers"),
+    ),
+    Mutant(
+        "the supervisor renews the leases of its workers",
+        f"{WORKER}/keeper.py",
+        "await self.connection.run(worker_queries.renew(list(workers), self._lease))",
+        "pass",
+        test("worker/supervisor", "test_a_blocked_worker_keeps_its_jobs"),
+    ),
+    Mutant(
+        "a lease is measured from before its renewal was sent",
+        f"{WORKER}/keeper.py",
+        "slots.renewed_at = began",
+        "slots.renewed_at = now()",
+        test("worker/keeper", "test_a_lease_counts_from_before_its_renewal_was_sent"),
+    ),
+    Mutant(
+        "worker processes die with their supervisor",
+        f"{WORKER}/process.py",
+        "ctypes.CDLL(None).prctl(1, signal.SIGKILL)",
+        "pass",
+        test("worker/supervisor", "test_the_processes_of_a_killed_supervisor_die_with_it"),
+    ),
+    Mutant(
+        "an outcome is kept while the database is unavailable",
+        f"{WORKER}/completer.py",
+        "failures += 1\n                await asyncio.sleep(reconnect_delay(failures))\n            except Exception",
+        "return\n            except Exception",
+        test("worker/outages", "test_an_outcome_waits_while_the_database_is_unavailable"),
+    ),
+    Mutant(
+        "an outcome that was written is not written twice",
+        f"{WORKER}/completer.py",
+        "            if again:\n",
+        "            if False:\n",
+        test("worker/outages", "test_an_outcome_whose_reply_is_lost_is_written_once"),
+    ),
+    Mutant(
+        "a claim whose reply was lost is found",
+        f"{WORKER}/claimer.py",
+        "            self._reply_lost()\n",
+        "",
+        test("worker/outages", "test_a_claim_whose_reply_is_lost_is_found"),
+    ),
+    Mutant(
+        "a job is reported as running only when it has begun",
+        f"{WORKER}/running_jobs.py",
+        "is_new = running.begun and not running.reported",
+        "is_new = not running.reported",
+        test("worker/children", "test_a_child_that_dies_before_it_started_the_next_job_is_replaced"),
+    ),
+    Mutant(
+        "a suspect starts only in a free child process",
+        f"{WORKER}/claimer.py",
+        "self.suspects.waiting and self._free_children() > 0",
+        "self.suspects.waiting",
+        test("worker/claimer_steps", "test_suspects_start_only_in_free_child_processes_and_the_others_are_offered"),
+    ),
+    Mutant(
+        "a job for a child process is claimed only if there is a free one",
+        f"{WORKER}/claimer.py",
+        "            room = min(room, self._free_children())\n",
+        "            pass\n",
+        test("worker/claimer_steps", "test_a_job_for_a_child_process_is_claimed_only_if_there_is_one"),
+    ),
+    Mutant(
+        "suspects are offered to other workers",
+        f"{WORKER}/suspects.py",
+        "if self.waiting and now - self._offered_at >= OFFER_EVERY:",
+        "if False:",
+        test("worker/lost_machines", "test_the_suspects_of_a_dead_process_are_spread_over_workers"),
+    ),
+    Mutant(
+        "jobs claimed ahead are given back if they cannot start",
+        f"{WORKER}/claimer.py",
+        "return self._release_stalled()",
+        "return math.inf",
+        test("worker/claimer_steps", "test_jobs_claimed_ahead_that_cannot_start_are_given_back"),
+    ),
+    Mutant(
+        "a cancelled job that waits does not start",
+        f"{WORKER}/claimer.py",
+        "                    jobs.remove(claim)\n",
+        "",
+        test("worker/claimer_steps", "test_suspects_start_only_in_free_child_processes_and_the_others_are_offered"),
+    ),
+    Mutant(
+        "a worker that drains recovers the jobs of lost workers",
+        f"{WORKER}/worker.py",
+        "found = await maintenance.recover_lost(",
+        "found = 0 and await maintenance.recover_lost(",
+        test(
+            "worker/lost_machines",
+            "test_a_worker_that_drains_recovers_the_jobs_of_lost_machines_and_counts_what_it_ends",
+        ),
+    ),
+    Mutant(
+        "a worker that drains counts what it ended last",
+        f"{WORKER}/worker.py",
+        "timedelta(0) if alone else None",
+        "None",
+        test(
+            "worker/lost_machines",
+            "test_a_worker_that_drains_recovers_the_jobs_of_lost_machines_and_counts_what_it_ends",
+        ),
+    ),
+    Mutant(
+        "an outcome whose row is locked is postponed",
+        f"{WORKER}/completer.py",
+        "except (RowLocked, StatementCancelled) as error:",
+        "except ZeroDivisionError as error:",
+        test("worker/completer", "test_an_outcome_waits_for_its_row_and_holds_no_other_up"),
+    ),
+    Mutant(
+        "an outcome whose row is locked holds no other up",
+        "src/treadle/sql/queries/complete_claimed.sql",
+        "'100ms'",
+        "'0'",
+        test("worker/completer", "test_an_outcome_waits_for_its_row_and_holds_no_other_up"),
+    ),
+]
