@@ -130,9 +130,9 @@ MUTANTS = [
     ),
     Mutant(
         "an outcome whose row is locked holds no other up",
-        "src/treadle/sql/queries/complete_claimed.sql",
-        "'100ms'",
-        "'0'",
+        "src/treadle/db/queries/worker.py",
+        'LOCK_TIMEOUT = "100ms"',
+        'LOCK_TIMEOUT = "0"',
         test("worker/completer", "test_an_outcome_waits_for_its_row_and_holds_no_other_up"),
     ),
 ]

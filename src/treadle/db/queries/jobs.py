@@ -169,6 +169,7 @@ def complete_many(jobs: Sequence[JobRow], results: Sequence[Json] | None, payloa
         "worker_ids": "\n".join([job.worker_id or "" for job in jobs]),
         "results": texts,
         "seconds": None,
+        "lock_timeout": None,
     }
     return Query(statement("complete_jobs"), params, lost)
 

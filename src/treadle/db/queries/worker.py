@@ -13,6 +13,9 @@ from treadle.words.job import JobError
 from treadle.words.outcome import Outcome
 from treadle.words.status import Status
 
+LOCK_TIMEOUT = "100ms"
+"""How long outcomes wait for a row that another transaction has locked, before the worker postpones them."""
+
 
 class Recovered(NamedTuple):
     """A job that was taken back from a dead worker, and its new status."""
@@ -70,13 +73,14 @@ def complete(worker_id: str, done: Sequence[tuple[Claim, Outcome, float]], resul
         "worker_ids": "\n".join([worker_id] * len(done)),
         "results": "\n".join([outcome.result or "" for _, outcome, _ in done]) if results else None,
         "seconds": ",".join([f"{seconds:.6f}" for _, _, seconds in done]),
+        "lock_timeout": LOCK_TIMEOUT,
     }
 
     def refused(rows: Rows) -> set[UUID]:
         accepted = rows[0][0]
         return set() if accepted is None else {claim.id for claim, _, _ in done}.difference(accepted)
 
-    return Query(statement("complete_claimed"), params, refused, often=True)
+    return Query(statement("complete_jobs"), params, refused, often=True)
 
 
 def settle(worker_id: str, done: Sequence[tuple[Claim, Outcome, float]], crash_limit: int) -> Query[dict[UUID, Status]]:
@@ -91,6 +95,7 @@ def settle(worker_id: str, done: Sequence[tuple[Claim, Outcome, float]], crash_l
         "delays": [outcome.delay for _, outcome, _ in done],
         "seconds": [seconds for _, _, seconds in done],
         "crash_limit": crash_limit,
+        "lock_timeout": LOCK_TIMEOUT,
     }
     return Query(statement("settle_claimed"), params, lambda rows: {job_id: Status(status) for job_id, status in rows})
 

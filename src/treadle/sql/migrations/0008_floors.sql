@@ -2,27 +2,6 @@
 -- The bounds that lanes had so far are not used any more; the columns stay until version 0.3, because a call that began
 -- before this migration may still read them. A lane without a floor is searched from its first job on.
 
--- First all locks that the migration needs. An enqueue locks jobs and then lanes, a claim the other way round: so it does
--- not wait for lanes while it has locked jobs.
-do $$
-declare
-    v_end constant timestamptz := clock_timestamp() + interval '2 seconds';
-begin
-    loop
-        begin
-            lock table treadle.jobs in access exclusive mode;
-            lock table treadle.lanes in access exclusive mode nowait;
-            return;
-        exception when lock_not_available then
-            if clock_timestamp() > v_end then
-                raise;
-            end if;
-        end;
-        perform pg_sleep(0.005);
-    end loop;
-end
-$$;
-
 -- One row per tick, deleted when no running transaction is older. The newest is read first, so rows that an open snapshot
 -- keeps from being removed are not in the way.
 create table treadle.ticks (

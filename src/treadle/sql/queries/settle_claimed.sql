@@ -1,6 +1,6 @@
--- settle_jobs() for workers: waits only briefly for locked rows, as complete_claimed.sql does.
+-- settle_jobs() for workers: waits only briefly for locked rows.
 with setting as materialized (
-    select pg_catalog.set_config('lock_timeout', '100ms', true) as value
+    select pg_catalog.set_config('lock_timeout', %(lock_timeout)s, true) as value
 )
 select settled.id, settled.status
 from setting
