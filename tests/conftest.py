@@ -97,7 +97,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.fixture(autouse=True)
 def no_database_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ("TREADLE_DATABASE_URL", "DATABASE_URL", "TREADLE_SCHEMA")
+    names = ("TREADLE_DATABASE_URL", "DATABASE_URL", "TREADLE_LISTEN_URL", "TREADLE_SCHEMA")
     for name in (*names, "TREADLE_DASHBOARD_VIEWER", "TREADLE_DASHBOARD_OPERATOR"):
         monkeypatch.delenv(name, raising=False)
 

@@ -69,6 +69,9 @@ class Treadle:
     `database` is a URL, or your connection or pool, which cannot run workers. By default it is taken from
     TREADLE_DATABASE_URL or DATABASE_URL, or an embedded server is started. Nothing connects before the first use.
 
+    `listen_url` is a second URL of the same database, for receiving notifications where `database` leads to a pooler in
+    transaction mode, which delivers none. By default it is taken from TREADLE_LISTEN_URL.
+
     `keep` says how long finished jobs are kept, by status; None keeps them forever. `store` is the URL of a folder or
     an object store for stored content, which is in the database by default. Stored content that no job uses is deleted
     once it is older than `store_grace`.
@@ -84,6 +87,7 @@ class Treadle:
         schema: str = SCHEMA,
         payload_limit: int = PAYLOAD_LIMIT,
         pool_size: int = 10,
+        listen_url: str | None = None,
         keep: Mapping[str, Duration | None] | None = None,
         store: str | None = None,
         store_grace: Duration = GRACE,
@@ -92,7 +96,7 @@ class Treadle:
     ) -> None:
         use_redaction(redaction)
         redact_own_log()
-        self.database = Database(database, schema, pool_size)
+        self.database = Database(database, schema, pool_size, listen_url)
         self.schema = self.database.schema
         self.payload_limit = payload_limit
         self.queue = JobQueue(self.database, schema=schema, payload_limit=payload_limit)

@@ -26,7 +26,7 @@ from treadle.db.query import Query, Result
 from treadle.db.reconnecting import REFUSED, UNAVAILABLE, reconnect_delay
 from treadle.db.runner import apeek, arun, peek, read_settings, run
 from treadle.db.search_path import PINNED_LOCALLY
-from treadle.db.url import Target, described, patient, resolve
+from treadle.db.url import Target, described, patient, resolve, resolve_listening
 from treadle.words.errors import DatabaseUnreachable, InvalidArgument, SchemaError, TooSlow, TreadleError
 from treadle.words.naming import schema_name
 
@@ -52,6 +52,10 @@ _EXPLAINED = (
     psycopg.errors.UndefinedFunction,
 )
 
+_DEFAULT_ISOLATION = (
+    "select pg_catalog.current_setting('default_transaction_isolation'), pg_catalog.quote_ident(current_user)"
+)
+
 # The base of the driver's errors, for packages that must not import the driver.
 DatabaseError = psycopg.Error
 
@@ -59,11 +63,12 @@ DatabaseError = psycopg.Error
 class Database:
     """Runs queries, sync and async, on the given source. Nothing connects before the first query."""
 
-    def __init__(self, source: Source | None, schema: str, pool_size: int = 10) -> None:
+    def __init__(self, source: Source | None, schema: str, pool_size: int = 10, listen_url: str | None = None) -> None:
         self.schema = schema_name(schema)
         self._pool_size = pool_size
         self._lock = threading.Lock()
         self._url: str | None = None
+        self._listen_url = resolve_listening(listen_url)
         self.embedded = False  # known once it is connected
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening = asyncio.Lock()
@@ -203,6 +208,11 @@ class Database:
         return self._checked_url()
 
     @property
+    def listen_url(self) -> str:
+        """The URL for connections that listen, which must lead to PostgreSQL itself or to a pool in session mode."""
+        return self._listen_url or self.target
+
+    @property
     def target(self) -> str:
         """The URL, without checking the schema. (The embedded server is started and migrated.)"""
         if not self.owned:
@@ -232,7 +242,7 @@ class Database:
         if not self.owned:
             yield _receive_nothing
             return
-        with psycopg.connect(patient(self.url), autocommit=True, prepare_threshold=None) as connection:
+        with psycopg.connect(patient(self.listen_url), autocommit=True, prepare_threshold=None) as connection:
             channels = {run(connection, worker_queries.get_channel(kind), self.schema): kind for kind in kinds}
             for channel in channels:
                 connection.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
@@ -350,12 +360,11 @@ class Database:
                 try:
                     with connect(target.url) as connection:
                         check_schema(connection, self.schema)
-                        default = connection.execute("show default_transaction_isolation").fetchone()
+                        row = connection.execute(_DEFAULT_ISOLATION).fetchone()
                 except psycopg.OperationalError as error:  # lost since resolve() reached it
                     raise unreachable(error, target.url) from None
-                if default != ("read committed",):
-                    # The queue's functions rely on seeing what other transactions have just committed.
-                    target = target._replace(url=_reading_committed(target.url))
+                if row is not None and row[0] != "read committed":
+                    target = target._replace(url=_reading_committed(target.url, role=row[1]))
             self._url = target.url
         return self._url
 
@@ -385,9 +394,18 @@ def _in_time() -> Iterator[None]:
         raise TooSlow("the database took too long to respond; to find out why, run: treadle doctor") from error
 
 
-def _reading_committed(url: str) -> str:
+def _reading_committed(url: str, role: str) -> str:
+    """The queue's functions rely on seeing what other transactions have just committed."""
     options = conninfo_to_dict(url).get("options") or ""
-    return make_conninfo(url, options=f"{options} -c default_transaction_isolation=read\\ committed".strip())
+    changed = make_conninfo(url, options=f"{options} -c default_transaction_isolation=read\\ committed".strip())
+    try:
+        connect(changed).close()
+    except DatabaseUnreachable as error:  # a pooler refuses the option
+        raise DatabaseUnreachable(
+            "Treadle needs the isolation level read committed, which is not the default here, and cannot select it; "
+            f"run: alter role {role} set default_transaction_isolation = 'read committed'. ({error})"
+        ) from None
+    return changed
 
 
 def _needs_transaction(connection: Connection[Any] | AsyncConnection[Any], queries: Sequence[Query[Result]]) -> bool:

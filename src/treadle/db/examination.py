@@ -90,9 +90,9 @@ def receives_notifications(database: Database, seconds: float = NOTIFICATION_SEC
     """
     if not database.owned:
         return None
-    channel, url = f"treadle_doctor_{uuid4().hex}", database.target
+    channel, url, listening = f"treadle_doctor_{uuid4().hex}", database.target, database.listen_url
     try:
-        with psycopg.connect(url, **_CONNECTION) as listener, psycopg.connect(url, **_CONNECTION) as sender:
+        with psycopg.connect(listening, **_CONNECTION) as listener, psycopg.connect(url, **_CONNECTION) as sender:
             listener.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
             sender.execute("select pg_catalog.pg_notify(%s, '')", [channel])
             return any(True for _ in listener.notifies(timeout=seconds, stop_after=1))

@@ -9,6 +9,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from treadle.words.errors import InvalidArgument
 
 VARIABLES = ("TREADLE_DATABASE_URL", "DATABASE_URL")
+LISTEN_VARIABLE = "TREADLE_LISTEN_URL"
 CONNECT_SECONDS = 5
 
 
@@ -26,6 +27,14 @@ def resolve(url: str | None) -> Target:
     from treadle.db.embedded import embedded_url  # here, because most processes do not need it
 
     return Target(embedded_url(), embedded=True)
+
+
+def resolve_listening(url: str | None) -> str | None:
+    """The URL for receiving notifications, if one is given or in the environment."""
+    found = url or os.environ.get(LISTEN_VARIABLE)
+    if found:
+        described(found)
+    return found or None
 
 
 def described(url: str) -> str:

@@ -12,6 +12,7 @@ cancelled <job>
 
 import asyncio
 import contextlib
+import logging
 import random
 import time
 from collections.abc import Callable
@@ -20,13 +21,18 @@ from uuid import UUID
 from treadle.db.listener import Listener
 from treadle.db.queries import worker as worker_queries
 from treadle.db.reconnecting import ReconnectingConnection
+from treadle.db.url import LISTEN_VARIABLE
 from treadle.worker.peers import Peers
 from treadle.worker.services import Delay
+
+log = logging.getLogger("treadle")
 
 PROBE_SECONDS = 15.0
 # How long a probe may take to arrive, and how long a listener to reconnect.
 ARRIVE_SECONDS = 2.0
 RECONNECT_SECONDS = 3.0
+# A single probe may be late on a busy machine.
+REPORTED_MISSES = 2
 # A peer has missed two probes.
 FORGET_SECONDS = 2 * PROBE_SECONDS * 1.1 + 2 * ARRIVE_SECONDS
 # Peers answer a new one within this time, not all at once.
@@ -67,6 +73,7 @@ class Notifications:
         self._all_looked_at = float("-inf")
         self._messages: list[str] = []
         self.to_send = asyncio.Event()
+        self._missed = 0  # probes in a row
         self.probe_now = asyncio.Event()
         self.probe_now.set()
 
@@ -127,10 +134,21 @@ class Notifications:
         self.listener.works = False
         await self._probes.run(worker_queries.notify_workers(f"probe {self._worker_id}{announced}"))
         await asyncio.sleep(ARRIVE_SECONDS)
+        self._report(self.listener.works)
         if self.listener.works:
             return Delay(PROBE_SECONDS)
         self.listener.reset()
         return Delay(RECONNECT_SECONDS)
+
+    def _report(self, works: bool) -> None:
+        """Log once that notifications do not arrive, and once that they arrive again."""
+        missed, self._missed = self._missed, 0 if works else self._missed + 1
+        if works and missed >= REPORTED_MISSES:
+            log.info("notifications arrive again")
+        elif self._missed == REPORTED_MISSES:
+            log.warning(
+                "notifications do not arrive: polling; behind a pooler, set %s to a direct URL", LISTEN_VARIABLE
+            )
 
     def _all_look(self, recheck: bool) -> None:
         self._all_looked_at = time.monotonic()

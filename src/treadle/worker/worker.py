@@ -283,7 +283,7 @@ class Worker:
             claims, self.worker_id, self.claimers, self.running, self.completer, self.may_start
         )
         self.notifications = Notifications(
-            url,
+            self._app.database.listen_url,
             schema,
             name,
             self.worker_id,

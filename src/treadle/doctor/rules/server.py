@@ -236,9 +236,10 @@ def check_notifications(context: Context, arrived: bool | None) -> list[Finding]
         Finding(
             "listen",
             Severity.WARNING,
-            "A test notification did not arrive: a connection pooler without support for LISTEN is in between.",
-            "Workers and handle.result() poll every 1 s instead: jobs start, and results arrive, up to 1 s later.",
-            "Give workers a URL that connects to PostgreSQL directly, or to a pool in session mode "
-            "(PgBouncer: pool_mode = session). To keep the pooler: treadle worker --no-listen --poll 0.2s",
+            "A test notification did not arrive: a connection pooler without support for LISTEN is in between, or "
+            "TREADLE_LISTEN_URL leads to another database.",
+            "Workers and handle.result() poll every 0.5 s instead: jobs start, and results arrive, up to 0.5 s later.",
+            "Set TREADLE_LISTEN_URL, or Treadle(listen_url=…), to a URL that connects to PostgreSQL directly, or to a "
+            "pool in session mode (PgBouncer: pool_mode = session). Without one: treadle worker --no-listen --poll 0.2s",
         )
     ]
