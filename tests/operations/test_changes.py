@@ -221,6 +221,22 @@ def test_a_long_backlog_is_counted_in_batches(queue: JobQueue, connection: Conne
     assert seen == [100, 200, 300, 400, 500, 600, 700, 800, 900, 1000, 1000]
 
 
+def test_many_errors_are_counted_in_batches(queue: JobQueue, connection: Connection[Any]) -> None:
+    connection.execute("update meter set reached = clock_timestamp() - interval '1 hour'")
+    job_id = queue.enqueue("a")
+    connection.execute(
+        """insert into errors (job_id, attempt, failed_at, error)
+        select %s, 1, clock_timestamp() - interval '30 minutes' + n * interval '1 second', ''
+        from generate_series(1, 250) as n""",
+        [job_id],
+    )
+    seen = []
+    for _ in range(4):
+        connection.execute("select count_minutes('0', 100)")
+        seen.append(one(connection, "select coalesce(sum(errors), 0) from minutes"))
+    assert seen == [100, 200, 250, 250]
+
+
 def test_jobs_that_have_just_finished_are_counted_later(queue: JobQueue, connection: Connection[Any]) -> None:
     """Other transactions that finish jobs at the same time may not have committed yet."""
     queue.complete(queue.enqueue("a"))

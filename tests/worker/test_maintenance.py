@@ -3,8 +3,10 @@
 import asyncio
 from typing import Any
 
+import psycopg
 import pytest
 from psycopg import Connection
+from psycopg.conninfo import make_conninfo
 
 from tests.support.workers import auntil, one, run
 from treadle import JobQueue, Treadle
@@ -86,3 +88,28 @@ def test_finished_jobs_are_counted_for_charts(
         await auntil(lambda: one(connection, "select sum(completed) from minutes") == 1)
 
     run(app, body)
+
+
+def test_under_a_short_statement_timeout_jobs_are_counted_in_smaller_steps(
+    own_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "COUNT_LEAST", 10)
+    with psycopg.connect(own_url, autocommit=True, options="-c search_path=treadle,public") as connection:
+        # Ten jobs in each of 16 minutes, and each minute takes 40 ms to write.
+        connection.execute("""insert into jobs (job_type, status, finished_at)
+            select 'a', 'completed', date_trunc('hour', now()) - n * interval '6 seconds'
+            from generate_series(1, 160) as n""")
+        connection.execute("update meter set reached = now() - interval '3 hours'")
+        connection.execute("""create function pg_temp.wait() returns trigger language plpgsql as
+            'begin perform pg_sleep(0.04); return new; end'""")
+        connection.execute("create trigger slow before insert on minutes for each row execute function pg_temp.wait()")
+
+        async def count() -> int:
+            slow = ReconnectingConnection(make_conninfo(own_url, options="-c statement_timeout=400"), "treadle", "test")
+            try:
+                return await maintenance.count(slow, limit=160)
+            finally:
+                await slow.close()
+
+        assert asyncio.run(count()) >= 16
+        assert one(connection, "select sum(completed) from minutes") == 160

@@ -68,9 +68,11 @@ def find_audit(job_id: UUID | None = None, before: int | None = None, limit: int
     return Query(statement("find_audit"), params, read)
 
 
-def count_minutes(lag: timedelta | None = None) -> Query[int]:
-    """`lag`: jobs that finished later than this before now are left for the next call; None: the default."""
-    return call("count_minutes", {} if lag is None else {"lag": lag}, lambda rows: int(rows[0][0]))
+def count_minutes(limit: int, lag: timedelta | None = None) -> Query[int]:
+    """Count up to `limit` jobs of each status. `lag`: jobs that finished later than this before now are left for the
+    next call; None: the default."""
+    params = {"limit": limit} if lag is None else {"limit": limit, "lag": lag}
+    return call("count_minutes", params, lambda rows: int(rows[0][0]))
 
 
 def _pause_params(job_type: str | None, queue: str | None, actor: str | None, reason: str | None) -> dict[str, object]:

@@ -2,8 +2,8 @@
 --
 -- It reads idx_jobs_finished up to p_lag before now, so that a job whose transaction is just committing is still counted;
 -- one whose transaction takes longer than p_lag is left out. The cost depends on how many jobs finished since, not on the
--- size of the table, and the pages with charts need not count. At most p_limit jobs of each status are counted at a time;
--- later calls count the rest.
+-- size of the table, and the pages with charts need not count. At most p_limit jobs of each status, and p_limit errors,
+-- are counted at a time; later calls count the rest.
 create or replace function treadle.count_minutes(
     p_lag interval default '3 seconds',
     p_limit int default 100000,
@@ -37,20 +37,33 @@ begin
         return 0;
     end if;
 
-    -- Stop at the first job above the limit. Many jobs can finish at the same time, so advance by 1 ms at least.
-    select min(late.finished_at)
+    -- Stop at the first job or error above the limit. Many jobs can finish at the same time, so advance by 1 ms at least.
+    select min(late.at)
     into v_next
-    from unnest(array['completed', 'failed', 'cancelled']) as kind (status)
-    cross join lateral (
-        select job.finished_at
-        from treadle.jobs as job
-        where job.status in ('completed', 'failed', 'cancelled')
-          and job.status = kind.status
-          and job.finished_at >= v_from
-          and job.finished_at < v_to
-        order by job.finished_at
-        offset p_limit
-        limit 1
+    from (
+        select job.finished_at as at
+        from unnest(array['completed', 'failed', 'cancelled']) as kind (status)
+        cross join lateral (
+            select job.finished_at
+            from treadle.jobs as job
+            where job.status in ('completed', 'failed', 'cancelled')
+              and job.status = kind.status
+              and job.finished_at >= v_from
+              and job.finished_at < v_to
+            order by job.finished_at
+            offset p_limit
+            limit 1
+        ) as job
+        union all
+        (
+            select error.failed_at
+            from treadle.errors as error
+            where error.failed_at >= v_from
+              and error.failed_at < v_to
+            order by error.failed_at
+            offset p_limit
+            limit 1
+        )
     ) as late;
     if v_next is not null then
         v_to := greatest(v_next, v_from + interval '1 millisecond');
