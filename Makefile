@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test check bench bench-peers chaos mutants storm kills restarts failover model proof soak schema pictures chromium clean
+.PHONY: help demo test test-matrix check bench bench-peers chaos mutants storm kills restarts failover model proof soak schema pictures chromium clean
 
 help:               ## list the targets
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/'
@@ -14,6 +14,9 @@ demo: $(READY)      ## run the demo on a private PostgreSQL server
 
 test: $(READY) check chromium ## run everything that CI runs
 	$(BIN)/pytest -n 3 --dist worksteal -q  # more processes than cores, because many tests wait
+
+test-matrix: $(READY) ## run the suite on other versions of PostgreSQL and Python and under other settings, in an hour; ONLY="jit"
+	@$(BIN)/python -m tests.matrix $(if $(ONLY),--only $(ONLY))
 
 check: $(READY)     ## check style, types and import layers
 	$(BIN)/ruff check .

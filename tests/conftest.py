@@ -1,9 +1,12 @@
 """A real PostgreSQL for every test: one server for the run, one database per test process, emptied before each test.
 
-TREADLE_TEST_URL names an external server (a role that may create databases); without it the embedded one is used.
+TREADLE_TEST_URL names an external server (a role that may create databases); without it the embedded one is used, or
+one that tests/matrix.py describes: with the programs in TREADLE_TEST_BINARIES, the settings in TREADLE_TEST_SETTINGS
+(JSON), or used by the role TREADLE_TEST_ROLE, which is no superuser.
 """
 
 import asyncio
+import json
 import os
 import shutil
 import signal
@@ -30,6 +33,7 @@ from tests.support.stores import Album, Resize
 from tests.support.waiting import Barrier
 from tests.support.workers import Ledger, WaitingJob
 from treadle import JobQueue, JobRow, Reason, Stored, Treadle, migrate
+from treadle.db import embedded
 from treadle.db.database import Database
 from treadle.db.embedded import embedded_url, leave
 
@@ -50,6 +54,9 @@ if (
     and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC
 ):
     os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
+
+if _binaries := os.environ.get("TREADLE_TEST_BINARIES"):
+    setattr(embedded, "_binaries", lambda account: Path(_binaries))  # noqa: B010 - the type checker refuses an assignment
 
 # Set by the process that the user started, read by the processes that it starts (xdist).
 SERVER = "TREADLE_TEST_SERVER"
@@ -72,7 +79,13 @@ def pytest_configure(config: pytest.Config) -> None:
         # Autovacuum is on but never due: it would change plans in the middle of a test. A test that needs statistics
         # runs ANALYZE itself.
         settings["autovacuum_naptime"] = "1d"
-        url = embedded_url(_folder, settings=settings)
+        url = embedded_url(_folder, settings=settings | json.loads(os.environ.get("TREADLE_TEST_SETTINGS", "{}")))
+        if role := os.environ.get("TREADLE_TEST_ROLE"):
+            with psycopg.connect(url, autocommit=True) as connection:
+                connection.execute(f"create role {role} login createdb")
+                # The tables are emptied without their triggers.
+                connection.execute(f"grant set on parameter session_replication_role to {role}")
+            url = make_conninfo(url, user=role)
     template = f"treadle_template_{uuid4().hex[:8]}"
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"create database {template}")
