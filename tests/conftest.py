@@ -55,9 +55,6 @@ if (
 ):
     os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
 
-if _binaries := os.environ.get("TREADLE_TEST_BINARIES"):
-    setattr(embedded, "_binaries", lambda account: Path(_binaries))  # noqa: B010 - the type checker refuses an assignment
-
 # Set by the process that the user started, read by the processes that it starts (xdist).
 SERVER = "TREADLE_TEST_SERVER"
 TEMPLATE = "TREADLE_TEST_TEMPLATE"
@@ -79,7 +76,11 @@ def pytest_configure(config: pytest.Config) -> None:
         # Autovacuum is on but never due: it would change plans in the middle of a test. A test that needs statistics
         # runs ANALYZE itself.
         settings["autovacuum_naptime"] = "1d"
-        url = embedded_url(_folder, settings=settings | json.loads(os.environ.get("TREADLE_TEST_SETTINGS", "{}")))
+        settings |= json.loads(os.environ.get("TREADLE_TEST_SETTINGS", "{}"))
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            if binaries := os.environ.get("TREADLE_TEST_BINARIES"):
+                monkeypatch.setattr(embedded, "_binaries", lambda account: Path(binaries))
+            url = embedded_url(_folder, settings=settings)
         if role := os.environ.get("TREADLE_TEST_ROLE"):
             with psycopg.connect(url, autocommit=True) as connection:
                 connection.execute(f"create role {role} login createdb")

@@ -51,7 +51,7 @@ class Load:
             while not self._over.is_set():
                 began = time.monotonic()
                 try:
-                    connection.execute("select treadle.enqueue_jobs('a', '{{},{},{},{},{}}')")
+                    connection.execute("select treadle.enqueue_jobs('a', array_fill('{}'::text, '{5}'))")
                     connection.execute(ROUND)
                 except psycopg.Error as error:
                     self.errors.append(error)
