@@ -7,7 +7,7 @@ import pytest
 from psycopg import Connection
 
 from tests.conftest import Connect
-from tests.support.waiting import until_waiting_for_lock
+from tests.support.waiting import until_waiting_for_lock, wait_for_floor_margin
 from treadle import JobQueue, LeaseLost, WrongStatus
 
 
@@ -44,3 +44,20 @@ def test_a_refused_change_names_the_status_that_refused_it(queue: JobQueue, conn
         other.commit()
         with pytest.raises(WrongStatus, match="is completed, so it cannot be cancelled"):
             cancelled.result(30)
+
+
+def test_the_rows_of_a_long_insert_into_a_busy_lane_are_written_once(connect: Connect) -> None:
+    """Floors do not pass a transaction that has begun to write, however long it takes."""
+    inserter, other = connect(autocommit=False), connect()
+    inserter.execute("insert into jobs (job_type) values ('a')")
+    (began,) = inserter.execute("select now()").fetchone() or (None,)
+    for _ in range(3):  # others enqueue, claim and move the floor meanwhile
+        other.execute("select enqueue_jobs('a', '{\"{}\"}')")
+        wait_for_floor_margin(other)
+        other.execute("select complete_jobs(array[id], array[lease], array['w']) from claim_jobs('w', '{a}', 10)")
+        other.execute("select tick('0')")
+    inserter.execute("insert into jobs (job_type, created_at) select 'a', %s from generate_series(1, 50)", [began])
+    written = "select n_tup_ins, n_tup_upd from pg_stat_xact_user_tables where relid = 'jobs'::regclass"
+    assert inserter.execute(written).fetchone() == (51, 0)
+    inserter.commit()
+    assert len(other.execute("select from claim_jobs('w', '{a}', 100)").fetchall()) == 51
