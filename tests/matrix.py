@@ -26,8 +26,10 @@ FOLDER = PROJECT / ".matrix"
 MAJORS = (14, 15, 16, 17)
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 
-# Of the tests that these settings may concern: those that use the queue, and no other server or browser.
+# The tests that these settings may concern: those that use the queue, and no other server or browser.
 QUEUE_TESTS = ("tests/queue", "tests/attempt", "tests/operations", "tests/why", "tests/watching", "tests/worker")
+# Those that use it through the library, which chooses its isolation level itself.
+LIBRARY_TESTS = ("tests/attempt", "tests/watching", "tests/worker")
 SETTINGS: dict[str, dict[str, str]] = {
     "search_path empty": {"search_path": ""},
     "jit": {"jit": "on", "jit_above_cost": "0", "jit_inline_above_cost": "0", "jit_optimize_above_cost": "0"},
@@ -100,7 +102,8 @@ def runs(missing: list[str], only: list[str] | None, *, dry: bool) -> Iterator[R
                 yield Run(name, {"TREADLE_TEST_BINARIES": str(binaries)})
     for name, settings in SETTINGS.items():
         if wanted(name):
-            yield Run(name, {"TREADLE_TEST_SETTINGS": json.dumps(settings)}, QUEUE_TESTS)
+            tests = LIBRARY_TESTS if "default_transaction_isolation" in settings else QUEUE_TESTS
+            yield Run(name, {"TREADLE_TEST_SETTINGS": json.dumps(settings)}, tests)
     if wanted("no superuser"):
         yield Run("no superuser", {"TREADLE_TEST_ROLE": "treadle_tests"}, QUEUE_TESTS)
     for version in PYTHONS:
