@@ -19,7 +19,7 @@ from chaos.processes import ROOT, WorkerProgram
 from chaos.waiting import until
 from psycopg import Connection
 
-from treadle import Treadle
+from treadle import Backoff, Treadle
 from treadle.worker import Worker
 from treadle.worker import keeper as keeper_module
 from treadle.worker.job_slots import JobSlots
@@ -31,6 +31,9 @@ __all__ = ["ROOT", "WorkerProgram", "until"]
 HANDLERS = "tests.support.handlers:app"
 # For tests that wait until a lease runs out. Others take a longer one: on a busy machine a short one may be missed.
 QUICK = ("--lease", "3s")
+
+# For jobs that fail and run again.
+SOON = Backoff(first="10ms")
 
 # A keeper that is left running, because it is still starting, would cause a warning in another test.
 keeper_module.STOP_SECONDS = 60.0
