@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from psycopg import Connection
 
 from tests.support.handlers import app as handlers_app
 from tests.support.handlers import nap_in_child, note, report_forever
@@ -33,16 +32,6 @@ def leave_when_stopped(job: Job) -> None:
     os._exit(17)
 
 
-@more.job(max_attempts=1)
-def suspect(seconds: float) -> None:
-    time.sleep(seconds)
-
-
-@more.job(max_attempts=1, process=True, deadline=1)
-def swift(job: Job) -> None:
-    note("start", job)
-
-
 def state(queue: JobQueue, job_id: Any) -> tuple[str, int, int]:
     row = queue.get(job_id)
     return row.status, row.attempts, row.crashes
@@ -58,22 +47,6 @@ def test_a_child_that_ends_because_it_was_interrupted_has_not_crashed(
         assert worker.ended() == 0
     assert state(queue, job_id) == ("pending", 0, 0)
     assert ledger.entries()[-1]["what"] == "stopped", "it was asked before it was killed"
-
-
-def test_a_job_that_waits_for_a_child_has_not_crashed_when_the_worker_dies(
-    url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger, queue: JobQueue
-) -> None:
-    """Another job occupies the only child."""
-    suspect = queue.enqueue("suspect", {"seconds": 60}, priority=200)
-    connection.execute("update jobs set crashes = 1")
-    waiting = queue.enqueue("swift", max_attempts=1)
-    with worker_process(url, tmp_path, "--children", "1", app=MORE) as worker:
-        until(lambda: queue.get(suspect).status == "running")
-        time.sleep(0.6)  # more than it takes to report a job as running
-        assert queue.get(waiting).status in ("pending", "claimed")
-        until(worker.worker_process).kill()
-        worker.started(2)
-    assert queue.get(waiting).crashes == 0
 
 
 def test_the_children_of_a_killed_program_end(url: str, ledger: Ledger) -> None:

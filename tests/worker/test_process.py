@@ -4,6 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,17 +32,21 @@ def leave_a_helper(job: Job) -> None:
     os._exit(17)
 
 
-def test_a_job_in_a_child_of_a_killed_worker_process_has_not_crashed(
+def test_jobs_that_run_in_or_wait_for_a_child_of_a_killed_worker_process_have_not_crashed(
     url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
 ) -> None:
-    job_id = queue.enqueue("nap_in_child", {"seconds": 60})
-    with worker_process(url, tmp_path) as worker:
-        until(ledger.starts)
+    job_id = queue.enqueue("nap_in_child", {"seconds": 60}, priority=200)
+    waiting = queue.enqueue("nap_with_deadline", {"seconds": 0}, max_attempts=1)
+    with worker_process(url, tmp_path, "--children", "1") as worker:
+        until(lambda: queue.get(job_id).status == "running")
+        time.sleep(0.6)  # more than it takes to report a job as running
+        assert queue.get(waiting).status in ("pending", "claimed")
         until(worker.worker_process).kill()
         until(lambda: len(ledger.starts()) == 2)
         assert not is_alive(ledger.starts()[0]["pid"])
         row = queue.get(job_id)
         assert (row.attempts, row.crashes) == (1, 0)
+    assert queue.get(waiting).crashes == 0
 
 
 def test_processes_that_a_dead_worker_process_left_behind_are_killed(
