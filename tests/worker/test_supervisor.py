@@ -164,6 +164,7 @@ def test_a_handler_that_ignores_its_deadline_is_killed(
     url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger
 ) -> None:
     with worker_process(url, tmp_path, "--grace", "10s") as worker:
+        job: Any  # one is async, the other is not
         for processes, job in enumerate((ignore_the_deadline, block_past_the_deadline), 1):
             neighbour = nap_and_check.enqueue(seconds=3.5)
             until(partial(ledger.starts, str(neighbour.id)))
