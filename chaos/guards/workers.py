@@ -64,7 +64,7 @@ MUTANTS = [
         f"{WORKER}/running_jobs.py",
         "is_new = running.begun and not running.reported",
         "is_new = not running.reported",
-        test("worker/children", "test_a_child_that_dies_before_it_started_the_next_job_is_replaced"),
+        test("worker/only_child", "test_a_child_that_dies_before_it_started_the_next_job_is_replaced"),
     ),
     Mutant(
         "a suspect starts only in a free child process",

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from psycopg import Connection
 
-from tests.support.workers import auntil, one, result_of, run
+from tests.support.workers import SOON, auntil, one, result_of, run
 from treadle import InvalidArgument, InvalidPayload, Job, JobFailed, JobInterrupted, JobQueue, Treadle
 from treadle.worker import Worker
 
@@ -15,14 +15,14 @@ from treadle.worker import Worker
 def test_the_next_attempt_finds_what_was_saved(app: Treadle, place: str) -> None:
     found: list[Any] = []
 
-    @app.job(name="work")
+    @app.job(backoff=SOON, name="work")
     async def on_loop(job: Job) -> None:
         found.append(job.checkpoint)
         if job.attempt < 3:
             await job.asave({"row": job.attempt})
             raise ValueError
 
-    @app.job(name="sync")
+    @app.job(backoff=SOON, name="sync")
     def on_thread(job: Job) -> None:
         found.append(job.checkpoint)
         if job.attempt < 3:
@@ -118,7 +118,7 @@ def test_a_handler_that_has_lost_its_job_cannot_save(app: Treadle, connection: C
 def test_saving_survives_a_broken_connection(app: Treadle, connection: Connection[Any]) -> None:
     @app.job(max_attempts=1)
     def work(job: Job) -> None:
-        for n in range(5):
+        for n in range(3):
             job.save(n)
             connection.execute(
                 "select pg_terminate_backend(pid) from pg_stat_activity"
@@ -126,7 +126,7 @@ def test_saving_survives_a_broken_connection(app: Treadle, connection: Connectio
             )
 
     result_of(app, work)
-    assert one(connection, "select checkpoint from jobs") == 4
+    assert one(connection, "select checkpoint from jobs") == 2
 
 
 def test_a_failed_job_that_is_retried_by_hand_continues_from_its_checkpoint(app: Treadle, queue: JobQueue) -> None:

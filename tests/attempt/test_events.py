@@ -10,7 +10,7 @@ from psycopg import Connection
 
 from tests.conftest import Connect
 from tests.support import handlers
-from tests.support.workers import auntil, one, run, until
+from tests.support.workers import SOON, auntil, one, run, until
 from treadle import InvalidArgument, Job, JobNotFound, JobQueue, RecordedEvent, Treadle
 from treadle.db.queries import events as event_queries
 from treadle.db.query import Query
@@ -29,7 +29,7 @@ def test_a_job_s_life_is_one_stream(app: Treadle) -> None:
     """Claims of earlier attempts are not stored, so the first attempt waits until the listener has seen its claim."""
     heard = asyncio.Event()
 
-    @app.job
+    @app.job(backoff=SOON)
     async def render(job: Job) -> None:
         if job.attempt == 1:
             await heard.wait()
@@ -69,7 +69,7 @@ def test_a_job_s_life_is_one_stream(app: Treadle) -> None:
 def test_past_transitions_are_read_from_the_stored_job(app: Treadle) -> None:
     """All but the claims of earlier attempts, which are not stored."""
 
-    @app.job
+    @app.job(backoff=SOON)
     async def render(job: Job) -> None:
         job.event("rendered")
         if job.attempt == 1:

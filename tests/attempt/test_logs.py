@@ -11,7 +11,7 @@ import pytest
 from psycopg import Connection
 
 from tests.support import handlers
-from tests.support.workers import auntil, one, run
+from tests.support.workers import SOON, auntil, one, run
 from treadle import Job, JobFailed, JobQueue, LogLine, Treadle
 from treadle.attempt import outbox
 from treadle.attempt.attempt import running_attempt
@@ -45,7 +45,7 @@ def logs_of(app: Treadle, job: Any, **arguments: Any) -> list[LogLine]:
 
 
 def test_lines_are_kept_with_level_logger_and_attempt(app: Treadle) -> None:
-    @app.job(max_attempts=2)
+    @app.job(backoff=SOON, max_attempts=2)
     async def shop() -> None:
         log.info("%s apples", 3)
         log.debug("not asked for")
@@ -166,7 +166,7 @@ def test_of_many_lines_the_first_and_the_last_are_kept(app: Treadle, connection:
 
 
 def test_the_bound_is_the_job_s_and_not_the_attempt_s(app: Treadle) -> None:
-    @app.job(max_attempts=3)
+    @app.job(backoff=SOON, max_attempts=3)
     async def shop(job: Job) -> None:
         for n in range(700):
             log.info("%s %s", job.attempt, n)

@@ -74,7 +74,7 @@ def test_events_survive_lost_connections(app: Treadle, connection: Connection[An
         async for event in handle.events():
             if event.name == "said":
                 heard.append(event.data["n"])
-                if len(heard) in (5, 15, 25):
+                if len(heard) in (5, 20):
                     connection.execute(
                         "select pg_terminate_backend(pid) from pg_stat_activity"
                         " where datname = current_database() and pid <> pg_backend_pid()"
@@ -116,18 +116,18 @@ def test_a_handler_that_publishes_faster_than_the_database_writes_has_to_wait_or
 
     @app.job
     def wait(job: Job) -> None:
-        for n in range(25_000):
+        for n in range(14_000):
             job.event("said", n=n)
 
     @app.job(max_attempts=1)
     async def stop(job: Job) -> None:
-        for n in range(25_000):
+        for n in range(14_000):
             job.event("said", n=n)
 
     async def body(_: Worker) -> None:
         waits, stops = await wait.aenqueue(), await stop.aenqueue()
         await waits.aresult(60)
-        assert (await waits.ajob()).events_count == 25_000
+        assert (await waits.ajob()).events_count == 14_000
         with pytest.raises(JobFailed, match="10,000 events of this job are waiting"):
             await stops.aresult(60)
         assert (await stops.ajob()).events_count == 10_000
@@ -139,7 +139,6 @@ def test_an_event_that_cannot_be_written_does_not_prevent_the_outcome(
     app: Treadle, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recorder, "GATHER_SECONDS", 0.2)
-    connection.execute("alter table events add constraint none check (name <> 'bad')")
 
     @app.job
     async def good(job: Job) -> None:
@@ -157,7 +156,11 @@ def test_an_event_that_cannot_be_written_does_not_prevent_the_outcome(
             await handle.aresult(30)
         assert [(await handle.ajob()).events_count for handle in handles] == [1, 0, 1]
 
-    run(app, body)
+    connection.execute("alter table events add constraint none check (name <> 'bad')")
+    try:
+        run(app, body)
+    finally:
+        connection.execute("alter table events drop constraint none")
 
 
 def test_a_handler_that_publishes_without_end_does_not_delay_others(app: Treadle) -> None:
@@ -242,7 +245,7 @@ def test_large_events_are_written_in_pieces_that_do_not_delay_others(app: Treadl
     @app.job(max_attempts=1)
     def tells(job: Job) -> None:
         text = "é\\" * 15_000
-        for _ in range(1500):
+        for _ in range(700):
             job.event("large", text=text)
 
     @app.job
@@ -266,5 +269,5 @@ def test_large_events_are_written_in_pieces_that_do_not_delay_others(app: Treadl
         await handle.aresult(100)
 
     run(app, body)
-    assert sum(sizes) > 1500 * 30_000
+    assert sum(sizes) > 700 * 30_000
     assert max(sizes) <= recorder.SIZE

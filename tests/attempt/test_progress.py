@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from psycopg import Connection
 
-from tests.support.workers import auntil, one, run, until
+from tests.support.workers import SOON, auntil, one, run, until
 from treadle import InvalidArgument, Job, JobFailed, JobQueue, Status, Treadle
 from treadle.worker import Worker
 
@@ -61,7 +61,7 @@ def test_the_last_value_before_the_end_is_not_lost(app: Treadle, ending: str) ->
 def test_a_retry_starts_at_zero(app: Treadle) -> None:
     go = asyncio.Event()
 
-    @app.job
+    @app.job(backoff=SOON)
     async def work(job: Job) -> None:
         if job.attempt == 1:
             job.progress(70, stage="first")

@@ -8,7 +8,7 @@ import pytest
 from psycopg import AsyncConnection, Connection
 
 from tests.support.effects import written
-from tests.support.workers import auntil, one, result_of, run
+from tests.support.workers import SOON, auntil, one, result_of, run
 from treadle import Backoff, Job, JobFailed, Treadle
 from treadle.db.database import Database
 from treadle.worker import Worker
@@ -25,14 +25,14 @@ def test_a_step_and_its_writes_are_committed_together(app: Treadle, connection: 
         await transaction.execute("insert into public.effects values (%s)", [str(amount)])
         return -amount
 
-    @app.job
+    @app.job(backoff=SOON)
     def work(job: Job) -> int:
         total = job.transact("first", debit, 1) + job.transact("second", debit, 2)
         if job.attempt == 1:
             raise ValueError
         return total
 
-    @app.job
+    @app.job(backoff=SOON)
     async def awork(job: Job) -> int:
         total = await job.atransact("first", adebit, 3)
         if job.attempt == 1:

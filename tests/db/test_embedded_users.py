@@ -34,7 +34,7 @@ def test_threads_that_start_at_once_share_one_server(new_server_folder: Path) ->
 
 
 def test_processes_that_start_at_once_share_one_server(new_server_folder: Path) -> None:
-    users = [User(new_server_folder) for _ in range(8)]
+    users = [User(new_server_folder) for _ in range(5)]
     try:
         (postmaster,) = {user.postmaster for user in users}
         for user in users:

@@ -17,7 +17,9 @@ from chaos.storms.upgrade import SCHEMA, unpack_previous
 from treadle import JobQueue, migrate
 
 CLAIMERS = 3
-READER_SECONDS = 3.0
+PAUSE_SECONDS = 0.02
+BEFORE_SECONDS = 1.0
+READER_SECONDS = 2.0
 # What a claim may wait for the migration.
 LONGEST_WAIT = 1.0
 ROUND = """
@@ -26,7 +28,7 @@ select count(*) from claimed, treadle.complete_jobs(array[claimed.id], array[cla
 
 
 class Load:
-    """Threads that enqueue, claim and complete until the end of the block."""
+    """Threads that enqueue, claim and complete until the end of the block, some dozen times a second."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -56,6 +58,7 @@ class Load:
                 except psycopg.Error as error:
                     self.errors.append(error)
                 self.rounds.append((began, time.monotonic() - began))
+                self._over.wait(PAUSE_SECONDS)
 
 
 def create_old_schema(url: str, folder: Path) -> None:
@@ -79,7 +82,7 @@ def test_nobody_notices_a_migration_behind_a_long_reader(empty_url: str, tmp_pat
     else:
         create_old_schema(empty_url, tmp_path)
     with psycopg.connect(empty_url) as reader, Load(empty_url) as load:
-        time.sleep(2)
+        time.sleep(BEFORE_SECONDS)
         began = time.monotonic()
         reader.execute("select from treadle.jobs")
         end_reader = threading.Timer(READER_SECONDS, reader.rollback)
@@ -87,10 +90,10 @@ def test_nobody_notices_a_migration_behind_a_long_reader(empty_url: str, tmp_pat
         assert migrate(empty_url)
         ended = time.monotonic()
         end_reader.join()
-        time.sleep(0.5)
+        time.sleep(0.2)
     before = [each for each in load.rounds if each[0] < began]
     during = [each for each in load.rounds if began <= each[0] < ended]
-    rate = len(during) / (ended - began) / (len(before) / 2)
+    rate = len(during) / (ended - began) / (len(before) / BEFORE_SECONDS)
     print(f"{start}: {ended - began:.1f} s, longest wait {max(d for _, d in during):.3f} s, rate {rate:.2f}")
     # A call of claim_jobs() that waits while the table gets a column expected rows without it: documented.
     mismatches = [error for error in load.errors if isinstance(error, psycopg.errors.DatatypeMismatch)]
@@ -103,29 +106,36 @@ def test_nobody_notices_a_migration_behind_a_long_reader(empty_url: str, tmp_pat
 
 KILLED = """
 import os, sys
+import psycopg
 from treadle.db import migrations
-from psycopg import Connection
-left = int(sys.argv[2])
-execute = Connection.execute
-def count(self, *args, **kwargs):
-    global left
-    left -= 1
-    if left < 0:
-        os.kill(os.getpid(), 9)
-    return execute(self, *args, **kwargs)
-Connection.execute = count
-migrations.migrate(sys.argv[1])
+
+url, *statements = sys.argv[1:]
+execute = psycopg.Connection.execute
+for left in map(int, statements):
+    process = os.fork()
+    if process == 0:
+        def count(self, *args, **kwargs):
+            global left
+            left -= 1
+            if left < 0:
+                os.kill(os.getpid(), 9)
+            return execute(self, *args, **kwargs)
+        psycopg.Connection.execute = count
+        migrations.migrate(url)
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
+    with psycopg.connect(url) as connection:
+        print(*connection.execute("select max(version) from treadle.migrations").fetchone())
 """
 
 
 def test_a_migration_that_is_killed_at_any_statement_leaves_nothing_behind(empty_url: str, tmp_path: Path) -> None:
     create_old_schema(empty_url, tmp_path)
     # The statements come one after the other in a single transaction, so not every one of the hundreds is tried.
-    for statement in (3, 5, 7, 9, 10, 11, 12, 15, 60, 150):
-        done = subprocess.run([sys.executable, "-c", KILLED, empty_url, str(statement)], cwd=ROOT, check=False)
-        assert done.returncode == -9
-        with psycopg.connect(empty_url) as connection:
-            assert connection.execute("select max(version) from treadle.migrations").fetchall() == [(SCHEMA,)]
+    statements = [3, 5, 7, 9, 10, 11, 12, 15, 60, 150]
+    command = [sys.executable, "-c", KILLED, empty_url, *map(str, statements)]
+    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ["-9", str(SCHEMA)] * len(statements)
     migrate(empty_url)
     JobQueue(empty_url).close()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +10,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from tests.conftest import SERVER
+from tests.support.databases import create_database
 from tests.support.strangers import create_lookalikes, drop_stranger, was_called
 from tests.support.workers import run
 from treadle import Job, JobFailed, JobQueue, Status, Treadle, migrate
@@ -30,22 +33,25 @@ PATHS = {"preferred": "public, pg_catalog", "default": '"$user", public', "empty
 INLINED = {"lane_entry", "lane_floor", "lane_jobs", "listed_lanes", "safe_floor"}
 
 
-@pytest.fixture(params=PATHS)
-def unmigrated_url(request: pytest.FixtureRequest, empty_url: str) -> Iterator[str]:
-    """A database with lookalikes."""
-    with psycopg.connect(empty_url, autocommit=True) as owner:
-        assert create_lookalikes(owner) > 1000
-        name = sql.Identifier(owner.info.dbname)
-        owner.execute(sql.SQL("alter database {} set search_path = " + PATHS[request.param]).format(name))
-    yield empty_url
-    with psycopg.connect(empty_url, autocommit=True) as owner:
-        drop_stranger(owner)
+@pytest.fixture(scope="module", params=PATHS)
+def migrated_url(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A database that had lookalikes when it was migrated."""
+    for url in create_database(os.environ[SERVER], "template0"):
+        with psycopg.connect(url, autocommit=True) as owner:
+            assert create_lookalikes(owner) > 1000
+            name = sql.Identifier(owner.info.dbname)
+            owner.execute(sql.SQL("alter database {} set search_path = " + PATHS[request.param]).format(name))
+        migrate(url)
+        yield url
+        with psycopg.connect(url, autocommit=True) as owner:
+            drop_stranger(owner)
 
 
 @pytest.fixture
-def strange_url(unmigrated_url: str) -> str:
-    migrate(unmigrated_url)
-    return unmigrated_url
+def strange_url(migrated_url: str) -> str:
+    with psycopg.connect(migrated_url, autocommit=True) as owner:
+        owner.execute("delete from treadle.jobs")
+    return migrated_url
 
 
 def test_every_function_has_a_pinned_search_path_or_a_parsed_body(connection: psycopg.Connection[Any]) -> None:
@@ -61,10 +67,9 @@ def test_every_function_has_a_pinned_search_path_or_a_parsed_body(connection: ps
     assert {name for (name,) in rows} == INLINED
 
 
-def test_a_migration_runs_no_code_of_a_stranger(unmigrated_url: str) -> None:
-    migrate(unmigrated_url)
-    assert migration_sql(unmigrated_url) == ""
-    assert not was_called(unmigrated_url)
+def test_a_migration_runs_no_code_of_a_stranger(migrated_url: str) -> None:
+    assert migration_sql(migrated_url) == ""
+    assert not was_called(migrated_url)
 
 
 @pytest.mark.parametrize("schema", ["treadle", "own"])

@@ -110,7 +110,13 @@ def test_autovacuum_without_a_free_process_is_found(small_server_url: str) -> No
             as select n from generate_series(1, 50000) as n"""
         )
         connection.execute("delete from public.slow where n % 2 = 0")
+        connection.execute("select pg_stat_force_next_flush()")  # otherwise after ten seconds
         try:
+            until(
+                lambda: one(
+                    connection, "select count(*) from pg_stat_progress_vacuum where datname = current_database()"
+                )
+            )
             found = until(lambda: _unless_ok(get_finding(small_server_url, "autovacuum_busy", AT_ONCE)))
             assert found.level is Severity.NOTE
             assert "1 of 1 have been busy" in found.title

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.fresh_database
 
 LIMIT = 1.5
 # Reading this many rows would cost at least five times as much as a claim.
-MANY = 20_000
+MANY = 12_000
 
 
 def cost(connection: Connection[Any]) -> int:
@@ -84,9 +84,11 @@ def locked_jobs(connect: Connect) -> None:
 
 
 def jobs_blocked_by_their_keys(connect: Connect) -> None:
-    connection = connect()
+    connection, each = connect(), MANY // 100
     for nth in range(100):
-        enqueue(connection, "mine", 200, f", p_priority => 200, p_keys => array_fill('k{nth}'::varchar, array[200])")
+        enqueue(
+            connection, "mine", each, f", p_priority => 200, p_keys => array_fill('k{nth}'::varchar, array[{each}])"
+        )
     rows = connection.execute("select id from claim_jobs('w', '{mine}', 100)").fetchall()
     assert len(rows) == 100
     assert connection.execute("select count(*) from jobs where holds = 1").fetchone() == (MANY - 100,)
@@ -127,7 +129,7 @@ def test_a_claim_costs_the_same_with_all_obstacles_together(connect: Connect) ->
 def test_without_the_floor_a_claim_reads_the_dead_rows(connect: Connect) -> None:
     """The tests above fail without the floor: this is the cost of a claim that starts at the beginning of the lane."""
     before = empty_table_cost(connect)
-    dead_rows_kept_by_a_snapshot(connect, 60_000)
+    dead_rows_kept_by_a_snapshot(connect, 30_000)
     connection = connect()
     connection.execute("update floors set floor = '-infinity'")
     assert claim_buffers(connection, 10) > 10 * before
@@ -153,10 +155,10 @@ def test_jobs_are_claimed_after_their_rows_are_unlocked(connect: Connect) -> Non
 def test_a_claim_over_several_lanes_is_cheap_with_outdated_statistics(connect: Connect) -> None:
     """The statistics are from a time without pending jobs: the planner takes the index of claimable jobs for empty."""
     connection = connect()
-    connection.execute("insert into jobs (job_type, status) select 'mine', 'completed' from generate_series(1, 20000)")
+    connection.execute("insert into jobs (job_type, status) select 'mine', 'completed' from generate_series(1, 10000)")
     connection.execute("vacuum analyze jobs")
     for job_type in ("mine", "other"):
-        enqueue(connection, job_type, 20_000)
+        enqueue(connection, job_type, 10_000)
     connection.execute("select tick('0')")
     with connection.transaction():
         assert len(connection.execute("select from claim_job_batch('w', '{mine,other}', 1000)").fetchall()) == 1000

@@ -287,8 +287,8 @@ def test_a_job_with_a_key_is_not_finished_on_an_old_snapshot(queue: JobQueue, co
 
 
 def test_many_claimers_keep_the_order_of_each_key(url: str, queue: JobQueue) -> None:
-    """16 claimers, 200 keys, 6,000 jobs, of which 10 % fail and retry: never out of order, never two at once."""
-    total, keys = 6_000, 200
+    """16 claimers, 200 keys, 3,000 jobs, of which 10 % fail and retry: never out of order, never two at once."""
+    total, keys = 3_000, 200
     names = [f"k{n % keys}" for n in range(total)]
     numbers = dict(zip(queue.enqueue_many("a", range(total), keys=names), range(total), strict=True))
     running: dict[str, Any] = {}

@@ -17,7 +17,7 @@ from treadle import JobQueue
 
 # The test suite always runs the same few examples, and does not search for a shorter failure: that takes minutes.
 SECONDS = float(os.environ.get("TREADLE_MODEL_SECONDS", "0"))
-EXAMPLES, STEPS = 20, 60
+EXAMPLES, STEPS = 10, 60
 
 
 @pytest.mark.timeout(600)  # many statements: 8 s of an idle core, minutes of a busy one

@@ -3,6 +3,7 @@ the database (chaos/ledger.py)."""
 
 import asyncio
 import ctypes
+import fcntl
 import logging
 import os
 import time
@@ -70,18 +71,31 @@ def nap_in_child(job: Job, seconds: float) -> int:
 
 
 @app.job(max_attempts=1)
-async def block_the_loop(job: Job, seconds: float) -> int:
+async def block_the_loop(job: Job, lock: str) -> int:
+    """Until nobody else has a lock on the file."""
     note("start", job)
-    time.sleep(seconds)  # noqa: ASYNC251 - a common mistake, made here on purpose
+    with Path(lock).open() as file:  # noqa: ASYNC230 - a common mistake, made here on purpose
+        fcntl.flock(file, fcntl.LOCK_SH)
     note("end", job)
     return job.fence
 
 
 @app.job(max_attempts=1)
-def block_the_interpreter(job: Job, seconds: int) -> int:
-    """A C extension that holds the GIL."""
+def block_the_interpreter(job: Job, lock: str) -> int:
+    """As a C extension that holds the GIL, until nobody else has a lock on the file."""
     note("start", job)
-    ctypes.PyDLL(None).sleep(seconds)
+    with Path(lock).open() as file:
+        ctypes.PyDLL(None).flock(file.fileno(), fcntl.LOCK_SH)
+    note("end", job)
+    return job.fence
+
+
+@app.job(max_attempts=1)
+def wait_for_lock(job: Job, lock: str) -> int:
+    """Until nobody else has a lock on the file."""
+    note("start", job)
+    with Path(lock).open() as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
     note("end", job)
     return job.fence
 
@@ -142,7 +156,7 @@ async def leave_a_task_that_exits(job: Job) -> None:
     await job_task
 
 
-@app.job(max_attempts=1, process=True, deadline=1)
+@app.job(max_attempts=1, process=True, deadline=0.5)
 def report_forever(job: Job) -> None:
     """Reports progress until its deadline."""
     note("start", job)
@@ -152,7 +166,7 @@ def report_forever(job: Job) -> None:
 
 
 class SlowToSerialize:
-    """Takes a second to convert to JSON, after the handler's event loop has finished."""
+    """Takes some time to convert to JSON, after the handler's event loop has finished."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -164,7 +178,7 @@ class SlowToSerialize:
     @staticmethod
     def _serialize(value: "SlowToSerialize") -> str:
         note("serializes", value.job)
-        time.sleep(1)
+        time.sleep(0.7)
         return "at last"
 
 
@@ -174,11 +188,19 @@ async def return_slow_result(job: Job) -> SlowToSerialize:
     return SlowToSerialize(job)
 
 
-@app.job(max_attempts=1, process=True, timeout=5, deadline=6)
+@app.job(max_attempts=1, process=True, timeout=1, deadline=1)
 def nap_with_deadline(job: Job, seconds: float) -> int:
     note("start", job)
     time.sleep(seconds)
     return job.fence
+
+
+@app.job(max_attempts=1, process=True, timeout=0.2)
+def tidy_up(job: Job, seconds: float) -> str:
+    while not job.cancelled:
+        time.sleep(0.01)
+    time.sleep(seconds)
+    return "tidy"
 
 
 @app.job(max_attempts=1, process=True)

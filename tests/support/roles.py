@@ -41,9 +41,10 @@ def schema_owner(url: str) -> Iterator[str]:
         require_roles(administrator)
         administrator.execute(f"create role {name} login createrole password '{name}'")
         administrator.execute(f"grant create on database {administrator.info.dbname} to {name}")
-        try:
-            yield make_conninfo(url, user=name, password=name)
-        finally:
+    try:
+        yield make_conninfo(url, user=name, password=name)
+    finally:
+        with psycopg.connect(url, autocommit=True) as administrator:
             administrator.execute(f"drop owned by {name} cascade")
             administrator.execute(f"drop role {name}")
 

@@ -1,6 +1,7 @@
 """Workers for tests: in the process of the test, and as real processes, which are started, stopped and killed."""
 
 import asyncio
+import fcntl
 import inspect
 import itertools
 import os
@@ -12,12 +13,13 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 from chaos.ledger import read
 from chaos.processes import ROOT, WorkerProgram
 from chaos.waiting import until
 from psycopg import Connection
 
-from treadle import Treadle
+from treadle import Backoff, Treadle
 from treadle.worker import Worker
 from treadle.worker import keeper as keeper_module
 from treadle.worker.job_slots import JobSlots
@@ -29,6 +31,9 @@ __all__ = ["ROOT", "WorkerProgram", "until"]
 HANDLERS = "tests.support.handlers:app"
 # For tests that wait until a lease runs out. Others take a longer one: on a busy machine a short one may be missed.
 QUICK = ("--lease", "3s")
+
+# For jobs that fail and run again.
+SOON = Backoff(first="10ms")
 
 # A keeper that is left running, because it is still starting, would cause a warning in another test.
 keeper_module.STOP_SECONDS = 60.0
@@ -103,6 +108,21 @@ def worker_process(url: str, folder: Path, *options: str, **environment: str) ->
         worker.kill_all()
 
 
+def is_alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+@contextmanager
+def locked_file(folder: Path) -> Iterator[str]:
+    """A locked file, for handlers that wait until the end of the block."""
+    with (folder / "locked").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield file.name
+
+
 async def auntil(condition: Callable[[], Any], seconds: float = 45) -> None:
     """Wait until the condition, which may be async, is true, while the worker goes on."""
     end = time.monotonic() + seconds
@@ -146,12 +166,12 @@ class Ledger:
     """What the handlers recorded."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._folder.mkdir()
+        self.folder = folder
+        self.folder.mkdir()
         self.killed: dict[int, float] = {}
 
     def entries(self) -> list[dict[str, Any]]:
-        return read(self._folder)
+        return read(self.folder)
 
     def starts(self, job_id: object = None) -> list[dict[str, Any]]:
         return [each for each in self.entries() if each["what"] == "start" and job_id in (None, each["id"])]

@@ -73,7 +73,7 @@ def lock_table(other: Connection[Any], job_id: Any) -> None:
 
 
 @pytest.mark.parametrize("limit", ["lock_timeout=100ms", "statement_timeout=80ms", "lock_timeout=0"])
-@pytest.mark.parametrize(("lock", "seconds"), [(lock_row, 0.13), (lock_row, 3.0), (lock_table, 1.0)])
+@pytest.mark.parametrize(("lock", "seconds"), [(lock_row, 0.13), (lock_row, 1.3), (lock_table, 0.7)])
 def test_an_outcome_waits_for_its_row_and_holds_no_other_up(
     url: str, connect: Connect, limit: str, lock: Lock, seconds: float
 ) -> None:
@@ -135,7 +135,7 @@ def test_an_outcome_waits_for_longer_than_the_lease(url: str, connect: Connect) 
         other = connect(autocommit=False)
         lock_row(other, handle.id)
         go.set()
-        await asyncio.sleep(3.5)
+        await asyncio.sleep(2.5)
         other.rollback()
         assert await handle.aresult(30) == 1
 

@@ -15,6 +15,7 @@ from treadle.worker import Worker, notifications
 
 def test_notifications_that_stop_arriving_are_noticed(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notifications, "PROBE_SECONDS", 0.1)
+    monkeypatch.setattr(notifications, "ARRIVE_SECONDS", 0.5)
     resets: list[bool] = []
 
     @app.job
@@ -33,6 +34,8 @@ def test_notifications_that_stop_arriving_are_noticed(app: Treadle, monkeypatch:
 def test_notifications_that_never_arrive_are_noticed(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> None:
     """As through a pooler: LISTEN succeeds and nothing ever arrives."""
 
+    for name in ("ARRIVE_SECONDS", "RECONNECT_SECONDS"):
+        monkeypatch.setattr(notifications, name, 0.5)
     real = worker_queries.get_channel
     deaf = True
 

@@ -13,7 +13,7 @@ from chaos.proxy import Proxy
 from chaos.servers import Server
 from psycopg import Connection
 
-from tests.support.workers import Ledger, auntil, completed, count, run, until, until_completed, worker_process
+from tests.support.workers import QUICK, Ledger, auntil, completed, count, run, until, until_completed, worker_process
 from treadle import Backoff, Job, JobFailed, JobQueue, Status, Treadle, events, migrate
 from treadle.db import reconnecting
 from treadle.db.embedded import leave
@@ -37,9 +37,9 @@ def naps(url: str, number: int, seconds: float) -> None:
 
 
 def test_restarts_of_the_server_are_survived(server: Server, tmp_path: Path, ledger: Ledger) -> None:
-    naps(server.url, 1500, 0.05)
+    naps(server.url, 700, 0.05)
     with worker_process(server.url, tmp_path, "--concurrency", "20") as worker:
-        for number in (300, 750):
+        for number in (100, 300):
             with server.connect() as connection:
                 until_completed(connection, number)
             server.crash()
@@ -49,7 +49,7 @@ def test_restarts_of_the_server_are_survived(server: Server, tmp_path: Path, led
                 until_completed(connection, count(connection, "status = 'completed'") + 50)
                 assert time.monotonic() - back < 20
         with server.connect() as connection:
-            until_completed(connection, 1500)
+            until_completed(connection, 700)
             ledger.check(completed(connection))
             assert count(connection, "attempts <> 1 or crashes <> 0") == 0
         assert worker.log.read_text().count("worker started") == 1
@@ -62,7 +62,7 @@ def test_a_worker_that_cannot_renew_its_lease_stops_its_handlers(
     with Treadle(server.url).queue as queue:
         for kind in ("nap", "nap_and_check", "nap_on_thread"):
             queue.enqueue(kind, {"seconds": 600}, max_attempts=1)
-        with worker_process(server.url, tmp_path, "--lease", "4s") as worker:
+        with worker_process(server.url, tmp_path, *QUICK) as worker:
             until(lambda: len(ledger.starts()) == 3)
             with server.connect() as connection:
                 until(lambda: count(connection, "status = 'running'") == 3)
@@ -78,15 +78,15 @@ def test_a_worker_that_cannot_renew_its_lease_stops_its_handlers(
 
 
 def test_killed_connections_are_survived(url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger) -> None:
-    naps(url, 1000, 0.03)
+    naps(url, 600, 0.03)
     with worker_process(url, tmp_path, "--concurrency", "20", "--processes", "2"):
-        for number in range(100, 900, 100):
+        for number in range(60, 480, 60):
             until_completed(connection, number)
             connection.execute(
                 """select pg_terminate_backend(pid) from pg_stat_activity
                 where datname = current_database() and application_name like 'treadle %'"""
             )
-        until_completed(connection, 1000)
+        until_completed(connection, 600)
     ledger.check(completed(connection))
     assert count(connection, "attempts <> 1 or crashes <> 0") == 0
 
@@ -197,13 +197,13 @@ def test_connections_that_fall_silent_are_replaced(url: str, monkeypatch: pytest
         assert await (await hello.aenqueue()).aresult(30) == 1
         await auntil(lambda: worker.receives_notifications)
         proxy.go_silent()
-        for _ in range(5):
+        for _ in range(3):
             job_id = await quiet.queue.aenqueue("hello", {})
             assert await quiet.handle(job_id).aresult(30) == 1
         await quiet.aclose()
 
     try:
-        run(app, body, lease="30s")
+        run(app, body, lease="10s", poll="0.5s")
     finally:
         proxy.close()
 
@@ -258,7 +258,7 @@ def test_a_function_that_is_missing_for_a_while_costs_no_attempt(
 
 def test_a_worker_ends_while_the_database_is_unavailable(tmp_path: Path, empty_url: str) -> None:
     migrate(empty_url)
-    with worker_process(empty_url, tmp_path, "--grace", "1s") as worker:
+    with worker_process(empty_url, tmp_path, "--grace", "0s", "--lease", "6s") as worker:
         with JobQueue(empty_url) as queue:
             queue.enqueue("nap_on_thread", {"seconds": 60})
             until(lambda: queue.counts()[Status.RUNNING] == 1)

@@ -4,17 +4,18 @@ import asyncio
 import os
 import subprocess
 import sys
+import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from psycopg import Connection
 
 from tests.conftest import Connect
 from tests.support import handlers
 from tests.support.handlers import block_the_loop, note
-from tests.support.workers import Ledger, count, one, until, worker_process
+from tests.support.workers import Ledger, count, is_alive, locked_file, one, until, worker_process
 from treadle import Job, JobQueue, Treadle
 from treadle.worker import WorkerOptions, supervisor
 
@@ -31,24 +32,21 @@ def leave_a_helper(job: Job) -> None:
     os._exit(17)
 
 
-def alive(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
-def test_a_job_in_a_child_of_a_killed_worker_process_has_not_crashed(
+def test_jobs_that_run_in_or_wait_for_a_child_of_a_killed_worker_process_have_not_crashed(
     url: str, tmp_path: Path, ledger: Ledger, queue: JobQueue
 ) -> None:
-    job_id = queue.enqueue("nap_in_child", {"seconds": 60})
-    with worker_process(url, tmp_path) as worker:
-        until(ledger.starts)
+    job_id = queue.enqueue("nap_in_child", {"seconds": 60}, priority=200)
+    waiting = queue.enqueue("nap_with_deadline", {"seconds": 0}, max_attempts=1)
+    with worker_process(url, tmp_path, "--children", "1") as worker:
+        until(lambda: queue.get(job_id).status == "running")
+        time.sleep(0.6)  # more than it takes to report a job as running
+        assert queue.get(waiting).status in ("pending", "claimed")
         until(worker.worker_process).kill()
         until(lambda: len(ledger.starts()) == 2)
-        assert not alive(ledger.starts()[0]["pid"])
+        assert not is_alive(ledger.starts()[0]["pid"])
         row = queue.get(job_id)
         assert (row.attempts, row.crashes) == (1, 0)
+    assert queue.get(waiting).crashes == 0
 
 
 def test_processes_that_a_dead_worker_process_left_behind_are_killed(
@@ -57,7 +55,7 @@ def test_processes_that_a_dead_worker_process_left_behind_are_killed(
     queue.enqueue("leave_a_helper")
     with worker_process(url, tmp_path, app=MORE):
         (entry, *_) = until(ledger.entries)
-        until(lambda: not alive(int(entry["what"].split()[1])))
+        until(lambda: not is_alive(int(entry["what"].split()[1])))
 
 
 def test_a_thread_of_a_worker_process_that_was_told_to_stop_has_not_crashed(
@@ -85,12 +83,11 @@ def test_a_worker_process_whose_supervisor_is_gone_does_not_start() -> None:
 
 
 def test_a_worker_process_that_does_not_react_is_killed(
-    url: str, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+    url: str, tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TREADLE_DATABASE_URL", url)
     for name in ("STOP_SECONDS", "FLUSH_SECONDS"):
         monkeypatch.setattr(supervisor, name, 0.0)
-    block_the_loop.enqueue(seconds=60)
 
     async def body() -> int:
         looks_after = supervisor.Supervisor("tests.support.handlers:app", 1, WorkerOptions(grace=0), "info", "text")
@@ -99,26 +96,31 @@ def test_a_worker_process_that_does_not_react_is_killed(
         looks_after.stop()
         return await asyncio.wait_for(running, 40)
 
-    assert asyncio.run(body()) == 0
-    assert not alive(ledger.starts()[0]["pid"])
+    with locked_file(tmp_path) as lock:
+        block_the_loop.enqueue(lock=lock)
+        assert asyncio.run(body()) == 0
+    assert not is_alive(ledger.starts()[0]["pid"])
 
 
-@pytest.mark.parametrize("name", ["exit_with_code_0", "leave_a_task_that_exits"])
 def test_an_exit_that_looks_clean_is_a_crash(
-    url: str,
-    tmp_path: Path,
-    connection: Connection[Any],
-    ledger: Ledger,
-    queue: JobQueue,
-    name: str,
+    url: str, tmp_path: Path, connection: Connection[Any], queue: JobQueue
 ) -> None:
-    pill = queue.enqueue(name, max_attempts=1)
-    good = [queue.enqueue("nap", {"seconds": 0.3}, max_attempts=1) for _ in range(3)]
-    with worker_process(url, tmp_path) as worker:
-        until(lambda: count(connection, "status in ('completed', 'failed')") == 4, worker.log.read_text, 90)
-        assert queue.get(pill).status == "failed"
-        assert {queue.get(job_id).status for job_id in good} == {"completed"}
-        assert worker.process.poll() is None
+    with worker_process(url, tmp_path, "--crash-limit", "2") as worker:
+        for nth, name in enumerate(("exit_with_code_0", "leave_a_task_that_exits"), 1):
+            with connection.transaction():
+                borrowed = JobQueue(connection)
+                pill = borrowed.enqueue(name, max_attempts=1)
+                good = [borrowed.enqueue("nap", {"seconds": 0.3}, max_attempts=1) for _ in range(3)]
+            ended = "status in ('completed', 'failed')"
+            until(partial(reached, connection, ended, 4 * nth), worker.log.read_text, 90)
+            assert queue.get(pill).status == "failed"
+            assert {queue.get(job_id).status for job_id in good} == {"completed"}
+            worker.started(nth + 1)
+            assert worker.alive()
+
+
+def reached(connection: Connection[Any], condition: str, number: int) -> bool:
+    return count(connection, condition) == number
 
 
 def test_a_worker_process_that_is_told_to_stop_alone_is_replaced(url: str, tmp_path: Path) -> None:

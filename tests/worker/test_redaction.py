@@ -54,6 +54,8 @@ def test_a_worker_neither_stores_nor_logs_secrets(
     assert {row[0] for row in rows if MASK in row[1]} == {*FAILING} - {"cancelled", "wrong_result"}
     lines = [row[0] for row in connection.execute("select message from logs where job_id in (select id from jobs)")]
     assert sum(MASK in line for line in lines) >= 6
+    if style == "json":
+        return  # the format of the log does not change what commands show
     for job in queue.list(limit=100).jobs:
         for options in (["show"], ["show", "--full"], ["show", "--json"], ["why"]):
             shown = run_treadle(*options, job.id, TREADLE_DATABASE_URL=url).output
@@ -185,12 +187,14 @@ def test_a_command_shows_no_secret_of_an_error(url: str) -> None:
     wrong = f"postgresql://ada:{CANARY}@127.0.0.1:1/films"
     for shown in (
         run_in_process("jobs", "--database-url", wrong),
-        run_in_process("jobs", "--database-url", wrong + "?nonsense=%zz"),
-        run_in_process("jobs", "--database-url", f"host=127.0.0.1 password={CANARY} nonsense=1"),
         run_in_process("worker", "tests.support.secret_import:app", TREADLE_DATABASE_URL=url),
     ):
         assert shown.returncode != 0
         assert CANARY not in shown.stdout + shown.stderr
+    for wrong_as_well in (wrong + "?nonsense=%zz", f"host=127.0.0.1 password={CANARY} nonsense=1"):
+        here = run_treadle("jobs", "--database-url", wrong_as_well)
+        assert here.exit_code != 0
+        assert CANARY not in here.output
 
 
 def test_a_deep_traceback_does_not_block_the_event_loop(url: str) -> None:

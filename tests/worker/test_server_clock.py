@@ -86,14 +86,14 @@ def test_after_a_jump_jobs_start_at_once_and_none_runs_twice(
     @app.job
     async def long() -> None:
         started.append(0)
-        await asyncio.sleep(3)
+        await asyncio.sleep(2.5)
 
     async def body(_: Worker) -> None:
         """The worker with the long lease renews it every 10 s; the other one looks for lost workers every 0.5 s."""
         handle = await long.aenqueue()
         await auntil(lambda: started)
         async with running_worker(app, lease="1.5s", queues=["other"]):
-            await asyncio.sleep(1)
+            await asyncio.sleep(0.8)
             server.set(seconds)
             began = time.monotonic()
             await short.aenqueue()

@@ -106,7 +106,7 @@ def test_a_deadline_without_a_timeout(app: Treadle) -> None:
 
 def test_a_handler_that_stops_at_its_deadline_is_not_given_up(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither at once nor later, when another job may use its slot."""
-    monkeypatch.setattr(running_jobs, "INTERRUPTED_SECONDS", 3.0)
+    monkeypatch.setattr(running_jobs, "INTERRUPTED_SECONDS", 1.2)
     lost: list[events.Event] = []
     app.on(events.LeaseWasLost)(lost.append)
 
@@ -174,7 +174,7 @@ def test_a_job_does_not_run_again_beside_a_thread_of_it_that_still_runs(app: Tre
             at_once += 1
             most = max(most, at_once)
         if job.fence == 1:
-            ended.wait(1.5)
+            ended.wait(0.8)
         with lock:
             at_once -= 1
         return job.fence

@@ -53,7 +53,7 @@ def test_a_job_committed_just_after_a_notification_was_answered_is_found(
     app: Treadle, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An enqueue just after a notification sends none itself."""
-    monkeypatch.setattr(claimer, "RECHECK_SECONDS", 4.0)
+    monkeypatch.setattr(claimer, "RECHECK_SECONDS", 2.0)
 
     @app.job
     async def hello() -> None: ...
