@@ -28,9 +28,10 @@ from treadle.db.embedded import leave
 TREADLE = str(Path(sys.executable).parent / "treadle")
 
 
-# A third of the time limits of the command.
+# A third of the intervals and time limits of the command.
 QUICK = """
 from treadle.cli.top import refresh
+refresh.SECONDS /= 3
 refresh.TIMEOUT /= 3
 refresh.UNAVAILABLE_AFTER /= 3
 """
