@@ -61,7 +61,7 @@ def test_without_a_terminal_it_runs_one_successful_round(url: str) -> None:
 
 
 def test_on_a_terminal_it_runs_until_ctrl_c(url: str) -> None:
-    with terminal("demo", "--database-url", url, **SPEED) as screen:
+    with terminal("demo", "--database-url", url, columns=80, rows=24, **SPEED) as screen:
         screen.wait_for(
             "Press Ctrl-C to stop",
             "Dashboard: http://127.0.0.1:",

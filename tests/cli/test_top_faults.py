@@ -186,7 +186,7 @@ def test_a_terminal_of_any_kind_is_restored_by_every_way_out(
 ) -> None:
     queue.progress(claim_and_start(queue), 50, stage="zürich")
     environment, shown, sent, not_sent = KINDS[kind]
-    with terminal("top", "--database-url", f"{url} password=opensesame", **environment) as screen:
+    with terminal("top", "--database-url", f"{url} password=opensesame", columns=80, rows=24, **environment) as screen:
         screen.wait_for(shown)
         screen.press(TAB)
         screen.press("s")
