@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test test-matrix check bench bench-peers chaos mutants storm kills restarts failover model proof soak schema pictures chromium clean
+.PHONY: help demo test test-matrix check style bench bench-peers chaos mutants storm kills restarts failover model proof soak schema pictures chromium clean
 
 help:               ## list the targets
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/'
@@ -12,16 +12,18 @@ help:               ## list the targets
 demo: $(READY)      ## run the demo on a private PostgreSQL server
 	@$(BIN)/treadle demo
 
-test: $(READY) check chromium ## run everything that CI runs
+test: $(READY) style chromium ## run everything that CI runs; a test checks the types
 	$(BIN)/pytest -n 3 --dist worksteal -q  # more processes than cores, because many tests wait
 
 test-matrix: $(READY) ## run the suite on other versions of PostgreSQL and Python and under other settings, in an hour; ONLY="jit"
 	@$(BIN)/python -m tests.matrix $(if $(ONLY),--only $(ONLY))
 
-check: $(READY)     ## check style, types and import layers
+check: style        ## check style, types and import layers
+	$(BIN)/mypy
+
+style: $(READY)     ## check style and import layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
 bench: $(READY)     ## measure the queue on this machine, in a minute

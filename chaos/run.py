@@ -58,6 +58,9 @@ def run(
 def _inject(storm: Storm, scene: Scene, seed: int, over: threading.Event, violations: list[Violation]) -> None:
     rng = random.Random(f"{seed} {storm.name}")
     try:
+        # Each storm injects at least one fault, also in a short run.
+        over.wait(rng.uniform(*storm.every))
+        storm.inject(scene, rng)
         while not over.wait(rng.uniform(*storm.every)):
             storm.inject(scene, rng)
     except Exception:

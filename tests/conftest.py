@@ -25,7 +25,7 @@ from psycopg import Connection
 from psycopg.conninfo import make_conninfo
 
 from tests.support.apps import use_database
-from tests.support.dashboard_fixtures import NO_CHROMIUM, chromium, dashboard, operator, site, theme, visit  # noqa: F401
+from tests.support.dashboard_fixtures import NO_CHROMIUM, chromium, dashboard, operator, site, tab, theme, visit  # noqa: F401
 from tests.support.databases import SharedDatabase, create_database
 from tests.support.embedded_server import QUICK, clean_up
 from tests.support.sessions import continue_sessions

@@ -22,15 +22,24 @@ class LostReplies(Storm):
     about = "a statement is executed and committed, but the connection breaks before the reply (COMMIT, or any other)"
     every = (0.1, 0.6)
 
+    def __init__(self) -> None:
+        self._noted = 0
+
     def inject(self, scene: Scene, rng: Random) -> None:
-        before = scene.proxy.replies_lost
         scene.proxy.lose_replies(rng.randint(1, 4), rng.choice(["COMMIT", "", "SELECT"]))
         time.sleep(0.1)
-        for _ in range(scene.proxy.replies_lost - before):
-            scene.ledger.note("fault", did="reply lost")
+        self._note(scene)
 
     def end(self, scene: Scene) -> None:
         scene.proxy.lose_replies(0)
+        self._note(scene)
+
+    def _note(self, scene: Scene) -> None:
+        """Record the replies lost since the last time, also those that were lost between two calls of inject."""
+        lost = scene.proxy.replies_lost
+        for _ in range(lost - self._noted):
+            scene.ledger.note("fault", did="reply lost")
+        self._noted = lost
 
 
 class Silence(Storm):

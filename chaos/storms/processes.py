@@ -32,9 +32,11 @@ class Kills(Storm):
             "child": worker.children()[:1],
             "supervisor": worker.tree()[:1],
             "tree": worker.tree(),
-        }[kind]
-        if victims:
-            scene.send(victims, signal.SIGKILL, f"kill of a {kind}")
+        }
+        # There may be no child process at the moment, or no worker process.
+        kind = next((each for each in (kind, "worker", "supervisor") if victims[each]), kind)
+        if victims[kind]:
+            scene.send(victims[kind], signal.SIGKILL, f"kill of a {kind}")
 
 
 class Machines(Storm):

@@ -46,7 +46,9 @@ def schemas(connection: Connection[Any]) -> list[str]:
 
 def test_it_prints_figures_and_drops_its_schema(url: str, connection: Connection[Any]) -> None:
     options = ("--types", "3", "--lanes", "6", "--processes", "2")
-    result = run_in_process("bench", "--jobs", "1000", "--rounds", "1", *options, "--json", "--database-url", url)
+    quick = "from treadle.cli.bench import workload\nworkload.SECONDS, workload.STAMPS = 0.3, 30"
+    command = ("bench", "--jobs", "1000", "--rounds", "1", *options, "--json", "--database-url", url)
+    result = run_in_process(*command, before=quick)
     assert result.returncode == 0, result.stderr
     assert "worker started" not in result.stderr
     report = json.loads(result.stdout)

@@ -238,7 +238,7 @@ def slow_changes(connection: Connection[Any]) -> Iterator[Callable[[], None]]:
     """Slows down each row of the audit, so that a change can be interrupted. Call it to make changes fast again."""
     connection.execute(
         """create function public.slow_down() returns trigger language plpgsql as $$ begin
-        perform pg_sleep(0.005); return new; end $$;
+        perform pg_sleep(0.002); return new; end $$;
         create trigger slow_down before insert on audit for each row execute function public.slow_down()"""
     )
 

@@ -22,12 +22,14 @@ from treadle import JobQueue, Status, Treadle, TreadleError
 from treadle.cli import demo
 from treadle.cli.demo_round import DemoJob, Round
 
+# Twice as quick, and still slow enough for a busy machine to show every stage.
+SPEED = {"TREADLE_DEMO_SPEED": "2"}
 LABELS = ["thumbnail cat", "import books.csv", "render film", "newsletter", "mail", "order 7", "reminder", "backup"]
 
 
 def start(url: str) -> subprocess.Popen[str]:
     command = [str(Path(sys.executable).parent / "treadle"), "demo", "--database-url", url]
-    environment = os.environ | {"COLUMNS": "80"}
+    environment = os.environ | SPEED | {"COLUMNS": "80"}
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
 
@@ -59,7 +61,7 @@ def test_without_a_terminal_it_runs_one_successful_round(url: str) -> None:
 
 
 def test_on_a_terminal_it_runs_until_ctrl_c(url: str) -> None:
-    with terminal("demo", "--database-url", url) as screen:
+    with terminal("demo", "--database-url", url, columns=80, rows=24, **SPEED) as screen:
         screen.wait_for(
             "Press Ctrl-C to stop",
             "Dashboard: http://127.0.0.1:",

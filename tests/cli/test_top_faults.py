@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from chaos.proxy import Proxy
@@ -21,35 +21,58 @@ from tests.support.roles import granted_roles
 from tests.support.screens import terminal
 from tests.support.workers import one, until
 from treadle import JobQueue, Treadle, migrate
+from treadle.cli.top import refresh
 from treadle.cli.top.refresh import Refresher
 from treadle.db.embedded import leave
 
 TREADLE = str(Path(sys.executable).parent / "treadle")
 
 
+# A third of the intervals and time limits of the command.
+QUICK = """
+from treadle.cli.top import refresh
+refresh.SECONDS /= 3
+refresh.TIMEOUT /= 3
+refresh.UNAVAILABLE_AFTER /= 3
+"""
+
+
 @pytest.mark.fresh_database
-def test_a_closed_connection_is_replaced(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
+def test_closed_connections_are_replaced_and_a_network_without_replies_is_shown_and_survived(
+    url: str, queue: JobQueue, connection: Connection[Any]
+) -> None:
+    proxy = Proxy(url)
     job = claim_and_start(queue)
     ours = "select array_agg(pid) from pg_stat_activity where datname = current_database()"
     others = """select count(pg_terminate_backend(pid)) from pg_stat_activity
         where datname = current_database() and application_name = 'treadle' and pid <> all (%s)"""
     before = one(connection, ours)
-    with terminal("top", "--database-url", url) as screen:
-        screen.wait_for("films", "running 1")
-        for percent in (10, 20, 30):
-            until(lambda: one(connection, others, before))
-            queue.progress(job, percent)
-            screen.wait_for(f"{percent}%")
-        screen.press("q")
-        assert screen.wait_for_exit() == 0
-        assert "Traceback" not in screen.text()
+    try:
+        with terminal("top", "--database-url", proxy.url, before=QUICK) as screen:
+            screen.wait_for("films", "running 1")
+            for percent in (10, 20, 30):
+                until(lambda: one(connection, others, before))
+                queue.progress(job, percent)
+                screen.wait_for(f"{percent}%")
+            assert "Traceback" not in screen.text()
+            proxy.go_silent()
+            screen.wait_for("database unavailable for")
+            claim_and_start(queue, "later")
+            screen.wait_for("later", seconds=60)
+            proxy.go_silent()
+            screen.wait_for("database unavailable for")
+            screen.press("q")
+            assert screen.wait_for_exit() == 0
+            assert re.fullmatch(rb"(\x1b\[[^a-zA-Z]*[a-zA-Z]|\s)*", screen.raw.split(b"\x1b[?1049l")[1]), "no warnings"
+    finally:
+        proxy.close()
 
 
 def test_an_outage_of_the_database_is_shown_and_survived(server_folder: Path) -> None:
     server = Server(server_folder)
     with JobQueue(server.url, "worker-1") as queue:
         claim_and_start(queue)
-    with terminal("top", "--database-url", server.url) as screen:
+    with terminal("top", "--database-url", server.url, before=QUICK) as screen:
         screen.wait_for("films", "running 1")
         server.crash()
         screen.wait_for("database unavailable for", "retrying", "films")
@@ -67,27 +90,9 @@ def test_an_outage_of_the_database_is_shown_and_survived(server_folder: Path) ->
     leave(server_folder)
 
 
-def test_a_network_without_replies_is_shown_and_survived(url: str, queue: JobQueue) -> None:
-    proxy = Proxy(url)
-    claim_and_start(queue)
-    try:
-        with terminal("top", "--database-url", proxy.url) as screen:
-            screen.wait_for("films", "running 1")
-            proxy.go_silent()
-            screen.wait_for("database unavailable for")
-            claim_and_start(queue, "later")
-            screen.wait_for("later", seconds=60)
-            proxy.go_silent()
-            screen.wait_for("database unavailable for")
-            screen.press("q")
-            assert screen.wait_for_exit() == 0
-            assert re.fullmatch(rb"(\x1b\[[^a-zA-Z]*[a-zA-Z]|\s)*", screen.raw.split(b"\x1b[?1049l")[1]), "no warnings"
-    finally:
-        proxy.close()
-
-
-def test_a_pool_that_fails_twice_is_replaced(url: str, queue: JobQueue) -> None:
+def test_a_pool_that_fails_twice_is_replaced(url: str, queue: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would wait longer and longer between its attempts to reconnect."""
+    monkeypatch.setattr(refresh, "TIMEOUT", 1.0)
     proxy = Proxy(url)
     app = Treadle(proxy.url)
 
@@ -140,21 +145,64 @@ def test_control_characters_do_not_reach_the_terminal(url: str, queue: JobQueue,
             assert sequence not in screen.raw
 
 
-def test_the_password_is_not_shown(url: str, queue: JobQueue) -> None:
-    with terminal("top", "--database-url", f"{url} password=opensesame") as screen:
-        screen.wait_for("No jobs are running.")
-        assert b"opensesame" not in screen.raw
+class Kind(NamedTuple):
+    """A kind of terminal, and what is sent to it and what is not."""
+
+    environment: dict[str, str]
+    shown: str = "━━━━━─────  50%  zürich"
+    sent: tuple[bytes, ...] = ()
+    not_sent: tuple[bytes, ...] = ()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_a_signal_restores_the_terminal(url: str, queue: JobQueue, number: int) -> None:
-    with terminal("top", "--database-url", url) as screen:
-        screen.wait_for("No jobs are running.")
+BLUE = b"34;49m"
+KINDS = {
+    "xterm": Kind(
+        {"COLORTERM": "truecolor"},
+        sent=(BLUE,),
+        # Only the 16 colours of the palette; and no mouse, so that text can be selected and copied.
+        not_sent=(b"8;2;", b"\x1b[?1000h"),
+    ),
+    "without colours": Kind({"NO_COLOR": "1"}, not_sent=(BLUE,)),
+    "screen": Kind({"TERM": "screen"}),
+    "linux": Kind({"TERM": "linux"}),
+    # It replaces the characters that the encoding lacks.
+    "ascii": Kind({"PYTHONIOENCODING": "ascii"}, shown="50%  z?rich"),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "way_out"),
+    [
+        ("xterm", "q"),
+        ("without colours", signal.SIGTERM),
+        ("screen", "\x03"),
+        ("linux", signal.SIGHUP),
+        ("ascii", signal.SIGINT),
+    ],
+    ids=lambda value: repr(value) if isinstance(value, str) else value.name,
+)
+def test_a_terminal_of_any_kind_is_restored_by_every_way_out(
+    url: str, queue: JobQueue, kind: str, way_out: str | signal.Signals
+) -> None:
+    queue.progress(claim_and_start(queue), 50, stage="zürich")
+    environment, shown, sent, not_sent = KINDS[kind]
+    with terminal("top", "--database-url", f"{url} password=opensesame", columns=80, rows=24, **environment) as screen:
+        screen.wait_for(shown)
+        screen.press(TAB)
+        screen.press("s")
+        screen.wait_for("oldest▾" if kind != "ascii" else "oldest?")
         assert not screen.echoes()
-        screen.process.send_signal(number)
+        if isinstance(way_out, str):
+            screen.press(way_out)
+        else:
+            screen.process.send_signal(way_out)
         assert screen.wait_for_exit() == 0
-        assert b"\x1b[?1049l" in screen.raw
+        assert screen.raw.count(b"\x1b[?1049h") == screen.raw.count(b"\x1b[?1049l") == 1
+        assert screen.raw.endswith(b"\x1b[?25h") or b"\x1b[?25h" in screen.raw.split(b"\x1b[?1049l")[1]
         assert screen.echoes()
+        assert all(each in screen.raw for each in sent)
+        assert not any(each in screen.raw for each in not_sent)
+        assert b"opensesame" not in screen.raw
 
 
 def test_it_exits_when_the_terminal_is_closed(url: str, queue: JobQueue) -> None:
@@ -162,42 +210,6 @@ def test_it_exits_when_the_terminal_is_closed(url: str, queue: JobQueue) -> None
         screen.wait_for("No jobs are running.")
         screen.hang_up()
         screen.process.wait(30)
-
-
-def test_no_color_disables_colours(url: str, queue: JobQueue) -> None:
-    queue.progress(claim_and_start(queue), 50)
-    with terminal("top", "--database-url", url, NO_COLOR="1") as screen:
-        screen.wait_for("━━━━━─────  50%")
-        assert b"34;49m" not in screen.raw
-
-
-def test_it_uses_the_terminal_palette_and_no_mouse(url: str, queue: JobQueue) -> None:
-    queue.progress(claim_and_start(queue), 50)
-    with terminal("top", "--database-url", url, COLORTERM="truecolor") as screen:
-        screen.wait_for("━━━━━─────  50%")
-        assert b"34;49m" in screen.raw, "blue"
-        assert b"8;2;" not in screen.raw, "only the 16 colours of the palette"
-        assert b"\x1b[?1000h" not in screen.raw, "text can be selected and copied"
-
-
-@pytest.mark.parametrize("kind", ["screen", "linux"])
-def test_other_terminal_types(url: str, queue: JobQueue, kind: str) -> None:
-    queue.progress(claim_and_start(queue), 50)
-    with terminal("top", "--database-url", url, TERM=kind) as screen:
-        screen.wait_for("━━━━━─────  50%")
-        screen.press(TAB)
-        screen.press("s")
-        screen.wait_for("oldest▾")
-        screen.press("q")
-        assert screen.wait_for_exit() == 0
-
-
-def test_characters_missing_in_the_encoding_are_replaced(url: str, queue: JobQueue) -> None:
-    queue.progress(claim_and_start(queue), 50, stage="zürich")
-    with terminal("top", "--database-url", url, PYTHONIOENCODING="ascii") as screen:
-        screen.wait_for("50%  z?rich")
-        screen.press("q")
-        assert screen.wait_for_exit() == 0
 
 
 def said(*arguments: str, **environment: str) -> tuple[int, str]:

@@ -31,7 +31,7 @@ ADAPTER = install.ADAPTERS / "bare" / "adapter.py"
 BENCH = Bench(Postgres(0), None, seconds=2.5, most=50_000)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def bare() -> Peer:
     """The peer without a job queue. It needs only psycopg, so it runs in this environment."""
     peer = Peer("bare", [sys.executable, str(ADAPTER)])
@@ -101,7 +101,9 @@ def test_work_without_a_pause_has_a_backlog_until_its_time_is_over(
 ) -> None:
     place = {"BENCH_URL": empty_url}
     bare.ask(place, "setup")
-    bench = Bench(Postgres(0), None, seconds=2.0, most=3_000, quick=True)
+    bench = Bench(Postgres(0), None, seconds=2.0, most=3_000)
+    for name, seconds in {"SECONDS": 2.4, "INTERVAL": 0.4, "AT_ONCE": 1.0}.items():
+        monkeypatch.setattr(growing, name, seconds)
     monkeypatch.setattr(bench, "fresh", lambda *_: place)
     found = growing.measure(bench, bare, 1_000.0)
     assert len(found["rates"]) == 6

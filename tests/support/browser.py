@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Error, Page, expect, sync_playwright
 
 from tests.support.web import Server
 
@@ -40,9 +40,17 @@ class Visit:
         self._server = server
         self.problems: list[str] = []
         page.on("console", self._collect)
-        page.on("pageerror", lambda error: self.problems.append(str(error)))
-        page.on("dialog", lambda dialog: self.problems.append(f"dialog: {dialog.message}"))
+        page.on("pageerror", self._collect_error)
+        page.on("dialog", self._collect_dialog)
         page.set_default_timeout(60_000)
+
+    def end(self) -> None:
+        """Leaves the tab as it was."""
+        self.page.unroute_all()
+        self.page.goto("about:blank")
+        self.page.remove_listener("console", self._collect)
+        self.page.remove_listener("pageerror", self._collect_error)
+        self.page.remove_listener("dialog", self._collect_dialog)
 
     def go(self, path: str) -> Page:
         self.page.goto(self._server.url + path)
@@ -58,3 +66,9 @@ class Visit:
         # Violations of the content security policy are errors too.
         if message.type in ("error", "warning"):
             self.problems.append(message.text)
+
+    def _collect_error(self, error: Error) -> None:
+        self.problems.append(str(error))
+
+    def _collect_dialog(self, dialog: Dialog) -> None:
+        self.problems.append(f"dialog: {dialog.message}")

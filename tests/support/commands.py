@@ -34,8 +34,11 @@ def json_output_of(*arguments: object, **more: str) -> list[Any]:
     return [json.loads(line) for line in run_treadle(*arguments, "--json", **more).stdout.splitlines()]
 
 
-def run_in_process(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [TREADLE, *(str(each) for each in arguments)]
+def run_in_process(*arguments: object, before: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+    """`before` is Python code that runs first in the process, for example to shorten what it does."""
+    command = [TREADLE, *map(str, arguments)]
+    if before:
+        command = [sys.executable, "-c", f"{before}\nfrom treadle.cli import main\nmain()", *map(str, arguments)]
     return subprocess.run(
         command, capture_output=True, text=True, timeout=120, check=False, env=os.environ | environment
     )

@@ -9,7 +9,7 @@ from treadle import Treadle
 
 if TYPE_CHECKING:
     # The browser driver and the web server are slow to import, so only the tests that need them import them.
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
     from tests.support.browser import Visit
     from tests.support.dashboards import Browser as Visitor
@@ -54,12 +54,15 @@ def chromium() -> Iterator["Browser"]:
 
 
 @pytest.fixture
-def dashboard(app: Treadle) -> Iterator["Server"]:
-    """A dashboard server without secrets, as `treadle dashboard` starts it on a loopback address."""
+def dashboard(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> Iterator["Server"]:
+    """A dashboard server without secrets, as `treadle dashboard` starts it on a loopback address. It updates open pages
+    more often, so that tests wait less."""
     from tests.support.web import serving
     from treadle.web.dashboard import dashboard_app
+    from treadle.web.dashboard.pages import live_updates
     from treadle.web.dashboard.security.local_only import local_only
 
+    monkeypatch.setattr(live_updates, "JOB_SECONDS", 0.2)
     with serving(dashboard_app(app, authorize=local_only)) as server:
         yield server
 
@@ -69,12 +72,22 @@ def theme() -> Theme:
     return "light"
 
 
+@pytest.fixture(scope="module")
+def tab(chromium: "Browser") -> Iterator["Page"]:
+    """One for all tests of a module: opening one takes longer than most of them do."""
+    with chromium.new_context(locale="en-GB") as context:
+        yield context.new_page()
+
+
 @pytest.fixture
-def visit(chromium: "Browser", dashboard: "Server", theme: Theme) -> Iterator["Visit"]:
+def visit(tab: "Page", dashboard: "Server", theme: Theme) -> Iterator["Visit"]:
+    """A visit by somebody who was never there."""
     from tests.support.browser import Visit
 
-    context = chromium.new_context(viewport={"width": 1280, "height": 900}, color_scheme=theme, locale="en-GB")
-    visit = Visit(context.new_page(), dashboard)
+    tab.context.clear_cookies()
+    tab.emulate_media(color_scheme=theme)
+    tab.set_viewport_size({"width": 1280, "height": 900})
+    visit = Visit(tab, dashboard)
     yield visit
-    context.close()
+    visit.end()
     assert visit.problems == []

@@ -110,9 +110,14 @@ class Terminal:
 
 
 @contextmanager
-def terminal(*arguments: str, columns: int = 80, rows: int = 24, **environment: str) -> Iterator[Terminal]:
-    """`treadle …` in a terminal."""
+def terminal(
+    *arguments: str, columns: int = 80, rows: int = 24, before: str = "", **environment: str
+) -> Iterator[Terminal]:
+    """`treadle …` in a terminal. `before` is Python code that runs first in its process, for example to shorten time
+    limits."""
     command = [str(Path(sys.executable).parent / "treadle"), *arguments]
+    if before:
+        command = [sys.executable, "-c", f"{before}\nfrom treadle.cli import main\nmain()", *arguments]
     opened = Terminal(command, columns, rows, **environment)
     try:
         yield opened

@@ -14,6 +14,7 @@ import pytest
 from psycopg import Connection
 
 from tests.support.apps import claim_and_start
+from tests.support.commands import run_treadle
 from treadle import JobQueue, Status, Treadle
 from treadle.watching import snapshots
 
@@ -49,9 +50,9 @@ def test_the_output_in_a_pipe_has_no_escape_codes(url: str, queue: JobQueue) -> 
 def test_the_last_line_in_a_pipe_describes_the_failure(url: str, queue: JobQueue) -> None:
     job = claim_and_start(queue)
     queue.fail(job, "two\nlines", final=True)
-    with piped("watch", str(job.id), "--database-url", url) as process:
-        shown, errors = process.communicate(timeout=60)
-    assert (shown, errors, process.returncode) == ("films: failed on attempt 1 of 3: two lines\n", "", 1)
+    result = run_treadle("watch", job.id, "--database-url", url)
+    assert (result.stdout, result.stderr) == ("films: failed on attempt 1 of 3: two lines\n", "")
+    assert result.exit_code == 1
 
 
 def test_ctrl_c_stops_watching_in_a_pipe(url: str, queue: JobQueue) -> None:
@@ -65,9 +66,8 @@ def test_ctrl_c_stops_watching_in_a_pipe(url: str, queue: JobQueue) -> None:
 
 
 def test_watch_without_running_jobs_says_so(url: str) -> None:
-    with piped("watch", "--database-url", url) as process:
-        assert process.communicate(timeout=60) == ("No jobs are running.\n", "")
-    assert process.returncode == 0
+    result = run_treadle("watch", "--database-url", url)
+    assert (result.stdout, result.stderr, result.exit_code) == ("No jobs are running.\n", "", 0)
 
 
 @pytest.mark.parametrize(
@@ -85,12 +85,11 @@ def test_watch_without_running_jobs_says_so(url: str) -> None:
     ],
 )
 def test_invalid_arguments_give_a_readable_error(url: str, arguments: list[str], code: int, shown: str) -> None:
-    with piped("watch", "--database-url", url, *arguments) as process:
-        output, errors = process.communicate(timeout=60)
-    assert (output, process.returncode) == ("", code)
-    assert shown in errors
-    assert "Traceback" not in errors
-    assert "secret" not in errors
+    result = run_treadle("watch", "--database-url", url, *arguments)
+    assert (result.stdout, result.exit_code) == ("", code)
+    assert shown in result.stderr
+    assert "Traceback" not in result.stderr
+    assert "secret" not in result.stderr
 
 
 def test_a_job_that_is_pruned_while_watched_is_reported(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
@@ -108,8 +107,7 @@ def test_only_the_newest_of_many_events_are_shown(url: str, queue: JobQueue, con
     job = claim_and_start(queue)
     connection.execute("select record_event(%s, 'drawn') from generate_series(1, 50)", [job.id])
     queue.complete(job)
-    with piped("watch", str(job.id), "--database-url", url) as process:
-        shown, _ = process.communicate(timeout=60)
+    shown = run_treadle("watch", job.id, "--database-url", url).stdout
     assert "films: … 30 earlier events\n" in shown
     assert shown.count("films: drawn\n") == snapshots.NEWEST
 

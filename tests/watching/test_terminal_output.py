@@ -11,7 +11,7 @@ from treadle import JobQueue, Status
 ESCAPE = "\x1b"
 
 
-def test_a_job_is_watched_until_it_has_completed(url: str, queue: JobQueue) -> None:
+def test_a_job_is_watched_until_it_has_completed(url: str, queue: JobQueue, connection: Connection[Any]) -> None:
     job = claim_and_start(queue)
     with terminal("watch", str(job.id), "--database-url", url) as screen:
         screen.wait_for("films", "0%")
@@ -19,22 +19,16 @@ def test_a_job_is_watched_until_it_has_completed(url: str, queue: JobQueue) -> N
         queue.event(job, "drawn", frames=12)
         shown = screen.wait_for("40%", "drawing", "films: drawn  frames=12")
         assert "━━━━━╾────────  40%" in shown
+        # Counted progress has a rate and the time left.
+        connection.execute("""update jobs set progress = 61, current_stage = 'importing',
+            pace = '{"done": 1220, "total": 2000, "rate": 212.4, "left": 3.7}'""")
+        (line,) = [line for line in screen.wait_for("left").splitlines() if "▸ films" in line]
+        assert line.startswith("▸ films  ━━━━━━━━╾─────  61%  importing")
+        assert line.endswith("1,220/2,000  212/s  4s left")
+        assert len(line) <= 80
         queue.complete(job)
         assert screen.wait_for_exit() == 0
         assert "✓ films  ━━━━━━━━━━━━━━ 100%  completed in" in screen.text()
-
-
-def test_counted_progress_is_shown_with_rate_and_time_left(
-    url: str, queue: JobQueue, connection: Connection[Any]
-) -> None:
-    job = claim_and_start(queue)
-    queue.progress(job, 61, stage="importing")
-    connection.execute("""update jobs set pace = '{"done": 1220, "total": 2000, "rate": 212.4, "left": 3.7}'""")
-    with terminal("watch", str(job.id), "--database-url", url) as screen:
-        (line,) = [line for line in screen.wait_for("left").splitlines() if "films" in line]
-    assert line.startswith("▸ films  ━━━━━━━━╾─────  61%  importing")
-    assert line.endswith("1,220/2,000  212/s  4s left")
-    assert len(line) <= 80
 
 
 def test_a_failed_job_is_described_and_the_exit_code_is_1(url: str, queue: JobQueue) -> None:
@@ -70,21 +64,13 @@ def test_ctrl_c_stops_watching_and_the_job_continues(url: str, queue: JobQueue) 
     assert queue.get(job.id).status == Status.RUNNING
 
 
-def test_a_pending_job_shows_what_it_waits_for(url: str, queue: JobQueue) -> None:
-    ids = [
-        queue.enqueue("soon", {}),
-        queue.enqueue("later", {}, delay="1h"),
-        claim_and_start(queue, "first", key="k").id,
-    ]
+def test_a_pending_job_shows_what_it_waits_for_and_its_id_if_its_type_is_shown_twice(url: str, queue: JobQueue) -> None:
+    twice = [queue.enqueue("soon", {}) for _ in range(2)]
+    ids = [*twice, queue.enqueue("later", {}, delay="1h"), claim_and_start(queue, "first", key="k").id]
     ids.append(queue.enqueue("second", {}, key="k"))
     with terminal("watch", *map(str, ids), "--database-url", url) as screen:
-        screen.wait_for("soon", "waiting for a worker", "later", "due in 59m", "second", "waiting for an earlier job")
-
-
-def test_jobs_of_the_same_type_are_shown_with_part_of_their_ids(url: str, queue: JobQueue) -> None:
-    ids = [queue.enqueue("soon", {}) for _ in range(2)]
-    with terminal("watch", *map(str, ids), "--database-url", url) as screen:
-        screen.wait_for(*(f"soon {each.hex[-4:]}" for each in ids))
+        screen.wait_for(*(f"soon {each.hex[-4:]}" for each in twice))
+        screen.wait_for("waiting for a worker", "later", "due in 59m", "second", "waiting for an earlier job")
 
 
 def test_without_ids_all_running_jobs_are_watched(url: str, queue: JobQueue) -> None:

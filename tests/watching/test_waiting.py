@@ -81,7 +81,9 @@ def test_a_result_is_awaited_on_the_pool_of_the_caller(url: str, queue: JobQueue
     asyncio.run(body())
 
 
-def test_a_watch_on_a_hanging_connection_can_be_closed(url: str) -> None:
+def test_a_watch_on_a_hanging_connection_can_be_closed(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "POLL_SECONDS", 0.25)
+    monkeypatch.setattr(watch, "CLOSE_SECONDS", 0.5)
     proxy = Proxy(url)
     app = Treadle(proxy.url)
     try:

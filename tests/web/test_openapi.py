@@ -36,7 +36,7 @@ CHECKS = [
     unsupported_method,
 ]
 # Requests per operation, of each kind: valid and invalid.
-EXAMPLES = 4
+EXAMPLES = 3
 
 
 def test_the_api_conforms_to_its_description(

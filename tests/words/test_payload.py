@@ -32,7 +32,7 @@ def same(one: Any, two: Any) -> bool:
     return bool(one == two)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(values, min_size=1, max_size=20))
 def test_any_json_value_is_read_back_unchanged(queue: JobQueue, payloads: list[Any]) -> None:
     queue.enqueue_many("a", payloads)

@@ -158,16 +158,13 @@ def test_hostile_text_is_masked_in_linear_time(name: str) -> None:
 
     def seconds(size: int) -> float:
         text = part * (size // len(part))
-        best = 1e9
-        for _ in range(3):
-            begin = time.process_time()
-            clean(text)
-            best = min(best, time.process_time() - begin)
-        return best
+        begin = time.process_time()
+        clean(text)
+        return time.process_time() - begin
 
-    small, large = seconds(20_000), seconds(200_000)
-    assert large < 40 * small + 0.02
-    assert large < 1
+    most = min(1, 40 * min(seconds(20_000) for _ in range(3)) + 0.02)
+    # Again if it was disturbed.
+    assert any(seconds(200_000) < most for _ in range(3))
 
 
 @given(st.text(st.sampled_from("pasword=:'\"\\/@%2F3A {}[]()\n.-x7"), max_size=200))

@@ -134,7 +134,7 @@ def run_demo(console: Console, url: str | None) -> int:
                     labels |= {job.handle.id: job.label for job in rounds[-1].jobs}
                     _show_round(screen, rounds[-1], worker, None if live else time.monotonic() + SECONDS)
                     if live:
-                        time.sleep(PAUSE_SECONDS)
+                        time.sleep(PAUSE_SECONDS / jobs.SPEED)
         except KeyboardInterrupt:
             pass
     try:

@@ -56,7 +56,7 @@ def enqueue_round() -> Round:
             attempts=2,
             is_expected=lambda charged_by: charged_by == 1,
         ),
-        DemoJob("reminder", jobs.reminder.using(delay="3s").enqueue(text="tea"), "scheduled 3 s ahead"),
+        DemoJob("reminder", jobs.reminder.using(delay=3 / jobs.SPEED).enqueue(text="tea"), "scheduled 3 s ahead"),
         DemoJob("booking 12A", booking.enqueue(seat="12A"), "with a key"),
         DemoJob("booking 12B", booking.enqueue(seat="12B"), "waited for the other job with its key"),
         DemoJob("scan", scan, "cancelled while running", Status.CANCELLED),

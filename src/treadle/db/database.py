@@ -261,8 +261,8 @@ class Database:
 
     async def aclose(self) -> None:
         if self.owned and isinstance(self._async, AsyncConnectionPool):
-            await self._async.close()
-            self._async = None
+            pool, self._async = self._async, None  # not used again, even if closing it is interrupted
+            await pool.close()
         self.close()
 
     @contextmanager

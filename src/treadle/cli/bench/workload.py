@@ -40,14 +40,14 @@ class Latency:
     p99_ms: float
 
 
-def measure_single_enqueues(url: str, schema: str, connections: int, seconds: float = SECONDS) -> Single:
+def measure_single_enqueues(url: str, schema: str, connections: int) -> Single:
     with JobQueue(url, schema=schema, pool_size=connections) as queue, ThreadPoolExecutor(connections) as threads:
         list(threads.map(lambda _: queue.enqueue("warm"), range(connections)))
         begin = time.perf_counter()
 
         def enqueue(_: int) -> int:
             done = 0
-            while time.perf_counter() < begin + seconds:
+            while time.perf_counter() < begin + SECONDS:
                 queue.enqueue("single", {"n": done, "path": "/tmp/picture.png"})  # noqa: S108 - only text
                 done += 1
             return done
@@ -90,7 +90,7 @@ def measure_worker(url: str, schema: str, jobs: int) -> float:
         app.close()
 
 
-def measure_pick_up(url: str, schema: str, stamps: int = STAMPS) -> Latency:
+def measure_pick_up(url: str, schema: str) -> Latency:
     app = Treadle(url, schema=schema)
     taken: list[float] = []
     done = asyncio.Event()
@@ -99,13 +99,13 @@ def measure_pick_up(url: str, schema: str, stamps: int = STAMPS) -> Latency:
     @app.job(name="stamp")
     async def stamp(at: float) -> None:
         taken.append((time.perf_counter() - at) * 1000)
-        if len(taken) == stamps:
+        if len(taken) == STAMPS:
             done.set()
 
     async def work() -> None:
         try:
             async with app.worker(lease=LEASE):
-                for _ in range(stamps):
+                for _ in range(STAMPS):
                     await stamp.aenqueue(at=time.perf_counter())
                     await asyncio.sleep(jitter.uniform(*PAUSES))
                 await _within(done, TIMEOUT)
