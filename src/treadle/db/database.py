@@ -14,11 +14,11 @@ from typing import Any, TypeAlias
 
 import psycopg
 from psycopg import AsyncConnection, Connection, sql
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
 from treadle.db.borrowed import AsyncBorrowed, Borrowable, Borrowed, borrow
+from treadle.db.isolation import reading_committed
 from treadle.db.migrations import check_schema, connect, migrate, not_allowed, unreachable
 from treadle.db.pools import AsyncPool, Pool, server_changed
 from treadle.db.queries import worker as worker_queries
@@ -50,10 +50,6 @@ _EXPLAINED = (
     psycopg.errors.InvalidSchemaName,
     psycopg.errors.UndefinedTable,
     psycopg.errors.UndefinedFunction,
-)
-
-_DEFAULT_ISOLATION = (
-    "select pg_catalog.current_setting('default_transaction_isolation'), pg_catalog.quote_ident(current_user)"
 )
 
 # The base of the driver's errors, for packages that must not import the driver.
@@ -360,11 +356,9 @@ class Database:
                 try:
                     with connect(target.url) as connection:
                         check_schema(connection, self.schema)
-                        row = connection.execute(_DEFAULT_ISOLATION).fetchone()
+                        target = target._replace(url=reading_committed(target.url, connection))
                 except psycopg.OperationalError as error:  # lost since resolve() reached it
                     raise unreachable(error, target.url) from None
-                if row is not None and row[0] != "read committed":
-                    target = target._replace(url=_reading_committed(target.url, role=row[1]))
             self._url = target.url
         return self._url
 
@@ -392,20 +386,6 @@ def _in_time() -> Iterator[None]:
         yield
     except psycopg.errors.QueryCanceled as error:
         raise TooSlow("the database took too long to respond; to find out why, run: treadle doctor") from error
-
-
-def _reading_committed(url: str, role: str) -> str:
-    """The queue's functions rely on seeing what other transactions have just committed."""
-    options = conninfo_to_dict(url).get("options") or ""
-    changed = make_conninfo(url, options=f"{options} -c default_transaction_isolation=read\\ committed".strip())
-    try:
-        connect(changed).close()
-    except DatabaseUnreachable as error:  # a pooler refuses the option
-        raise DatabaseUnreachable(
-            "Treadle needs the isolation level read committed, which is not the default here, and cannot select it; "
-            f"run: alter role {role} set default_transaction_isolation = 'read committed'. ({error})"
-        ) from None
-    return changed
 
 
 def _needs_transaction(connection: Connection[Any] | AsyncConnection[Any], queries: Sequence[Query[Result]]) -> bool:
