@@ -13,7 +13,7 @@ demo: $(READY)      ## run the demo on a private PostgreSQL server
 	@$(BIN)/treadle demo
 
 test: $(READY) style chromium ## run everything that CI runs; a test checks the types
-	$(BIN)/pytest -n 3 --dist worksteal -q  # more processes than cores, because many tests wait
+	$(BIN)/pytest -n 4 --dist worksteal -q  # more processes than cores, because many tests wait
 
 test-matrix: $(READY) ## run the suite on other versions of PostgreSQL and Python and under other settings, in an hour; ONLY="jit"
 	@$(BIN)/python -m tests.matrix $(if $(ONLY),--only $(ONLY))

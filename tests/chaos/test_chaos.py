@@ -25,9 +25,7 @@ FAULTS = {
     [
         (("kills", "lost-answers", "terminations", "slow"), 0.3),
         # The producers are often cut off, so they enqueue more in between.
-        (("stops", "cuts", "silence"), 0.1),
-        # Nothing disturbs the producers.
-        (("machines",), 0.8),
+        (("stops", "cuts", "silence", "machines"), 0.2),
     ],
 )
 def test_a_short_storm_violates_no_guarantee(

@@ -72,6 +72,7 @@ def test_a_suspended_worker_cannot_finish_a_job_that_another_worker_has_claimed(
     assert other.get(job_id).status == Status.COMPLETED
 
 
+@pytest.mark.fresh_database
 def test_a_claim_does_not_scan_jobs_of_other_types(connection: Connection[Any]) -> None:
     connection.execute("insert into jobs (job_type) values ('mine')")
     before = claim_buffers(connection, 1)
