@@ -94,8 +94,9 @@ def test_an_outcome_waits_for_its_row_and_holds_no_other_up(
         raise ValueError("on purpose")
 
     async def body(worker: Worker) -> None:
-        handles = [await returns.aenqueue(number=number) for number in range(3)]
-        failing = await fails.aenqueue()
+        unlimited = connect()
+        handles = [returns.using(connection=unlimited).enqueue(number=number) for number in range(3)]
+        failing = fails.using(connection=unlimited).enqueue()
         await auntil(lambda: len(runs) == 4)
         await auntil(lambda: all(each.job().status == "running" for each in (*handles, failing)))
         other = connect(autocommit=False)

@@ -18,8 +18,8 @@ URL = os.environ.get("BENCH_URL", "")
 BATCH = 1000
 TABLE = """
 create table jobs (
-  id uuid primary key default uuidv7(), job_type varchar(50) not null, priority int not null default 100,
-  status varchar(20) not null default 'pending', data jsonb not null default '{}', progress int default 0,
+  id uuid primary key default {new_id}(), job_type varchar(50) not null, priority int not null default 100,
+  status varchar(20) not null default 'pending', data jsonb not null default '{{}}', progress int default 0,
   current_stage varchar(100), events_count int default 0, worker_id varchar(100), claimed_at timestamptz,
   created_at timestamptz default now(), started_at timestamptz, completed_at timestamptz, attempts int default 0,
   max_attempts int default 3, last_error text,
@@ -60,7 +60,8 @@ def connect() -> psycopg.Connection:
 
 def setup() -> None:
     with connect() as connection:
-        connection.execute(TABLE)
+        has_uuidv7 = connection.info.server_version >= 180000
+        connection.execute(TABLE.format(new_id="uuidv7" if has_uuidv7 else "gen_random_uuid"))
 
 
 def bulk(jobs: int, name: str) -> dict:
