@@ -57,7 +57,8 @@ def test_it_prints_figures_and_drops_its_schema(url: str, connection: Connection
     for cost in report["costs"]:
         assert cost["tuple_versions"] == 3
         assert cost["statements"] == pytest.approx(3 / cost["batch"])
-        assert cost["transactions"] < 5 / cost["batch"]
+        # Sessions that have just ended may report theirs late.
+        assert cost["transactions"] < 5 / cost["batch"] + 0.05
     assert [each["connections"] for each in report["singles"]] == [1, 8]
     assert all(each["rate"] > 0 for each in report["singles"])
     assert report["worker_rate"] > 0
