@@ -11,6 +11,7 @@ from treadle.app.function import JobFunction
 from treadle.app.handle import Handle
 from treadle.app.job_options import Errors, JobOptions, job_options
 from treadle.app.listeners import Kind, Listeners
+from treadle.app.schedules import ScheduleOptions, Schedules
 from treadle.attempt.attempt import running_job_id
 from treadle.attempt.job import Job
 from treadle.db.database import Database, Source
@@ -106,6 +107,7 @@ class Treadle:
         self.middlewares: list[Middleware] = []
         self.keep = _keep(keep or {})
         self.storage = Store(self.database, store, store_grace, store_limit)
+        self.schedules = Schedules(self.database)
         self._functions: dict[str, JobFunction[..., Any, ..., Any]] = {}
 
     # Jobs
@@ -139,8 +141,20 @@ class Treadle:
         memory_limit: Size | None = ...,
         logs: bool = ...,
         prints: bool = ...,
+        schedule: str | None = ...,
+        every: Duration | None = ...,
+        timezone: str = ...,
     ) -> _Decorator: ...
-    def job(self, function: Any = None, /, **given: Any) -> Any:
+    def job(
+        self,
+        function: Any = None,
+        /,
+        *,
+        schedule: str | None = None,
+        every: Duration | None = None,
+        timezone: str | None = None,
+        **given: Any,
+    ) -> Any:
         """Decorate a function to make it a job function: `@app.job` or `@app.job(priority=10)`.
 
         The job type is the function's name, or `name`; `aliases` are former names, whose jobs it also runs. `priority`,
@@ -153,11 +167,40 @@ class Treadle:
         A failed attempt is retried after `backoff`, which is exponential, with 50 % jitter. With `retry_on`, only these
         exceptions are retried; those of `give_up_on` never are. What the handler logs is stored with the job unless
         `logs` is False, and what it prints if `prints` is True.
+
+        With `schedule`, a cron expression in `timezone`, or `every`, a duration, workers enqueue it at these times. It
+        must then be callable without arguments; schedule() has more options.
         """
         options = job_options(**given)
-        if function is not None:
-            return self._register(function, options)
-        return lambda function: self._register(function, options)
+        if schedule is None and every is None:
+            if timezone is not None:
+                raise InvalidArgument(f"timezone needs a schedule, got {timezone!r} alone")
+            return self._register(function, options) if function else lambda function: self._register(function, options)
+        times: ScheduleOptions = {"timezone": timezone or "UTC"}
+        if every is not None:
+            times["every"] = every
+
+        def register(function: Callable[..., Any]) -> JobFunction[..., Any, ..., Any]:
+            made = self._register(function, options)
+            self.schedules.declare(made.name, schedule, made, None, times)
+            return made
+
+        return register(function) if function else register
+
+    def schedule(
+        self,
+        name: str,
+        expression: str | None,
+        function: JobFunction[..., Any, ..., Any],
+        arguments: Mapping[str, Any] | None = None,
+        **options: "Unpack[ScheduleOptions]",
+    ) -> None:
+        """Declare a schedule: `app.schedule("nightly", "0 3 * * *", report, {"kind": "full"}, timezone="Europe/Oslo")`.
+
+        Workers of this code enqueue the function with these arguments at the times of the expression: cron with five or
+        six fields, `@hourly` and the like; or None, with `every="90s"`. The options are those of ScheduleOptions.
+        """
+        self.schedules.declare(name, expression, function, arguments, options)
 
     def function(self, job_type: str) -> JobFunction[..., Any, ..., Any]:
         """Return the job function with this name or alias. Raises UnknownJobType if there is none."""

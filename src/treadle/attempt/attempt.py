@@ -15,6 +15,7 @@ from treadle.attempt.progress import ProgressReport, ProgressTracker
 from treadle.attempt.transactions import Transactions
 from treadle.words.claim import Claim
 from treadle.words.errors import JobInterrupted
+from treadle.words.origin import Origin
 from treadle.words.outcome import Interrupt
 from treadle.words.record import OutgoingEvent, OutgoingLogLine
 
@@ -64,6 +65,10 @@ class Attempt:
         self._transactions: Transactions | None = None
         # A Job, made by job_of() in job.py. Not typed as one: job.py imports this module.
         self.job: Any = None
+
+    @property
+    def origin(self) -> Origin | None:
+        return None if self.claim.origin is None else Origin.read(self.claim.origin)
 
     # Interruption
 

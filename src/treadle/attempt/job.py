@@ -63,6 +63,18 @@ class Job:
         return datetime.fromtimestamp(self._attempt.claim.created, UTC)
 
     @property
+    def scheduled_for(self) -> datetime | None:
+        """The time for which a schedule enqueued this job; None if none did."""
+        origin = self._attempt.origin
+        return None if origin is None else origin.scheduled_for
+
+    @property
+    def previously_scheduled_for(self) -> datetime | None:
+        """The time for which the schedule enqueued the job before this one; None if this is the first."""
+        origin = self._attempt.origin
+        return None if origin is None else origin.before
+
+    @property
     def worker_id(self) -> str:
         """The worker that has claimed the job."""
         return self._attempt.environment.worker_id

@@ -34,6 +34,7 @@ COMMANDS = {
     "pause": "Stop starting jobs of a type, in a queue, or at all.",
     "resume": "Resume jobs that were paused.",
     "pauses": "List the pauses, with their age, actor and reason.",
+    "schedules": "List and change schedules.",
     "top": "Monitor the whole queue live on one screen.",
     "dashboard": "Serve the web dashboard.",
     "doctor": "Find problems in the database that slow or break the queue.",

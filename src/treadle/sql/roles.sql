@@ -77,7 +77,11 @@ grant select, insert, delete on
     treadle.clock_jumps
     to treadle_worker;
 grant select, insert, update, delete on
-    treadle.minutes
+    treadle.minutes,
+    treadle.occurrences
+    to treadle_worker;
+grant select, insert, update on
+    treadle.schedules
     to treadle_worker;
 grant select, update on
     treadle.horizon, -- until version 0.3
@@ -147,6 +151,8 @@ grant execute on function
     treadle.set_paused, -- (owner)
     treadle.pause, -- (owner)
     treadle.resume, -- (owner)
+    treadle.put_schedule, -- (owner)
+    treadle.operate_schedule, -- (owner)
     -- workers and maintenance
     treadle.register_worker,
     treadle.renew_workers,
@@ -167,6 +173,11 @@ grant execute on function
     treadle.delete_unused_lanes,
     treadle.note_clock_jump,
     treadle.clock_before,
+    -- schedules
+    treadle.declare_schedules,
+    treadle.find_due_schedules,
+    treadle.enqueue_occurrences,
+    treadle.enqueue_schedule,
     -- notifications
     treadle.wake_workers,
     treadle.announce,
@@ -191,7 +202,7 @@ grant execute on function
 grant select (
     id, job_type, priority, status, progress, current_stage, events_count, worker_id, claimed_at, created_at, started_at,
     completed_at, attempts, max_attempts, last_error, queue, run_at, lease, holds, crashes, losses, key, seen_at, finished_at,
-    unique_key, pace, keeps,
+    unique_key, pace, keeps, origin,
     xmax -- which transaction locks the row: treadle why
 )
     on treadle.jobs
@@ -216,8 +227,16 @@ grant select on
     treadle.pauses,
     treadle.audit,
     treadle.minutes,
-    treadle.meter
+    treadle.meter,
+    treadle.occurrences
     to treadle_viewer, treadle_operator;
+grant select (
+    name, job_type, priority, queue, max_attempts, key, expression, timezone, clocks_forward, clocks_back, missed,
+    missed_limit, overlap, jitter, starts_at, ends_at, next_at, last_at, last_job, error, retry_at, paused_at, digest,
+    former_digests, declared_at, retired_at, created_at, changed_at
+)
+    on treadle.schedules
+    to treadle_viewer;
 grant select on sequence
     treadle.tick_clock,
     treadle.wake_clock,
@@ -273,12 +292,15 @@ grant select on
     treadle.jobs,
     treadle.steps,
     treadle.stored,
-    treadle.stored_parts
+    treadle.stored_parts,
+    treadle.schedules
     to treadle_operator;
 grant execute on function
     treadle.find_claimed_jobs,
     treadle.find_claimable,
     treadle.operate, -- (owner)
+    treadle.put_schedule, -- (owner)
+    treadle.operate_schedule, -- (owner)
     treadle.set_paused, -- (owner)
     treadle.pause, -- (owner)
     treadle.resume, -- (owner)

@@ -17,3 +17,5 @@ class Claim(NamedTuple):
     key: str | None
     checkpoint: str | None
     created: float  # seconds since 1970: a time with its zone takes ten times as long to read
+    origin: str | None = None
+    """Where the job comes from, if a schedule enqueued it: JSON, see words/origin.py."""

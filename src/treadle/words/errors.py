@@ -60,6 +60,14 @@ class UnknownJobType(TreadleError, LookupError):
     """The application has no job of this name."""
 
 
+class UnknownSchedule(TreadleError, LookupError):
+    """There is no schedule of this name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no schedule {shown(name)}; `treadle schedules` lists them")
+        self.name = name
+
+
 class JobFailed(TreadleError):
     """The job whose result was requested has failed."""
 

@@ -41,6 +41,7 @@ from treadle.worker.options import FLUSH_SECONDS, STOP_SECONDS, Settings, Worker
 from treadle.worker.peers import group_name
 from treadle.worker.recorder import Recorder
 from treadle.worker.running_jobs import RunningJobs
+from treadle.worker.scheduler import DECLARE_SECONDS, Scheduler
 from treadle.worker.server_clock import ServerClock
 from treadle.worker.services import Service, restart_on_error, within
 
@@ -103,6 +104,7 @@ class Worker:
         self.slots.renewed_at = began
         with suppress(DatabaseUnavailable):
             await self.server_clock.check()
+            await self.scheduler.declare()
         if not self._supervised:
             self._keeper = KeeperProcess(self.worker_id, url, self.schema, self.slots, self.settings)
             await self._keeper.start()
@@ -279,6 +281,7 @@ class Worker:
             self._refill,
             self._listeners,
         )
+        self.scheduler = Scheduler(claims, self._app.schedules, self.unavailable)
         self.lost_replies = LostReplies(
             claims, self.worker_id, self.claimers, self.running, self.completer, self.may_start
         )
@@ -293,6 +296,7 @@ class Worker:
             wake=self._wake,
             check_soon=self._check_soon,
             cancel=self._cancel,
+            schedules_changed=self.scheduler.wake.set,
         )
         self.claimers[:] = self._make_claimers()
 
@@ -331,6 +335,7 @@ class Worker:
         """Everything that runs beside the claimers and the jobs."""
         yield restart_on_error(self.completer.run)
         yield restart_on_error(self._recorder.run)
+        yield restart_on_error(self.scheduler.run)
         if self.settings.listen:
             yield restart_on_error(self.notifications.listener.run)
         for service in self._services():
@@ -340,6 +345,7 @@ class Worker:
         chosen, connections = self.settings, self.connections
         yield Service(self._lease.check, chosen.lease.total_seconds() / 50)
         yield Service(self.lost_replies.check, LOST_REPLIES_SECONDS, self.lost_replies.wake)
+        yield Service(self.scheduler.declare, DECLARE_SECONDS)
         yield Service(partial(self.running.report, connections.outcomes), REPORT_SECONDS)
         yield Service(partial(self.running.watch, connections.maintenance), WATCH_SECONDS)
         if chosen.listen:

@@ -10,6 +10,7 @@ JSON_COLUMNS = ("data", "result", "checkpoint", "pace")
 _SELECTED = {
     # As text: it is decoded row by row, so that a bad one fails alone.
     **{each: f"{each}::text" for each in JSON_COLUMNS},
+    "origin": "origin::text",
     # A job that was inserted by hand may have none.
     "created": "pg_catalog.date_part('epoch', coalesce(created_at, run_at))",
 }

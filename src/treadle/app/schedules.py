@@ -1,0 +1,182 @@
+"""The schedules of an application: those that its code declares, and those that are added at run time."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, TypedDict, Unpack
+
+from treadle.app.function import JobFunction
+from treadle.db.database import Database
+from treadle.db.queries import schedules as schedule_queries
+from treadle.db.queries.jobs import check_options
+from treadle.words.duration import Duration, duration
+from treadle.words.errors import InvalidArgument, InvalidJob
+from treadle.words.naming import text_within
+from treadle.words.schedule import MISSED_LIMIT, Declaration, Missed, Overlap, ScheduleRow, choice, timetable
+
+AnyFunction = JobFunction[..., Any, ..., Any]
+
+
+class ScheduleOptions(TypedDict, total=False):
+    """The options of a schedule."""
+
+    every: Duration
+    """Instead of an expression: at multiples of this interval."""
+    timezone: str
+    """The time zone of the expression, such as Europe/Oslo. UTC if not given."""
+    clocks_forward: str
+    """At a local time that does not exist because clocks are set forward: run_late (default), at the moment of the change, or skip."""
+    clocks_back: str
+    """At a local time that comes twice because clocks are set back: run_once (default) or run_twice."""
+    missed: Missed
+    """After no worker could enqueue for a minute or more: skip (nothing), latest (default), or all."""
+    missed_limit: int
+    """How many, with missed="all". 100 if not given."""
+    overlap: Overlap
+    """While the job of the time before has not finished: allow (default), skip, or wait."""
+    jitter: Duration
+    """The job is due up to this much later, at random."""
+    start: datetime
+    end: datetime
+    priority: int
+    queue: str
+    max_attempts: int
+    key: str
+
+
+class Schedules:
+    """`app.schedules()` lists the schedules; the methods change them. Those that code declares can be paused, resumed
+    and run; to change or delete one, change the code."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._declared: dict[str, tuple[AnyFunction, Mapping[str, Any], str | None, ScheduleOptions]] = {}
+
+    def __call__(self) -> list[ScheduleRow]:
+        return self._database.read(schedule_queries.find_schedules())
+
+    async def alist(self) -> list[ScheduleRow]:
+        return await self._database.aread(schedule_queries.find_schedules())
+
+    def add(
+        self,
+        name: str,
+        expression: str | None,
+        function: AnyFunction,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        actor: str | None = None,
+        reason: str | None = None,
+        **options: Unpack[ScheduleOptions],
+    ) -> None:
+        """Add a schedule at run time. The arguments are checked like those of a call."""
+        declaration = declare(name, expression, function, arguments or {}, options)
+        self._put(name, declaration._asdict(), False, actor, reason)
+
+    def change(
+        self, name: str, expression: str, *, timezone: str = "UTC", actor: str | None = None, reason: str | None = None
+    ) -> None:
+        """Change the times of a schedule that was added at run time."""
+        timetable(expression, timezone, "run_late", "run_once")
+        self._put(name, {"expression": expression, "timezone": timezone}, True, actor, reason)
+
+    def pause(self, name: str, *, actor: str | None = None, reason: str | None = None) -> bool:
+        """Enqueue no jobs until resumed. Returns False if it was paused already."""
+        return self._operate("pause", name, actor, reason)
+
+    def resume(self, name: str, *, actor: str | None = None, reason: str | None = None) -> bool:
+        """Continue with the next time. Returns False if it was not paused."""
+        return self._operate("resume", name, actor, reason)
+
+    def run_now(self, name: str, *, actor: str | None = None, reason: str | None = None) -> None:
+        """Enqueue a job now, besides those of its times."""
+        self._operate("run", name, actor, reason)
+
+    def delete(self, name: str, *, actor: str | None = None, reason: str | None = None) -> None:
+        self._operate("delete", name, actor, reason)
+
+    # What code declares
+
+    def declare(
+        self,
+        name: str,
+        expression: str | None,
+        function: AnyFunction,
+        arguments: Mapping[str, Any] | None,
+        options: ScheduleOptions,
+    ) -> None:
+        """Remember a declaration. Its arguments are checked by declared(), when all that they name is defined."""
+        if name in self._declared:
+            raise InvalidJob(f"there are two schedules called {name!r}; give one of them another name")
+        check_times(expression, options)
+        self._declared[schedule_queries.schedule_name(name)] = (function, arguments or {}, expression, options)
+
+    def declared(self) -> list[Declaration]:
+        """What the code declares, checked."""
+        return [
+            declare(name, expression, function, arguments, options)
+            for name, (function, arguments, expression, options) in self._declared.items()
+        ]
+
+    def _put(
+        self, name: str, columns: dict[str, Any], exists: bool, actor: str | None, reason: str | None
+    ) -> None:
+        columns.pop("name", None)
+        self._database.run(schedule_queries.put(name, columns, exists, actor, reason))
+
+    def _operate(self, action: str, name: str, actor: str | None, reason: str | None) -> bool:
+        return self._database.run(schedule_queries.operate(action, name, actor, reason))
+
+
+def check_times(expression: str | None, options: ScheduleOptions) -> str:
+    """The expression of a schedule. Raises InvalidArgument if its times are not clear."""
+    every = options.get("every")
+    if (expression is None) == (every is None):
+        raise InvalidArgument(
+            f'give either an expression such as "0 9 * * mon" or every="90s", got {expression!r} and every={every!r}'
+        )
+    if every is not None:
+        expression = f"every {duration(every, 'every').total_seconds():g}s"
+    timetable(
+        expression or "",
+        options.get("timezone", "UTC"),
+        options.get("clocks_forward", "run_late"),
+        options.get("clocks_back", "run_once"),
+    )
+    return expression or ""
+
+
+def declare(
+    name: str, expression: str | None, function: AnyFunction, arguments: Mapping[str, Any], options: ScheduleOptions
+) -> Declaration:
+    """Check a schedule."""
+    if not isinstance(function, JobFunction):
+        raise InvalidArgument(f"a schedule needs a job function, got {function!r}; decorate it with @app.job")
+    limit = function.backend.payload_limit
+    chosen = {name: options[name] for name in ("priority", "queue", "max_attempts") if name in options}  # type: ignore[literal-required]
+    defaults: dict[str, Any] = {**function.defaults, **chosen}
+    check_options(**defaults)
+    missed_limit = options.get("missed_limit", MISSED_LIMIT)
+    if isinstance(missed_limit, bool) or not isinstance(missed_limit, int) or not 1 <= missed_limit <= 10_000:
+        raise InvalidArgument(f"missed_limit must be an integer from 1 to 10,000, got {missed_limit!r}")
+    start, end = options.get("start"), options.get("end")
+    for moment, which in ((start, "start"), (end, "end")):
+        if moment is not None and (not isinstance(moment, datetime) or moment.tzinfo is None):
+            raise InvalidArgument(f"{which} must be a datetime with a time zone, got {moment!r}")
+    key = options.get("key")
+    return Declaration(
+        name=schedule_queries.schedule_name(name),
+        job_type=function.name,
+        data=function.arguments.bind((), dict(arguments), limit).text,
+        expression=check_times(expression, options),
+        timezone=options.get("timezone", "UTC"),
+        clocks_forward=options.get("clocks_forward", "run_late"),
+        clocks_back=options.get("clocks_back", "run_once"),
+        key=None if key is None else text_within(key, 200, "key"),
+        missed=choice(options.get("missed", "latest"), Missed, "missed"),  # type: ignore[arg-type]
+        missed_limit=missed_limit,
+        overlap=choice(options.get("overlap", "allow"), Overlap, "overlap"),  # type: ignore[arg-type]
+        jitter=duration(options.get("jitter", 0), "jitter"),
+        starts_at=start,
+        ends_at=end,
+        **defaults,
+    )

@@ -1,0 +1,109 @@
+-- A worker declares the schedules in its code, when it starts and every minute.
+--
+-- While two versions of the code run side by side, the one that was seen first later is in force. The other takes over only
+-- after nobody has declared the newer one for two minutes: then that version was rolled back. So neither of them undoes what
+-- the other declares.
+--
+-- What no worker has declared for ten minutes is retired. If it is declared again within a day, the times in between are missed
+-- ones (the workers were away); after a day it begins anew.
+create or replace function treadle.declare_schedules(p_schedules jsonb) returns varchar[]
+language plpgsql
+as $$
+declare
+    v_declared treadle.schedules;
+    v_known treadle.schedules;
+    v_in_force varchar[] := '{}';
+    v_now timestamptz := clock_timestamp();
+begin
+    for v_declared in
+        select declared.*
+        from jsonb_populate_recordset(null::treadle.schedules, p_schedules) as declared
+        order by declared.name
+    loop
+        insert into treadle.schedules as known (
+            name, job_type, data, priority, queue, max_attempts, key, expression, timezone, clocks_forward, clocks_back,
+            missed, missed_limit, overlap, jitter, starts_at, ends_at, digest, declared_at
+        )
+        values (
+            v_declared.name, v_declared.job_type, v_declared.data, v_declared.priority, v_declared.queue,
+            v_declared.max_attempts, v_declared.key, v_declared.expression, v_declared.timezone, v_declared.clocks_forward,
+            v_declared.clocks_back, v_declared.missed, v_declared.missed_limit, v_declared.overlap, v_declared.jitter,
+            v_declared.starts_at, v_declared.ends_at, v_declared.digest, v_now
+        )
+        on conflict (name) do nothing;
+
+        if found then
+            v_in_force := v_in_force || v_declared.name;
+            continue;
+        end if;
+
+        select known.* into v_known
+        from treadle.schedules as known
+        where known.name = v_declared.name
+        for update;
+
+        if v_known.digest = v_declared.digest then
+            -- Renewed, but not by every worker.
+            if v_known.declared_at < v_now - interval '30 seconds' then
+                update treadle.schedules as known
+                set declared_at = v_now,
+                    retired_at = null,
+                    next_at = case when known.declared_at > v_now - interval '1 day' then known.next_at end
+                where known.name = v_declared.name;
+            end if;
+            v_in_force := v_in_force || v_declared.name;
+        elsif v_known.digest is not null
+            and (
+                v_declared.digest <> all (v_known.former_digests)
+                or v_known.declared_at < v_now - interval '2 minutes'
+            )
+        then
+            update treadle.schedules as known
+            set job_type = v_declared.job_type,
+                data = v_declared.data,
+                priority = v_declared.priority,
+                queue = v_declared.queue,
+                max_attempts = v_declared.max_attempts,
+                key = v_declared.key,
+                clocks_forward = v_declared.clocks_forward,
+                clocks_back = v_declared.clocks_back,
+                missed = v_declared.missed,
+                missed_limit = v_declared.missed_limit,
+                overlap = v_declared.overlap,
+                jitter = v_declared.jitter,
+                starts_at = v_declared.starts_at,
+                ends_at = v_declared.ends_at,
+                expression = v_declared.expression,
+                timezone = v_declared.timezone,
+                -- Only if its times have changed, they are computed anew, from now on.
+                next_at = case
+                    when known.declared_at > v_now - interval '1 day'
+                        and (known.expression, known.timezone, known.clocks_forward, known.clocks_back, known.starts_at, known.ends_at)
+                        is not distinct from (
+                            v_declared.expression, v_declared.timezone, v_declared.clocks_forward, v_declared.clocks_back,
+                            v_declared.starts_at, v_declared.ends_at
+                        )
+                    then known.next_at
+                end,
+                error = null,
+                retired_at = null,
+                digest = v_declared.digest,
+                former_digests = (array_remove(known.digest || known.former_digests, v_declared.digest))[:20],
+                declared_at = v_now,
+                changed_at = v_now
+            where known.name = v_declared.name;
+            v_in_force := v_in_force || v_declared.name;
+        end if;
+    end loop;
+
+    update treadle.schedules as known
+    set retired_at = v_now
+    where known.digest is not null
+      and known.retired_at is null
+      and known.declared_at < v_now - interval '10 minutes';
+    return v_in_force;
+end
+$$;
+
+comment on function treadle.declare_schedules(jsonb)
+    is 'Declares the schedules of a worker''s code. Returns the names of those that are in force as declared.';

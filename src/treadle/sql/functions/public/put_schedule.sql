@@ -1,0 +1,107 @@
+-- Adds a schedule, or changes one that was added with this function. p_options has the other columns:
+--
+--   select treadle.put_schedule('nightly', 'report', '0 3 * * *', p_timezone => 'Europe/Oslo', p_options => '{"missed": "skip"}');
+--
+-- p_exists: null adds or changes, false only adds, true only changes. In a change, null keeps what was there. Returns done,
+-- exists, missing, or declared: code declares the schedule, so change the code, or pause the schedule.
+-- Runs with the rights of its owner: every change is in the audit.
+create or replace function treadle.put_schedule(
+    p_name varchar,
+    p_job_type varchar default null,
+    p_expression varchar default null,
+    p_data jsonb default null,
+    p_timezone varchar default null,
+    p_options jsonb default '{}',
+    p_exists boolean default null,
+    p_actor text default null,
+    p_reason text default null
+) returns varchar
+language plpgsql
+security definer
+as $$
+declare
+    c_options constant text[] := '{priority, queue, max_attempts, key, clocks_forward, clocks_back, missed, missed_limit, overlap, jitter, starts_at, ends_at}';
+    v_given constant jsonb := p_options || jsonb_strip_nulls(
+        jsonb_build_object('job_type', p_job_type, 'expression', p_expression, 'data', p_data, 'timezone', p_timezone)
+    );
+    v_unknown text;
+    v_known treadle.schedules;
+    v_new treadle.schedules;
+begin
+    select string_agg(option, ', ') into v_unknown
+    from jsonb_object_keys(p_options) as option
+    where option <> all (c_options);
+    if v_unknown is not null then
+        raise exception 'unknown options of a schedule: %', v_unknown
+            using errcode = 'invalid_parameter_value', hint = 'Options are ' || array_to_string(c_options, ', ') || '.';
+    end if;
+
+    select known.* into v_known
+    from treadle.schedules as known
+    where known.name = p_name
+    for update;
+    if v_known.digest is not null then
+        return 'declared';
+    end if;
+    if p_exists and v_known.name is null then
+        return 'missing';
+    end if;
+    if not p_exists and v_known.name is not null then
+        return 'exists';
+    end if;
+
+    if v_known.name is null then
+        if p_job_type is null or p_expression is null then
+            raise exception 'a new schedule needs p_job_type and p_expression'
+                using errcode = 'invalid_parameter_value';
+        end if;
+        insert into treadle.schedules (name, job_type, expression)
+        values (p_name, p_job_type, p_expression)
+        returning * into v_known;
+    end if;
+
+    v_new := jsonb_populate_record(v_known, v_given);
+    update treadle.schedules as known
+    set job_type = v_new.job_type,
+        data = v_new.data,
+        priority = v_new.priority,
+        queue = v_new.queue,
+        max_attempts = v_new.max_attempts,
+        key = v_new.key,
+        expression = v_new.expression,
+        timezone = v_new.timezone,
+        clocks_forward = v_new.clocks_forward,
+        clocks_back = v_new.clocks_back,
+        missed = v_new.missed,
+        missed_limit = v_new.missed_limit,
+        overlap = v_new.overlap,
+        jitter = v_new.jitter,
+        starts_at = v_new.starts_at,
+        ends_at = v_new.ends_at,
+        next_at = case
+            when (v_new.expression, v_new.timezone, v_new.clocks_forward, v_new.clocks_back, v_new.starts_at, v_new.ends_at)
+                is not distinct from (
+                    v_known.expression, v_known.timezone, v_known.clocks_forward, v_known.clocks_back, v_known.starts_at,
+                    v_known.ends_at
+                )
+            then v_known.next_at
+        end,
+        error = null,
+        retry_at = null,
+        changed_at = clock_timestamp()
+    where known.name = p_name;
+
+    insert into treadle.audit (actor, action, job_type, reason, details)
+    values (
+        coalesce(p_actor, session_user), 'put schedule', v_new.job_type, p_reason,
+        jsonb_build_object('schedule', p_name) || v_given - 'data'
+    );
+    perform treadle.send_notification('work', 'schedules');
+    return 'done';
+end
+$$;
+
+comment on function treadle.put_schedule(varchar, varchar, varchar, jsonb, varchar, jsonb, boolean, text, text)
+    is 'Adds or changes a schedule. Workers enqueue its jobs. Returns done, exists, missing, or declared (in code).';
+
+revoke all on function treadle.put_schedule(varchar, varchar, varchar, jsonb, varchar, jsonb, boolean, text, text) from public;
