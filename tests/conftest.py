@@ -188,10 +188,17 @@ def barrier(connect: Connect) -> Iterator[Barrier]:
     barrier.remove()
 
 
+def ours(url: str) -> str:
+    """The URL that the library makes of the test's: see db/isolation.py."""
+    if "default_transaction_isolation" not in os.environ.get("TREADLE_TEST_SETTINGS", ""):
+        return url
+    return make_conninfo(url, options=r"-c default_transaction_isolation=read\ committed")
+
+
 def checked(url: str) -> Database:
     """The test's database, without a connection that first checks the schema: it is the template's."""
     database = Database(url, "treadle")
-    database.use(url)
+    database.use(ours(url))
     return database
 
 
@@ -218,7 +225,7 @@ def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ledger:
 @pytest.fixture
 def app(url: str) -> Iterator[Treadle]:
     app = Treadle(url)
-    app.database.use(url)
+    app.database.use(ours(url))
     yield app
     app.close()
 
