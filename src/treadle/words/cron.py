@@ -1,0 +1,87 @@
+"""Cron expressions: which local times they match. A timetable handles daylight saving time."""
+
+import re
+from copy import copy
+from datetime import datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from treadle.words.errors import InvalidArgument, shown
+
+if TYPE_CHECKING:
+    from cronsim import CronSim  # imported when the first cron expression is parsed
+
+NAMED = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * sun",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+_FIELDS = {
+    "second": "0 to 59",
+    "minute": "0 to 59",
+    "hour": "0 to 23",
+    "day-of-month": "1 to 31, L (the last day) or LW (the last weekday)",
+    "month": "1 to 12 or jan to dec",
+    "day-of-week": "0 to 7 (0 and 7 are Sunday), sun to sat, 5L (the last Friday) or mon#2 (the second Monday)",
+}
+_LARGEST_STEPS = {"second": 60, "minute": 60, "hour": 24, "day-of-month": 31, "month": 12, "day-of-week": 7}
+
+
+class Cron:
+    """A parsed cron expression, on local time without a zone."""
+
+    def __init__(self, search: "CronSim", hour: str) -> None:
+        self.search = search
+        self.follows_clock = "*" in hour or len(search.hours) == 24
+
+    def after(self, wall: datetime) -> datetime | None:
+        search = copy(self.search)  # parsing again would cost 30 µs
+        search.dt = wall.replace(microsecond=0)
+        return next(search, None)
+
+
+@lru_cache(1024)
+def cron_expression(expression: str) -> Cron:
+    from cronsim import CronSim, CronSimError
+
+    fields = NAMED.get(expression, expression).split(" ")
+    if len(fields) not in (5, 6):
+        raise InvalidArgument(
+            "expression must have 5 fields (minute hour day-of-month month day-of-week), or 6 with the second first, "
+            f"got {len(fields)} in {shown(expression)}"
+        )
+    named = dict(zip(list(_FIELDS)[-len(fields) :], fields, strict=True))
+    for name, field in named.items():
+        _check_field(name, field, expression)
+    never = InvalidArgument(f"expression {shown(expression)} never matches a date; correct its days and months")
+    try:
+        cron = Cron(CronSim(" ".join(fields), datetime(2000, 1, 1)), named["hour"])
+    except CronSimError as error:
+        raise never from error
+    if cron.after(datetime(2000, 1, 1)) is None:
+        raise never
+    return cron
+
+
+def _check_field(name: str, field: str, expression: str) -> None:
+    """Each field on its own, so that the message can say which one is wrong."""
+    from cronsim import CronSim, CronSimError
+
+    fields = [field if each == name else "*" for each in _FIELDS]
+    try:
+        CronSim(" ".join(fields), datetime(2000, 1, 1))
+    except CronSimError as error:
+        raise InvalidArgument(
+            f"the {name} of {shown(expression)} must be *, or values, ranges, lists or steps of {_FIELDS[name]}, "
+            f"got {shown(field)}"
+        ) from error
+    for step in re.findall(r"/(\d+)", field):
+        if int(step) > _LARGEST_STEPS[name]:
+            raise InvalidArgument(
+                f"the step in the {name} of {shown(expression)} must be at most {_LARGEST_STEPS[name]}, "
+                f'got {shown(field)}; for longer intervals use "every", such as "every 90m"'
+            )
