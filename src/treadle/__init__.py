@@ -33,6 +33,7 @@ if typing.TYPE_CHECKING:
         TreadleError,
         UndecodableJob,
         UnknownJobType,
+        UnknownSchedule,
         WrongStatus,
     )
     from treadle.words.job import JobError, JobPage, JobRow
@@ -84,6 +85,7 @@ __all__ = [
     "TreadleError",
     "UndecodableJob",
     "UnknownJobType",
+    "UnknownSchedule",
     "WrongStatus",
     "current_job",
     "migrate",
@@ -118,6 +120,7 @@ _HOMES = {
         "TreadleError",
         "UndecodableJob",
         "UnknownJobType",
+    "UnknownSchedule",
         "WrongStatus",
     ],
     "words.job": ["JobError", "JobPage", "JobRow"],

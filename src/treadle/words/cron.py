@@ -1,4 +1,4 @@
-"""Cron expressions: which local times they match. Daylight saving is the matter of a timetable."""
+"""Cron expressions: which local times they match. A timetable handles daylight saving time."""
 
 import re
 from copy import copy
@@ -82,6 +82,6 @@ def _check_field(name: str, field: str, expression: str) -> None:
     for step in re.findall(r"/(\d+)", field):
         if int(step) > _LARGEST_STEPS[name]:
             raise InvalidArgument(
-                f"the step in the {name} of {shown(expression)} must be at most {_LARGEST_STEPS[name]}, got {step}; "
-                'for longer intervals use "every", such as "every 90m"'
+                f"the step in the {name} of {shown(expression)} must be at most {_LARGEST_STEPS[name]}, "
+                f'got {shown(field)}; for longer intervals use "every", such as "every 90m"'
             )

@@ -23,7 +23,7 @@ def timezone_named(name: str) -> tzinfo:
         return UTC
     from zoneinfo import ZoneInfo
 
-    if isinstance(name, str) and len(name) <= _LONGEST_NAME and _NAME.fullmatch(name):
+    if len(name) <= _LONGEST_NAME and _NAME.fullmatch(name):
         try:
             return ZoneInfo(name)
         except (KeyError, ValueError, OSError):  # OSError: the name of a folder, such as "Europe"
@@ -31,16 +31,18 @@ def timezone_named(name: str) -> tzinfo:
     raise InvalidArgument(_unknown(name))
 
 
-def _unknown(name: object) -> str:
+def _unknown(name: str) -> str:
     from zoneinfo import available_timezones
 
     known = available_timezones()
     if not known:
         return f"timezone {shown(name)} cannot be looked up, as this system has no time zones; run: pip install tzdata"
-    similar = {each.lower(): each for each in known if _NAME.fullmatch(each)}
-    text = name.lower() if isinstance(name, str) and len(name) <= _LONGEST_NAME else ""
-    close = difflib.get_close_matches(text, similar, n=1, cutoff=0.8)
-    remedy = f'; did you mean "{similar[close[0]]}"?' if close else ""
+    names = {each.lower(): each for each in known if _NAME.fullmatch(each)}
+    text = name.lower() if len(name) <= _LONGEST_NAME else ""
+    # An abbreviation resembles many others, and the nearest one is seldom meant: "CEST" and "EST".
+    cities = [each for each in names if "/" in each]
+    close = [text] if text in names else difflib.get_close_matches(text, cities, n=1, cutoff=0.8)
+    remedy = f'; did you mean "{names[close[0]]}"?' if close else ""
     return f'timezone must be a name of the tz database such as "Europe/Oslo" or "UTC", got {shown(name)}{remedy}'
 
 
