@@ -62,6 +62,7 @@ CREATE TABLE treadle.jobs (
     checkpoint jsonb,
     keeps smallint DEFAULT 0 NOT NULL,
     losses integer,
+    origin jsonb,
     CONSTRAINT valid_status CHECK (((status)::text = ANY ((ARRAY['pending'::character varying, 'claimed'::character varying, 'running'::character varying, 'completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[])))
 )
 WITH (fillfactor='90', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_insert_scale_factor='0.05', autovacuum_analyze_scale_factor='0.02', autovacuum_vacuum_cost_delay='0');
@@ -92,6 +93,8 @@ COMMENT ON COLUMN treadle.jobs.keeps IS 'What else is stored for this job, as bi
 
 COMMENT ON COLUMN treadle.jobs.losses IS 'How often its worker was lost as a whole while the job ran, since an attempt last failed by itself; null: never.';
 
+COMMENT ON COLUMN treadle.jobs.origin IS 'Where the job comes from, if a schedule enqueued it: the schedule, the time for which it was enqueued, and the time before that.';
+
 COMMENT ON FUNCTION treadle.claim_job_batch(p_worker_id character varying, p_job_types character varying[], p_batch_size integer) IS 'Claims up to p_batch_size pending jobs of the given types, highest priority first, then oldest: select * from "treadle".claim_job_batch(''worker-1'', ''{welcome}'').';
 
 COMMENT ON FUNCTION treadle.claim_jobs(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[]) IS 'Claims up to p_batch_size due jobs of the given types (in the given queues, or in all), highest priority first, then oldest.';
@@ -113,6 +116,8 @@ COMMENT ON FUNCTION treadle.complete_jobs(p_ids uuid[], p_leases bigint[], p_wor
 COMMENT ON FUNCTION treadle.confirm_blocked() IS 'Trigger: at commit, unblocks an inserted job that no other job would unblock any more.';
 
 COMMENT ON FUNCTION treadle.count_minutes(p_lag interval, p_limit integer, p_keep interval) IS 'Counts the jobs that finished since the last call in "treadle".minutes, for charts. Returns how many of its rows changed. Workers call it every few seconds.';
+
+COMMENT ON FUNCTION treadle.declare_schedules(p_schedules jsonb) IS 'Declares the schedules of a worker''s code. Returns the names of those that are in force as declared.';
 
 CREATE TABLE treadle.ticks (
     xid xid8 NOT NULL,
@@ -156,6 +161,78 @@ COMMENT ON FUNCTION treadle.enqueue(p_job_type character varying, p_data jsonb, 
 
 COMMENT ON FUNCTION treadle.enqueue_jobs(p_job_type character varying, p_data text[], p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_keys character varying[], p_max_attempts integer) IS 'Enqueues one job per element of p_data (JSON texts) and returns their ids in that order.';
 
+COMMENT ON FUNCTION treadle.enqueue_occurrences(p_due jsonb) IS 'Enqueues the jobs of schedules that are due. Returns what was done for which schedule.';
+
+CREATE TABLE treadle.schedules (
+    name character varying(100) NOT NULL,
+    job_type character varying(50) NOT NULL,
+    data jsonb DEFAULT '{}'::jsonb NOT NULL,
+    priority integer DEFAULT 100 NOT NULL,
+    queue character varying(50) DEFAULT 'default'::character varying NOT NULL,
+    max_attempts integer DEFAULT 3 NOT NULL,
+    key character varying(200),
+    expression character varying(1000) NOT NULL,
+    timezone character varying(100) DEFAULT 'UTC'::character varying NOT NULL,
+    clocks_forward character varying(10) DEFAULT 'run_late'::character varying NOT NULL,
+    clocks_back character varying(10) DEFAULT 'run_once'::character varying NOT NULL,
+    missed character varying(10) DEFAULT 'latest'::character varying NOT NULL,
+    missed_limit integer DEFAULT 100 NOT NULL,
+    overlap character varying(10) DEFAULT 'allow'::character varying NOT NULL,
+    jitter interval DEFAULT '00:00:00'::interval NOT NULL,
+    starts_at timestamp with time zone,
+    ends_at timestamp with time zone,
+    next_at timestamp with time zone,
+    last_at timestamp with time zone,
+    last_job uuid,
+    error text,
+    retry_at timestamp with time zone,
+    paused_at timestamp with time zone,
+    digest character varying(64),
+    former_digests character varying(64)[] DEFAULT '{}'::character varying[] NOT NULL,
+    declared_at timestamp with time zone,
+    retired_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    changed_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT valid_clocks_back CHECK (((clocks_back)::text = ANY ((ARRAY['run_once'::character varying, 'run_twice'::character varying])::text[]))),
+    CONSTRAINT valid_clocks_forward CHECK (((clocks_forward)::text = ANY ((ARRAY['run_late'::character varying, 'skip'::character varying])::text[]))),
+    CONSTRAINT valid_jitter CHECK ((jitter >= '00:00:00'::interval)),
+    CONSTRAINT valid_missed CHECK (((missed)::text = ANY ((ARRAY['skip'::character varying, 'latest'::character varying, 'all'::character varying])::text[]))),
+    CONSTRAINT valid_missed_limit CHECK (((missed_limit >= 1) AND (missed_limit <= 10000))),
+    CONSTRAINT valid_overlap CHECK (((overlap)::text = ANY ((ARRAY['allow'::character varying, 'skip'::character varying, 'wait'::character varying])::text[])))
+);
+
+COMMENT ON TABLE treadle.schedules IS 'What is enqueued again and again. Workers compute the times and enqueue the jobs.';
+
+COMMENT ON COLUMN treadle.schedules.expression IS 'Cron with five or six fields, @hourly and the like, or "every 90s".';
+
+COMMENT ON COLUMN treadle.schedules.clocks_forward IS 'What happens at a local time that does not exist because clocks are set forward: run_late or skip.';
+
+COMMENT ON COLUMN treadle.schedules.clocks_back IS 'What happens at a local time that comes twice because clocks are set back: run_once or run_twice.';
+
+COMMENT ON COLUMN treadle.schedules.missed IS 'What is enqueued after nobody could enqueue for some time: skip (nothing), latest, or all (up to missed_limit).';
+
+COMMENT ON COLUMN treadle.schedules.overlap IS 'What happens while the job of the time before has not finished: allow, skip, or wait (one after the other).';
+
+COMMENT ON COLUMN treadle.schedules.jitter IS 'The job is due up to this much later, at random.';
+
+COMMENT ON COLUMN treadle.schedules.next_at IS 'The next time; null until a worker has computed it, infinity if there is none.';
+
+COMMENT ON COLUMN treadle.schedules.last_at IS 'The last time for which a job was enqueued.';
+
+COMMENT ON COLUMN treadle.schedules.error IS 'Why the last try to compute or enqueue failed.';
+
+COMMENT ON COLUMN treadle.schedules.retry_at IS 'When to try again after an error.';
+
+COMMENT ON COLUMN treadle.schedules.digest IS 'Of the declaration in code that is in force; null: added at run time.';
+
+COMMENT ON COLUMN treadle.schedules.former_digests IS 'Of declarations that a later one has replaced.';
+
+COMMENT ON COLUMN treadle.schedules.declared_at IS 'When a worker last declared it.';
+
+COMMENT ON COLUMN treadle.schedules.retired_at IS 'When it was found that no worker declares it any longer.';
+
+COMMENT ON FUNCTION treadle.enqueue_schedule(p_schedule treadle.schedules, p_times timestamp with time zone[], p_missed timestamp with time zone[]) IS 'Enqueues the jobs of a schedule for these times, and notes the times that were missed. Returns the number of jobs.';
+
 COMMENT ON FUNCTION treadle.enqueue_unique(p_job_type character varying, p_unique character varying, p_data jsonb, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_key character varying, p_max_attempts integer) IS 'Enqueues one job, unless there is an unfinished one of its type with the same p_unique; then returns the id of that one.';
 
 COMMENT ON FUNCTION treadle.fail_job(p_id uuid, p_error text, p_delay interval, p_final boolean, p_lease bigint, p_worker_id character varying, p_traceback text) IS 'Records a failed attempt: the job is retried after p_delay (default: exponential), or fails if that was its last attempt or p_final is true. Returns false if the claim is lost or the job has finished already.';
@@ -163,6 +240,8 @@ COMMENT ON FUNCTION treadle.fail_job(p_id uuid, p_error text, p_delay interval, 
 COMMENT ON FUNCTION treadle.find_claimable(p_job_type character varying, p_queue character varying, p_worker_id character varying, p_search text, p_payloads boolean, p_from timestamp with time zone, p_priority integer, p_run_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer, p_end timestamp with time zone) IS 'The claimable jobs in the order in which they will be claimed, for find_jobs().';
 
 COMMENT ON FUNCTION treadle.find_claimed_jobs(p_worker_id character varying) IS 'The jobs that a worker has claimed.';
+
+COMMENT ON FUNCTION treadle.find_due_schedules(p_digests character varying[], p_limit integer) IS 'Schedules that are due or have no time yet, and the next one. p_digests: of the declarations that are in force.';
 
 COMMENT ON FUNCTION treadle.find_ended(p_ids uuid[]) IS 'Deprecated: use find_finished(). Dropped in version 0.3.';
 
@@ -254,6 +333,8 @@ COMMENT ON FUNCTION treadle.notify_at_commit() IS 'Trigger: at commit, notifies 
 
 COMMENT ON FUNCTION treadle.operate(p_action character varying, p_ids uuid[], p_actor text, p_reason text, p_priority integer) IS 'Changes jobs for an operator (retry, cancel, delete, run_now, priority), with a row in the audit for each. Returns the outcome for each job (done, unfit, busy, missing) and the status that it had.';
 
+COMMENT ON FUNCTION treadle.operate_schedule(p_action character varying, p_name character varying, p_actor text, p_reason text) IS 'Pauses, resumes, runs or deletes a schedule. Returns done, unchanged, missing, or declared (in code).';
+
 COMMENT ON FUNCTION treadle.pause(p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Stops claims of this job type in this queue (null: any). Claimed jobs continue. Returns false if it was paused already.';
 
 COMMENT ON FUNCTION treadle.prepare_job() IS 'Trigger: sets run_at of a job inserted without one, blocks a job behind an earlier one with its key, and sets finished_at.';
@@ -261,6 +342,10 @@ COMMENT ON FUNCTION treadle.prepare_job() IS 'Trigger: sets run_at of a job inse
 COMMENT ON FUNCTION treadle.prepare_lanes(p_job_types character varying[], p_sure boolean) IS 'Makes sure that a search of the active lanes of these job types finds every job. Returns p_safe for safe_floor().';
 
 COMMENT ON FUNCTION treadle.prune_jobs(p_status character varying, p_age interval, p_limit integer, p_after timestamp with time zone, OUT pruned integer, OUT reached timestamp with time zone) IS 'Deletes up to p_limit jobs that finished with p_status more than p_age ago. Returns how many, and the time that it reached.';
+
+COMMENT ON FUNCTION treadle.prune_schedules(p_limit integer) IS 'Deletes schedules that were retired a month ago, and the record of times that are a month old. Returns the number of times.';
+
+COMMENT ON FUNCTION treadle.put_schedule(p_name character varying, p_job_type character varying, p_expression character varying, p_data jsonb, p_timezone character varying, p_options jsonb, p_exists boolean, p_actor text, p_reason text) IS 'Adds or changes a schedule. Workers enqueue its jobs. Returns done, exists, missing, or declared (in code).';
 
 COMMENT ON FUNCTION treadle.raise_floors(p_now timestamp with time zone, p_running xid[], p_priority integer, p_queues character varying[], p_job_types character varying[], p_starts timestamp with time zone[]) IS 'Raises the floors of these lanes to their first jobs.';
 
@@ -581,6 +666,18 @@ COMMENT ON COLUMN treadle.minutes.waited IS 'How long the completed jobs waited 
 
 COMMENT ON COLUMN treadle.minutes.ran IS 'How long the completed jobs ran, in seconds, summed.';
 
+CREATE TABLE treadle.occurrences (
+    schedule character varying(100) NOT NULL,
+    scheduled_for timestamp with time zone NOT NULL,
+    job_id uuid,
+    skipped character varying(10),
+    decided_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+COMMENT ON TABLE treadle.occurrences IS 'The times of schedules, and the jobs that were enqueued for them.';
+
+COMMENT ON COLUMN treadle.occurrences.skipped IS 'Why no job was enqueued: missed or overlap.';
+
 CREATE TABLE treadle.pauses (
     job_type character varying(50) DEFAULT ''::character varying NOT NULL,
     queue character varying(50) DEFAULT ''::character varying NOT NULL,
@@ -742,8 +839,14 @@ ALTER TABLE ONLY treadle.migrations
 ALTER TABLE ONLY treadle.minutes
     ADD CONSTRAINT minutes_pkey PRIMARY KEY (minute, queue, job_type);
 
+ALTER TABLE ONLY treadle.occurrences
+    ADD CONSTRAINT occurrences_pkey PRIMARY KEY (schedule, scheduled_for);
+
 ALTER TABLE ONLY treadle.pauses
     ADD CONSTRAINT pauses_pkey PRIMARY KEY (job_type, queue);
+
+ALTER TABLE ONLY treadle.schedules
+    ADD CONSTRAINT schedules_pkey PRIMARY KEY (name);
 
 ALTER TABLE ONLY treadle.steps
     ADD CONSTRAINT steps_pkey PRIMARY KEY (job_id, "position");
@@ -802,6 +905,10 @@ CREATE INDEX idx_lanes_idle ON treadle.lanes USING btree (idle_xid) WHERE (idle_
 CREATE INDEX idx_lanes_type ON treadle.lanes USING btree (job_type, queue, priority);
 
 CREATE INDEX idx_lanes_unused ON treadle.lanes USING btree (idle_xid) WHERE ((idle_xid IS NOT NULL) AND (next_run_at IS NULL));
+
+CREATE INDEX idx_occurrences_decided ON treadle.occurrences USING btree (decided_at);
+
+CREATE INDEX idx_schedules_next ON treadle.schedules USING btree (next_at NULLS FIRST) WHERE ((paused_at IS NULL) AND (retired_at IS NULL));
 
 CREATE INDEX idx_stored_removing ON treadle.stored USING btree (removing_at) WHERE (removing_at IS NOT NULL);
 

@@ -120,7 +120,7 @@ _HOMES = {
         "TreadleError",
         "UndecodableJob",
         "UnknownJobType",
-    "UnknownSchedule",
+        "UnknownSchedule",
         "WrongStatus",
     ],
     "words.job": ["JobError", "JobPage", "JobRow"],

@@ -28,6 +28,9 @@ EXPECTED: dict[str, str | re.Pattern[str]] = {
     "12_exactly_once.py": "paid\nbalance: 70\n",
     "13_dashboard.py": ("mallory 401\ngrace 403\nada 200\ncancelled {'to': 'bob'} [('dashboard:ada', 'cancel')]\n"),
     "09_store.py": "report.txt: 3,000,000 bytes\ncounted.txt: b'300000 lines'\n",
+    "14_schedules.py": (
+        "seconds since the last beat: 1\nreport: full\nbeat every 1s paused\nweekly report 0 9 * * mon active\n"
+    ),
     # The number of lines between them depends on the speed of the machine.
     "07_watching.py": re.compile(
         r"(import_rows: .*\n)*import_rows: checked row=10\n(import_rows: .*\n)*"

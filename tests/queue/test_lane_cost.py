@@ -79,7 +79,7 @@ def idle_lanes(connection: Connection[Any], count: int) -> None:
 
 
 def vacuum_lanes(connection: Connection[Any]) -> str:
-    """Remove all dead rows and return what PostgreSQL reports. With FREEZE it skips no page that another process uses."""
+    """Remove all dead rows and return what PostgreSQL reports. FREEZE skips no page that another process uses."""
     report: list[str] = []
 
     def keep(notice: Diagnostic) -> None:

@@ -204,7 +204,10 @@ def test_changed_times_are_computed_anew_and_others_are_kept(put: Put, connectio
 
 
 def test_wrong_options_are_refused(connection: Connection[Any]) -> None:
-    for options, message in (('{"colour": "red"}', "unknown options of a schedule: colour"), ('{"missed": "x"}', "missed")):
+    for options, message in (
+        ('{"colour": "red"}', "unknown options of a schedule: colour"),
+        ('{"missed": "x"}', "missed"),
+    ):
         with pytest.raises(psycopg.Error, match=message):
             connection.execute("select put_schedule('s', 'report', '* * * * *', p_options => %s)", [options])
     with pytest.raises(psycopg.errors.InvalidParameterValue, match="needs p_job_type and p_expression"):

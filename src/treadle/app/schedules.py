@@ -24,7 +24,7 @@ class ScheduleOptions(TypedDict, total=False):
     timezone: str
     """The time zone of the expression, such as Europe/Oslo. UTC if not given."""
     clocks_forward: str
-    """At a local time that does not exist because clocks are set forward: run_late (default), at the moment of the change, or skip."""
+    """At a local time that does not exist because clocks are set forward: run_late (default), when they are, or skip."""
     clocks_back: str
     """At a local time that comes twice because clocks are set back: run_once (default) or run_twice."""
     missed: Missed
@@ -117,9 +117,7 @@ class Schedules:
             for name, (function, arguments, expression, options) in self._declared.items()
         ]
 
-    def _put(
-        self, name: str, columns: dict[str, Any], exists: bool, actor: str | None, reason: str | None
-    ) -> None:
+    def _put(self, name: str, columns: dict[str, Any], exists: bool, actor: str | None, reason: str | None) -> None:
         columns.pop("name", None)
         self._database.run(schedule_queries.put(name, columns, exists, actor, reason))
 
@@ -152,8 +150,8 @@ def declare(
     if not isinstance(function, JobFunction):
         raise InvalidArgument(f"a schedule needs a job function, got {function!r}; decorate it with @app.job")
     limit = function.backend.payload_limit
-    chosen = {name: options[name] for name in ("priority", "queue", "max_attempts") if name in options}  # type: ignore[literal-required]
-    defaults: dict[str, Any] = {**function.defaults, **chosen}
+    defaults: dict[str, Any] = {**function.defaults}
+    defaults.update((name, options.get(name)) for name in ("priority", "queue", "max_attempts") if name in options)
     check_options(**defaults)
     missed_limit = options.get("missed_limit", MISSED_LIMIT)
     if isinstance(missed_limit, bool) or not isinstance(missed_limit, int) or not 1 <= missed_limit <= 10_000:

@@ -12,12 +12,20 @@ from treadle.app.load import load_app
 from treadle.cli.enqueue import NO_APP, read_arguments
 from treadle.cli.options import actor, as_json, database_url, opened, reason, schema
 from treadle.cli.output import Column, print_json, say, screen, show_table
+from treadle.words.errors import TreadleError
 from treadle.words.formatting import age, printable
 from treadle.words.masking import masked
 from treadle.words.schedule import ScheduleRow
 from treadle.words.timetable import Timetable
 
-COLUMNS = [Column("NAME", 12), Column("TYPE", 10), Column("TIMES", 10), Column("LAST"), Column("NEXT"), Column("STATE", 8)]
+COLUMNS = [
+    Column("NAME", 12),
+    Column("TYPE", 10),
+    Column("TIMES", 10),
+    Column("LAST"),
+    Column("NEXT"),
+    Column("STATE", 8),
+]
 # How many of the next times --next shows.
 NEXT_TIMES = 5
 
@@ -34,9 +42,7 @@ def _change_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--next", "next_times", is_flag=True, help=f"Show the next {NEXT_TIMES} times of each.")
 @_shared
 @click.pass_context
-def schedules(
-    context: click.Context, next_times: bool, as_json: bool, database_url: str | None, schema: str
-) -> None:
+def schedules(context: click.Context, next_times: bool, as_json: bool, database_url: str | None, schema: str) -> None:
     """List and change schedules.
 
     \b
@@ -62,10 +68,7 @@ def preview(expression: str, timezone: str, count: int) -> None:
     """
     table = Timetable(expression, timezone)
     say(table.description())
-    moment: datetime | None = datetime.now(UTC)
-    for _ in range(count):
-        if (moment := table.after(moment)) is None:
-            break
+    for moment in table.next_times(count, datetime.now(UTC)):
         say(f"  {_local(moment, timezone)}")
 
 
@@ -224,7 +227,10 @@ def _next(row: ScheduleRow) -> str:
 
 
 def _next_times(row: ScheduleRow, now: datetime) -> list[datetime]:
-    return row.next_times(NEXT_TIMES, now)
+    try:
+        return row.next_times(NEXT_TIMES, now)
+    except TreadleError:  # added in SQL, which cannot check it; the list shows what is wrong with it
+        return []
 
 
 def _state(row: ScheduleRow) -> str:

@@ -78,10 +78,8 @@ grant select, insert, delete on
     to treadle_worker;
 grant select, insert, update, delete on
     treadle.minutes,
+    treadle.schedules,
     treadle.occurrences
-    to treadle_worker;
-grant select, insert, update on
-    treadle.schedules
     to treadle_worker;
 grant select, update on
     treadle.horizon, -- until version 0.3
@@ -178,6 +176,7 @@ grant execute on function
     treadle.find_due_schedules,
     treadle.enqueue_occurrences,
     treadle.enqueue_schedule,
+    treadle.prune_schedules,
     -- notifications
     treadle.wake_workers,
     treadle.announce,

@@ -71,11 +71,8 @@ class ScheduleRow(NamedTuple):
 
     def next_times(self, count: int, after: datetime) -> list[datetime]:
         """The next times, whether or not it is paused."""
-        table, times = timetable(self.expression, self.timezone, self.clocks_forward, self.clocks_back), []
-        moment: datetime | None = after
-        while len(times) < count and (moment := table.after(moment)) is not None:
-            times.append(moment)
-        return times
+        table = timetable(self.expression, self.timezone, self.clocks_forward, self.clocks_back)
+        return table.next_times(count, after)
 
 
 class DueSchedule(NamedTuple):
@@ -133,8 +130,8 @@ def choice(value: str, allowed: object, name: str) -> str:
 
 
 def _latest(table: Timetable, begin: datetime, until: datetime, count: int) -> list[datetime]:
-    """The last `count` times from `begin`, which is one of them, to `until`. After a long downtime there may be millions,
-    so the search begins at the end."""
+    """The last `count` times from `begin`, which is one of them, to `until`. After a long downtime there may be
+    millions, so the search begins at the end."""
     if until < begin:
         return []
     span = timedelta(minutes=2)

@@ -73,6 +73,13 @@ class Timetable:
         """The occurrences after the first moment, up to and including the second, in order."""
         return self._between(_aware(after, "after"), _aware(until, "until"))
 
+    def next_times(self, count: int, after: datetime) -> list[datetime]:
+        """The first occurrences after the moment; fewer if there are no more."""
+        times: list[datetime] = []
+        while len(times) < count and (found := self.after(times[-1] if times else after)) is not None:
+            times.append(found)
+        return times
+
     def description(self) -> str:
         """In plain words, such as "At 09:00 on Monday, Europe/Oslo time"."""
         if self._interval is None:

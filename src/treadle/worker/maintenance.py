@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from treadle.app.listeners import Listeners
 from treadle.db.queries import jobs as job_queries
 from treadle.db.queries import operations as operation_queries
+from treadle.db.queries import schedules as schedule_queries
 from treadle.db.queries import stored as stored_queries
 from treadle.db.queries import worker as worker_queries
 from treadle.db.query import Query
@@ -62,6 +63,7 @@ def services(
     async def remove_old() -> None:
         await clock.check()
         await prune(connection, keep)
+        await connection.run(schedule_queries.prune())
         await sweep(connection, grace)
 
     async def count_finished() -> None:

@@ -19,7 +19,7 @@ from treadle.worker.services import within
 log = logging.getLogger("treadle")
 
 DECLARE_SECONDS = 60.0
-# How often to look although nothing is known to be due: somebody may have added a schedule, and a notification may be lost.
+# How often to look although nothing is known to be due: the notification of a new schedule may be lost.
 POLL_SECONDS = 5.0
 RETRY_SECONDS = 0.5
 # Schedules per statement: claims, which share the connection, wait for it.

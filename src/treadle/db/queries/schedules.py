@@ -18,7 +18,7 @@ class Enqueued(NamedTuple):
     """What was done for a schedule that was due."""
 
     name: str
-    count: int
+    jobs: int
     error: str | None
 
 
@@ -43,6 +43,10 @@ def enqueue(due: Mapping[DueSchedule, Plan | str]) -> Query[list[Enqueued]]:
         lambda rows: list(map(Enqueued._make, rows)),
         columns="name, enqueued, error",
     )
+
+
+def prune() -> Query[int]:
+    return call("prune_schedules", {}, lambda rows: int(rows[0][0]))
 
 
 def find_schedules(name: str | None = None) -> Query[list[ScheduleRow]]:

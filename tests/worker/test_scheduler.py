@@ -1,0 +1,146 @@
+"""Workers enqueue the jobs of schedules: once, in time, and told their times."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from psycopg import Connection
+
+from tests.support.workers import auntil, run, running_worker
+from treadle import InvalidArgument, InvalidJob, InvalidPayload, Job, Treadle
+from treadle.worker import Worker
+
+SECOND = timedelta(seconds=1)
+
+
+def test_several_workers_enqueue_each_time_once(app: Treadle, connection: Connection[Any]) -> None:
+    seen: list[tuple[datetime | None, datetime | None]] = []
+
+    @app.job(every="1s")
+    async def beat(job: Job) -> None:
+        seen.append((job.scheduled_for, job.previously_scheduled_for))
+
+    async def body() -> None:
+        async with running_worker(app), running_worker(app), running_worker(app):
+            await auntil(lambda: len(seen) >= 3)
+
+    asyncio.run(body())
+    seen.sort()
+    times = [moment for moment, _ in seen if moment is not None]
+    assert [later - earlier for earlier, later in pairwise(times)] == [SECOND] * (len(times) - 1)
+    assert [before for _, before in seen] == [None, *times[:-1]]
+    assert all(moment.microsecond == 0 and moment.tzinfo is UTC for moment in times)
+    late = connection.execute("select max(created_at - (origin ->> 'for')::timestamptz) from jobs").fetchone()
+    assert late
+    assert timedelta() <= late[0] < 10 * SECOND  # how soon it is exactly is measured by a benchmark
+
+
+def test_a_schedule_that_is_added_at_run_time_is_followed_at_once(app: Treadle, connection: Connection[Any]) -> None:
+    seen: list[str] = []
+
+    @app.job
+    async def report(job: Job, kind: str) -> None:
+        assert job.scheduled_for
+        seen.append(kind)
+
+    @app.job
+    async def other(job: Job) -> None:
+        assert (job.scheduled_for, job.previously_scheduled_for) == (None, None)
+
+    async def body(worker: Worker) -> None:
+        await (await other.aenqueue()).aresult(30)
+        await asyncio.to_thread(app.schedules.add, "often", "* * * * * *", report, {"kind": "full"}, actor="ada")
+        await auntil(lambda: seen)
+        await asyncio.to_thread(app.schedules.pause, "often")
+        await asyncio.to_thread(app.schedules.run_now, "often")
+        await auntil(lambda: len(seen) >= 2)
+
+    run(app, body)
+    assert set(seen) == {"full"}
+    (row,) = app.schedules()
+    assert (row.name, row.job_type, row.expression, row.in_code) == ("often", "report", "* * * * * *", False)
+    assert row.paused_at
+    actions = connection.execute("select action, actor from audit order by id").fetchall()
+    assert [action for action, _ in actions] == ["put schedule", "pause schedule", "run schedule"]
+    assert actions[0][1] == "ada"
+
+
+def test_an_expression_that_nobody_understands_is_reported_and_holds_up_no_other(
+    app: Treadle, connection: Connection[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    seen: list[Job] = []
+
+    @app.job(schedule="* * * * * *")
+    async def beat(job: Job) -> None:
+        seen.append(job)
+
+    connection.execute("select put_schedule('bad', 'beat', '61 * * * *')")
+
+    async def body(worker: Worker) -> None:
+        await auntil(lambda: seen)
+
+    run(app, body)
+    row = {each.name: each for each in app.schedules()}["bad"]
+    assert row.error
+    assert "61 * * * *" in row.error
+    assert "schedule bad:" in caplog.text
+
+
+def test_code_declares_its_schedules(app: Treadle, connection: Connection[Any]) -> None:
+    @app.job(schedule="0 9 * * mon", timezone="Europe/Oslo", priority=7, queue="slow")
+    async def weekly() -> None: ...
+
+    @app.job
+    async def report(kind: str, count: int = 1) -> None: ...
+
+    end = datetime(2031, 1, 1, tzinfo=UTC)
+    app.schedule("nightly", "0 3 * * *", report, {"kind": "full"}, overlap="skip", jitter="30s", end=end, key="k")
+
+    async def body(worker: Worker) -> None:
+        await auntil(lambda: all(each.next_at for each in app.schedules()))
+
+    run(app, body)
+    rows = connection.execute(
+        """select name, job_type, data, priority, queue, expression, timezone, overlap, jitter, ends_at, key
+        from schedules order by name"""
+    ).fetchall()
+    assert rows == [
+        ("nightly", "report", {"kind": "full"}, 100, "default", "0 3 * * *", "UTC", "skip", 30 * SECOND, end, "k"),
+        ("weekly", "weekly", {}, 7, "slow", "0 9 * * mon", "Europe/Oslo", "allow", timedelta(), None, None),
+    ]  # fmt: skip
+
+
+def test_bad_schedules_are_refused(app: Treadle) -> None:
+    @app.job
+    async def report(kind: str) -> None: ...
+
+    with pytest.raises(InvalidArgument, match=r'give either an expression such as "0 9 \* \* mon" or every="90s"'):
+        app.schedule("none", None, report, {"kind": "x"})
+    with pytest.raises(InvalidArgument, match="timezone needs a schedule, got 'UTC' alone"):
+        app.job(timezone="UTC")(lambda: None)
+    with pytest.raises(InvalidArgument, match="61"):
+        app.schedule("bad", "61 * * * *", report, {"kind": "x"})
+    with pytest.raises(InvalidArgument, match="missed must be skip, latest or all, got 'never'"):
+        app.schedules.add("bad", "* * * * *", report, {"kind": "x"}, missed="never")  # type: ignore[arg-type]
+    with pytest.raises(InvalidPayload, match="kind"):
+        app.schedules.add("bad", "* * * * *", report)
+    with pytest.raises(InvalidArgument, match="end must be a datetime with a time zone"):
+        app.schedules.add("bad", "* * * * *", report, {"kind": "x"}, end=datetime(2030, 1, 1))
+    with pytest.raises(InvalidArgument, match="a schedule needs a job function"):
+        app.schedules.add("bad", "* * * * *", print)  # type: ignore[arg-type]
+    app.schedule("twice", "* * * * *", report, {"kind": "x"})
+    with pytest.raises(InvalidJob, match="there are two schedules called 'twice'"):
+        app.schedule("twice", "* * * * *", report, {"kind": "x"})
+    assert app.schedules() == []
+
+
+def test_a_worker_does_not_start_with_a_schedule_whose_arguments_are_wrong(app: Treadle) -> None:
+    @app.job(schedule="@hourly")
+    async def report(kind: str) -> None: ...
+
+    async def body(worker: Worker) -> None: ...
+
+    with pytest.raises(InvalidPayload, match="kind"):
+        run(app, body)
