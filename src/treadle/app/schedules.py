@@ -24,7 +24,7 @@ class ScheduleOptions(TypedDict, total=False):
     timezone: str
     """The time zone of the expression, such as Europe/Oslo. UTC if not given."""
     clocks_forward: str
-    """At a local time that does not exist because clocks are set forward: run_late (default), when they are, or skip."""
+    """At a local time that does not exist because clocks are set forward: run_late (default) or skip."""
     clocks_back: str
     """At a local time that comes twice because clocks are set back: run_once (default) or run_twice."""
     missed: Missed

@@ -28,7 +28,7 @@ from treadle.words.naming import SCHEMA, schema_name
 
 TRIES = 20
 # Milliseconds for which a try waits, and claims with it. It grows, because transactions may take that long.
-LOCK_TIMEOUT, LONGEST_TIMEOUT = 100, 800
+LOCK_TIMEOUT, LONGEST_TIMEOUT = 100, 500
 # How much longer the pause before the next try is: for at least 0.85 of the time, nobody waits.
 PAUSE = 8
 # Autovacuum gives way to a lock that waits for deadlock_timeout, which is 1 s by default.

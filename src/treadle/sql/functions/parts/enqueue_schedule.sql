@@ -6,6 +6,7 @@ create or replace function treadle.enqueue_schedule(
     p_missed timestamptz[]
 ) returns int
 language plpgsql
+set enable_seqscan = off
 as $$
 declare
     v_time timestamptz;
