@@ -19,9 +19,9 @@ from treadle import JobQueue, migrate
 CLAIMERS = 3
 PAUSE_SECONDS = 0.02
 BEFORE_SECONDS = 1.0
-READER_SECONDS = 2.0
-# What a claim may wait for the migration.
-LONGEST_WAIT = 1.0
+READER_SECONDS = 3.0
+# What a claim may wait for the migration. Usually it is 0.2 s; a migration that waits for the reader makes it 3 s.
+LONGEST_WAIT = 2.0
 ROUND = """
 with claimed as materialized (select id, lease from treadle.claim_jobs('w', '{a}', 5))
 select count(*) from claimed, treadle.complete_jobs(array[claimed.id], array[claimed.lease], array['w'])"""
