@@ -8,6 +8,7 @@ import random
 from bisect import bisect_right
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from itertools import pairwise, product
 from typing import Literal
 from zoneinfo import ZoneInfo, available_timezones
@@ -75,7 +76,7 @@ class Comparison:
     ) -> None:
         timetable = Timetable(text, self.name, forward, back)
         expected = occurrences(
-            Expression(NAMED.get(text, text)),
+            _expression(text),
             self.zone,
             self.changes,
             start,
@@ -94,6 +95,11 @@ class Comparison:
             if following < len(expected):
                 assert timetable.after(moment) == expected[following], (*where, moment)
                 self.count += 1
+
+
+@cache
+def _expression(text: str) -> Expression:
+    return Expression(NAMED.get(text, text))
 
 
 def near(change: Change, hours: int) -> tuple[datetime, datetime]:
