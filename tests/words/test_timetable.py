@@ -324,6 +324,10 @@ def test_a_system_without_time_zones_is_told_what_to_install(monkeypatch: pytest
         ({"clocks_back": ["run_once"]}, 'clocks_back must be "run_once" or "run_twice", got'),
         ({"anchor": datetime(2024, 1, 1, tzinfo=UTC)}, 'anchor is only for intervals such as "every 90s"'),
         ({"expression": "every 5m", "anchor": datetime(2024, 1, 1)}, "anchor must be a datetime with a time zone"),
+        (
+            {"expression": "every 5m", "anchor": datetime.min.replace(tzinfo=timezone(timedelta(hours=1)))},
+            "anchor must be from the year 1 to 9999 in UTC",
+        ),
         ({"expression": "every 5m", "anchor": "2024-01-01"}, "anchor must be a datetime with a time zone"),
     ],
 )
