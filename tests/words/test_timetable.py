@@ -135,6 +135,9 @@ def test_a_repeated_time_runs_once_or_twice() -> None:
     # Asked within the second pass.
     assert local(once, "2024-10-27T02:10+01:00", 1) == ["2024-10-28 02:00:00+01:00"]
     assert local(twice, "2024-10-27T02:10+01:00", 1) == ["2024-10-27 02:30:00+01:00"]
+    # At the end of the repeated hour.
+    for start in ("2024-10-27T02:10:00.5+02:00", "2024-10-27T02:10:00.5+01:00"):
+        assert local(Timetable("0 3 * * *", "Europe/Oslo"), start, 1) == ["2024-10-27 03:00:00+01:00"]
 
 
 @pytest.mark.parametrize("hour", ["*", "*/1", "0-23"])
