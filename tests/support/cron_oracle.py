@@ -8,6 +8,7 @@ import calendar
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from functools import cache
 from math import gcd
 from zoneinfo import ZoneInfo
 
@@ -69,6 +70,7 @@ class Expression:
             and self.matches_date(wall.date())
         )
 
+    @cache  # noqa: B019 - a few expressions in one test
     def matches_date(self, day: date) -> bool:
         if day.month not in self.months:
             return False

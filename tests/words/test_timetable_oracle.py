@@ -8,11 +8,13 @@ import random
 from bisect import bisect_right
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise, product
+from functools import cache
+from itertools import pairwise, product, takewhile
 from typing import Literal
 from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
+from cronsim import CronSim
 
 from tests.support.cron_oracle import Change, Expression, changes, occurrences
 from treadle.words.timetable import Timetable
@@ -75,7 +77,7 @@ class Comparison:
     ) -> None:
         timetable = Timetable(text, self.name, forward, back)
         expected = occurrences(
-            Expression(NAMED.get(text, text)),
+            _expression(text),
             self.zone,
             self.changes,
             start,
@@ -96,6 +98,11 @@ class Comparison:
                 self.count += 1
 
 
+@cache
+def _expression(text: str) -> Expression:
+    return Expression(NAMED.get(text, text))
+
+
 def near(change: Change, hours: int) -> tuple[datetime, datetime]:
     return change.moment - timedelta(hours=hours), change.moment + timedelta(hours=hours)
 
@@ -110,6 +117,19 @@ def test_timetables_agree_with_an_independent_calculation(name: str) -> None:
         comparison.compare(chosen.choice(DENSE), *near(change, hours=3), probes=1)
     comparison.compare_policy(chosen.choice(RARE), START, END, *chosen.choice(POLICIES), probes=5)
     assert comparison.count > 5
+
+
+@pytest.mark.parametrize("name", ["Europe/Oslo", "Australia/Lord_Howe", "Africa/Cairo"])
+def test_fixed_times_are_those_of_cronsim_if_it_starts_well_before_a_change(name: str) -> None:
+    """Elsewhere they differ: cronsim applies its rules neither to seconds nor to a wildcard in the minutes, goes back
+    in time if it starts in the second pass of a repeated hour, and misses hours after changes by half an hour."""
+    zone = ZoneInfo(name)
+    for change in changes(zone, START, datetime(2026, 1, 1)):
+        start, end = (each.replace(tzinfo=UTC) for each in near(change, hours=27))
+        for text in ("30 2 * * *", "15 0,1,2,3 * * *", "59 23 * * *"):
+            theirs = (each.astimezone(UTC) for each in CronSim(text, start.astimezone(zone)))
+            expected = list(takewhile(end.__ge__, theirs))
+            assert list(Timetable(text, name).between(start, end)) == expected
 
 
 @pytest.mark.skipif(not ALL_ZONES, reason="takes minutes; set TREADLE_ALL_ZONES=1")

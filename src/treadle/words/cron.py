@@ -29,6 +29,7 @@ _FIELDS = {
     "day-of-week": "0 to 7 (0 and 7 are Sunday), sun to sat, 5L (the last Friday) or mon#2 (the second Monday)",
 }
 _LARGEST_STEPS = {"second": 60, "minute": 60, "hour": 24, "day-of-month": 31, "month": 12, "day-of-week": 7}
+_ANY_DATE = datetime(2000, 1, 1)
 
 
 class Cron:
@@ -44,8 +45,9 @@ class Cron:
         return next(search, None)
 
 
-@lru_cache(1024)
+@lru_cache(4096)  # 10 MB if full
 def cron_expression(expression: str) -> Cron:
+    """The parsed expression. Raises InvalidArgument if it is wrong or matches no date."""
     from cronsim import CronSim, CronSimError
 
     fields = NAMED.get(expression, expression).split(" ")
@@ -55,33 +57,40 @@ def cron_expression(expression: str) -> Cron:
             f"got {len(fields)} in {shown(expression)}"
         )
     named = dict(zip(list(_FIELDS)[-len(fields) :], fields, strict=True))
-    for name, field in named.items():
-        _check_field(name, field, expression)
-    never = InvalidArgument(f"expression {shown(expression)} never matches a date; correct its days and months")
     try:
-        cron = Cron(CronSim(" ".join(fields), datetime(2000, 1, 1)), named["hour"])
+        cron = Cron(CronSim(" ".join(fields), _ANY_DATE), named["hour"])
     except CronSimError as error:
-        raise never from error
-    if cron.after(datetime(2000, 1, 1)) is None:
-        raise never
+        for name, field in named.items():
+            _check_field(name, field, expression)
+        raise _never(expression) from error
+    for name, field in named.items():
+        _check_steps(name, field, expression)
+    if cron.after(_ANY_DATE) is None:
+        raise _never(expression)
     return cron
 
 
 def _check_field(name: str, field: str, expression: str) -> None:
-    """Each field on its own, so that the message can say which one is wrong."""
     from cronsim import CronSim, CronSimError
 
-    fields = [field if each == name else "*" for each in _FIELDS]
     try:
-        CronSim(" ".join(fields), datetime(2000, 1, 1))
+        CronSim(" ".join(field if each == name else "*" for each in _FIELDS), _ANY_DATE)
     except CronSimError as error:
         raise InvalidArgument(
             f"the {name} of {shown(expression)} must be *, or values, ranges, lists or steps of {_FIELDS[name]}, "
             f"got {shown(field)}"
         ) from error
+
+
+def _check_steps(name: str, field: str, expression: str) -> None:
+    """Cron would take */90 in the minutes for once an hour."""
     for step in re.findall(r"/(\d+)", field):
         if int(step) > _LARGEST_STEPS[name]:
             raise InvalidArgument(
                 f"the step in the {name} of {shown(expression)} must be at most {_LARGEST_STEPS[name]}, "
                 f'got {shown(field)}; for longer intervals use "every", such as "every 90m"'
             )
+
+
+def _never(expression: str) -> InvalidArgument:
+    return InvalidArgument(f"expression {shown(expression)} never matches a date; correct its days and months")

@@ -55,7 +55,7 @@ class Timetable:
                     f'anchor is only for intervals such as "every 90s", got it for "{self.expression}"'
                 )
         elif self.anchor is not None:
-            object.__setattr__(self, "anchor", _aware(self.anchor, "anchor").astimezone(UTC))
+            object.__setattr__(self, "anchor", _anchor(self.anchor))
 
     def after(self, moment: datetime) -> datetime | None:
         """The first occurrence after the moment, in UTC. None: there is none in the next 50 years, or before 10000."""
@@ -181,6 +181,13 @@ def _aware(moment: datetime, name: str) -> datetime:
             f"{name} must be a datetime with a time zone, such as datetime.now(UTC), got {shown(moment)}"
         )
     return moment
+
+
+def _anchor(anchor: datetime) -> datetime:
+    try:
+        return _aware(anchor, "anchor").astimezone(UTC)
+    except OverflowError as error:
+        raise InvalidArgument(f"anchor must be from the year 1 to 9999 in UTC, got {shown(anchor)}") from error
 
 
 def _utc(moment: datetime) -> datetime:
