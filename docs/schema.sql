@@ -924,7 +924,7 @@ CREATE TRIGGER keep_worker BEFORE DELETE ON treadle.workers FOR EACH ROW WHEN ((
 
 CREATE CONSTRAINT TRIGGER notify_at_commit AFTER INSERT ON treadle.wake_requests DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION treadle.notify_at_commit();
 
-CREATE TRIGGER prepare_job BEFORE INSERT ON treadle.jobs FOR EACH ROW WHEN (((new.run_at IS NULL) OR (new.key IS NOT NULL) OR ((new.status)::text <> 'pending'::text) OR (new.finished_at IS NOT NULL))) EXECUTE FUNCTION treadle.prepare_job();
+CREATE TRIGGER prepare_job BEFORE INSERT ON treadle.jobs FOR EACH ROW WHEN (((new.run_at IS NULL) OR (new.key IS NOT NULL) OR ((new.status)::text <> 'pending'::text) OR (new.finished_at IS NOT NULL) OR (new.attempts IS NULL) OR (new.max_attempts IS NULL))) EXECUTE FUNCTION treadle.prepare_job();
 
 CREATE TRIGGER register_lanes AFTER INSERT ON treadle.jobs REFERENCING NEW TABLE AS new_jobs FOR EACH STATEMENT EXECUTE FUNCTION treadle.register_lanes();
 

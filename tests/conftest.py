@@ -189,7 +189,7 @@ def barrier(connect: Connect) -> Iterator[Barrier]:
 
 
 def ours(url: str) -> str:
-    """The URL that the library makes of the test's: see db/isolation.py."""
+    """The URL that the library makes of the test's: see db/session_settings.py."""
     if "default_transaction_isolation" not in os.environ.get("TREADLE_TEST_SETTINGS", ""):
         return url
     return make_conninfo(url, options=r"-c default_transaction_isolation=read\ committed")

@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import psycopg
 import pytest
 from psycopg import Connection
 
@@ -62,3 +63,49 @@ def test_the_rows_of_a_long_insert_into_a_busy_lane_are_written_once(connect: Co
     inserter.commit()
     other.execute("select tick('0')")
     assert len(other.execute("select from claim_jobs('w', '{a}', 100)").fetchall()) == 51
+
+
+@pytest.mark.parametrize("end", ["completed", "pending"])
+def test_a_blocked_job_that_was_claimed_by_hand_unblocks_the_next(
+    queue: JobQueue, connection: Connection[Any], end: str
+) -> None:
+    first, blocked = queue.enqueue("a", key="k"), queue.enqueue("a", key="k")
+    connection.execute("update jobs set status = 'claimed', worker_id = 'me' where id = %s", [blocked])
+    later = queue.enqueue("a", key="k")
+    connection.execute("update jobs set status = %s, worker_id = null where id = %s", [end, blocked])
+    (job,) = queue.claim(["a"])
+    assert job.id == first
+    queue.complete(job)
+    ids = []
+    while jobs := queue.claim(["a"]):
+        ids.extend(job.id for job in jobs)
+        queue.complete_many(jobs)
+    assert ids == ([later] if end == "completed" else [blocked, later])
+
+
+def test_a_job_without_a_number_of_attempts_gets_the_default(queue: JobQueue, connection: Connection[Any]) -> None:
+    connection.execute("select enqueue('a', p_max_attempts => null)")
+    connection.execute("select enqueue_jobs('a', '{\"{}\"}', p_max_attempts => null)")
+    connection.execute("select enqueue_unique('a', 'u', p_max_attempts => null)")
+    connection.execute("insert into jobs (job_type, attempts, max_attempts) values ('a', null, null)")
+    rows = connection.execute("select distinct attempts, max_attempts from jobs").fetchall()
+    assert rows == [(0, 3)]
+    assert len(queue.claim(["a"], batch_size=10)) == 4
+
+
+@pytest.mark.parametrize(
+    "call", ["enqueue('a'", "enqueue_jobs('a', '{\"{}\"}'", "enqueue_unique('a', 'u'"], ids=["one", "many", "unique"]
+)
+def test_a_job_that_could_never_run_is_refused(connection: Connection[Any], call: str) -> None:
+    for number in (0, -1):
+        with pytest.raises(
+            psycopg.errors.InvalidParameterValue, match=f"p_max_attempts must be 1 or more, got {number}"
+        ):
+            connection.execute(f"select {call}, p_max_attempts => {number})")
+
+
+@pytest.mark.parametrize("run_at", ["infinity", "-infinity"])
+def test_a_job_that_is_never_due_breaks_nothing(connection: Connection[Any], run_at: str) -> None:
+    connection.execute("insert into jobs (job_type, run_at) values ('a', %s)", [run_at])
+    (seconds,) = connection.execute("select next_due('{a}')").fetchone() or (0.0,)
+    assert seconds > 10_000_000 if run_at == "infinity" else seconds < 0

@@ -298,12 +298,12 @@ def test_a_job_whose_time_was_read_long_before_its_insert_is_found(queue: JobQue
 
 def test_a_job_inserted_without_attempts_and_repaired_is_found(queue: JobQueue, connect: Connect) -> None:
     connection = connect()
-    connection.execute("insert into jobs (job_type, attempts) values ('a', null)")
+    connection.execute("insert into jobs (job_type, max_attempts) values ('a', 0)")
     wait_for_floor_margin(connection)
     for _ in range(5):
         enqueue_and_complete(queue)
         tick(connection)
-    connection.execute("update jobs set attempts = 0 where attempts is null")
+    connection.execute("update jobs set max_attempts = 3 where max_attempts = 0")
     assert_found(connection)
 
 

@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 import pytest
+from psycopg import Connection
 
 from tests.support.workers import auntil, run
 from treadle import Job, JobCancelled, JobQueue, Treadle, events
@@ -74,3 +75,29 @@ def test_a_job_that_is_taken_away_is_stopped_and_writes_nothing(app: Treadle, qu
 
     run(app, body, queues=["default", "mine"], poll="30s", concurrency=1)
     assert lost[0].attempt == 1
+
+
+def test_a_notification_alone_stops_no_job(app: Treadle, queue: JobQueue, connection: Connection[Any]) -> None:
+    """Any session can send one, and a genuine one may arrive after the job was retried."""
+    go = asyncio.Event()
+
+    @app.job
+    async def running() -> str:
+        await go.wait()
+        return "done"
+
+    async def body(worker: Worker) -> None:
+        handles = [await running.aenqueue() for _ in range(2)]
+        await auntil(lambda: len(worker.running) == 1 and sum(len(each.claims()) for each in worker.claimers) == 1)
+        for handle in handles:
+            connection.execute("select pg_notify(channel('work'), %s)", [f"cancelled {handle.id}"])
+        connection.execute("select cancel_job(%s)", [(await running.aenqueue()).id])  # one that is true, to wait for
+        await asyncio.sleep(0.3)
+        await worker.cancellations.check()
+        go.set()
+        assert [await each.aresult(30) for each in handles] == ["done", "done"]
+
+    run(app, body, concurrency=1, prefetch=1)
+    assert connection.execute("select distinct lease, attempts from jobs where status = 'completed'").fetchall() == [
+        (1, 1)
+    ]

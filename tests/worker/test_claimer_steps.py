@@ -187,7 +187,7 @@ def test_suspects_start_only_in_free_child_processes_and_the_others_are_offered(
             claimer.take(claims)
             assert [len(around.started), len(around.released)] == [2, 0], "nobody wanted them: they wait here"
             assert claimer.known() == {claim.id for claim in claims}
-            claimer.forget(claims[0].id)
+            claimer.forget(claims[0])
             free += 1
             claimer.finish()
             assert [claim.id for claim in around.started[2:]] == [claims[1].id]

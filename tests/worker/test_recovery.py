@@ -255,6 +255,7 @@ def test_lost_workers_are_recovered_by_one_at_a_time(queue: JobQueue, connect: C
     connection, first = connect(), connect(autocommit=False)
     assert recovered(first) == 0
     lose_worker(connection)
+    connection.execute("update workers set seen_at = clock_timestamp() - lease - interval '0.1 s'")
     queue.enqueue("a")
     connection.execute("select claim_jobs('gone', '{a}')")
     assert recovered(connection) == 0, "somebody is at it"
@@ -269,3 +270,32 @@ def test_a_worker_that_renews_its_lease_late_is_no_longer_lost(queue: JobQueue, 
     queue.enqueue("a")
     connection.execute("select claim_jobs('gone', '{a}')")
     assert recovered(connection) == 0
+
+
+def test_a_lock_that_somebody_holds_does_not_stop_the_recovery(
+    queue: JobQueue, connection: Connection[Any], connect: Connect
+) -> None:
+    """Any role can take it, and a forgotten transaction may have called the function."""
+    connection.execute("select register_worker('dead', '10 s', '{a}', null, 1, '', 1)")
+    queue.enqueue("a")
+    assert connection.execute("select from claim_jobs('dead', '{a}', 1)").fetchall()
+    holder = connect(autocommit=False)
+    holder.execute("select pg_advisory_xact_lock(hashtext('treadle recover'), hashoid('workers'::regclass))")
+    connection.execute("update workers set seen_at = clock_timestamp() - interval '11 s'")
+    assert connection.execute("select from recover_lost_workers()").fetchall() == []  # whoever has the lock may do it
+    connection.execute("update workers set seen_at = clock_timestamp() - interval '13 s'")
+    assert len(connection.execute("select from recover_lost_workers()").fetchall()) == 1
+
+
+def test_the_recovery_does_not_wait_for_a_locked_worker(
+    queue: JobQueue, connection: Connection[Any], connect: Connect
+) -> None:
+    for name in ("one", "two"):
+        connection.execute("select register_worker(%s, '10 s', '{a}', null, 1, '', 1)", [name])
+        queue.enqueue("a")
+        connection.execute("select from claim_jobs(%s, '{a}', 1)", [name])
+    connection.execute("update workers set seen_at = clock_timestamp() - interval '20 s'")
+    holder = connect(autocommit=False)
+    holder.execute("select from workers where worker_id = 'one' for update")
+    connection.execute("set lock_timeout = '2s'")
+    assert connection.execute("select worker_id from recover_lost_workers()").fetchall() == [("two",)]

@@ -62,9 +62,11 @@ def test_a_handler_that_cleans_up_is_not_interrupted_again(app: Treadle) -> None
     async def body(worker: Worker) -> None:
         handle = await tidy.aenqueue()
         await begun.wait()
-        worker.running.interrupt(handle.id, Interrupt.CANCELLED)
+        (claim,) = worker.running.claims()
+        assert claim.id == handle.id
+        worker.running.interrupt(claim, Interrupt.CANCELLED)
         await auntil(lambda: not begun.is_set())
-        worker.running.interrupt(handle.id, Interrupt.LEASE_LOST)
+        worker.running.interrupt(claim, Interrupt.LEASE_LOST)
         await asyncio.sleep(0)  # a second cancellation would arrive in this step of the loop
         go.set()
         await auntil(lambda: len(worker.running) == 0)

@@ -18,7 +18,6 @@ from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
 from treadle.db.borrowed import AsyncBorrowed, Borrowable, Borrowed, borrow
-from treadle.db.isolation import reading_committed
 from treadle.db.migrations import check_schema, connect, migrate, not_allowed, unreachable
 from treadle.db.pools import AsyncPool, Pool, server_changed
 from treadle.db.queries import worker as worker_queries
@@ -26,6 +25,7 @@ from treadle.db.query import Query, Result
 from treadle.db.reconnecting import REFUSED, UNAVAILABLE, reconnect_delay
 from treadle.db.runner import apeek, arun, peek, read_settings, run
 from treadle.db.search_path import PINNED_LOCALLY
+from treadle.db.session_settings import with_needed_settings
 from treadle.db.url import Target, described, patient, resolve, resolve_listening
 from treadle.words.errors import DatabaseUnreachable, InvalidArgument, SchemaError, TooSlow, TreadleError
 from treadle.words.naming import schema_name
@@ -356,7 +356,7 @@ class Database:
                 try:
                     with connect(target.url) as connection:
                         check_schema(connection, self.schema)
-                        target = target._replace(url=reading_committed(target.url, connection))
+                        target = target._replace(url=with_needed_settings(target.url, connection))
                 except psycopg.OperationalError as error:  # lost since resolve() reached it
                     raise unreachable(error, target.url) from None
             self._url = target.url

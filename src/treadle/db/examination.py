@@ -26,6 +26,7 @@ NOTIFICATION_SECONDS = 2.0
 NAME = "treadle doctor"
 
 _CONNECTION: dict[str, Any] = {
+    "client_encoding": "UTF8",
     "autocommit": True,
     "connect_timeout": 10,
     "prepare_threshold": None,

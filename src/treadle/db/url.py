@@ -54,14 +54,15 @@ def described(url: str) -> str:
 
 
 def patient(url: str, connect_seconds: int = CONNECT_SECONDS) -> str:
-    """The URL with settings that detect a dead server within 10 s; the defaults of the kernel take 15 minutes. Settings
-    in the URL itself take precedence."""
-    settings = {
+    """The URL with settings that detect a dead server within 10 s; the defaults of the kernel take 15 minutes. And text
+    is UTF-8, whatever the role's default is. Settings in the URL itself take precedence."""
+    settings: dict[str, str | int] = {
         "connect_timeout": connect_seconds,  # for each of its hosts
         "keepalives_idle": 5,
         "keepalives_interval": 2,
         "keepalives_count": 3,
         "tcp_user_timeout": 10_000,
+        "client_encoding": "UTF8",
     }
     given = conninfo_to_dict(url)
     return make_conninfo(url, **{name: value for name, value in settings.items() if name not in given})

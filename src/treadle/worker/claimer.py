@@ -184,13 +184,11 @@ class Claimer:
         self.ready.clear()
         self._release(claims, None)
 
-    def forget(self, job_id: UUID) -> None:
+    def forget(self, claim: Claim) -> None:
         """The job was cancelled: it does not start."""
         for jobs in (self.suspects.waiting, self.ready):
-            for claim in jobs:
-                if claim.id == job_id:
-                    jobs.remove(claim)
-                    return
+            if claim in jobs:
+                jobs.remove(claim)
 
     def wake(self, recheck: bool = True) -> None:
         """There may be a job to claim. `recheck`: check again a little later."""
@@ -209,8 +207,12 @@ class Claimer:
         self._stopped = True
         self._wake.set()
 
+    def claims(self) -> list[Claim]:
+        """The jobs that are claimed and not started."""
+        return [*self.suspects.waiting, *self.ready]
+
     def known(self) -> set[UUID]:
-        return {claim.id for claim in (*self.suspects.waiting, *self.ready)}
+        return {claim.id for claim in self.claims()}
 
     async def run(self) -> None:
         """Claim until stopped."""

@@ -101,9 +101,12 @@ class RunningJobs:
         running.task = _begin(self._run(running, finished), loop, self._context.copy())
         return True
 
-    def interrupt(self, job_id: UUID, reason: Interrupt) -> None:
-        running = self._running.get(job_id)
-        if running is not None:
+    def claims(self) -> list[Claim]:
+        return [each.claim for each in self._running.values()]
+
+    def interrupt(self, claim: Claim, reason: Interrupt) -> None:
+        running = self._running.get(claim.id)
+        if running is not None and running.claim == claim:
             running.interrupt(reason)
 
     def interrupt_all(self, reason: Interrupt) -> None:

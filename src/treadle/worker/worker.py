@@ -13,7 +13,6 @@ from datetime import timedelta
 from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple, Self, Unpack
-from uuid import UUID
 
 from treadle.app import Treadle
 from treadle.db.queries import worker as worker_queries
@@ -25,6 +24,7 @@ from treadle.words.masking import redacted
 from treadle.words.naming import worker_name
 from treadle.words.outcome import Ending, Interrupt, Outcome
 from treadle.worker import maintenance
+from treadle.worker.cancellations import Cancellations
 from treadle.worker.claimer import Claimer
 from treadle.worker.completer import Completer
 from treadle.worker.draining import Draining
@@ -238,11 +238,6 @@ class Worker:
         for claimer in self.claimers:
             claimer.refill()
 
-    def _cancel(self, job_id: UUID) -> None:
-        for claimer in self.claimers:
-            claimer.forget(job_id)
-        self.running.interrupt(job_id, Interrupt.CANCELLED)
-
     def _check_soon(self) -> None:
         for claimer in self.claimers:
             claimer.check_soon()
@@ -281,6 +276,7 @@ class Worker:
             self._refill,
             self._listeners,
         )
+        self.cancellations = Cancellations(claims, self.claimers, self.running)
         self.scheduler = Scheduler(claims, self._app.schedules, self.unavailable)
         self.lost_replies = LostReplies(
             claims, self.worker_id, self.claimers, self.running, self.completer, self.may_start
@@ -295,7 +291,7 @@ class Worker:
             claims,
             wake=self._wake,
             check_soon=self._check_soon,
-            cancel=self._cancel,
+            cancel=self.cancellations.add,
             schedules_changed=self.scheduler.wake.set,
         )
         self.claimers[:] = self._make_claimers()
@@ -345,6 +341,7 @@ class Worker:
         chosen, connections = self.settings, self.connections
         yield Service(self._lease.check, chosen.lease.total_seconds() / 50)
         yield Service(self.lost_replies.check, LOST_REPLIES_SECONDS, self.lost_replies.wake)
+        yield Service(self.cancellations.check, WATCH_SECONDS, self.cancellations.wake)
         yield Service(self.scheduler.declare, DECLARE_SECONDS)
         yield Service(partial(self.running.report, connections.outcomes), REPORT_SECONDS)
         yield Service(partial(self.running.watch, connections.maintenance), WATCH_SECONDS)

@@ -18,6 +18,11 @@ declare
     v_now timestamptz;
     v_first timestamptz;
 begin
+    if p_max_attempts < 1 then
+        raise exception 'p_max_attempts must be 1 or more, got %', p_max_attempts
+            using errcode = 'invalid_parameter_value';
+    end if;
+
     -- First the transaction id, then the clock: the tick relies on that order (see tick.sql).
     perform pg_current_xact_id();
     v_now := clock_timestamp();

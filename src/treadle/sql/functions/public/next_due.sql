@@ -17,6 +17,7 @@ set jit = off
 set plan_cache_mode = force_generic_plan
 as $$
 declare
+    c_long constant interval := '1 year';
     v_last bigint;
     v_safe treadle.ticks;
     v_lanes record;
@@ -66,7 +67,11 @@ begin
         limit 1
     ) as idle;
 
-    return extract(epoch from v_next - clock_timestamp());
+    -- Before PostgreSQL 17, infinite times cannot be subtracted.
+    return case
+        when v_next is not null
+        then extract(epoch from greatest(least(v_next, clock_timestamp() + c_long), clock_timestamp() - c_long) - clock_timestamp())
+    end;
 end
 $$;
 

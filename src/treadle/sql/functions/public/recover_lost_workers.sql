@@ -16,10 +16,19 @@ set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
+    c_wait constant interval := '2 seconds';
     v_worker record;
 begin
-    -- One call at a time: two would only delay each other.
-    if not pg_try_advisory_xact_lock(hashtext('treadle recover'), hashoid('treadle.workers'::regclass)) then
+    -- One call at a time: two would only delay each other. But if a worker has been lost for some time, then whoever has the
+    -- lock does not do it: any role can take it, or leave the transaction of a call open.
+    if not pg_try_advisory_xact_lock(hashtext('treadle recover'), hashoid('treadle.workers'::regclass))
+        and not exists (
+            select
+            from treadle.workers as worker
+            where worker.lost_at is null
+              and worker.seen_at < treadle.clock_before(worker.lease, p_now) - c_wait
+        )
+    then
         return;
     end if;
 
@@ -50,6 +59,7 @@ begin
            or worker.seen_at < treadle.clock_before(worker.lease, p_now)
           and coalesce(p_watched >= worker.lease / 2, true)
         order by worker.worker_id
+        for no key update of worker skip locked
     loop
         if v_worker.has_jobs then
             return query

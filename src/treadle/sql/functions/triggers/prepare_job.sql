@@ -1,5 +1,5 @@
--- Before a job is inserted without a run_at, with a key, or finished: gives it a place in its lane, blocks it behind its key,
--- and sets finished_at, so that pruning finds it.
+-- Before a job is inserted without a run_at or attempts, with a key, or finished: gives it a place in its lane, blocks it
+-- behind its key, and sets finished_at, so that pruning finds it.
 -- Runs with the rights of its owner: a role that may only enqueue cannot read other jobs.
 create or replace function treadle.prepare_job() returns trigger
 language plpgsql
@@ -11,6 +11,10 @@ declare
 begin
     -- First the transaction id, then the clock: the tick relies on that order (see public/tick.sql).
     perform pg_current_xact_id();
+
+    -- Null from a client that has no value of its own means the default.
+    new.attempts := coalesce(new.attempts, 0);
+    new.max_attempts := coalesce(new.max_attempts, 3);
 
     if new.run_at is null then
         -- For an INSERT by hand, "oldest first" means created_at. Its default is the start of the transaction, the same
@@ -56,5 +60,12 @@ comment on function treadle.prepare_job() is 'Trigger: sets run_at of a job inse
 create or replace trigger prepare_job
     before insert on treadle.jobs
     for each row
-    when (new.run_at is null or new.key is not null or new.status <> 'pending' or new.finished_at is not null)
+    when (
+        new.run_at is null
+        or new.key is not null
+        or new.status <> 'pending'
+        or new.finished_at is not null
+        or new.attempts is null
+        or new.max_attempts is null
+    )
     execute function treadle.prepare_job();
