@@ -3,9 +3,10 @@
 from typing import Any
 
 from psycopg import Connection
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import make_conninfo
 
 from treadle.db.migrations import connect
+from treadle.db.url import parts_of
 from treadle.words.errors import DatabaseUnreachable
 
 _DEFAULT = "select pg_catalog.current_setting('default_transaction_isolation'), pg_catalog.quote_ident(current_user)"
@@ -16,7 +17,7 @@ def reading_committed(url: str, connection: Connection[Any]) -> str:
     default, role = connection.execute(_DEFAULT).fetchone() or ("", "")
     if default == "read committed":
         return url
-    options = conninfo_to_dict(url).get("options") or ""
+    options = parts_of(url).get("options", "")
     changed = make_conninfo(url, options=f"{options} -c default_transaction_isolation=read\\ committed".strip())
     try:
         connect(changed).close()
