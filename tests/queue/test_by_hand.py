@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -76,7 +77,7 @@ def test_a_blocked_job_that_was_claimed_by_hand_unblocks_the_next(
     (job,) = queue.claim(["a"])
     assert job.id == first
     queue.complete(job)
-    ids = []
+    ids: list[UUID] = []
     while jobs := queue.claim(["a"]):
         ids.extend(job.id for job in jobs)
         queue.complete_many(jobs)

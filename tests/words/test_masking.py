@@ -13,6 +13,7 @@ from treadle.words.masking import MASK, is_secret, masked
         *("Authorization", "cookie", "Set-Cookie", "credentials", "private_key", "privateKey", "session", "sessionId"),
         *("card", "card_number", "cardNumber", "creditcard", "iban", "customer_iban", "ssn", "SSN", "cvv", "pin"),
         *("auth", "basic_auth", "pwd", "jwt", "otp", "bearer"),
+        *("DB_PASS", "smtp_pass", "redisPass", "dbpass", "ssl_passphrase_command", "session_token"),
     ],
 )
 def test_a_value_under_a_secret_key_is_masked(key: str) -> None:
@@ -23,6 +24,17 @@ def test_a_value_under_a_secret_key_is_masked(key: str) -> None:
     "key", ["user_id", "name", "discard", "cardinality", "author", "className", "pinned", "key", "path", "spinner", ""]
 )
 def test_ordinary_keys_are_not_secret(key: str) -> None:
+    assert not is_secret(key)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("idle_session_timeout", "idle_in_transaction_session_timeout", "sessionTimeout", "password_encryption"),
+        *("session_replication_role", "session_preload_libraries", "target_session_attrs", "first_pass", "compass"),
+    ],
+)
+def test_settings_whose_names_look_like_those_of_secrets_are_not_secret(key: str) -> None:
     assert not is_secret(key)
 
 

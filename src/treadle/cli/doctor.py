@@ -82,10 +82,11 @@ def show(console: Console, findings: Sequence[Finding], verbose: bool) -> None:
 def _show(console: Console, finding: Finding) -> None:
     title = Text(printable(finding.title), style="bold")
     body = [title + Text(f"  {finding.name}", style="not bold dim")]
-    body += [Text(printable(line)) for line in finding.detail.splitlines()]
+    body += [Text(printable(line)) for line in finding.detail.split("\n") if line]
     body += [
         Text(f"{' ' if number else '→'} {printable(line)}", style="green")
-        for number, line in enumerate(finding.remedy.splitlines())
+        for number, line in enumerate(finding.remedy.split("\n"))
+        if line
     ]
     level = Text(finding.level, style=STYLES[finding.level])
     if console.is_terminal:

@@ -22,7 +22,7 @@ from psycopg.rows import tuple_row
 
 from treadle.db.query import in_schema, sql_text
 from treadle.db.search_path import PINNED_LOCALLY, function_sql
-from treadle.db.url import described, patient
+from treadle.db.url import described, patient, reason_of
 from treadle.words.errors import DatabaseUnreachable, NotAllowed, SchemaError
 from treadle.words.naming import SCHEMA, schema_name
 
@@ -202,7 +202,7 @@ def connect(url: str) -> Connection[tuple[Any, ...]]:
 
 def unreachable(error: psycopg.Error, url: str) -> DatabaseUnreachable:
     """The error in a sentence, without the password."""
-    return DatabaseUnreachable(f"cannot reach PostgreSQL at {described(url)}: {_reason(error, url)}")
+    return DatabaseUnreachable(f"cannot reach PostgreSQL at {described(url)}: {reason_of(error, url)}")
 
 
 @cache
@@ -358,9 +358,3 @@ def _refuse_newer(state: State, schema: str, known: int) -> None:
 
 def _records(schema: str) -> str:
     return in_schema(RECORDS.format(schema=f'"{schema}"'), schema)
-
-
-def _reason(error: psycopg.Error, url: str) -> str:
-    password = psycopg.conninfo.conninfo_to_dict(url).get("password")
-    text = " ".join(str(error).split()).removeprefix("connection failed: ").removeprefix("connection is bad: ")
-    return text.replace(str(password), "********") if password else text

@@ -7,9 +7,10 @@ arrays must be able to contain nulls.
 from typing import Any
 
 from psycopg import Connection
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import make_conninfo
 
 from treadle.db.migrations import connect
+from treadle.db.url import parts_of
 from treadle.words.errors import DatabaseUnreachable
 
 NEEDED = {
@@ -34,7 +35,7 @@ def with_needed_settings(url: str, connection: Connection[Any]) -> str:
     }
     if not wrong:
         return url
-    options = conninfo_to_dict(url).get("options") or ""
+    options = parts_of(url).get("options", "")
     added = " ".join(f"-c {name}={_escaped(value)}" for name, value in wrong.items())
     changed = make_conninfo(url, options=f"{options} {added}".strip())
     try:

@@ -1,16 +1,28 @@
 """Which database to use, and how to describe it without its password."""
 
 import os
+import re
 from typing import NamedTuple
 
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from treadle.words.errors import InvalidArgument
+from treadle.words.secret_text import MASK
 
 VARIABLES = ("TREADLE_DATABASE_URL", "DATABASE_URL")
 LISTEN_VARIABLE = "TREADLE_LISTEN_URL"
 CONNECT_SECONDS = 5
+INVALID = (
+    "the database URL is invalid; expected postgresql://user:password@host:5432/database, with special characters "
+    "percent-encoded, such as / as %2F and @ as %40"
+)
+# Parameters of libpq that are never shown.
+SECRETS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
+# What is shown has to look like a host, an address, a folder with a socket, or the name of a database.
+_IS_URL = re.compile("postgres(?:ql)?://")
+_HOST = re.compile(r"[\w.\-]*|(?=.*:.*:)[0-9A-Fa-f:.]+(?:%\w+)?|(?:[A-Za-z]:)?[/\\][^@:?&=]*")
+_DATABASE = re.compile(r"[\w.\- ]*")
 
 
 class Target(NamedTuple):
@@ -37,20 +49,60 @@ def resolve_listening(url: str | None) -> str | None:
     return found or None
 
 
-def described(url: str) -> str:
-    """Host, port and database: the parts that an error message may show."""
+def parts_of(url: str) -> dict[str, str]:
+    """The parameters of a URL or connection string, or InvalidArgument. The message quotes nothing of it: an unescaped
+    character may have made a part of the password look like another part."""
     try:
-        parts = conninfo_to_dict(url)
-    except ProgrammingError:
-        raise InvalidArgument(
-            "the database URL is invalid; expected postgresql://user:password@host:5432/database"
-        ) from None
-    hosts = str(parts.get("host") or parts.get("hostaddr") or "the local socket").split(",")
+        parts = {name: str(value) for name, value in conninfo_to_dict(url).items() if value is not None}
+    except (ProgrammingError, UnicodeError):
+        raise InvalidArgument(INVALID) from None
+    if not all(port.isascii() and port.isdigit() for port in parts.get("port", "").split(",") if port):
+        raise InvalidArgument(INVALID)
+    if "@" in parts.get("host", "").lstrip("@"):  # an @ in front is an abstract socket
+        raise InvalidArgument(INVALID)
+    return parts
+
+
+def described(url: str) -> str:
+    """Host, port and database: the parts that an error message may show. None of them, if one may be a part of the
+    password."""
+    parts = parts_of(url)
+    if may_show_password(url):
+        return "the given database URL"
+    hosts = (parts.get("host") or parts.get("hostaddr") or "the local socket").split(",")
     # One port for all hosts, or one for each.
-    ports = str(parts.get("port") or "").split(",")
+    ports = parts.get("port", "").split(",")
     ports = ports if len(ports) == len(hosts) else ports * len(hosts)
     places = (f"{host}:{port}" if port else host for host, port in zip(hosts, ports, strict=False))
-    return f"{' or '.join(places)}/{parts.get('dbname') or ''}".rstrip("/")
+    return f"{' or '.join(places)}/{parts.get('dbname', '')}".rstrip("/")
+
+
+def may_show_password(url: str) -> bool:
+    """Whether a part of the password may have been read as a host or as the name of the database: in ada:12/34@host/db,
+    libpq reads the host ada, the port 12 and the database 34@host/db."""
+    parts = parts_of(url)
+    authority, _, after = _IS_URL.sub("", url, count=1).partition("/")
+    if _IS_URL.match(url) and (authority.count("@") > 1 or "@" in after):
+        return True
+    hosts = [*parts.get("host", "").split(","), *parts.get("hostaddr", "").split(",")]
+    return not all(_HOST.fullmatch(host) for host in hosts) or not _DATABASE.fullmatch(parts.get("dbname", ""))
+
+
+def reason_of(error: Exception, url: str) -> str:
+    """The message of libpq in one line, without anything that may be a secret of the URL."""
+    if may_show_password(url):
+        return (
+            "the reason is not shown, because it may contain a part of the password; percent-encode special characters "
+            "in the user name, the password and the name of the database, such as / as %2F and @ as %40"
+        )
+    text = " ".join(str(error).split()).removeprefix("connection failed: ").removeprefix("connection is bad: ")
+    parts = parts_of(url)
+    shown = {parts.get(name) for name in ("user", "host", "dbname")}
+    for secret in (parts.get(name) for name in SECRETS):
+        if secret and secret not in shown:
+            # Only whole words: masking every p in the message would garble it, and would reveal the password p.
+            text = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", MASK, text)
+    return text
 
 
 def patient(url: str, connect_seconds: int = CONNECT_SECONDS) -> str:
@@ -64,11 +116,11 @@ def patient(url: str, connect_seconds: int = CONNECT_SECONDS) -> str:
         "tcp_user_timeout": 10_000,
         "client_encoding": "UTF8",
     }
-    given = conninfo_to_dict(url)
+    given = parts_of(url)
     return make_conninfo(url, **{name: value for name, value in settings.items() if name not in given})
 
 
 def hosts(url: str) -> int:
     """How many servers libpq may try, one after the other."""
-    parts = conninfo_to_dict(url)
-    return len(str(parts.get("host") or parts.get("hostaddr") or "").split(","))
+    parts = parts_of(url)
+    return len((parts.get("host") or parts.get("hostaddr") or "").split(","))

@@ -1,7 +1,10 @@
-"""How names, sizes and statements are written in a finding."""
+"""How names, sizes and statements are written in a finding. Names are stored by anyone who may enqueue: a line break in
+one must not begin a line of the finding."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+from treadle.words.formatting import printable
 
 # A quoted string begins here, and it may contain a secret.
 _QUOTED = re.compile(r"'|\$\w*\$")
@@ -16,7 +19,12 @@ def plural(number: int, noun: str) -> str:
 def lines(texts: Sequence[str], limit: int = 5) -> str:
     """One line for each of the first texts, and how many more there are."""
     more = [f"and {len(texts) - limit:,} more"] if len(texts) > limit else []
-    return "\n".join([*texts[:limit], *more])
+    return "\n".join([*map(printable, texts[:limit]), *more])
+
+
+def names(texts: Iterable[str]) -> str:
+    """Names in one line, with commas."""
+    return ", ".join(map(printable, texts))
 
 
 def size(number: float) -> str:
@@ -36,10 +44,19 @@ def abbreviated(statement: str) -> str:
 
 
 def identifier(name: str) -> str:
-    """An SQL identifier, quoted if it needs to be."""
+    """An SQL identifier, quoted if it needs to be, with escapes for what is not printable."""
+    if not name.isprintable():
+        return 'U&"{}"'.format(_escaped(name.replace('"', '""'), "\\+{:06x}"))
     return name if _PLAIN.fullmatch(name) else '"{}"'.format(name.replace('"', '""'))
 
 
 def literal(text: str) -> str:
-    """An SQL string."""
+    """An SQL string, with escapes for what is not printable."""
+    if not text.isprintable():
+        return "E'{}'".format(_escaped(text.replace("'", "''"), "\\U{:08x}"))
     return "'{}'".format(text.replace("'", "''"))
+
+
+def _escaped(text: str, escape: str) -> str:
+    doubled = text.replace("\\", "\\\\")
+    return "".join(each if each.isprintable() else escape.format(ord(each)) for each in doubled)

@@ -33,7 +33,19 @@ _PARTS = (
     "cardnumber",
 )
 # Only as a whole word: discard, author and className are not secrets.
-_WORDS = {"auth", "card", "cards", "cvc", "cvv", "iban", "ibans", "jwt", "otp", "pin", "pwd", "ssn"}
+_WORDS = {"auth", "card", "cards", "cvc", "cvv", "dbpass", "iban", "ibans", "jwt", "otp", "pin", "pwd", "ssn"}
+# In DB_PASS and smtpPass, pass is a password; in first_pass it is not.
+_NOT_PASSWORDS = {"all", "did", "each", "final", "first", "last", "next", "second", "single", "test", "third", "this"}
+# Settings and connection parameters of PostgreSQL whose names only look like those of secrets, as those of timeouts do.
+_SETTINGS = {
+    "md5_password_warnings",
+    "password_encryption",
+    "password_required",
+    "session_preload_libraries",
+    "session_replication_role",
+    "ssl_passphrase_command_supports_reload",
+    "target_session_attrs",
+}
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
@@ -41,8 +53,14 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 def is_secret(key: str) -> bool:
     """Whether a value with this key should be masked."""
     words = [word.lower() for word in _WORD.findall(key)]
+    if words[-1:] == ["timeout"] or key.lower() in _SETTINGS:
+        return False
     squashed = "".join(words)
-    return any(part in squashed for part in _PARTS) or not _WORDS.isdisjoint(words)
+    return any(part in squashed for part in _PARTS) or not _WORDS.isdisjoint(words) or _ends_with_pass(words)
+
+
+def _ends_with_pass(words: list[str]) -> bool:
+    return len(words) > 1 and words[-1] == "pass" and words[-2] not in _NOT_PASSWORDS
 
 
 def _squashed(key: str) -> str:

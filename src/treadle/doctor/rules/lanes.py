@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from treadle.doctor.facts import DueLane, Server, Worker
 from treadle.doctor.finding import Context, Finding, Severity, highest, ok, severity_of
-from treadle.doctor.text import lines, literal
+from treadle.doctor.text import lines, literal, names
 from treadle.words.changes import Pause
 from treadle.words.formatting import span
 
@@ -35,9 +35,9 @@ def check_lanes(
             if live
             else "Jobs are due, but there are no live workers.",
             lines([_lane(each) for each in unserved])
-            + (f"\njob types of the live workers: {', '.join(known[:20])}" if known else "")
+            + (f"\njob types of the live workers: {names(known[:20])}" if known else "")
             + ("\na client that claims without a worker process may claim them" if unknown else ""),
-            f"Start a worker whose application defines {', '.join(types[:5])}: treadle worker module:app\n"
+            f"Start a worker whose application defines {names(types[:5])}: treadle worker module:app\n"
             "If a type was renamed, keep its old name: @app.job(aliases=[…]). If the jobs are not needed, cancel them.",
         )
     ]

@@ -81,7 +81,7 @@ def check_indexes(context: Context, expected: ExpectedSchema, indexes: Sequence[
     detail = [f"{name} on {expected.indexes[name].table} is missing" for name in missing]
     detail += [f"{name} on {expected.indexes[name].table} is invalid" for name in invalid]
     detail += [f"{name} is invalid, and not one of Treadle's" for name in others]
-    remedy = [expected.indexes[name].statement for name in missing]
+    remedy = [line for name in missing for line in expected.indexes[name].statement.split("\n")]
     remedy += [f"reindex index concurrently {identifier(context.schema)}.{name};" for name in invalid]
     remedy += [f"drop index concurrently {identifier(context.schema)}.{identifier(name)};" for name in others]
     return [

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from treadle.doctor.facts import AutovacuumWorker, Index, Server, Table
 from treadle.doctor.finding import Context, Finding, Severity, highest, ok, severity_of
-from treadle.doctor.text import identifier, lines, plural, size
+from treadle.doctor.text import identifier, lines, names, plural, size
 from treadle.words.formatting import span
 
 # A table is reported at this many times its autovacuum threshold.
@@ -39,7 +39,7 @@ def _disabled(context: Context, server: Server, tables: Sequence[Table]) -> Find
         "autovacuum_off",
         Severity.CRITICAL if off or "jobs" in without else Severity.WARNING,
         "Autovacuum is off: dead rows are never removed, and the queue gets slower with every job.",
-        "\n".join(detail),
+        lines(detail, len(detail)),
         "\n".join(remedy),
     )
 
@@ -109,7 +109,7 @@ def _unlogged(context: Context, tables: Sequence[Table]) -> Finding:
         "unlogged_tables",
         Severity.CRITICAL if "jobs" in bad else Severity.WARNING,
         "Tables of the queue are unlogged: a crash of the server empties them, and standbys do not have them.",
-        ", ".join(bad),
+        names(bad),
         "\n".join(f"alter table {_qualified(context, name)} set logged;" for name in bad),
     )
 
@@ -129,7 +129,7 @@ def check_autovacuum(
             Severity.WARNING if waiting else Severity.NOTE,
             f"Autovacuum has no idle process: {len(long)} of {allowed} have been busy for a long time.",
             lines([f"{each.table or 'a table in another database'}, for {span(each.seconds or 0)}" for each in long])
-            + (f"\nwaiting for vacuum: {', '.join(waiting)}" if waiting else ""),
+            + (f"\nwaiting for vacuum: {names(waiting)}" if waiting else ""),
             "alter system set autovacuum_max_workers = 6; -- and raise autovacuum_vacuum_cost_limit, which they share",
         )
     ]

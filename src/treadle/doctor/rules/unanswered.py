@@ -3,6 +3,7 @@
 from treadle.db.query import QueryFailed
 from treadle.doctor.finding import Context, Finding, Severity
 from treadle.doctor.text import identifier
+from treadle.words.formatting import printable
 
 
 def unanswered(context: Context, name: str, failed: QueryFailed, user: str | None) -> Finding:
@@ -11,7 +12,7 @@ def unanswered(context: Context, name: str, failed: QueryFailed, user: str | Non
             name,
             Severity.WARNING,
             "This role lacks a privilege for this check.",
-            failed.message,
+            printable(failed.message),
             _grant(context.schema, "this role" if user is None else identifier(user)),
         )
     if failed.timed_out:
@@ -19,7 +20,7 @@ def unanswered(context: Context, name: str, failed: QueryFailed, user: str | Non
             name,
             Severity.WARNING,
             "This check timed out: the server is overloaded, or a session locks the tables.",
-            failed.message,
+            printable(failed.message),
             "Run treadle doctor again later. To see which session blocks which: "
             "select pid, pg_blocking_pids(pid), query from pg_stat_activity where wait_event_type = 'Lock';",
         )
@@ -27,7 +28,7 @@ def unanswered(context: Context, name: str, failed: QueryFailed, user: str | Non
         name,
         Severity.WARNING,
         "This check failed.",
-        failed.message,
+        printable(failed.message),
         "Run treadle migrate. If that does not help, report this as a bug.",
     )
 
