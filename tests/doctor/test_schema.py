@@ -9,6 +9,7 @@ import pytest
 from psycopg import Connection
 
 from tests.support.doctor import assert_ok, connected, findings, get_finding
+from tests.support.roles import granted_roles, schema_owner
 from tests.support.waiting import until_waiting_for_lock
 from treadle import migrate
 from treadle.doctor import Severity
@@ -246,3 +247,41 @@ def test_disabled_autovacuum_of_a_table_is_found(
     assert (found.level, found.detail) == (level, f"autovacuum is off for the table {table}")
     apply_remedy(own_connection, found.remedy)
     assert_ok(own_url, "autovacuum_off")
+
+
+@pytest.mark.parametrize("table", ["jobs", "migrations"])
+def test_row_security_that_applies_to_a_worker_is_found(
+    own_url: str, own_connection: Connection[Any], table: str
+) -> None:
+    assert_ok(own_url, "row_security")
+    own_connection.execute(f"alter table {table} enable row level security")
+    owner = own_connection.info.user
+    unaffected = get_finding(own_url, "row_security")
+    assert unaffected.level is Severity.NOTE
+    assert unaffected.detail == (
+        f"{table}: no policy, so no row is visible; applies to no user, "
+        f"but not to the owner {owner}, superusers and roles with bypassrls"
+    )
+    with granted_roles(own_url) as roles:
+        for url in (own_url, roles.url_of("worker"), roles.url_of("viewer")):
+            found = get_finding(url, "row_security")
+            assert found.level is Severity.CRITICAL
+            assert f"{roles.prefix}_user_worker" in found.detail
+        own_connection.execute(f"create policy everything on {table} using (true)")
+        found = get_finding(own_url, "row_security")
+        assert found.level is Severity.WARNING
+        assert found.detail.startswith(f"{table}: 1 policy; applies to ")
+        apply_remedy(own_connection, found.remedy)
+        assert_ok(own_url, "row_security")
+
+
+def test_forced_row_security_applies_to_the_owner(own_url: str) -> None:
+    with schema_owner(own_url) as owner_url:
+        migrate(owner_url, "other")
+        with connected(owner_url) as connection:
+            connection.execute("alter table other.jobs enable row level security")
+            assert findings(owner_url, schema="other")["row_security"].level is Severity.NOTE
+            connection.execute("alter table other.jobs force row level security")
+            found = findings(owner_url, schema="other")["row_security"]
+            assert found.level is Severity.CRITICAL
+            assert f"applies to {connection.info.user}, but not to superusers" in found.detail

@@ -42,6 +42,7 @@ SERVER = (
         horizon.check_horizon,
     ),
     Check(("slot_log",), ("slots",), horizon.check_slots),
+    Check(("row_security",), ("row_security",), schema.check_row_security),
 )
 VERSION = Check(("schema",), ("records", "expected"), schema.check_version)
 # Only if the schema is the one that this version expects.
@@ -65,6 +66,7 @@ SCHEMA = (
     Check(("clock_jumps",), ("clock_jumps",), server.check_clock_jumps),
     Check(("crashing_jobs",), ("crashing_jobs",), work.check_crashes),
     Check(("failing_keys",), ("failing_keys",), work.check_keys),
+    Check(("unclaimable_jobs",), ("unclaimable_jobs",), work.check_unclaimable),
 )
 NAMES = [name for check in (VERSION, *SERVER, *SCHEMA) for name in check.names]
 
@@ -127,6 +129,8 @@ def _server_queries() -> Mapping[str, Query[Any]]:
         "ages": queries.get_database_ages(),
         "vacuum_blockers": queries.find_vacuum_blockers(),
         "slots": queries.find_replication_slots(),
+        # Only the catalog: the rows of the schema's own version may be hidden.
+        "row_security": queries.find_row_security(),
     }
 
 
@@ -145,6 +149,7 @@ def _schema_queries(limits: Limits) -> Mapping[str, Query[Any]]:
         "abandoned_claims": queries.find_abandoned_claims(limits.client_silence),
         "crashing_jobs": queries.find_crashing_jobs(limits.crashes),
         "failing_keys": queries.find_failing_keys(limits.failing_key[0]),
+        "unclaimable_jobs": queries.find_unclaimable_jobs(),
     }
 
 

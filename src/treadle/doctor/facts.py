@@ -83,6 +83,18 @@ class Table(NamedTuple):
     """Since the schema was created."""
 
 
+class RowSecurity(NamedTuple):
+    """A table with row level security."""
+
+    table: str
+    owner: str
+    forced: bool
+    """It applies to the owner, too."""
+    policies: int
+    users: list[str]
+    """The users that it applies to, up to 100: they have rights on the table."""
+
+
 class Index(NamedTuple):
     name: str
     table: str
@@ -210,6 +222,18 @@ class FailingKey(NamedTuple):
     waiting: int
     """Jobs that wait for it, counted up to 1,000."""
     error: str | None
+
+
+class UnclaimableJob(NamedTuple):
+    """A pending job whose attempts < max_attempts is not true."""
+
+    id: str
+    job_type: str
+    attempts: int | None
+    max_attempts: int | None
+    key: str | None
+    waiting: int
+    """Jobs with its key that wait for it, counted up to 1,000."""
 
 
 class ClockJump(NamedTuple):

@@ -14,10 +14,12 @@ from treadle.doctor.facts import (
     Index,
     MigrationRecords,
     ReplicationSlot,
+    RowSecurity,
     Server,
     Table,
     Tick,
     Trigger,
+    UnclaimableJob,
     VacuumBlocker,
     Worker,
 )
@@ -85,6 +87,10 @@ def find_functions() -> Query[list[Function]]:
     return Query(statement("find_functions"), {}, lambda rows: [Function._make(row) for row in rows])
 
 
+def find_row_security() -> Query[list[RowSecurity]]:
+    return Query(statement("find_row_security"), {}, lambda rows: [RowSecurity._make(row) for row in rows])
+
+
 def has_migration_records() -> Query[bool]:
     """Whether the schema exists at all."""
     return Query(statement("has_migration_records"), {}, lambda rows: bool(rows[0][0]))
@@ -130,3 +136,7 @@ def find_crashing_jobs(crashes: int) -> Query[list[CrashingJob]]:
 def find_failing_keys(seconds: float) -> Query[list[FailingKey]]:
     params = {"seconds": seconds}
     return Query(statement("find_failing_keys"), params, lambda rows: [FailingKey._make(row) for row in rows])
+
+
+def find_unclaimable_jobs() -> Query[list[UnclaimableJob]]:
+    return Query(statement("find_unclaimable_jobs"), {}, lambda rows: [UnclaimableJob._make(row) for row in rows])

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from treadle.doctor.facts import ExpectedSchema, Function, Index, MigrationRecords, Table, Trigger
+from treadle.doctor.facts import ExpectedSchema, Function, Index, MigrationRecords, RowSecurity, Table, Trigger
 from treadle.doctor.finding import Context, Finding, Severity, ok
 from treadle.doctor.text import identifier, lines
 
@@ -159,3 +159,34 @@ def check_table_settings(context: Context, expected: ExpectedSchema, tables: Seq
             "\n".join(remedy) or "If this is intended, no action is required.",
         )
     ]
+
+
+def check_row_security(context: Context, tables: Sequence[RowSecurity]) -> list[Finding]:
+    if not tables:
+        return [ok("row_security", "No table has row level security.")]
+    if not any(each.users for each in tables):
+        level, title = Severity.NOTE, "Tables have row level security. It applies to no user that has rights on them."
+    elif all(each.policies for each in tables if each.users):
+        level, title = Severity.WARNING, "Row level security may hide rows of the queue from users, such as workers."
+    else:
+        level, title = Severity.CRITICAL, "Row level security hides the queue from users: workers find no jobs."
+    return [
+        Finding(
+            "row_security",
+            level,
+            title,
+            lines([_row_security(each) for each in tables], 20),
+            "\n".join(
+                f"alter table {identifier(context.schema)}.{identifier(each.table)} disable row level security;"
+                for each in tables
+            ),
+        )
+    ]
+
+
+def _row_security(table: RowSecurity) -> str:
+    policies = {0: "no policy, so no row is visible", 1: "1 policy"}.get(table.policies, f"{table.policies} policies")
+    more = len(table.users) - 5
+    users = ", ".join(table.users[:5]) + (f" and {more} more" if more > 0 else "") or "no user"
+    exempt = "" if table.forced else f"the owner {table.owner}, "
+    return f"{table.table}: {policies}; applies to {users}, but not to {exempt}superusers and roles with bypassrls"
