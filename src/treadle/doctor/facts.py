@@ -185,6 +185,38 @@ class DueLane(NamedTuple):
     """How long its oldest due job has waited."""
 
 
+class OverdueJob(NamedTuple):
+    """The first job of a lane that a worker could claim now, and that has been due for some time."""
+
+    id: str
+    queue: str
+    job_type: str
+    due: float
+
+
+class QuietWorker(NamedTuple):
+    """A live worker process that has neither claimed nor finished a job for some time."""
+
+    id: str
+    host: str | None
+    pid: int | None
+    job_types: list[str] | None
+    queues: list[str] | None
+    process_types: list[str]
+    """Those that run in child processes."""
+    quiet: float
+    """Since its last claim that has not finished, or since its start."""
+    concurrency: int
+    """Slots on the event loop and threads."""
+    running: int
+    unstarted: int
+    """Claimed, but not started."""
+    children: int
+    """Slots in child processes."""
+    in_children: int
+    """Jobs that run in one, or wait for one."""
+
+
 class Tick(NamedTuple):
     seconds: float | None
     """Since the last one; None: there was none yet."""

@@ -13,6 +13,8 @@ from treadle.doctor.facts import (
     Function,
     Index,
     MigrationRecords,
+    OverdueJob,
+    QuietWorker,
     ReplicationSlot,
     RowSecurity,
     Server,
@@ -116,6 +118,20 @@ def find_clock_jumps(seconds: float) -> Query[list[ClockJump]]:
 
 def find_due_lanes() -> Query[list[DueLane]]:
     return Query(statement("find_due_lanes"), {}, lambda rows: [DueLane._make(row) for row in rows])
+
+
+def find_overdue_jobs(seconds: float) -> Query[list[OverdueJob]]:
+    params = {"seconds": seconds}
+    return Query(statement("find_overdue_jobs"), params, lambda rows: [OverdueJob._make(row) for row in rows])
+
+
+def find_quiet_workers(seconds: float) -> Query[list[QuietWorker]]:
+    params = {"seconds": seconds}
+    return Query(statement("find_quiet_workers"), params, lambda rows: [QuietWorker._make(row) for row in rows])
+
+
+def wait(seconds: float) -> Query[None]:
+    return Query(statement("wait"), {"seconds": seconds}, lambda _: None)
 
 
 def get_tick(seconds: float) -> Query[Tick]:

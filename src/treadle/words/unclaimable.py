@@ -14,7 +14,7 @@ def give_attempts(schema: str, ids: Sequence[object]) -> str:
 
 
 def why_unclaimable(attempts: int | None, max_attempts: int | None) -> str | None:
-    """What is wrong with the attempts of a pending job; None if it can be claimed. A claim needs attempts < max_attempts."""
+    """What is wrong with the attempts of a pending job. None: nothing, attempts < max_attempts."""
     if attempts is None:
         return "attempts is null"
     if max_attempts is None:
