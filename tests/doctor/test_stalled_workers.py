@@ -12,9 +12,8 @@ from tests.support.doctor import AT_ONCE, assert_ok, get_finding
 from tests.support.why import register_worker
 from tests.support.workers import Ledger, count, locked_file, until, worker_process
 from treadle import JobQueue
-from treadle.doctor import Finding, Limits, Severity
+from treadle.doctor import Finding, Limits, Severity, queries
 from treadle.doctor import examine as doctor
-from treadle.doctor import queries
 from treadle.doctor.facts import OverdueJob, QuietWorker
 from treadle.doctor.finding import Context
 from treadle.doctor.rules.stalled import check_stalled

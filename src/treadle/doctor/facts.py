@@ -100,6 +100,7 @@ class Index(NamedTuple):
     table: str
     usable: bool
     """Valid and ready."""
+    unique: bool
     rows: float
     width: float
     """Of the columns of one entry, from the statistics."""
@@ -116,6 +117,10 @@ class Function(NamedTuple):
     name: str
     digest: str
     """MD5 of its body."""
+    security_definer: bool
+    """It runs with the rights of its owner."""
+    settings: list[str]
+    """As search_path=pg_catalog, pg_temp."""
 
 
 class MigrationRecords(NamedTuple):
@@ -131,14 +136,24 @@ class ExpectedIndex(NamedTuple):
     statement: str
     """Creates it."""
 
+    @property
+    def unique(self) -> bool:
+        return "unique index" in self.statement or "primary key" in self.statement
+
+
+class ExpectedFunction(NamedTuple):
+    bodies: frozenset[str]
+    """MD5 of the bodies in its file."""
+    security_definer: bool
+    settings: frozenset[str]
+
 
 class ExpectedSchema(NamedTuple):
     """What the migrations and functions of this version create."""
 
     version: int
     functions: Mapping[str, str]
-    bodies: Mapping[str, frozenset[str]]
-    """MD5 of the bodies in the file of each function."""
+    definitions: Mapping[str, ExpectedFunction]
     indexes: Mapping[str, ExpectedIndex]
     triggers: Mapping[str, str]
     """Name and table."""
