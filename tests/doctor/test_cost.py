@@ -38,7 +38,12 @@ def many_jobs(small_server_url: str) -> Iterator[Connection[Any]]:
             select 'a', 'running', 'w' || n %% 100, now() - interval '1 day' from generate_series(1, %s) as n""",
             [CLAIMED],
         )
-        connection.execute("insert into workers (worker_id) select 'w' || n from generate_series(1, 300) as n")
+        connection.execute(
+            """insert into workers (worker_id, lease, job_types, concurrency, version, started_at)
+            select 'w' || n, interval '1 day', array(select 'type' || m from generate_series(0, 19) as m), 50, '0.1',
+                now() - interval '1 day'
+            from generate_series(1, 300) as n"""
+        )
         connection.execute("insert into errors (job_id, attempt, error) select id, 1, 'x' from jobs where attempts > 0")
         yield connection
         connection.execute("truncate jobs, lanes, workers, errors")

@@ -9,6 +9,7 @@ import pytest
 from psycopg import Connection
 
 from tests.support.doctor import assert_ok, connected, findings, get_finding
+from tests.support.roles import granted_roles, schema_owner
 from tests.support.waiting import until_waiting_for_lock
 from treadle import migrate
 from treadle.doctor import Severity
@@ -48,6 +49,18 @@ def test_the_expected_schema_is_that_of_a_fresh_database(own_connection: Connect
         "select proname from pg_proc where pronamespace = 'treadle'::regnamespace"
     ).fetchall()
     assert plan.functions.keys() == {name for (name,) in functions}
+    definitions = own_connection.execute(
+        """select proname, prosecdef, coalesce(proconfig, '{}') from pg_proc
+        where pronamespace = 'treadle'::regnamespace"""
+    ).fetchall()
+    assert {name: (each.security_definer, sorted(each.settings)) for name, each in plan.definitions.items()} == {
+        name: (definer, sorted(settings)) for name, definer, settings in definitions
+    }
+    unique = own_connection.execute(
+        """select relname, indisunique from pg_index join pg_class on pg_class.oid = indexrelid
+        where relnamespace = 'treadle'::regnamespace"""
+    )
+    assert {name: index.unique for name, index in plan.indexes.items()}.items() <= dict(unique.fetchall()).items()
     assert plan.options["jobs"]["fillfactor"] == "90"
 
 
@@ -112,6 +125,43 @@ def test_changed_or_dropped_functions_are_found(own_url: str, own_connection: Co
     own_connection.execute(statement.encode())
     migrate(own_url)
     assert_ok(own_url, "functions")
+
+
+@pytest.mark.parametrize(
+    ("change", "detail"),
+    [
+        ("alter function confirm_blocked security invoker", "confirm_blocked is no longer security definer"),
+        ("alter function complete_job security definer", "complete_job is now security definer"),
+        ("alter function operate reset search_path", "operate has lost the setting search_path=pg_catalog, pg_temp"),
+        (
+            "alter function operate set search_path = public",
+            "operate has lost the setting search_path=pg_catalog, pg_temp",
+        ),
+    ],
+)
+def test_a_function_with_other_rights_or_settings_is_found(
+    own_url: str, own_connection: Connection[Any], change: str, detail: str
+) -> None:
+    own_connection.execute(change.encode())
+    found = get_finding(own_url, "functions")
+    assert (found.level, found.detail) == (Severity.WARNING, detail)
+    own_connection.execute(found.remedy.splitlines()[0].encode())
+    migrate(own_url)
+    assert_ok(own_url, "functions")
+
+
+def test_an_additional_setting_of_a_function_is_ok(own_url: str, own_connection: Connection[Any]) -> None:
+    own_connection.execute("alter function operate set work_mem = '8MB'")
+    assert_ok(own_url, "functions")
+
+
+def test_an_index_that_is_not_unique_is_found(own_url: str, own_connection: Connection[Any]) -> None:
+    own_connection.execute("drop index idx_jobs_key_running")
+    own_connection.execute("create index idx_jobs_key_running on jobs (priority)")
+    found = get_finding(own_url, "indexes")
+    assert (found.level, found.detail) == (Severity.CRITICAL, "idx_jobs_key_running on jobs is not unique")
+    apply_remedy(own_connection, found.remedy)
+    assert_ok(own_url, "indexes")
 
 
 def test_a_missing_index_is_found(own_url: str, own_connection: Connection[Any]) -> None:
@@ -246,3 +296,41 @@ def test_disabled_autovacuum_of_a_table_is_found(
     assert (found.level, found.detail) == (level, f"autovacuum is off for the table {table}")
     apply_remedy(own_connection, found.remedy)
     assert_ok(own_url, "autovacuum_off")
+
+
+@pytest.mark.parametrize("table", ["jobs", "migrations"])
+def test_row_security_that_applies_to_a_worker_is_found(
+    own_url: str, own_connection: Connection[Any], table: str
+) -> None:
+    assert_ok(own_url, "row_security")
+    own_connection.execute(f"alter table {table} enable row level security")
+    owner = own_connection.info.user
+    unaffected = get_finding(own_url, "row_security")
+    assert unaffected.level is Severity.NOTE
+    assert unaffected.detail == (
+        f"{table}: no policy, so no row is visible; applies to no user, "
+        f"but not to the owner {owner}, superusers and roles with bypassrls"
+    )
+    with granted_roles(own_url) as roles:
+        for url in (own_url, roles.url_of("worker"), roles.url_of("viewer")):
+            found = get_finding(url, "row_security")
+            assert found.level is Severity.CRITICAL
+            assert f"{roles.prefix}_user_worker" in found.detail
+        own_connection.execute(f"create policy everything on {table} using (true)")
+        found = get_finding(own_url, "row_security")
+        assert found.level is Severity.WARNING
+        assert found.detail.startswith(f"{table}: 1 policy; applies to ")
+        apply_remedy(own_connection, found.remedy)
+        assert_ok(own_url, "row_security")
+
+
+def test_forced_row_security_applies_to_the_owner(own_url: str) -> None:
+    with schema_owner(own_url) as owner_url:
+        migrate(owner_url, "other")
+        with connected(owner_url) as connection:
+            connection.execute("alter table other.jobs enable row level security")
+            assert findings(owner_url, schema="other")["row_security"].level is Severity.NOTE
+            connection.execute("alter table other.jobs force row level security")
+            found = findings(owner_url, schema="other")["row_security"]
+            assert found.level is Severity.CRITICAL
+            assert f"applies to {connection.info.user}, but not to superusers" in found.detail

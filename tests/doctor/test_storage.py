@@ -210,5 +210,5 @@ def test_busy_autovacuum_is_worse_while_our_tables_wait() -> None:
     ],
 )
 def test_the_size_of_an_index_has_the_right_severity(rows: float, size: int, expected: Severity) -> None:
-    index = Index("idx_jobs_claimable", "jobs", True, rows, 30.0, size)
+    index = Index("idx_jobs_claimable", "jobs", True, False, rows, 30.0, size)
     assert check_bloat(CONTEXT, [index])[0].level is expected

@@ -304,3 +304,51 @@ def test_crashes_and_failing_keys_have_the_right_severity() -> None:
     (found,) = check_keys(CONTEXT, [head._replace(failing=3600.0)])
     assert found.level is Severity.WARNING
     assert "blocks 1,000 or more jobs" in found.detail
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ("attempts = null", "attempts is null"),
+        ("max_attempts = null", "max_attempts is null"),
+        ("max_attempts = 0", "max_attempts is 0"),
+        ("attempts = 3", "it has used 3 of 3 attempts"),
+    ],
+)
+def test_a_pending_job_that_cannot_be_claimed_is_found(
+    url: str, queue: JobQueue, connection: Connection[Any], change: str, problem: str
+) -> None:
+    job_id = queue.enqueue("mail")
+    queue.enqueue("mail")
+    assert_ok(url, "unclaimable_jobs")
+    connection.execute(f"update jobs set {change} where id = %s".encode(), [job_id])
+    found = get_finding(url, "unclaimable_jobs")
+    assert (found.level, found.detail) == (Severity.WARNING, f"{job_id} (mail): {problem}")
+    repair, cancel = found.remedy.splitlines()
+    assert f"select treadle.cancel_job('{job_id}');" in cancel
+    connection.execute(repair.removeprefix("To let them run: ").encode())
+    assert_ok(url, "unclaimable_jobs")
+    assert len(queue.claim(["mail"], 2)) == 2
+
+
+def test_a_job_that_cannot_be_claimed_is_found_among_many_if_it_blocks_its_key_or_has_a_unique_key(
+    url: str, queue: JobQueue, connection: Connection[Any]
+) -> None:
+    queue.enqueue_many("mail", [{}] * 1200)
+    head = queue.enqueue("mail", key="account:7")
+    behind = [queue.enqueue("mail", key="account:7") for _ in range(2)]
+    alone = queue.enqueue("mail", unique="u")
+    queue.enqueue_many("mail", [{}] * 1200)
+    connection.execute("update jobs set max_attempts = null where id = any (%s)", [[head, alone]])
+    found = get_finding(url, "unclaimable_jobs")
+    assert found.detail.splitlines() == [
+        f"{head} (mail): max_attempts is null, blocks {len(behind)} jobs with its key account:7",
+        f"{alone} (mail): max_attempts is null",
+    ]
+
+
+def test_a_claimed_or_finished_job_without_attempts_left_is_ok(url: str, queue: JobQueue) -> None:
+    queue.enqueue_many("mail", [{}, {}], max_attempts=1)
+    first, _ = queue.claim(["mail"], 2)
+    queue.fail(first, "no luck")
+    assert_ok(url, "unclaimable_jobs")

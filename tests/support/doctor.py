@@ -37,6 +37,7 @@ AT_ONCE = Limits(
     client_silence=0,
     unserved=(0, 0.001),
     paused=(0, 0.001),
+    stalled=(0, 0.001),
     tick=0.5,
     failing_key=(0, 0.001),
 )

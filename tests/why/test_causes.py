@@ -179,10 +179,40 @@ def test_a_job_without_attempts_left_is_explained(queue: JobQueue, connection: C
     connection.execute("update jobs set attempts = 5")
     reason = why(made)
     assert reason.name == "out_of_attempts"
-    assert "has used 5 of 3 attempts" in reason.sentence
-    queue.cancel(made)
-    queue.retry(made)
+    assert reason.sentence == ("No worker will ever claim the job: it is pending, but it has used 5 of 3 attempts.")
+    connection.execute(statement_in(reason.remedy))
     assert why(made).name == "ready", "the remedy works"
+    assert queue.get(made).max_attempts == 6
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ("attempts = null", "attempts is null"),
+        ("max_attempts = null", "max_attempts is null"),
+        ("attempts = null, max_attempts = null", "attempts is null"),
+        ("max_attempts = 0", "max_attempts is 0"),
+        ("max_attempts = -5", "max_attempts is -5"),
+        ("attempts = 1, max_attempts = 1", "it has used 1 of 1 attempt"),
+    ],
+)
+def test_a_job_with_an_invalid_number_of_attempts_is_explained(
+    queue: JobQueue, connection: Connection[Any], why: Why, change: str, problem: str
+) -> None:
+    register_worker(connection)
+    made = queue.enqueue("mail")
+    connection.execute(f"update jobs set {change}".encode())
+    assert queue.claim(["mail"]) == []
+    reason = why(made)
+    assert (reason.name, reason.short) == ("out_of_attempts", f"cannot be claimed ({problem})")
+    connection.execute(statement_in(reason.remedy))
+    assert why(made).name == "ready"
+    assert [each.id for each in queue.claim(["mail"])] == [made], "the remedy works"
+
+
+def statement_in(remedy: str) -> bytes:
+    """The statement that a remedy begins with."""
+    return remedy[remedy.index("update ") : remedy.index(";")].encode()
 
 
 def test_a_delayed_job_is_explained(queue: JobQueue, connection: Connection[Any], why: Why) -> None:

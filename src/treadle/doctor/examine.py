@@ -16,9 +16,9 @@ from treadle.db.script import adrive, drive
 from treadle.doctor import queries
 from treadle.doctor.expected_schema import expected_schema
 from treadle.doctor.facts import ClockOffset, Server
-from treadle.doctor.finding import Context, Finding, Severity, by_severity
+from treadle.doctor.finding import Context, Finding, Severity, by_severity, worst
 from treadle.doctor.limits import Limits
-from treadle.doctor.rules import horizon, lanes, schema, server, storage, work
+from treadle.doctor.rules import horizon, lanes, schema, server, stalled, storage, work
 from treadle.doctor.rules.unanswered import unanswered
 
 
@@ -42,8 +42,10 @@ SERVER = (
         horizon.check_horizon,
     ),
     Check(("slot_log",), ("slots",), horizon.check_slots),
+    Check(("row_security",), ("row_security",), schema.check_row_security),
 )
 VERSION = Check(("schema",), ("records", "expected"), schema.check_version)
+STALLED = Check(("stalled_workers",), ("quiet_workers", "overdue_jobs"), stalled.check_stalled)
 # Only if the schema is the one that this version expects.
 SCHEMA = (
     Check(("functions",), ("records", "expected", "functions"), schema.check_functions),
@@ -61,11 +63,15 @@ SCHEMA = (
     Check(("abandoned_claims",), ("abandoned_claims",), work.check_abandoned_claims),
     Check(("unserved_lanes",), ("workers", "lanes", "pauses"), lanes.check_lanes),
     Check(("paused_lanes",), ("server", "lanes", "pauses"), lanes.check_pauses),
+    STALLED,
     Check(("ticks",), ("tick",), work.check_tick),
     Check(("clock_jumps",), ("clock_jumps",), server.check_clock_jumps),
     Check(("crashing_jobs",), ("crashing_jobs",), work.check_crashes),
     Check(("failing_keys",), ("failing_keys",), work.check_keys),
+    Check(("unclaimable_jobs",), ("unclaimable_jobs",), work.check_unclaimable),
 )
+# A worker that polls does so every second by default.
+LOOK_AGAIN_SECONDS = 1.5
 NAMES = [name for check in (VERSION, *SERVER, *SCHEMA) for name in check.names]
 
 
@@ -117,6 +123,7 @@ def _examination(schema_name: str, limits: Limits) -> Examination:
         checks += SCHEMA
         for name, query in _schema_queries(limits).items():
             facts[name] = yield query
+        yield from _look_again(context, facts)
     return [*of_version, *(finding for check in checks for finding in _apply(context, check, facts))]
 
 
@@ -127,11 +134,38 @@ def _server_queries() -> Mapping[str, Query[Any]]:
         "ages": queries.get_database_ages(),
         "vacuum_blockers": queries.find_vacuum_blockers(),
         "slots": queries.find_replication_slots(),
+        # Only the catalog: the rows of the schema's own version may be hidden.
+        "row_security": queries.find_row_security(),
+    }
+
+
+def _look_again(context: Context, facts: Facts) -> Generator[Query[Any], Any, None]:
+    """Confirms that workers are stalled: a job that has just become claimable is claimed a moment later."""
+    queries_of_stalled = _stalled_queries(context.limits)
+    if any(isinstance(facts[name], QueryFailed) for name in queries_of_stalled):
+        return
+    if worst(_apply(context, STALLED, facts)) is Severity.OK:
+        return
+    yield queries.wait(LOOK_AGAIN_SECONDS)
+    for name, query in queries_of_stalled.items():
+        again = yield query
+        if not isinstance(again, QueryFailed):
+            known = {each.id for each in facts[name]}
+            again = [each for each in again if each.id in known]
+        facts[name] = again
+
+
+def _stalled_queries(limits: Limits) -> Mapping[str, Query[Any]]:
+    seconds = limits.stalled[0]
+    return {
+        "quiet_workers": queries.find_quiet_workers(seconds),
+        "overdue_jobs": queries.find_overdue_jobs(seconds),
     }
 
 
 def _schema_queries(limits: Limits) -> Mapping[str, Query[Any]]:
     return {
+        **_stalled_queries(limits),
         "functions": queries.find_functions(),
         "indexes": queries.find_indexes(),
         "triggers": queries.find_triggers(),
@@ -145,6 +179,7 @@ def _schema_queries(limits: Limits) -> Mapping[str, Query[Any]]:
         "abandoned_claims": queries.find_abandoned_claims(limits.client_silence),
         "crashing_jobs": queries.find_crashing_jobs(limits.crashes),
         "failing_keys": queries.find_failing_keys(limits.failing_key[0]),
+        "unclaimable_jobs": queries.find_unclaimable_jobs(),
     }
 
 

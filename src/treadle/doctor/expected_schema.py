@@ -10,7 +10,7 @@ from functools import cache
 from treadle.db.migrations import function_files, migration_files
 from treadle.db.query import in_schema, sql_text
 from treadle.db.search_path import function_sql
-from treadle.doctor.facts import ExpectedIndex, ExpectedSchema
+from treadle.doctor.facts import ExpectedFunction, ExpectedIndex, ExpectedSchema
 
 _COMMENT = re.compile(r"--.*")
 _TABLE = re.compile(r"create (?:unlogged )?table treadle\.(\w+) \((.*?)\n\)(?: with \((.*?)\))?;", re.DOTALL)
@@ -26,6 +26,8 @@ _TRIGGER = re.compile(
     r"create (?:or replace )?(?:constraint )?trigger (\w+)\s+(?:before|after)\b.*?\bon treadle\.(\w+)", re.DOTALL
 )
 _BODY = re.compile(r"\$\$(.*?)\$\$", re.DOTALL)
+_DEFINER = re.compile(r"^security definer$", re.MULTILINE)
+_SETTING = re.compile(r"^set (\w+) = '?(.+?)'? *$", re.MULTILINE)
 
 
 @cache
@@ -55,16 +57,22 @@ def expected_schema(server_version: int, schema: str) -> ExpectedSchema:
             index = indexes.pop(old)
             indexes[new] = ExpectedIndex(index.table, index.statement.replace(old, new))
     functions: dict[str, str] = {}
-    bodies: dict[str, frozenset[str]] = {}
+    definitions: dict[str, ExpectedFunction] = {}
     for name, file_name in function_files(server_version):
         text = function_sql(file_name)
         functions[name] = hashlib.sha256(text.encode()).hexdigest()
+        plain = _COMMENT.sub("", text)
         # PostgreSQL keeps no text of a body that it parsed when the function was created.
         found = _BODY.findall(in_schema(text, schema)) or [""]
-        bodies[name] = frozenset(_md5(body) for body in found)
-        triggers |= dict(_TRIGGER.findall(_COMMENT.sub("", text)))
+        definitions[name] = ExpectedFunction(
+            frozenset(_md5(body) for body in found),
+            _DEFINER.search(plain) is not None,
+            # Statements in a body are indented.
+            frozenset("=".join(setting) for setting in _SETTING.findall(plain)),
+        )
+        triggers |= dict(_TRIGGER.findall(plain))
     version = max(number for number, _ in migration_files())
-    return ExpectedSchema(version, functions, bodies, indexes, triggers, options)
+    return ExpectedSchema(version, functions, definitions, indexes, triggers, options)
 
 
 def _md5(text: str) -> str:

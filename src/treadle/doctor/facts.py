@@ -83,11 +83,24 @@ class Table(NamedTuple):
     """Since the schema was created."""
 
 
+class RowSecurity(NamedTuple):
+    """A table with row level security."""
+
+    table: str
+    owner: str
+    forced: bool
+    """It applies to the owner, too."""
+    policies: int
+    users: list[str]
+    """The users that it applies to, up to 100: they have rights on the table."""
+
+
 class Index(NamedTuple):
     name: str
     table: str
     usable: bool
     """Valid and ready."""
+    unique: bool
     rows: float
     width: float
     """Of the columns of one entry, from the statistics."""
@@ -104,6 +117,10 @@ class Function(NamedTuple):
     name: str
     digest: str
     """MD5 of its body."""
+    security_definer: bool
+    """It runs with the rights of its owner."""
+    settings: list[str]
+    """As search_path=pg_catalog, pg_temp."""
 
 
 class MigrationRecords(NamedTuple):
@@ -119,14 +136,24 @@ class ExpectedIndex(NamedTuple):
     statement: str
     """Creates it."""
 
+    @property
+    def unique(self) -> bool:
+        return "unique index" in self.statement or "primary key" in self.statement
+
+
+class ExpectedFunction(NamedTuple):
+    bodies: frozenset[str]
+    """MD5 of the bodies in its file."""
+    security_definer: bool
+    settings: frozenset[str]
+
 
 class ExpectedSchema(NamedTuple):
     """What the migrations and functions of this version create."""
 
     version: int
     functions: Mapping[str, str]
-    bodies: Mapping[str, frozenset[str]]
-    """MD5 of the bodies in the file of each function."""
+    definitions: Mapping[str, ExpectedFunction]
     indexes: Mapping[str, ExpectedIndex]
     triggers: Mapping[str, str]
     """Name and table."""
@@ -173,6 +200,38 @@ class DueLane(NamedTuple):
     """How long its oldest due job has waited."""
 
 
+class OverdueJob(NamedTuple):
+    """The first job of a lane that a worker could claim now, and that has been due for some time."""
+
+    id: str
+    queue: str
+    job_type: str
+    due: float
+
+
+class QuietWorker(NamedTuple):
+    """A live worker process that has neither claimed nor finished a job for some time."""
+
+    id: str
+    host: str | None
+    pid: int | None
+    job_types: list[str] | None
+    queues: list[str] | None
+    process_types: list[str]
+    """Those that run in child processes."""
+    quiet: float
+    """Since its last claim that has not finished, or since its start."""
+    concurrency: int
+    """Slots on the event loop and threads."""
+    running: int
+    unstarted: int
+    """Claimed, but not started."""
+    children: int
+    """Slots in child processes."""
+    in_children: int
+    """Jobs that run in one, or wait for one."""
+
+
 class Tick(NamedTuple):
     seconds: float | None
     """Since the last one; None: there was none yet."""
@@ -210,6 +269,18 @@ class FailingKey(NamedTuple):
     waiting: int
     """Jobs that wait for it, counted up to 1,000."""
     error: str | None
+
+
+class UnclaimableJob(NamedTuple):
+    """A pending job whose attempts < max_attempts is not true."""
+
+    id: str
+    job_type: str
+    attempts: int | None
+    max_attempts: int | None
+    key: str | None
+    waiting: int
+    """Jobs with its key that wait for it, counted up to 1,000."""
 
 
 class ClockJump(NamedTuple):

@@ -42,6 +42,8 @@ class Limits(NamedTuple):
     """How long a client without a lease may keep a claim without a heartbeat."""
     unserved: tuple[float, float] = (60, 300)
     paused: tuple[float, float] = (3600, 86_400)
+    stalled: tuple[float, float] = (60, 300)
+    """How long a worker with free slots may claim nothing while jobs are due."""
     tick: float = 60
     crashes: int = 2
     """How many times a job has crashed its worker."""

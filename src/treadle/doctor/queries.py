@@ -13,11 +13,15 @@ from treadle.doctor.facts import (
     Function,
     Index,
     MigrationRecords,
+    OverdueJob,
+    QuietWorker,
     ReplicationSlot,
+    RowSecurity,
     Server,
     Table,
     Tick,
     Trigger,
+    UnclaimableJob,
     VacuumBlocker,
     Worker,
 )
@@ -85,6 +89,10 @@ def find_functions() -> Query[list[Function]]:
     return Query(statement("find_functions"), {}, lambda rows: [Function._make(row) for row in rows])
 
 
+def find_row_security() -> Query[list[RowSecurity]]:
+    return Query(statement("find_row_security"), {}, lambda rows: [RowSecurity._make(row) for row in rows])
+
+
 def has_migration_records() -> Query[bool]:
     """Whether the schema exists at all."""
     return Query(statement("has_migration_records"), {}, lambda rows: bool(rows[0][0]))
@@ -112,6 +120,20 @@ def find_due_lanes() -> Query[list[DueLane]]:
     return Query(statement("find_due_lanes"), {}, lambda rows: [DueLane._make(row) for row in rows])
 
 
+def find_overdue_jobs(seconds: float) -> Query[list[OverdueJob]]:
+    params = {"seconds": seconds}
+    return Query(statement("find_overdue_jobs"), params, lambda rows: [OverdueJob._make(row) for row in rows])
+
+
+def find_quiet_workers(seconds: float) -> Query[list[QuietWorker]]:
+    params = {"seconds": seconds}
+    return Query(statement("find_quiet_workers"), params, lambda rows: [QuietWorker._make(row) for row in rows])
+
+
+def wait(seconds: float) -> Query[None]:
+    return Query(statement("wait"), {"seconds": seconds}, lambda _: None)
+
+
 def get_tick(seconds: float) -> Query[Tick]:
     """`seconds`: how long after a claim a tick is missed."""
     return Query(statement("get_tick"), {"seconds": seconds}, lambda rows: Tick._make(rows[0]))
@@ -130,3 +152,7 @@ def find_crashing_jobs(crashes: int) -> Query[list[CrashingJob]]:
 def find_failing_keys(seconds: float) -> Query[list[FailingKey]]:
     params = {"seconds": seconds}
     return Query(statement("find_failing_keys"), params, lambda rows: [FailingKey._make(row) for row in rows])
+
+
+def find_unclaimable_jobs() -> Query[list[UnclaimableJob]]:
+    return Query(statement("find_unclaimable_jobs"), {}, lambda rows: [UnclaimableJob._make(row) for row in rows])

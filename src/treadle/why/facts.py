@@ -125,3 +125,7 @@ class Facts(NamedTuple):
     """In how many seconds."""
     tick_age: float | None = None
     """Seconds since the last tick, which workers make when they claim; None: there has been none."""
+    null_columns: Sequence[str] = ()
+    """Which of attempts and max_attempts are null. Here they are 0 then."""
+    schema: str = "treadle"
+    """As an SQL identifier."""

@@ -35,6 +35,7 @@ def _facts(row: tuple[Any, ...]) -> Facts:
     last_worker = take(2)
     ahead = take(3)
     finished_attempts, finished_within, tick_age = take(3)
+    null_columns, schema = take(2)
     return Facts(
         **job | {"status": Status(job["status"])},
         worker=worker,
@@ -53,6 +54,8 @@ def _facts(row: tuple[Any, ...]) -> Facts:
         finished_within=finished_within,
         # The tick's clock is 0 until the first tick.
         tick_age=None if tick_age > 1_000_000_000 else tick_age,
+        null_columns=null_columns,
+        schema=schema,
     )
 
 

@@ -2,7 +2,16 @@
 
 from collections.abc import Sequence
 
-from treadle.doctor.facts import ExpectedSchema, Function, Index, MigrationRecords, Table, Trigger
+from treadle.doctor.facts import (
+    ExpectedFunction,
+    ExpectedSchema,
+    Function,
+    Index,
+    MigrationRecords,
+    RowSecurity,
+    Table,
+    Trigger,
+)
 from treadle.doctor.finding import Context, Finding, Severity, ok
 from treadle.doctor.text import identifier, lines
 
@@ -49,13 +58,14 @@ def _version(context: Context, records: MigrationRecords | None, expected: Expec
 def check_functions(
     context: Context, records: MigrationRecords, expected: ExpectedSchema, functions: Sequence[Function]
 ) -> list[Finding]:
-    present: dict[str, set[str]] = {}
+    present: dict[str, list[Function]] = {}
     for each in functions:
-        present.setdefault(each.name, set()).add(each.digest)
+        present.setdefault(each.name, []).append(each)
     # check_version reports those that the migration records attribute to another version.
     ours = [name for name, digest in expected.functions.items() if records.functions.get(name) == digest]
     missing = [name for name in ours if name not in present]
-    changed = [name for name in ours if name in present and not present[name] & expected.bodies[name]]
+    changes = {name: _change(expected.definitions[name], present[name]) for name in ours if name in present}
+    changed = [name for name, change in changes.items() if change]
     if not missing and not changed:
         return [ok("functions", "All functions are as the migrations created them.")]
     names = ", ".join(f"'{name}'" for name in [*missing, *changed])
@@ -64,32 +74,53 @@ def check_functions(
             "functions",
             Severity.CRITICAL if missing else Severity.WARNING,
             "Functions of the queue were dropped or changed manually.",
-            lines([f"{name} is missing" for name in missing] + [f"{name} was changed" for name in changed], 10),
+            lines([f"{name} is missing" for name in missing] + [f"{name} {changes[name]}" for name in changed], 10),
             f"delete from {identifier(context.schema)}.functions where name in ({names});\nthen: {MIGRATE}",
         )
     ]
+
+
+def _change(expected: ExpectedFunction, functions: Sequence[Function]) -> str | None:
+    """What was changed in a function. There may be others of the same name, with other arguments."""
+    same = [each for each in functions if each.digest in expected.bodies]
+    if not same:
+        return "was changed"
+    same = [each for each in same if each.security_definer == expected.security_definer]
+    if not same:
+        return "is no longer security definer" if expected.security_definer else "is now security definer"
+    missing = min((sorted(expected.settings.difference(each.settings)) for each in same), key=len)
+    return f"has lost the setting {', '.join(missing)}" if missing else None
 
 
 def check_indexes(context: Context, expected: ExpectedSchema, indexes: Sequence[Index]) -> list[Finding]:
     present = {each.name: each for each in indexes}
     missing = [name for name in expected.indexes if name not in present]
     invalid = [name for name in expected.indexes if name in present and not present[name].usable]
+    changed = [
+        name for name, index in expected.indexes.items() if name in present and present[name].unique != index.unique
+    ]
     # Not one of ours, and its creation failed: every write maintains it, and no query uses it.
     others = [each.name for each in indexes if each.name not in expected.indexes and not each.usable]
-    if not missing and not invalid and not others:
+    if not missing and not invalid and not changed and not others:
         return [ok("indexes", "All indexes exist and are valid.")]
     detail = [f"{name} on {expected.indexes[name].table} is missing" for name in missing]
     detail += [f"{name} on {expected.indexes[name].table} is invalid" for name in invalid]
+    detail += [
+        f"{name} on {expected.indexes[name].table} is {'not ' if expected.indexes[name].unique else ''}unique"
+        for name in changed
+    ]
     detail += [f"{name} is invalid, and not one of Treadle's" for name in others]
     remedy = [line for name in missing for line in expected.indexes[name].statement.split("\n")]
     remedy += [f"reindex index concurrently {identifier(context.schema)}.{name};" for name in invalid]
+    for name in changed:
+        remedy += [f"drop index concurrently {identifier(context.schema)}.{name};", expected.indexes[name].statement]
     remedy += [f"drop index concurrently {identifier(context.schema)}.{identifier(name)};" for name in others]
     return [
         Finding(
             "indexes",
-            Severity.CRITICAL if missing or invalid else Severity.WARNING,
-            "Indexes are missing or invalid: claims scan the whole table, or uniqueness is not enforced."
-            if missing or invalid
+            Severity.CRITICAL if missing or invalid or changed else Severity.WARNING,
+            "Indexes are missing, invalid or changed: claims scan the whole table, or uniqueness is not enforced."
+            if missing or invalid or changed
             else "The queue's tables have invalid indexes: every write maintains them, and no query uses them.",
             lines(detail, 10),
             lines(remedy, 10),
@@ -159,3 +190,34 @@ def check_table_settings(context: Context, expected: ExpectedSchema, tables: Seq
             "\n".join(remedy) or "If this is intended, no action is required.",
         )
     ]
+
+
+def check_row_security(context: Context, tables: Sequence[RowSecurity]) -> list[Finding]:
+    if not tables:
+        return [ok("row_security", "No table has row level security.")]
+    if not any(each.users for each in tables):
+        level, title = Severity.NOTE, "Tables have row level security. It applies to no user that has rights on them."
+    elif all(each.policies for each in tables if each.users):
+        level, title = Severity.WARNING, "Row level security may hide rows of the queue from users, such as workers."
+    else:
+        level, title = Severity.CRITICAL, "Row level security hides the queue from users: workers find no jobs."
+    return [
+        Finding(
+            "row_security",
+            level,
+            title,
+            lines([_row_security(each) for each in tables], 20),
+            "\n".join(
+                f"alter table {identifier(context.schema)}.{identifier(each.table)} disable row level security;"
+                for each in tables
+            ),
+        )
+    ]
+
+
+def _row_security(table: RowSecurity) -> str:
+    policies = {0: "no policy, so no row is visible", 1: "1 policy"}.get(table.policies, f"{table.policies} policies")
+    more = len(table.users) - 5
+    users = ", ".join(table.users[:5]) + (f" and {more} more" if more > 0 else "") or "no user"
+    exempt = "" if table.forced else f"the owner {table.owner}, "
+    return f"{table.table}: {policies}; applies to {users}, but not to {exempt}superusers and roles with bypassrls"

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
-from treadle.doctor.facts import AbandonedClaim, CrashingJob, FailingKey, Tick, Worker
+from treadle.doctor.facts import AbandonedClaim, CrashingJob, FailingKey, Tick, UnclaimableJob, Worker
 from treadle.doctor.finding import Context, Finding, Severity, highest, ok, severity_of
-from treadle.doctor.text import lines, plural
+from treadle.doctor.text import identifier, lines, plural
 from treadle.words.formatting import span
+from treadle.words.unclaimable import give_attempts, why_unclaimable
 
 # A heartbeat may be this far in the future: two clocks never agree exactly.
 JITTER = 1.0
@@ -167,6 +168,28 @@ def check_keys(context: Context, keys: Sequence[FailingKey]) -> list[Finding]:
             + " ".join(f"select {context.schema}.cancel_job('{each.id}');" for each in bad[:3]),
         )
     ]
+
+
+def check_unclaimable(context: Context, jobs: Sequence[UnclaimableJob]) -> list[Finding]:
+    if not jobs:
+        return [ok("unclaimable_jobs", "Every pending job has attempts left.")]
+    schema = identifier(context.schema)
+    return [
+        Finding(
+            "unclaimable_jobs",
+            Severity.WARNING,
+            "Pending jobs have no attempts left, or an invalid number of them: no worker claims them.",
+            lines([_unclaimable(each) for each in jobs]),
+            f"To let them run: {give_attempts(schema, [each.id for each in jobs])}\n"
+            "If they are not needed, cancel them: "
+            + " ".join(f"select {schema}.cancel_job('{each.id}');" for each in jobs[:3]),
+        )
+    ]
+
+
+def _unclaimable(job: UnclaimableJob) -> str:
+    blocks = f", blocks {_jobs(job.waiting)} with its key {job.key}" if job.waiting else ""
+    return f"{job.id} ({job.job_type}): {why_unclaimable(job.attempts, job.max_attempts)}{blocks}"
 
 
 def _jobs(number: int) -> str:

@@ -8,6 +8,7 @@ select
     class.relname::text,
     owner.relname::text,
     index.indisvalid and index.indisready,
+    index.indisunique,
     class.reltuples::double precision,
     (
         -- The average width of a column; 16 bytes if it was never analyzed.

@@ -3,7 +3,12 @@
 with job as materialized (
     select
         job.id, job.job_type, job.queue, job.priority, job.status, coalesce(job.attempts, 0) as attempts,
-        coalesce(job.max_attempts, 0) as max_attempts, job.lease, job.holds,
+        coalesce(job.max_attempts, 0) as max_attempts,
+        array_remove(
+            array[case when job.attempts is null then 'attempts' end, case when job.max_attempts is null then 'max_attempts' end],
+            null
+        ) as null_columns,
+        job.lease, job.holds,
         job.key, job.run_at, job.worker_id, job.claimed_at, job.created_at, job.started_at, job.seen_at, job.finished_at,
         job.progress, job.current_stage, left(job.last_error, 500) as last_error, job.xmax as locker,
         clock_timestamp() as at
@@ -121,7 +126,8 @@ select
     last_worker.worker_id, last_worker.seen_at,
     ahead.own, ahead.level, ahead.above,
     finished.jobs, finished.seconds::float8,
-    extract(epoch from job.at)::float8 - clock.last_value / 1000000.0::float8
+    extract(epoch from job.at)::float8 - clock.last_value / 1000000.0::float8,
+    job.null_columns, quote_ident('treadle')
 from job
 cross join finished
 cross join treadle.tick_clock as clock

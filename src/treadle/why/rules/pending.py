@@ -5,24 +5,27 @@ from typing import Any
 
 from treadle.why.facts import COUNT_LIMIT, Facts, LiveWorker
 from treadle.why.reason import Reason
-from treadle.why.text import because, clipped, elapsed, enumerated, limited, plural, utc
+from treadle.why.text import because, clipped, elapsed, enumerated, limited, utc
 from treadle.words.changes import Pause
 from treadle.words.formatting import printable, span
+from treadle.words.unclaimable import give_attempts, why_unclaimable
 
 # A claim also locks the row, for milliseconds.
 LOCKED_SECONDS = 1.0
 
 
 def out_of_attempts(facts: Facts) -> Reason | None:
-    if facts.attempts < facts.max_attempts:
+    attempts = None if "attempts" in facts.null_columns else facts.attempts
+    max_attempts = None if "max_attempts" in facts.null_columns else facts.max_attempts
+    problem = why_unclaimable(attempts, max_attempts)
+    if problem is None:
         return None
-    used = f"{facts.attempts} of {plural(facts.max_attempts, 'attempt')}"
     return Reason(
         "out_of_attempts",
-        f"The job is pending but has used {used}, so no worker claims it. Only a manual change leaves a job like this.",
-        f"To run it once more: treadle cancel {facts.id}, then treadle retry {facts.id}",
-        f"has used {used}",
-        {"attempts": facts.attempts, "max_attempts": facts.max_attempts},
+        f"No worker will ever claim the job: it is pending, but {problem}.",
+        f"To let it run: {give_attempts(facts.schema, [facts.id])} If it is not needed: treadle cancel {facts.id}",
+        f"cannot be claimed ({problem})",
+        {"attempts": attempts, "max_attempts": max_attempts},
     )
 
 

@@ -1,0 +1,66 @@
+-- Of each lane whose first job has been due for some time, the first job that a worker could claim now: not paused, the head
+-- of its key, and not locked by an open transaction. The lanes that have waited longest come first.
+with known as materialized (
+    select known.lane, coalesce(bound.floor, '-infinity') as start
+    from treadle.safe_tick(pg_current_snapshot()) as safe
+    cross join treadle.listed_lanes() as known
+    left join lateral treadle.safe_floor(known.lane, safe) as bound on true
+    where not exists (
+        select
+        from treadle.pauses as pause
+        where pause.job_type in ((known.lane).job_type, '')
+          and pause.queue in ((known.lane).queue, '')
+    )
+    limit 2000
+),
+overdue as materialized (
+    select known.lane, known.start
+    from known
+    cross join lateral (
+        select job.run_at
+        from treadle.lane_jobs(known.lane, known.start) as job
+        order by job.run_at
+        limit 1
+    ) as head
+    where head.run_at <= clock_timestamp() - make_interval(secs => %(seconds)s)
+    order by head.run_at
+    limit 100
+),
+locker as materialized (
+    select lock.transactionid as xid
+    from pg_locks as lock
+    where lock.locktype = 'transactionid'
+      and lock.granted
+)
+select
+    job.id::text,
+    (overdue.lane).queue,
+    (overdue.lane).job_type,
+    -- An INSERT by hand can set any time, even -infinity.
+    extract(epoch from clock_timestamp() - greatest(job.run_at, '0001-01-02'))::double precision as due
+from overdue
+cross join lateral (
+    select first.id, first.run_at
+    from (
+        select job.id, job.key, job.run_at, job.locked_by
+        from treadle.lane_jobs(overdue.lane, overdue.start) as job
+        order by job.run_at
+        limit 10
+    ) as first
+    where first.run_at <= clock_timestamp() - make_interval(secs => %(seconds)s)
+      and first.locked_by not in (select locker.xid from locker)
+      and (
+            first.key is null
+            or first.id = (
+                select other.id
+                from treadle.jobs as other
+                where other.key = first.key
+                  and other.status in ('pending', 'claimed', 'running')
+                order by treadle.key_rank(other.status, other.holds), other.id
+                limit 1
+            )
+          )
+    order by first.run_at
+    limit 1
+) as job
+order by due desc
