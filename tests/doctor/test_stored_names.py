@@ -58,7 +58,7 @@ def every_finding(name: str) -> list[Finding]:
         for here in (True, False)
     ]
     table = Table(name, True, {"autovacuum_enabled": "off"}, 1.0, 1 << 30, 1, 10_000_000, None, 9000.0)
-    index = Index(name, name, False, 1.0, 8.0, 1 << 30)
+    index = Index(name, name, False, False, 1.0, 8.0, 1 << 30)
     return [
         *check_server(CONTEXT, server),
         *check_connections(CONTEXT, [ConnectionUse(name, 100, 1, 100)]),
