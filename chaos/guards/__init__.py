@@ -1,6 +1,6 @@
 """The guards that chaos/mutants.py removes, by subject, and the test or storm that must fail without each of them."""
 
-from chaos.guards import claims, clocks, database, keys, lanes, notifications, workers
+from chaos.guards import claims, clocks, database, keys, lanes, notifications, schedules, workers
 from chaos.guards.mutant import Mutant
 
 MUTANTS = [
@@ -11,6 +11,7 @@ MUTANTS = [
     *notifications.MUTANTS,
     *clocks.MUTANTS,
     *database.MUTANTS,
+    *schedules.MUTANTS,
 ]
 
 __all__ = ["MUTANTS", "Mutant"]

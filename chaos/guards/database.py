@@ -13,8 +13,8 @@ MUTANTS = [
     Mutant(
         "a migration waits for a lock only briefly",
         "src/treadle/db/migrations.py",
-        "LOCK_TIMEOUT, LONGEST_TIMEOUT = 100, 800",
-        "LOCK_TIMEOUT, LONGEST_TIMEOUT = 2000, 2000",
+        "LOCK_TIMEOUT, LONGEST_TIMEOUT = 100, 500",
+        "LOCK_TIMEOUT, LONGEST_TIMEOUT = 9000, 9000",
         test("db/migrations_under_load", "test_nobody_notices_a_migration_behind_a_long_reader"),
     ),
     Mutant(

@@ -65,4 +65,11 @@ MUTANTS = [
         "exception when division_by_zero then",
         test("queue/keys", "test_a_job_enqueued_in_repeatable_read_is_unblocked_if_the_earlier_one_changes"),
     ),
+    Mutant(
+        "a blocked job that was claimed by hand unblocks the next",
+        f"{FUNCTIONS}/triggers/change_job.sql",
+        "        new.lease := old.lease + 1;\n        new.holds := new.holds & ~treadle.blocked_by_key();\n",
+        "        new.lease := old.lease + 1;\n",
+        test("queue/by_hand", "test_a_blocked_job_that_was_claimed_by_hand_unblocks_the_next"),
+    ),
 ]

@@ -1,6 +1,6 @@
 """Leases of workers, their supervisors, outcomes, and jobs that wait in a worker."""
 
-from chaos.guards.mutant import WORKER, Mutant, test
+from chaos.guards.mutant import FUNCTIONS, WORKER, Mutant, test
 
 MUTANTS = [
     Mutant(
@@ -97,8 +97,8 @@ MUTANTS = [
     Mutant(
         "a cancelled job that waits does not start",
         f"{WORKER}/claimer.py",
-        "                    jobs.remove(claim)\n",
-        "",
+        "                jobs.remove(claim)\n",
+        "                pass\n",
         test("worker/claimer_steps", "test_suspects_start_only_in_free_child_processes_and_the_others_are_offered"),
     ),
     Mutant(
@@ -134,5 +134,26 @@ MUTANTS = [
         'LOCK_TIMEOUT = "100ms"',
         'LOCK_TIMEOUT = "0"',
         test("worker/completer", "test_an_outcome_waits_for_its_row_and_holds_no_other_up"),
+    ),
+    Mutant(
+        "a notification alone stops no job",
+        f"{WORKER}/cancellations.py",
+        "            if lost.get(claim.id) is False:",
+        "            if not lost.get(claim.id):",
+        test("worker/cancelling", "test_a_notification_alone_stops_no_job"),
+    ),
+    Mutant(
+        "a lock that somebody holds does not stop the recovery",
+        f"{FUNCTIONS}/public/recover_lost_workers.sql",
+        "              and worker.seen_at < treadle.clock_before(worker.lease, p_now) - c_wait\n",
+        "              and false\n",
+        test("worker/recovery", "test_a_lock_that_somebody_holds_does_not_stop_the_recovery"),
+    ),
+    Mutant(
+        "the recovery does not wait for a locked worker",
+        f"{FUNCTIONS}/public/recover_lost_workers.sql",
+        "        for no key update of worker skip locked\n",
+        "",
+        test("worker/recovery", "test_the_recovery_does_not_wait_for_a_locked_worker"),
     ),
 ]
