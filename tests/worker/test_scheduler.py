@@ -9,7 +9,7 @@ import pytest
 from psycopg import Connection
 
 from tests.support.workers import auntil, run, running_worker
-from treadle import InvalidArgument, InvalidJob, InvalidPayload, Job, Treadle
+from treadle import InvalidArgument, InvalidJob, InvalidPayload, Job, Stored, Treadle
 from treadle.worker import Worker
 
 SECOND = timedelta(seconds=1)
@@ -116,6 +116,9 @@ def test_bad_schedules_are_refused(app: Treadle) -> None:
     @app.job
     async def report(kind: str) -> None: ...
 
+    @app.job
+    async def use(file: Stored) -> None: ...
+
     with pytest.raises(InvalidArgument, match=r'give either an expression such as "0 9 \* \* mon" or every="90s"'):
         app.schedule("none", None, report, {"kind": "x"})
     with pytest.raises(InvalidArgument, match="timezone needs a schedule, got 'UTC' alone"):
@@ -130,6 +133,8 @@ def test_bad_schedules_are_refused(app: Treadle) -> None:
         app.schedules.add("bad", "* * * * *", report, {"kind": "x"}, end=datetime(2030, 1, 1))
     with pytest.raises(InvalidArgument, match="a schedule needs a job function"):
         app.schedules.add("bad", "* * * * *", print)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="has stored content as an argument"):
+        app.schedules.add("bad", "* * * * *", use, {"file": app.store(b"content")})
     app.schedule("twice", "* * * * *", report, {"kind": "x"})
     with pytest.raises(InvalidJob, match="there are two schedules called 'twice'"):
         app.schedule("twice", "* * * * *", report, {"kind": "x"})
@@ -144,3 +149,47 @@ def test_a_worker_does_not_start_with_a_schedule_whose_arguments_are_wrong(app: 
 
     with pytest.raises(InvalidPayload, match="kind"):
         run(app, body)
+
+
+@pytest.mark.parametrize(("every", "expression"), [("90s", "every 90s"), ("2w", "every 1209600s"), (1.5, "every 1.5s")])
+def test_an_interval_keeps_all_of_its_digits(app: Treadle, every: Any, expression: str) -> None:
+    @app.job(every=every)
+    async def beat() -> None: ...
+
+    assert [each.expression for each in app.schedules.declared()] == [expression]
+
+
+def test_a_worker_says_which_of_its_schedules_are_not_in_force(
+    app: Treadle, connection: Connection[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    @app.job(schedule="@hourly")
+    async def beat() -> None: ...
+
+    connection.execute("select put_schedule('beat', 'beat', '@daily')")
+
+    async def body(worker: Worker) -> None: ...
+
+    run(app, body)
+    assert "schedules that are not enqueued as declared here: beat;" in caplog.text
+
+
+def test_a_scheduler_that_fails_is_quiet_and_does_not_stop_the_worker(
+    app: Treadle, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """For example, the rights on new tables were not granted yet."""
+
+    @app.job
+    async def hello() -> str:
+        return "hello"
+
+    def fail(*_: object) -> None:
+        raise PermissionError("denied")
+
+    monkeypatch.setattr("treadle.db.queries.schedules.find_due", fail)
+
+    async def body(worker: Worker) -> None:
+        await asyncio.sleep(1.5)
+        assert await (await hello.aenqueue()).aresult(30) == "hello"
+
+    run(app, body)
+    assert caplog.text.count("schedules cannot be enqueued by this worker") == 1

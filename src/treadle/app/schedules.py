@@ -12,6 +12,7 @@ from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument, InvalidJob
 from treadle.words.naming import text_within
 from treadle.words.schedule import MISSED_LIMIT, Declaration, Missed, Overlap, ScheduleRow, choice, timetable
+from treadle.words.stored import Noted
 
 AnyFunction = JobFunction[..., Any, ..., Any]
 
@@ -133,7 +134,8 @@ def check_times(expression: str | None, options: ScheduleOptions) -> str:
             f'give either an expression such as "0 9 * * mon" or every="90s", got {expression!r} and every={every!r}'
         )
     if every is not None:
-        expression = f"every {duration(every, 'every').total_seconds():g}s"
+        seconds = f"{duration(every, 'every').total_seconds():.3f}".rstrip("0").rstrip(".")
+        expression = f"every {seconds}s"
     timetable(
         expression or "",
         options.get("timezone", "UTC"),
@@ -161,10 +163,17 @@ def declare(
         if moment is not None and (not isinstance(moment, datetime) or moment.tzinfo is None):
             raise InvalidArgument(f"{which} must be a datetime with a time zone, got {moment!r}")
     key = options.get("key")
+    with Noted() as used:
+        data = function.arguments.bind((), dict(arguments), limit)
+    if used:
+        raise InvalidArgument(
+            f"schedule {name!r} has stored content as an argument, which is kept only while a job uses it; "
+            "let the function find it by a name of your own"
+        )
     return Declaration(
         name=schedule_queries.schedule_name(name),
         job_type=function.name,
-        data=function.arguments.bind((), dict(arguments), limit).text,
+        data=data.text,
         expression=check_times(expression, options),
         timezone=options.get("timezone", "UTC"),
         clocks_forward=options.get("clocks_forward", "run_late"),

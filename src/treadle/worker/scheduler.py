@@ -38,9 +38,18 @@ class Scheduler:
         self._connection = connection
         self._declarations = {each.name: each for each in schedules.declared()}
         self._unavailable = unavailable
-        self._digests: list[str] = []
+        self._digests: list[str] | None = None
         self._first = True
         self.wake = asyncio.Event()
+
+    async def start(self) -> None:
+        """Declare for the first time. If that fails, it is tried again in a minute, and the worker runs jobs."""
+        try:
+            await self.declare()
+        except DatabaseUnavailable as error:
+            self._unavailable(error)
+        except Exception:
+            log.exception("the schedules could not be declared; retrying in a minute")
 
     async def declare(self) -> None:
         """Declare what the code declares: at the start, and every minute, to say that it still does."""
@@ -48,9 +57,16 @@ class Scheduler:
             return
         in_force = await self._connection.run(schedule_queries.declare(list(self._declarations.values())))
         digests = [each.digest for name, each in self._declarations.items() if name in in_force]
-        if digests != self._digests:
-            self._digests = digests
-            self.wake.set()
+        if digests == self._digests:
+            return
+        self._digests = digests
+        self.wake.set()
+        if others := [name for name in self._declarations if name not in in_force]:
+            log.warning(
+                "schedules that are not enqueued as declared here: %s; a newer version of the code declares them, or "
+                "they were added at run time",
+                ", ".join(others),
+            )
 
     async def run(self) -> None:
         """Enqueue what is due until cancelled."""
@@ -60,12 +76,15 @@ class Scheduler:
             except DatabaseUnavailable as error:
                 self._unavailable(error)
                 delay = RETRY_SECONDS
+            except Exception:
+                log.exception("schedules cannot be enqueued by this worker; retrying in a minute")
+                delay = DECLARE_SECONDS
             await within(self.wake.wait(), delay)
             self.wake.clear()
 
     async def enqueue_due(self) -> float:
         """Enqueue what is due. Returns the seconds until the next look."""
-        found = await self._connection.run(schedule_queries.find_due(self._digests, LIMIT))
+        found = await self._connection.run(schedule_queries.find_due(self._digests or [], LIMIT))
         due = {each: _planned(each) for each in found if each.seconds is None or each.seconds <= 0}
         if due:
             done = await self._connection.run(schedule_queries.enqueue(due))

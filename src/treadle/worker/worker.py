@@ -104,7 +104,7 @@ class Worker:
         self.slots.renewed_at = began
         with suppress(DatabaseUnavailable):
             await self.server_clock.check()
-            await self.scheduler.declare()
+        await self.scheduler.start()
         if not self._supervised:
             self._keeper = KeeperProcess(self.worker_id, url, self.schema, self.slots, self.settings)
             await self._keeper.start()
