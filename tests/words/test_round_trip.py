@@ -97,7 +97,8 @@ hashable = st.one_of(
     st.text(st.characters(), max_size=6),
     st.binary(max_size=4),
     st.decimals(allow_nan=False),
-    st.fractions(),
+    # Not longer: pydantic reports a value whose repr fails as an exception that nobody can catch.
+    st.fractions(-1000, 1000, max_denominator=1000),
     st.complex_numbers(),
     st.uuids(),
     st.datetimes(timezones=st.none() | st.timezones()),
