@@ -22,14 +22,84 @@ COMMENT ON FUNCTION treadle.cancel_job(p_id uuid, p_reason text, p_lease bigint,
 
 COMMENT ON FUNCTION treadle.change_job() IS 'Trigger: guards the key of a job, sets finished_at, and places a job that becomes claimable at or above the floor of its lane.';
 
-COMMENT ON FUNCTION treadle.channel(p_kind text) IS 'The name of the channel to LISTEN to: "work" (jobs to claim, or to stop), "ends" (the ids of jobs that finished) or "news" (the ids of jobs with new events or progress).';
-
-COMMENT ON FUNCTION treadle.new_id() IS 'A new time-ordered job id (uuid version 7).';
-
 
 SET default_tablespace = '';
 
 SET default_table_access_method = heap;
+
+CREATE TABLE treadle.schedules (
+    name character varying(100) NOT NULL,
+    job_type character varying(50) NOT NULL,
+    data jsonb DEFAULT '{}'::jsonb NOT NULL,
+    priority integer DEFAULT 100 NOT NULL,
+    queue character varying(50) DEFAULT 'default'::character varying NOT NULL,
+    max_attempts integer DEFAULT 3 NOT NULL,
+    key character varying(200),
+    expression character varying(1000) NOT NULL,
+    timezone character varying(100) DEFAULT 'UTC'::character varying NOT NULL,
+    clocks_forward character varying(10) DEFAULT 'run_late'::character varying NOT NULL,
+    clocks_back character varying(10) DEFAULT 'run_once'::character varying NOT NULL,
+    missed character varying(10) DEFAULT 'latest'::character varying NOT NULL,
+    missed_limit integer DEFAULT 100 NOT NULL,
+    overlap character varying(10) DEFAULT 'allow'::character varying NOT NULL,
+    jitter interval DEFAULT '00:00:00'::interval NOT NULL,
+    starts_at timestamp with time zone,
+    ends_at timestamp with time zone,
+    next_at timestamp with time zone,
+    last_at timestamp with time zone,
+    last_job uuid,
+    error text,
+    retry_at timestamp with time zone,
+    paused_at timestamp with time zone,
+    digest character varying(64),
+    former_digests character varying(64)[] DEFAULT '{}'::character varying[] NOT NULL,
+    declared_at timestamp with time zone,
+    retired_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    changed_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT valid_clocks_back CHECK (((clocks_back)::text = ANY ((ARRAY['run_once'::character varying, 'run_twice'::character varying])::text[]))),
+    CONSTRAINT valid_clocks_forward CHECK (((clocks_forward)::text = ANY ((ARRAY['run_late'::character varying, 'skip'::character varying])::text[]))),
+    CONSTRAINT valid_jitter CHECK ((jitter >= '00:00:00'::interval)),
+    CONSTRAINT valid_missed CHECK (((missed)::text = ANY ((ARRAY['skip'::character varying, 'latest'::character varying, 'all'::character varying])::text[]))),
+    CONSTRAINT valid_missed_limit CHECK (((missed_limit >= 1) AND (missed_limit <= 10000))),
+    CONSTRAINT valid_overlap CHECK (((overlap)::text = ANY ((ARRAY['allow'::character varying, 'skip'::character varying, 'wait'::character varying])::text[])))
+);
+
+COMMENT ON TABLE treadle.schedules IS 'What is enqueued again and again. Workers compute the times and enqueue the jobs.';
+
+COMMENT ON COLUMN treadle.schedules.expression IS 'Cron with five or six fields, @hourly and the like, or "every 90s".';
+
+COMMENT ON COLUMN treadle.schedules.clocks_forward IS 'What happens at a local time that does not exist because clocks are set forward: run_late or skip.';
+
+COMMENT ON COLUMN treadle.schedules.clocks_back IS 'What happens at a local time that comes twice because clocks are set back: run_once or run_twice.';
+
+COMMENT ON COLUMN treadle.schedules.missed IS 'What is enqueued after nobody could enqueue for some time: skip (nothing), latest, or all (up to missed_limit).';
+
+COMMENT ON COLUMN treadle.schedules.overlap IS 'What happens while the job of the time before has not finished: allow, skip, or wait (one after the other).';
+
+COMMENT ON COLUMN treadle.schedules.jitter IS 'The job is due up to this much later, at random.';
+
+COMMENT ON COLUMN treadle.schedules.next_at IS 'The next time; null until a worker has computed it, infinity if there is none.';
+
+COMMENT ON COLUMN treadle.schedules.last_at IS 'The last time for which a job was enqueued.';
+
+COMMENT ON COLUMN treadle.schedules.error IS 'Why the last try to compute or enqueue failed.';
+
+COMMENT ON COLUMN treadle.schedules.retry_at IS 'When to try again after an error.';
+
+COMMENT ON COLUMN treadle.schedules.digest IS 'Of the declaration in code that is in force; null: added at run time.';
+
+COMMENT ON COLUMN treadle.schedules.former_digests IS 'Of declarations that a later one has replaced.';
+
+COMMENT ON COLUMN treadle.schedules.declared_at IS 'When a worker last declared it.';
+
+COMMENT ON COLUMN treadle.schedules.retired_at IS 'When it was found that no worker declares it any longer.';
+
+COMMENT ON FUNCTION treadle.change_schedule(p_old treadle.schedules, p_new treadle.schedules, p_keep boolean) IS 'Writes the definition of a schedule.';
+
+COMMENT ON FUNCTION treadle.channel(p_kind text) IS 'The name of the channel to LISTEN to: "work" (jobs to claim, or to stop), "ends" (the ids of jobs that finished) or "news" (the ids of jobs with new events or progress).';
+
+COMMENT ON FUNCTION treadle.new_id() IS 'A new time-ordered job id (uuid version 7).';
 
 CREATE TABLE treadle.jobs (
     id uuid DEFAULT treadle.new_id() NOT NULL,
@@ -162,74 +232,6 @@ COMMENT ON FUNCTION treadle.enqueue(p_job_type character varying, p_data jsonb, 
 COMMENT ON FUNCTION treadle.enqueue_jobs(p_job_type character varying, p_data text[], p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_keys character varying[], p_max_attempts integer) IS 'Enqueues one job per element of p_data (JSON texts) and returns their ids in that order.';
 
 COMMENT ON FUNCTION treadle.enqueue_occurrences(p_due jsonb) IS 'Enqueues the jobs of schedules that are due. Returns what was done for which schedule.';
-
-CREATE TABLE treadle.schedules (
-    name character varying(100) NOT NULL,
-    job_type character varying(50) NOT NULL,
-    data jsonb DEFAULT '{}'::jsonb NOT NULL,
-    priority integer DEFAULT 100 NOT NULL,
-    queue character varying(50) DEFAULT 'default'::character varying NOT NULL,
-    max_attempts integer DEFAULT 3 NOT NULL,
-    key character varying(200),
-    expression character varying(1000) NOT NULL,
-    timezone character varying(100) DEFAULT 'UTC'::character varying NOT NULL,
-    clocks_forward character varying(10) DEFAULT 'run_late'::character varying NOT NULL,
-    clocks_back character varying(10) DEFAULT 'run_once'::character varying NOT NULL,
-    missed character varying(10) DEFAULT 'latest'::character varying NOT NULL,
-    missed_limit integer DEFAULT 100 NOT NULL,
-    overlap character varying(10) DEFAULT 'allow'::character varying NOT NULL,
-    jitter interval DEFAULT '00:00:00'::interval NOT NULL,
-    starts_at timestamp with time zone,
-    ends_at timestamp with time zone,
-    next_at timestamp with time zone,
-    last_at timestamp with time zone,
-    last_job uuid,
-    error text,
-    retry_at timestamp with time zone,
-    paused_at timestamp with time zone,
-    digest character varying(64),
-    former_digests character varying(64)[] DEFAULT '{}'::character varying[] NOT NULL,
-    declared_at timestamp with time zone,
-    retired_at timestamp with time zone,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    changed_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT valid_clocks_back CHECK (((clocks_back)::text = ANY ((ARRAY['run_once'::character varying, 'run_twice'::character varying])::text[]))),
-    CONSTRAINT valid_clocks_forward CHECK (((clocks_forward)::text = ANY ((ARRAY['run_late'::character varying, 'skip'::character varying])::text[]))),
-    CONSTRAINT valid_jitter CHECK ((jitter >= '00:00:00'::interval)),
-    CONSTRAINT valid_missed CHECK (((missed)::text = ANY ((ARRAY['skip'::character varying, 'latest'::character varying, 'all'::character varying])::text[]))),
-    CONSTRAINT valid_missed_limit CHECK (((missed_limit >= 1) AND (missed_limit <= 10000))),
-    CONSTRAINT valid_overlap CHECK (((overlap)::text = ANY ((ARRAY['allow'::character varying, 'skip'::character varying, 'wait'::character varying])::text[])))
-);
-
-COMMENT ON TABLE treadle.schedules IS 'What is enqueued again and again. Workers compute the times and enqueue the jobs.';
-
-COMMENT ON COLUMN treadle.schedules.expression IS 'Cron with five or six fields, @hourly and the like, or "every 90s".';
-
-COMMENT ON COLUMN treadle.schedules.clocks_forward IS 'What happens at a local time that does not exist because clocks are set forward: run_late or skip.';
-
-COMMENT ON COLUMN treadle.schedules.clocks_back IS 'What happens at a local time that comes twice because clocks are set back: run_once or run_twice.';
-
-COMMENT ON COLUMN treadle.schedules.missed IS 'What is enqueued after nobody could enqueue for some time: skip (nothing), latest, or all (up to missed_limit).';
-
-COMMENT ON COLUMN treadle.schedules.overlap IS 'What happens while the job of the time before has not finished: allow, skip, or wait (one after the other).';
-
-COMMENT ON COLUMN treadle.schedules.jitter IS 'The job is due up to this much later, at random.';
-
-COMMENT ON COLUMN treadle.schedules.next_at IS 'The next time; null until a worker has computed it, infinity if there is none.';
-
-COMMENT ON COLUMN treadle.schedules.last_at IS 'The last time for which a job was enqueued.';
-
-COMMENT ON COLUMN treadle.schedules.error IS 'Why the last try to compute or enqueue failed.';
-
-COMMENT ON COLUMN treadle.schedules.retry_at IS 'When to try again after an error.';
-
-COMMENT ON COLUMN treadle.schedules.digest IS 'Of the declaration in code that is in force; null: added at run time.';
-
-COMMENT ON COLUMN treadle.schedules.former_digests IS 'Of declarations that a later one has replaced.';
-
-COMMENT ON COLUMN treadle.schedules.declared_at IS 'When a worker last declared it.';
-
-COMMENT ON COLUMN treadle.schedules.retired_at IS 'When it was found that no worker declares it any longer.';
 
 COMMENT ON FUNCTION treadle.enqueue_schedule(p_schedule treadle.schedules, p_times timestamp with time zone[], p_missed timestamp with time zone[]) IS 'Enqueues the jobs of a schedule for these times, and notes the times that were missed. Returns the number of jobs.';
 

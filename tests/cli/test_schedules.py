@@ -50,6 +50,9 @@ def test_a_schedule_is_added_listed_changed_paused_run_and_deleted(connection: C
     assert heading.split() == ["NAME", "TYPE", "TIMES", "LAST", "NEXT", "STATE"]
     assert line.split() == ["nightly", "welcome", "0", "3", "*", "*", "*", "Europe/Oslo", "-", "-", "active"]
     assert output_of("schedules", "change", "nightly", "0 4 * * *").startswith("Changed nightly; next at ")
+    assert " 04:00:00 +0" in output_of("schedules", "--next")
+    assert "0 4 * * * Europe/Oslo" in output_of("schedules")  # the time zone is kept
+    output_of("schedules", "change", "nightly", "0 4 * * *", "--timezone", "UTC")
     assert " 04:00:00 +0000" in output_of("schedules", "--next")
     assert output_of("schedules", "pause", "nightly", "--reason", "broken") == "Paused nightly\n"
     assert output_of("schedules", "pause", "nightly") == "It was paused already: nightly\n"
@@ -61,8 +64,8 @@ def test_a_schedule_is_added_listed_changed_paused_run_and_deleted(connection: C
     ]
     assert json_output_of("schedules", "delete", "nightly") == [{"name": "nightly", "changed": True}]
     reasons = connection.execute("select action, reason from audit order by id").fetchall()
-    assert reasons[2] == ("pause schedule", "broken")
-    assert [action for action, _ in reasons[3:]] == ["resume schedule", "run schedule", "delete schedule"]
+    assert reasons[3] == ("pause schedule", "broken")
+    assert [action for action, _ in reasons[4:]] == ["resume schedule", "run schedule", "delete schedule"]
 
 
 def test_times_that_cannot_be_computed_are_shown(connection: Connection[Any]) -> None:

@@ -1,5 +1,6 @@
 """Schedules in the database: each time is enqueued once, whoever tries, and versions of the code do not fight."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -311,3 +312,23 @@ def test_an_unknown_schedule_is_refused(app: Treadle) -> None:
             method("nope")
     with pytest.raises(UnknownSchedule):
         app.schedules.change("nope", "* * * * *")
+
+
+def test_every_call_has_an_async_twin(app: Treadle, connection: Connection[Any]) -> None:
+    @app.job
+    async def report() -> None: ...
+
+    async def body() -> None:
+        await app.schedules.aadd("hourly", "@hourly", report)
+        await app.schedules.achange("hourly", "@daily", timezone="Europe/Oslo")
+        assert await app.schedules.apause("hourly")
+        assert await app.schedules.aresume("hourly")
+        await app.schedules.arun_now("hourly")
+        (row,) = await app.schedules.alist()
+        assert (row.expression, row.timezone) == ("@daily", "Europe/Oslo")
+        await app.schedules.adelete("hourly")
+        await app.aclose()
+
+    asyncio.run(body())
+    assert app.schedules() == []
+    assert len(scheduled(connection)) == 1

@@ -8,6 +8,7 @@ from treadle.app.function import JobFunction
 from treadle.db.database import Database
 from treadle.db.queries import schedules as schedule_queries
 from treadle.db.queries.jobs import check_options
+from treadle.db.query import Query
 from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument, InvalidJob
 from treadle.words.naming import text_within
@@ -70,30 +71,71 @@ class Schedules:
         **options: Unpack[ScheduleOptions],
     ) -> None:
         """Add a schedule at run time. The arguments are checked like those of a call."""
-        declaration = declare(name, expression, function, arguments or {}, options)
-        self._put(name, declaration._asdict(), False, actor, reason)
+        self._database.run(_added(declare(name, expression, function, arguments or {}, options), actor, reason))
+
+    async def aadd(
+        self,
+        name: str,
+        expression: str | None,
+        function: AnyFunction,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        actor: str | None = None,
+        reason: str | None = None,
+        **options: Unpack[ScheduleOptions],
+    ) -> None:
+        await self._database.arun(_added(declare(name, expression, function, arguments or {}, options), actor, reason))
 
     def change(
-        self, name: str, expression: str, *, timezone: str = "UTC", actor: str | None = None, reason: str | None = None
+        self,
+        name: str,
+        expression: str,
+        *,
+        timezone: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
     ) -> None:
-        """Change the times of a schedule that was added at run time."""
-        timetable(expression, timezone, "run_late", "run_once")
-        self._put(name, {"expression": expression, "timezone": timezone}, True, actor, reason)
+        """Change the times of a schedule that was added at run time. It keeps its time zone if none is given."""
+        self._database.run(_changed(name, expression, timezone, actor, reason))
+
+    async def achange(
+        self,
+        name: str,
+        expression: str,
+        *,
+        timezone: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> None:
+        await self._database.arun(_changed(name, expression, timezone, actor, reason))
 
     def pause(self, name: str, *, actor: str | None = None, reason: str | None = None) -> bool:
         """Enqueue no jobs until resumed. Returns False if it was paused already."""
-        return self._operate("pause", name, actor, reason)
+        return self._database.run(schedule_queries.operate("pause", name, actor, reason))
+
+    async def apause(self, name: str, *, actor: str | None = None, reason: str | None = None) -> bool:
+        return await self._database.arun(schedule_queries.operate("pause", name, actor, reason))
 
     def resume(self, name: str, *, actor: str | None = None, reason: str | None = None) -> bool:
         """Continue with the next time. Returns False if it was not paused."""
-        return self._operate("resume", name, actor, reason)
+        return self._database.run(schedule_queries.operate("resume", name, actor, reason))
+
+    async def aresume(self, name: str, *, actor: str | None = None, reason: str | None = None) -> bool:
+        return await self._database.arun(schedule_queries.operate("resume", name, actor, reason))
 
     def run_now(self, name: str, *, actor: str | None = None, reason: str | None = None) -> None:
-        """Enqueue a job now, besides those of its times."""
-        self._operate("run", name, actor, reason)
+        """Enqueue a job now, in addition to those of its times."""
+        self._database.run(schedule_queries.operate("run", name, actor, reason))
+
+    async def arun_now(self, name: str, *, actor: str | None = None, reason: str | None = None) -> None:
+        await self._database.arun(schedule_queries.operate("run", name, actor, reason))
 
     def delete(self, name: str, *, actor: str | None = None, reason: str | None = None) -> None:
-        self._operate("delete", name, actor, reason)
+        """Delete a schedule that was added at run time, or that no worker declares any longer."""
+        self._database.run(schedule_queries.operate("delete", name, actor, reason))
+
+    async def adelete(self, name: str, *, actor: str | None = None, reason: str | None = None) -> None:
+        await self._database.arun(schedule_queries.operate("delete", name, actor, reason))
 
     # What code declares
 
@@ -118,12 +160,16 @@ class Schedules:
             for name, (function, arguments, expression, options) in self._declared.items()
         ]
 
-    def _put(self, name: str, columns: dict[str, Any], exists: bool, actor: str | None, reason: str | None) -> None:
-        columns.pop("name", None)
-        self._database.run(schedule_queries.put(name, columns, exists, actor, reason))
 
-    def _operate(self, action: str, name: str, actor: str | None, reason: str | None) -> bool:
-        return self._database.run(schedule_queries.operate(action, name, actor, reason))
+def _added(declaration: Declaration, actor: str | None, reason: str | None) -> Query[bool]:
+    columns = declaration._asdict()
+    return schedule_queries.put(columns.pop("name"), columns, False, actor, reason)
+
+
+def _changed(name: str, expression: str, timezone: str | None, actor: str | None, reason: str | None) -> Query[bool]:
+    timetable(expression, timezone or "UTC", "run_late", "run_once")
+    times = {"expression": expression} if timezone is None else {"expression": expression, "timezone": timezone}
+    return schedule_queries.put(name, times, True, actor, reason)
 
 
 def check_times(expression: str | None, options: ScheduleOptions) -> str:

@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -76,6 +77,16 @@ def enqueue(
             given = read_arguments(arguments, data)
             made = found.queue.enqueue(job_type, given, **options)  # type: ignore[misc]
             sys.exit(_report(found, job_type, made, options, as_json, watch))
+    with named_app(app, database_url) as found:
+        function = found.function(job_type)
+        given = read_arguments(arguments, data, function.arguments.value_of)
+        made = function.using(**options).enqueue(**given).id
+        sys.exit(_report(found, job_type, made, options, as_json, watch))
+
+
+@contextmanager
+def named_app(app: str | None, database_url: str | None) -> Iterator[Treadle]:
+    """The application that --app names, closed at the end."""
     if not app:
         raise click.UsageError(NO_APP)
     if database_url:
@@ -83,10 +94,7 @@ def enqueue(
         os.environ["TREADLE_DATABASE_URL"] = database_url
     found = load_app(app)
     try:
-        function = found.function(job_type)
-        given = read_arguments(arguments, data, function.arguments.value_of)
-        made = function.using(**options).enqueue(**given).id
-        sys.exit(_report(found, job_type, made, options, as_json, watch))
+        yield found
     finally:
         found.close()
 

@@ -1,15 +1,14 @@
 """treadle schedules."""
 
-import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import click
 
 from treadle.app import Treadle
-from treadle.app.load import load_app
-from treadle.cli.enqueue import NO_APP, read_arguments
+from treadle.cli.enqueue import named_app, read_arguments
 from treadle.cli.options import actor, as_json, database_url, opened, reason, schema
 from treadle.cli.output import Column, print_json, say, screen, show_table
 from treadle.words.errors import TreadleError
@@ -107,25 +106,18 @@ def add(
     \b
     treadle schedules add nightly "0 3 * * *" report kind=full --app shop.jobs:app --timezone Europe/Oslo
     """
-    if not app:
-        raise click.UsageError(NO_APP)
-    if database_url:
-        os.environ["TREADLE_DATABASE_URL"] = database_url
-    found = load_app(app)
-    try:
+    with named_app(app, database_url) as found:
         function = found.function(job_type)
         given = read_arguments(arguments, None, function.arguments.value_of)
         options: Any = {name: value for name, value in chosen.items() if value is not None}
         found.schedules.add(name, expression, function, given, actor=actor, reason=reason, **options)
         _say_next(found, name, "Added")
-    finally:
-        found.close()
 
 
 @schedules.command()
 @click.argument("name")
 @click.argument("expression")
-@click.option("--timezone", default="UTC", metavar="NAME", help="Time zone of the expression. [default: UTC]")
+@click.option("--timezone", metavar="NAME", help="Time zone of the expression. [default: unchanged]")
 @actor
 @reason
 @database_url
@@ -133,7 +125,7 @@ def add(
 def change(
     name: str,
     expression: str,
-    timezone: str,
+    timezone: str | None,
     actor: str,
     reason: str | None,
     database_url: str | None,
@@ -242,6 +234,4 @@ def _state(row: ScheduleRow) -> str:
 
 
 def _local(moment: datetime, timezone: str) -> str:
-    from zoneinfo import ZoneInfo
-
     return f"{moment.astimezone(ZoneInfo(timezone)):%a %Y-%m-%d %H:%M:%S %z}"

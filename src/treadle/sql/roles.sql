@@ -173,6 +173,7 @@ grant execute on function
     treadle.clock_before,
     -- schedules
     treadle.declare_schedules,
+    treadle.change_schedule,
     treadle.find_due_schedules,
     treadle.enqueue_occurrences,
     treadle.enqueue_schedule,

@@ -75,10 +75,17 @@ def count_minutes(limit: int, lag: timedelta | None = None) -> Query[int]:
     return call("count_minutes", params, lambda rows: int(rows[0][0]))
 
 
+def audit_params(actor: str | None, reason: str | None) -> dict[str, object]:
+    """Who makes a change, and why: for the audit."""
+    return {
+        "actor": None if actor is None else text_within(actor, 200, "actor"),
+        "reason": None if reason is None else clean_error(reason),
+    }
+
+
 def _pause_params(job_type: str | None, queue: str | None, actor: str | None, reason: str | None) -> dict[str, object]:
     return {
         "job_type": None if job_type is None else text_within(job_type, 50, "job type"),
         "queue": None if queue is None else text_within(queue, 50, "queue"),
-        "actor": None if actor is None else text_within(actor, 200, "actor"),
-        "reason": None if reason is None else clean_error(reason),
+        **audit_params(actor, reason),
     }

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from treadle.db.queries.operations import audit_params
 from treadle.db.query import Query, Rows, call, statement
 from treadle.words.errors import InvalidArgument, UnknownSchedule
 from treadle.words.naming import text_within
@@ -72,14 +73,14 @@ def put(
         "timezone": columns.pop("timezone", None),
         "options": json.dumps(columns),
         "exists": exists,
-        **_by(actor, reason),
+        **audit_params(actor, reason),
     }
     return call("put_schedule", params, lambda rows: _changed(rows, name))
 
 
 def operate(action: str, name: str, actor: str | None = None, reason: str | None = None) -> Query[bool]:
     """Pause, resume, run or delete a schedule. Returns False if there was nothing to change."""
-    params = {"action": action, "name": schedule_name(name), **_by(actor, reason)}
+    params = {"action": action, "name": schedule_name(name), **audit_params(actor, reason)}
     return call("operate_schedule", params, lambda rows: _changed(rows, name))
 
 
@@ -95,13 +96,6 @@ def _order(schedule: DueSchedule, planned: Plan | str) -> dict[str, object]:
         "times": list(map(_json, planned.times)),
         "missed": list(map(_json, planned.missed)),
         "next": _json(planned.next_at),
-    }
-
-
-def _by(actor: str | None, reason: str | None) -> dict[str, object]:
-    return {
-        "actor": None if actor is None else text_within(actor, 200, "actor"),
-        "reason": None if reason is None else clean_error(reason),
     }
 
 

@@ -58,39 +58,12 @@ begin
                 or v_known.declared_at < v_now - interval '2 minutes'
             )
         then
+            perform treadle.change_schedule(v_known, v_declared, v_known.declared_at > v_now - interval '1 day');
             update treadle.schedules as known
-            set job_type = v_declared.job_type,
-                data = v_declared.data,
-                priority = v_declared.priority,
-                queue = v_declared.queue,
-                max_attempts = v_declared.max_attempts,
-                key = v_declared.key,
-                clocks_forward = v_declared.clocks_forward,
-                clocks_back = v_declared.clocks_back,
-                missed = v_declared.missed,
-                missed_limit = v_declared.missed_limit,
-                overlap = v_declared.overlap,
-                jitter = v_declared.jitter,
-                starts_at = v_declared.starts_at,
-                ends_at = v_declared.ends_at,
-                expression = v_declared.expression,
-                timezone = v_declared.timezone,
-                -- Only if its times have changed, they are computed anew, from now on.
-                next_at = case
-                    when known.declared_at > v_now - interval '1 day'
-                        and (known.expression, known.timezone, known.clocks_forward, known.clocks_back, known.starts_at, known.ends_at)
-                        is not distinct from (
-                            v_declared.expression, v_declared.timezone, v_declared.clocks_forward, v_declared.clocks_back,
-                            v_declared.starts_at, v_declared.ends_at
-                        )
-                    then known.next_at
-                end,
-                error = null,
-                retired_at = null,
-                digest = v_declared.digest,
+            set digest = v_declared.digest,
                 former_digests = (array_remove(known.digest || known.former_digests, v_declared.digest))[:20],
                 declared_at = v_now,
-                changed_at = v_now
+                retired_at = null
             where known.name = v_declared.name;
             v_in_force := v_in_force || v_declared.name;
         end if;

@@ -61,35 +61,7 @@ begin
     end if;
 
     v_new := jsonb_populate_record(v_known, v_given);
-    update treadle.schedules as known
-    set job_type = v_new.job_type,
-        data = v_new.data,
-        priority = v_new.priority,
-        queue = v_new.queue,
-        max_attempts = v_new.max_attempts,
-        key = v_new.key,
-        expression = v_new.expression,
-        timezone = v_new.timezone,
-        clocks_forward = v_new.clocks_forward,
-        clocks_back = v_new.clocks_back,
-        missed = v_new.missed,
-        missed_limit = v_new.missed_limit,
-        overlap = v_new.overlap,
-        jitter = v_new.jitter,
-        starts_at = v_new.starts_at,
-        ends_at = v_new.ends_at,
-        next_at = case
-            when (v_new.expression, v_new.timezone, v_new.clocks_forward, v_new.clocks_back, v_new.starts_at, v_new.ends_at)
-                is not distinct from (
-                    v_known.expression, v_known.timezone, v_known.clocks_forward, v_known.clocks_back, v_known.starts_at,
-                    v_known.ends_at
-                )
-            then v_known.next_at
-        end,
-        error = null,
-        retry_at = null,
-        changed_at = clock_timestamp()
-    where known.name = p_name;
+    perform treadle.change_schedule(v_known, v_new);
 
     insert into treadle.audit (actor, action, job_type, reason, details)
     values (
