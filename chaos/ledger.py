@@ -88,9 +88,18 @@ class RunLocks:
 def _read(lock: int) -> Record:
     try:
         found: Record = json.loads(os.pread(lock, 4096, 0))
-    except ValueError:  # that run has just acquired the lock
-        return {}
+    except ValueError:  # that run has acquired the lock, and was stopped before it wrote who it is
+        return {"pid": _owner(os.fstat(lock).st_ino)}
     return found
+
+
+def _owner(inode: int) -> int | None:
+    """The process that has locked this file, as the kernel knows it."""
+    for line in Path("/proc/locks").read_text().splitlines():
+        _, kind, _, _, process, place, *_ = line.replace(" -> ", " ").split()
+        if kind == "FLOCK" and place.endswith(f":{inode}"):
+            return int(process)
+    return None
 
 
 def read(folder: Path) -> list[Record]:

@@ -1,5 +1,6 @@
 """The ledger of chaos/: complete lines from many processes, and locks that are released when a process dies."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -41,3 +42,11 @@ def test_a_lock_is_released_when_its_process_is_killed(tmp_path: Path) -> None:
     Ledger(tmp_path).note("end", id="a")
     assert [(record["what"], record["id"]) for record in read(tmp_path)] == [("start", "a"), ("end", "a")]
     assert len({record["pid"] for record in read(tmp_path)}) == 2
+
+
+def test_the_kernel_knows_who_has_locked_a_file_that_says_nothing(tmp_path: Path) -> None:
+    run_locks = RunLocks(tmp_path)
+    acquired, _ = run_locks.acquire(["job a"], {"pid": 1})
+    os.ftruncate(acquired[0], 0)
+    assert run_locks.acquire(["job a"], {})[1] == [{"lock": "job a", "pid": os.getpid()}]
+    run_locks.release(acquired)
