@@ -21,7 +21,19 @@ def due(
     ends_at: datetime | None = None,
 ) -> DueSchedule:
     return DueSchedule(
-        "s", expression, "UTC", "run_late", "run_once", missed, missed_limit, starts_at, ends_at, next_at, 0.0, clock
+        "s",
+        expression,
+        "UTC",
+        "run_late",
+        "run_once",
+        missed,
+        missed_limit,
+        starts_at,
+        ends_at,
+        next_at,
+        None,
+        0.0,
+        clock,
     )
 
 

@@ -1,6 +1,8 @@
 """Workers enqueue the jobs of schedules: once, in time, and told their times."""
 
 import asyncio
+import json
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -10,7 +12,10 @@ from psycopg import Connection
 
 from tests.support.workers import auntil, run, running_worker
 from treadle import InvalidArgument, InvalidJob, InvalidPayload, Job, Stored, Treadle
+from treadle.db.query import Query, Result
+from treadle.db.reconnecting import ReconnectingConnection
 from treadle.worker import Worker
+from treadle.worker.scheduler import PAUSE_SECONDS, Scheduler
 
 SECOND = timedelta(seconds=1)
 
@@ -193,3 +198,115 @@ def test_a_scheduler_that_fails_is_quiet_and_does_not_stop_the_worker(
 
     run(app, body)
     assert caplog.text.count("schedules cannot be enqueued by this worker") == 1
+
+
+class Counting(ReconnectingConnection):
+    """Remembers the parameters of the statements that it has run."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url, "treadle", "test")
+        self.ran: list[Any] = []
+
+    async def run(self, query: Query[Result]) -> Result:
+        self.ran.append(query.params)
+        return await super().run(query)
+
+
+def looks(app: Treadle, url: str, body: Callable[[Scheduler, Counting], Awaitable[None]]) -> None:
+    async def looks() -> None:
+        connection = Counting(url)
+        try:
+            await body(Scheduler(connection, app.schedules, lambda _: None), connection)
+        finally:
+            await connection.close()
+
+    asyncio.run(looks())
+
+
+def test_a_look_is_one_statement_and_what_is_due_one_more(app: Treadle, url: str, connection: Connection[Any]) -> None:
+    connection.execute(
+        """insert into schedules (name, job_type, expression, next_at)
+        select 's' || n, 'beat', '@yearly', now() + case when n <= 10 then -1 else 2 end * interval '1 second'
+        from generate_series(1, 30) as n"""
+    )
+
+    async def body(scheduler: Scheduler, ran: Counting) -> None:
+        delay = await scheduler.enqueue_due()
+        assert len(ran.ran) == 2
+        assert 0.05 <= delay <= 2  # the next time is known without another look
+        assert 0 < await scheduler.enqueue_due() <= 2
+        assert len(ran.ran) == 3
+        connection.execute("update schedules set next_at = now() - interval '1 second'")
+        assert await scheduler.enqueue_due() == 0.0
+        assert await scheduler.enqueue_due() > 1
+        assert len(ran.ran) == 7  # 20 at a time
+
+    looks(app, url, body)
+    assert connection.execute("select count(*) from jobs").fetchone() == (40,)
+
+
+def test_many_moments_need_few_statements(app: Treadle, url: str, connection: Connection[Any]) -> None:
+    connection.execute(
+        """insert into schedules (name, job_type, expression, next_at)
+        values ('now', 'beat', '@yearly', now()), ('soon', 'beat', '@yearly', now() + interval '1 second')"""
+    )
+
+    async def body(scheduler: Scheduler, ran: Counting) -> None:
+        connection.execute("update schedules set next_at = clock_timestamp() + interval '1 ms' where name = 'soon'")
+        assert await scheduler.enqueue_due() >= PAUSE_SECONDS
+
+    looks(app, url, body)
+
+
+def test_a_declaration_that_is_known_is_renewed_by_its_digest(
+    app: Treadle, url: str, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("treadle.worker.scheduler.DECLARE_LIMIT", 10)
+
+    @app.job
+    async def beat() -> None: ...
+
+    for number in range(25):
+        app.schedule(f"schedule {number}", "@yearly", beat)
+
+    def sent(ran: Counting) -> list[int]:
+        """How many schedules each statement named, and with how many fields."""
+        rows = [json.loads(each["schedules"]) for each in ran.ran]
+        ran.ran.clear()
+        return [len(each) * (1 if set(each[0]) == {"name", "digest"} else 1000) for each in rows]
+
+    async def body(scheduler: Scheduler, ran: Counting) -> None:
+        await scheduler.declare()
+        assert sent(ran) == [10, 10, 5, 10_000, 10_000, 5_000]
+        connection.execute("update schedules set declared_at = now() - interval '1 minute'")
+        connection.execute("update schedules set digest = 'of a newer version' where name = 'schedule 3'")
+        await scheduler.declare()
+        assert sent(ran) == [10, 10, 5, 1_000]
+
+    looks(app, url, body)
+    row = connection.execute(
+        "select count(*), min(declared_at) > now() - interval '30 seconds' from schedules"
+    ).fetchone()
+    assert row == (25, True)
+
+
+@pytest.mark.parametrize("others", [1, 50])
+def test_schedules_that_others_declare_are_not_enqueued_and_not_in_the_way(
+    app: Treadle, url: str, connection: Connection[Any], others: int
+) -> None:
+    @app.job(schedule="@yearly")
+    async def mine() -> None: ...
+
+    async def body(scheduler: Scheduler, ran: Counting) -> None:
+        await scheduler.declare()
+        connection.execute(
+            """insert into schedules (name, job_type, expression, digest, declared_at, next_at)
+            select 'other ' || n, 'other', '@yearly', 'other', now(), now() - interval '1 minute'
+            from generate_series(1, %s) as n""",
+            [others],
+        )
+        connection.execute("update schedules set next_at = now() - interval '1 second' where name = 'mine'")
+        assert await scheduler.enqueue_due() > 1  # not at once again because of the others
+
+    looks(app, url, body)
+    assert connection.execute("select job_type from jobs").fetchall() == [("mine",)]

@@ -88,6 +88,8 @@ class DueSchedule(NamedTuple):
     starts_at: datetime | None
     ends_at: datetime | None
     next_at: datetime | None
+    digest: str | None
+    """Of the declaration in code that is in force; None: added at run time."""
     seconds: float | None
     """How long until next_at; None if it has no time yet."""
     clock: datetime

@@ -1,7 +1,7 @@
 """Queries of schedules: what code declares, what is due, and what operators change."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -29,10 +29,17 @@ def declare(declarations: Sequence[Declaration]) -> Query[set[str]]:
     return call("declare_schedules", {"schedules": json.dumps(rows)}, lambda rows: set(rows[0][0]))
 
 
-def find_due(digests: Sequence[str], limit: int) -> Query[list[DueSchedule]]:
-    """Those that are due or have no time yet, and the first that is due later."""
-    params = {"digests": list(digests), "limit": limit}
-    return call("find_due_schedules", params, lambda rows: list(map(DueSchedule._make, rows)), columns=_DUE)
+def renew(digests: Mapping[str, str]) -> Query[set[str]]:
+    """Declare again what is known as declared, by name and digest. Returns the names of those that are."""
+    rows = [{"name": name, "digest": digest} for name, digest in digests.items()]
+    return call("declare_schedules", {"schedules": json.dumps(rows)}, lambda rows: set(rows[0][0]))
+
+
+def find_due(limit: int, declared: Collection[str] | None = None) -> Query[list[DueSchedule]]:
+    """Those that are due or have no time yet, and the first that is due later. `declared`: of those that are declared
+    in code, only these digests."""
+    params = {"limit": limit, "declared": None if declared is None else list(declared)}
+    return call("find_due_schedules", params, lambda rows: list(map(DueSchedule._make, rows)), _DUE, often=True)
 
 
 def enqueue(due: Mapping[DueSchedule, Plan | str]) -> Query[list[Enqueued]]:

@@ -1,4 +1,5 @@
--- A worker declares the schedules in its code, when it starts and every minute.
+-- A worker declares the schedules in its code, when it starts and every minute. Name and digest are enough for those that are
+-- known as declared; those that are not are left out of the result, and the worker declares them in full.
 --
 -- While two versions of the code run side by side, the one that was seen first later is in force. The other takes over only
 -- after nobody has declared the newer one for two minutes: then that version was rolled back. So neither of them undoes what
@@ -12,12 +13,28 @@ as $$
 declare
     v_declared treadle.schedules;
     v_known treadle.schedules;
-    v_in_force varchar[] := '{}';
     v_now timestamptz := clock_timestamp();
 begin
+    -- Renewed, but not by every worker, and not while another worker renews or enqueues them.
+    update treadle.schedules as known
+    set declared_at = v_now,
+        retired_at = null,
+        next_at = case when known.declared_at > v_now - interval '1 day' then known.next_at end
+    where known.name = any (
+        array(
+            select same.name
+            from treadle.schedules as same
+            join jsonb_to_recordset(p_schedules) as declared (name varchar, digest varchar)
+                on declared.name = same.name and declared.digest = same.digest
+            where same.declared_at < v_now - interval '30 seconds'
+            for update of same skip locked
+        )
+    );
+
     for v_declared in
         select declared.*
         from jsonb_populate_recordset(null::treadle.schedules, p_schedules) as declared
+        where declared.expression is not null
         order by declared.name
     loop
         insert into treadle.schedules as known (
@@ -32,27 +49,14 @@ begin
         )
         on conflict (name) do nothing;
 
-        if found then
-            v_in_force := v_in_force || v_declared.name;
-            continue;
-        end if;
+        continue when found;
 
         select known.* into v_known
         from treadle.schedules as known
         where known.name = v_declared.name
         for update;
 
-        if v_known.digest = v_declared.digest then
-            -- Renewed, but not by every worker.
-            if v_known.declared_at < v_now - interval '30 seconds' then
-                update treadle.schedules as known
-                set declared_at = v_now,
-                    retired_at = null,
-                    next_at = case when known.declared_at > v_now - interval '1 day' then known.next_at end
-                where known.name = v_declared.name;
-            end if;
-            v_in_force := v_in_force || v_declared.name;
-        elsif v_known.digest is not null
+        if v_known.digest <> v_declared.digest
             and (
                 v_declared.digest <> all (v_known.former_digests)
                 or v_known.declared_at < v_now - interval '2 minutes'
@@ -65,7 +69,6 @@ begin
                 declared_at = v_now,
                 retired_at = null
             where known.name = v_declared.name;
-            v_in_force := v_in_force || v_declared.name;
         end if;
     end loop;
 
@@ -74,7 +77,12 @@ begin
     where known.digest is not null
       and known.retired_at is null
       and known.declared_at < v_now - interval '10 minutes';
-    return v_in_force;
+    return array(
+        select known.name
+        from treadle.schedules as known
+        join jsonb_to_recordset(p_schedules) as declared (name varchar, digest varchar)
+            on declared.name = known.name and declared.digest = known.digest
+    );
 end
 $$;
 

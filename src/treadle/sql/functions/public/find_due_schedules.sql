@@ -1,9 +1,11 @@
 -- The schedules that are due or have no time yet, and the first that is due later. `seconds` is how long from now.
-create or replace function treadle.find_due_schedules(p_digests varchar[], p_limit int)
+--
+-- Ordered as the index is, nulls first: otherwise all schedules would be read and sorted.
+create or replace function treadle.find_due_schedules(p_limit int, p_declared varchar[] default null)
 returns table (
     name varchar, expression varchar, timezone varchar, clocks_forward varchar, clocks_back varchar, missed varchar,
     missed_limit int, starts_at timestamptz, ends_at timestamptz, next_at timestamptz, last_at timestamptz,
-    seconds double precision, clock timestamptz
+    digest varchar, seconds double precision, clock timestamptz
 )
 language plpgsql stable
 set enable_seqscan = off
@@ -15,6 +17,7 @@ begin
     select
         found.name, found.expression, found.timezone, found.clocks_forward, found.clocks_back, found.missed,
         found.missed_limit, found.starts_at, found.ends_at, found.next_at, found.last_at,
+        found.digest,
         case when found.next_at < 'infinity' then date_part('epoch', found.next_at - v_clock) end,
         v_clock
     from (
@@ -24,7 +27,7 @@ begin
             where known.paused_at is null
               and known.retired_at is null
               and known.next_at is null
-              and (known.digest is null or known.digest = any (p_digests))
+              and (p_declared is null or known.digest is null or known.digest = any (p_declared))
               and (known.retry_at is null or known.retry_at <= v_clock)
             limit p_limit
         )
@@ -35,9 +38,9 @@ begin
             where known.paused_at is null
               and known.retired_at is null
               and known.next_at <= v_clock
-              and (known.digest is null or known.digest = any (p_digests))
+              and (p_declared is null or known.digest is null or known.digest = any (p_declared))
               and (known.retry_at is null or known.retry_at <= v_clock)
-            order by known.next_at
+            order by known.next_at nulls first
             limit p_limit
         )
         union all
@@ -48,13 +51,13 @@ begin
               and known.retired_at is null
               and known.next_at > v_clock
               and known.next_at < 'infinity'
-              and (known.digest is null or known.digest = any (p_digests))
-            order by known.next_at
+              and (p_declared is null or known.digest is null or known.digest = any (p_declared))
+            order by known.next_at nulls first
             limit 1
         )
     ) as found;
 end
 $$;
 
-comment on function treadle.find_due_schedules(varchar[], int)
-    is 'Schedules that are due or have no time yet, and the next one. p_digests: of the declarations that are in force.';
+comment on function treadle.find_due_schedules(int, varchar[])
+    is 'Schedules that are due or have no time yet, and the next one. p_declared: of those in code, only the ones with these digests.';
