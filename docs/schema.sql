@@ -243,7 +243,7 @@ COMMENT ON FUNCTION treadle.find_claimable(p_job_type character varying, p_queue
 
 COMMENT ON FUNCTION treadle.find_claimed_jobs(p_worker_id character varying) IS 'The jobs that a worker has claimed.';
 
-COMMENT ON FUNCTION treadle.find_due_schedules(p_digests character varying[], p_limit integer) IS 'Schedules that are due or have no time yet, and the next one. p_digests: of the declarations that are in force.';
+COMMENT ON FUNCTION treadle.find_due_schedules(p_limit integer, p_declared character varying[]) IS 'Schedules that are due or have no time yet, and the next one. p_declared: of those in code, only the ones with these digests.';
 
 COMMENT ON FUNCTION treadle.find_ended(p_ids uuid[]) IS 'Deprecated: use find_finished(). Dropped in version 0.3.';
 

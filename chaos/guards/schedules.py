@@ -66,4 +66,18 @@ MUTANTS = [
         "      and false;\n",
         test("queue/schedules", "test_what_nobody_declares_is_retired_until_it_is_declared_again"),
     ),
+    Mutant(
+        "a look reads only what is due, however many schedules there are",
+        f"{FUNCTIONS}/public/find_due_schedules.sql",
+        "            order by known.next_at nulls first\n            limit 1\n",
+        "            order by known.next_at\n            limit 1\n",
+        test("queue/schedules", "test_a_look_costs_the_same_however_many_schedules_there_are"),
+    ),
+    Mutant(
+        "a declaration is renewed without waiting",
+        f"{FUNCTIONS}/public/declare_schedules.sql",
+        "            for update of same skip locked\n",
+        "            for update of same\n",
+        test("queue/schedules", "test_what_is_just_being_enqueued_is_renewed_later"),
+    ),
 ]

@@ -231,6 +231,13 @@ def declare(connection: Connection[Any], digest: str, expression: str = "0 * * *
     return list(found[0])
 
 
+def renew(connection: Connection[Any], digest: str) -> list[str]:
+    rows = json.dumps([{"name": "hourly", "digest": digest}])
+    found = connection.execute("select declare_schedules(%s)", [rows]).fetchone()
+    assert found
+    return list(found[0])
+
+
 def declared_ago(connection: Connection[Any], ago: str) -> None:
     connection.execute("update schedules set declared_at = clock_timestamp() - %s::interval", [ago])
 
@@ -288,6 +295,28 @@ def test_what_nobody_declares_is_retired_until_it_is_declared_again(
     assert connection.execute("select name from find_due_schedules(10, '{one}')").fetchall() == []
     declare(connection, "one")
     assert connection.execute("select retired_at, next_at from schedules").fetchone() == (None, next_at)
+
+
+def test_what_is_just_being_enqueued_is_renewed_later(connect: Connect) -> None:
+    enqueuer, declarer = connect(autocommit=False), connect()
+    declare(declarer, "one")
+    declared_ago(declarer, "1 minute")
+    enqueuer.execute("select from schedules for update")
+    declarer.execute("set lock_timeout = '2s'")
+    assert renew(declarer, "one") == ["hourly"]
+    enqueuer.rollback()
+    statement = "select declared_at > now() - interval '30 seconds' from schedules"
+    assert declarer.execute(statement).fetchone() == (False,)
+    assert renew(declarer, "one") == ["hourly"]
+    assert declarer.execute(statement).fetchone() == (True,)
+
+
+def test_name_and_digest_are_enough_only_for_what_is_known_as_declared(connection: Connection[Any]) -> None:
+    assert renew(connection, "one") == []
+    assert connection.execute("select count(*) from schedules").fetchone() == (0,)
+    declare(connection, "one")
+    assert renew(connection, "two") == []
+    assert in_force(connection) == "one"
 
 
 def test_what_code_declares_is_changed_and_deleted_only_there(app: Treadle, connection: Connection[Any]) -> None:
