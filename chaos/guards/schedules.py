@@ -11,10 +11,17 @@ MUTANTS = [
         test("queue/schedules", "test_a_time_is_enqueued_once"),
     ),
     Mutant(
+        "a time that is due with others is enqueued only by the first worker that tries",
+        f"{FUNCTIONS}/public/enqueue_occurrences.sql",
+        "            where known.next_at = planned.expected\n",
+        "            where true\n",
+        test("queue/schedules", "test_whoever_expects_another_time_does_nothing"),
+    ),
+    Mutant(
         "whoever comes second does not wait",
         f"{FUNCTIONS}/public/enqueue_occurrences.sql",
-        "        for update skip locked;\n",
-        "        for update;\n",
+        "            for update of known skip locked\n",
+        "            for update of known\n",
         test("queue/schedules", "test_whoever_comes_second_does_nothing_and_does_not_wait"),
     ),
     Mutant(

@@ -62,6 +62,28 @@ def test_a_time_is_enqueued_once(put: Put, connection: Connection[Any]) -> None:
     assert rows == [(TWELVE, TEN, True)]
 
 
+def test_whoever_expects_another_time_does_nothing(put: Put, connection: Connection[Any]) -> None:
+    put(next_at=TWELVE)
+    assert enqueue(connection, ELEVEN, expected=TEN) == []
+    assert scheduled(connection) == []
+
+
+def test_what_is_due_together_is_enqueued_together(put: Put, connection: Connection[Any]) -> None:
+    orders = []
+    for number in range(10):
+        put(f"schedule {number}")
+        orders.append(
+            {"name": f"schedule {number}", "expected": str(TEN), "times": [str(TEN)], "missed": [], "next": None}
+        )
+    with connection.transaction():
+        connection.execute("select enqueue_occurrences(%s)", [json.dumps(orders)])
+        updates = "select n_tup_upd from pg_stat_xact_user_tables where relid = 'schedules'::regclass"
+        assert connection.execute(updates).fetchone() == (10,)  # one by one, each is changed twice
+    rows = connection.execute("select count(*), count(distinct run_at), max(run_at) <= now() from jobs").fetchall()
+    assert rows == [(10, 10, True)]  # so that a floor can lie between any two
+    assert connection.execute("select count(*) from schedules where last_job is not null").fetchone() == (10,)
+
+
 def test_whoever_comes_second_does_nothing_and_does_not_wait(put: Put, connect: Connect) -> None:
     put()
     first, second = connect(autocommit=False), connect()

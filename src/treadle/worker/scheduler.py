@@ -104,7 +104,8 @@ class Scheduler:
         if not due:
             return self._delay([each.seconds for each in found])
         done = await self._connection.run(schedule_queries.enqueue(due))
-        self._first = bool(done)
+        # If several were at it at once, then whoever has the first of them.
+        self._first = next(iter(due)).name in {each.name for each in done}
         for each in done:
             if each.error is not None:
                 log.warning("schedule %s: %s; it is tried again", each.name, each.error)
