@@ -18,6 +18,13 @@ MUTANTS = [
         test("queue/schedules", "test_whoever_expects_another_time_does_nothing"),
     ),
     Mutant(
+        "whoever comes second does not wait for a schedule that is enqueued by itself",
+        f"{FUNCTIONS}/public/enqueue_occurrences.sql",
+        "        for update skip locked;\n",
+        "        for update;\n",
+        test("queue/schedules", "test_whoever_comes_second_does_nothing_and_does_not_wait"),
+    ),
+    Mutant(
         "whoever comes second does not wait",
         f"{FUNCTIONS}/public/enqueue_occurrences.sql",
         "            for update of known skip locked\n",
