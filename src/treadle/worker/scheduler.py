@@ -66,10 +66,12 @@ class Scheduler:
             return
         in_force: set[str] = set()
         for digests in _parts(list(self._digests.items())):
-            in_force |= await self._connection.run(schedule_queries.renew(dict(digests)))
+            renewed = await self._connection.run(schedule_queries.renew(dict(digests)))
+            in_force |= renewed
         others = [each for name, each in self._declarations.items() if name not in in_force]
         for declarations in _parts(others):
-            in_force |= await self._connection.run(schedule_queries.declare(declarations))
+            added = await self._connection.run(schedule_queries.declare(declarations))
+            in_force |= added
         found = frozenset(self._digests[name] for name in in_force)
         if found == self._in_force:
             return
