@@ -7,7 +7,7 @@ from typing import Any, TypedDict, Unpack
 from treadle.app.function import JobFunction
 from treadle.db.database import Database
 from treadle.db.queries import schedules as schedule_queries
-from treadle.db.queries.jobs import check_options
+from treadle.db.queries.enqueueing import check_options
 from treadle.db.query import Query
 from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument, InvalidJob
@@ -198,7 +198,7 @@ def declare(
     if not isinstance(function, JobFunction):
         raise InvalidArgument(f"a schedule needs a job function, got {function!r}; decorate it with @app.job")
     limit = function.backend.payload_limit
-    defaults: dict[str, Any] = {**function.defaults}
+    defaults: dict[str, Any] = {name: function.defaults[name] for name in ("priority", "queue", "max_attempts")}
     defaults.update((name, options.get(name)) for name in ("priority", "queue", "max_attempts") if name in options)
     check_options(**defaults)
     missed_limit = options.get("missed_limit", MISSED_LIMIT)

@@ -206,6 +206,8 @@ class JobDetails(ResponseModel):
     claimed_at: datetime | None
     started_at: datetime | None
     finished_at: datetime | None
+    expires_at: datetime | None
+    """If no worker has claimed the job by then, it is cancelled."""
     error: str | None
     data: Any
     """Null for viewers. Values that look like secrets are masked."""
