@@ -86,8 +86,10 @@ class UniqueRule:
 
 
 def unique_rule(options: UniqueOptions) -> UniqueRule | None:
-    """Check the options; None if every call adds a job."""
-    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None and value is not False}
+    """Check the options; None if every call adds a job. unique=None switches off what the function declares."""
+    if "unique" in options and (options["unique"] is None or options["unique"] is False):
+        return None
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     if not given:
         return None
     for one, other in (
