@@ -102,6 +102,7 @@ def test_a_job_that_is_locked_expires_later(queue: JobQueue, connection: Connect
     holder = connect(autocommit=False)
     holder.execute("select from jobs where id = %s for share", [locked])
     connection.execute("update expiries set look_at = clock_timestamp()")
+    connection.execute("set lock_timeout = '5s'")
     assert connection.execute("select expire_jobs()").fetchone() == (2,)
     assert (queue.get(locked).status, queue.get(other).status) == (Status.PENDING, Status.CANCELLED)
     holder.rollback()

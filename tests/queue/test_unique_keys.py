@@ -84,10 +84,11 @@ def test_a_second_enqueue_waits_for_the_transaction_of_the_first(queue: JobQueue
         row = first.execute("select enqueue_unique('mail', 'user:7')").fetchone()
         assert row
         with ThreadPoolExecutor(1) as thread:
-            second = thread.submit(queue.enqueue, "mail", unique="user:7")
+            second = thread.submit(queue.enqueue, "mail", unique="user:7", priority=150)
             until_waiting_for_lock(connect())
             first.commit() if commits else first.rollback()
             assert (second.result(30) == row[0]) is commits
+            assert queue.get(second.result()).priority == (100 if commits else 150)
             queue.cancel(second.result())
 
 

@@ -129,6 +129,8 @@ def test_an_older_snapshot_that_cannot_see_the_job_is_told_to_try_again(queue: J
 def test_throttled_callers_go_one_after_the_other(queue: JobQueue, connect: Connect) -> None:
     for commits in (True, False):
         text = f"tenant-{commits}"
+        queue.enqueue("sync", unique=text, unique_for="1h")
+        connect().execute("update unique_periods set ends_at = clock_timestamp()")
         first = connect(autocommit=False)
         call = "select id from enqueue_with_options('sync', '{1}', array[%s]::varchar[], p_period => '1 hour')"
         row = first.execute(call, [text]).fetchone()
