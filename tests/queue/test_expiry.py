@@ -82,18 +82,16 @@ def test_an_expired_job_unblocks_the_next_of_its_key(queue: JobQueue, connection
 
 def test_many_expired_jobs_do_not_hold_up_a_claim(queue: JobQueue, connection: Connection[Any]) -> None:
     """A claim cancels a bounded number of them; the next one goes on."""
-    queue.enqueue_many("a", range(3000), expires="10m")
+    queue.enqueue_many("a", range(600), expires="10m")
     connection.execute(PASSED)
     fresh = queue.enqueue("a")
     assert queue.claim(["a"], 10) == []
-    assert 50 <= count(connection, "status = 'cancelled'") <= 200
-    assert expire(connection) == 1000
-    claimed = []
-    for _ in range(40):
-        claimed += queue.claim(["a"], 10)
-        expire(connection)
+    assert 100 <= count(connection, "status = 'cancelled'") <= 250
+    for _ in range(6):
+        if claimed := queue.claim(["a"], 10):
+            break
     assert [job.id for job in claimed] == [fresh]
-    assert count(connection, "status = 'cancelled'") == 3000
+    assert count(connection, "status = 'cancelled'") == 600
 
 
 def test_a_job_that_is_locked_expires_later(queue: JobQueue, connection: Connection[Any], connect: Connect) -> None:
