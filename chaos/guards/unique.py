@@ -96,7 +96,7 @@ MUTANTS = [
         PER_PERIOD,
         "        exit when v_locked = cardinality(v_wanted);\n",
         "        exit;\n",
-        test("queue/unique_races", "test_a_period_is_removed_while_a_caller_waits_for_it"),
+        test("queue/unique_races", "test_a_period_is_removed_just_before_a_caller_locks_it"),
     ),
     Mutant(
         "a period from before the clock was set back is over",

@@ -9,7 +9,7 @@ import pytest
 from psycopg import Connection
 
 from tests.conftest import Connect
-from tests.support.waiting import until_waiting_for_lock
+from tests.support.waiting import Barrier, until_waiting_for_lock
 from treadle import JobQueue, Status
 
 PENDING = "select id, is_new from enqueue_with_options('sync', '{1}', '{acme}', p_while => 'pending')"
@@ -126,34 +126,51 @@ def test_an_older_snapshot_that_cannot_see_the_job_is_told_to_try_again(queue: J
         caller.execute("select enqueue_unique('sync', 'acme')")
 
 
+THROTTLED = """select id from enqueue_with_options(
+    'sync', '{1}', array[%s]::varchar[], p_period => '1 hour', p_per_period => %s)"""
+
+
 def test_throttled_callers_go_one_after_the_other(queue: JobQueue, connect: Connect) -> None:
     for commits in (True, False):
         text = f"tenant-{commits}"
-        queue.enqueue("sync", unique=text, unique_for="1h")
-        connect().execute("update unique_periods set ends_at = clock_timestamp()")
+        queue.enqueue("sync", unique=text, throttle="2 per 1h")
         first = connect(autocommit=False)
-        call = "select id from enqueue_with_options('sync', '{1}', array[%s]::varchar[], p_period => '1 hour')"
-        row = first.execute(call, [text]).fetchone()
+        row = first.execute(THROTTLED, [text, 2]).fetchone()
         assert row
         with ThreadPoolExecutor(1) as thread:
-            second = thread.submit(queue.enqueue, "sync", unique=text, unique_for="1h")
+            second = thread.submit(queue.enqueue, "sync", unique=text, throttle="2 per 1h")
             until_waiting_for_lock(connect())
             first.commit() if commits else first.rollback()
             assert (second.result(30) == row[0]) is commits
 
 
-def test_a_period_is_removed_while_a_caller_waits_for_it(queue: JobQueue, connect: Connect) -> None:
+def test_a_period_is_removed_just_before_a_caller_locks_it(
+    queue: JobQueue, connection: Connection[Any], connect: Connect
+) -> None:
     queue.enqueue("sync", unique="acme", unique_for="1h")
-    removing = connect(autocommit=False)
-    removing.execute("update unique_periods set ends_at = clock_timestamp()")
-    removing.execute("select pg_sleep(0.001)")
-    removing.execute("delete from unique_periods")
-    with ThreadPoolExecutor(1) as thread:
-        second = thread.submit(queue.enqueue, "sync", unique="acme", unique_for="1h")
-        until_waiting_for_lock(connect())
-        removing.commit()
-        second.result(30)
-    assert connect().execute("select count(*) from unique_periods where job_id is not null").fetchone() == (1,)
+    barrier = Barrier(connection)
+    connection.execute(
+        """create function public.stop() returns trigger language plpgsql as $$ begin
+        perform public.pass_barrier(); return null; end $$;
+        create trigger stop after insert on unique_periods for each statement
+        when (current_setting('test.pass', true) is distinct from 'on') execute function public.stop()"""
+    )
+    try:
+        with ThreadPoolExecutor(1) as thread:
+            second = thread.submit(queue.enqueue, "sync", unique="acme", unique_for="1h")
+            barrier.wait_until_reached()
+            other = connect(autocommit=False)
+            other.execute("delete from unique_periods")
+            other.commit()
+            other.execute("set test.pass = 'on'")
+            row = other.execute(THROTTLED, ["acme", 1]).fetchone()
+            assert row
+            barrier.open()
+            until_waiting_for_lock(connect())
+            other.commit()
+            assert second.result(30) == row[0]
+    finally:
+        connection.execute("drop trigger stop on unique_periods; drop function public.stop, public.pass_barrier")
 
 
 @pytest.mark.parametrize("options", [{}, {"while_": "pending", "on_conflict": "replace"}, {"unique_for": "1ms"}])
