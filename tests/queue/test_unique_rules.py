@@ -64,6 +64,17 @@ def test_while_pending_a_claim_by_hand_makes_room_too(queue: JobQueue, connectio
     assert queue.get(first).expires_at is None
 
 
+def test_a_claimed_job_that_kept_its_key_is_returned(queue: JobQueue, connection: Connection[Any]) -> None:
+    """Written by hand, with triggers off."""
+    first = queue.enqueue("sync", unique="acme", while_="pending")
+    with connection.transaction():
+        connection.execute("set local session_replication_role = replica")
+        connection.execute("update jobs set status = 'claimed', worker_id = 'me', claimed_at = now()")
+    changes: list[Any] = [{}, {"on_conflict": "replace"}]
+    for change in changes:
+        assert queue.enqueue("sync", unique="acme", while_="pending", **change) == first
+
+
 def test_a_job_that_is_unique_until_finished_also_stops_calls_for_pending(queue: JobQueue) -> None:
     first = queue.enqueue("sync", unique="acme")
     queue.claim(["sync"])
@@ -87,7 +98,7 @@ def test_replace_gives_a_pending_job_the_new_arguments(app: Treadle) -> None:
 def test_replace_starts_from_the_beginning(queue: JobQueue, connection: Connection[Any]) -> None:
     job_id = queue.enqueue("sync", {"n": 1}, unique="acme")
     (job,) = queue.claim(["sync"])
-    connection.execute("select save_checkpoint(%s, '7', null, null)", [job_id])
+    connection.execute("select save_checkpoint(%s, '7', %s, %s)", [job_id, job.lease, job.worker_id])
     connection.execute("select finish_step(%s, 1, 'download', '{}', %s, %s)", [job_id, job.lease, job.worker_id])
     queue.fail(job, "broken", delay="1h")
     queue.enqueue("sync", {"n": 2}, unique="acme", on_conflict="replace")

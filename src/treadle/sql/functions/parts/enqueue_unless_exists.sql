@@ -105,7 +105,7 @@ begin
             where job.unique_key = any (v_wanted)
               and job.job_type = p_job.job_type
               and job.status in ('pending', 'claimed', 'running')
-              and case when v_change then job.status <> 'pending' else job.unique_while is null end;
+              and (job.status <> 'pending' or not v_change and job.unique_while is null);
             v_all_ids := v_all_ids || v_ids;
             v_all_keys := v_all_keys || v_keys;
 
