@@ -17,6 +17,7 @@ create or replace function treadle.enqueue_unless_exists(
     p_latest interval
 ) returns table (nth int, id uuid, is_new boolean, is_changed boolean)
 language plpgsql
+set enable_seqscan = off
 as $$
 declare
     v_change constant boolean := p_on_conflict <> '{}';
