@@ -11,6 +11,7 @@ from treadle.app import Treadle
 from treadle.db.queries import listing as listing_queries
 from treadle.db.queries import operations as operation_queries
 from treadle.db.queries import overview as overview_queries
+from treadle.db.queries import schedules as schedule_queries
 from treadle.db.queries.jobs import job_id
 from treadle.doctor import worst
 from treadle.operations.details import JobDetails, aget_details
@@ -65,6 +66,17 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
             "next": found[given.limit - 1].id if len(found) > given.limit else None,
         }
 
+    async def schedules(context: Context, given: requests.SchedulesQuery) -> Any:
+        query = schedule_queries.find_statuses(given.after, given.limit, search=given.search, state=given.state)
+        return await app.database.aread(query)
+
+    def schedule_operation(action: actions.ScheduleAction) -> Operation:
+        async def change(context: Context, given: requests.ScheduleBody) -> Any:
+            done = await actions.change_schedule(app, context.visitor, action, given.name, given.reason)
+            return {"done": done}
+
+        return change
+
     def change_operation(action: Action) -> Operation:
         async def change(context: Context, given: requests.ChangeBody) -> Any:
             target = job_id(context.request.path_params["id"])
@@ -118,6 +130,7 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
         get("/api/jobs/{id}", job, responses.JobDetails, "A job with its history"),
         get("/api/jobs/{id}/why", why, responses.Why, "Why a job is not running"),
         get("/api/health", health, responses.Health, "Problems in the queue and its database"),
+        get("/api/schedules", schedules, responses.ScheduleList, "Schedules", requests.SchedulesQuery),
         get("/api/workers", workers, responses.WorkerList, "Workers"),
         get("/api/pauses", pauses, responses.PauseList, "Pauses"),
         get("/api/audit", audit, responses.AuditList, "Changes made by operators", requests.AuditQuery),
@@ -134,6 +147,16 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
         post("/api/bulk", bulk, responses.BulkChange, "Change several jobs, one chunk per request", requests.BulkBody),
         post("/api/pauses", pause, responses.PauseChange, "Pause a job type or a queue", requests.PauseBody),
         post("/api/resumes", resume, responses.PauseChange, "Resume a job type or a queue", requests.ResumeBody),
+        *(
+            post(
+                f"/api/schedules/{action.value}",
+                schedule_operation(action),
+                responses.ScheduleChange,
+                summary,
+                requests.ScheduleBody,
+            )
+            for action, summary in actions.SCHEDULE_SUMMARIES.items()
+        ),
     ]
 
     async def openapi_json(context: Context) -> Response:
