@@ -26,7 +26,7 @@ _ADDRESSES = {"href", "src", "action", "formaction", "data", "poster", "ping", "
 
 
 # What is about one schedule, which a parameter names.
-OF_ONE_SCHEDULE = {"/schedules/pause", "/schedules/resume", "/schedules/run"}
+OF_ONE_SCHEDULE = {"/schedule", "/schedules/pause", "/schedules/resume", "/schedules/run", "/api/schedules/why"}
 
 
 class Markup(HTMLParser):

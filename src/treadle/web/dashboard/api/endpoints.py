@@ -25,7 +25,7 @@ from treadle.web.dashboard.health import HealthCheck
 from treadle.web.dashboard.redaction import may_see_payloads, redact_details, redact_reason
 from treadle.web.dashboard.routes import Context, Endpoint, RouteSpec
 from treadle.web.dashboard.security.access import Role
-from treadle.why.explain import awhy
+from treadle.why.explain import awhy, awhy_schedule
 from treadle.words.changes import Action
 from treadle.words.errors import JobNotFound
 from treadle.words.masking import masked
@@ -69,6 +69,9 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
     async def schedules(context: Context, given: requests.SchedulesQuery) -> Any:
         query = schedule_queries.find_statuses(given.after, given.limit, search=given.search, state=given.state)
         return await app.database.aread(query)
+
+    async def why_schedule(context: Context, given: requests.ScheduleQuery) -> Any:
+        return redact_reason(await awhy_schedule(app.database, given.name))
 
     def schedule_operation(action: actions.ScheduleAction) -> Operation:
         async def change(context: Context, given: requests.ScheduleBody) -> Any:
@@ -131,6 +134,7 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
         get("/api/jobs/{id}/why", why, responses.Why, "Why a job is not running"),
         get("/api/health", health, responses.Health, "Problems in the queue and its database"),
         get("/api/schedules", schedules, responses.ScheduleList, "Schedules", requests.SchedulesQuery),
+        get("/api/schedules/why", why_schedule, responses.Why, "Why a schedule does not run", requests.ScheduleQuery),
         get("/api/workers", workers, responses.WorkerList, "Workers"),
         get("/api/pauses", pauses, responses.PauseList, "Pauses"),
         get("/api/audit", audit, responses.AuditList, "Changes made by operators", requests.AuditQuery),

@@ -233,7 +233,7 @@ class FurtherReason(ResponseModel):
 
 
 class Why(ResponseModel):
-    """Why a job is not running."""
+    """Why a job is not running, or a schedule does not run."""
 
     name: str
     """Stable across versions, for programs: due_later, paused, …"""
