@@ -71,11 +71,31 @@ def test_the_list_shows_times_state_and_history(operator: Browser, connection: C
     assert 'href="/schedules/pause?name=nightly&amp;back=%2Fschedules"' in page
 
 
+def test_the_page_of_a_schedule_shows_why_and_its_history(operator: Browser, connection: Connection[Any]) -> None:
+    put(connection, "a/b & c")
+    connection.execute("select operate_schedule('run', 'a/b & c')")
+    connection.execute("insert into occurrences values ('a/b & c', now() - interval '1 day', null, 'missed')")
+    job = one(connection, "select id from jobs")
+    assert 'href="/schedule?name=a%2Fb+%26+c"' in get(operator, "/schedules")
+    page = get(operator, "/schedule?name=a%2Fb+%26+c")
+    assert "There is no live worker to enqueue its jobs." in page
+    assert f'<a href="/jobs/{job}">' in page
+    assert "no worker could enqueue it in time" in page
+    assert 'href="/schedules/pause?name=a%2Fb+%26+c&amp;back=%2Fschedule%3Fname%3Da%252Fb%2B%2526%2Bc"' in page
+    form = {"name": "a/b & c", "back": "/schedule?name=a%2Fb+%26+c"}
+    answer = operator.post("/schedules/pause", form)
+    assert answer.headers["location"] == "/schedule?name=a%2Fb+%26+c&done=pause"
+    assert "The schedule is paused: dashboard:Ada paused it" in get(operator, answer.headers["location"])
+    assert operator.get("/schedule?name=nope").status_code == 404
+    assert operator.get("/schedule").status_code in (400, 404)
+
+
 def test_viewers_see_no_actions(viewer: Browser, connection: Connection[Any]) -> None:
     put(connection)
     page = get(viewer, "/schedules")
     assert "nightly" in page
     assert "/schedules/pause" not in page
+    assert "/schedules/pause" not in get(viewer, "/schedule?name=nightly")
 
 
 def test_a_late_schedule_is_marked(operator: Browser, connection: Connection[Any]) -> None:

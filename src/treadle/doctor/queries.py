@@ -9,6 +9,7 @@ from treadle.doctor.facts import (
     CrashingJob,
     DatabaseAge,
     DueLane,
+    DueSchedule,
     FailingKey,
     Function,
     Index,
@@ -17,6 +18,7 @@ from treadle.doctor.facts import (
     QuietWorker,
     ReplicationSlot,
     RowSecurity,
+    ScheduledType,
     Server,
     Table,
     Tick,
@@ -156,3 +158,11 @@ def find_failing_keys(seconds: float) -> Query[list[FailingKey]]:
 
 def find_unclaimable_jobs() -> Query[list[UnclaimableJob]]:
     return Query(statement("find_unclaimable_jobs"), {}, lambda rows: [UnclaimableJob._make(row) for row in rows])
+
+
+def find_due_schedules() -> Query[list[DueSchedule]]:
+    return Query(statement("find_due_schedules"), {}, lambda rows: [DueSchedule._make(row) for row in rows])
+
+
+def find_scheduled_types() -> Query[list[ScheduledType]]:
+    return Query(statement("find_scheduled_types"), {}, lambda rows: [ScheduledType._make(row) for row in rows])

@@ -63,10 +63,11 @@ def find_statuses(
     *,
     search: str | None = None,
     state: str | None = None,
+    name: str | None = None,
     history: int = HISTORY,
 ) -> Query[ScheduleList]:
     """A page of the schedules, in the order of their names, after the schedule `after`. `search` is a part of their
-    name or job type."""
+    name or job type; with `name`, only that one."""
     if state is not None and state not in STATES:
         raise InvalidArgument(f"state must be one of {', '.join(STATES)}, got {shown(state)}")
     params = {
@@ -74,6 +75,7 @@ def find_statuses(
         "limit": limit + 1,
         "search": None if search is None else text_within(search, 100, "search"),
         "state": state,
+        "name": None if name is None else schedule_name(name),
         "history": history,
         "count_limit": COUNT_LIMIT,
     }

@@ -21,6 +21,7 @@ with matching as not materialized (
             or position(lower(%(search)s::text) in lower(known.job_type)) > 0
         )
       and (%(state)s::text is null or computed.state = %(state)s::text)
+      and (%(name)s::varchar is null or known.name = %(name)s::varchar)
 ),
 page as materialized (
     select matching.*

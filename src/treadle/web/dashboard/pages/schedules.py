@@ -1,4 +1,4 @@
-"""The list of schedules, and the pages that confirm a change of one."""
+"""The list of schedules, the page of one, and the pages that confirm a change of it."""
 
 from collections import Counter
 from typing import Any
@@ -12,9 +12,11 @@ from treadle.web.dashboard import actions
 from treadle.web.dashboard.actions import SCHEDULE_SUMMARIES, ScheduleAction
 from treadle.web.dashboard.pages.live_updates import LiveUpdates, ScheduleSelection
 from treadle.web.dashboard.pages.rendering import fragment, page
+from treadle.web.dashboard.redaction import redact_reason
 from treadle.web.dashboard.routes import Context, Endpoint, RouteSpec
 from treadle.web.dashboard.security.access import Role
 from treadle.web.dashboard.urls import local_path, with_result
+from treadle.why.explain import awhy_schedule
 from treadle.words.errors import UnknownSchedule
 from treadle.words.masking import masked
 from treadle.words.schedule import ScheduleRow
@@ -22,6 +24,8 @@ from treadle.words.schedule_status import STATES, Occurrence, ScheduleList, Sche
 
 # A time that passed this long ago without being dealt with is marked as late.
 LATE_SECONDS = 15.0
+# Occurrences on the page of one schedule.
+MOST_OCCURRENCES = 100
 
 
 def selection_of(context: Context) -> ScheduleSelection:
@@ -67,9 +71,26 @@ def routes(app: Treadle, live: LiveUpdates) -> list[RouteSpec]:
             **template_values(found, selection),
         )
 
+    async def one_schedule(context: Context) -> Response:
+        name = context.field("name") or ""
+        found = await app.database.aread(schedule_queries.find_statuses(name=name, history=MOST_OCCURRENCES))
+        if not found.schedules:
+            raise UnknownSchedule(name)
+        row = await _find(name)
+        (schedule,) = found.schedules
+        why = redact_reason(await awhy_schedule(app.database, name))
+        return page(
+            context,
+            "schedule.html",
+            schedule=schedule._replace(error=masked(schedule.error)),
+            row=row,
+            why=why,
+            back=f"/schedule?{urlencode({'name': name})}",
+        )
+
     def confirm_endpoint(action: ScheduleAction) -> Endpoint:
         async def confirm(context: Context) -> Response:
-            row = await _find(context)
+            row = await _find(context.field("name") or "")
             back = local_path(context.field("back")) or "/schedules"
             return page(context, "change_schedule.html", action=action.value, schedule=row, back=back)
 
@@ -84,8 +105,7 @@ def routes(app: Treadle, live: LiveUpdates) -> list[RouteSpec]:
 
         return change
 
-    async def _find(context: Context) -> ScheduleRow:
-        name = context.field("name") or ""
+    async def _find(name: str) -> ScheduleRow:
         found = await app.database.aread(schedule_queries.find_schedules(name))
         if not found:
             raise UnknownSchedule(name)
@@ -93,6 +113,7 @@ def routes(app: Treadle, live: LiveUpdates) -> list[RouteSpec]:
 
     return [
         RouteSpec("GET", "/schedules", list_schedules, Role.VIEWER, "Schedules"),
+        RouteSpec("GET", "/schedule", one_schedule, Role.VIEWER, "A schedule"),
         *(
             RouteSpec(method, f"/schedules/{action.value}", endpoint(action), Role.OPERATOR, summary)
             for action, summary in SCHEDULE_SUMMARIES.items()
