@@ -52,7 +52,7 @@ def full(queue: JobQueue, connection: Connection[Any]) -> str:
         for nth, status in enumerate(("completed", "failed", "cancelled", "running", "pending", "missed", "overlap")):
             connection.execute(
                 """with made as (
-                    insert into jobs (job_type, status) select 'films', %(status)s where %(is_job)s returning id
+                    insert into jobs (job_type, status) select 'scheduled', %(status)s where %(is_job)s returning id
                 )
                 insert into occurrences (schedule, scheduled_for, job_id, skipped)
                 select
