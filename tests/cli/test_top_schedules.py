@@ -61,7 +61,10 @@ def test_schedules_are_listed_paused_run_and_opened(url: str, queue: JobQueue, c
         screen.wait_for("schedules 2")
         screen.press(DOWN + ENTER)  # it has no job yet
         screen.press("/night")
-        until(lambda: "hourly" not in screen.text(), screen.text)
+        screen.wait_for("Filter by job type: night▏", "schedules 1 ")
+        screen.press(ENTER)
+        screen.wait_for("type: night", "q quit")
+        assert "hourly" not in screen.text()
         screen.press(ESCAPE)
         screen.wait_for("hourly")
         screen.press("t")
@@ -91,7 +94,7 @@ def test_the_strip_has_the_newest_on_the_right() -> None:
     outcomes = [*(status.value for status in Status), "skipped", "missed", "deleted"]
     assert set(outcomes) == set(DOTS)
     history = [Occurrence(NOW, None, each) for each in outcomes]
-    assert strip(history, 20).plain == "○○▸●✗✗-!·"
+    assert strip(history, 20).plain == "○○▸●✗⊘-!·"
     assert strip(history, 3).plain == "-!·"
 
 
@@ -111,6 +114,7 @@ def test_states_and_times() -> None:
     assert cells(last_at=NOW - timedelta(minutes=2), last_outcome="completed")[4:6] == ["2m 00s", "✓ completed"]
     assert cells(last_outcome="deleted")[5] == "deleted"
     rows = [ScheduleNow(base._replace(state=each), NOW) for each in get_args(State)]
-    order = schedule_columns.SCHEDULES.columns[-1].order
-    assert order is not None
-    assert [each.state for each in sorted(rows, key=order)][:2] == ["error", "paused"]
+    for column, expected in (("state", ["error", "paused"]), ("next", ["error", "active"])):
+        (order,) = [each.order for each in schedule_columns.SCHEDULES.columns if each.title == column]
+        assert order is not None
+        assert [each.state for each in sorted(rows, key=order)][:2] == expected

@@ -10,14 +10,14 @@ from treadle import Treadle
 from treadle.db.query import Query
 from treadle.db.runner import read_settings
 from treadle.doctor import Limits, Severity, queries
-from treadle.doctor.facts import DueSchedule, ScheduledType, Worker
+from treadle.doctor.facts import LateSchedule, ScheduledType, Worker
 from treadle.doctor.finding import Context
 from treadle.doctor.rules.schedules import check_scheduled_types, check_schedules
 
 CONTEXT = Context("treadle", Limits(), "0.1.0")
 WORKER = Worker("w-1", "host", 7, 100.0, 1.0, 10.0, None, ["report"], None, "0.1.0", False, False)
 CLIENT = WORKER._replace(lease=None, job_types=None)
-DUE = DueSchedule("nightly", False, None, 20.0, None, None)
+DUE = LateSchedule("nightly", False, None, 20.0, None, None)
 SCHEDULED = ScheduledType("report", "default", 1, "nightly", 60.0)
 
 
@@ -147,7 +147,7 @@ def test_ten_thousand_schedules_are_not_all_read(connection: Connection[Any]) ->
         assert row
         return _most_rows(row[0][0]["Plan"])
 
-    assert rows_read(queries.find_due_schedules()) <= 1000
+    assert rows_read(queries.find_late_schedules()) <= 1000
     assert rows_read(queries.find_scheduled_types()) <= 2000
 
 

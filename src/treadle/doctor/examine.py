@@ -69,7 +69,7 @@ SCHEMA = (
     Check(("crashing_jobs",), ("crashing_jobs",), work.check_crashes),
     Check(("failing_keys",), ("failing_keys",), work.check_keys),
     Check(("unclaimable_jobs",), ("unclaimable_jobs",), work.check_unclaimable),
-    Check(("late_schedules", "failing_schedules"), ("workers", "due_schedules"), schedules.check_schedules),
+    Check(("late_schedules", "failing_schedules"), ("workers", "late_schedules"), schedules.check_schedules),
     Check(("unserved_schedules",), ("workers", "scheduled_types"), schedules.check_scheduled_types),
 )
 # A worker that polls does so every second by default.
@@ -182,7 +182,7 @@ def _schema_queries(limits: Limits) -> Mapping[str, Query[Any]]:
         "crashing_jobs": queries.find_crashing_jobs(limits.crashes),
         "failing_keys": queries.find_failing_keys(limits.failing_key[0]),
         "unclaimable_jobs": queries.find_unclaimable_jobs(),
-        "due_schedules": queries.find_due_schedules(),
+        "late_schedules": queries.find_late_schedules(),
         "scheduled_types": queries.find_scheduled_types(),
     }
 

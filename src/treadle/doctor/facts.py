@@ -283,7 +283,7 @@ class UnclaimableJob(NamedTuple):
     """Jobs with its key that wait for it, counted up to 1,000."""
 
 
-class DueSchedule(NamedTuple):
+class LateSchedule(NamedTuple):
     """A schedule that is due, or whose next time no worker has computed."""
 
     name: str

@@ -9,10 +9,10 @@ from treadle.doctor.facts import (
     CrashingJob,
     DatabaseAge,
     DueLane,
-    DueSchedule,
     FailingKey,
     Function,
     Index,
+    LateSchedule,
     MigrationRecords,
     OverdueJob,
     QuietWorker,
@@ -160,8 +160,8 @@ def find_unclaimable_jobs() -> Query[list[UnclaimableJob]]:
     return Query(statement("find_unclaimable_jobs"), {}, lambda rows: [UnclaimableJob._make(row) for row in rows])
 
 
-def find_due_schedules() -> Query[list[DueSchedule]]:
-    return Query(statement("find_due_schedules"), {}, lambda rows: [DueSchedule._make(row) for row in rows])
+def find_late_schedules() -> Query[list[LateSchedule]]:
+    return Query(statement("find_late_schedules"), {}, lambda rows: [LateSchedule._make(row) for row in rows])
 
 
 def find_scheduled_types() -> Query[list[ScheduledType]]:

@@ -13,11 +13,11 @@ from treadle.words.status import Status
 
 # A time that passed this long ago without being dealt with is late.
 LATE_SECONDS = 15.0
-# Dots for outcomes; they also differ without colours.
+# Dots for outcomes. What has ended differently also differs without colours.
 DOTS = {
     "completed": ("●", "green"),
     "failed": ("✗", "red"),
-    "cancelled": ("✗", "magenta"),
+    "cancelled": ("⊘", "magenta"),
     "running": ("▸", "blue"),
     "claimed": ("○", "cyan"),
     "pending": ("○", "yellow"),
@@ -56,6 +56,13 @@ def _next(now: ScheduleNow, _: int) -> str:
     return f"in {countdown(seconds)}" if seconds > 0 else "now"
 
 
+def _order(now: ScheduleNow) -> float:
+    """Those with an error first, those without a next time last."""
+    if now.state == "error":
+        return float("-inf")
+    return float("inf") if now.seconds is None else now.seconds
+
+
 def _last(now: ScheduleNow, _: int) -> str:
     last = now.schedule.last_at
     return "" if last is None else span(max(0.0, (now.at - last).total_seconds()))
@@ -86,7 +93,7 @@ SCHEDULES = TableSpec[ScheduleNow](
         ),
         Column("type", lambda now, _: printable(now.schedule.job_type), 2, grows=True, min_table_width=100),
         Column("times", lambda now, _: printable(now.schedule.expression), 2, grows=True, min_table_width=110),
-        Column("next", _next, 10, right=True, order=lambda now: float("inf") if now.seconds is None else now.seconds),
+        Column("next", _next, 10, right=True, order=_order),
         Column("last", _last, 8, right=True, min_table_width=70),
         Column("last job", _outcome, 11, min_table_width=90),
         Column("history", lambda now, width: strip(now.schedule.history, width), HISTORY),

@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Sequence
 
-from treadle.doctor.facts import DueSchedule, ScheduledType, Worker
+from treadle.doctor.facts import LateSchedule, ScheduledType, Worker
 from treadle.doctor.finding import Context, Finding, Severity, highest, ok, severity_of
 from treadle.doctor.rules.lanes import serves
 from treadle.doctor.text import lines, names
@@ -13,11 +13,11 @@ from treadle.words.formatting import printable, span
 DECLARED_WITHIN = 120.0
 
 
-def check_schedules(context: Context, workers: Sequence[Worker], due: Sequence[DueSchedule]) -> list[Finding]:
+def check_schedules(context: Context, workers: Sequence[Worker], due: Sequence[LateSchedule]) -> list[Finding]:
     return [_late(context, workers, due), _failing(due)]
 
 
-def _late(context: Context, workers: Sequence[Worker], due: Sequence[DueSchedule]) -> Finding:
+def _late(context: Context, workers: Sequence[Worker], due: Sequence[LateSchedule]) -> Finding:
     late = [each for each in due if each.error is None and each.late >= context.limits.late_schedule[0]]
     if not late:
         return ok("late_schedules", "Schedules are enqueued on time.")
@@ -44,7 +44,7 @@ def _late(context: Context, workers: Sequence[Worker], due: Sequence[DueSchedule
     )
 
 
-def _failing(due: Sequence[DueSchedule]) -> Finding:
+def _failing(due: Sequence[LateSchedule]) -> Finding:
     failing = [each for each in due if each.error is not None]
     if not failing:
         return ok("failing_schedules", "No schedule has an error.")
@@ -85,15 +85,15 @@ def check_scheduled_types(
     ]
 
 
-def _is_undeclared(schedule: DueSchedule) -> bool:
+def _is_undeclared(schedule: LateSchedule) -> bool:
     return schedule.in_code and schedule.declared is not None and schedule.declared > DECLARED_WITHIN
 
 
-def _declared(schedule: DueSchedule) -> str:
+def _declared(schedule: LateSchedule) -> str:
     return f", last declared {span(schedule.declared or 0)} ago" if _is_undeclared(schedule) else ""
 
 
-def _again(schedule: DueSchedule) -> str:
+def _again(schedule: LateSchedule) -> str:
     return f"; the next try is in {span(schedule.retry)}" if schedule.retry and schedule.retry > 0 else ""
 
 
