@@ -59,7 +59,8 @@ def test_schedules_are_listed_paused_run_and_opened(url: str, queue: JobQueue, c
         screen.wait_for("report", "attempt 0 of 3", "waiting for a worker")
         screen.press(ESCAPE)
         screen.wait_for("schedules 2")
-        screen.press(DOWN + ENTER)  # it has no job yet
+        screen.press(DOWN + ENTER)
+        screen.wait_for("The schedule has enqueued no job yet.")
         screen.press("/night")
         screen.wait_for("Filter by job type: night▏", "schedules 1 ")
         screen.press(ENTER)

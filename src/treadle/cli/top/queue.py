@@ -186,8 +186,12 @@ class QueueScreen(LiveScreen):
             self._filter(event.item.lane.job_type)
         elif isinstance(event.item, JobSnapshot):
             self.app.push_screen(JobScreen(event.item))
-        elif isinstance(event.item, ScheduleNow) and event.item.schedule.last_job is not None:
-            self.run_worker(self._open_job(event.item.schedule.last_job))
+        elif isinstance(event.item, ScheduleNow):
+            job_id = event.item.schedule.last_job
+            if job_id is None:
+                self.query_one(Footer).show_message("The schedule has enqueued no job yet.")
+            else:
+                self.run_worker(self._open_job(job_id))
 
     async def _open_job(self, job_id: UUID) -> None:
         query = snapshot_queries.find_snapshots([job_id])
