@@ -79,7 +79,7 @@ def test_the_page_of_a_schedule_shows_why_and_its_history(operator: Browser, con
     assert 'href="/schedule?name=a%2Fb+%26+c"' in get(operator, "/schedules")
     page = get(operator, "/schedule?name=a%2Fb+%26+c")
     assert "There is no live worker to enqueue its jobs." in page
-    assert f'<a href="/jobs/{job}">' in page
+    assert f'<a class="job-id" href="/jobs/{job}">' in page
     assert "no worker could enqueue it in time" in page
     assert 'href="/schedules/pause?name=a%2Fb+%26+c&amp;back=%2Fschedule%3Fname%3Da%252Fb%2B%2526%2Bc"' in page
     form = {"name": "a/b & c", "back": "/schedule?name=a%2Fb+%26+c"}
