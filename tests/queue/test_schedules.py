@@ -166,13 +166,13 @@ def test_many_schedules_cost_nothing_while_none_is_due(connection: Connection[An
         """insert into schedules (name, job_type, expression, next_at)
         select 's' || n, 'report', '0 0 * * *', now() + '1 hour' from generate_series(1, 10000) as n"""
     )
-    row = connection.execute(
-        "explain (analyze, buffers, format json) select * from find_due_schedules('{}', 20)"
-    ).fetchone()
-    assert row
-    for _ in range(2):
+    for _ in range(2):  # the first call in a session reads the catalog
+        row = connection.execute(
+            "explain (analyze, buffers, format json) select * from find_due_schedules('{}', 20)"
+        ).fetchone()
+        assert row
         plan = row[0][0]["Plan"]
-    assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 400  # with the catalog
+    assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 30
 
 
 # Operators

@@ -9,6 +9,8 @@ from treadle.db.database import Database
 from treadle.db.queries import schedules as schedule_queries
 from treadle.db.queries.enqueueing import check_options
 from treadle.db.query import Query
+from treadle.why.explain import awhy_schedule, why_schedule
+from treadle.why.reason import Reason
 from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument, InvalidJob
 from treadle.words.naming import text_within
@@ -136,6 +138,13 @@ class Schedules:
 
     async def adelete(self, name: str, *, actor: str | None = None, reason: str | None = None) -> None:
         await self._database.arun(schedule_queries.operate("delete", name, actor, reason))
+
+    def why(self, name: str) -> Reason:
+        """Explain why a schedule does not run: the decisive reason, and what to do about it."""
+        return why_schedule(self._database, name)
+
+    async def awhy(self, name: str) -> Reason:
+        return await awhy_schedule(self._database, name)
 
     # What code declares
 

@@ -1,4 +1,5 @@
 -- The schedules that are due or have no time yet, and the first that is due later. `seconds` is how long from now.
+-- The order is that of idx_schedules_next, with nulls first: for another one, all schedules would be read and sorted.
 create or replace function treadle.find_due_schedules(p_digests varchar[], p_limit int)
 returns table (
     name varchar, expression varchar, timezone varchar, clocks_forward varchar, clocks_back varchar, missed varchar,
@@ -37,7 +38,7 @@ begin
               and known.next_at <= v_clock
               and (known.digest is null or known.digest = any (p_digests))
               and (known.retry_at is null or known.retry_at <= v_clock)
-            order by known.next_at
+            order by known.next_at nulls first
             limit p_limit
         )
         union all
@@ -49,7 +50,7 @@ begin
               and known.next_at > v_clock
               and known.next_at < 'infinity'
               and (known.digest is null or known.digest = any (p_digests))
-            order by known.next_at
+            order by known.next_at nulls first
             limit 1
         )
     ) as found;
