@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test test-matrix check style bench bench-peers chaos mutants storm kills restarts schedules failover model proof soak schema pictures chromium clean
+.PHONY: help demo test test-matrix check style bench bench-peers chaos mutants storm kills restarts unique schedules failover model proof soak schema pictures chromium clean
 
 help:               ## list the targets
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/'
@@ -47,6 +47,9 @@ kills: $(READY)     ## kill processes at random points and check that every effe
 
 restarts: $(READY)  ## kill whole workers and measure when their jobs run again; TRIALS=100
 	@$(BIN)/python -m chaos.restarts --trials $(or $(TRIALS),100)
+
+unique: $(READY)    ## enqueue unique jobs in every mode while workers are killed; CALLS=20000
+	@$(BIN)/python -m chaos.unique --calls $(or $(CALLS),20000)
 
 schedules: $(READY) ## inject faults while schedules are due and check that each time was enqueued once; TICKS=2000
 	@$(BIN)/python -m chaos.schedules --ticks $(or $(TICKS),2000)

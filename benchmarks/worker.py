@@ -31,6 +31,7 @@ import psycopg
 from benchmarks.jobs import app, noop, sleep5, stamp
 from treadle import migrate
 from treadle.db.embedded import embedded_url, leave
+from treadle.db.queries import enqueueing
 from treadle.db.queries import jobs as job_queries
 from treadle.db.queries import worker as worker_queries
 from treadle.db.query import bind, statement
@@ -157,7 +158,7 @@ def enqueue_for(url: str, clients: int, seconds: float, notify: bool) -> int:
     async def client() -> int:
         connection = await psycopg.AsyncConnection.connect(url, autocommit=True, prepare_threshold=None)
         await connection.execute(f"set treadle.notify = {'on' if notify else 'off'}")
-        query = job_queries.enqueue("nobody", {"n": 1}, None)
+        query = enqueueing.enqueue("nobody", {"n": 1}, None)
         done, end = 0, time.monotonic() + seconds
         while time.monotonic() < end:
             await connection.execute(query.text, query.params)

@@ -17,6 +17,7 @@ from uuid import UUID, uuid4
 
 import psycopg
 
+import treadle
 from chaos.app import app, in_child_process, ledger, never_checks, on_event_loop, on_thread, pay
 
 Call: TypeAlias = dict[str, Any]
@@ -24,6 +25,7 @@ Call: TypeAlias = dict[str, Any]
 KINDS = [on_event_loop, on_thread, never_checks, in_child_process, pay]
 WEIGHTS = [60, 18, 2, 8, 12]
 KEYS, UNIQUES = 12, 6
+MODERN = hasattr(treadle, "DuplicateJob")
 STOP_SECONDS = 15.0
 
 
@@ -143,6 +145,11 @@ class Load:
         elif unique and rng.random() < 0.1:
             options["unique"] = f"u{rng.randrange(UNIQUES)}"
             exclusive = [f"unique {function.name} {options['unique']}"]
+        elif unique and MODERN and rng.random() < 0.1:
+            # Two of them may run at once: the claim of the first makes room for the second.
+            options |= {"unique": f"p{rng.randrange(UNIQUES)}", "while_": "pending"}
+        if MODERN and rng.random() < 0.05:
+            options["expires"] = "1h"
         if rng.random() < 0.2:
             options["delay"] = round(rng.uniform(0, 1.5), 2)
         if rng.random() < 0.3:

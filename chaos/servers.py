@@ -114,13 +114,16 @@ max_client_conn = 500
 """
     )
     settings.chmod(0o644)
-    with subprocess.Popen(
-        ["pgbouncer", settings],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        user=owner.pw_uid if owner else None,
-        group=owner.pw_gid if owner else None,
-    ) as process:
+    with (
+        (folder / "pgbouncer.log").open("w") as log,
+        subprocess.Popen(
+            ["pgbouncer", settings],
+            stdout=log,
+            stderr=log,
+            user=owner.pw_uid if owner else None,
+            group=owner.pw_gid if owner else None,
+        ) as process,
+    ):
         pooled = make_conninfo(host="127.0.0.1", port=port, user=str(parts["user"]), dbname=str(parts["dbname"]))
         try:
             until(lambda: process.poll() is None and answers(pooled), lambda: "pgbouncer does not accept connections")

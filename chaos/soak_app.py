@@ -11,7 +11,6 @@ import signal
 import sys
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 from treadle import Backoff, Job, Snooze, Treadle, TreadleError, events
 from treadle.words.clock import now
@@ -30,6 +29,13 @@ MIX = {
     "publishes": 4,
     "gets_cancelled": 2,
 }
+# The ways in which a job is unique.
+UNIQUE: list[dict[str, Any]] = [
+    {},
+    {"while_": "pending", "on_conflict": "replace"},
+    {"debounce": 0.5, "debounce_limit": 2},
+    {"throttle": "3 per 1s"},
+]
 
 
 class Counters:
@@ -121,7 +127,6 @@ async def produce(rate: int) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     kinds, weights = list(MIX), list(MIX.values())
-    last: dict[str, UUID] = {}
     running: set[asyncio.Task[None]] = set()
 
     # If the database cannot keep up, enqueues are late instead of piling up by the thousands.
@@ -136,20 +141,17 @@ async def produce(rate: int) -> None:
         if kind == "keyed":
             options["key"] = f"key-{random.randrange(100)}"
         elif kind == "unique_job":
-            options["unique"] = f"unique-{random.randrange(20)}"
+            options |= random.choice(UNIQUE) | {"unique": f"unique-{random.randrange(20)}"}
         elif kind == "delayed":
-            options["delay"] = 5
+            options |= {"delay": 5, "expires": "10m"}
         try:
-            job_id = await app.queue.aenqueue(kind, {"at": now()}, **options)
-            unique = options.get("unique")
-            if unique and last.get(unique) == job_id:
-                return  # an unfinished job with this unique value already existed
-            if unique:
-                last[unique] = job_id
+            handle = await app.function(kind).using(**options).aenqueue(at=now())
+            if not handle.is_new:
+                return
             counters.add("made")
             if kind == "gets_cancelled":
                 await asyncio.sleep(1)
-                await app.queue.acancel(job_id)
+                await handle.acancel()
                 counters.add("cancelled")
         except TreadleError as error:
             counters.add("refused")

@@ -18,6 +18,8 @@ COMMENT ON FUNCTION treadle.await_news(p_for interval) IS 'Deprecated: use reque
 
 COMMENT ON FUNCTION treadle.blocked_by_key() IS 'The bit of jobs.holds that says: an earlier job with the same key has not finished.';
 
+COMMENT ON FUNCTION treadle.cancel_expired(p_ids uuid[]) IS 'Cancels jobs that have expired.';
+
 COMMENT ON FUNCTION treadle.cancel_job(p_id uuid, p_reason text, p_lease bigint, p_worker_id character varying) IS 'Cancels an unfinished job; a worker that has claimed it loses the claim. Returns false if the job has finished already.';
 
 COMMENT ON FUNCTION treadle.change_job() IS 'Trigger: guards the key of a job, sets finished_at, and places a job that becomes claimable at or above the floor of its lane.';
@@ -133,6 +135,8 @@ CREATE TABLE treadle.jobs (
     keeps smallint DEFAULT 0 NOT NULL,
     losses integer,
     origin jsonb,
+    unique_while character varying(10),
+    expires_at timestamp with time zone,
     CONSTRAINT valid_status CHECK (((status)::text = ANY ((ARRAY['pending'::character varying, 'claimed'::character varying, 'running'::character varying, 'completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[])))
 )
 WITH (fillfactor='90', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_insert_scale_factor='0.05', autovacuum_analyze_scale_factor='0.02', autovacuum_vacuum_cost_delay='0');
@@ -153,7 +157,7 @@ COMMENT ON COLUMN treadle.jobs.seen_at IS 'The last report of the worker about t
 
 COMMENT ON COLUMN treadle.jobs.finished_at IS 'When the job became completed, failed or cancelled.';
 
-COMMENT ON COLUMN treadle.jobs.unique_key IS 'While this job is unfinished, no other job of its type with the same unique key is added.';
+COMMENT ON COLUMN treadle.jobs.unique_key IS 'While this job is unfinished (or pending: see unique_while), no other job of its type with the same unique key is added.';
 
 COMMENT ON COLUMN treadle.jobs.pace IS 'What the handler counts: done, total, rate per second and seconds left.';
 
@@ -164,6 +168,10 @@ COMMENT ON COLUMN treadle.jobs.keeps IS 'What else is stored for this job, as bi
 COMMENT ON COLUMN treadle.jobs.losses IS 'How often its worker was lost as a whole while the job ran, since an attempt last failed by itself; null: never.';
 
 COMMENT ON COLUMN treadle.jobs.origin IS 'Where the job comes from, if a schedule enqueued it: the schedule, the time for which it was enqueued, and the time before that.';
+
+COMMENT ON COLUMN treadle.jobs.unique_while IS '"pending": a claim removes the unique key. Null: the job has it until it is finished.';
+
+COMMENT ON COLUMN treadle.jobs.expires_at IS 'If no worker has claimed the job by then, it is cancelled. A claim sets it to null.';
 
 COMMENT ON FUNCTION treadle.claim_job_batch(p_worker_id character varying, p_job_types character varying[], p_batch_size integer) IS 'Claims up to p_batch_size pending jobs of the given types, highest priority first, then oldest: select * from "treadle".claim_job_batch(''worker-1'', ''{welcome}'').';
 
@@ -233,9 +241,17 @@ COMMENT ON FUNCTION treadle.enqueue_jobs(p_job_type character varying, p_data te
 
 COMMENT ON FUNCTION treadle.enqueue_occurrences(p_due jsonb) IS 'Enqueues the jobs of schedules that are due. Returns what was done for which schedule.';
 
+COMMENT ON FUNCTION treadle.enqueue_per_period(p_job treadle.jobs, p_data text[], p_unique character varying[], p_keys character varying[], p_period interval, p_per_period integer) IS 'Enqueues as many jobs as each unique key allows per period, and returns the latest job for the others.';
+
 COMMENT ON FUNCTION treadle.enqueue_schedule(p_schedule treadle.schedules, p_times timestamp with time zone[], p_missed timestamp with time zone[]) IS 'Enqueues the jobs of a schedule for these times, and notes the times that were missed. Returns the number of jobs.';
 
 COMMENT ON FUNCTION treadle.enqueue_unique(p_job_type character varying, p_unique character varying, p_data jsonb, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_key character varying, p_max_attempts integer) IS 'Enqueues one job, unless there is an unfinished one of its type with the same p_unique; then returns the id of that one.';
+
+COMMENT ON FUNCTION treadle.enqueue_unless_exists(p_job treadle.jobs, p_data text[], p_unique character varying[], p_keys character varying[], p_on_conflict character varying[], p_latest interval) IS 'Enqueues jobs whose unique key no other job has, and returns or changes the others.';
+
+COMMENT ON FUNCTION treadle.enqueue_with_options(p_job_type character varying, p_data text[], p_unique character varying[], p_while character varying, p_period interval, p_per_period integer, p_on_conflict character varying[], p_latest interval, p_all_or_none boolean, p_expires interval, p_expires_at timestamp with time zone, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_keys character varying[], p_max_attempts integer) IS 'Enqueues one job per element of p_data (JSON texts), with unique keys or expiry. Returns for each the id, whether it is new, and whether an existing job was changed.';
+
+COMMENT ON FUNCTION treadle.expire_jobs(p_limit integer) IS 'Cancels jobs that no worker has claimed before they expired. Returns how many it has looked at. Workers call it every few seconds.';
 
 COMMENT ON FUNCTION treadle.fail_job(p_id uuid, p_error text, p_delay interval, p_final boolean, p_lease bigint, p_worker_id character varying, p_traceback text) IS 'Records a failed attempt: the job is retried after p_delay (default: exponential), or fails if that was its last attempt or p_final is true. Returns false if the claim is lost or the job has finished already.';
 
@@ -268,6 +284,8 @@ COMMENT ON FUNCTION treadle.heartbeat(p_worker_id character varying) IS 'Records
 COMMENT ON FUNCTION treadle.held_jobs(p_worker_id character varying) IS 'Deprecated: use find_claimed_jobs(). Dropped in version 0.3.';
 
 COMMENT ON FUNCTION treadle.id_after(p_id uuid, p_earlier uuid) IS 'The new id p_id, or one that is higher than p_earlier if the clock was set back since.';
+
+COMMENT ON FUNCTION treadle.insert_jobs(p_job treadle.jobs, p_data text[], p_keys character varying[], p_nths integer[]) IS 'Inserts jobs for enqueue_with_options() and returns their ids in order.';
 
 COMMENT ON FUNCTION treadle.is_blocked_by_key(p_holds smallint) IS 'Whether a job waits for an earlier job with the same key.';
 
@@ -346,6 +364,8 @@ COMMENT ON FUNCTION treadle.prepare_lanes(p_job_types character varying[], p_sur
 COMMENT ON FUNCTION treadle.prune_jobs(p_status character varying, p_age interval, p_limit integer, p_after timestamp with time zone, OUT pruned integer, OUT reached timestamp with time zone) IS 'Deletes up to p_limit jobs that finished with p_status more than p_age ago. Returns how many, and the time that it reached.';
 
 COMMENT ON FUNCTION treadle.prune_schedules(p_limit integer) IS 'Deletes schedules that were retired a month ago, and the record of times that are a month old. Returns the number of times.';
+
+COMMENT ON FUNCTION treadle.prune_unique_periods(p_limit integer) IS 'Forgets the periods of unique keys that are over. Returns how many.';
 
 COMMENT ON FUNCTION treadle.put_schedule(p_name character varying, p_job_type character varying, p_expression character varying, p_data jsonb, p_timezone character varying, p_options jsonb, p_exists boolean, p_actor text, p_reason text) IS 'Adds or changes a schedule. Workers enqueue its jobs. Returns done, exists, missing, or declared (in code).';
 
@@ -524,6 +544,13 @@ COMMENT ON COLUMN treadle.events.sequence IS 'The number of the event within its
 COMMENT ON COLUMN treadle.events.phase IS 'The place of the event among the transitions of its lease number: see job_events().';
 
 COMMENT ON COLUMN treadle.events.transaction IS 'The transaction that wrote it. A reader of all events stops at the oldest transaction that still runs, and so skips none.';
+
+CREATE TABLE treadle.expiries (
+    look_at timestamp with time zone NOT NULL,
+    job_id uuid NOT NULL
+);
+
+COMMENT ON TABLE treadle.expiries IS 'When to look whether a job has expired.';
 
 CREATE TABLE treadle.floors (
     queue character varying(50) NOT NULL,
@@ -752,6 +779,20 @@ CREATE SEQUENCE treadle.tick_clock
     NO MAXVALUE
     CACHE 1;
 
+CREATE TABLE treadle.unique_periods (
+    job_type character varying(50) NOT NULL,
+    unique_key character varying(200) NOT NULL,
+    slot integer NOT NULL,
+    job_id uuid,
+    ends_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL
+);
+
+COMMENT ON TABLE treadle.unique_periods IS 'For unique keys with a limit per period: one row for each job that may be enqueued per period.';
+
+COMMENT ON COLUMN treadle.unique_periods.job_id IS 'The last job that was enqueued in this place.';
+
+COMMENT ON COLUMN treadle.unique_periods.ends_at IS 'From then on, the next job may be enqueued in this place.';
+
 CREATE SEQUENCE treadle.wake_clock
     START WITH 0
     INCREMENT BY 1
@@ -814,6 +855,9 @@ ALTER TABLE ONLY treadle.errors
 ALTER TABLE ONLY treadle.events
     ADD CONSTRAINT events_pkey PRIMARY KEY (job_id, number);
 
+ALTER TABLE ONLY treadle.expiries
+    ADD CONSTRAINT expiries_pkey PRIMARY KEY (look_at, job_id);
+
 ALTER TABLE ONLY treadle.floors
     ADD CONSTRAINT floors_pkey PRIMARY KEY (id);
 
@@ -865,6 +909,9 @@ ALTER TABLE ONLY treadle.stored_uses
 ALTER TABLE ONLY treadle.ticks
     ADD CONSTRAINT ticks_pkey PRIMARY KEY (xid);
 
+ALTER TABLE ONLY treadle.unique_periods
+    ADD CONSTRAINT unique_periods_pkey PRIMARY KEY (job_type, unique_key, slot);
+
 ALTER TABLE ONLY treadle.workers
     ADD CONSTRAINT workers_pkey PRIMARY KEY (worker_id);
 
@@ -915,6 +962,8 @@ CREATE INDEX idx_schedules_next ON treadle.schedules USING btree (next_at NULLS 
 CREATE INDEX idx_stored_removing ON treadle.stored USING btree (removing_at) WHERE (removing_at IS NOT NULL);
 
 CREATE INDEX idx_stored_uses_job ON treadle.stored_uses USING btree (job_id);
+
+CREATE INDEX idx_unique_periods_end ON treadle.unique_periods USING btree (ends_at);
 
 CREATE TRIGGER change_job BEFORE UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((new.status)::text = 'pending'::text) OR (old.finished_at IS NOT NULL) OR (((new.status)::text = ANY ((ARRAY['completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[])) <> (new.finished_at IS NOT NULL)) OR ((old.key)::text IS DISTINCT FROM (new.key)::text) OR (((old.status)::text = 'pending'::text) AND (new.lease = old.lease)))) EXECUTE FUNCTION treadle.change_job();
 

@@ -38,13 +38,6 @@ MUTANTS = [
         test("queue/model", "test_every_transition_matches_the_oracle"),
     ),
     Mutant(
-        "unique returns the unfinished job and changes nothing",
-        f"{FUNCTIONS}/public/enqueue_unique.sql",
-        "            do nothing\n",
-        "            do update set priority = excluded.priority\n",
-        test("queue/unique_keys"),
-    ),
-    Mutant(
         "serializable enqueuers read no other jobs of a key",
         f"{FUNCTIONS}/triggers/prepare_job.sql",
         "current_setting('transaction_isolation') <> 'serializable'",

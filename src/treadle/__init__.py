@@ -14,6 +14,7 @@ if typing.TYPE_CHECKING:
     from treadle.words.control import Cancel, Retry, Snooze
     from treadle.words.errors import (
         DatabaseUnreachable,
+        DuplicateJob,
         EmbeddedFailed,
         EmbeddedMissing,
         InvalidArgument,
@@ -48,6 +49,7 @@ __all__ = [
     "Backoff",
     "Cancel",
     "DatabaseUnreachable",
+    "DuplicateJob",
     "EmbeddedFailed",
     "EmbeddedMissing",
     "Handle",
@@ -101,6 +103,7 @@ _HOMES = {
     "words.backoff": ["Backoff"],
     "words.errors": [
         "DatabaseUnreachable",
+        "DuplicateJob",
         "EmbeddedFailed",
         "EmbeddedMissing",
         "InvalidArgument",

@@ -120,6 +120,30 @@ def test_options(queue: JobQueue) -> None:
     assert enqueued(queue, "welcome", "user_id=8", "--unique", "u", *APP).id == job.id
 
 
+def test_options_for_unique_jobs(queue: JobQueue) -> None:
+    given = ["--unique", "u", "--while", "pending", "--expires", "10m"]
+    said = json_output_of("enqueue", "welcome", "user_id=7", *given, *APP)[0]
+    assert (said["is_new"], said["is_changed"]) == (True, False)
+    job = queue.get(said["id"])
+    assert job.expires_at is not None
+    change = ["--on-conflict", "replace", "--on-conflict", "prioritize", "--priority", "150"]
+    again = json_output_of("enqueue", "welcome", "user_id=8", *given, *change, *APP)[0]
+    assert (again["id"], again["is_new"], again["is_changed"]) == (said["id"], False, True)
+    changed = queue.get(said["id"])
+    assert (changed.data, changed.priority) == ({"user_id": 8}, 150)
+    assert enqueued(queue, "x", "n=1", "--raw", "--unique", "u", "--unique-for", "1h").job_type == "x"
+    debounced = enqueued(queue, "welcome", "user_id=9", "--debounce", "30s", "--debounce-limit", "5m", *APP)
+    assert debounced.run_at > debounced.created_at
+    assert enqueued(queue, "welcome", "user_id=9", "--throttle", "1 per 5m", *APP).data == {"user_id": 9}
+
+
+def test_a_duplicate_is_refused_in_one_sentence(queue: JobQueue) -> None:
+    first = queue.enqueue("welcome", unique="u")
+    result = run_in_process("enqueue", "welcome", "user_id=8", "--unique", "u", "--on-conflict", "raise", *APP)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.strip().endswith(f"welcome was not enqueued: job {first} has the same unique key")
+
+
 def test_a_time_without_an_offset_is_local(queue: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
     said = run_in_process("enqueue", "x", "--raw", "--run-at", "2030-01-31T08:00", TZ="Asia/Tokyo")
     assert queue.get(said.stdout.strip()).run_at.isoformat() == "2030-01-30T23:00:00+00:00"
@@ -132,7 +156,8 @@ def test_raw_checks_nothing(queue: JobQueue) -> None:
 
 def test_json(queue: JobQueue) -> None:
     (said,) = json_output_of("enqueue", "welcome", "user_id=7", *APP)
-    assert said == {"id": str(queue.list().jobs[0].id), "job_type": "welcome"}
+    job_id = str(queue.list().jobs[0].id)
+    assert said == {"id": job_id, "job_type": "welcome", "is_new": True, "is_changed": False}
 
 
 def test_a_terminal_gets_a_sentence_and_live_progress(url: str, queue: JobQueue) -> None:

@@ -10,6 +10,7 @@ from psycopg import Connection
 from tests.support.apps import claim_and_start
 from tests.support.commands import run_treadle
 from tests.support.screens import terminal
+from tests.support.workers import until
 from treadle import JobQueue
 
 SECRET = "hush-hush"  # noqa: S105
@@ -116,6 +117,7 @@ def test_top(job: UUID, url: str, queue: JobQueue) -> None:
         screen.press("f")
         screen.wait_for("gave up on postgresql://ada:********@db/films")
         screen.press("f")
+        until(lambda: "gave up" not in screen.text(), screen.text)
         screen.wait_for("posters", "progress")
         screen.press(ENTER)
         screen.wait_for("fetched", "token=********")

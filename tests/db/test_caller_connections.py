@@ -23,8 +23,9 @@ from tests.support.apps import count_pending
 from tests.support.callers import Caller, set_up_django
 from treadle import InvalidArgument, JobQueue, LeaseLost, Priority, Status, Treadle
 from treadle.db.borrowed import DjangoConnection, SqlalchemyConnection, borrow, numbered
-from treadle.db.queries import jobs as job_queries
+from treadle.db.queries import enqueueing
 from treadle.db.query import Query, Rows
+from treadle.words.unique import Enqueued
 
 ODD = {"text": 'it\'s 100% \\ "quoted" $1 %(name)s :name ☃', "list": [None, 1.5, True]}
 
@@ -64,7 +65,7 @@ committing_each = pytest.mark.parametrize("kind", COMMITTING_EACH)
 
 @pytest.fixture
 def chunks_of_ten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("treadle.db.queries.jobs.ENQUEUE_CHUNK", 10)
+    monkeypatch.setattr("treadle.db.queries.enqueueing.CHUNK", 10)
 
 
 @pytest.fixture
@@ -169,10 +170,10 @@ def test_a_keyboard_interrupt_leaves_no_transaction_open(queue: JobQueue, caller
     mine = borrow(caller.connection, "treadle")
     assert isinstance(mine, SqlalchemyConnection | DjangoConnection)
 
-    def interrupt(rows: Rows) -> list[UUID]:
+    def interrupt(rows: Rows) -> list[Enqueued]:
         raise KeyboardInterrupt
 
-    whole = job_queries.enqueue("a", 1, None)
+    whole = enqueueing.enqueue("a", 1, None)
     with pytest.raises(KeyboardInterrupt):
         mine.run_together([whole, Query(whole.text, whole.params, interrupt)])
     assert count_pending(queue) == 0

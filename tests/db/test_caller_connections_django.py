@@ -81,8 +81,8 @@ django.setup()
 connection.ensure_connection()
 del sys.modules["psycopg"]
 from treadle import JobQueue
-import treadle.db.queries.jobs
-treadle.db.queries.jobs.ENQUEUE_CHUNK = 10
+import treadle.db.queries.enqueueing
+treadle.db.queries.enqueueing.CHUNK = 10
 mine = JobQueue(connection)
 with transaction.atomic():
     mine.enqueue_many("a", range(25), delay="1h")

@@ -31,6 +31,11 @@ EXPECTED: dict[str, str | re.Pattern[str]] = {
     "14_schedules.py": (
         "seconds since the last beat: 1\nreport: full\nbeat every 1s paused\nweekly report 0 9 * * mon active\n"
     ),
+    "15_unique.py": (
+        "the same job: True new: False\nchanged: True\nrefused because of the first job: True\n"
+        "new digests: [True, False]\nexpires: True\n"
+        "syncing acme fully\ndigest for user 1\nsyncing other partly\nindexing product 7 because of name\n"
+    ),
     # The number of lines between them depends on the speed of the machine.
     "07_watching.py": re.compile(
         r"(import_rows: .*\n)*import_rows: checked row=10\n(import_rows: .*\n)*"

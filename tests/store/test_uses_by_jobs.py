@@ -12,7 +12,7 @@ from tests.support.apps import run
 from tests.support.stores import CONTENT, Album, Resize, count_rows, sweep, unknown_reference, uses
 from treadle import InvalidPayload, JobQueue, Stored, StoredNotFound, Treadle
 from treadle.db.database import Database
-from treadle.db.queries import jobs as job_queries
+from treadle.db.queries import enqueueing
 
 # When a use begins
 
@@ -41,7 +41,7 @@ def test_a_job_enqueued_asynchronously_uses_its_contents(
 def test_each_job_of_enqueue_many_uses_its_own_contents(
     app: Treadle, resize: Resize, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("treadle.db.queries.jobs.ENQUEUE_CHUNK", 10)
+    monkeypatch.setattr("treadle.db.queries.enqueueing.CHUNK", 10)
 
     @app.job
     def maybe(picture: Stored | None = None) -> None: ...
@@ -83,15 +83,15 @@ def test_an_enqueue_without_references_sends_no_additional_queries(
 
     maybe.enqueue(1)
     maybe.enqueue_many({"n": n} for n in range(3))
-    one = job_queries.enqueue("maybe", {"n": 1}, None)
-    (many,) = job_queries.enqueue_many("maybe", [{"n": 0}, {"n": 1}, {"n": 2}], None)
+    one = enqueueing.enqueue("maybe", {"n": 1}, None)
+    (many,) = enqueueing.enqueue_many("maybe", [{"n": 0}, {"n": 1}, {"n": 2}], None)
     assert [(each.text, each.params) for each in sent] == [(each.text, each.params) for each in (one, many)]
 
 
 def test_an_unknown_reference_is_an_error_and_nothing_is_enqueued(
     app: Treadle, resize: Resize, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("treadle.db.queries.jobs.ENQUEUE_CHUNK", 2)
+    monkeypatch.setattr("treadle.db.queries.enqueueing.CHUNK", 2)
     missing, known = unknown_reference(), app.store(b"1")
     enqueues: list[Callable[[], Any]] = [
         lambda: resize.enqueue(missing),

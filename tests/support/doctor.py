@@ -40,6 +40,7 @@ AT_ONCE = Limits(
     stalled=(0, 0.001),
     tick=0.5,
     failing_key=(0, 0.001),
+    late_schedule=(0, 0.001),
 )
 
 

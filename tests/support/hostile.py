@@ -12,6 +12,8 @@ from psycopg import Connection
 from psycopg.types.json import Jsonb
 
 MARK = "mark"
+# The name of one of the schedules that `fill` adds.
+SCHEDULE = "mark nightly"
 
 TEXTS = [
     "<script>window.mark=1</script>",
@@ -37,7 +39,8 @@ STATUSES = ["pending", "claimed", "running", "completed", "failed", "cancelled"]
 
 
 def fill(connection: Connection[Any], texts: list[str] | None = None) -> list[UUID]:
-    """Add jobs, workers, pauses, audit records and chart data with these texts; return the ids of the jobs."""
+    """Add jobs, workers, schedules, pauses, audit records and chart data with these texts; return the ids of the
+    jobs."""
     # One minute for all of them: a new one may begin while they are added, and charts would have one bar more.
     row = connection.execute("select date_trunc('minute', now()) - interval '10 minutes'").fetchone()
     assert row is not None
@@ -46,6 +49,7 @@ def fill(connection: Connection[Any], texts: list[str] | None = None) -> list[UU
         job = _job(connection, text, STATUSES[nth % len(STATUSES)])
         _add_records(connection, job, text)
         _add_surroundings(connection, job, text, row[0])
+        _add_schedules(connection, job, text)
         ids.append(job)
     return ids
 
@@ -124,6 +128,26 @@ def _add_surroundings(connection: Connection[Any], job: UUID, text: str, minute:
         values (%(minute)s, left(%(text)s, 50), left(%(text)s, 50), 1, 1, 1)""",
         values,
     )
+
+
+def _add_schedules(connection: Connection[Any], job: UUID, text: str) -> None:
+    # One of them has a name that tests know.
+    for name in (text[:100], SCHEDULE):
+        values = {"id": job, "text": text, "name": name, "json": Jsonb(_nested(text))}
+        connection.execute(
+            """insert into treadle.schedules (
+                name, job_type, queue, data, expression, timezone, error, next_at, last_at, last_job, key)
+            values (
+                %(name)s, left(%(text)s, 50), left(%(text)s, 50), %(json)s, left(%(text)s, 1000), left(%(text)s, 100),
+                %(text)s, now() + interval '1 hour', now(), %(id)s, left(%(text)s, 200))
+            on conflict do nothing""",
+            values,
+        )
+        connection.execute(
+            """insert into treadle.occurrences (schedule, scheduled_for, job_id)
+            values (%(name)s, now() - interval '1 hour', %(id)s) on conflict do nothing""",
+            values,
+        )
 
 
 def _nested(text: str) -> dict[str, Any]:

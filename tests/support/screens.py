@@ -29,6 +29,7 @@ class Terminal:
     def __init__(self, command: list[str], columns: int, rows: int, **environment: str) -> None:
         self._screen = pyte.Screen(columns, rows)
         self._stream = pyte.ByteStream(self._screen)
+        self._lines: list[str] | None = None
         self._lock = threading.Lock()
         self.raw = b""
         # The size is that of this terminal, not of the one in which the tests run.
@@ -52,14 +53,21 @@ class Terminal:
     def lines(self) -> list[str]:
         """The lines on the screen, without those that have scrolled out of it."""
         with self._lock:
-            return [line.rstrip() for line in self._screen.display]
+            if self._lines is None:  # drawing them takes 10 ms
+                self._lines = [line.rstrip() for line in self._screen.display]
+            return self._lines
 
     def text(self) -> str:
         return "\n".join(self.lines()).strip()
 
     def wait_for(self, *texts: str, seconds: float = 60) -> str:
         """Wait until all of these texts are on the screen at the same time."""
-        until(lambda: all(each in self.text() for each in texts), lambda: f"{texts} in:\n{self.text()}", seconds)
+
+        def found() -> bool:
+            shown = self.text()
+            return all(each in shown for each in texts)
+
+        until(found, lambda: f"{texts} in:\n{self.text()}", seconds)
         return self.text()
 
     def press(self, keys: str) -> None:
@@ -71,6 +79,7 @@ class Terminal:
     def resize(self, columns: int, rows: int) -> None:
         with self._lock:
             self._screen.resize(rows, columns)
+            self._lines = None
             fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def hang_up(self) -> None:
@@ -107,6 +116,7 @@ class Terminal:
             with self._lock:
                 self.raw += received
                 self._stream.feed(received)
+                self._lines = None
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from treadle.worker import Worker
 
 pytestmark = pytest.mark.own_database
 
-JOBS, EVENTS, LATE = 50, 400, 20
+JOBS, EVENTS, LATE = 40, 200, 20
 
 
 class Listener:

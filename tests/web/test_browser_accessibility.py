@@ -12,7 +12,7 @@ from treadle import JobQueue
 
 HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>\u202e javascript:alert(3) {{7*7}} " + "x" * 300
 PAGES = ["/", "/jobs", "/jobs?status=failed", "/job", "/workers", "/audit", "/health", "/pause?job_type=films"]
-PAGES += ["/bulk?action=cancel&all=1"]
+PAGES += ["/bulk?action=cancel&all=1", "/schedules", "/schedule?name=nightly", "/schedules/run?name=nightly"]
 # Axe takes seconds for the table with the numbers of the charts. Its rows are all the same, so a few are enough.
 CHECKED = {"exclude": [[".chart-data tbody tr:nth-child(n+4)"]]}
 # Without loading axe, which `Axe` does, once more.
@@ -46,6 +46,21 @@ def full(queue: JobQueue, connection: Connection[Any]) -> str:
         select date_trunc('minute', now()) - n * interval '1 minute', 'default', 'films', n, n % 3, 0, n % 5, n, 2, n, 9
         from generate_series(1, 50) n"""
     )
+    for name in ("nightly", HOSTILE[:100]):
+        connection.execute("select put_schedule(%s, %s, %s)", (name, HOSTILE[:50], HOSTILE))
+        connection.execute("select operate_schedule('run', %s)", (name,))
+        for nth, status in enumerate(("completed", "failed", "cancelled", "running", "pending", "missed", "overlap")):
+            connection.execute(
+                """with made as (
+                    insert into jobs (job_type, status) select 'scheduled', %(status)s where %(is_job)s returning id
+                )
+                insert into occurrences (schedule, scheduled_for, job_id, skipped)
+                select
+                    %(name)s, now() - %(nth)s * interval '1 hour', (select id from made),
+                    case when not %(is_job)s then %(status)s end""",
+                {"name": name, "nth": nth, "status": status, "is_job": nth < 5},
+            )
+    connection.execute("update schedules set error = %s, last_at = now(), next_at = now()", (HOSTILE,))
     return f"/jobs/{job.id}"
 
 

@@ -12,7 +12,7 @@ from psycopg import Connection
 
 from tests.support.dashboard_requests import Reply, protected_routes, request
 from tests.support.dashboards import OPERATOR, VIEWER, Site
-from tests.support.hostile import HUGE, MARK, TEXTS, fill
+from tests.support.hostile import HUGE, MARK, SCHEDULE, TEXTS, fill
 from treadle import JobQueue
 from treadle.web.dashboard import errors
 from treadle.web.dashboard.pages.rendering import HEADERS
@@ -23,6 +23,10 @@ from treadle.words.masking import masked
 
 # The attributes that contain a URL.
 _ADDRESSES = {"href", "src", "action", "formaction", "data", "poster", "ping", "background", "srcset", "xlink:href"}
+
+
+# What is about one schedule, which a parameter names.
+OF_ONE_SCHEDULE = {"/schedule", "/schedules/pause", "/schedules/resume", "/schedules/run", "/api/schedules/why"}
 
 
 class Markup(HTMLParser):
@@ -76,6 +80,8 @@ def fetch(site: Site, route: RouteSpec, job: object, role: Role = Role.OPERATOR,
     path = route.path.replace("{id}", str(job)).replace("{name}", "live.js")
     if path == "/bulk":
         query += "?action=retry&all=yes" if not query else "&action=retry&all=yes"
+    if path in OF_ONE_SCHEDULE:
+        query += f"{'&' if query else '?'}name={quote(SCHEDULE)}"
     cookie = f"treadle_session={RoleSecrets.from_environment().sign_session(role, 'Ada')}"
     answer: Reply = site.run(request(site.asgi, "GET", path + query, {"cookie": cookie, "accept": "text/html"}))
     return answer
@@ -88,6 +94,7 @@ def test_hostile_texts_do_not_change_the_markup(
     shapes: list[dict[tuple[Role, str, int], Any]] = []
     for texts in ([f"mark {n}" for n in range(len(TEXTS))], TEXTS):
         connection.execute("truncate jobs, errors, events, logs, steps, lanes, workers, pauses, audit, minutes")
+        connection.execute("truncate schedules, occurrences")
         jobs = fill(connection, texts)
         rendered = [route for route in pages if "/live/" not in route.path]
         shapes.append({})

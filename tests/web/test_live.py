@@ -23,6 +23,8 @@ from treadle.web.dashboard.pages.live_updates import (
     LiveUpdates,
     OverviewPage,
     OverviewUpdate,
+    ScheduleSelection,
+    SchedulesPage,
     Unavailable,
 )
 from treadle.words.errors import TooSlow
@@ -94,6 +96,19 @@ def test_a_hundred_pages_cost_as_much_as_one(app: Treadle, queue: JobQueue, coun
             # Each round: jobs and log lines. Every second round also the overview, the charts of three more windows,
             # and the running jobs.
             assert len(counted.texts) - before <= 20 * 2 + 10 * (6 + 3 + 1) + 10
+
+    run(app, body)
+
+
+def test_a_hundred_lists_of_schedules_cost_as_much_as_one(app: Treadle, counted: Counted) -> None:
+    async def body(live: LiveUpdates) -> None:
+        async with AsyncExitStack() as stack:
+            selections = [ScheduleSelection(), ScheduleSelection(state="error")] * 50
+            await asyncio.gather(*(first(stack, live.schedules(SchedulesPage(each))) for each in selections))
+            rounds, before = live._round, len(counted.texts)
+            while live._round < rounds + 20:
+                await asyncio.sleep(0.001)
+            assert len(counted.texts) - before <= 10 * 2 + 2
 
     run(app, body)
 

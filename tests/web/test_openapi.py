@@ -1,5 +1,6 @@
 """Checks the API against its OpenAPI description with generated requests, valid and invalid ones."""
 
+import os
 from typing import Any
 
 import httpx
@@ -35,8 +36,8 @@ CHECKS = [
     ignored_auth,
     unsupported_method,
 ]
-# Requests per operation, of each kind: valid and invalid.
-EXAMPLES = 3
+# Requests per operation, of each kind: valid and invalid. More find more, slowly: 3 take half as long again.
+EXAMPLES = int(os.environ.get("TREADLE_API_EXAMPLES", "2"))
 
 
 def test_the_api_conforms_to_its_description(
@@ -75,4 +76,4 @@ def test_the_api_conforms_to_its_description(
             assert isinstance(found, Ok)
             for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
                 check(found.ok(), mode)
-        assert requests > 70
+        assert requests > 50

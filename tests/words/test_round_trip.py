@@ -142,7 +142,7 @@ kinds = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(anything)
 def test_a_handler_receives_the_value_or_it_is_refused(app: Treadle, connection: Connection[Any], value: Any) -> None:
     @app.job(name=f"take_{len(app.job_types)}")
@@ -158,7 +158,7 @@ def test_a_handler_receives_the_value_or_it_is_refused(app: Treadle, connection:
     assert same(take.arguments.load(row[0], attempt)["value"], value)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(kinds, anything)
 def test_an_annotation_decodes_what_it_encoded_or_it_is_refused(kind: Any, value: Any) -> None:
     adapter: TypeAdapter[Any] = TypeAdapter(kind)

@@ -264,9 +264,9 @@ HOSTILE_BEGINNINGS = {
 }
 
 
-@pytest.mark.parametrize("name", [*HOSTILE, *HOSTILE_BEGINNINGS])
+@pytest.mark.parametrize("name", HOSTILE_BEGINNINGS)
 def test_a_megabyte_of_hostile_text_is_masked_within_seconds(name: str) -> None:
-    beginning, part = HOSTILE_BEGINNINGS.get(name) or ("", HOSTILE[name])
+    beginning, part = HOSTILE_BEGINNINGS[name]
     text = beginning + part * ((1_000_000 - len(beginning)) // len(part))
     begin = time.process_time()
     clean(text)

@@ -1,52 +1,30 @@
 """Child processes that start slowly, or cannot be started."""
 
 import multiprocessing
-import os
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support import slow_children_app
 from tests.support.apps import use_database
 from tests.support.handlers import app as handlers_app
 from tests.support.handlers import nap_in_child
+from tests.support.slow_children_app import IMPORT_SECONDS, unhurried
 from tests.support.workers import Ledger, run, until, worker_process
 from treadle import JobFailed, JobQueue, Treadle
 from treadle.worker import Worker, children
 
 pytestmark = pytest.mark.own_database
 
-more = Treadle()
-MORE = "tests.worker.test_child_starts:more"
-
-IMPORT_SECONDS = "TREADLE_TEST_IMPORT_SECONDS"
-
-
-@more.job(max_attempts=1, process=True, timeout=0.5, deadline=0.5)
-def hurried() -> str:
-    return "in time"
-
-
-@more.job(max_attempts=1, process=True)
-def unhurried() -> str:
-    return "done"
-
-
-@more.job(max_attempts=1, process=True, deadline=0.5)
-def leave() -> None:
-    os._exit(17)
-
-
-if multiprocessing.current_process().name == "treadle-child":
-    time.sleep(float(os.environ.get(IMPORT_SECONDS, "0")))
+MORE = "tests.support.slow_children_app:app"
 
 
 @pytest.fixture
 def later(url: str, monkeypatch: pytest.MonkeyPatch) -> Treadle:
-    """The application of this module, as its children find it, on the test's database."""
-    use_database(more, url, monkeypatch)
-    return more
+    """The application of that module, as its children find it, on the test's database."""
+    use_database(slow_children_app.app, url, monkeypatch)
+    return slow_children_app.app
 
 
 def test_the_time_of_a_job_counts_from_its_handler_not_from_its_process(

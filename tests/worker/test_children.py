@@ -5,31 +5,20 @@ import os
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.handlers import app as handlers_app
-from tests.support.handlers import nap_in_child, note, report_forever
+from tests.support.handlers import nap_in_child, report_forever
 from tests.support.workers import ROOT, Ledger, is_alive, run, until, worker_process
-from treadle import Job, JobFailed, JobQueue, Treadle
+from treadle import JobFailed, JobQueue
 from treadle.worker import Worker
 
 pytestmark = [pytest.mark.own_database, pytest.mark.usefixtures("handlers_use_test_database")]
 
-more = Treadle()
-MORE = "tests.worker.test_children:more"
-
-
-@more.job(max_attempts=1, process=True)
-def leave_when_stopped(job: Job) -> None:
-    note("start", job)
-    while not job.cancelled:
-        time.sleep(0.01)
-    note("stopped", job)
-    os._exit(17)
+MORE = "tests.support.leaving_app:app"
 
 
 def state(queue: JobQueue, job_id: Any) -> tuple[str, int, int]:

@@ -9,7 +9,7 @@ from psycopg import Connection
 from psycopg.conninfo import make_conninfo
 
 from tests.support.workers import auntil, one, run
-from treadle import JobQueue, Treadle
+from treadle import JobCancelled, JobQueue, Treadle
 from treadle.db.reconnecting import ReconnectingConnection
 from treadle.worker import Worker, maintenance
 
@@ -113,3 +113,19 @@ def test_under_a_short_statement_timeout_jobs_are_counted_in_smaller_steps(
 
         assert asyncio.run(count()) >= 16
         assert one(connection, "select sum(completed) from minutes") == 160
+
+
+def test_a_worker_cancels_expired_jobs_also_of_types_that_it_does_not_run(
+    app: Treadle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "EXPIRE_EVERY", 0.1)
+    job_id = app.queue.enqueue("theirs", expires="1ms")
+
+    @app.job
+    async def mine() -> None: ...
+
+    async def body(worker: Worker) -> None:
+        with pytest.raises(JobCancelled, match="expired: no worker claimed it"):
+            await app.handle(job_id).aresult(30)
+
+    run(app, body)

@@ -14,22 +14,14 @@ from psycopg import Connection
 
 from tests.conftest import Connect
 from tests.support import handlers
-from tests.support.handlers import block_the_loop, note
+from tests.support.handlers import block_the_loop
 from tests.support.workers import Ledger, count, is_alive, locked_file, one, until, worker_process
-from treadle import Job, JobQueue, Treadle
+from treadle import JobQueue
 from treadle.worker import WorkerOptions, supervisor
 
 pytestmark = [pytest.mark.own_database, pytest.mark.usefixtures("handlers_use_test_database")]
 
-more = Treadle()
-MORE = "tests.worker.test_process:more"
-
-
-@more.job(max_attempts=1)
-def leave_a_helper(job: Job) -> None:
-    helper = subprocess.Popen(["sleep", "600"])
-    note(f"helper {helper.pid}", job)
-    os._exit(17)
+MORE = "tests.support.leaving_app:app"
 
 
 def test_jobs_that_run_in_or_wait_for_a_child_of_a_killed_worker_process_have_not_crashed(

@@ -1,8 +1,6 @@
 """Worker processes that do not start, or die while they start, beside others that work."""
 
 import asyncio
-import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -10,51 +8,14 @@ import psutil
 import pytest
 
 from tests.support.handlers import nap
+from tests.support.starting_app import STARTS
 from tests.support.workers import Ledger, WorkerProgram, until, worker_process
-from treadle import JobQueue, Treadle
+from treadle import JobQueue
 from treadle.worker import WorkerOptions, supervisor
 
 pytestmark = pytest.mark.own_database
 
-more = Treadle()
-MORE = "tests.worker.test_process_starts:more"
-
-STARTS = "TREADLE_TEST_STARTS"
-
-
-@more.job
-async def light() -> int:
-    return os.getpid()
-
-
-def _start() -> None:
-    """What happens while a worker process imports this module."""
-    if STARTS in os.environ and "TREADLE_SUPERVISOR" in os.environ:
-        starts = Path(os.environ[STARTS])
-        if (starts / "broken").exists():
-            raise ImportError("broken for a while")
-        for name in ("crash", "mistake", "wait"):
-            try:
-                (starts / name).rename(starts / f"{name} taken")
-            except FileNotFoundError:
-                continue
-            if name == "crash":
-                os._exit(3)
-            if name == "mistake":
-                raise ImportError("a mistake")
-            time.sleep(60)
-        # Of two processes the first works; the other waits, and cannot import unless it was healed.
-        if (starts / "second").exists():
-            try:
-                (starts / "first").rename(starts / "first taken")
-            except FileNotFoundError:
-                while not (starts / "go").exists():
-                    time.sleep(0.02)
-                if not (starts / "healed").exists():
-                    raise ImportError("a mistake of one") from None
-
-
-_start()
+MORE = "tests.support.starting_app:app"
 
 
 @pytest.fixture

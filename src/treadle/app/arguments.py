@@ -2,7 +2,8 @@
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from decimal import Decimal
 from functools import cached_property
 from types import NoneType, UnionType
@@ -14,7 +15,7 @@ from typing_extensions import TypeAliasType, TypedDict  # pydantic needs these b
 
 from treadle.attempt.attempt import Attempt
 from treadle.attempt.job import Job, job_of
-from treadle.words.errors import InvalidJob, InvalidPayload
+from treadle.words.errors import InvalidArgument, InvalidJob, InvalidPayload
 from treadle.words.payload import Encoded, Json, check_size
 from treadle.words.round_trip import Encoder, first_problem
 
@@ -115,6 +116,25 @@ class Arguments:
     def check_annotations(self) -> None:
         """Raise InvalidJob if the annotations cannot be used: before a job is enqueued or claimed, not when it runs."""
         _ = self.job_parameter, self._adapter, self._others, self.result
+
+    @cached_property
+    def defaults(self) -> dict[str, Json]:
+        """The defaults of the parameters, as a payload would have them, without those that it cannot have."""
+        found: dict[str, Json] = {}
+        for name, parameter in self._caller.parameters.items():
+            if parameter.default is not parameter.empty:
+                with suppress(ValueError, TypeError):  # pydantic's errors are among them
+                    encoded = Encoder(self._adapted(self._hints.get(name, Any))).encode(parameter.default, 10**6, name)
+                    found[name] = from_json(encoded)
+        return found
+
+    def check_names(self, names: Iterable[str], option: str) -> None:
+        """Raise InvalidArgument if the function has no such parameters."""
+        unknown = [] if self._open_ended else [name for name in names if name not in self._caller.parameters]
+        if unknown:
+            raise InvalidArgument(
+                f"{option} names {unknown[0]!r}, which is not an argument of {self._name}{self._caller}"
+            )
 
     @cached_property
     def result(self) -> TypeAdapter[Any]:

@@ -5,21 +5,22 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import starmap
-from typing import Any, Generic, ParamSpec, TypedDict, TypeVar, Unpack
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, Unpack
 from uuid import UUID
 
 from treadle.app.arguments import Arguments
 from treadle.app.backend import Backend
 from treadle.app.handle import Handle
 from treadle.db.database import Database, Source
-from treadle.db.queries import jobs as job_queries
+from treadle.db.queries import enqueueing
 from treadle.db.queries import stored as stored_queries
-from treadle.db.queries.jobs import EnqueueOptions
+from treadle.db.queries.enqueueing import EnqueueOptions, split_options
 from treadle.db.query import Query
 from treadle.words.backoff import Backoff
-from treadle.words.errors import InvalidArgument, InvalidJob
+from treadle.words.errors import InvalidJob
 from treadle.words.payload import Encoded
 from treadle.words.stored import Noted
+from treadle.words.unique import Enqueued, UniqueOptions, UniqueRule, argument_names
 
 P = ParamSpec("P")  # the parameters of enqueue(): those of the function, without the job
 R = TypeVar("R")  # the result of the job
@@ -27,23 +28,13 @@ Q = ParamSpec("Q")  # the parameters of the function itself
 C = TypeVar("C")  # what a call returns: for an async function, a coroutine
 
 
-class UsingOptions(EnqueueOptions, total=False):
+class UsingOptions(EnqueueOptions, UniqueOptions, total=False):
     """The options of using()."""
 
     key: str | None
     """Jobs with the same key run one at a time, in the order in which they were enqueued."""
-    unique: str | None
-    """While an unfinished job of this type has the same value, no job is added and its handle is returned."""
     connection: Source | None
     """Your connection, of psycopg, asyncpg, SQLAlchemy or Django: the job becomes part of its transaction."""
-
-
-class Defaults(TypedDict, total=False):
-    """The options of a job function that using() can override."""
-
-    priority: int
-    queue: str
-    max_attempts: int
 
 
 @dataclass(frozen=True)
@@ -69,78 +60,91 @@ class Enqueuer(Generic[P, R]):
         self._options = options
 
     def using(self, **options: Unpack[UsingOptions]) -> "Enqueuer[P, R]":
-        """Return the same function with other options: priority, queue, delay, run_at, max_attempts, key, unique and
-        connection."""
+        """Return the same function with other options: priority, queue, delay, run_at, max_attempts, key, connection,
+        expires, and those of UniqueOptions."""
         return Enqueuer(self._function, {**self._options, **options})
 
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Enqueue a call of the function and return a handle of the job. The arguments are checked first."""
         queries, database = self._one(args, kwargs)
-        return self._function.handle(database.run_together(queries)[-1][0])
+        return self._function.handle(*database.run_together(queries)[-1][0])
 
     async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         queries, database = self._one(args, kwargs)
-        return self._function.handle((await database.arun_together(queries))[-1][0])
+        return self._function.handle(*(await database.arun_together(queries))[-1][0])
 
     def enqueue_many(
         self, calls: Iterable[Mapping[str, Any]], *, keys: Iterable[str | None] | None = None
     ) -> list[Handle[R]]:
         """Enqueue one job for each mapping of arguments, all or none, and return their handles."""
         queries, database = self._many(calls, keys)
-        return [self._function.handle(job_id) for ids in database.run_together(queries) for job_id in ids]
+        return [self._function.handle(*each) for several in database.run_together(queries) for each in several]
 
     async def aenqueue_many(
         self, calls: Iterable[Mapping[str, Any]], *, keys: Iterable[str | None] | None = None
     ) -> list[Handle[R]]:
         queries, database = self._many(calls, keys)
-        return [self._function.handle(job_id) for ids in await database.arun_together(queries) for job_id in ids]
+        return [self._function.handle(*each) for several in await database.arun_together(queries) for each in several]
 
-    def _one(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Query[list[UUID]]], Database]:
-        database, key, unique, options = self._resolved()
-        self._function.arguments.check_annotations()
-        limit = self._function.backend.payload_limit
+    def _one(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Query[list[Enqueued]]], Database]:
+        chosen = self._resolved()
+        arguments, limit = self._function.arguments, self._function.backend.payload_limit
         with Noted() as used:
-            data = self._function.arguments.bind(args, kwargs, limit)
-        queries = [job_queries.enqueue(self._function.name, data, key, limit, unique, **options)]
+            data = arguments.bind(args, kwargs, limit)
+        defaults = arguments.defaults if chosen.rule is not None else None
+        queries = [
+            enqueueing.enqueue(self._function.name, data, chosen.key, limit, chosen.rule, defaults, **chosen.options)
+        ]
         if used:
             queries = stored_queries.enqueue_using(queries, [(0, each) for each in used])
-        return queries, database
+        return queries, chosen.database
 
     def _many(
         self, calls: Iterable[Mapping[str, Any]], keys: Iterable[str | None] | None
-    ) -> tuple[list[Query[list[UUID]]], Database]:
-        database, key, unique, options = self._resolved()
-        if unique is not None:
-            raise InvalidArgument(f"unique cannot be used with enqueue_many, got {unique!r}")
-        self._function.arguments.check_annotations()
-        if key is not None and keys is None:
+    ) -> tuple[list[Query[list[Enqueued]]], Database]:
+        chosen = self._resolved()
+        if chosen.key is not None and keys is None:
             calls = list(calls)
-            keys = [key] * len(calls)
+            keys = [chosen.key] * len(calls)
         uses: list[tuple[int, UUID]] = []
 
-        limit = self._function.backend.payload_limit
+        arguments, limit = self._function.arguments, self._function.backend.payload_limit
 
         def encoded(nth: int, call: Mapping[str, Any]) -> Encoded:
             with Noted() as used:
-                data = self._function.arguments.encode(call, limit)
+                data = arguments.encode(call, limit)
             if used:
                 uses.extend((nth, each) for each in used)
             return data
 
         payloads = starmap(encoded, enumerate(calls))
-        queries = job_queries.enqueue_many(self._function.name, payloads, keys, limit, **options)
+        defaults = arguments.defaults if chosen.rule is not None else None
+        queries = enqueueing.enqueue_many(
+            self._function.name, payloads, keys, limit, chosen.rule, defaults, **chosen.options
+        )
         if uses:
             queries = stored_queries.enqueue_using(queries, uses)
-        return queries, database
+        return queries, chosen.database
 
-    def _resolved(self) -> tuple[Database, str | None, str | None, EnqueueOptions]:
-        """The database to enqueue into, key, unique, and the other options."""
+    def _resolved(self) -> "_Chosen":
+        """The options of the function and of using()."""
         given: UsingOptions = {**self._function.defaults, **self._options}
-        key, unique, connection = given.pop("key", None), given.pop("unique", None), given.pop("connection", None)
+        key, connection = given.pop("key", None), given.pop("connection", None)
         database = self._function.backend.database
         if connection is not None:
             database = Database(connection, database.schema)
-        return database, key, unique, given
+        rule, options = split_options(given)
+        self._function.arguments.check_annotations()
+        if rule is not None:
+            self._function.arguments.check_names(argument_names(rule.unique), "unique")
+        return _Chosen(database, key, rule, options)
+
+
+class _Chosen(NamedTuple):
+    database: Database
+    key: str | None
+    rule: UniqueRule | None
+    options: EnqueueOptions
 
 
 class JobFunction(Enqueuer[P, R], Generic[P, R, Q, C]):
@@ -153,7 +157,7 @@ class JobFunction(Enqueuer[P, R], Generic[P, R, Q, C]):
         name: str,
         aliases: tuple[str, ...],
         policy: Policy,
-        defaults: Defaults,
+        defaults: UsingOptions,
     ) -> None:
         super().__init__(self, {})
         self.backend = backend
@@ -181,9 +185,9 @@ class JobFunction(Enqueuer[P, R], Generic[P, R, Q, C]):
             return self
         raise InvalidJob(f"{self.name} is a method: a job must be a function, so that any process can call it")
 
-    def handle(self, job_id: UUID) -> Handle[R]:
+    def handle(self, job_id: UUID, is_new: bool = False, is_changed: bool = False) -> Handle[R]:
         """Return a handle of a job of this type."""
-        return Handle(self.backend, job_id, self.arguments.result)
+        return Handle(self.backend, job_id, self.arguments.result, is_new, is_changed)
 
     def encode_result(self, result: Any) -> str | None:
         """Encode what the handler returned as JSON."""

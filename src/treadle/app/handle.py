@@ -38,11 +38,22 @@ class Handle(Generic[Result]):
     Every method that queries the database has an async twin with an `a` in front: `result()` and `aresult()`.
     """
 
-    def __init__(self, backend: Backend, job_id: UUID, result: TypeAdapter[Any] | None = None) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        job_id: UUID,
+        result: TypeAdapter[Any] | None = None,
+        is_new: bool = False,
+        is_changed: bool = False,
+    ) -> None:
         self._database = backend.database
         self._watch = backend.watch
         self._result = result
         self.id = job_id
+        self.is_new = is_new
+        """Whether the call that returned this handle has added the job. With `unique`, it may have existed before."""
+        self.is_changed = is_changed
+        """Whether that call has changed a job that existed before."""
 
     def job(self) -> JobRow:
         """Return the job's row as it is now. Raises JobNotFound if it has been deleted."""

@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from treadle.app.function import Defaults, Policy
-from treadle.db.queries.jobs import check_options
+from treadle.app.function import Policy, UsingOptions
+from treadle.db.queries.enqueueing import check_options, split_options
 from treadle.words.backoff import Backoff
 from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument
 from treadle.words.priority import Priority
 from treadle.words.size import Size, size
+from treadle.words.unique import OnConflict, Unique, While
 
 Errors: TypeAlias = type[BaseException] | Iterable[type[BaseException]]
 
@@ -21,7 +22,7 @@ class JobOptions(NamedTuple):
     name: str | None
     aliases: tuple[str, ...]
     policy: Policy
-    defaults: Defaults
+    defaults: UsingOptions
 
 
 def job_options(
@@ -40,13 +41,34 @@ def job_options(
     memory_limit: Size | None = None,
     logs: bool = True,
     prints: bool = False,
+    expires: Duration | None = None,
+    unique: Unique | None = None,
+    while_: While | None = None,
+    unique_for: Duration | None = None,
+    on_conflict: OnConflict | Sequence[OnConflict] | None = None,
+    debounce: Duration | None = None,
+    debounce_limit: Duration | None = None,
+    throttle: str | None = None,
 ) -> JobOptions:
     """Check the options of `@app.job`."""
     if isinstance(aliases, str):
         raise InvalidArgument(f"aliases must be a list of strings, got {aliases!r}")
     if backoff is not None and not isinstance(backoff, Backoff):
         raise InvalidArgument(f"backoff must be a Backoff(…), got {backoff!r}")
-    check_options(priority=priority, queue=queue, max_attempts=max_attempts)
+    named = {
+        "expires": expires,
+        "unique": unique,
+        "while_": while_,
+        "unique_for": unique_for,
+        "on_conflict": on_conflict,
+        "debounce": debounce,
+        "debounce_limit": debounce_limit,
+        "throttle": throttle,
+    }
+    chosen: Any = {name: value for name, value in named.items() if value is not None}
+    defaults: UsingOptions = {"priority": priority, "queue": queue, "max_attempts": max_attempts}
+    defaults.update(chosen)
+    check_options(**split_options(defaults)[1])
     if memory_limit is not None and not process:
         raise InvalidArgument("memory_limit needs process=True: only a child process can be killed for exceeding it")
     soft = None if timeout is None else duration(timeout, "timeout").total_seconds()
@@ -66,9 +88,7 @@ def job_options(
         logs=bool(logs),
         prints=bool(prints),
     )
-    return JobOptions(
-        name, tuple(aliases), policy, {"priority": priority, "queue": queue, "max_attempts": max_attempts}
-    )
+    return JobOptions(name, tuple(aliases), policy, defaults)
 
 
 def _classes(given: Errors, name: str) -> tuple[type[BaseException], ...]:

@@ -7,8 +7,10 @@ from typing import Any, TypedDict, Unpack
 from treadle.app.function import JobFunction
 from treadle.db.database import Database
 from treadle.db.queries import schedules as schedule_queries
-from treadle.db.queries.jobs import check_options
+from treadle.db.queries.enqueueing import check_options
 from treadle.db.query import Query
+from treadle.why.explain import awhy_schedule, why_schedule
+from treadle.why.reason import Reason
 from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument, InvalidJob
 from treadle.words.naming import text_within
@@ -137,6 +139,13 @@ class Schedules:
     async def adelete(self, name: str, *, actor: str | None = None, reason: str | None = None) -> None:
         await self._database.arun(schedule_queries.operate("delete", name, actor, reason))
 
+    def why(self, name: str) -> Reason:
+        """Explain why a schedule does not run: the decisive reason, and what to do about it."""
+        return why_schedule(self._database, name)
+
+    async def awhy(self, name: str) -> Reason:
+        return await awhy_schedule(self._database, name)
+
     # What code declares
 
     def declare(
@@ -198,7 +207,7 @@ def declare(
     if not isinstance(function, JobFunction):
         raise InvalidArgument(f"a schedule needs a job function, got {function!r}; decorate it with @app.job")
     limit = function.backend.payload_limit
-    defaults: dict[str, Any] = {**function.defaults}
+    defaults: dict[str, Any] = {name: function.defaults[name] for name in ("priority", "queue", "max_attempts")}
     defaults.update((name, options.get(name)) for name in ("priority", "queue", "max_attempts") if name in options)
     check_options(**defaults)
     missed_limit = options.get("missed_limit", MISSED_LIMIT)

@@ -32,6 +32,7 @@ from treadle.words.record import RecordedEvent
 from treadle.words.size import Size
 from treadle.words.status import FINISHED, Status
 from treadle.words.stored import Stored
+from treadle.words.unique import OnConflict, Unique, While
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -144,6 +145,14 @@ class Treadle:
         schedule: str | None = ...,
         every: Duration | None = ...,
         timezone: str = ...,
+        expires: Duration | None = ...,
+        unique: Unique = ...,
+        while_: While = ...,
+        unique_for: Duration = ...,
+        on_conflict: OnConflict | Sequence[OnConflict] = ...,
+        debounce: Duration = ...,
+        debounce_limit: Duration = ...,
+        throttle: str = ...,
     ) -> _Decorator: ...
     def job(
         self,
@@ -170,6 +179,9 @@ class Treadle:
 
         With `schedule`, a cron expression in `timezone`, or `every`, a duration, workers enqueue it at these times. It
         must then be callable without arguments; schedule() has more options.
+
+        `expires` and the options for unique jobs (`unique`, `while_`, `unique_for`, `on_conflict`, `debounce`,
+        `debounce_limit` and `throttle`) are those of using(), for every call.
         """
         options = job_options(**given)
         if schedule is None and every is None:

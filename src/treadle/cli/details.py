@@ -94,6 +94,8 @@ def _facts(console: Console, details: JobDetails) -> None:
         lines.insert(2, ("unique", printable(job.unique_key)))
     if job.status == Status.PENDING and job.run_at != job.created_at:
         lines.append(("due", _when(job.run_at, now)))
+    if job.status == Status.PENDING and job.expires_at is not None:
+        lines.append(("expires", _when(job.expires_at, now)))
     if job.started_at is not None:
         lines.append(("started", _when(job.started_at, now)))
     if job.finished_at is not None:

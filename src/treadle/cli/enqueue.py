@@ -19,6 +19,7 @@ from treadle.cli.output import print_json, say, screen
 from treadle.cli.watch import watch_jobs
 from treadle.words.errors import InvalidArgument, shown
 from treadle.words.payload import Json
+from treadle.words.unique import ON_CONFLICT, Enqueued, UniqueOptions
 
 NO_APP = (
     "no application is given to check the arguments against; name it with --app module:app or TREADLE_APP, or "
@@ -44,6 +45,18 @@ NO_APP = (
 )
 @click.option("--key", metavar="TEXT", help="Key; jobs with the same key run one at a time, in order.")
 @click.option("--unique", metavar="TEXT", help="Add no job while an unfinished one has the same type and this text.")
+@click.option("--while", "while_", type=click.Choice(["pending", "unfinished"]), help="How long --unique applies.")
+@click.option("--unique-for", metavar="SPAN", help="Apply --unique for this long after the job was enqueued.")
+@click.option(
+    "--on-conflict",
+    type=click.Choice(ON_CONFLICT),
+    multiple=True,
+    help="What happens to the existing job. Can be given more than once. [default: keep]",
+)
+@click.option("--debounce", metavar="SPAN", help="Run the job this long after the last such call.")
+@click.option("--debounce-limit", metavar="SPAN", help="Run it at the latest this long after the first such call.")
+@click.option("--throttle", metavar="TEXT", help='At most so many jobs per period, such as "1 per 5m".')
+@click.option("--expires", metavar="SPAN", help="Cancel the job if it is not claimed this long after it is due.")
 @click.option("--watch", is_flag=True, help="Watch the job until it finishes, as treadle watch does.")
 @as_json
 @database_url
@@ -76,12 +89,14 @@ def enqueue(
         with opened(database_url, schema) as found:
             given = read_arguments(arguments, data)
             made = found.queue.enqueue(job_type, given, **options)  # type: ignore[misc]
-            sys.exit(_report(found, job_type, made, options, as_json, watch))
+            known = None if options.keys() & UniqueOptions.__annotations__.keys() else Enqueued(made)
+            sys.exit(_report(found, job_type, made, known, as_json, watch))
     with named_app(app, database_url) as found:
         function = found.function(job_type)
         given = read_arguments(arguments, data, function.arguments.value_of)
-        made = function.using(**options).enqueue(**given).id
-        sys.exit(_report(found, job_type, made, options, as_json, watch))
+        handle = function.using(**options).enqueue(**given)
+        known = Enqueued(handle.id, handle.is_new, handle.is_changed)
+        sys.exit(_report(found, job_type, handle.id, known, as_json, watch))
 
 
 @contextmanager
@@ -147,7 +162,7 @@ def _json(text: str | bytes, where: str) -> Json:
 
 def _options(chosen: dict[str, Any]) -> UsingOptions:
     """The options that were given. The function provides the defaults of the others."""
-    given: Any = {name: value for name, value in chosen.items() if value is not None}
+    given: Any = {name: value for name, value in chosen.items() if value is not None and value != ()}
     if "run_at" in given:
         given["run_at"] = _datetime(given["run_at"])
     options: UsingOptions = given
@@ -163,14 +178,17 @@ def _datetime(text: str) -> datetime:
         ) from None
 
 
-def _report(app: Treadle, job_type: str, made: UUID, options: UsingOptions, as_json: bool, watch: bool) -> int:
-    """Print the id, and watch the job if asked to. Returns the exit code."""
+def _report(app: Treadle, job_type: str, made: UUID, known: Enqueued | None, as_json: bool, watch: bool) -> int:
+    """Print the id, and watch the job if asked to. Returns the exit code. `known` says whether the job is new, if that
+    is known."""
     console = screen()
     if as_json:
-        print_json({"id": made, "job_type": job_type})
+        print_json({"id": made, "job_type": job_type, **(known._asdict() if known else {})})
     elif console.is_terminal:
-        # With --unique, it may be the id of an existing job.
-        say(f"{job_type} {made}" if "unique" in options else f"Enqueued {job_type} {made}")
+        did = ""
+        if known is not None:
+            did = "Enqueued " if known.is_new else "Changed " if known.is_changed else "Already enqueued: "
+        say(f"{did}{job_type} {made}")
     else:
         say(str(made))
     # In a pipe, standard output has the id alone.

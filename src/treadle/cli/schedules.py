@@ -11,6 +11,7 @@ from treadle.app import Treadle
 from treadle.cli.enqueue import named_app, read_arguments
 from treadle.cli.options import actor, as_json, database_url, opened, reason, schema
 from treadle.cli.output import Column, print_json, say, screen, show_table
+from treadle.cli.why import show_reason
 from treadle.words.errors import TreadleError
 from treadle.words.formatting import age, printable
 from treadle.words.masking import masked
@@ -163,6 +164,20 @@ def run(name: str, **by: Any) -> None:
 def delete(name: str, **by: Any) -> None:
     """Delete a schedule that was added at run time, or that no worker declares any longer."""
     _operate(name, "delete", by, "Deleted", "")
+
+
+@schedules.command()
+@click.argument("name")
+@_shared
+def why(name: str, as_json: bool, database_url: str | None, schema: str) -> None:
+    """Explain why a schedule does not run, and what to do about it.
+
+    \b
+    treadle schedules why nightly
+    """
+    with opened(database_url, schema) as app:
+        reason = masked(app.schedules.why(name))
+    show_reason(reason, {"schedule": name} if as_json else None)
 
 
 def _operate(name: str, method: str, by: dict[str, Any], done: str, unchanged: str) -> None:

@@ -32,8 +32,13 @@ def why(job: str, as_json: bool, database_url: str | None, schema: str) -> None:
     with opened(database_url, schema) as app:
         (job_id,) = job_ids(app, [job])
         reason = masked(reason_of(app.database, job_id))
-    if as_json:
-        print_json({"id": job_id, **reason._asdict()})
+    show_reason(reason, {"id": job_id} if as_json else None)
+
+
+def show_reason(reason: Reason, named: dict[str, Any] | None) -> None:
+    """`named`: what it is the reason of, to print JSON."""
+    if named is not None:
+        print_json({**named, **reason._asdict()})
         return
     console = screen()
     for line in _lines(reason):

@@ -18,7 +18,7 @@ from treadle.doctor.expected_schema import expected_schema
 from treadle.doctor.facts import ClockOffset, Server
 from treadle.doctor.finding import Context, Finding, Severity, by_severity, worst
 from treadle.doctor.limits import Limits
-from treadle.doctor.rules import horizon, lanes, schema, server, stalled, storage, work
+from treadle.doctor.rules import horizon, lanes, schedules, schema, server, stalled, storage, work
 from treadle.doctor.rules.unanswered import unanswered
 
 
@@ -69,6 +69,8 @@ SCHEMA = (
     Check(("crashing_jobs",), ("crashing_jobs",), work.check_crashes),
     Check(("failing_keys",), ("failing_keys",), work.check_keys),
     Check(("unclaimable_jobs",), ("unclaimable_jobs",), work.check_unclaimable),
+    Check(("late_schedules", "failing_schedules"), ("workers", "late_schedules"), schedules.check_schedules),
+    Check(("unserved_schedules",), ("workers", "scheduled_types"), schedules.check_scheduled_types),
 )
 # A worker that polls does so every second by default.
 LOOK_AGAIN_SECONDS = 1.5
@@ -180,6 +182,8 @@ def _schema_queries(limits: Limits) -> Mapping[str, Query[Any]]:
         "crashing_jobs": queries.find_crashing_jobs(limits.crashes),
         "failing_keys": queries.find_failing_keys(limits.failing_key[0]),
         "unclaimable_jobs": queries.find_unclaimable_jobs(),
+        "late_schedules": queries.find_late_schedules(),
+        "scheduled_types": queries.find_scheduled_types(),
     }
 
 

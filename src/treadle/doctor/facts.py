@@ -283,6 +283,32 @@ class UnclaimableJob(NamedTuple):
     """Jobs with its key that wait for it, counted up to 1,000."""
 
 
+class LateSchedule(NamedTuple):
+    """A schedule that is due, or whose next time no worker has computed."""
+
+    name: str
+    in_code: bool
+    declared: float | None
+    """Since a worker last declared it."""
+    late: float
+    """Since it is due, or since it was changed."""
+    error: str | None
+    retry: float | None
+    """Until a worker tries again after the error."""
+
+
+class ScheduledType(NamedTuple):
+    """A job type in a queue that schedules will enqueue."""
+
+    job_type: str
+    queue: str
+    schedules: int
+    name: str
+    """Of one of the schedules."""
+    seconds: float
+    """Until the first of them is due; negative if it is."""
+
+
 class ClockJump(NamedTuple):
     before: datetime
     """What the clock would have shown."""

@@ -48,3 +48,5 @@ class Limits(NamedTuple):
     crashes: int = 2
     """How many times a job has crashed its worker."""
     failing_key: tuple[float, float] = (600, 3600)
+    late_schedule: tuple[float, float] = (15, 60)
+    """How long a schedule may be due without being enqueued. Workers take less than 0.1 s."""

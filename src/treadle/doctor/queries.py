@@ -12,11 +12,13 @@ from treadle.doctor.facts import (
     FailingKey,
     Function,
     Index,
+    LateSchedule,
     MigrationRecords,
     OverdueJob,
     QuietWorker,
     ReplicationSlot,
     RowSecurity,
+    ScheduledType,
     Server,
     Table,
     Tick,
@@ -156,3 +158,11 @@ def find_failing_keys(seconds: float) -> Query[list[FailingKey]]:
 
 def find_unclaimable_jobs() -> Query[list[UnclaimableJob]]:
     return Query(statement("find_unclaimable_jobs"), {}, lambda rows: [UnclaimableJob._make(row) for row in rows])
+
+
+def find_late_schedules() -> Query[list[LateSchedule]]:
+    return Query(statement("find_late_schedules"), {}, lambda rows: [LateSchedule._make(row) for row in rows])
+
+
+def find_scheduled_types() -> Query[list[ScheduledType]]:
+    return Query(statement("find_scheduled_types"), {}, lambda rows: [ScheduledType._make(row) for row in rows])

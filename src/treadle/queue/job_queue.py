@@ -11,10 +11,12 @@ from typing import Any, Self, Unpack
 from uuid import UUID
 
 from treadle.db.database import Database, DatabaseError, Source
+from treadle.db.queries import enqueueing
 from treadle.db.queries import jobs as job_queries
 from treadle.db.queries import operations as operation_queries
 from treadle.db.queries import worker as worker_queries
-from treadle.db.queries.jobs import AnyJob, EnqueueOptions, ListFilters
+from treadle.db.queries.enqueueing import EnqueueOptions, split_options
+from treadle.db.queries.jobs import AnyJob, ListFilters
 from treadle.db.query import Query
 from treadle.db.script import adrive, drive
 from treadle.words.changes import Pause
@@ -25,8 +27,13 @@ from treadle.words.log_redaction import redact_own_log
 from treadle.words.naming import SCHEMA, text_within, worker_name
 from treadle.words.payload import PAYLOAD_LIMIT, Json
 from treadle.words.status import Status
+from treadle.words.unique import Enqueued, UniqueOptions
 
 log = logging.getLogger("treadle")
+
+
+class QueueOptions(EnqueueOptions, UniqueOptions, total=False):
+    """The options of enqueue()."""
 
 
 class JobQueue:
@@ -52,7 +59,7 @@ class JobQueue:
         self.payload_limit = payload_limit
         self._database = database if isinstance(database, Database) else Database(database, schema, pool_size)
 
-    # Enqueueing. The options are those of EnqueueOptions: priority, queue, run_at, delay, max_attempts.
+    # Enqueueing. The options are those of EnqueueOptions and UniqueOptions; unique=["…"] names keys of `data`.
 
     def enqueue(
         self,
@@ -60,16 +67,14 @@ class JobQueue:
         data: Json = {},  # noqa: B006 - read only
         *,
         key: str | None = None,
-        unique: str | None = None,
-        **options: Unpack[EnqueueOptions],
+        **options: Unpack[QueueOptions],
     ) -> UUID:
         """Enqueue a job and return its id.
 
-        Jobs with the same `key` run one at a time, in the order in which they were enqueued. While an unfinished job of
-        this type has the same `unique`, no job is added and the id of that job is returned.
+        Jobs with the same `key` run one at a time, in the order in which they were enqueued. With `unique`, it may be
+        the id of a job that existed before.
         """
-        query = job_queries.enqueue(job_type, data, key, self.payload_limit, unique, **options)
-        return self._database.run(query)[0]
+        return self._database.run(self._one(job_type, data, key, options))[0].id
 
     async def aenqueue(
         self,
@@ -77,11 +82,9 @@ class JobQueue:
         data: Json = {},  # noqa: B006
         *,
         key: str | None = None,
-        unique: str | None = None,
-        **options: Unpack[EnqueueOptions],
+        **options: Unpack[QueueOptions],
     ) -> UUID:
-        query = job_queries.enqueue(job_type, data, key, self.payload_limit, unique, **options)
-        return (await self._database.arun(query))[0]
+        return (await self._database.arun(self._one(job_type, data, key, options)))[0].id
 
     def enqueue_many(
         self,
@@ -89,11 +92,11 @@ class JobQueue:
         data: Iterable[Json],
         *,
         keys: Iterable[str | None] | None = None,
-        **options: Unpack[EnqueueOptions],
+        **options: Unpack[QueueOptions],
     ) -> list[UUID]:
         """Enqueue one job for each payload, all or none, and return their ids in the same order."""
-        queries = job_queries.enqueue_many(job_type, data, keys, self.payload_limit, **options)
-        return [job_id for ids in self._database.run_together(queries) for job_id in ids]
+        queries = self._many(job_type, data, keys, options)
+        return [each.id for several in self._database.run_together(queries) for each in several]
 
     async def aenqueue_many(
         self,
@@ -101,10 +104,20 @@ class JobQueue:
         data: Iterable[Json],
         *,
         keys: Iterable[str | None] | None = None,
-        **options: Unpack[EnqueueOptions],
+        **options: Unpack[QueueOptions],
     ) -> list[UUID]:
-        queries = job_queries.enqueue_many(job_type, data, keys, self.payload_limit, **options)
-        return [job_id for ids in await self._database.arun_together(queries) for job_id in ids]
+        queries = self._many(job_type, data, keys, options)
+        return [each.id for several in await self._database.arun_together(queries) for each in several]
+
+    def _one(self, job_type: str, data: Json, key: str | None, given: QueueOptions) -> Query[builtins.list[Enqueued]]:
+        rule, options = split_options(given)
+        return enqueueing.enqueue(job_type, data, key, self.payload_limit, rule, **options)
+
+    def _many(
+        self, job_type: str, data: Iterable[Json], keys: Iterable[str | None] | None, given: QueueOptions
+    ) -> builtins.list[Query[builtins.list[Enqueued]]]:
+        rule, options = split_options(given)
+        return enqueueing.enqueue_many(job_type, data, keys, self.payload_limit, rule, **options)
 
     # Working
 

@@ -44,7 +44,7 @@ grant select on treadle.migrations, treadle.functions
 -- treadle_enqueue: adds jobs, by function or by INSERT, and gets their ids. It cannot read anything else of a job, nor
 -- change one. It cannot use app.store, nor enqueue jobs that use stored objects.
 grant
-    insert (id, job_type, priority, data, created_at, max_attempts, queue, run_at, key, unique_key),
+    insert (id, job_type, priority, data, created_at, max_attempts, queue, run_at, key, unique_key, unique_while, expires_at),
     select (id)
     on treadle.jobs
     to treadle_enqueue;
@@ -52,6 +52,10 @@ grant execute on function
     treadle.enqueue,
     treadle.enqueue_jobs,
     treadle.enqueue_unique, -- (owner)
+    treadle.enqueue_with_options, -- (owner)
+    treadle.enqueue_unless_exists,
+    treadle.enqueue_per_period,
+    treadle.insert_jobs,
     treadle.new_id
     to treadle_enqueue;
 
@@ -66,7 +70,9 @@ grant select, insert, update, delete on
     treadle.workers,
     treadle.stored,
     treadle.stored_parts,
-    treadle.stored_uses
+    treadle.stored_uses,
+    treadle.expiries,
+    treadle.unique_periods
     to treadle_worker;
 grant select, insert, delete on
     treadle.errors,
@@ -101,6 +107,7 @@ grant execute on function
     treadle.enqueue,
     treadle.enqueue_jobs,
     treadle.enqueue_unique, -- (owner)
+    treadle.enqueue_with_options, -- (owner)
     treadle.new_id,
     treadle.use_stored,
     -- claiming
@@ -110,6 +117,7 @@ grant execute on function
     treadle.claim_places,
     treadle.claim_lanes,
     treadle.mark_claimed,
+    treadle.cancel_expired,
     treadle.raise_floors,
     treadle.make_idle,
     treadle.prepare_lanes,
@@ -178,6 +186,8 @@ grant execute on function
     treadle.enqueue_occurrences,
     treadle.enqueue_schedule,
     treadle.prune_schedules,
+    treadle.expire_jobs,
+    treadle.prune_unique_periods,
     -- notifications
     treadle.wake_workers,
     treadle.announce,
@@ -202,7 +212,7 @@ grant execute on function
 grant select (
     id, job_type, priority, status, progress, current_stage, events_count, worker_id, claimed_at, created_at, started_at,
     completed_at, attempts, max_attempts, last_error, queue, run_at, lease, holds, crashes, losses, key, seen_at, finished_at,
-    unique_key, pace, keeps, origin,
+    unique_key, unique_while, expires_at, pace, keeps, origin,
     xmax -- which transaction locks the row: treadle why
 )
     on treadle.jobs
@@ -228,7 +238,9 @@ grant select on
     treadle.audit,
     treadle.minutes,
     treadle.meter,
-    treadle.occurrences
+    treadle.occurrences,
+    treadle.expiries,
+    treadle.unique_periods
     to treadle_viewer, treadle_operator;
 grant select (
     name, job_type, priority, queue, max_attempts, key, expression, timezone, clocks_forward, clocks_back, missed,

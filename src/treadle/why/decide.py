@@ -1,11 +1,23 @@
-"""Decides, from the facts, on the one reason why a job does not run."""
+"""Decides, from the facts, on the one reason why a job or a schedule does not run."""
 
-from treadle.why.facts import Facts
+from treadle.why.facts import Facts, ScheduleFacts
 from treadle.why.reason import Other, Reason
 from treadle.why.rules.claimed import claimed
 from treadle.why.rules.finished import finished
 from treadle.why.rules.pending import due_later, key_blocked, locked, out_of_attempts, paused, unserved
 from treadle.why.rules.position import busy, ready
+from treadle.why.rules.schedule import (
+    ended,
+    erroneous,
+    jobs_paused,
+    not_declared,
+    on_time,
+    overlapping,
+    retired,
+    schedule_paused,
+    starts_later,
+    without_worker,
+)
 from treadle.words.status import Status
 
 
@@ -16,9 +28,9 @@ def decide(facts: Facts, blocker: Reason | None = None) -> Reason:
     would keep the job from running even if all that follow were removed.
     """
     if facts.status.finished:
-        return finished(facts)
+        return _with_origin(facts, finished(facts))
     if facts.status in (Status.CLAIMED, Status.RUNNING):
-        return claimed(facts)
+        return _with_origin(facts, claimed(facts))
     later = due_later(facts)
     causes = [
         out_of_attempts(facts),
@@ -30,5 +42,35 @@ def decide(facts: Facts, blocker: Reason | None = None) -> Reason:
         None if later else busy(facts),
         locked(facts),
     ]
-    first, *others = [each for each in causes if each] or [ready(facts)]
+    return _with_origin(facts, _first([each for each in causes if each] or [ready(facts)]))
+
+
+def decide_schedule(facts: ScheduleFacts, unfinished: Reason | None = None) -> Reason:
+    """The first cause why a schedule does not run, with the others in short. `unfinished` is the reason of its last
+    job, if that has not finished."""
+    causes = [
+        schedule_paused(facts),
+        retired(facts),
+        erroneous(facts),
+        ended(facts),
+        without_worker(facts),
+        not_declared(facts),
+        overlapping(facts, unfinished),
+        starts_later(facts),
+        # From here on, jobs are enqueued, but they do not run.
+        *jobs_paused(facts),
+        unserved(facts) if any(not each.is_client for each in facts.workers) else None,
+    ]
+    return _first([each for each in causes if each] or [on_time(facts)])
+
+
+def _first(causes: list[Reason]) -> Reason:
+    first, *others = causes
     return first._replace(also=tuple(Other(each.name, each.short) for each in others))
+
+
+def _with_origin(facts: Facts, reason: Reason) -> Reason:
+    if facts.origin is None:
+        return reason
+    origin = {"schedule": facts.origin.schedule, "scheduled_for": facts.origin.scheduled_for}
+    return reason._replace(data=reason.data | origin)

@@ -1,4 +1,4 @@
-"""The facts about a job that determine why it does not run."""
+"""The facts about a job or a schedule that determine why it does not run."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -6,6 +6,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from treadle.words.changes import Pause
+from treadle.words.origin import Origin
 from treadle.words.status import Status
 
 # Jobs ahead are counted up to this; one more stands for "more than that".
@@ -129,3 +130,42 @@ class Facts(NamedTuple):
     """Which of attempts and max_attempts are null. Here they are 0 then."""
     schema: str = "treadle"
     """As an SQL identifier."""
+    origin: Origin | None = None
+    """The schedule that enqueued it."""
+
+
+class ScheduleFacts(NamedTuple):
+    """One schedule at one moment, by the database's clock."""
+
+    at: datetime
+    name: str
+    job_type: str
+    queue: str
+    overlap: str
+    in_code: bool
+    """Declared in code; only workers whose code declares it enqueue its jobs."""
+    declared_at: datetime | None
+    retired_at: datetime | None
+    paused_at: datetime | None
+    starts_at: datetime | None
+    next_at: datetime | None
+    """None: there is none, or no worker has computed it yet."""
+    ended: bool = False
+    """It has no further times."""
+    last_at: datetime | None = None
+    last_job: UUID | None = None
+    last_status: Status | None = None
+    """Of its last job; None: there was none, or it no longer exists."""
+    error: str | None = None
+    retry_at: datetime | None = None
+    skipped: int = 0
+    """How many times were left out since the last job was enqueued, because it has not finished."""
+    paused_by: str | None = None
+    """From the audit."""
+    pause_reason: str | None = None
+    pauses: Sequence[Pause] = ()
+    """Those that apply to its jobs, the widest first."""
+    workers: Sequence[LiveWorker] = ()
+    """The live ones, those that serve its jobs first."""
+    last_worker: tuple[str, datetime] | None = None
+    """If there is no live worker: the one that was seen last, and when."""

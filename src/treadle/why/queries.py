@@ -1,14 +1,16 @@
-"""The query that returns all facts about one job."""
+"""The queries that return all facts about one job or one schedule."""
 
 import json
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+from treadle.db.queries.schedules import schedule_name
 from treadle.db.query import Query, Rows, statement
-from treadle.why.facts import Ahead, Facts, Failure, JobWorker, LiveWorker, RowLock
+from treadle.why.facts import Ahead, Facts, Failure, JobWorker, LiveWorker, RowLock, ScheduleFacts
 from treadle.words.changes import Pause
-from treadle.words.errors import JobNotFound
+from treadle.words.errors import JobNotFound, UnknownSchedule
+from treadle.words.origin import Origin
 from treadle.words.status import Status
 
 
@@ -19,6 +21,30 @@ def get_job_facts(job_id: UUID) -> Query[Facts]:
         return _facts(rows[0])
 
     return Query(statement("get_job_facts"), {"id": job_id}, read)
+
+
+def get_schedule_facts(name: str) -> Query[ScheduleFacts]:
+    def read(rows: Rows) -> ScheduleFacts:
+        if not rows:
+            raise UnknownSchedule(name)
+        return _schedule_facts(rows[0])
+
+    return Query(statement("get_schedule_facts"), {"name": schedule_name(name)}, read)
+
+
+def _schedule_facts(row: tuple[Any, ...]) -> ScheduleFacts:
+    *columns, skipped, paused_by, pause_reason, pauses, workers, worker_id, seen_at = row
+    known = dict(zip(ScheduleFacts._fields, columns, strict=False))
+    status = known["last_status"]
+    return ScheduleFacts(
+        **known | {"last_status": None if status is None else Status(status)},
+        skipped=skipped or 0,
+        paused_by=paused_by,
+        pause_reason=pause_reason,
+        pauses=[_pause(each) for each in json.loads(pauses or "[]")],
+        workers=[_worker(each) for each in json.loads(workers or "[]")],
+        last_worker=None if worker_id is None else (worker_id, seen_at),
+    )
 
 
 def _facts(row: tuple[Any, ...]) -> Facts:
@@ -35,7 +61,7 @@ def _facts(row: tuple[Any, ...]) -> Facts:
     last_worker = take(2)
     ahead = take(3)
     finished_attempts, finished_within, tick_age = take(3)
-    null_columns, schema = take(2)
+    null_columns, schema, origin = take(3)
     return Facts(
         **job | {"status": Status(job["status"])},
         worker=worker,
@@ -56,6 +82,7 @@ def _facts(row: tuple[Any, ...]) -> Facts:
         tick_age=None if tick_age > 1_000_000_000 else tick_age,
         null_columns=null_columns,
         schema=schema,
+        origin=None if origin is None else _origin(origin),
     )
 
 
@@ -72,6 +99,13 @@ def _worker(values: list[Any]) -> LiveWorker:
 def _row_lock(values: list[Any]) -> RowLock:
     pid, application, since = values
     return RowLock(pid, application, None if since is None else _moment(since))
+
+
+def _origin(text: str) -> Origin | None:
+    try:
+        return Origin.read(text)
+    except (KeyError, TypeError, ValueError):  # written by hand
+        return None
 
 
 def _moment(seconds: float) -> datetime:

@@ -68,6 +68,15 @@ class UnknownSchedule(TreadleError, LookupError):
         self.name = name
 
 
+class DuplicateJob(TreadleError):
+    """There is a job with the same unique key already. No job was added."""
+
+    def __init__(self, job_type: str, job_id: UUID) -> None:
+        super().__init__(f"{job_type} was not enqueued: job {job_id} has the same unique key")
+        self.job_type = job_type
+        self.job_id = job_id
+
+
 class JobFailed(TreadleError):
     """The job whose result was requested has failed."""
 

@@ -39,6 +39,7 @@ class JobRow(NamedTuple):
     unique_key: str | None
     pace: Json
     checkpoint: Json
+    expires_at: datetime | None
 
 
 class JobError(NamedTuple):

@@ -1,4 +1,4 @@
-"""Checks names before they go into columns or SQL, and makes names for workers."""
+"""Checks names and numbers before they go into columns or SQL, and makes names for workers."""
 
 import os
 import re
@@ -44,6 +44,13 @@ def text_within(value: str, limit: int, name: str) -> str:
             f"{name} must not contain NUL characters, line breaks or unpaired surrogates, got {shown(value)}"
         )
     return value
+
+
+def int_within(value: int, low: int, high: int, name: str) -> int:
+    """The number. Raises InvalidArgument if it is not an integer of this range."""
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise InvalidArgument(f"{name} must be an integer from {low:,} to {high:,}, got {value!r}")
+    return int(value)
 
 
 def worker_name() -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
 from treadle.app.listeners import Listeners
+from treadle.db.queries import enqueueing
 from treadle.db.queries import jobs as job_queries
 from treadle.db.queries import operations as operation_queries
 from treadle.db.queries import schedules as schedule_queries
@@ -26,9 +27,11 @@ TICK_EVERY = 0.5
 PRUNE_EVERY = 60.0
 COUNT_EVERY = 5.0
 RECOVER_CLIENTS_EVERY = 60.0
+EXPIRE_EVERY = 2.0
 # Floors move only when jobs are claimed: there is no tick if the last claim is longer ago.
 TICK_AFTER_CLAIM = 2.0
 PRUNE_BATCH = 2000
+EXPIRE_BATCH = 1000
 SWEEP_BATCH = 100
 COUNT_BATCH, COUNT_LEAST = 100_000, 1_000
 # How long one pass may take.
@@ -64,10 +67,14 @@ def services(
         await clock.check()
         await prune(connection, keep)
         await connection.run(schedule_queries.prune())
+        await connection.run(enqueueing.prune_unique_periods())
         await sweep(connection, grace)
 
     async def count_finished() -> None:
         await count(connection)
+
+    async def cancel_expired() -> None:
+        await expire(connection)
 
     return [
         Service(tick, TICK_EVERY),
@@ -75,6 +82,7 @@ def services(
         Service(recover_clients, RECOVER_CLIENTS_EVERY),
         Service(remove_old, PRUNE_EVERY),
         Service(count_finished, COUNT_EVERY),
+        Service(cancel_expired, EXPIRE_EVERY),
     ]
 
 
@@ -123,6 +131,17 @@ async def prune(connection: ReconnectingConnection, keep: Mapping[Status, Durati
             total += pruned
             if pruned < PRUNE_BATCH:
                 break
+    return total
+
+
+async def expire(connection: ReconnectingConnection) -> int:
+    """Cancel jobs that have expired: in batches, for at most 5 s."""
+    total, end = 0, time.monotonic() + PASS_SECONDS
+    while time.monotonic() < end:
+        looked = await connection.run(enqueueing.expire(EXPIRE_BATCH))
+        total += looked
+        if looked < EXPIRE_BATCH:
+            break
     return total
 
 

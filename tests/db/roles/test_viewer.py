@@ -9,13 +9,18 @@ import pytest
 from psycopg import Connection
 
 from tests.support.commands import run_treadle
+from tests.support.dashboards import OPERATOR, SECRETS, Site
 from tests.support.roles import Roles
 from tests.support.why import register_worker
 from tests.support.workers import one
 from treadle import JobQueue, NotAllowed, Status, Treadle
 from treadle.db.queries import listing as listing_queries
 from treadle.db.queries import operations as operation_queries
+from treadle.db.queries import schedules as schedule_queries
+from treadle.doctor import Severity
+from treadle.doctor.examine import examine
 from treadle.operations.overview import overview
+from treadle.web import dashboard_app
 from treadle.words.listing import JobFilter
 
 
@@ -67,6 +72,41 @@ def test_a_viewer_and_an_operator_can_get_the_overview(roles: Roles, queue: JobQ
     (audited,) = app.database.read(operation_queries.find_audit())
     assert audited.action == "pause"
     app.close()
+
+
+@pytest.mark.parametrize("group", ["viewer", "operator"])
+def test_a_viewer_and_an_operator_see_schedules_and_why_they_do_not_run(
+    roles: Roles, owner: Connection[Any], group: str
+) -> None:
+    owner.execute("select put_schedule('nightly', 'report', '0 3 * * *')")
+    owner.execute("select operate_schedule('run', 'nightly')")
+    owner.execute("select operate_schedule('pause', 'nightly', 'ada', 'why not')")
+    owner.execute("update schedules set overlap = 'skip'")
+    app = Treadle(roles.url_of(group))
+    (schedule,) = app.database.read(schedule_queries.find_statuses()).schedules
+    assert (schedule.state, [each.outcome for each in schedule.history]) == ("paused", ["pending"])
+    assert "ada paused it" in app.schedules.why("nightly").sentence
+    found = {each.name: each.level for each in examine(app.database)}
+    assert {found[name] for name in ("late_schedules", "failing_schedules", "unserved_schedules")} == {Severity.OK}
+    app.close()
+
+
+def test_a_dashboard_with_the_rights_of_a_viewer_shows_schedules_and_cannot_change_them(
+    roles: Roles, owner: Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner.execute("select put_schedule('nightly', 'report', '0 3 * * *')")
+    for name, value in SECRETS.items():
+        monkeypatch.setenv(name, value)
+    app = Treadle(roles.url_of("viewer"))
+    site = Site(dashboard_app(app), app)
+    program = site.program(OPERATOR)
+    for path in ("/schedules", "/schedule?name=nightly", "/schedules/pause?name=nightly"):
+        assert program.get(path).status_code == 200
+    assert program.send("GET", "/api/schedules").json()["total"] == 1
+    answer = program.send("POST", "/api/schedules/pause", json={"name": "nightly"})
+    assert (answer.status_code, "lacks a privilege" in answer.json()["error"]) == (503, True)
+    assert one(owner, "select paused_at from schedules") is None
+    site.close()
 
 
 @pytest.mark.parametrize("status", [None, "pending"])

@@ -4,9 +4,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from treadle.db.queries import operations as operation_queries
+from treadle.db.queries import schedules as schedule_queries
 from treadle.db.query import Query
 from treadle.words.changes import Action, ChangeResult, Pause
 from treadle.words.formatting import printable
+from treadle.words.schedule_status import ScheduleStatus
 from treadle.words.snapshot import JobSnapshot
 
 WORDS = {Action.CANCEL: ("Cancel", "cancelled"), Action.RETRY: ("Retry", "retried")}
@@ -57,6 +59,31 @@ def change_job(action: Action, job: JobSnapshot, actor: str) -> PendingAction:
         return f"{name} is {results[0].status} and cannot be {done}."
 
     return PendingAction(f"{verb} {name}?", operation_queries.change_jobs(action, [job.id], actor), message)
+
+
+def pause_or_resume_schedule(schedule: ScheduleStatus, actor: str) -> PendingAction:
+    name = printable(schedule.name)
+    if schedule.paused_at is None:
+        return PendingAction(
+            f"Pause the schedule {name}? No jobs are enqueued until it is resumed.",
+            schedule_queries.operate("pause", schedule.name, actor),
+            lambda changed: f"Paused {name}." if changed else f"{name} was already paused.",
+        )
+    since = f"{schedule.paused_at.astimezone():%H:%M on %d %b}"
+    return PendingAction(
+        f"Resume the schedule {name}? It was paused at {since}.",
+        schedule_queries.operate("resume", schedule.name, actor),
+        lambda changed: f"Resumed {name}." if changed else f"{name} was no longer paused.",
+    )
+
+
+def run_schedule(schedule: ScheduleStatus, actor: str) -> PendingAction:
+    name = printable(schedule.name)
+    return PendingAction(
+        f"Enqueue a job of {name} now, besides those of its times?",
+        schedule_queries.operate("run", schedule.name, actor),
+        lambda _: f"Enqueued a job of {name}.",
+    )
 
 
 def _named(pause: Pause) -> str:

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from typing import Any, ClassVar
+from uuid import UUID
 
 from rich.text import Text
 from textual import on
@@ -12,22 +13,27 @@ from textual.events import Key, Resize
 from textual.geometry import Size
 from textual.widgets import Static
 
-from treadle.cli.top.actions import change_job, pause_or_resume
+from treadle.cli.top.actions import change_job, pause_or_resume, pause_or_resume_schedule, run_schedule
 from treadle.cli.top.columns import FAILED, JOBS, LANES, WORKERS, LaneNow, WorkerNow
 from treadle.cli.top.header import first_line, second_line
 from treadle.cli.top.job import JobScreen
-from treadle.cli.top.refresh import QueueSnapshot
+from treadle.cli.top.refresh import QueueSnapshot, View
+from treadle.cli.top.schedule_columns import SCHEDULES, ScheduleNow
 from treadle.cli.top.screen import LiveScreen
-from treadle.cli.top.table import Table
+from treadle.cli.top.table import Table, TableSpec
 from treadle.cli.top.widgets import Footer, Help
+from treadle.db.queries import snapshots as snapshot_queries
 from treadle.words.changes import Action
+from treadle.words.masking import masked
 from treadle.words.snapshot import JobSnapshot
 
 # The smallest size in columns and lines, and the width from which two tables are side by side.
 MINIMUM_SIZE = (60, 15)
 WIDE = 120
 KEYS = "Tab table  Enter open  s sort  / filter  p pause  c cancel  ? help  q quit"
-ALL_KEYS = "↑↓ move  Tab table  Enter open  s sort  / filter  p pause  c cancel  r retry  f failed  ? help  q quit"
+ALL_KEYS = "Tab table  Enter open  s sort  / filter  p pause  c cancel  r retry  f failed  t schedules  ? help  q quit"
+# The lower table, by what it shows.
+VIEWS: dict[View, TableSpec[Any]] = {"running": JOBS, "failed": FAILED, "schedules": SCHEDULES}
 
 
 class QueueScreen(LiveScreen):
@@ -53,7 +59,8 @@ class QueueScreen(LiveScreen):
         Binding("p", "pause"),
         Binding("c", "change('cancel')"),
         Binding("r", "change('retry')"),
-        Binding("f", "failed"),
+        Binding("f", "view('failed')"),
+        Binding("t", "view('schedules')"),
         Binding("question_mark", "help"),
     ]
 
@@ -61,7 +68,7 @@ class QueueScreen(LiveScreen):
         super().__init__()
         self.lanes = Table(LANES, "lanes", self._edit_filter)
         self.worker_table = Table(WORKERS, "workers", self._edit_filter)
-        self.jobs = Table(JOBS, "jobs", self._edit_filter)
+        self.jobs = Table[Any](JOBS, "jobs", self._edit_filter)
         self._header = Static(id="header")
         self._snapshot = first
         self._type_filter = ""
@@ -95,8 +102,13 @@ class QueueScreen(LiveScreen):
                 if not self._type_filter or any(map(self._matches, worker.job_types or ()))
             ]
         )
-        if snapshot.failed == (self.jobs.spec is FAILED):
-            self.jobs.show([job for job in snapshot.jobs if self._matches(job.job_type)])
+        if self.jobs.spec is VIEWS[snapshot.view]:
+            if snapshot.schedules is not None:
+                rows = [each for each in snapshot.schedules.schedules if self._matches(each.name, each.job_type)]
+                shown = [ScheduleNow(each, snapshot.schedules.at) for each in rows]
+                self.jobs.show(shown, more=snapshot.schedules.next is not None)
+            else:
+                self.jobs.show([job for job in snapshot.jobs if self._matches(job.job_type)])
         self.draw_header()
 
     def draw_header(self) -> None:
@@ -104,8 +116,8 @@ class QueueScreen(LiveScreen):
         first = first_line(self.app.where, self._type_filter, now, width, self.app.refresher.unavailable_for)
         self._header.update(Text("\n").join([first, second_line(self._snapshot.overview, width)]))
 
-    def _matches(self, job_type: str) -> bool:
-        return self._type_filter.lower() in job_type.lower()
+    def _matches(self, *names: str) -> bool:
+        return any(self._type_filter.lower() in name.lower() for name in names)
 
     def _edit_filter(self, key: Key) -> bool:
         """After a /, keys edit the filter. This is no input widget: focus would move to it too late for pasted text,
@@ -126,7 +138,7 @@ class QueueScreen(LiveScreen):
         return True
 
     def _filter(self, text: str) -> None:
-        self._type_filter = text
+        self._type_filter = self.app.refresher.search = text
         prompt = f"Filter by job type: {text}▏   Enter apply  Esc clear"
         self.query_one(Footer).show_prompt(prompt if self._typing else None)
         self.show(self._snapshot)
@@ -136,9 +148,10 @@ class QueueScreen(LiveScreen):
     def action_clear(self) -> None:
         self._filter("")
 
-    def action_failed(self) -> None:
-        self.app.refresher.show_failed = not self.app.refresher.show_failed
-        self.jobs.switch_to(FAILED if self.app.refresher.show_failed else JOBS)
+    def action_view(self, view: View) -> None:
+        """Show this in the lower table, or the running jobs again."""
+        self.app.refresher.view = "running" if self.app.refresher.view == view else view
+        self.jobs.switch_to(VIEWS[self.app.refresher.view])
         self.jobs.focus()
         self.app.refresh_now()
 
@@ -147,6 +160,9 @@ class QueueScreen(LiveScreen):
 
     def action_pause(self) -> None:
         selected: Any = self.focused.selected if isinstance(self.focused, Table) else None
+        if isinstance(selected, ScheduleNow):
+            self.app.perform(pause_or_resume_schedule(selected.schedule, self.app.actor))
+            return
         selected = selected.lane if isinstance(selected, LaneNow) else selected
         if selected is None or isinstance(selected, WorkerNow):
             self.query_one(Footer).show_message("Select a lane or a job to pause its job type.")
@@ -156,7 +172,10 @@ class QueueScreen(LiveScreen):
 
     def action_change(self, action: str) -> None:
         job = self.jobs.selected
-        if self.focused is not self.jobs or job is None:
+        if self.focused is self.jobs and isinstance(job, ScheduleNow) and action == Action.RETRY:
+            self.app.perform(run_schedule(job.schedule, self.app.actor))
+            return
+        if self.focused is not self.jobs or not isinstance(job, JobSnapshot):
             self.query_one(Footer).show_message(f"Select a job to {action} it.")
             return
         self.app.perform(change_job(Action(action), job, self.app.actor))
@@ -167,6 +186,20 @@ class QueueScreen(LiveScreen):
             self._filter(event.item.lane.job_type)
         elif isinstance(event.item, JobSnapshot):
             self.app.push_screen(JobScreen(event.item))
+        elif isinstance(event.item, ScheduleNow):
+            job_id = event.item.schedule.last_job
+            if job_id is None:
+                self.query_one(Footer).show_message("The schedule has enqueued no job yet.")
+            else:
+                self.run_worker(self._open_job(job_id))
+
+    async def _open_job(self, job_id: UUID) -> None:
+        query = snapshot_queries.find_snapshots([job_id])
+        found = await self.app.refresher.run(lambda: self.app.treadle.database.aread(query))
+        if found:
+            self.app.push_screen(JobScreen(masked(found[0])))
+        else:
+            self.query_one(Footer).show_message("The last job no longer exists.")
 
     def on_resize(self, event: Resize) -> None:
         self._lay_out(event.size)

@@ -3,15 +3,17 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from treadle.app import Treadle
 from treadle.db.database import DatabaseError
+from treadle.db.queries import schedules as schedule_queries
 from treadle.db.queries import snapshots as snapshot_queries
 from treadle.operations.overview import aoverview
 from treadle.words.errors import DatabaseUnreachable, NotAllowed, SchemaError, TooSlow
 from treadle.words.masking import masked
 from treadle.words.overview import Overview
+from treadle.words.schedule_status import ScheduleList
 from treadle.words.snapshot import JobSnapshot
 
 # Seconds between two refreshes. A slow database is read less often, so that reading takes at most a third of the time.
@@ -20,6 +22,8 @@ LONGEST = 10.0
 SHARE = 2
 # Jobs shown at most.
 LIMIT = 500
+# Schedules shown at most, with 20 occurrences each; a filter finds the others.
+SCHEDULES = 100
 # A refresh that takes longer is abandoned: a connection can die without an error.
 TIMEOUT = 5.0
 # Seconds without a reply after which the screen says so.
@@ -30,20 +34,24 @@ DISCONNECTED = (DatabaseError, OSError, DatabaseUnreachable)
 UNAVAILABLE = (*DISCONNECTED, NotAllowed, SchemaError, TooSlow)
 
 Result = TypeVar("Result")
+View: TypeAlias = Literal["running", "failed", "schedules"]
 
 
 class QueueSnapshot(NamedTuple):
     overview: Overview
+    view: View
     jobs: list[JobSnapshot]
-    failed: bool
-    """Whether `jobs` are the ones that failed recently, instead of the running ones."""
+    """The running jobs, or those that failed recently."""
+    schedules: ScheduleList | None = None
 
 
 class Refresher:
     def __init__(self, app: Treadle) -> None:
         self._app = app
-        self.show_failed = False
-        """Whether to read the jobs that failed recently, instead of the running ones."""
+        self.view: View = "running"
+        """What the lower table shows."""
+        self.search = ""
+        """A part of the name or job type of the schedules to read."""
         self.interval = SECONDS
         """Seconds until the next refresh."""
         self._answered = time.monotonic()
@@ -83,17 +91,27 @@ class Refresher:
     async def _take_snapshot(self) -> QueueSnapshot:
         began = time.monotonic()
         overview = await aoverview(self._app.database)
-        query = (
-            snapshot_queries.find_failed_jobs(3600, LIMIT)
-            if self.show_failed
-            else snapshot_queries.find_snapshots((), LIMIT)
-        )
         # Their types and queues are needed unmasked, to resume them.
         pauses = [each._replace(reason=masked(each.reason)) for each in overview.pauses]
         overview = overview._replace(pauses=pauses)
-        snapshot = QueueSnapshot(overview, masked(await self._app.database.aread(query)), self.show_failed)
+        view = self.view
+        if view == "schedules":
+            snapshot = QueueSnapshot(overview, view, [], await self._find_schedules())
+        else:
+            query = (
+                snapshot_queries.find_failed_jobs(3600, LIMIT)
+                if view == "failed"
+                else snapshot_queries.find_snapshots((), LIMIT)
+            )
+            snapshot = QueueSnapshot(overview, view, masked(await self._app.database.aread(query)))
         self.interval = min(LONGEST, max(SECONDS, SHARE * (time.monotonic() - began)))
         return snapshot
+
+    async def _find_schedules(self) -> ScheduleList:
+        query = schedule_queries.find_statuses(limit=SCHEDULES, search=self.search[:100] or None)
+        found = await self._app.database.aread(query)
+        # Their names are needed unmasked, to pause them.
+        return found._replace(schedules=[each._replace(error=masked(each.error)) for each in found.schedules])
 
     async def first_snapshot(self) -> QueueSnapshot:
         """Called before the screen is drawn, so errors are raised instead of shown on it."""

@@ -73,6 +73,7 @@ class Table(Widget, Generic[Item], can_focus=True):
         self.spec = spec
         self._sorted_by = self._default_order()
         self._unsorted: Sequence[Item] = ()
+        self._more = False
         self.items: list[Item] = []
         self._cursor = 0
         self._top = 0
@@ -82,13 +83,15 @@ class Table(Widget, Generic[Item], can_focus=True):
     def selected(self) -> Item | None:
         return self.items[self._cursor] if self.items else None
 
-    def show(self, items: Sequence[Item]) -> None:
-        self._unsorted = items
+    def show(self, items: Sequence[Item], *, more: bool = False) -> None:
+        """`more`: there are others, which are not among the items."""
+        self._unsorted, self._more = items, more
         self._sort()
 
     def switch_to(self, spec: TableSpec[Any]) -> None:
         """Show other items, with other columns."""
         self.spec, self._unsorted, self.items, self._cursor, self._top = spec, (), [], 0, 0
+        self._more = False
         self._sorted_by = self._default_order()
         self._draw()
 
@@ -151,7 +154,8 @@ class Table(Widget, Generic[Item], can_focus=True):
 
     def _heading(self, widths: list[tuple[Column[Item], int]], shown: int) -> Text:
         number, line = len(self.items), Text(no_wrap=True)
-        counted = f"{number}" if shown == number else f"{self._top + 1}-{self._top + shown} of {number}"
+        total = f"{number}+" if self._more else f"{number}"
+        counted = total if shown == number else f"{self._top + 1}-{self._top + shown} of {total}"
         by = self._sortable()[self._sorted_by]
         if not widths[1][0].title:
             # A second column without a title gives its width to the name and the count.

@@ -17,11 +17,13 @@ HELP = [
     ("Tab", "move to the next table"),
     ("s", "sort the table by its next column"),
     ("/", "filter by job type; Esc clears the filter"),
-    ("Enter", "show the details of a job; on a lane, filter by its job type"),
+    ("Enter", "show the details of a job, or of the last job of a schedule;"),
+    ("", "on a lane, filter by its job type"),
     ("f", "switch between running jobs and failed jobs of the last hour"),
-    ("p", "pause or resume the job type of the row"),
+    ("t", "switch between running jobs and schedules"),
+    ("p", "pause or resume the job type of the row, or the schedule"),
     ("c", "cancel the job"),
-    ("r", "retry the job, if it has finished"),
+    ("r", "retry the job, if it has finished; run the schedule now"),
     ("q  Ctrl-C", "quit"),
 ]
 

@@ -4,9 +4,9 @@ A change of a JobRow is fenced by its lease number and its worker; a change by a
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import TypeAlias, TypedDict, Unpack
+from typing import TypeAlias, TypedDict
 from uuid import UUID
 
 from treadle.db.queries.columns import columns
@@ -15,32 +15,14 @@ from treadle.db.query import SCHEMA_TOKEN, Query, Result, Rows, call, statement
 from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument, JobNotFound, LeaseLost, WrongStatus
 from treadle.words.job import JobPage, JobRow
-from treadle.words.naming import text_within
-from treadle.words.payload import EVENT_LIMIT, PAYLOAD_LIMIT, Json, clean_error, encode, encode_many
-from treadle.words.priority import Priority
+from treadle.words.naming import int_within, text_within
+from treadle.words.payload import EVENT_LIMIT, Json, clean_error, encode
 from treadle.words.status import FINISHED, Status
 
 AnyJob: TypeAlias = JobRow | UUID | str
 
-ENQUEUE_CHUNK = 5000
-
 # The first eight digits of an id are its time, to about a minute.
 SHORTEST_PREFIX = 8
-
-_MAX_INT = 2**31 - 1
-
-
-class EnqueueOptions(TypedDict, total=False):
-    """Options of a job that is enqueued."""
-
-    priority: int
-    """Higher runs first. Priority.DISCOVERED (100) if not given."""
-    queue: str
-    run_at: datetime
-    """Not before this time."""
-    delay: Duration
-    """Not before this long from now, by the database's clock."""
-    max_attempts: int
 
 
 class ListFilters(TypedDict, total=False):
@@ -57,49 +39,6 @@ class ListFilters(TypedDict, total=False):
     """Jobs per page. 100 if not given."""
 
 
-def enqueue(
-    job_type: str,
-    data: Json,
-    key: str | None,
-    payload_limit: int = PAYLOAD_LIMIT,
-    unique: str | None = None,
-    **options: Unpack[EnqueueOptions],
-) -> Query[list[UUID]]:
-    params = {**_enqueue_params(job_type, **options), "data": encode(data, payload_limit)}
-    params["key"] = None if key is None else text_within(key, 200, "key")
-    if unique is None:
-        return call("enqueue", params, _first_column, often=True)
-    params["unique"] = text_within(unique, 200, "unique")
-    return call("enqueue_unique", params, _first_column, often=True)
-
-
-def enqueue_many(
-    job_type: str,
-    data: Iterable[Json],
-    keys: Iterable[str | None] | None,
-    payload_limit: int = PAYLOAD_LIMIT,
-    **options: Unpack[EnqueueOptions],
-) -> list[Query[list[UUID]]]:
-    """All payloads are checked before the first query is made: if one of them is bad, nothing is enqueued."""
-    shared = _enqueue_params(job_type, **options)
-    texts = encode_many(data, payload_limit)
-    names = None if keys is None else [None if key is None else text_within(key, 200, "key") for key in keys]
-    if names is not None and len(names) != len(texts):
-        raise InvalidArgument(f"keys must have one element per job, got {len(names)} for {len(texts)} jobs")
-    return [
-        Query(
-            statement("enqueue_jobs"),
-            {
-                **shared,
-                "data": "\n".join(texts[begin : begin + ENQUEUE_CHUNK]),
-                "keys": None if names is None else names[begin : begin + ENQUEUE_CHUNK],
-            },
-            _first_column,
-        )
-        for begin in range(0, len(texts), ENQUEUE_CHUNK)
-    ]
-
-
 def claim(worker_id: str, job_types: Sequence[str], batch_size: int, queues: Sequence[str] | None) -> Query[Claimed]:
     if isinstance(job_types, str) or isinstance(queues, str):
         raise InvalidArgument(f"job_types and queues must be lists of strings, got {job_types!r} and {queues!r}")
@@ -108,7 +47,7 @@ def claim(worker_id: str, job_types: Sequence[str], batch_size: int, queues: Seq
         {
             "worker_id": worker_id,
             "job_types": [text_within(name, 50, "job type") for name in job_types],
-            "batch_size": _within(batch_size, 1, 100_000, "batch_size"),
+            "batch_size": int_within(batch_size, 1, 100_000, "batch_size"),
             "queues": None if queues is None else [text_within(name, 50, "queue") for name in queues],
         },
         read_claimed,
@@ -123,7 +62,7 @@ def start(job: AnyJob) -> Query[None]:
 def progress(job: AnyJob, percent: int | None, stage: str | None) -> Query[None]:
     params = {
         **_fence(job),
-        "progress": None if percent is None else _within(percent, 0, 100, "progress"),
+        "progress": None if percent is None else int_within(percent, 0, 100, "progress"),
         "stage": None if stage is None else text_within(stage, 100, "stage"),
     }
     return _change("report_progress", params, _changed(job, "given progress"))
@@ -234,7 +173,7 @@ def find_newest_jobs(
     after: AnyJob | None = None,
     limit: int = 100,
 ) -> Query[JobPage]:
-    _within(limit, 1, 10_000, "limit")
+    int_within(limit, 1, 10_000, "limit")
     wanted = {"job_type": job_type, "queue": queue, "worker_id": worker_id, "key": key}
     given = [column for column, value in wanted.items() if value is not None]
     filters = [f"and {column} operator(pg_catalog.=) %({column})s" for column in given]
@@ -273,7 +212,7 @@ def prune(
     params = {
         "status": status_of(status).value,
         "age": duration(age, "older_than"),
-        "limit": _within(batch_size, 1, 100_000, "batch_size"),
+        "limit": int_within(batch_size, 1, 100_000, "batch_size"),
         "after": "-infinity" if after is None else after,
     }
     return call("prune_jobs", params, lambda rows: (rows[0][0], rows[0][1]), columns="pruned, reached")
@@ -339,36 +278,3 @@ def _first_column(rows: Rows) -> list[UUID]:
 def _only_value(rows: Rows) -> int:
     value: int = rows[0][0]
     return value
-
-
-def check_options(**options: Unpack[EnqueueOptions]) -> None:
-    """Raise InvalidArgument if a job could not be enqueued with these."""
-    _enqueue_params("any", **options)
-
-
-def _enqueue_params(
-    job_type: str,
-    priority: int = Priority.DISCOVERED,
-    queue: str = "default",
-    run_at: datetime | None = None,
-    delay: Duration | None = None,
-    max_attempts: int = 3,
-) -> dict[str, object]:
-    if run_at is not None and delay is not None:
-        raise InvalidArgument("give either run_at or delay, not both")
-    if run_at is not None and run_at.tzinfo is None:
-        raise InvalidArgument(f"run_at must have a time zone, got {run_at!r}; for example datetime.now(UTC)")
-    return {
-        "job_type": text_within(job_type, 50, "job_type"),
-        "priority": _within(priority, -_MAX_INT, _MAX_INT, "priority"),
-        "queue": text_within(queue, 50, "queue"),
-        "run_at": run_at,
-        "delay": None if delay is None else duration(delay, "delay"),
-        "max_attempts": _within(max_attempts, 1, _MAX_INT, "max_attempts"),
-    }
-
-
-def _within(value: int, low: int, high: int, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise InvalidArgument(f"{name} must be an integer from {low:,} to {high:,}, got {value!r}")
-    return int(value)

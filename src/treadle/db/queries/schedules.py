@@ -7,11 +7,14 @@ from typing import Any, NamedTuple
 
 from treadle.db.queries.operations import audit_params
 from treadle.db.query import Query, Rows, call, statement
-from treadle.words.errors import InvalidArgument, UnknownSchedule
+from treadle.words.errors import InvalidArgument, UnknownSchedule, shown
 from treadle.words.naming import text_within
 from treadle.words.payload import clean_error
 from treadle.words.schedule import Declaration, DueSchedule, Plan, ScheduleRow
+from treadle.words.schedule_status import HISTORY, STATES, Occurrence, ScheduleList, ScheduleStatus
 
+# Schedules are counted up to this.
+COUNT_LIMIT = 1000
 _DUE = ", ".join(DueSchedule._fields)
 
 
@@ -61,6 +64,38 @@ def find_schedules(name: str | None = None) -> Query[list[ScheduleRow]]:
     return Query(statement("find_schedules"), {"name": name}, lambda rows: list(map(ScheduleRow._make, rows)))
 
 
+def find_statuses(
+    after: str | None = None,
+    limit: int = 50,
+    *,
+    search: str | None = None,
+    state: str | None = None,
+    name: str | None = None,
+    history: int = HISTORY,
+) -> Query[ScheduleList]:
+    """A page of the schedules, in the order of their names, after the schedule `after`. `search` is a part of their
+    name or job type; with `name`, only that one."""
+    if state is not None and state not in STATES:
+        raise InvalidArgument(f"state must be one of {', '.join(STATES)}, got {shown(state)}")
+    params = {
+        "after": "" if after is None else schedule_name(after),
+        "limit": limit + 1,
+        "search": None if search is None else text_within(search, 100, "search"),
+        "state": state,
+        "name": None if name is None else schedule_name(name),
+        "history": history,
+        "count_limit": COUNT_LIMIT,
+    }
+
+    def read(rows: Rows) -> ScheduleList:
+        at, count = rows[0][:2]
+        found = [_status(row[2:]) for row in rows if row[2] is not None]
+        following = found[limit - 1].name if len(found) > limit else None
+        return ScheduleList(at, found[:limit], following, min(count, COUNT_LIMIT), count <= COUNT_LIMIT)
+
+    return Query(statement("find_schedule_statuses"), params, read)
+
+
 def put(
     name: str,
     given: Mapping[str, Any],
@@ -93,6 +128,12 @@ def operate(action: str, name: str, actor: str | None = None, reason: str | None
 
 def schedule_name(name: str) -> str:
     return text_within(name, 100, "the name of a schedule")
+
+
+def _status(row: tuple[Any, ...]) -> ScheduleStatus:
+    *columns, times, jobs, outcomes = row
+    history = map(Occurrence, times or (), jobs or (), outcomes or ())
+    return ScheduleStatus._make([*columns, list(history)])
 
 
 def _order(schedule: DueSchedule, planned: Plan | str) -> dict[str, object]:

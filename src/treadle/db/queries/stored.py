@@ -5,10 +5,11 @@ from datetime import timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from treadle.db.queries import jobs as job_queries
+from treadle.db.queries import enqueueing
 from treadle.db.query import Query, Rows, call, statement
 from treadle.words.errors import StoredDamaged, StoredNotFound
 from treadle.words.stored import Stored
+from treadle.words.unique import Enqueued
 
 # A part is written and read as a whole, so a few times this size is in memory at a time.
 PART_SIZE = 256 * 1024
@@ -77,7 +78,9 @@ def get_part(stored: Stored, part: int) -> Query[bytes]:
 # Use by jobs
 
 
-def enqueue_using(enqueues: Sequence[Query[list[UUID]]], uses: Sequence[tuple[int, UUID]]) -> list[Query[list[UUID]]]:
+def enqueue_using(
+    enqueues: Sequence[Query[list[Enqueued]]], uses: Sequence[tuple[int, UUID]]
+) -> list[Query[list[Enqueued]]]:
     """The same enqueues, which also record the stored content that the jobs use: pairs of the number of a job (from 0)
     and the id of the content.
 
@@ -86,17 +89,19 @@ def enqueue_using(enqueues: Sequence[Query[list[UUID]]], uses: Sequence[tuple[in
     """
     chunks: list[list[tuple[int, UUID]]] = [[] for _ in enqueues]
     for nth, stored_id in uses:
-        chunks[nth // job_queries.ENQUEUE_CHUNK].append((nth % job_queries.ENQUEUE_CHUNK + 1, stored_id))
+        chunk = 0 if len(enqueues) == 1 else nth // enqueueing.CHUNK
+        chunks[chunk].append((nth - chunk * enqueueing.CHUNK + 1, stored_id))
     return [
         lock({stored_id for _, stored_id in uses}),
         *(_using(each, used) if used else each for each, used in zip(enqueues, chunks, strict=True)),
     ]
 
 
-def lock(stored_ids: Iterable[UUID]) -> Query[list[UUID]]:
-    """Keep this content from being removed until the transaction ends. Raises StoredNotFound if some does not exist."""
+def lock(stored_ids: Iterable[UUID]) -> Query[list[Enqueued]]:
+    """Keep this content from being removed until the transaction ends. Raises StoredNotFound if some does not exist.
+    Returns an empty list, so that it can run together with enqueues."""
 
-    def read(rows: Rows) -> list[UUID]:
+    def read(rows: Rows) -> list[Enqueued]:
         if rows:
             raise StoredNotFound(rows[0][0])
         return []
@@ -125,9 +130,9 @@ def forget(stored_ids: Iterable[UUID]) -> Query[int]:
     return Query(statement("forget_stored"), {"stored": _joined(stored_ids)}, len)
 
 
-def _using(enqueue: Query[list[UUID]], uses: Sequence[tuple[int, UUID]]) -> Query[list[UUID]]:
+def _using(enqueue: Query[list[Enqueued]], uses: Sequence[tuple[int, UUID]]) -> Query[list[Enqueued]]:
     params = enqueue.params
-    text = statement("enqueue_unique_using") if "unique" in params else statement("enqueue_jobs_using")
+    text = statement("enqueue_with_options_using") if "unique" in params else statement("enqueue_jobs_using")
     keys = params.get("keys", [params.get("key")])
     nths = ",".join(str(nth) for nth, _ in uses)
     stored = _joined(each for _, each in uses)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from treadle.doctor.facts import DueLane, Server, Worker
+from treadle.doctor.facts import DueLane, ScheduledType, Server, Worker
 from treadle.doctor.finding import Context, Finding, Severity, highest, ok, severity_of
 from treadle.doctor.text import lines, literal, names
 from treadle.words.changes import Pause
@@ -82,7 +82,7 @@ def _arguments(pause: Pause) -> str:
     return ", ".join(f"{name} => {literal(value)}" for name, value in named.items() if value is not None)
 
 
-def serves(worker: Worker, lane: DueLane) -> bool:
+def serves(worker: Worker, lane: DueLane | ScheduledType) -> bool:
     return lane.job_type in (worker.job_types or ()) and (worker.queues is None or lane.queue in worker.queues)
 
 

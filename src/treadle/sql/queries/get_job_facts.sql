@@ -11,6 +11,7 @@ with job as materialized (
         job.lease, job.holds,
         job.key, job.run_at, job.worker_id, job.claimed_at, job.created_at, job.started_at, job.seen_at, job.finished_at,
         job.progress, job.current_stage, left(job.last_error, 500) as last_error, job.xmax as locker,
+        job.origin::text as origin,
         clock_timestamp() as at
     from treadle.jobs as job
     where job.id = %(id)s
@@ -127,7 +128,7 @@ select
     ahead.own, ahead.level, ahead.above,
     finished.jobs, finished.seconds::float8,
     extract(epoch from job.at)::float8 - clock.last_value / 1000000.0::float8,
-    job.null_columns, quote_ident('treadle')
+    job.null_columns, quote_ident('treadle'), job.origin
 from job
 cross join finished
 cross join treadle.tick_clock as clock

@@ -1,11 +1,13 @@
 """The changes that operators make, by a form or by the API. Each is written to the audit in the same transaction."""
 
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import NamedTuple
 from uuid import UUID
 
 from treadle.app import Treadle
 from treadle.db.queries import operations as operation_queries
+from treadle.db.queries import schedules as schedule_queries
 from treadle.operations.bulk import Counts, achange_chunk
 from treadle.web.dashboard.security.access import Visitor
 from treadle.words.changes import Action, ChangeResult
@@ -18,6 +20,21 @@ SUMMARIES = {
     Action.DELETE: "Delete a job",
     Action.RUN_NOW: "Run a scheduled job now",
     Action.PRIORITY: "Change a job's priority",
+}
+
+
+class ScheduleAction(StrEnum):
+    """An operator's action on a schedule."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+    RUN = "run"
+
+
+SCHEDULE_SUMMARIES = {
+    ScheduleAction.PAUSE: "Pause a schedule",
+    ScheduleAction.RESUME: "Resume a schedule",
+    ScheduleAction.RUN: "Enqueue a job of a schedule now",
 }
 
 
@@ -82,3 +99,10 @@ async def pause(
 async def resume(app: Treadle, visitor: Visitor, job_type: str | None, queue: str | None, reason: str | None) -> bool:
     """False: it was not paused."""
     return await app.database.arun(operation_queries.resume(job_type, queue, actor(visitor), reason))
+
+
+async def change_schedule(
+    app: Treadle, visitor: Visitor, action: ScheduleAction, name: str, reason: str | None
+) -> bool:
+    """False: it was already paused, or was not paused."""
+    return await app.database.arun(schedule_queries.operate(action.value, name, actor(visitor), reason))

@@ -8,7 +8,18 @@ from treadle.web.dashboard import assets
 from treadle.web.dashboard.api import endpoints
 from treadle.web.dashboard.errors import HANDLERS, ErrorShield
 from treadle.web.dashboard.health import HealthCheck
-from treadle.web.dashboard.pages import audit, forms, health, job, jobs, live_streams, login, overview, workers
+from treadle.web.dashboard.pages import (
+    audit,
+    forms,
+    health,
+    job,
+    jobs,
+    live_streams,
+    login,
+    overview,
+    schedules,
+    workers,
+)
 from treadle.web.dashboard.pages.live_updates import LiveUpdates
 from treadle.web.dashboard.routes import RouteSpec, build_route
 from treadle.web.dashboard.security.access import Authorize
@@ -24,6 +35,7 @@ def routes(app: Treadle, secrets: RoleSecrets | None = None) -> list[RouteSpec]:
         *overview.routes(live),
         *jobs.routes(app),
         *job.routes(app),
+        *schedules.routes(app, live),
         *workers.routes(app),
         *audit.routes(app),
         *health.routes(check),

@@ -3,7 +3,7 @@
 import shlex
 from typing import Any
 
-from treadle.why.facts import COUNT_LIMIT, Facts, LiveWorker
+from treadle.why.facts import COUNT_LIMIT, Facts, LiveWorker, ScheduleFacts
 from treadle.why.reason import Reason
 from treadle.why.text import because, clipped, elapsed, enumerated, limited, utc
 from treadle.words.changes import Pause
@@ -43,8 +43,7 @@ def due_later(facts: Facts) -> Reason | None:
         )
         short = f"failed on {attempt} and will be retried in {left}"
     else:
-        postponed = "was postponed and is due" if facts.lease else "is scheduled for later: it is due"
-        sentence, short = f"The job {postponed} {when}.", f"is due in {left}"
+        sentence, short = f"The job {_postponed(facts)} {when}.", f"is due in {left}"
     return Reason(
         "due_later",
         sentence,
@@ -58,19 +57,34 @@ def due_later(facts: Facts) -> Reason | None:
     )
 
 
+def _postponed(facts: Facts) -> str:
+    if facts.lease:
+        return "was postponed and is due"
+    if facts.origin and facts.run_at > facts.origin.scheduled_for:
+        schedule = clipped(facts.origin.schedule, 100)
+        return f"is delayed at random by the jitter of its schedule {schedule}: it is due"
+    return "is scheduled for later: it is due"
+
+
 def paused(facts: Facts) -> list[Reason]:
     """One for each pause: all of them have to be resumed."""
     return [_paused(facts, each) for each in facts.pauses]
 
 
-def _paused(facts: Facts, pause: Pause) -> Reason:
+def pause_scope(pause: Pause) -> tuple[str, str]:
+    """What is paused, in words, and as options of `treadle resume`."""
     parts = [f"the type {clipped(pause.job_type)}"] if pause.job_type else []
     parts += [f"the queue {clipped(pause.queue)}"] if pause.queue else []
     what = " in ".join(parts) or "all jobs"
     options = (("--type", pause.job_type), ("--queue", pause.queue))
     arguments = " ".join(f"{option} {shlex.quote(printable(name))}" for option, name in options if name) or "--all"
+    return what, arguments
+
+
+def _paused(facts: Facts, pause: Pause) -> Reason:
+    what, arguments = pause_scope(pause)
     ago = elapsed(facts.at, pause.paused_at)
-    who = f"{clipped(pause.paused_by)} paused {what}" if pause.paused_by else f"{what} {_was(pause)} paused"
+    who = f"{clipped(pause.paused_by)} paused {what}" if pause.paused_by else f"{what} {was(pause)} paused"
     return Reason(
         "paused",
         f"The job is paused: {who} {ago} ago{because(pause.reason)}.",
@@ -86,7 +100,7 @@ def _paused(facts: Facts, pause: Pause) -> Reason:
     )
 
 
-def _was(pause: Pause) -> str:
+def was(pause: Pause) -> str:
     return "was" if pause.job_type or pause.queue else "were"
 
 
@@ -106,9 +120,13 @@ def key_blocked(facts: Facts, blocker: Reason | None) -> Reason | None:
     others = limited(facts.earlier - 1, COUNT_LIMIT) if facts.earlier > 1 else ""
     more = f"; {others} more with this key {'runs' if facts.earlier == 2 else 'run'} before it" if others else ""
     state = f", which {blocker.short}" if blocker else ""
+    cause = f"The job is blocked by {key}"
+    if facts.origin and facts.key == f"schedule {facts.origin.schedule}":
+        schedule = clipped(facts.origin.schedule, 100)
+        cause = f'The schedule {schedule} runs its jobs one after the other (overlap="wait")'
     return Reason(
         "key_blocked",
-        f"The job is blocked by {key}: it waits for job {facts.blocker}{state}{more}.",
+        f"{cause}: it waits for job {facts.blocker}{state}{more}.",
         f"It starts when that job has finished: treadle why {facts.blocker}",
         f"is blocked by {key} (job {facts.blocker})",
         {
@@ -120,8 +138,8 @@ def key_blocked(facts: Facts, blocker: Reason | None) -> Reason | None:
     )
 
 
-def unserved(facts: Facts) -> Reason | None:
-    """No live worker claims it."""
+def unserved(facts: Facts | ScheduleFacts) -> Reason | None:
+    """No live worker claims it, or the jobs of the schedule."""
     if any(each.serves for each in facts.workers):
         return None
     # One without types has not registered them yet, or is a client without a worker process.
@@ -158,7 +176,7 @@ def _serve(workers: list[LiveWorker]) -> str:
     return "the only one serves" if len(workers) == 1 else f"the {len(workers)} live workers serve"
 
 
-def _no_worker(facts: Facts, data: dict[str, Any]) -> Reason:
+def _no_worker(facts: Facts | ScheduleFacts, data: dict[str, Any]) -> Reason:
     sentence = "There is no live worker"
     if facts.last_worker:
         worker_id, seen_at = facts.last_worker

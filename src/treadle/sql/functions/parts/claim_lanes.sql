@@ -29,6 +29,8 @@ declare
     -- If more index entries were read than expected, the floors have fallen behind.
     c_dead constant int := 500;
     c_newest constant int := 10;
+    -- How often more jobs are read because those that were read had expired. (The next claim goes on.)
+    c_expired constant int := 10;
     v_read constant bigint := pg_stat_get_xact_tuples_returned('treadle.idx_jobs_claimable'::regclass);
     v_snapshot constant pg_snapshot := pg_current_snapshot();
     v_lanes constant int := cardinality(p_queues);
@@ -46,6 +48,7 @@ declare
     v_places tid[];
     v_keyed boolean;
     v_claimed tid[];
+    v_expired int := 0;
     v_taken tid[] := '{}';
 begin
     if not v_any then
@@ -132,6 +135,10 @@ begin
         v_claimed := treadle.mark_claimed(p_worker_id, p_now, v_places, v_keyed);
         v_taken := v_taken || v_claimed;
         p_wanted := p_wanted - cardinality(v_claimed);
+        if cardinality(v_claimed) < cardinality(v_places) and not v_keyed and v_expired < c_expired then
+            v_expired := v_expired + 1;
+            continue;
+        end if;
         exit when p_wanted = 0 or v_any;
 
         if v_cut is not null then

@@ -1,4 +1,6 @@
 -- The write of a claim, for rows that claim_lanes() has locked. Nothing else changes the lease number.
+-- Jobs that have expired are cancelled instead. From its claim on, a job no longer expires, and a unique key that it has while
+-- it is pending is free for the next job.
 create or replace function treadle.mark_claimed(p_worker_id varchar, p_now timestamptz, p_places tid[], p_keyed boolean)
 returns tid[]
 language plpgsql
@@ -21,11 +23,24 @@ begin
                 started_at = null,
                 seen_at = null,
                 attempts = job.attempts + 1,
-                lease = job.lease + 1
+                lease = job.lease + 1,
+                unique_key = case when job.unique_while is null then job.unique_key end,
+                expires_at = null
             where job.ctid = any (p_places)
+              and (job.expires_at <= p_now) is not true
             returning job.ctid as place
         )
-        select array_agg(claimed.place) into v_claimed from claimed;
+        select coalesce(array_agg(claimed.place), '{}') into v_claimed from claimed;
+
+        if cardinality(v_claimed) < cardinality(p_places) then
+            perform treadle.cancel_expired(array(
+                select job.id
+                from treadle.jobs as job
+                where job.ctid = any (p_places)
+                  and job.status = 'pending'
+                  and job.expires_at <= p_now
+            ));
+        end if;
         return v_claimed;
     end if;
 

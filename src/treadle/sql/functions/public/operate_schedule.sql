@@ -41,7 +41,8 @@ begin
             -- The times in between were not missed: it goes on with the next one.
             update treadle.schedules as known
             set paused_at = null,
-                next_at = null
+                next_at = null,
+                changed_at = clock_timestamp()
             where known.name = p_name
               and known.paused_at is not null;
         when 'run' then

@@ -38,6 +38,7 @@ begin
                           and other.status in ('pending', 'claimed', 'running')
                     ) then job.unique_key
                 end,
+                expires_at = null,
                 result = null
             where job.id = p_id
               and job.status in ('completed', 'failed', 'cancelled');

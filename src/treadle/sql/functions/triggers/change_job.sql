@@ -3,6 +3,7 @@
 -- - The key of an unfinished job cannot change: other jobs may be blocked behind it.
 -- - A claim by hand gets a new lease number, as those of claim_jobs() do: otherwise an earlier claim under the same worker's
 --   name would still be accepted. If the job was blocked behind its key, it no longer is: it unblocks the next when it ends.
+--   Its expiry and a unique key for pending jobs end, as with every claim.
 -- - A finished job that is revived is unblocked: the job that would have unblocked it may be gone.
 -- - A job that becomes claimable (a retry, a release, a recovery, an unblocked key, a move to another lane) keeps its age,
 --   but is never placed below the floor, where no claim would find it.
@@ -27,6 +28,8 @@ begin
     if old.status = 'pending' and new.status in ('claimed', 'running') and new.lease = old.lease then
         new.lease := old.lease + 1;
         new.holds := new.holds & ~treadle.blocked_by_key();
+        new.unique_key := case when old.unique_while is null then new.unique_key end;
+        new.expires_at := null;
     end if;
 
     if new.status in ('completed', 'failed', 'cancelled') then

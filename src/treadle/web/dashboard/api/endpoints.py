@@ -11,6 +11,7 @@ from treadle.app import Treadle
 from treadle.db.queries import listing as listing_queries
 from treadle.db.queries import operations as operation_queries
 from treadle.db.queries import overview as overview_queries
+from treadle.db.queries import schedules as schedule_queries
 from treadle.db.queries.jobs import job_id
 from treadle.doctor import worst
 from treadle.operations.details import JobDetails, aget_details
@@ -24,7 +25,7 @@ from treadle.web.dashboard.health import HealthCheck
 from treadle.web.dashboard.redaction import may_see_payloads, redact_details, redact_reason
 from treadle.web.dashboard.routes import Context, Endpoint, RouteSpec
 from treadle.web.dashboard.security.access import Role
-from treadle.why.explain import awhy
+from treadle.why.explain import awhy, awhy_schedule
 from treadle.words.changes import Action
 from treadle.words.errors import JobNotFound
 from treadle.words.masking import masked
@@ -64,6 +65,20 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
             "changes": found[: given.limit],
             "next": found[given.limit - 1].id if len(found) > given.limit else None,
         }
+
+    async def schedules(context: Context, given: requests.SchedulesQuery) -> Any:
+        query = schedule_queries.find_statuses(given.after, given.limit, search=given.search, state=given.state)
+        return await app.database.aread(query)
+
+    async def why_schedule(context: Context, given: requests.ScheduleQuery) -> Any:
+        return redact_reason(await awhy_schedule(app.database, given.name))
+
+    def schedule_operation(action: actions.ScheduleAction) -> Operation:
+        async def change(context: Context, given: requests.ScheduleBody) -> Any:
+            done = await actions.change_schedule(app, context.visitor, action, given.name, given.reason)
+            return {"done": done}
+
+        return change
 
     def change_operation(action: Action) -> Operation:
         async def change(context: Context, given: requests.ChangeBody) -> Any:
@@ -118,6 +133,8 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
         get("/api/jobs/{id}", job, responses.JobDetails, "A job with its history"),
         get("/api/jobs/{id}/why", why, responses.Why, "Why a job is not running"),
         get("/api/health", health, responses.Health, "Problems in the queue and its database"),
+        get("/api/schedules", schedules, responses.ScheduleList, "Schedules", requests.SchedulesQuery),
+        get("/api/schedules/why", why_schedule, responses.Why, "Why a schedule does not run", requests.ScheduleQuery),
         get("/api/workers", workers, responses.WorkerList, "Workers"),
         get("/api/pauses", pauses, responses.PauseList, "Pauses"),
         get("/api/audit", audit, responses.AuditList, "Changes made by operators", requests.AuditQuery),
@@ -134,6 +151,16 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
         post("/api/bulk", bulk, responses.BulkChange, "Change several jobs, one chunk per request", requests.BulkBody),
         post("/api/pauses", pause, responses.PauseChange, "Pause a job type or a queue", requests.PauseBody),
         post("/api/resumes", resume, responses.PauseChange, "Resume a job type or a queue", requests.ResumeBody),
+        *(
+            post(
+                f"/api/schedules/{action.value}",
+                schedule_operation(action),
+                responses.ScheduleChange,
+                summary,
+                requests.ScheduleBody,
+            )
+            for action, summary in actions.SCHEDULE_SUMMARIES.items()
+        ),
     ]
 
     async def openapi_json(context: Context) -> Response:

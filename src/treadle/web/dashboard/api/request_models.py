@@ -8,9 +8,11 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 from treadle.db.queries.operations import CHUNK
 from treadle.words import listing
 from treadle.words.changes import Action
+from treadle.words.schedule_status import State
 
 _LINE = r"^[^\x00\r\n]+$"
 Name = Annotated[str, StringConstraints(min_length=1, max_length=50, pattern=_LINE)]
+ScheduleName = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=_LINE)]
 Priority = Annotated[int, Field(strict=True, ge=-(2**31) + 1, le=2**31 - 1)]
 Reason = Annotated[str, StringConstraints(max_length=2000)]
 
@@ -57,9 +59,27 @@ class AuditQuery(RequestModel):
     """Changes per page."""
 
 
+class SchedulesQuery(RequestModel):
+    after: ScheduleName | None = None
+    """`next` of the previous page."""
+    limit: Annotated[int, Field(ge=1, le=200)] = 50
+    """Schedules per page."""
+    search: ScheduleName | None = None
+    """A part of the name or of the job type."""
+    state: State | None = None
+
+
+class ScheduleQuery(RequestModel):
+    name: ScheduleName
+
+
 class ChangeBody(RequestModel):
     reason: Reason | None = None
     """Written to the audit; for a cancelled job, also its error."""
+
+
+class ScheduleBody(ChangeBody):
+    name: ScheduleName
 
 
 class PriorityBody(ChangeBody):

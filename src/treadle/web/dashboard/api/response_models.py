@@ -8,6 +8,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 
 from treadle.doctor import Severity
+from treadle.words.schedule_status import State
 from treadle.words.status import Status
 
 
@@ -206,6 +207,8 @@ class JobDetails(ResponseModel):
     claimed_at: datetime | None
     started_at: datetime | None
     finished_at: datetime | None
+    expires_at: datetime | None
+    """If no worker has claimed the job by then, it is cancelled."""
     error: str | None
     data: Any
     """Null for viewers. Values that look like secrets are masked."""
@@ -232,7 +235,7 @@ class FurtherReason(ResponseModel):
 
 
 class Why(ResponseModel):
-    """Why a job is not running."""
+    """Why a job is not running, or a schedule does not run."""
 
     name: str
     """Stable across versions, for programs: due_later, paused, …"""
@@ -260,6 +263,62 @@ class Health(ResponseModel):
     """The level of the worst finding."""
     findings: list[Finding]
     """Worst first."""
+
+
+class Occurrence(ResponseModel):
+    """A time of a schedule that was dealt with."""
+
+    scheduled_for: datetime
+    job_id: UUID | None
+    """Null: no job was enqueued."""
+    outcome: str
+    """The status of its job; `deleted`: the job no longer exists; `skipped`: the job before had not finished;
+    `missed`: no worker could enqueue it in time."""
+
+
+class Schedule(ResponseModel):
+    name: str
+    job_type: str
+    queue: str
+    priority: int
+    expression: str
+    timezone: str
+    description: str | None
+    """The expression in plain words; null if it is not valid."""
+    overlap: str
+    in_code: bool
+    """Declared in code; otherwise added at run time."""
+    state: State
+    """`ended`: it has no further times; `retired`: no worker declares it any longer; `error`: see `error`."""
+    next_at: datetime | None
+    last_at: datetime | None
+    last_job: UUID | None
+    last_outcome: str | None
+    """The status of its last job, or `deleted`; null: there was no job yet."""
+    paused_at: datetime | None
+    retired_at: datetime | None
+    error: str | None
+    retry_at: datetime | None
+    """When a worker tries again after the error."""
+    history: list[Occurrence]
+    """The latest 20, oldest first."""
+
+
+class ScheduleList(ResponseModel):
+    at: datetime
+    schedules: list[Schedule]
+    """In the order of their names."""
+    next: str | None
+    """Pass it as `after` to get the next page; null on the last page."""
+    total: int
+    """How many match, counted up to 1,000."""
+    exact: bool
+    """False: there are more than `total`."""
+
+
+class ScheduleChange(ResponseModel):
+    done: bool
+    """False: it was already so, and nothing changed."""
 
 
 class WorkerList(ResponseModel):

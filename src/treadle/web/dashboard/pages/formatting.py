@@ -20,6 +20,7 @@ _ACTIONS = {
     "priority": ("Priority changed", "Change priority"),
     "pause": ("Paused", "Pause"),
     "resume": ("Resumed", "Resume"),
+    "run": ("Job enqueued", "Run now"),
 }
 _FAILURES = {
     "unfit": "the job's state does not allow it, or nothing would change",

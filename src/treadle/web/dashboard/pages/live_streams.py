@@ -14,10 +14,12 @@ from treadle.web.dashboard.pages.live_updates import (
     LiveUpdates,
     OverviewPage,
     OverviewUpdate,
+    SchedulesPage,
     Unavailable,
 )
 from treadle.web.dashboard.pages.overview import render_regions, window_of
 from treadle.web.dashboard.pages.rendering import fragment
+from treadle.web.dashboard.pages.schedules import render_list, selection_of
 from treadle.web.dashboard.routes import Context, RouteSpec
 from treadle.web.dashboard.security.access import Role
 from treadle.web.frames import frame
@@ -51,6 +53,20 @@ def routes(live: LiveUpdates) -> list[RouteSpec]:
         cursor = _CURSOR.fullmatch(context.request.headers.get("last-event-id") or context.field("after") or "")
         event, line = map(int, cursor.groups()) if cursor else (0, 0)
         return EventStream(_job_frames(JobPage(id_of(context), event, line), context))
+
+    async def schedules(context: Context) -> Response:
+        return EventStream(_schedule_frames(SchedulesPage(selection_of(context)), context))
+
+    async def _schedule_frames(page: SchedulesPage, context: Context) -> AsyncGenerator[bytes, None]:
+        sent = ""
+        async with aclosing(live.schedules(page)) as updates:
+            async for update in updates:
+                if isinstance(update, Unavailable):
+                    yield frame("unavailable", {})
+                    continue
+                html = render_list(context.url(""), context.visitor.role, update, page.selection)
+                yield frame("regions", {"at": update.at, "html": {} if html == sent else {"schedules": html}})
+                sent = html
 
     async def _overview_frames(page: OverviewPage, context: Context) -> AsyncGenerator[bytes, None]:
         sent: dict[str, str] = {}
@@ -94,6 +110,7 @@ def routes(live: LiveUpdates) -> list[RouteSpec]:
 
     return [
         RouteSpec("GET", "/live/overview", overview, Role.VIEWER, "Live updates of the overview"),
+        RouteSpec("GET", "/live/schedules", schedules, Role.VIEWER, "Live updates of the schedules"),
         RouteSpec("GET", "/live/jobs/{id}", job, Role.VIEWER, "Live updates of a job"),
     ]
 

@@ -1,7 +1,8 @@
 """Queries the database on behalf of all open pages.
 
 One task serves every page, so that a hundred open pages cost as much as one: each second one query for all jobs that
-are open on some page, and every 2 seconds one for the overview. Without open pages, it does not run.
+are open on some page, and every 2 seconds one for the overview and one for each part of the list of schedules that is
+open. Without open pages, it does not run.
 """
 
 import asyncio
@@ -15,21 +16,25 @@ from treadle.db.database import DatabaseError
 from treadle.db.queries import events as event_queries
 from treadle.db.queries import logs as log_queries
 from treadle.db.queries import overview as overview_queries
+from treadle.db.queries import schedules as schedule_queries
 from treadle.db.queries import snapshots as snapshot_queries
 from treadle.operations.overview import STEPS, aoverview
 from treadle.words.errors import TreadleError
 from treadle.words.overview import Overview
 from treadle.words.record import LogLine, RecordedEvent
+from treadle.words.schedule_status import ScheduleList
 from treadle.words.snapshot import JobSnapshot
 
 log = logging.getLogger("treadle")
 
 JOB_SECONDS = 1.0
-# The overview is queried in every second round.
+# The overview and the schedules are queried in every second round.
 OVERVIEW_EVERY = 2
 RETRY_SECONDS = 2.0
 # Running jobs that are listed on the overview.
 MAX_RUNNING = 20
+# Schedules on one page of their list.
+SCHEDULES = 50
 # New events and log lines of one job in one round. More than anyone reads in a second.
 MAX_LINES = 200
 # A page that does not take this many updates is disconnected. Its browser reconnects.
@@ -50,6 +55,14 @@ class OverviewUpdate(NamedTuple):
     running: list[JobSnapshot]
     more: bool
     """More jobs are running than are listed."""
+
+
+class ScheduleSelection(NamedTuple):
+    """Which part of the list of schedules a page shows."""
+
+    after: str | None = None
+    search: str | None = None
+    state: str | None = None
 
 
 class Unavailable(NamedTuple):
@@ -86,6 +99,12 @@ class OverviewPage:
         self.inbox: asyncio.Queue[OverviewUpdate | Unavailable | None] = asyncio.Queue(MAX_UNREAD)
 
 
+class SchedulesPage:
+    def __init__(self, selection: ScheduleSelection) -> None:
+        self.selection = selection
+        self.inbox: asyncio.Queue[ScheduleList | Unavailable | None] = asyncio.Queue(MAX_UNREAD)
+
+
 class LiveUpdates:
     """The task that queries for all open pages of this process."""
 
@@ -93,6 +112,7 @@ class LiveUpdates:
         self._app = app
         self._jobs: set[JobPage] = set()
         self._overviews: set[OverviewPage] = set()
+        self._schedules: set[SchedulesPage] = set()
         self._task: asyncio.Task[None] | None = None
         self._round = 0
 
@@ -117,10 +137,25 @@ class LiveUpdates:
         finally:
             self._overviews.discard(page)
 
+    async def schedules(self, page: SchedulesPage) -> AsyncGenerator[ScheduleList | Unavailable, None]:
+        self._schedules.add(page)
+        self._start()
+        try:
+            while (update := await page.inbox.get()) is not None:
+                yield update
+        finally:
+            self._schedules.discard(page)
+
     async def get_overview(self, window: int) -> OverviewUpdate:
         """For the first rendering of the page."""
         overview = await aoverview(self._app.database, window)
         return OverviewUpdate(overview, *await self._find_running())
+
+    async def get_schedules(self, selection: ScheduleSelection) -> ScheduleList:
+        query = schedule_queries.find_statuses(
+            selection.after, SCHEDULES, search=selection.search, state=selection.state
+        )
+        return await self._app.database.aread(query)
 
     def _start(self) -> None:
         if self._task is None or self._task.done():
@@ -129,7 +164,7 @@ class LiveUpdates:
 
     async def _run(self) -> None:
         failing = False
-        while self._jobs or self._overviews:
+        while self._jobs or self._overviews or self._schedules:
             try:
                 await self._update_pages()
             except Exception as error:  # of any kind: a bug for one page must not stop the updates of all others
@@ -137,15 +172,20 @@ class LiveUpdates:
                     expected = isinstance(error, TreadleError | DatabaseError | OSError)
                     log.warning("the dashboard cannot update open pages: %s", error, exc_info=not expected)
                 failing = True
-                for page in self._jobs:
-                    _put(page.inbox, Unavailable())
-                for each in self._overviews:
-                    _put(each.inbox, Unavailable())
+                for inbox in self._inboxes():
+                    _put(inbox, Unavailable())
                 await asyncio.sleep(RETRY_SECONDS)
             else:
                 failing = False
                 await asyncio.sleep(JOB_SECONDS)
         self._task = None
+
+    def _inboxes(self) -> list[asyncio.Queue[Any]]:
+        return [
+            *(page.inbox for page in self._jobs),
+            *(page.inbox for page in self._overviews),
+            *(page.inbox for page in self._schedules),
+        ]
 
     async def _update_pages(self) -> None:
         this_round, self._round = self._round, self._round + 1
@@ -153,6 +193,8 @@ class LiveUpdates:
             await self._update_jobs(list(self._jobs))
         if self._overviews and this_round % OVERVIEW_EVERY == 0:
             await self._update_overviews(list(self._overviews))
+        if self._schedules and this_round % OVERVIEW_EVERY == 0:
+            await self._update_schedules(list(self._schedules))
 
     async def _update_jobs(self, pages: list[JobPage]) -> None:
         aread = self._app.database.aread
@@ -187,6 +229,11 @@ class LiveUpdates:
         updates = {window: OverviewUpdate(each, running, more) for window, each in overviews.items()}
         for page in pages:
             _put(page.inbox, updates[page.window])
+
+    async def _update_schedules(self, pages: list[SchedulesPage]) -> None:
+        found = {each: await self.get_schedules(each) for each in {page.selection for page in pages}}
+        for page in pages:
+            _put(page.inbox, found[page.selection])
 
     async def _find_running(self) -> tuple[list[JobSnapshot], bool]:
         found = await self._app.database.aread(snapshot_queries.find_snapshots([], MAX_RUNNING + 1))

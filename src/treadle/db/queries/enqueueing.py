@@ -1,0 +1,188 @@
+"""Queries that enqueue jobs, and that end what has expired. Arguments are checked here, before any SQL."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypedDict, Unpack, cast
+
+from treadle.db.query import Query, Rows, call, statement
+from treadle.words.duration import Duration, duration
+from treadle.words.errors import DuplicateJob, InvalidArgument
+from treadle.words.naming import int_within, text_within
+from treadle.words.payload import PAYLOAD_LIMIT, Json, encode, encode_many
+from treadle.words.priority import Priority
+from treadle.words.unique import Enqueued, UniqueOptions, UniqueRule, unique_rule
+
+CHUNK = 5000
+
+_MAX_INT = 2**31 - 1
+
+
+class EnqueueOptions(TypedDict, total=False):
+    """Options of a job that is enqueued."""
+
+    priority: int
+    """Higher runs first. Priority.DISCOVERED (100) if not given."""
+    queue: str
+    run_at: datetime
+    """Not before this time."""
+    delay: Duration
+    """Not before this long from now, by the database's clock."""
+    max_attempts: int
+    expires: Duration | datetime | None
+    """If no worker has claimed the job by this time, or this long after it was due, it is cancelled."""
+
+
+_UNIQUE = UniqueOptions.__annotations__.keys()
+
+
+def split_options(given: Mapping[str, Any]) -> tuple[UniqueRule | None, EnqueueOptions]:
+    """The checked rule for unique jobs, and the other options."""
+    names = given.keys() & _UNIQUE
+    if not names:
+        return None, cast(EnqueueOptions, given)
+    unique: Any = {name: given[name] for name in names}
+    others: Any = {name: value for name, value in given.items() if name not in names}
+    return unique_rule(unique), others
+
+
+def enqueue(
+    job_type: str,
+    data: Json,
+    key: str | None,
+    payload_limit: int = PAYLOAD_LIMIT,
+    rule: UniqueRule | None = None,
+    defaults: Mapping[str, Json] | None = None,
+    **options: Unpack[EnqueueOptions],
+) -> Query[list[Enqueued]]:
+    """`defaults` are those of the function's parameters: a call that leaves one out is the same as one with it."""
+    text = encode(data, payload_limit)
+    if rule is not None or options.get("expires") is not None:
+        return _with_options(job_type, [text], [_key(key)], rule, defaults or {}, options)
+    params = {**_shared(job_type, **options), "data": text, "key": _key(key)}
+    return call("enqueue", params, _added, often=True)
+
+
+def enqueue_many(
+    job_type: str,
+    data: Iterable[Json],
+    keys: Iterable[str | None] | None,
+    payload_limit: int = PAYLOAD_LIMIT,
+    rule: UniqueRule | None = None,
+    defaults: Mapping[str, Json] | None = None,
+    **options: Unpack[EnqueueOptions],
+) -> list[Query[list[Enqueued]]]:
+    """All payloads are checked before the first query is made: if one of them is bad, nothing is enqueued."""
+    shared = _shared(job_type, **options)
+    texts = encode_many(data, payload_limit)
+    names = None if keys is None else [_key(key) for key in keys]
+    if names is not None and len(names) != len(texts):
+        raise InvalidArgument(f"keys must have one element per job, got {len(names)} for {len(texts)} jobs")
+    if rule is not None or options.get("expires") is not None:
+        # One statement for all: it locks unique keys in their order, which several would not.
+        return [_with_options(job_type, texts, names, rule, defaults or {}, options)] if texts else []
+    return [
+        Query(
+            statement("enqueue_jobs"),
+            {
+                **shared,
+                "data": "\n".join(texts[begin : begin + CHUNK]),
+                "keys": None if names is None else names[begin : begin + CHUNK],
+            },
+            _added,
+        )
+        for begin in range(0, len(texts), CHUNK)
+    ]
+
+
+def expire(limit: int) -> Query[int]:
+    """Cancel jobs that have expired. Returns at how many it has looked."""
+    return call("expire_jobs", {"limit": limit}, lambda rows: int(rows[0][0]))
+
+
+def prune_unique_periods() -> Query[int]:
+    return call("prune_unique_periods", {}, lambda rows: int(rows[0][0]))
+
+
+def check_options(**options: Unpack[EnqueueOptions]) -> None:
+    """Raise InvalidArgument if a job could not be enqueued with these."""
+    _shared("any", **options)
+    _expiry(options.get("expires"))
+
+
+def _with_options(
+    job_type: str,
+    texts: Sequence[str],
+    keys: Sequence[str | None] | None,
+    rule: UniqueRule | None,
+    defaults: Mapping[str, Json],
+    options: EnqueueOptions,
+) -> Query[list[Enqueued]]:
+    if rule is not None and rule.delay is not None:
+        if "run_at" in options or "delay" in options:
+            raise InvalidArgument("debounce cannot be used with run_at or delay: it decides when the job is due")
+        options = {**options, "delay": rule.delay}
+    unique = None if rule is None else [rule.key_of(text, defaults) for text in texts]
+    raises = rule is not None and rule.raises
+    if unique is not None and raises and len(set(unique)) < len(unique):
+        raise InvalidArgument('on_conflict="raise", but two of the calls have the same unique key')
+    params = {
+        **_shared(job_type, **options),
+        **_expiry(options.get("expires")),
+        "data": "\n".join(texts),
+        "keys": None if keys is None else list(keys),
+        "unique": unique,
+        "while": "pending" if rule is not None and rule.pending else "unfinished",
+        "period": rule and rule.period,
+        "per_period": rule.per_period if rule is not None else 1,
+        "on_conflict": list(rule.changes) if rule is not None else [],
+        "latest": rule and rule.latest,
+        "all_or_none": raises,
+    }
+
+    def read(rows: Rows) -> list[Enqueued]:
+        enqueued = [Enqueued(*row) for row in rows]
+        for each in enqueued if raises else ():
+            if each.is_new is False:
+                raise DuplicateJob(job_type, each.id)
+        return enqueued
+
+    return Query(statement("enqueue_with_options"), params, read)
+
+
+def _added(rows: Rows) -> list[Enqueued]:
+    return [Enqueued(row[0]) for row in rows]
+
+
+def _key(key: str | None) -> str | None:
+    return None if key is None else text_within(key, 200, "key")
+
+
+def _expiry(expires: Duration | datetime | None) -> dict[str, object]:
+    if not isinstance(expires, datetime):
+        return {"expires": None if expires is None else duration(expires, "expires"), "expires_at": None}
+    if expires.tzinfo is None:
+        raise InvalidArgument(f"expires must have a time zone, got {expires!r}; for example datetime.now(UTC)")
+    return {"expires": None, "expires_at": expires}
+
+
+def _shared(
+    job_type: str,
+    priority: int = Priority.DISCOVERED,
+    queue: str = "default",
+    run_at: datetime | None = None,
+    delay: Duration | None = None,
+    max_attempts: int = 3,
+    expires: Duration | datetime | None = None,
+) -> dict[str, object]:
+    if run_at is not None and delay is not None:
+        raise InvalidArgument("give either run_at or delay, not both")
+    if run_at is not None and run_at.tzinfo is None:
+        raise InvalidArgument(f"run_at must have a time zone, got {run_at!r}; for example datetime.now(UTC)")
+    return {
+        "job_type": text_within(job_type, 50, "job_type"),
+        "priority": int_within(priority, -_MAX_INT, _MAX_INT, "priority"),
+        "queue": text_within(queue, 50, "queue"),
+        "run_at": run_at,
+        "delay": None if delay is None else duration(delay, "delay"),
+        "max_attempts": int_within(max_attempts, 1, _MAX_INT, "max_attempts"),
+    }

@@ -1,0 +1,121 @@
+-- Enqueues jobs of one type with the options that enqueue_jobs() does not have: unique keys in all their forms, and expiry.
+-- Returns one row per element of p_data, in that order: the job, whether it is new, and whether an existing one was changed.
+--
+-- p_unique has a unique key for each job. What is unique depends on p_while and p_period:
+--
+--   unfinished   one job of this type with this key that is not finished
+--   pending      one that no worker has claimed yet
+--   p_period     at most p_per_period jobs enqueued within any period of this length, whatever has become of them
+--
+-- p_on_conflict says how a job that exists is changed, if it is still pending: replace (its payload), reschedule (to the time of
+-- this call, but not later than p_latest after it was enqueued) and prioritize (its priority becomes the higher of the two).
+-- With p_all_or_none, nothing is enqueued if one of the jobs exists: is_new is false for those that do, and null for the others.
+--
+-- Runs with the rights of its owner: a role that may only enqueue cannot read unique keys, which are data of the user.
+create or replace function treadle.enqueue_with_options(
+    p_job_type varchar,
+    p_data text[],
+    p_unique varchar[] default null,
+    p_while varchar default 'unfinished',
+    p_period interval default null,
+    p_per_period int default 1,
+    p_on_conflict varchar[] default '{}',
+    p_latest interval default null,
+    p_all_or_none boolean default false,
+    p_expires interval default null,
+    p_expires_at timestamptz default null,
+    p_priority int default 100,
+    p_queue varchar default 'default',
+    p_run_at timestamptz default null,
+    p_delay interval default null,
+    p_keys varchar[] default null,
+    p_max_attempts int default 3
+) returns table (id uuid, is_new boolean, is_changed boolean)
+language plpgsql
+security definer
+set enable_seqscan = off
+as $$
+declare
+    v_now timestamptz;
+    v_template treadle.jobs;
+    v_ids uuid[];
+    v_new boolean[];
+begin
+    if p_max_attempts < 1 then
+        raise exception 'p_max_attempts must be 1 or more, got %', p_max_attempts
+            using errcode = 'invalid_parameter_value';
+    end if;
+    if p_while not in ('unfinished', 'pending') or p_while is null then
+        raise exception 'p_while must be unfinished or pending, got %', coalesce(p_while, 'null')
+            using errcode = 'invalid_parameter_value';
+    end if;
+    if not coalesce(p_on_conflict, '{}') <@ array['replace', 'reschedule', 'prioritize']::varchar[] then
+        raise exception 'p_on_conflict must contain replace, reschedule or prioritize only, got %', p_on_conflict
+            using errcode = 'invalid_parameter_value';
+    end if;
+    if p_unique is not null
+        and (cardinality(p_unique) <> cardinality(p_data) or array_position(p_unique, null) is not null)
+    then
+        raise exception 'p_unique must have one text per element of p_data, got % for %, or null', cardinality(p_unique), cardinality(p_data)
+            using errcode = 'invalid_parameter_value';
+    end if;
+    if p_period is not null and (p_unique is null or p_on_conflict <> '{}' or p_per_period not between 1 and 1000) then
+        raise exception 'p_period needs p_unique, p_per_period from 1 to 1000, and no p_on_conflict'
+            using errcode = 'invalid_parameter_value';
+    end if;
+
+    if p_all_or_none then
+        begin
+            select array_agg(added.id), array_agg(added.is_new)
+            into v_ids, v_new
+            from treadle.enqueue_with_options(
+                p_job_type, p_data, p_unique, p_while, p_period, p_per_period, '{}', p_latest, false, p_expires, p_expires_at,
+                p_priority, p_queue, p_run_at, p_delay, p_keys, p_max_attempts
+            ) as added;
+            if false = any (v_new) then
+                raise exception using errcode = 'TRD01'; -- undone here, seen by nobody
+            end if;
+        exception when sqlstate 'TRD01' then
+            v_new := array(select nullif(each.is_new, true) from unnest(v_new) with ordinality as each (is_new, nth) order by each.nth);
+        end;
+        return query
+        select each.id, each.is_new, false
+        from unnest(v_ids, v_new) with ordinality as each (id, is_new, nth)
+        order by each.nth;
+        return;
+    end if;
+
+    -- First the transaction id, then the clock: the tick relies on that order (see tick.sql).
+    perform pg_current_xact_id();
+    v_now := clock_timestamp();
+    v_template.job_type := p_job_type;
+    v_template.priority := p_priority;
+    v_template.queue := p_queue;
+    v_template.max_attempts := p_max_attempts;
+    v_template.created_at := v_now;
+    v_template.run_at := greatest(coalesce(p_run_at, v_now + p_delay, v_now), v_now);
+    v_template.expires_at := coalesce(p_expires_at, v_template.run_at + p_expires);
+    v_template.unique_while := case when p_while = 'pending' and p_period is null then 'pending' end;
+
+    if p_period is not null then
+        return query
+        select added.id, added.is_new, false
+        from treadle.enqueue_per_period(v_template, p_data, p_unique, p_keys, p_period, p_per_period) as added
+        order by added.nth;
+    elsif p_unique is not null then
+        return query
+        select added.id, added.is_new, added.is_changed
+        from treadle.enqueue_unless_exists(v_template, p_data, p_unique, p_keys, p_on_conflict, p_latest) as added
+        order by added.nth;
+    else
+        return query
+        select added.id, true, false
+        from treadle.insert_jobs(v_template, p_data, p_keys, array(select generate_series(1, cardinality(p_data)))) as added (id);
+    end if;
+end
+$$;
+
+comment on function treadle.enqueue_with_options(varchar, text[], varchar[], varchar, interval, int, varchar[], interval, boolean, interval, timestamptz, int, varchar, timestamptz, interval, varchar[], int)
+    is 'Enqueues one job per element of p_data (JSON texts), with unique keys or expiry. Returns for each the id, whether it is new, and whether an existing job was changed.';
+
+revoke all on function treadle.enqueue_with_options(varchar, text[], varchar[], varchar, interval, int, varchar[], interval, boolean, interval, timestamptz, int, varchar, timestamptz, interval, varchar[], int) from public;

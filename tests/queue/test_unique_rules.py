@@ -1,0 +1,281 @@
+"""unique in all its forms: which calls are the same, for how long, and what becomes of the second one."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from psycopg import Connection
+
+from tests.support.workers import count
+from treadle import DuplicateJob, InvalidArgument, JobQueue, Status, Treadle
+from treadle.words.unique import UniqueOptions
+
+
+def test_unique_true_means_the_same_arguments(app: Treadle) -> None:
+    @app.job(unique=True)
+    def sync(tenant: str, full: bool = False) -> None: ...
+
+    first = sync.enqueue("acme")
+    assert first.is_new
+    again = sync.enqueue(tenant="acme", full=False)
+    assert (again.id, again.is_new, again.is_changed) == (first.id, False, False)
+    assert sync.enqueue("acme", full=True).is_new
+    assert sync.enqueue("other").is_new
+    assert sync.using(unique=None).enqueue("acme").is_new
+    assert "acme" not in (first.job().unique_key or ""), "a viewer can read unique keys, but no payloads"
+
+
+def test_unique_over_some_arguments(app: Treadle) -> None:
+    @app.job
+    def sync(tenant: str, page: int = 1) -> None: ...
+
+    by_tenant = sync.using(unique=["tenant"])
+    first = by_tenant.enqueue("acme", page=1)
+    assert by_tenant.enqueue("acme", page=2).id == first.id
+    assert by_tenant.enqueue("other", page=2).is_new
+    with pytest.raises(InvalidArgument, match="unique names 'tennant', which is not an argument of sync"):
+        sync.using(unique=["tennant"]).enqueue("acme")
+
+
+def test_unique_over_keys_of_a_payload_by_hand(queue: JobQueue) -> None:
+    first = queue.enqueue("sync", {"tenant": "acme", "page": 1}, unique=["tenant"])
+    assert queue.enqueue("sync", {"page": 2, "tenant": "acme"}, unique=["tenant"]) == first
+    assert queue.enqueue("sync", {"page": 1, "tenant": "acme"}, unique=True) != first
+    with pytest.raises(InvalidArgument, match="unique names tenant, but the payload is not an object"):
+        queue.enqueue("sync", [1, 2], unique=["tenant"])
+
+
+def test_while_pending_a_claim_makes_room_for_the_next_job(queue: JobQueue) -> None:
+    first = queue.enqueue("sync", unique="acme", while_="pending")
+    assert queue.enqueue("sync", unique="acme", while_="pending") == first
+    (job,) = queue.claim(["sync"])
+    second = queue.enqueue("sync", unique="acme", while_="pending")
+    assert second != first
+    assert queue.enqueue("sync", unique="acme", while_="pending") == second
+    queue.release(job)
+    assert queue.get(first).status == Status.PENDING, "both exist: the first was already claimed once"
+    assert [each.id for each in queue.claim(["sync"])] == [first, second]
+
+
+def test_while_pending_a_claim_by_hand_makes_room_too(queue: JobQueue, connection: Connection[Any]) -> None:
+    first = queue.enqueue("sync", unique="acme", while_="pending", expires="1h")
+    connection.execute("update jobs set status = 'claimed', worker_id = 'me', claimed_at = now()")
+    assert queue.enqueue("sync", unique="acme", while_="pending") != first
+    assert queue.get(first).expires_at is None
+
+
+def test_a_claimed_job_that_kept_its_key_is_returned(queue: JobQueue, connection: Connection[Any]) -> None:
+    """Written by hand, with triggers off."""
+    first = queue.enqueue("sync", unique="acme", while_="pending")
+    with connection.transaction():
+        connection.execute("set local session_replication_role = replica")
+        connection.execute("update jobs set status = 'claimed', worker_id = 'me', claimed_at = now()")
+    changes: list[Any] = [{}, {"on_conflict": "replace"}]
+    for change in changes:
+        assert queue.enqueue("sync", unique="acme", while_="pending", **change) == first
+
+
+def test_a_job_that_is_unique_until_finished_also_stops_calls_for_pending(queue: JobQueue) -> None:
+    first = queue.enqueue("sync", unique="acme")
+    queue.claim(["sync"])
+    assert queue.enqueue("sync", unique="acme", while_="pending") == first
+
+
+def test_replace_gives_a_pending_job_the_new_arguments(app: Treadle) -> None:
+    @app.job(unique=["tenant"], on_conflict="replace")
+    def sync(tenant: str, page: int) -> None: ...
+
+    first = sync.enqueue("acme", 1)
+    second = sync.enqueue("acme", 2)
+    assert (second.id, second.is_new, second.is_changed) == (first.id, False, True)
+    assert first.job().data == {"tenant": "acme", "page": 2}
+    app.queue.claim(["sync"])
+    third = sync.enqueue("acme", 3)
+    assert (third.id, third.is_changed) == (first.id, False), "it has been claimed with the arguments that it had"
+    assert first.job().data == {"tenant": "acme", "page": 2}
+
+
+def test_replace_starts_from_the_beginning(queue: JobQueue, connection: Connection[Any]) -> None:
+    job_id = queue.enqueue("sync", {"n": 1}, unique="acme")
+    (job,) = queue.claim(["sync"])
+    connection.execute("select save_checkpoint(%s, '7', %s, %s)", [job_id, job.lease, job.worker_id])
+    connection.execute("select finish_step(%s, 1, 'download', '{}', %s, %s)", [job_id, job.lease, job.worker_id])
+    queue.fail(job, "broken", delay="1h")
+    queue.enqueue("sync", {"n": 2}, unique="acme", on_conflict="replace")
+    row = queue.get(job_id)
+    assert (row.data, row.checkpoint, row.attempts) == ({"n": 2}, None, 1)
+    assert connection.execute("select count(*) from steps").fetchone() == (0,)
+
+
+def test_reschedule_and_prioritize_change_what_they_say(queue: JobQueue) -> None:
+    job_id = queue.enqueue("sync", {"n": 1}, unique="acme", delay="1h", priority=100)
+    queue.enqueue("sync", {"n": 2}, unique="acme", delay="2h", on_conflict="reschedule")
+    row = queue.get(job_id)
+    assert row.run_at - row.created_at > timedelta(hours=1.9)
+    queue.enqueue("sync", unique="acme", priority=150, on_conflict="prioritize")
+    queue.enqueue("sync", unique="acme", priority=30, on_conflict="prioritize")
+    row = queue.get(job_id)
+    assert (row.priority, row.data) == (150, {"n": 1})
+    queue.enqueue("sync", {"n": 3}, unique="acme", on_conflict=["replace", "reschedule"])
+    assert [job.data for job in queue.claim(["sync"])] == [{"n": 3}], "it is due now"
+
+
+def test_raise_raises(app: Treadle, connection: Connection[Any]) -> None:
+    @app.job
+    def sync(n: int) -> None: ...
+
+    sync.using(unique=["n"]).enqueue(4)
+    first = sync.using(unique="a").enqueue(1)
+    with pytest.raises(DuplicateJob, match=f"sync was not enqueued: job {first.id} has the same unique key") as raised:
+        sync.using(unique="a", on_conflict="raise").enqueue(2)
+    assert raised.value.job_id == first.id
+    with pytest.raises(DuplicateJob):
+        sync.using(unique=["n"], on_conflict="raise").enqueue_many([{"n": 3}, {"n": 4}])
+    with pytest.raises(InvalidArgument, match="two of the calls have the same unique key"):
+        sync.using(unique=True, on_conflict="raise").enqueue_many([{"n": 3}, {"n": 4}, {"n": 3}])
+    assert count(connection, "true") == 2, "all or none"
+    new = sync.using(unique=["n"], on_conflict="raise").enqueue_many([{"n": 5}, {"n": 6}])
+    assert [handle.is_new for handle in new] == [True, True]
+
+
+def test_many_calls_in_one_statement(app: Treadle, connection: Connection[Any]) -> None:
+    @app.job(unique=["tenant"])
+    def sync(tenant: str, n: int) -> None: ...
+
+    there = sync.enqueue("c", 0)
+    handles = sync.enqueue_many({"tenant": tenant, "n": n} for n, tenant in enumerate("abcab"))
+    assert [handle.is_new for handle in handles] == [True, True, False, False, False]
+    assert handles[2].id == there.id
+    assert [handle.id for handle in handles[3:]] == [handles[0].id, handles[1].id]
+    assert handles[0].job().data == {"tenant": "a", "n": 0}
+    replaced = sync.using(on_conflict="replace").enqueue_many({"tenant": t, "n": n} for n, t in enumerate("dada", 10))
+    assert [(handle.is_new, handle.is_changed) for handle in replaced] == [
+        (True, False),
+        (False, True),
+        (False, True),
+        (False, True),
+    ]
+    assert replaced[0].job().data == {"tenant": "d", "n": 12}
+    assert handles[0].job().data == {"tenant": "a", "n": 13}
+    assert [job.data["n"] for job in app.queue.claim(["sync"])] == [0, 13, 1, 12]
+
+
+def test_many_unique_jobs_of_one_key_run_in_the_order_of_the_list(queue: JobQueue) -> None:
+    ids = queue.enqueue_many("sync", [{"n": n} for n in (3, 1, 2)], keys=["k"] * 3, unique=["n"])
+    for job_id in ids:
+        (job,) = queue.claim(["sync"])
+        assert job.id == job_id
+        queue.complete(job)
+
+
+def test_unique_for_a_period_after_enqueue(queue: JobQueue, connection: Connection[Any]) -> None:
+    first = queue.enqueue("report", {"n": 1}, unique="acme", unique_for="1h")
+    (job,) = queue.claim(["report"])
+    queue.complete(job)
+    assert queue.enqueue("report", unique="acme", unique_for="1h") == first
+    assert queue.enqueue("report", unique="other", unique_for="1h") != first
+    connection.execute("update unique_periods set ends_at = clock_timestamp() where unique_key = 'acme'")
+    assert queue.enqueue("report", unique="acme", unique_for="1h") != first
+
+
+def test_a_period_from_before_the_clock_was_set_back_is_over(queue: JobQueue, connection: Connection[Any]) -> None:
+    first = queue.enqueue("report", unique="acme", unique_for="1h")
+    connection.execute("update unique_periods set ends_at = clock_timestamp() + interval '1 day'")
+    assert queue.get(queue.enqueue("report", unique="acme", unique_for="1h")).id != first
+
+
+def test_throttle_allows_so_many_per_period(app: Treadle, connection: Connection[Any]) -> None:
+    @app.job(throttle="2 per 5m", unique=["tenant"])
+    def sync(tenant: str, n: int) -> None: ...
+
+    handles = [sync.enqueue("acme", n) for n in range(4)]
+    assert [handle.is_new for handle in handles] == [True, True, False, False]
+    assert handles[3].id == handles[1].id, "further calls return the latest job"
+    assert sync.enqueue("other", 1).is_new
+    connection.execute("update unique_periods set ends_at = clock_timestamp() where job_id = %s", [handles[0].id])
+    more = sync.enqueue_many([{"tenant": "acme", "n": n} for n in (5, 6)] + [{"tenant": "third", "n": 1}])
+    assert [handle.is_new for handle in more] == [True, False, True]
+    assert more[1].id == more[0].id
+
+
+def test_periods_that_are_over_are_removed(queue: JobQueue, connection: Connection[Any]) -> None:
+    queue.enqueue("report", unique="acme", unique_for="1h")
+    queue.enqueue("report", unique="other", unique_for="1h")
+    connection.execute("update unique_periods set ends_at = clock_timestamp() where unique_key = 'acme'")
+    assert connection.execute("select prune_unique_periods()").fetchone() == (1,)
+    assert connection.execute("select unique_key from unique_periods").fetchall() == [("other",)]
+
+
+def test_debounce_the_last_call_wins(app: Treadle) -> None:
+    @app.job(debounce="30s", unique=["tenant"])
+    def sync(tenant: str, n: int) -> None: ...
+
+    first = sync.enqueue("acme", 1)
+    due = first.job().run_at
+    assert due > datetime.now(UTC) + timedelta(seconds=25)
+    second = sync.enqueue("acme", 2)
+    assert (second.id, second.is_changed) == (first.id, True)
+    assert first.job().run_at > due
+    assert first.job().data == {"tenant": "acme", "n": 2}
+    assert app.queue.claim(["sync"]) == []
+
+
+def test_debounce_limit_is_the_longest_wait(queue: JobQueue, connection: Connection[Any]) -> None:
+    job_id = queue.enqueue("sync", unique="acme", debounce="30s", debounce_limit="5m")
+    connection.execute("update jobs set created_at = clock_timestamp() - interval '290 seconds'")
+    queue.enqueue("sync", {"n": 2}, unique="acme", debounce="30s", debounce_limit="5m")
+    row = queue.get(job_id)
+    assert row.run_at - row.created_at == timedelta(minutes=5)
+    connection.execute("update jobs set created_at = clock_timestamp() - interval '400 seconds'")
+    queue.enqueue("sync", {"n": 3}, unique="acme", debounce="30s", debounce_limit="5m")
+    assert [job.data for job in queue.claim(["sync"])] == [{"n": 3}], "the limit is over: it is due"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"unique": ""}, "unique must be a string of 1 to 200 characters"),
+        ({"unique": 7}, "unique must be a text, True, or a list of names of arguments, got 7"),
+        ({"unique": []}, "unique must be a text, True, or a list"),
+        ({"while_": "pending"}, "while_ needs unique"),
+        ({"unique": "a", "while_": "running"}, 'while_ must be "pending" or "unfinished", got \'running\''),
+        ({"unique": "a", "on_conflict": "skip"}, "on_conflict must be one or more of keep, replace, reschedule"),
+        ({"unique": "a", "on_conflict": ["raise", "replace"]}, "keep and raise cannot be combined"),
+        ({"unique": "a", "unique_for": "0s"}, "the period must be longer than 0 s"),
+        ({"unique": "a", "unique_for": "1h", "on_conflict": "replace"}, "cannot be used with a period"),
+        ({"throttle": "often"}, 'throttle must be a number from 1 to 1,000 per period, such as "1 per 5m", got'),
+        ({"throttle": "1 per blue"}, "the period must be a timedelta, seconds, or a string such as"),
+        ({"throttle": "2000 per 1m"}, "throttle must be a number from 1 to 1,000"),
+        ({"debounce": "10s", "throttle": "1 per 5m"}, "debounce cannot be used with throttle"),
+        ({"debounce": "10s", "debounce_limit": "5s"}, "debounce_limit must not be shorter than debounce"),
+        ({"debounce_limit": "5s"}, "debounce_limit needs debounce"),
+        ({"debounce": "10s", "delay": "1h"}, "debounce cannot be used with run_at or delay"),
+        ({"expires": datetime(2030, 1, 1)}, "expires must have a time zone"),
+    ],
+)
+def test_invalid_options_are_refused(queue: JobQueue, options: UniqueOptions, message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message.replace("(", "\\(")):
+        queue.enqueue("sync", **options)
+
+
+@pytest.mark.parametrize("options", [{"unique": 7}, {"expires": "soon"}, {"throttle": "often"}, {"while_": "pending"}])
+def test_invalid_options_of_a_function_are_refused_where_it_is_declared(app: Treadle, options: Any) -> None:
+    with pytest.raises(InvalidArgument):
+        app.job(**options)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "p_while => 'running'",
+        "p_on_conflict => '{skip}'",
+        "p_unique => '{a,b}'",
+        "p_unique => '{null}'",
+        "p_period => '1 hour'",
+        "p_unique => '{a}', p_period => '1 hour', p_per_period => 0",
+        "p_max_attempts => 0",
+    ],
+)
+def test_invalid_arguments_of_the_function_are_refused(connection: Connection[Any], arguments: str) -> None:
+    with pytest.raises(Exception, match=r"must|needs"):
+        connection.execute(f"select enqueue_with_options('sync', '{{1}}', {arguments})".encode())
