@@ -33,3 +33,6 @@ create index idx_unique_periods_end on treadle.unique_periods (ends_at);
 comment on table treadle.unique_periods is 'For unique keys with a limit per period: one row for each job that may be enqueued per period.';
 comment on column treadle.unique_periods.job_id is 'The last job that was enqueued in this place.';
 comment on column treadle.unique_periods.ends_at is 'From then on, the next job may be enqueued in this place.';
+
+-- It has other parameters.
+drop function if exists treadle.find_due_schedules(varchar[], int);
