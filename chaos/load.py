@@ -149,7 +149,7 @@ class Load:
             # Two of them may run at once: the claim of the first makes room for the second.
             options |= {"unique": f"p{rng.randrange(UNIQUES)}", "while_": "pending"}
         if MODERN and rng.random() < 0.05:
-            options["expires"] = "1h"
+            options["expires"] = "30d"  # longer than jumps of the clock
         if rng.random() < 0.2:
             options["delay"] = round(rng.uniform(0, 1.5), 2)
         if rng.random() < 0.3:

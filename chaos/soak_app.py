@@ -76,6 +76,11 @@ def stopped(event: events.WorkerStopped) -> None:
     counters.flush()
 
 
+@app.job(every="1s")
+async def scheduled() -> None:
+    counters.add("made")  # by a worker, not by the producer
+
+
 @app.job
 async def quick(at: float) -> None:
     counters.add("latencies_ms", now() - at)
