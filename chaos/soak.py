@@ -4,9 +4,9 @@
 
 The load contains retries, delays, keys, unique jobs in every mode, a schedule, jobs that could expire, cancellations of
 running jobs, snoozes, progress, events and pruning. It runs on a separate server with default settings. (Treadle has no
-limits yet; add them here when it does.) Every 10 s it records the number of completed jobs, the pick-up latency, the memory of the processes, and
-the size of the tables. At the end, the last minutes are compared with those around the tenth. Writes TO.json and
-TO.svg.
+limits yet; add them here when it does.) Every 10 s it records the number of completed jobs, the pick-up latency, the
+memory of the processes, and the size of the tables. At the end, the last minutes are compared with those around the
+tenth. Writes TO.json and TO.svg.
 """
 
 import argparse
