@@ -784,6 +784,7 @@ CREATE TABLE treadle.unique_periods (
     unique_key character varying(200) NOT NULL,
     slot integer NOT NULL,
     job_id uuid,
+    taken_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
     ends_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL
 );
 
@@ -791,7 +792,9 @@ COMMENT ON TABLE treadle.unique_periods IS 'For unique keys with a limit per per
 
 COMMENT ON COLUMN treadle.unique_periods.job_id IS 'The last job that was enqueued in this place.';
 
-COMMENT ON COLUMN treadle.unique_periods.ends_at IS 'From then on, the next job may be enqueued in this place.';
+COMMENT ON COLUMN treadle.unique_periods.taken_at IS 'When it was enqueued.';
+
+COMMENT ON COLUMN treadle.unique_periods.ends_at IS 'When this row is no longer needed.';
 
 CREATE SEQUENCE treadle.wake_clock
     START WITH 0

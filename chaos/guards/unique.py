@@ -61,7 +61,7 @@ MUTANTS = [
         UNLESS_EXISTS,
         "            order by item.key, case when item.key is null then chosen.unique_key end, item.nth\n",
         "            order by item.nth\n",
-        test("queue/unique_races", "test_batches_in_opposite_orders_do_not_deadlock"),
+        test("queue/unique_races", "test_a_batch_takes_its_unique_keys_in_their_order"),
     ),
     Mutant(
         "a replaced job forgets its checkpoint",
@@ -101,8 +101,8 @@ MUTANTS = [
     Mutant(
         "a period from before the clock was set back is over",
         PER_PERIOD,
-        "(period.ends_at > v_now and period.ends_at <= v_now + p_period) is not true",
-        "(period.ends_at > v_now) is not true",
+        "(period.taken_at <= v_now and period.taken_at > v_now - p_period) is not true",
+        "(period.taken_at > v_now - p_period) is not true",
         test("queue/unique_rules", "test_a_period_from_before_the_clock_was_set_back_is_over"),
     ),
     Mutant(
@@ -139,5 +139,19 @@ MUTANTS = [
         "                expires_at = null,\n",
         "",
         test("queue/expiry", "test_a_retry_by_hand_does_not_expire_again"),
+    ),
+    Mutant(
+        "a call is not answered with a job that has expired",
+        UNLESS_EXISTS,
+        "            if v_ids <> '{}' then\n",
+        "            if false then\n",
+        test("queue/expiry", "test_a_call_is_not_answered_with_a_job_that_has_expired"),
+    ),
+    Mutant(
+        "the expiry moves with the time",
+        UNLESS_EXISTS,
+        "                            when v_reschedule\n",
+        "                            when false\n",
+        test("queue/expiry", "test_the_expiry_moves_with_the_time"),
     ),
 ]

@@ -173,6 +173,19 @@ def test_a_period_is_removed_just_before_a_caller_locks_it(
         connection.execute("drop trigger stop on unique_periods; drop function public.stop, public.pass_barrier")
 
 
+def test_a_batch_takes_its_unique_keys_in_their_order(queue: JobQueue, connect: Connect) -> None:
+    """Otherwise the batch would have added z, and wait for a; the other transaction would wait for z: a deadlock."""
+    other = connect(autocommit=False)
+    other.execute("select enqueue_unique('sync', 'a')")
+    with ThreadPoolExecutor(1) as thread:
+        batch = "select id from enqueue_with_options('sync', '{1,2}', '{z,a}')"
+        later = thread.submit(lambda: connect().execute(batch).fetchall())
+        until_waiting_for_lock(connect())
+        row = other.execute("select enqueue_unique('sync', 'z')").fetchone()
+        other.commit()
+        assert later.result(30)[0] == row
+
+
 @pytest.mark.parametrize("options", [{}, {"while_": "pending", "on_conflict": "replace"}, {"unique_for": "1ms"}])
 def test_batches_in_opposite_orders_do_not_deadlock(queue: JobQueue, options: Any) -> None:
     texts = [f"{n:03}" for n in range(200)]

@@ -174,13 +174,13 @@ def test_unique_for_a_period_after_enqueue(queue: JobQueue, connection: Connecti
     queue.complete(job)
     assert queue.enqueue("report", unique="acme", unique_for="1h") == first
     assert queue.enqueue("report", unique="other", unique_for="1h") != first
-    connection.execute("update unique_periods set ends_at = clock_timestamp() where unique_key = 'acme'")
+    connection.execute("update unique_periods set taken_at = clock_timestamp() - interval '1 hour'")
     assert queue.enqueue("report", unique="acme", unique_for="1h") != first
 
 
 def test_a_period_from_before_the_clock_was_set_back_is_over(queue: JobQueue, connection: Connection[Any]) -> None:
     first = queue.enqueue("report", unique="acme", unique_for="1h")
-    connection.execute("update unique_periods set ends_at = clock_timestamp() + interval '1 day'")
+    connection.execute("update unique_periods set taken_at = clock_timestamp() + interval '1 day'")
     assert queue.get(queue.enqueue("report", unique="acme", unique_for="1h")).id != first
 
 
@@ -192,10 +192,17 @@ def test_throttle_allows_so_many_per_period(app: Treadle, connection: Connection
     assert [handle.is_new for handle in handles] == [True, True, False, False]
     assert handles[3].id == handles[1].id, "further calls return the latest job"
     assert sync.enqueue("other", 1).is_new
-    connection.execute("update unique_periods set ends_at = clock_timestamp() where job_id = %s", [handles[0].id])
+    connection.execute("update unique_periods set taken_at = '-infinity' where job_id = %s", [handles[0].id])
     more = sync.enqueue_many([{"tenant": "acme", "n": n} for n in (5, 6)] + [{"tenant": "third", "n": 1}])
     assert [handle.is_new for handle in more] == [True, False, True]
     assert more[1].id == more[0].id
+
+
+def test_a_shorter_period_does_not_end_a_longer_one(queue: JobQueue) -> None:
+    queue.enqueue("report", unique="acme", unique_for="1h")
+    second = queue.enqueue("report", unique="acme", unique_for=timedelta(microseconds=1))
+    assert queue.enqueue("report", unique="acme", unique_for="1h") == second
+    assert queue.enqueue("report", unique="acme", throttle="1 per 1h") == second
 
 
 def test_periods_that_are_over_are_removed(queue: JobQueue, connection: Connection[Any]) -> None:
@@ -241,10 +248,12 @@ def test_debounce_limit_is_the_longest_wait(queue: JobQueue, connection: Connect
         ({"unique": "a", "while_": "running"}, 'while_ must be "pending" or "unfinished", got \'running\''),
         ({"unique": "a", "on_conflict": "skip"}, "on_conflict must be one or more of keep, replace, reschedule"),
         ({"unique": "a", "on_conflict": ["raise", "replace"]}, "keep and raise cannot be combined"),
-        ({"unique": "a", "unique_for": "0s"}, "the period must be longer than 0 s"),
+        ({"unique": "a", "unique_for": "0s"}, "unique_for must be longer than 0 s"),
         ({"unique": "a", "unique_for": "1h", "on_conflict": "replace"}, "cannot be used with a period"),
         ({"throttle": "often"}, 'throttle must be a number from 1 to 1,000 per period, such as "1 per 5m", got'),
-        ({"throttle": "1 per blue"}, "the period must be a timedelta, seconds, or a string such as"),
+        ({"delay": 1e12}, "delay must be at most 100 years"),
+        ({"expires": 1e12}, "expires must be at most 100 years"),
+        ({"throttle": "1 per blue"}, "the period of throttle must be a timedelta, seconds, or a string such as"),
         ({"throttle": "2000 per 1m"}, "throttle must be a number from 1 to 1,000"),
         ({"debounce": "10s", "throttle": "1 per 5m"}, "debounce cannot be used with throttle"),
         ({"debounce": "10s", "debounce_limit": "5s"}, "debounce_limit must not be shorter than debounce"),
@@ -274,8 +283,18 @@ def test_invalid_options_of_a_function_are_refused_where_it_is_declared(app: Tre
         "p_period => '1 hour'",
         "p_unique => '{a}', p_period => '1 hour', p_per_period => 0",
         "p_max_attempts => 0",
+        "p_unique => '{\"\"}'",
+        "p_unique => '{a}', p_period => '-1 hour'",
+        "p_unique => '{a}', p_period => '1 hour', p_per_period => null",
+        "p_keys => '{a,b}'",
+        "p_expires => '-1 hour'",
     ],
 )
 def test_invalid_arguments_of_the_function_are_refused(connection: Connection[Any], arguments: str) -> None:
     with pytest.raises(Exception, match=r"must|needs"):
         connection.execute(f"select enqueue_with_options('sync', '{{1}}', {arguments})".encode())
+
+
+def test_data_is_required(connection: Connection[Any]) -> None:
+    with pytest.raises(Exception, match="p_data must be an array of JSON texts"):
+        connection.execute("select enqueue_with_options('sync', null, p_unique => '{a}')")

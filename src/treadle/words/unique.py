@@ -124,10 +124,11 @@ def unique_rule(options: UniqueOptions) -> UniqueRule | None:
             raise InvalidArgument(
                 f"on_conflict={changes[0]!r} cannot be used with a period: the job of that period may be finished"
             )
-        per_period, period = 1, given.get("unique_for")
+        per_period, period, name = 1, given.get("unique_for"), "unique_for"
         if "throttle" in given:
             per_period, period = _throttle(given["throttle"])
-        return UniqueRule(unique, period=_positive(period, "the period"), per_period=per_period, raises=raises)
+            name = "the period of throttle"
+        return UniqueRule(unique, period=_positive(period, name), per_period=per_period, raises=raises)
 
     pending = given.get("while_", "unfinished")
     if pending not in ("pending", "unfinished"):

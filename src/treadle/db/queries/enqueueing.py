@@ -1,7 +1,7 @@
 """Queries that enqueue jobs, and that end what has expired. Arguments are checked here, before any SQL."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypedDict, Unpack, cast
 
 from treadle.db.query import Query, Rows, call, statement
@@ -13,6 +13,7 @@ from treadle.words.priority import Priority
 from treadle.words.unique import Enqueued, UniqueOptions, UniqueRule, unique_rule
 
 CHUNK = 5000
+LONGEST = timedelta(days=36_525)
 
 _MAX_INT = 2**31 - 1
 
@@ -159,10 +160,18 @@ def _key(key: str | None) -> str | None:
 
 def _expiry(expires: Duration | datetime | None) -> dict[str, object]:
     if not isinstance(expires, datetime):
-        return {"expires": None if expires is None else duration(expires, "expires"), "expires_at": None}
+        return {"expires": None if expires is None else _span(expires, "expires"), "expires_at": None}
     if expires.tzinfo is None:
         raise InvalidArgument(f"expires must have a time zone, got {expires!r}; for example datetime.now(UTC)")
     return {"expires": None, "expires_at": expires}
+
+
+def _span(given: Duration, name: str) -> timedelta:
+    """Not longer than a century: Python cannot read times after the year 9999."""
+    span = duration(given, name)
+    if span > LONGEST:
+        raise InvalidArgument(f"{name} must be at most 100 years, got {given!r}")
+    return span
 
 
 def _shared(
@@ -183,6 +192,6 @@ def _shared(
         "priority": int_within(priority, -_MAX_INT, _MAX_INT, "priority"),
         "queue": text_within(queue, 50, "queue"),
         "run_at": run_at,
-        "delay": None if delay is None else duration(delay, "delay"),
+        "delay": None if delay is None else _span(delay, "delay"),
         "max_attempts": int_within(max_attempts, 1, _MAX_INT, "max_attempts"),
     }

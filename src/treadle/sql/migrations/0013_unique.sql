@@ -24,6 +24,7 @@ create table treadle.unique_periods (
     unique_key varchar(200) not null,
     slot       int not null,
     job_id     uuid,
+    taken_at   timestamptz not null default '-infinity',
     ends_at    timestamptz not null default '-infinity',
     primary key (job_type, unique_key, slot)
 );
@@ -32,7 +33,8 @@ create index idx_unique_periods_end on treadle.unique_periods (ends_at);
 
 comment on table treadle.unique_periods is 'For unique keys with a limit per period: one row for each job that may be enqueued per period.';
 comment on column treadle.unique_periods.job_id is 'The last job that was enqueued in this place.';
-comment on column treadle.unique_periods.ends_at is 'From then on, the next job may be enqueued in this place.';
+comment on column treadle.unique_periods.taken_at is 'When it was enqueued.';
+comment on column treadle.unique_periods.ends_at is 'When this row is no longer needed.';
 
 -- It has other parameters.
 drop function if exists treadle.find_due_schedules(varchar[], int);

@@ -45,7 +45,7 @@ begin
     end loop;
     v_now := clock_timestamp();
 
-    -- If the server's clock was set back, what ended by the clock before that is over, too.
+    -- A place that was taken in the future is free: the server's clock was set back.
     with free as materialized (
         select
             wanted.unique_key, place.slot,
@@ -56,7 +56,7 @@ begin
             on period.job_type = p_job.job_type
             and period.unique_key = wanted.unique_key
             and period.slot = place.slot
-        where (period.ends_at > v_now and period.ends_at <= v_now + p_period) is not true
+        where (period.taken_at <= v_now and period.taken_at > v_now - p_period) is not true
     ),
     item as materialized (
         select each.unique_key, each.nth, row_number() over (partition by each.unique_key order by each.nth) as place
@@ -69,26 +69,25 @@ begin
 
     v_ids := array(select treadle.insert_jobs(p_job, p_data, p_keys, v_nths));
 
-    insert into treadle.unique_periods as period (job_type, unique_key, slot, job_id, ends_at)
-    select p_job.job_type, taken.unique_key, taken.slot, taken.id, v_now + p_period
+    insert into treadle.unique_periods as period (job_type, unique_key, slot, job_id, taken_at, ends_at)
+    select p_job.job_type, taken.unique_key, taken.slot, taken.id, v_now, v_now + p_period
     from unnest(v_keys, v_slots, v_ids) as taken (unique_key, slot, id)
     on conflict (job_type, unique_key, slot)
-        do update set job_id = excluded.job_id, ends_at = excluded.ends_at;
+        do update set job_id = excluded.job_id, taken_at = excluded.taken_at, ends_at = excluded.ends_at;
 
     return query
+    with latest as materialized (
+        select distinct on (period.unique_key) period.unique_key, period.job_id
+        from treadle.unique_periods as period
+        where period.job_type = p_job.job_type
+          and period.unique_key = any (v_wanted)
+          and period.taken_at <= v_now
+        order by period.unique_key, period.taken_at desc, period.slot desc
+    )
     select item.nth::int, coalesce(taken.id, latest.job_id), taken.id is not null
     from unnest(p_unique) with ordinality as item (unique_key, nth)
     left join unnest(v_nths, v_ids) as taken (nth, id) on taken.nth = item.nth
-    left join lateral (
-        select period.job_id
-        from treadle.unique_periods as period
-        where period.job_type = p_job.job_type
-          and period.unique_key = item.unique_key
-          and period.slot <= p_per_period
-          and period.ends_at <= v_now + p_period
-        order by period.ends_at desc, period.slot desc
-        limit 1
-    ) as latest on taken.id is null;
+    left join latest on latest.unique_key = item.unique_key;
 end
 $$;
 

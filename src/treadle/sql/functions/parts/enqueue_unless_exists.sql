@@ -44,6 +44,21 @@ begin
 
     while v_wanted is not null loop
         if v_look then
+            -- One that has expired is about to be cancelled: it cannot stand for this call.
+            v_ids := array(
+                select job.id
+                from treadle.jobs as job
+                where job.unique_key = any (v_wanted)
+                  and job.job_type = p_job.job_type
+                  and job.status = 'pending'
+                  and job.expires_at <= clock_timestamp()
+                order by job.unique_key
+                for no key update
+            );
+            if v_ids <> '{}' then
+                perform treadle.cancel_expired(v_ids);
+            end if;
+
             if v_change then
                 select array_agg(locked.id), array_agg(locked.unique_key)
                 into v_ids, v_keys
@@ -65,7 +80,16 @@ begin
                         else job.run_at
                     end,
                     priority = case when v_prioritize then greatest(job.priority, p_job.priority) else job.priority end,
-                    expires_at = coalesce(p_job.expires_at, job.expires_at)
+                    -- It is counted from when the job is due.
+                    expires_at = coalesce(
+                        p_job.expires_at,
+                        case
+                            when v_reschedule
+                            then job.expires_at - job.run_at
+                                + greatest(least(p_job.run_at, job.created_at + p_latest), p_job.created_at)
+                        end,
+                        job.expires_at
+                    )
                 from unnest(v_wanted, v_nths) as chosen (unique_key, nth)
                 join unnest(p_data) with ordinality as item (data, nth) on item.nth = chosen.nth
                 where job.id = any (v_ids)
@@ -77,9 +101,10 @@ begin
                   and step.job_id = any (v_ids);
 
                 insert into treadle.expiries (look_at, job_id)
-                select p_job.expires_at, locked.id
-                from unnest(v_ids) as locked (id)
-                where p_job.expires_at is not null
+                select job.expires_at, job.id
+                from treadle.jobs as job
+                where job.id = any (v_ids)
+                  and job.expires_at is not null
                 on conflict do nothing;
 
                 v_changed := v_changed || v_ids;

@@ -53,14 +53,33 @@ begin
         raise exception 'p_on_conflict must contain replace, reschedule or prioritize only, got %', p_on_conflict
             using errcode = 'invalid_parameter_value';
     end if;
-    if p_unique is not null
-        and (cardinality(p_unique) <> cardinality(p_data) or array_position(p_unique, null) is not null)
-    then
-        raise exception 'p_unique must have one text per element of p_data, got % for %, or null', cardinality(p_unique), cardinality(p_data)
+    if p_data is null or p_keys is not null and cardinality(p_keys) <> cardinality(p_data) then
+        raise exception 'p_data must be an array of JSON texts, and p_keys must have as many elements'
             using errcode = 'invalid_parameter_value';
     end if;
-    if p_period is not null and (p_unique is null or p_on_conflict <> '{}' or p_per_period not between 1 and 1000) then
-        raise exception 'p_period needs p_unique, p_per_period from 1 to 1000, and no p_on_conflict'
+    if p_unique is not null
+        and (
+            cardinality(p_unique) <> cardinality(p_data)
+            or array_position(p_unique, null) is not null
+            or array_position(p_unique, '') is not null
+        )
+    then
+        raise exception 'p_unique must have one text for each element of p_data, which must not be null or empty'
+            using errcode = 'invalid_parameter_value';
+    end if;
+    if p_period is not null
+        and (
+            p_unique is null
+            or p_on_conflict <> '{}'
+            or (p_per_period between 1 and 1000) is not true
+            or p_period <= interval '0'
+        )
+    then
+        raise exception 'p_period must be longer than 0; it needs p_unique, p_per_period from 1 to 1000, and no p_on_conflict'
+            using errcode = 'invalid_parameter_value';
+    end if;
+    if p_expires < interval '0' then
+        raise exception 'p_expires must not be negative, got %', p_expires
             using errcode = 'invalid_parameter_value';
     end if;
 
