@@ -42,7 +42,8 @@ _ESCAPED = (
 )
 _BRACKETS = re.compile(r"[\[({]|[\])}]|\n")
 # An & ends it only if another pair follows, as in a URL.
-_WORD = re.compile(r"(?:[^\s\"'&]++|&(?![\w.\-\[\]%]*+=|amp;))++")
+# Not possessive: before Python 3.11.5, the lookahead of one that is repeated is ignored.
+_WORD = re.compile(r"(?:[^\s\"'&]+|&(?![\w.\-\[\]%]*=|amp;))+")
 # What may follow the quote that ends a quoted text.
 _AFTER_QUOTE = re.compile(r"[\s\"',;:.)\]}>\\]|$")
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
