@@ -99,8 +99,6 @@ COMMENT ON COLUMN treadle.schedules.retired_at IS 'When it was found that no wor
 
 COMMENT ON FUNCTION treadle.change_schedule(p_old treadle.schedules, p_new treadle.schedules, p_keep boolean) IS 'Writes the definition of a schedule.';
 
-COMMENT ON FUNCTION treadle.channel(p_kind text) IS 'The name of the channel to LISTEN to: "work" (jobs to claim, or to stop), "ends" (the ids of jobs that finished) or "news" (the ids of jobs with new events or progress).';
-
 COMMENT ON FUNCTION treadle.new_id() IS 'A new time-ordered job id (uuid version 7).';
 
 CREATE TABLE treadle.jobs (
@@ -172,6 +170,10 @@ COMMENT ON COLUMN treadle.jobs.origin IS 'Where the job comes from, if a schedul
 COMMENT ON COLUMN treadle.jobs.unique_while IS '"pending": a claim removes the unique key. Null: the job has it until it is finished.';
 
 COMMENT ON COLUMN treadle.jobs.expires_at IS 'If no worker has claimed the job by then, it is cancelled. A claim sets it to null.';
+
+COMMENT ON FUNCTION treadle.change_unique_jobs(p_job treadle.jobs, p_data text[], p_nths integer[], p_unique character varying[], p_ids uuid[], p_on_conflict character varying[], p_latest interval) IS 'Changes pending jobs as on_conflict says.';
+
+COMMENT ON FUNCTION treadle.channel(p_kind text) IS 'The name of the channel to LISTEN to: "work" (jobs to claim, or to stop), "ends" (the ids of jobs that finished) or "news" (the ids of jobs with new events or progress).';
 
 COMMENT ON FUNCTION treadle.claim_job_batch(p_worker_id character varying, p_job_types character varying[], p_batch_size integer) IS 'Claims up to p_batch_size pending jobs of the given types, highest priority first, then oldest: select * from "treadle".claim_job_batch(''worker-1'', ''{welcome}'').';
 
@@ -285,7 +287,7 @@ COMMENT ON FUNCTION treadle.held_jobs(p_worker_id character varying) IS 'Depreca
 
 COMMENT ON FUNCTION treadle.id_after(p_id uuid, p_earlier uuid) IS 'The new id p_id, or one that is higher than p_earlier if the clock was set back since.';
 
-COMMENT ON FUNCTION treadle.insert_jobs(p_job treadle.jobs, p_data text[], p_keys character varying[], p_nths integer[]) IS 'Inserts jobs for enqueue_with_options() and returns their ids in order.';
+COMMENT ON FUNCTION treadle.insert_jobs(p_job treadle.jobs, p_data text[], p_keys character varying[], p_nths integer[], p_unique character varying[]) IS 'Inserts jobs for enqueue_with_options(), except those whose unique key another job has.';
 
 COMMENT ON FUNCTION treadle.is_blocked_by_key(p_holds smallint) IS 'Whether a job waits for an earlier job with the same key.';
 

@@ -4,14 +4,16 @@ from chaos.guards.mutant import FUNCTIONS, Mutant, test
 
 UNLESS_EXISTS = f"{FUNCTIONS}/parts/enqueue_unless_exists.sql"
 PER_PERIOD = f"{FUNCTIONS}/parts/enqueue_per_period.sql"
+INSERT = f"{FUNCTIONS}/parts/insert_jobs.sql"
+CHANGE = f"{FUNCTIONS}/parts/change_unique_jobs.sql"
 MARK_CLAIMED = f"{FUNCTIONS}/parts/mark_claimed.sql"
 
 MUTANTS = [
     Mutant(
         "unique returns the unfinished job and changes nothing",
-        UNLESS_EXISTS,
-        "                do nothing\n",
-        "                do update set priority = excluded.priority\n",
+        INSERT,
+        "            do nothing\n",
+        "            do update set priority = excluded.priority\n",
         test("queue/unique_keys", "test_a_second_enqueue_waits_for_the_transaction_of_the_first"),
     ),
     Mutant(
@@ -58,22 +60,22 @@ MUTANTS = [
     ),
     Mutant(
         "batches insert in the order of their unique keys",
-        UNLESS_EXISTS,
-        "            order by item.key, case when item.key is null then chosen.unique_key end, item.nth\n",
-        "            order by item.nth\n",
+        INSERT,
+        "            case when item.key is null then wanted.unique_key end,\n",
+        "",
         test("queue/unique_races", "test_a_batch_takes_its_unique_keys_in_their_order"),
     ),
     Mutant(
         "a replaced job forgets its checkpoint",
-        UNLESS_EXISTS,
+        CHANGE,
         "case when not v_replace then job.checkpoint end",
         "job.checkpoint",
         test("queue/unique_rules", "test_replace_starts_from_the_beginning"),
     ),
     Mutant(
         "debounce waits no longer than its limit",
-        UNLESS_EXISTS,
-        "least(p_job.run_at, job.created_at + p_latest)",
+        CHANGE,
+        "least(p_job.run_at, before.created_at + p_latest)",
         "p_job.run_at",
         test("queue/unique_rules", "test_debounce_limit_is_the_longest_wait"),
     ),
@@ -149,9 +151,9 @@ MUTANTS = [
     ),
     Mutant(
         "the expiry moves with the time",
-        UNLESS_EXISTS,
-        "                            when v_reschedule\n",
-        "                            when false\n",
+        CHANGE,
+        "case when v_reschedule then job.expires_at",
+        "case when false then job.expires_at",
         test("queue/expiry", "test_the_expiry_moves_with_the_time"),
     ),
 ]

@@ -54,6 +54,7 @@ grant execute on function
     treadle.enqueue_unique, -- (owner)
     treadle.enqueue_with_options, -- (owner)
     treadle.enqueue_unless_exists,
+    treadle.change_unique_jobs,
     treadle.enqueue_per_period,
     treadle.insert_jobs,
     treadle.new_id

@@ -132,7 +132,10 @@ def forget(stored_ids: Iterable[UUID]) -> Query[int]:
 
 def _using(enqueue: Query[list[Enqueued]], uses: Sequence[tuple[int, UUID]]) -> Query[list[Enqueued]]:
     params = enqueue.params
-    text = statement("enqueue_with_options_using") if "unique" in params else statement("enqueue_jobs_using")
+    if "unique" in params:
+        text = statement("enqueue_with_options_using").replace("/* enqueue_with_options.sql */", enqueue.text)
+    else:
+        text = statement("enqueue_jobs_using")
     keys = params.get("keys", [params.get("key")])
     nths = ",".join(str(nth) for nth, _ in uses)
     stored = _joined(each for _, each in uses)

@@ -67,7 +67,7 @@ begin
     from item
     join free on free.unique_key = item.unique_key and free.place = item.place;
 
-    v_ids := array(select treadle.insert_jobs(p_job, p_data, p_keys, v_nths));
+    v_ids := array(select added.id from treadle.insert_jobs(p_job, p_data, p_keys, v_nths) as added);
 
     insert into treadle.unique_periods as period (job_type, unique_key, slot, job_id, taken_at, ends_at)
     select p_job.job_type, taken.unique_key, taken.slot, taken.id, v_now, v_now + p_period

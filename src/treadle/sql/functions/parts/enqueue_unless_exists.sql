@@ -6,8 +6,7 @@
 -- before what the caller has written is visible. (If the key lasts until the job is finished, then it may be running already, and
 -- there is no such promise.) Claims skip locked jobs.
 --
--- Rows are locked and inserted in the order of the unique keys, so that two calls at the same time cannot wait for each other;
--- jobs with a key are inserted in the order of the list, because the order within a key is that of the ids.
+-- Rows are locked and inserted in the order of the unique keys, so that two calls at the same time cannot wait for each other.
 create or replace function treadle.enqueue_unless_exists(
     p_job treadle.jobs,
     p_data text[],
@@ -22,8 +21,6 @@ as $$
 declare
     v_change constant boolean := p_on_conflict <> '{}';
     v_replace constant boolean := 'replace' = any (p_on_conflict);
-    v_reschedule constant boolean := 'reschedule' = any (p_on_conflict);
-    v_prioritize constant boolean := 'prioritize' = any (p_on_conflict);
     -- On an older snapshot, a job that exists may have finished since: then only the INSERT can tell.
     v_look boolean := treadle.is_read_committed();
     v_wanted varchar[]; -- the unique keys for which there is no job yet
@@ -72,41 +69,7 @@ begin
                     for no key update
                 ) as locked;
 
-                update treadle.jobs as job
-                set data = case when v_replace then item.data::jsonb else job.data end,
-                    checkpoint = case when not v_replace then job.checkpoint end,
-                    run_at = case
-                        when v_reschedule then greatest(least(p_job.run_at, job.created_at + p_latest), p_job.created_at)
-                        else job.run_at
-                    end,
-                    priority = case when v_prioritize then greatest(job.priority, p_job.priority) else job.priority end,
-                    -- It is counted from when the job is due.
-                    expires_at = coalesce(
-                        p_job.expires_at,
-                        case
-                            when v_reschedule
-                            then job.expires_at - job.run_at
-                                + greatest(least(p_job.run_at, job.created_at + p_latest), p_job.created_at)
-                        end,
-                        job.expires_at
-                    )
-                from unnest(v_wanted, v_nths) as chosen (unique_key, nth)
-                join unnest(p_data) with ordinality as item (data, nth) on item.nth = chosen.nth
-                where job.id = any (v_ids)
-                  and chosen.unique_key = job.unique_key;
-
-                -- Its earlier attempts, if there were any, worked on the other payload.
-                delete from treadle.steps as step
-                where v_replace
-                  and step.job_id = any (v_ids);
-
-                insert into treadle.expiries (look_at, job_id)
-                select job.expires_at, job.id
-                from treadle.jobs as job
-                where job.id = any (v_ids)
-                  and job.expires_at is not null
-                on conflict do nothing;
-
+                perform treadle.change_unique_jobs(p_job, p_data, v_nths, v_wanted, v_ids, p_on_conflict, p_latest);
                 v_changed := v_changed || v_ids;
             else
                 select array_agg(locked.id), array_agg(locked.unique_key)
@@ -146,39 +109,9 @@ begin
             exit when v_wanted is null;
         end if;
 
-        with added as (
-            insert into treadle.jobs as job (
-                job_type, priority, data, created_at, queue, run_at, key, max_attempts, unique_key, unique_while, expires_at
-            )
-            select
-                p_job.job_type,
-                p_job.priority,
-                item.data::jsonb,
-                p_job.created_at,
-                p_job.queue,
-                p_job.run_at - (cardinality(p_data) - item.nth) * interval '1 microsecond',
-                item.key,
-                p_job.max_attempts,
-                chosen.unique_key,
-                p_job.unique_while,
-                p_job.expires_at
-            from unnest(v_wanted, v_nths) as chosen (unique_key, nth)
-            join unnest(p_data, p_keys) with ordinality as item (data, key, nth) on item.nth = chosen.nth
-            order by item.key, case when item.key is null then chosen.unique_key end, item.nth
-            on conflict (unique_key, job_type)
-                where unique_key is not null and status in ('pending', 'claimed', 'running')
-                do nothing
-            returning job.id, job.unique_key
-        ),
-        looked as (
-            insert into treadle.expiries (look_at, job_id)
-            select p_job.expires_at, added.id
-            from added
-            where p_job.expires_at is not null
-        )
         select array_agg(added.id), array_agg(added.unique_key)
         into v_ids, v_keys
-        from added;
+        from treadle.insert_jobs(p_job, p_data, p_keys, v_nths, v_wanted) as added;
 
         -- New ones are returned at once, others with what is found in the next round.
         return query

@@ -1,14 +1,24 @@
--- The INSERT of enqueue_with_options() for jobs without a unique key of their own. p_job has what they have in common; p_nths
--- says which elements of p_data are meant, in order. Returns their ids in the same order.
-create or replace function treadle.insert_jobs(p_job treadle.jobs, p_data text[], p_keys varchar[], p_nths int[])
-returns setof uuid
+-- The INSERT of enqueue_with_options(). p_job has what the jobs have in common; p_nths says which elements of p_data are meant,
+-- and p_unique has a unique key for each of them, if they have one. Without unique keys, returns the ids in the order of the list.
+-- Jobs whose unique key another job has are left out; if that one is just being added, this waits for its transaction.
+--
+-- In the order of the unique keys, so that two calls at the same time cannot wait for each other; jobs with a key in the order of
+-- the list, because the order within a key is that of the ids.
+create or replace function treadle.insert_jobs(
+    p_job treadle.jobs,
+    p_data text[],
+    p_keys varchar[],
+    p_nths int[],
+    p_unique varchar[] default null
+) returns table (id uuid, unique_key varchar)
 language plpgsql
 as $$
+#variable_conflict use_column -- in "on conflict"
 begin
     return query
     with added as (
         insert into treadle.jobs as job (
-            job_type, priority, data, created_at, queue, run_at, key, max_attempts, expires_at
+            job_type, priority, data, created_at, queue, run_at, key, max_attempts, unique_key, unique_while, expires_at
         )
         select
             p_job.job_type,
@@ -20,11 +30,19 @@ begin
             p_job.run_at - (cardinality(p_data) - item.nth) * interval '1 microsecond',
             item.key,
             p_job.max_attempts,
+            wanted.unique_key,
+            p_job.unique_while,
             p_job.expires_at
-        from unnest(p_nths) as wanted (nth)
+        from unnest(p_nths, p_unique) as wanted (nth, unique_key)
         join unnest(p_data, p_keys) with ordinality as item (data, key, nth) on item.nth = wanted.nth
-        order by item.nth
-        returning job.id
+        order by
+            case when wanted.unique_key is not null then item.key end,
+            case when item.key is null then wanted.unique_key end,
+            item.nth
+        on conflict (unique_key, job_type)
+            where unique_key is not null and status in ('pending', 'claimed', 'running')
+            do nothing
+        returning job.id, job.unique_key
     ),
     looked as (
         insert into treadle.expiries (look_at, job_id)
@@ -32,10 +50,10 @@ begin
         from added
         where p_job.expires_at is not null
     )
-    select added.id
+    select added.id, added.unique_key
     from added;
 end
 $$;
 
-comment on function treadle.insert_jobs(treadle.jobs, text[], varchar[], int[])
-    is 'Inserts jobs for enqueue_with_options() and returns their ids in order.';
+comment on function treadle.insert_jobs(treadle.jobs, text[], varchar[], int[], varchar[])
+    is 'Inserts jobs for enqueue_with_options(), except those whose unique key another job has.';

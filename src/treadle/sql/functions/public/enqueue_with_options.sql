@@ -129,7 +129,7 @@ begin
     else
         return query
         select added.id, true, false
-        from treadle.insert_jobs(v_template, p_data, p_keys, array(select generate_series(1, cardinality(p_data)))) as added (id);
+        from treadle.insert_jobs(v_template, p_data, p_keys, array(select generate_series(1, cardinality(p_data)))) as added;
     end if;
 end
 $$;
