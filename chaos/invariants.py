@@ -14,7 +14,7 @@ LOST = """
     select job.id, job.run_at, bound.floor
     from jobs as job
     cross join safe_tick(pg_current_snapshot()) as safe
-    left join lateral safe_floor(row(job.queue, job.job_type, job.priority)::lane, safe) as bound on true
+    left join lateral safe_floor(row(job.queue, job.job_type, job.priority, job.partition)::lane, safe) as bound on true
     where job.status = 'pending' and job.holds = 0 and job.attempts < job.max_attempts
       and not job.xmax = any (array(select running::xid from pg_snapshot_xip(pg_current_snapshot()) as running))
       and (
@@ -47,7 +47,7 @@ UNFINISHED = """
     select jobs.id, job_type, priority, status, holds, key, run_at::text, idle_xid::text, next_run_at::text,
       (select array_agg(floor::text || ' by ' || xid order by xid desc) from floors
        where (floors.queue, floors.job_type, floors.priority) = (jobs.queue, jobs.job_type, jobs.priority))
-    from jobs left join lanes using (queue, job_type, priority)
+    from jobs left join lanes using (queue, job_type, priority, partition)
     where status in ('pending', 'claimed', 'running') limit 20"""
 
 Outcome: TypeAlias = tuple[JobRow, str, float]

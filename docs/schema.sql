@@ -5,10 +5,13 @@ CREATE SCHEMA treadle;
 CREATE TYPE treadle.lane AS (
 	queue character varying,
 	job_type character varying,
-	priority integer
+	priority integer,
+	partition character varying COLLATE pg_catalog."C"
 );
 
 COMMENT ON TYPE treadle.lane IS 'What identifies a lane: its jobs are claimed in the order of their run_at.';
+
+COMMENT ON FUNCTION treadle.admit_jobs(p_now timestamp with time zone, p_places tid[], p_names character varying[], p_keys character varying[], p_room integer[]) IS 'Those of the jobs at p_places that fit into the room of their limits.';
 
 COMMENT ON FUNCTION treadle.announce(p_ids uuid[], p_kind text) IS 'Notifies sessions that wait for these jobs to finish (ends), or that watch their events and progress (news).';
 
@@ -135,6 +138,8 @@ CREATE TABLE treadle.jobs (
     origin jsonb,
     unique_while character varying(10),
     expires_at timestamp with time zone,
+    partition character varying(500) DEFAULT ''::character varying NOT NULL COLLATE pg_catalog."C",
+    weight integer,
     CONSTRAINT valid_status CHECK (((status)::text = ANY ((ARRAY['pending'::character varying, 'claimed'::character varying, 'running'::character varying, 'completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[])))
 )
 WITH (fillfactor='90', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_insert_scale_factor='0.05', autovacuum_analyze_scale_factor='0.02', autovacuum_vacuum_cost_delay='0');
@@ -161,7 +166,7 @@ COMMENT ON COLUMN treadle.jobs.pace IS 'What the handler counts: done, total, ra
 
 COMMENT ON COLUMN treadle.jobs.checkpoint IS 'What the handler saved last; the next attempt finds it.';
 
-COMMENT ON COLUMN treadle.jobs.keeps IS 'What else is stored for this job, as bits: 1 = events, 2 = log lines, 4 = steps. It is deleted with the job.';
+COMMENT ON COLUMN treadle.jobs.keeps IS 'What else is stored for this job, as bits: 1 = events, 2 = log lines, 4 = steps, 8 = it was claimed under a limit. It is deleted with the job.';
 
 COMMENT ON COLUMN treadle.jobs.losses IS 'How often its worker was lost as a whole while the job ran, since an attempt last failed by itself; null: never.';
 
@@ -171,6 +176,10 @@ COMMENT ON COLUMN treadle.jobs.unique_while IS '"pending": a claim removes the u
 
 COMMENT ON COLUMN treadle.jobs.expires_at IS 'If no worker has claimed the job by then, it is cancelled. A claim sets it to null.';
 
+COMMENT ON COLUMN treadle.jobs.partition IS 'The values that limits and fairness tell jobs apart by, as a JSON object ({"tenant": "acme"}); empty for most. Jobs of different partitions are in different lanes.';
+
+COMMENT ON COLUMN treadle.jobs.weight IS 'How much of each of its limits the job uses. Null: 1.';
+
 COMMENT ON FUNCTION treadle.change_unique_jobs(p_job treadle.jobs, p_data text[], p_nths integer[], p_unique character varying[], p_ids uuid[], p_on_conflict character varying[], p_latest interval) IS 'Changes pending jobs as on_conflict says.';
 
 COMMENT ON FUNCTION treadle.channel(p_kind text) IS 'The name of the channel to LISTEN to: "work" (jobs to claim, or to stop), "ends" (the ids of jobs that finished) or "news" (the ids of jobs with new events or progress).';
@@ -179,7 +188,7 @@ COMMENT ON FUNCTION treadle.claim_job_batch(p_worker_id character varying, p_job
 
 COMMENT ON FUNCTION treadle.claim_jobs(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[]) IS 'Claims up to p_batch_size due jobs of the given types (in the given queues, or in all), highest priority first, then oldest.';
 
-COMMENT ON FUNCTION treadle.claim_lanes(p_worker_id character varying, p_now timestamp with time zone, p_running xid[], p_wanted integer, p_priority integer, p_queues character varying[], p_job_types character varying[], p_starts timestamp with time zone[]) IS 'Claims up to p_wanted due jobs from these lanes, the oldest first, and returns where their rows are then.';
+COMMENT ON FUNCTION treadle.claim_lanes(p_worker_id character varying, p_now timestamp with time zone, p_running xid[], p_wanted integer, p_priority integer, p_queues character varying[], p_job_types character varying[], p_partitions character varying[], p_starts timestamp with time zone[], p_limited boolean) IS 'Claims up to p_wanted due jobs from these lanes, the oldest first, and returns where their rows are then.';
 
 COMMENT ON FUNCTION treadle.claim_places(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[]) IS 'Claims up to p_batch_size due jobs and returns where their rows are.';
 
@@ -196,6 +205,8 @@ COMMENT ON FUNCTION treadle.complete_jobs(p_ids uuid[], p_leases bigint[], p_wor
 COMMENT ON FUNCTION treadle.confirm_blocked() IS 'Trigger: at commit, unblocks an inserted job that no other job would unblock any more.';
 
 COMMENT ON FUNCTION treadle.count_minutes(p_lag interval, p_limit integer, p_keep interval) IS 'Counts the jobs that finished since the last call in "treadle".minutes, for charts. Returns how many of its rows changed. Workers call it every few seconds.';
+
+COMMENT ON FUNCTION treadle.declare_limits(p_limits jsonb) IS 'Declares the limits of a worker''s code.';
 
 COMMENT ON FUNCTION treadle.declare_schedules(p_schedules jsonb) IS 'Declares the schedules of a worker''s code. Returns the names of those that are in force as declared.';
 
@@ -243,15 +254,15 @@ COMMENT ON FUNCTION treadle.enqueue_jobs(p_job_type character varying, p_data te
 
 COMMENT ON FUNCTION treadle.enqueue_occurrences(p_due jsonb) IS 'Enqueues the jobs of schedules that are due. Returns what was done for which schedule.';
 
-COMMENT ON FUNCTION treadle.enqueue_per_period(p_job treadle.jobs, p_data text[], p_unique character varying[], p_keys character varying[], p_period interval, p_per_period integer) IS 'Enqueues as many jobs as each unique key allows per period, and returns the latest job for the others.';
+COMMENT ON FUNCTION treadle.enqueue_per_period(p_job treadle.jobs, p_data text[], p_unique character varying[], p_keys character varying[], p_period interval, p_per_period integer, p_partitions text[]) IS 'Enqueues as many jobs as each unique key allows per period, and returns the latest job for the others.';
 
 COMMENT ON FUNCTION treadle.enqueue_schedule(p_schedule treadle.schedules, p_times timestamp with time zone[], p_missed timestamp with time zone[]) IS 'Enqueues the jobs of a schedule for these times, and notes the times that were missed. Returns the number of jobs.';
 
 COMMENT ON FUNCTION treadle.enqueue_unique(p_job_type character varying, p_unique character varying, p_data jsonb, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_key character varying, p_max_attempts integer) IS 'Enqueues one job, unless there is an unfinished one of its type with the same p_unique; then returns the id of that one.';
 
-COMMENT ON FUNCTION treadle.enqueue_unless_exists(p_job treadle.jobs, p_data text[], p_unique character varying[], p_keys character varying[], p_on_conflict character varying[], p_latest interval) IS 'Enqueues jobs whose unique key no other job has, and returns or changes the others.';
+COMMENT ON FUNCTION treadle.enqueue_unless_exists(p_job treadle.jobs, p_data text[], p_unique character varying[], p_keys character varying[], p_on_conflict character varying[], p_latest interval, p_partitions text[]) IS 'Enqueues jobs whose unique key no other job has, and returns or changes the others.';
 
-COMMENT ON FUNCTION treadle.enqueue_with_options(p_job_type character varying, p_data text[], p_unique character varying[], p_while character varying, p_period interval, p_per_period integer, p_on_conflict character varying[], p_latest interval, p_all_or_none boolean, p_expires interval, p_expires_at timestamp with time zone, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_keys character varying[], p_max_attempts integer) IS 'Enqueues one job per element of p_data (JSON texts), with unique keys or expiry. Returns for each the id, whether it is new, and whether an existing job was changed.';
+COMMENT ON FUNCTION treadle.enqueue_with_options(p_job_type character varying, p_data text[], p_unique character varying[], p_while character varying, p_period interval, p_per_period integer, p_on_conflict character varying[], p_latest interval, p_all_or_none boolean, p_expires interval, p_expires_at timestamp with time zone, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_keys character varying[], p_max_attempts integer, p_partitions text[], p_weight integer) IS 'Enqueues one job per element of p_data (JSON texts), with unique keys or expiry. Returns for each the id, whether it is new, and whether an existing job was changed.';
 
 COMMENT ON FUNCTION treadle.expire_jobs(p_limit integer) IS 'Cancels jobs that no worker has claimed before they expired. Returns how many it has looked at. Workers call it every 10 seconds.';
 
@@ -285,9 +296,11 @@ COMMENT ON FUNCTION treadle.heartbeat(p_worker_id character varying) IS 'Records
 
 COMMENT ON FUNCTION treadle.held_jobs(p_worker_id character varying) IS 'Deprecated: use find_claimed_jobs(). Dropped in version 0.3.';
 
+COMMENT ON FUNCTION treadle.hold_slots(p_now timestamp with time zone, p_places tid[], p_names character varying[], p_keys character varying[], p_room integer[]) IS 'Adds claimed jobs to those that use their limits.';
+
 COMMENT ON FUNCTION treadle.id_after(p_id uuid, p_earlier uuid) IS 'The new id p_id, or one that is higher than p_earlier if the clock was set back since.';
 
-COMMENT ON FUNCTION treadle.insert_jobs(p_job treadle.jobs, p_data text[], p_keys character varying[], p_nths integer[], p_unique character varying[]) IS 'Inserts jobs for enqueue_with_options(), except those whose unique key another job has.';
+COMMENT ON FUNCTION treadle.insert_jobs(p_job treadle.jobs, p_data text[], p_keys character varying[], p_nths integer[], p_unique character varying[], p_partitions text[]) IS 'Inserts jobs for enqueue_with_options(), except those whose unique key another job has.';
 
 COMMENT ON FUNCTION treadle.is_blocked_by_key(p_holds smallint) IS 'Whether a job waits for an earlier job with the same key.';
 
@@ -297,7 +310,7 @@ COMMENT ON FUNCTION treadle.is_head(p_key character varying, p_id uuid) IS 'Depr
 
 COMMENT ON FUNCTION treadle.is_head_of_key(p_key character varying, p_id uuid) IS 'Whether a job is the next to run of those with its key.';
 
-COMMENT ON FUNCTION treadle.is_in_lane(p_queue character varying, p_job_type character varying, p_priority integer, p_lane treadle.lane) IS 'Whether a job, or a row of lanes, with this queue, job type and priority belongs to a lane.';
+COMMENT ON FUNCTION treadle.is_in_lane(p_queue character varying, p_job_type character varying, p_priority integer, p_partition character varying, p_lane treadle.lane) IS 'Whether a job, or a row of lanes, with this queue, job type, priority and partition belongs to a lane.';
 
 COMMENT ON FUNCTION treadle.is_read_committed() IS 'Whether the transaction is READ COMMITTED: only then does each of its statements see what other transactions have just committed.';
 
@@ -315,6 +328,8 @@ COMMENT ON FUNCTION treadle.keeps_events() IS 'The bit of jobs.keeps that says: 
 
 COMMENT ON FUNCTION treadle.keeps_logs() IS 'The bit of jobs.keeps that says: this job has log lines.';
 
+COMMENT ON FUNCTION treadle.keeps_slots() IS 'The bit of jobs.keeps that says: this job was claimed under a limit.';
+
 COMMENT ON FUNCTION treadle.keeps_steps() IS 'The bit of jobs.keeps that says: this job has steps.';
 
 COMMENT ON FUNCTION treadle.key_rank(p_status character varying, p_holds smallint) IS 'The rank of an unfinished job among those with its key: 0 running, 1 next to run, 2 blocked.';
@@ -325,11 +340,17 @@ COMMENT ON FUNCTION treadle.lane_floor(p_lane treadle.lane) IS 'The floor of a l
 
 COMMENT ON FUNCTION treadle.lane_jobs(p_lane treadle.lane, p_start timestamp with time zone) IS 'The claimable jobs of a lane that are due at p_start or later.';
 
+COMMENT ON FUNCTION treadle.limit_key(p_per character varying, p_partition character varying) IS 'The value of a part of a partition; empty if it has none.';
+
+COMMENT ON FUNCTION treadle.limits_of(p_queue character varying, p_job_type character varying, p_partition character varying) IS 'The limits of a lane, or of a job, each with the value of its "per".';
+
 COMMENT ON FUNCTION treadle.listed_lanes() IS 'Every lane that may have jobs, once.';
 
 COMMENT ON FUNCTION treadle.lock_claimed(p_worker_id character varying, p_ids uuid[], p_leases bigint[]) IS 'Locks those of the jobs that are still claimed by the worker under these lease numbers, and returns their ids.';
 
 COMMENT ON FUNCTION treadle.lock_held(p_worker_id character varying, p_ids uuid[], p_leases bigint[]) IS 'Deprecated: use lock_claimed(). Dropped in version 0.3.';
+
+COMMENT ON FUNCTION treadle.lock_limits(p_now timestamp with time zone, p_priority integer, p_queues character varying[], p_job_types character varying[], p_partitions character varying[], p_heads timestamp with time zone[], INOUT shares integer[], OUT names character varying[], OUT keys character varying[], OUT room integer[], OUT enough boolean) IS 'Locks the limits of these lanes, and says how many jobs of each they allow at most. Parks lanes that must wait.';
 
 COMMENT ON FUNCTION treadle.lock_unblocked(p_key character varying) IS 'Locks a job with this key that is unfinished and not blocked, without waiting. Returns whether there is one.';
 
@@ -337,7 +358,7 @@ COMMENT ON FUNCTION treadle.lost_leases(p_ids uuid[], p_leases bigint[]) IS 'Dep
 
 COMMENT ON FUNCTION treadle.make_idle(p_ids bigint[], p_now timestamp with time zone) IS 'Makes those of these lanes idle that have had no due jobs for some time.';
 
-COMMENT ON FUNCTION treadle.mark_claimed(p_worker_id character varying, p_now timestamp with time zone, p_places tid[], p_keyed boolean) IS 'Marks the rows that claim_lanes() has locked as claimed, and returns where they are then.';
+COMMENT ON FUNCTION treadle.mark_claimed(p_worker_id character varying, p_now timestamp with time zone, p_places tid[], p_keyed boolean, p_keeps smallint) IS 'Marks the rows that claim_lanes() has locked as claimed, and returns where they are then.';
 
 COMMENT ON FUNCTION treadle.move_due_jobs(p_from timestamp with time zone, p_seen xid8, p_now timestamp with time zone, p_shift boolean, p_late boolean, p_limit integer) IS 'After the clock was set back from p_from: moves jobs that were due to the current time. Returns whether there may be more.';
 
@@ -345,17 +366,29 @@ COMMENT ON FUNCTION treadle.newest_of_key(p_key character varying) IS 'The highe
 
 COMMENT ON FUNCTION treadle.next_due(p_job_types character varying[], p_queues character varying[], p_sure boolean, p_numbers boolean) IS 'For a worker that found no job: from now on it is notified of new ones. Returns the seconds until the next job of these types is due (0 or less: now), null if there is none.';
 
-COMMENT ON FUNCTION treadle.next_lane(p_lane treadle.lane, p_lockers xid[], OUT queue character varying, OUT job_type character varying, OUT priority integer, OUT run_at timestamp with time zone) IS 'The next lane with claimable jobs after p_lane, and the time of its first job; null after the last.';
+COMMENT ON FUNCTION treadle.next_lane(p_lane treadle.lane, p_lockers xid[], OUT queue character varying, OUT job_type character varying, OUT priority integer, OUT partition character varying, OUT run_at timestamp with time zone) IS 'The next lane with claimable jobs after p_lane, and the time of its first job; null after the last.';
 
-COMMENT ON FUNCTION treadle.next_lanes(p_job_types character varying[], p_queues character varying[], p_safe treadle.ticks, INOUT level bigint, INOUT first integer, INOUT turn bigint, INOUT step integer, INOUT place bigint, OUT queues character varying[], OUT job_types character varying[], OUT starts timestamp with time zone[], OUT ids bigint[]) IS 'The active lanes of these job types that a claim searches next, with the time at which the search of each starts.';
+COMMENT ON FUNCTION treadle.next_lanes(p_job_types character varying[], p_queues character varying[], p_safe treadle.ticks, INOUT level bigint, INOUT first integer, INOUT turn bigint, INOUT step integer, INOUT place bigint, OUT queues character varying[], OUT job_types character varying[], OUT partitions character varying[], OUT starts timestamp with time zone[], OUT ids bigint[]) IS 'The active lanes of these job types that a claim searches next, with the time at which the search of each starts.';
 
 COMMENT ON FUNCTION treadle.note_clock_jump(p_before timestamp with time zone, p_after timestamp with time zone) IS 'Notes that the server''s clock shows p_after where it should show p_before. Returns false if that was noted already.';
 
+COMMENT ON FUNCTION treadle.note_openings(p_queue character varying, p_job_type character varying, p_partition character varying) IS 'Notes that the limits of a job that has ended may have room.';
+
 COMMENT ON FUNCTION treadle.notify_at_commit() IS 'Trigger: at commit, notifies an idle worker if one wants to be notified.';
+
+COMMENT ON FUNCTION treadle.open_lanes(p_now timestamp with time zone) IS 'Makes parked lanes active again whose limit had an opening, and looks whether other limits have room.';
+
+COMMENT ON FUNCTION treadle.opened_lanes(p_job_types character varying[], p_queues character varying[], p_now timestamp with time zone, OUT queues character varying[], OUT job_types character varying[], OUT priorities integer[], OUT partitions character varying[], OUT starts timestamp with time zone[], OUT names character varying[], OUT keys character varying[]) IS 'The parked lanes of these job types whose limits may have room now.';
 
 COMMENT ON FUNCTION treadle.operate(p_action character varying, p_ids uuid[], p_actor text, p_reason text, p_priority integer) IS 'Changes jobs for an operator (retry, cancel, delete, run_now, priority), with a row in the audit for each. Returns the outcome for each job (done, unfit, busy, missing) and the status that it had.';
 
 COMMENT ON FUNCTION treadle.operate_schedule(p_action character varying, p_name character varying, p_actor text, p_reason text) IS 'Pauses, resumes, runs or deletes a schedule. Returns done, unchanged, missing, or declared (in code).';
+
+COMMENT ON FUNCTION treadle.park_lanes(p_now timestamp with time zone, p_priority integer, p_queues character varying[], p_job_types character varying[], p_partitions character varying[], p_heads timestamp with time zone[], p_names character varying[], p_keys character varying[], p_opens timestamp with time zone[]) IS 'Parks lanes whose jobs wait for a limit.';
+
+COMMENT ON FUNCTION treadle.partition_of(p_parts character varying[], p_data jsonb, p_given jsonb) IS 'The partition of a job: the values of these arguments, or those that are given instead.';
+
+COMMENT ON FUNCTION treadle.partition_parts(p_job_type character varying, p_queue character varying) IS 'By which arguments the limits of a job type and queue tell jobs apart; null for most.';
 
 COMMENT ON FUNCTION treadle.pause(p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Stops claims of this job type in this queue (null: any). Claimed jobs continue. Returns false if it was paused already.';
 
@@ -371,7 +404,7 @@ COMMENT ON FUNCTION treadle.prune_unique_periods(p_limit integer) IS 'Forgets th
 
 COMMENT ON FUNCTION treadle.put_schedule(p_name character varying, p_job_type character varying, p_expression character varying, p_data jsonb, p_timezone character varying, p_options jsonb, p_exists boolean, p_actor text, p_reason text) IS 'Adds or changes a schedule. Workers enqueue its jobs. Returns done, exists, missing, or declared (in code).';
 
-COMMENT ON FUNCTION treadle.raise_floors(p_now timestamp with time zone, p_running xid[], p_priority integer, p_queues character varying[], p_job_types character varying[], p_starts timestamp with time zone[]) IS 'Raises the floors of these lanes to their first jobs.';
+COMMENT ON FUNCTION treadle.raise_floors(p_now timestamp with time zone, p_running xid[], p_priority integer, p_queues character varying[], p_job_types character varying[], p_partitions character varying[], p_starts timestamp with time zone[]) IS 'Raises the floors of these lanes to their first jobs.';
 
 COMMENT ON FUNCTION treadle.record_event(p_id uuid, p_name character varying, p_data jsonb, p_lease bigint, p_worker_id character varying) IS 'Adds an event to a job, with the next number. Returns false if the claim is lost or there is no such job.';
 
@@ -393,11 +426,15 @@ COMMENT ON FUNCTION treadle.release_job(p_id uuid, p_delay interval, p_lease big
 
 COMMENT ON FUNCTION treadle.renew_workers(p_worker_ids character varying[], p_lease interval) IS 'Renews the leases of workers; call it again before p_lease has passed.';
 
+COMMENT ON FUNCTION treadle.reopen_limit(p_name character varying) IS 'After a limit was changed: lanes that are parked for it are searched again.';
+
 COMMENT ON FUNCTION treadle.report_progress(p_id uuid, p_progress integer, p_stage character varying, p_lease bigint, p_worker_id character varying) IS 'Records the progress (0 to 100) and the stage of a running job; null leaves a value as it is. Returns false if the claim is lost.';
 
 COMMENT ON FUNCTION treadle.request_notifications(p_kind text, p_for interval) IS 'Starts notifications on channel(p_kind) for this long, at most 5 minutes; call it again to continue. ends: the ids of jobs that finish. news: the ids of jobs with new events or progress.';
 
 COMMENT ON FUNCTION treadle.reset_floors(p_before timestamp with time zone, p_now timestamp with time zone) IS 'After the clock was set back: notes it, removes all floors, and corrects times that are in the future.';
+
+COMMENT ON FUNCTION treadle.reset_limit(p_name character varying, p_key character varying, p_actor text, p_reason text) IS 'Undoes set_limit(): the limit is as the code declares it, or gone if no code does. Returns false if nothing was changed.';
 
 COMMENT ON FUNCTION treadle.rest(p_job_types character varying[], p_queues character varying[], p_sure boolean) IS 'Deprecated: use next_due(). Dropped in version 0.3.';
 
@@ -421,6 +458,10 @@ COMMENT ON FUNCTION treadle.send_notification(p_kind text, p_payload text) IS 'S
 
 COMMENT ON FUNCTION treadle.serving_workers(p_queue character varying, p_job_type character varying, p_now timestamp with time zone) IS 'The live workers that claim jobs of this type in this queue, the job types that share slots with it, and how many slots there are.';
 
+COMMENT ON FUNCTION treadle.set_limit(p_name character varying, p_amount integer, p_period interval, p_burst integer, p_key character varying, p_per character varying, p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Changes a limit at run time (p_amount null: no limit; 0: nothing runs), for one value of its "per" (p_key) or for all; with a job type or queue, adds it. Returns false if there is no such limit.';
+
+COMMENT ON FUNCTION treadle.set_partitions(p_ids uuid[]) IS 'Gives pending jobs the partition that their limits need. Returns how many were changed.';
+
 COMMENT ON FUNCTION treadle.set_paused(p_paused boolean, p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Pauses or resumes a job type, a queue, or both. Returns false if nothing changed.';
 
 COMMENT ON FUNCTION treadle.settle_jobs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_outcomes character varying[], p_errors text[], p_tracebacks text[], p_delays double precision[], p_seconds double precision[], p_crash_limit integer) IS 'Ends attempts that did not complete (retry, failed, cancelled, released, crashed, lost), each fenced by its lease number and worker. Returns the jobs that were accepted, with their new status.';
@@ -437,7 +478,7 @@ COMMENT ON FUNCTION treadle.tick(p_interval interval) IS 'Maintains the lanes; w
 
 COMMENT ON FUNCTION treadle.tick_is_fresh() IS 'Whether the last tick is recent enough to trust the floors of the lanes.';
 
-COMMENT ON FUNCTION treadle.unblock_next() IS 'Trigger: when a job with a key finishes, unblocks the next one of that key.';
+COMMENT ON FUNCTION treadle.unblock_next() IS 'Trigger: when a job finishes, unblocks the next one of its key, and notes that its limits may have room.';
 
 COMMENT ON FUNCTION treadle.use_stored(p_job_ids uuid[], p_stored_ids uuid[]) IS 'Records that each of these jobs uses the stored object beside it until the job is deleted. Returns the objects that do not exist.';
 
@@ -560,7 +601,8 @@ CREATE TABLE treadle.floors (
     priority integer NOT NULL,
     floor timestamp with time zone NOT NULL,
     xid xid8 NOT NULL,
-    id bigint NOT NULL
+    id bigint NOT NULL,
+    partition character varying(500) DEFAULT ''::character varying NOT NULL COLLATE pg_catalog."C"
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='50', autovacuum_vacuum_cost_delay='0');
 
@@ -614,11 +656,15 @@ CREATE TABLE treadle.lanes (
     mark_era bigint DEFAULT 0 NOT NULL,
     close_era bigint,
     idle_xid xid8,
-    next_run_at timestamp with time zone
+    next_run_at timestamp with time zone,
+    partition character varying(500) DEFAULT ''::character varying NOT NULL COLLATE pg_catalog."C",
+    parked_name character varying(100),
+    parked_key character varying(200) COLLATE pg_catalog."C",
+    parked_head timestamp with time zone
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='50', autovacuum_vacuum_cost_delay='0');
 
-COMMENT ON TABLE treadle.lanes IS 'The lanes (queue, job type, priority) that have or had jobs. A lane is listed more than once until the next tick.';
+COMMENT ON TABLE treadle.lanes IS 'The lanes (queue, job type, priority, partition) that have or had jobs. A lane is listed more than once until the next tick.';
 
 COMMENT ON COLUMN treadle.lanes.floor IS 'Not used since version 0.2 (see floors); dropped in 0.3.';
 
@@ -634,6 +680,12 @@ COMMENT ON COLUMN treadle.lanes.idle_xid IS 'The tick that made the lane idle; n
 
 COMMENT ON COLUMN treadle.lanes.next_run_at IS 'When the first job of an idle lane is due; the lane becomes active before that.';
 
+COMMENT ON COLUMN treadle.lanes.parked_name IS 'The limit that the jobs of this lane wait for. Claims do not search the lane, unless the limit may have room: see limit_openings.';
+
+COMMENT ON COLUMN treadle.lanes.parked_key IS 'And the value of its "per".';
+
+COMMENT ON COLUMN treadle.lanes.parked_head IS 'When the first job of the lane was due.';
+
 ALTER TABLE treadle.lanes ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME treadle.lanes_id_seq
     START WITH 1
@@ -642,6 +694,99 @@ ALTER TABLE treadle.lanes ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     NO MAXVALUE
     CACHE 1
 );
+
+CREATE TABLE treadle.limit_holders (
+    name character varying(100) NOT NULL,
+    key character varying(200) NOT NULL COLLATE pg_catalog."C",
+    version bigint NOT NULL,
+    jobs uuid[] DEFAULT '{}'::uuid[] NOT NULL,
+    leases bigint[] DEFAULT '{}'::bigint[] NOT NULL,
+    weights integer[] DEFAULT '{}'::integer[] NOT NULL,
+    weight bigint DEFAULT 0 NOT NULL,
+    full_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+    closed_until timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
+
+COMMENT ON TABLE treadle.limit_holders IS 'Which jobs use a limit. Only the newest row counts, and of its jobs only those that are still claimed or running under that lease.';
+
+COMMENT ON COLUMN treadle.limit_holders.weight IS 'The sum of the weights.';
+
+COMMENT ON COLUMN treadle.limit_holders.full_at IS 'For a limit per period: when all of its burst can be used again.';
+
+COMMENT ON COLUMN treadle.limit_holders.closed_until IS 'A job was told to wait until then.';
+
+CREATE TABLE treadle.limit_keys (
+    name character varying(100) NOT NULL,
+    key character varying(200) NOT NULL COLLATE pg_catalog."C",
+    amount integer,
+    changed_by text,
+    changed_at timestamp with time zone,
+    CONSTRAINT limit_keys_amount_check CHECK ((amount >= 0))
+);
+
+COMMENT ON TABLE treadle.limit_keys IS 'The values of "per" that are or were in use, one row with an empty key for limits without.';
+
+COMMENT ON COLUMN treadle.limit_keys.amount IS 'The limit for this value only. Null: as for the others.';
+
+CREATE TABLE treadle.limit_openings (
+    opens_at timestamp with time zone NOT NULL,
+    id bigint NOT NULL,
+    name character varying(100) NOT NULL,
+    key character varying(200) NOT NULL COLLATE pg_catalog."C"
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
+
+COMMENT ON TABLE treadle.limit_openings IS 'When a limit that lanes are parked for may have room.';
+
+ALTER TABLE treadle.limit_openings ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME treadle.limit_openings_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE treadle.limit_targets (
+    job_type character varying(50) DEFAULT ''::character varying NOT NULL,
+    queue character varying(50) DEFAULT ''::character varying NOT NULL,
+    name character varying(100) NOT NULL,
+    declared_at timestamp with time zone
+);
+
+COMMENT ON TABLE treadle.limit_targets IS 'Which jobs a limit is for. Empty: all job types, all queues.';
+
+CREATE TABLE treadle.limits (
+    name character varying(100) NOT NULL,
+    per character varying(50) DEFAULT ''::character varying NOT NULL,
+    amount integer,
+    period interval,
+    burst integer,
+    declared jsonb,
+    digest character varying,
+    former_digests character varying[] DEFAULT '{}'::character varying[] NOT NULL,
+    declared_at timestamp with time zone,
+    changed_by text,
+    changed_at timestamp with time zone,
+    CONSTRAINT limits_amount_check CHECK ((amount >= 0)),
+    CONSTRAINT limits_burst_check CHECK ((burst >= 1)),
+    CONSTRAINT limits_period_check CHECK ((period > '00:00:00'::interval))
+);
+
+COMMENT ON TABLE treadle.limits IS 'How many jobs may run at once, or start per period.';
+
+COMMENT ON COLUMN treadle.limits.per IS 'Each value of this part of the partition has the limit for itself. Empty: all jobs have it together.';
+
+COMMENT ON COLUMN treadle.limits.amount IS 'How many at once, or per period. 0: none. Null: not limited.';
+
+COMMENT ON COLUMN treadle.limits.period IS 'Null: the limit is for jobs that run at once.';
+
+COMMENT ON COLUMN treadle.limits.burst IS 'How many may start at once after a quiet time, if there is a period. 1: evenly spaced.';
+
+COMMENT ON COLUMN treadle.limits.declared IS 'Amount, period and burst as the code declares them. Null: not declared in code.';
+
+COMMENT ON COLUMN treadle.limits.changed_by IS 'Who changed the values at run time: then they stay when the code declares others. Null: nobody.';
 
 CREATE TABLE treadle.logs (
     job_id uuid NOT NULL,
@@ -878,6 +1023,21 @@ ALTER TABLE ONLY treadle.jobs
 ALTER TABLE ONLY treadle.lanes
     ADD CONSTRAINT lanes_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY treadle.limit_holders
+    ADD CONSTRAINT limit_holders_pkey PRIMARY KEY (name, key, version);
+
+ALTER TABLE ONLY treadle.limit_keys
+    ADD CONSTRAINT limit_keys_pkey PRIMARY KEY (name, key);
+
+ALTER TABLE ONLY treadle.limit_openings
+    ADD CONSTRAINT limit_openings_pkey PRIMARY KEY (opens_at, id);
+
+ALTER TABLE ONLY treadle.limit_targets
+    ADD CONSTRAINT limit_targets_pkey PRIMARY KEY (job_type, queue, name);
+
+ALTER TABLE ONLY treadle.limits
+    ADD CONSTRAINT limits_pkey PRIMARY KEY (name);
+
 ALTER TABLE ONLY treadle.logs
     ADD CONSTRAINT logs_pkey PRIMARY KEY (job_id, number);
 
@@ -917,6 +1077,9 @@ ALTER TABLE ONLY treadle.ticks
 ALTER TABLE ONLY treadle.unique_periods
     ADD CONSTRAINT unique_periods_pkey PRIMARY KEY (job_type, unique_key, slot);
 
+ALTER TABLE treadle.jobs
+    ADD CONSTRAINT valid_partition CHECK ((((partition)::text = ''::text) OR (jsonb_typeof((partition)::jsonb) = 'object'::text))) NOT VALID;
+
 ALTER TABLE ONLY treadle.workers
     ADD CONSTRAINT workers_pkey PRIMARY KEY (worker_id);
 
@@ -926,11 +1089,11 @@ CREATE INDEX idx_errors_failed_at ON treadle.errors USING btree (failed_at);
 
 CREATE INDEX idx_events_transaction ON treadle.events USING btree (transaction, job_id, number);
 
-CREATE INDEX idx_floors_lane ON treadle.floors USING btree (job_type, queue, priority, xid DESC);
+CREATE INDEX idx_floors_lane ON treadle.floors USING btree (job_type, queue, priority, partition, xid DESC);
 
 CREATE INDEX idx_jobs_blocked ON treadle.jobs USING btree (id) WHERE (((status)::text = 'pending'::text) AND (holds <> 0));
 
-CREATE INDEX idx_jobs_claimable ON treadle.jobs USING btree (queue, job_type, priority DESC, run_at) WHERE (((status)::text = 'pending'::text) AND (holds = 0) AND (attempts < max_attempts));
+CREATE INDEX idx_jobs_claimable ON treadle.jobs USING btree (queue, job_type, priority DESC, partition, run_at) WHERE (((status)::text = 'pending'::text) AND (holds = 0) AND (attempts < max_attempts));
 
 CREATE INDEX idx_jobs_finished ON treadle.jobs USING btree (status, finished_at) WHERE ((status)::text = ANY ((ARRAY['completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[]));
 
@@ -946,9 +1109,9 @@ CREATE UNIQUE INDEX idx_jobs_unique ON treadle.jobs USING btree (unique_key, job
 
 CREATE INDEX idx_jobs_worker ON treadle.jobs USING btree (worker_id) WHERE ((status)::text = ANY ((ARRAY['claimed'::character varying, 'running'::character varying])::text[]));
 
-CREATE INDEX idx_lanes_active ON treadle.lanes USING btree (job_type, priority DESC, ((id + 0))) WHERE (idle_xid IS NULL);
+CREATE INDEX idx_lanes_active ON treadle.lanes USING btree (job_type, priority DESC, ((id + 0))) WHERE ((idle_xid IS NULL) AND (parked_name IS NULL));
 
-CREATE INDEX idx_lanes_active_queue ON treadle.lanes USING btree (job_type, queue, priority DESC, ((id + 0))) WHERE (idle_xid IS NULL);
+CREATE INDEX idx_lanes_active_queue ON treadle.lanes USING btree (job_type, queue, priority DESC, ((id + 0))) WHERE ((idle_xid IS NULL) AND (parked_name IS NULL));
 
 CREATE INDEX idx_lanes_due ON treadle.lanes USING btree (next_run_at) WHERE (next_run_at IS NOT NULL);
 
@@ -956,9 +1119,17 @@ CREATE INDEX idx_lanes_due_type ON treadle.lanes USING btree (job_type, next_run
 
 CREATE INDEX idx_lanes_idle ON treadle.lanes USING btree (idle_xid) WHERE (idle_xid IS NOT NULL);
 
-CREATE INDEX idx_lanes_type ON treadle.lanes USING btree (job_type, queue, priority);
+CREATE INDEX idx_lanes_listed ON treadle.lanes USING btree (id) WHERE (idle_xid IS NULL);
+
+CREATE INDEX idx_lanes_parked ON treadle.lanes USING btree (parked_name, parked_key, job_type, priority DESC, parked_head) WHERE (parked_name IS NOT NULL);
+
+CREATE INDEX idx_lanes_parked_id ON treadle.lanes USING btree (id) WHERE (parked_name IS NOT NULL);
+
+CREATE INDEX idx_lanes_type ON treadle.lanes USING btree (job_type, queue, priority, partition);
 
 CREATE INDEX idx_lanes_unused ON treadle.lanes USING btree (idle_xid) WHERE ((idle_xid IS NOT NULL) AND (next_run_at IS NULL));
+
+CREATE INDEX idx_limit_openings_key ON treadle.limit_openings USING btree (name, key, opens_at);
 
 CREATE INDEX idx_occurrences_decided ON treadle.occurrences USING btree (decided_at);
 
@@ -984,9 +1155,9 @@ CREATE TRIGGER prepare_job BEFORE INSERT ON treadle.jobs FOR EACH ROW WHEN (((ne
 
 CREATE TRIGGER register_lanes AFTER INSERT ON treadle.jobs REFERENCING NEW TABLE AS new_jobs FOR EACH STATEMENT EXECUTE FUNCTION treadle.register_lanes();
 
-CREATE TRIGGER unblock_next AFTER UPDATE ON treadle.jobs FOR EACH ROW WHEN (((old.key IS NOT NULL) AND (new.finished_at IS NOT NULL))) EXECUTE FUNCTION treadle.unblock_next();
+CREATE TRIGGER unblock_next AFTER UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((old.key IS NOT NULL) OR (old.keeps >= 8)) AND ((new.finished_at IS NOT NULL) OR ((new.status)::text = 'pending'::text)))) EXECUTE FUNCTION treadle.unblock_next();
 
-CREATE TRIGGER unblock_next_deleted AFTER DELETE ON treadle.jobs FOR EACH ROW WHEN ((old.key IS NOT NULL)) EXECUTE FUNCTION treadle.unblock_next();
+CREATE TRIGGER unblock_next_deleted AFTER DELETE ON treadle.jobs FOR EACH ROW WHEN (((old.key IS NOT NULL) OR (old.keeps >= 8))) EXECUTE FUNCTION treadle.unblock_next();
 
 ALTER TABLE ONLY treadle.stored_parts
     ADD CONSTRAINT stored_parts_stored_id_fkey FOREIGN KEY (stored_id) REFERENCES treadle.stored(id);

@@ -8,7 +8,7 @@ from psycopg import Connection
 
 pytestmark = pytest.mark.fresh_database
 
-LANE = "row('default', 'mail', 100)::treadle.lane"
+LANE = "row('default', 'mail', 100, '')::treadle.lane"
 
 
 class Plan(NamedTuple):
@@ -23,19 +23,19 @@ PLANS = {
     "the head of a lane": Plan(
         f"select run_at from lane_jobs({LANE}, '-infinity') order by run_at limit 1",
         """select run_at from jobs
-        where queue = 'default' and job_type = 'mail' and priority = 100 and run_at >= '-infinity'
-          and status = 'pending' and holds = 0 and attempts < max_attempts
+        where queue = 'default' and job_type = 'mail' and priority = 100 and partition = '' collate "C"
+          and run_at >= '-infinity' and status = 'pending' and holds = 0 and attempts < max_attempts
         order by run_at limit 1""",
         "idx_jobs_claimable",
     ),
     "a claim": Plan(
         f"""select ctid from jobs
-        where is_in_lane(queue, job_type, priority, {LANE}) and run_at <= '2024-01-01'
+        where is_in_lane(queue, job_type, priority, partition, {LANE}) and run_at <= '2024-01-01'
           and is_claimable(status, holds, attempts, max_attempts)
         order by run_at limit 10 for no key update skip locked""",
         """select ctid from jobs
-        where queue = 'default' and job_type = 'mail' and priority = 100 and run_at <= '2024-01-01'
-          and status = 'pending' and holds = 0 and attempts < max_attempts
+        where queue = 'default' and job_type = 'mail' and priority = 100 and partition = '' collate "C"
+          and run_at <= '2024-01-01' and status = 'pending' and holds = 0 and attempts < max_attempts
         order by run_at limit 10 for no key update skip locked""",
         "idx_jobs_claimable",
     ),
@@ -55,7 +55,7 @@ PLANS = {
     ),
     "the floor of a lane": Plan(
         f"select floor from lane_floor({LANE})",
-        """select floor from floors where queue = 'default' and job_type = 'mail' and priority = 100
+        """select floor from floors where queue = 'default' and job_type = 'mail' and priority = 100 and partition = '' collate "C"
         order by xid desc limit 1""",
         "idx_floors_lane",
     ),

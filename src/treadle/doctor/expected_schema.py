@@ -16,7 +16,7 @@ _COMMENT = re.compile(r"--.*")
 _TABLE = re.compile(r"create (?:unlogged )?table treadle\.(\w+) \((.*?)\n\)(?: with \((.*?)\))?;", re.DOTALL)
 _OPTION = re.compile(r"(\w+) = ([^,\s]+)")
 _PRIMARY = re.compile(r"\bprimary key \(([^)]*)\)|^ +(\w+) .*\bprimary key\b", re.MULTILINE)
-_INDEX = re.compile(r"(create (?:unique )?index) (\w+) (on treadle\.(\w+).*?;)", re.DOTALL)
+_INDEX = re.compile(r"(create (?:unique )?index) (?:if not exists )?(\w+) (on treadle\.(\w+).*?;)", re.DOTALL)
 _ADDED_PRIMARY = re.compile(
     r"alter table treadle\.(\w+)\s+add (?:primary key \(([^)]*)\)|column (\w+) [^;]*primary key)"
 )
@@ -42,20 +42,14 @@ def expected_schema(server_version: int, schema: str) -> ExpectedSchema:
             if primary := _PRIMARY.search(columns):
                 statement = f"alter table treadle.{table} add primary key ({primary[1] or primary[2]});"
                 indexes[f"{table}_pkey"] = ExpectedIndex(table, in_schema(statement, schema))
-        for create, name, rest, table in _INDEX.findall(text):
-            statement = " ".join(f"{create} concurrently {name} {rest}".split())
-            indexes[name] = ExpectedIndex(table, in_schema(statement, schema))
         for table, columns, column in _ADDED_PRIMARY.findall(text):
             statement = (
                 f"create unique index concurrently {table}_pkey on treadle.{table} ({columns or column});\n"
                 f"alter table treadle.{table} add primary key using index {table}_pkey;"
             )
             indexes[f"{table}_pkey"] = ExpectedIndex(table, in_schema(statement, schema))
-        for name in _DROP.findall(text):
-            del indexes[name]
-        for old, new in _RENAME.findall(text):
-            index = indexes.pop(old)
-            indexes[new] = ExpectedIndex(index.table, index.statement.replace(old, new))
+        for each in text.split(";"):
+            _change_indexes(indexes, f"{each};", schema)
     functions: dict[str, str] = {}
     definitions: dict[str, ExpectedFunction] = {}
     for name, file_name in function_files(server_version):
@@ -73,6 +67,20 @@ def expected_schema(server_version: int, schema: str) -> ExpectedSchema:
         triggers |= dict(_TRIGGER.findall(plain))
     version = max(number for number, _ in migration_files())
     return ExpectedSchema(version, functions, definitions, indexes, triggers, options)
+
+
+def _change_indexes(indexes: dict[str, ExpectedIndex], text: str, schema: str) -> None:
+    """Apply a statement that creates, drops or renames an index."""
+    if found := _INDEX.search(text):
+        create, name, rest, table = found.groups()
+        statement = " ".join(f"{create} concurrently {name} {rest}".split())
+        indexes[name] = ExpectedIndex(table, in_schema(statement, schema))
+    elif found := _DROP.search(text):
+        del indexes[found[1]]
+    elif found := _RENAME.search(text):
+        old, new = found.groups()
+        index = indexes.pop(old)
+        indexes[new] = ExpectedIndex(index.table, index.statement.replace(old, new))
 
 
 def _md5(text: str) -> str:

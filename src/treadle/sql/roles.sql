@@ -44,7 +44,8 @@ grant select on treadle.migrations, treadle.functions
 -- treadle_enqueue: adds jobs, by function or by INSERT, and gets their ids. It cannot read anything else of a job, nor
 -- change one. It cannot use app.store, nor enqueue jobs that use stored objects.
 grant
-    insert (id, job_type, priority, data, created_at, max_attempts, queue, run_at, key, unique_key, unique_while, expires_at),
+    insert (id, job_type, priority, data, created_at, max_attempts, queue, run_at, key, unique_key, unique_while, expires_at,
+        partition, weight),
     select (id)
     on treadle.jobs
     to treadle_enqueue;
@@ -57,7 +58,13 @@ grant execute on function
     treadle.change_unique_jobs,
     treadle.enqueue_per_period,
     treadle.insert_jobs,
+    treadle.partition_parts,
+    treadle.partition_of,
     treadle.new_id
+    to treadle_enqueue;
+grant select on
+    treadle.limits,
+    treadle.limit_targets
     to treadle_enqueue;
 
 
@@ -73,7 +80,12 @@ grant select, insert, update, delete on
     treadle.stored_parts,
     treadle.stored_uses,
     treadle.expiries,
-    treadle.unique_periods
+    treadle.unique_periods,
+    treadle.limits,
+    treadle.limit_targets,
+    treadle.limit_keys,
+    treadle.limit_holders,
+    treadle.limit_openings
     to treadle_worker;
 grant select, insert, delete on
     treadle.errors,
@@ -109,6 +121,8 @@ grant execute on function
     treadle.enqueue_jobs,
     treadle.enqueue_unique, -- (owner)
     treadle.enqueue_with_options, -- (owner)
+    treadle.partition_parts,
+    treadle.partition_of,
     treadle.new_id,
     treadle.use_stored,
     -- claiming
@@ -130,6 +144,19 @@ grant execute on function
     treadle.lock_unblocked,
     treadle.find_claimed_jobs,
     treadle.next_due,
+    -- limits
+    treadle.lock_limits,
+    treadle.admit_jobs,
+    treadle.hold_slots,
+    treadle.park_lanes,
+    treadle.opened_lanes,
+    treadle.note_openings,
+    treadle.open_lanes,
+    treadle.reopen_limit,
+    treadle.set_partitions,
+    treadle.declare_limits,
+    treadle.set_limit, -- (owner)
+    treadle.reset_limit, -- (owner)
     -- what a worker writes about its jobs
     treadle.start_job,
     treadle.start_jobs,
@@ -197,6 +224,7 @@ grant execute on function
     treadle.keeps_events,
     treadle.keeps_logs,
     treadle.keeps_steps,
+    treadle.keeps_slots,
     treadle.lane_entry,
     -- until version 0.3
     treadle.held_jobs,
@@ -213,7 +241,7 @@ grant execute on function
 grant select (
     id, job_type, priority, status, progress, current_stage, events_count, worker_id, claimed_at, created_at, started_at,
     completed_at, attempts, max_attempts, last_error, queue, run_at, lease, holds, crashes, losses, key, seen_at, finished_at,
-    unique_key, unique_while, expires_at, pace, keeps, origin,
+    unique_key, unique_while, expires_at, pace, keeps, origin, partition, weight,
     xmax -- which transaction locks the row: treadle why
 )
     on treadle.jobs
@@ -241,7 +269,12 @@ grant select on
     treadle.meter,
     treadle.occurrences,
     treadle.expiries,
-    treadle.unique_periods
+    treadle.unique_periods,
+    treadle.limits,
+    treadle.limit_targets,
+    treadle.limit_keys,
+    treadle.limit_holders,
+    treadle.limit_openings
     to treadle_viewer, treadle_operator;
 grant select (
     name, job_type, priority, queue, max_attempts, key, expression, timezone, clocks_forward, clocks_back, missed,
@@ -287,6 +320,8 @@ grant execute on function
     treadle.safe_tick,
     treadle.tick_is_fresh,
     treadle.is_read_committed,
+    treadle.limits_of,
+    treadle.limit_key,
     -- notifications
     treadle.request_notifications, -- (owner)
     treadle.channel,
@@ -317,5 +352,7 @@ grant execute on function
     treadle.set_paused, -- (owner)
     treadle.pause, -- (owner)
     treadle.resume, -- (owner)
+    treadle.set_limit, -- (owner)
+    treadle.reset_limit, -- (owner)
     treadle.held_jobs -- until version 0.3
     to treadle_operator;

@@ -19,7 +19,9 @@ create or replace function treadle.claim_lanes(
     p_priority int,
     p_queues varchar[],
     p_job_types varchar[],
-    p_starts timestamptz[]
+    p_partitions varchar[],
+    p_starts timestamptz[],
+    p_limited boolean -- there are limits
 ) returns tid[]
 language plpgsql
 as $$
@@ -39,7 +41,7 @@ declare
     v_head int := least(p_wanted, greatest(ceil(v_each + 3 * sqrt(v_each)), c_read / v_lanes));
     v_after timestamptz := '-infinity'; -- the jobs before this one were read
     v_cut timestamptz; -- the jobs up to this one were read; null: all were
-    v_any boolean := v_lanes = 1; -- take the jobs of one lane after the other
+    v_any boolean := v_lanes = 1 and not p_limited; -- take the jobs of one lane after the other
     v_picked int[] := array[1]; -- which lanes
     v_shares int[] := array[p_wanted]; -- how many jobs of each
     v_begins timestamptz[] := p_starts; -- where they begin
@@ -47,6 +49,13 @@ declare
     v_found int;
     v_places tid[];
     v_keyed boolean;
+    v_weighted boolean;
+    v_names varchar[]; -- the limits that were locked
+    v_keys varchar[];
+    v_room int[];
+    v_enough boolean;
+    v_granted int[];
+    v_reached boolean;
     v_claimed tid[];
     v_expired int := 0;
     v_taken tid[] := '{}';
@@ -56,8 +65,11 @@ begin
             select running::xid
             from pg_snapshot_xip(v_snapshot) as running
             union all
+            -- Not this transaction: it may have locked jobs that did not fit into a limit.
             select (pg_snapshot_xmax(v_snapshot)::text::bigint + nth)::text::xid8::xid
             from generate_series(0, c_newest - 1) as nth
+            where (pg_snapshot_xmax(v_snapshot)::text::bigint + nth)::text::xid8
+                is distinct from pg_current_xact_id_if_assigned()
         );
     end if;
 
@@ -65,13 +77,14 @@ begin
         if not v_any then
             with head as materialized (
                 select head.run_at, lane.nth as lane
-                from unnest(p_queues, p_job_types, p_starts) with ordinality as lane (queue, job_type, start, nth)
+                from unnest(p_queues, p_job_types, p_partitions, p_starts) with ordinality
+                    as lane (queue, job_type, partition, start, nth)
                 cross join lateral (
                     select job.run_at
                     from treadle.jobs as job
                     where treadle.is_in_lane(
-                            job.queue, job.job_type, job.priority,
-                            row(lane.queue, lane.job_type, p_priority)::treadle.lane
+                            job.queue, job.job_type, job.priority, job.partition,
+                            row(lane.queue, lane.job_type, p_priority, lane.partition)::treadle.lane
                           )
                       and job.run_at >= greatest(lane.start, v_after)
                       and job.run_at <= p_now
@@ -108,17 +121,39 @@ begin
             ) as share;
         end if;
 
-        select array_agg(picked.place), bool_or(picked.keyed)
-        into v_places, v_keyed
+        v_reached := false;
+        v_names := null;
+        if p_limited and v_picked is not null then
+            select limited.shares, limited.names, limited.keys, limited.room, limited.enough
+            into v_granted, v_names, v_keys, v_room, v_enough
+            from treadle.lock_limits(
+                p_now, p_priority,
+                array(select p_queues[lane] from unnest(v_picked) as lane),
+                array(select p_job_types[lane] from unnest(v_picked) as lane),
+                array(select p_partitions[lane] from unnest(v_picked) as lane),
+                v_begins, v_shares
+            ) as limited;
+            v_reached := v_granted <> v_shares;
+            -- Those for which there is not room enough are not read again.
+            for v_nth in 1 .. case when v_reached then cardinality(v_picked) else 0 end loop
+                if v_granted[v_nth] < v_shares[v_nth] then
+                    p_starts[v_picked[v_nth]] := 'infinity';
+                end if;
+            end loop;
+            v_shares := v_granted;
+        end if;
+
+        select array_agg(picked.place), bool_or(picked.keyed), bool_or(picked.weighted)
+        into v_places, v_keyed, v_weighted
         from (
-            select job.place, job.keyed
+            select job.place, job.keyed, job.weighted
             from unnest(v_picked, v_shares, v_begins) as share (lane, jobs, begins)
             cross join lateral (
-                select job.ctid as place, job.key is not null as keyed
+                select job.ctid as place, job.key is not null as keyed, job.weight > 1 as weighted
                 from treadle.jobs as job
                 where treadle.is_in_lane(
-                        job.queue, job.job_type, job.priority,
-                        row(p_queues[share.lane], p_job_types[share.lane], p_priority)::treadle.lane
+                        job.queue, job.job_type, job.priority, job.partition,
+                        row(p_queues[share.lane], p_job_types[share.lane], p_priority, p_partitions[share.lane])::treadle.lane
                       )
                   and job.run_at >= share.begins
                   and job.run_at <= p_now
@@ -132,7 +167,15 @@ begin
             limit p_wanted
         ) as picked;
 
-        v_claimed := treadle.mark_claimed(p_worker_id, p_now, v_places, v_keyed);
+        if v_names is null then
+            v_claimed := treadle.mark_claimed(p_worker_id, p_now, v_places, v_keyed);
+        else
+            if v_places is not null and (v_weighted or not v_enough) then
+                v_places := treadle.admit_jobs(p_now, v_places, v_names, v_keys, v_room);
+            end if;
+            v_claimed := treadle.mark_claimed(p_worker_id, p_now, v_places, v_keyed, treadle.keeps_slots());
+            perform treadle.hold_slots(p_now, v_claimed, v_names, v_keys, v_room);
+        end if;
         v_taken := v_taken || v_claimed;
         p_wanted := p_wanted - cardinality(v_claimed);
         if cardinality(v_claimed) < cardinality(v_places) and not v_keyed and v_expired < c_expired then
@@ -140,6 +183,12 @@ begin
             continue;
         end if;
         exit when p_wanted = 0 or v_any;
+
+        if v_reached then
+            -- Without the lanes whose limits are reached, from the beginning.
+            v_after := '-infinity';
+            continue;
+        end if;
 
         if v_cut is not null then
             -- The jobs are spread unevenly, or many are locked: then read more.
@@ -159,11 +208,11 @@ begin
     end loop;
 
     if pg_stat_get_xact_tuples_returned('treadle.idx_jobs_claimable'::regclass) > v_read + 2 * v_lanes * v_head + c_dead then
-        perform treadle.raise_floors(p_now, p_running, p_priority, p_queues, p_job_types, p_starts);
+        perform treadle.raise_floors(p_now, p_running, p_priority, p_queues, p_job_types, p_partitions, p_starts);
     end if;
     return v_taken;
 end
 $$;
 
-comment on function treadle.claim_lanes(varchar, timestamptz, xid[], int, int, varchar[], varchar[], timestamptz[])
+comment on function treadle.claim_lanes(varchar, timestamptz, xid[], int, int, varchar[], varchar[], varchar[], timestamptz[], boolean)
     is 'Claims up to p_wanted due jobs from these lanes, the oldest first, and returns where their rows are then.';

@@ -32,9 +32,13 @@ declare
     v_safe treadle.ticks;
     v_queues varchar[];
     v_job_types varchar[];
+    v_partitions varchar[];
     v_priorities int[];
     v_starts timestamptz[];
     v_listed int;
+    v_limited constant boolean := exists (select from treadle.limit_targets);
+    v_opened record;
+    v_turn int := 1;
     v_first int;
     v_next record;
     v_places tid[];
@@ -55,10 +59,11 @@ begin
 
     if v_safe.xid is null then
         with listed as materialized (
-            select lane.queue, lane.job_type, lane.priority
+            select lane.queue, lane.job_type, lane.priority, lane.partition
             from treadle.lanes as lane
             where lane.job_type = any (p_job_types)
               and lane.idle_xid is null
+              and lane.parked_name is null
             limit c_lanes + 1
         ),
         total as materialized (
@@ -69,12 +74,13 @@ begin
             array_agg(lane.queue),
             array_agg(lane.job_type),
             array_agg(lane.priority),
+            array_agg(lane.partition),
             array_agg(coalesce(bound.floor, '-infinity')),
             (select total.lanes from total)
-        into v_queues, v_job_types, v_priorities, v_starts, v_listed
+        into v_queues, v_job_types, v_priorities, v_partitions, v_starts, v_listed
         from (
             -- A lane may be listed more than once until the next tick.
-            select distinct listed.priority, listed.job_type, listed.queue
+            select distinct listed.priority, listed.job_type, listed.queue, listed.partition
             from listed
             where (select total.lanes from total) <= c_lanes
               and (p_queues is null or listed.queue = any (p_queues))
@@ -89,8 +95,27 @@ begin
               )
             order by listed.priority desc
         ) as lane
-        left join lateral treadle.lane_floor(row(lane.queue, lane.job_type, lane.priority)::treadle.lane) as bound
+        left join lateral treadle.lane_floor(row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane) as bound
             on true;
+    end if;
+
+    if v_limited then
+        v_opened := treadle.opened_lanes(p_job_types, p_queues, v_now);
+        if v_listed <= c_lanes and v_opened.queues is not null then
+            select
+                array_agg(lane.queue order by lane.priority desc), array_agg(lane.job_type order by lane.priority desc),
+                array_agg(lane.priority order by lane.priority desc), array_agg(lane.partition order by lane.priority desc),
+                array_agg(lane.start order by lane.priority desc)
+            into v_queues, v_job_types, v_priorities, v_partitions, v_starts
+            from (
+                select * from unnest(v_queues, v_job_types, v_priorities, v_partitions, v_starts)
+                union all
+                select *
+                from unnest(
+                    v_opened.queues, v_opened.job_types, v_opened.priorities, v_opened.partitions, v_opened.starts
+                )
+            ) as lane (queue, job_type, priority, partition, start);
+        end if;
     end if;
 
     loop
@@ -100,7 +125,8 @@ begin
                 continue when v_priorities[v_last + 1] = v_priorities[v_first];
                 v_claimed := v_claimed || treadle.claim_lanes(
                     p_worker_id, v_now, v_running, p_batch_size - cardinality(v_claimed), v_priorities[v_first],
-                    v_queues[v_first : v_last], v_job_types[v_first : v_last], v_starts[v_first : v_last]
+                    v_queues[v_first : v_last], v_job_types[v_first : v_last], v_partitions[v_first : v_last],
+                    v_starts[v_first : v_last], v_limited
                 );
                 exit when cardinality(v_claimed) = p_batch_size;
                 v_first := v_last + 1;
@@ -108,9 +134,22 @@ begin
         else
             v_next := treadle.next_lanes(p_job_types, p_queues, v_safe, null, null, null, null, null);
             while v_next.queues is not null loop
+                -- Before them, the opened lanes of a higher or the same priority.
+                if v_limited then
+                    while v_turn <= cardinality(v_opened.queues) and v_opened.priorities[v_turn] >= v_next.level loop
+                        v_claimed := v_claimed || treadle.claim_lanes(
+                            p_worker_id, v_now, v_running, p_batch_size - cardinality(v_claimed), v_opened.priorities[v_turn],
+                            v_opened.queues[v_turn : v_turn], v_opened.job_types[v_turn : v_turn],
+                            v_opened.partitions[v_turn : v_turn], v_opened.starts[v_turn : v_turn], true
+                        );
+                        exit when cardinality(v_claimed) = p_batch_size;
+                        v_turn := v_turn + 1;
+                    end loop;
+                end if;
+                exit when cardinality(v_claimed) = p_batch_size;
                 v_places := treadle.claim_lanes(
                     p_worker_id, v_now, v_running, p_batch_size - cardinality(v_claimed), v_next.level::int,
-                    v_next.queues, v_next.job_types, v_next.starts
+                    v_next.queues, v_next.job_types, v_next.partitions, v_next.starts, v_limited
                 );
                 v_claimed := v_claimed || v_places;
                 exit when cardinality(v_claimed) = p_batch_size;

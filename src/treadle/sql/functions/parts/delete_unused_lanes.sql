@@ -17,12 +17,12 @@ begin
                 limit p_limit
                 for update skip locked
               ))
-        returning row(lane.queue, lane.job_type, lane.priority)::treadle.lane as lane
+        returning row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane as lane
     ),
     forgotten as (
         delete from treadle.floors as known
         using unused
-        where treadle.is_in_lane(known.queue, known.job_type, known.priority, unused.lane)
+        where treadle.is_in_lane(known.queue, known.job_type, known.priority, known.partition, unused.lane)
     )
     select count(*) into v_deleted from unused;
     return v_deleted;

@@ -6,7 +6,8 @@ create or replace function treadle.enqueue_per_period(
     p_unique varchar[],
     p_keys varchar[],
     p_period interval,
-    p_per_period int
+    p_per_period int,
+    p_partitions text[] default null
 ) returns table (nth int, id uuid, is_new boolean)
 language plpgsql
 as $$
@@ -67,7 +68,9 @@ begin
     from item
     join free on free.unique_key = item.unique_key and free.place = item.place;
 
-    v_ids := array(select added.id from treadle.insert_jobs(p_job, p_data, p_keys, v_nths) as added);
+    v_ids := array(select added.id from treadle.insert_jobs(
+        p_job, p_data, p_keys, v_nths, p_partitions => p_partitions
+    ) as added);
 
     insert into treadle.unique_periods as period (job_type, unique_key, slot, job_id, taken_at, ends_at)
     select p_job.job_type, taken.unique_key, taken.slot, taken.id, v_now, v_now + p_period
@@ -91,5 +94,5 @@ begin
 end
 $$;
 
-comment on function treadle.enqueue_per_period(treadle.jobs, text[], varchar[], varchar[], interval, int)
+comment on function treadle.enqueue_per_period(treadle.jobs, text[], varchar[], varchar[], interval, int, text[])
     is 'Enqueues as many jobs as each unique key allows per period, and returns the latest job for the others.';

@@ -14,6 +14,7 @@ declare
     v_before timestamptz := p_schedule.last_at;
     v_last_job uuid := p_schedule.last_job;
     v_count int := 0;
+    v_parts constant varchar[] := treadle.partition_parts(p_schedule.job_type, p_schedule.queue);
 begin
     insert into treadle.occurrences (schedule, scheduled_for, skipped)
     select p_schedule.name, missed, 'missed'
@@ -42,7 +43,7 @@ begin
         -- First the transaction id, then the clock: the tick relies on that order (see tick.sql).
         perform pg_current_xact_id();
         v_now := clock_timestamp();
-        insert into treadle.jobs (job_type, priority, data, created_at, queue, run_at, key, max_attempts, origin)
+        insert into treadle.jobs (job_type, priority, data, created_at, queue, run_at, key, max_attempts, origin, partition)
         values (
             p_schedule.job_type,
             p_schedule.priority,
@@ -52,7 +53,8 @@ begin
             greatest(v_time + random() * p_schedule.jitter, v_now),
             coalesce(p_schedule.key, case when p_schedule.overlap = 'wait' then 'schedule ' || p_schedule.name end),
             p_schedule.max_attempts,
-            jsonb_build_object('schedule', p_schedule.name, 'for', v_time, 'before', v_before)
+            jsonb_build_object('schedule', p_schedule.name, 'for', v_time, 'before', v_before),
+            case when v_parts is null then '' else treadle.partition_of(v_parts, p_schedule.data) end
         )
         returning id into v_last_job;
 

@@ -13,7 +13,8 @@ create or replace function treadle.enqueue_unless_exists(
     p_unique varchar[],
     p_keys varchar[],
     p_on_conflict varchar[],
-    p_latest interval
+    p_latest interval,
+    p_partitions text[] default null
 ) returns table (nth int, id uuid, is_new boolean, is_changed boolean)
 language plpgsql
 set enable_seqscan = off
@@ -111,7 +112,7 @@ begin
 
         select array_agg(added.id), array_agg(added.unique_key)
         into v_ids, v_keys
-        from treadle.insert_jobs(p_job, p_data, p_keys, v_nths, v_wanted) as added;
+        from treadle.insert_jobs(p_job, p_data, p_keys, v_nths, v_wanted, p_partitions) as added;
 
         -- New ones are returned at once, others with what is found in the next round.
         return query
@@ -143,5 +144,5 @@ begin
 end
 $$;
 
-comment on function treadle.enqueue_unless_exists(treadle.jobs, text[], varchar[], varchar[], varchar[], interval)
+comment on function treadle.enqueue_unless_exists(treadle.jobs, text[], varchar[], varchar[], varchar[], interval, text[])
     is 'Enqueues jobs whose unique key no other job has, and returns or changes the others.';

@@ -21,8 +21,8 @@ begin
                     select
                     from treadle.floors as newer
                     where treadle.is_in_lane(
-                            newer.queue, newer.job_type, newer.priority,
-                            row(old.queue, old.job_type, old.priority)::treadle.lane
+                            newer.queue, newer.job_type, newer.priority, newer.partition,
+                            row(old.queue, old.job_type, old.priority, old.partition)::treadle.lane
                           )
                       and newer.xid > old.xid
                       and newer.xid < p_oldest.next_xid

@@ -9,16 +9,20 @@ create or replace function treadle.insert_jobs(
     p_data text[],
     p_keys varchar[],
     p_nths int[],
-    p_unique varchar[] default null
+    p_unique varchar[] default null,
+    p_partitions text[] default null -- what is given of the partition of each element of p_data, as JSON
 ) returns table (id uuid, unique_key varchar)
 language plpgsql
 as $$
 #variable_conflict use_column -- in "on conflict"
+declare
+    v_parts constant varchar[] := treadle.partition_parts(p_job.job_type, p_job.queue);
 begin
     return query
     with added as (
         insert into treadle.jobs as job (
-            job_type, priority, data, created_at, queue, run_at, key, max_attempts, unique_key, unique_while, expires_at
+            job_type, priority, data, created_at, queue, run_at, key, max_attempts, unique_key, unique_while, expires_at,
+            partition, weight
         )
         select
             p_job.job_type,
@@ -32,9 +36,14 @@ begin
             p_job.max_attempts,
             wanted.unique_key,
             p_job.unique_while,
-            p_job.expires_at
+            p_job.expires_at,
+            case
+                when v_parts is null then ''
+                else treadle.partition_of(v_parts, item.data::jsonb, item.given::jsonb)
+            end,
+            p_job.weight
         from unnest(p_nths, p_unique) as wanted (nth, unique_key)
-        join unnest(p_data, p_keys) with ordinality as item (data, key, nth) on item.nth = wanted.nth
+        join unnest(p_data, p_keys, p_partitions) with ordinality as item (data, key, given, nth) on item.nth = wanted.nth
         order by
             case when wanted.unique_key is not null then item.key end,
             case when item.key is null then wanted.unique_key end,
@@ -55,5 +64,5 @@ begin
 end
 $$;
 
-comment on function treadle.insert_jobs(treadle.jobs, text[], varchar[], int[], varchar[])
+comment on function treadle.insert_jobs(treadle.jobs, text[], varchar[], int[], varchar[], text[])
     is 'Inserts jobs for enqueue_with_options(), except those whose unique key another job has.';

@@ -4,10 +4,12 @@ create or replace function treadle.is_in_lane(
     p_queue varchar,
     p_job_type varchar,
     p_priority int,
+    p_partition varchar,
     p_lane treadle.lane
 ) returns boolean
 language sql immutable parallel safe
-return p_queue = p_lane.queue and p_job_type = p_lane.job_type and p_priority = p_lane.priority;
+return p_queue = p_lane.queue and p_job_type = p_lane.job_type and p_priority = p_lane.priority
+    and p_partition = p_lane.partition;
 
-comment on function treadle.is_in_lane(varchar, varchar, int, treadle.lane)
-    is 'Whether a job, or a row of lanes, with this queue, job type and priority belongs to a lane.';
+comment on function treadle.is_in_lane(varchar, varchar, int, varchar, treadle.lane)
+    is 'Whether a job, or a row of lanes, with this queue, job type, priority and partition belongs to a lane.';

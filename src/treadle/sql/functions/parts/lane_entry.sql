@@ -7,7 +7,7 @@ as $$
         exists (
             select
             from treadle.lanes as known
-            where treadle.is_in_lane(known.queue, known.job_type, known.priority, p_lane)
+            where treadle.is_in_lane(known.queue, known.job_type, known.priority, known.partition, p_lane)
               and (known.idle_xid is null or known.next_run_at <= p_run_at)
         )
 $$;

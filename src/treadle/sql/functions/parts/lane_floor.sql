@@ -5,7 +5,7 @@ language sql stable
 as $$
     select known.floor
     from treadle.floors as known
-    where treadle.is_in_lane(known.queue, known.job_type, known.priority, p_lane)
+    where treadle.is_in_lane(known.queue, known.job_type, known.priority, known.partition, p_lane)
     order by known.xid desc
     limit 1
 $$;

@@ -14,7 +14,7 @@ as $$
         job.id, job.job_type, job.key, job.run_at, job.status, job.attempts, job.max_attempts,
         job.crashes, job.worker_id, job.last_error, job.xmax
     from treadle.jobs as job
-    where treadle.is_in_lane(job.queue, job.job_type, job.priority, p_lane)
+    where treadle.is_in_lane(job.queue, job.job_type, job.priority, job.partition, p_lane)
       and job.run_at >= p_start
       and treadle.is_claimable(job.status, job.holds, job.attempts, job.max_attempts)
 $$;

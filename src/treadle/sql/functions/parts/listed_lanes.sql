@@ -3,10 +3,10 @@ create or replace function treadle.listed_lanes()
 returns table (lane treadle.lane, opened_at timestamptz)
 language sql stable
 as $$
-    select row(known.queue, known.job_type, known.priority)::treadle.lane, max(known.opened_at)
+    select row(known.queue, known.job_type, known.priority, known.partition)::treadle.lane, max(known.opened_at)
     from treadle.lanes as known
     where known.idle_xid is null or known.next_run_at is not null
-    group by known.queue, known.job_type, known.priority
+    group by known.queue, known.job_type, known.priority, known.partition
 $$;
 
 comment on function treadle.listed_lanes() is 'Every lane that may have jobs, once.';

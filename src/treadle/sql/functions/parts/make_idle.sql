@@ -21,12 +21,12 @@ begin
     from (
         select known.id, head.run_at as next_run_at
         from treadle.lanes as known
-        left join lateral treadle.lane_floor(row(known.queue, known.job_type, known.priority)::treadle.lane) as bound
+        left join lateral treadle.lane_floor(row(known.queue, known.job_type, known.priority, known.partition)::treadle.lane) as bound
             on true
         left join lateral (
             select job.run_at
             from treadle.lane_jobs(
-                    row(known.queue, known.job_type, known.priority)::treadle.lane,
+                    row(known.queue, known.job_type, known.priority, known.partition)::treadle.lane,
                     coalesce(bound.floor, '-infinity')
                  ) as job
             order by job.run_at

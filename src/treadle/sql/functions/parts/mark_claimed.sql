@@ -1,8 +1,13 @@
 -- The write of a claim, for rows that claim_lanes() has locked. Nothing else changes the lease number.
 -- Jobs that have expired are cancelled instead. From its claim on, a job no longer expires, and a unique key that it has while
 -- it is pending is free for the next job.
-create or replace function treadle.mark_claimed(p_worker_id varchar, p_now timestamptz, p_places tid[], p_keyed boolean)
-returns tid[]
+create or replace function treadle.mark_claimed(
+    p_worker_id varchar,
+    p_now timestamptz,
+    p_places tid[],
+    p_keyed boolean,
+    p_keeps smallint default 0 -- keeps_slots() for jobs that are claimed under a limit
+) returns tid[]
 language plpgsql
 as $$
 declare
@@ -25,7 +30,8 @@ begin
                 attempts = job.attempts + 1,
                 lease = job.lease + 1,
                 unique_key = case when job.unique_while is null then job.unique_key end,
-                expires_at = null
+                expires_at = null,
+                keeps = job.keeps | p_keeps
             where job.ctid = any (p_places)
               and (job.expires_at <= p_now) is not true
             returning job.ctid as place
@@ -48,12 +54,12 @@ begin
     v_timeout := current_setting('lock_timeout');
     perform set_config('lock_timeout', '50ms', true);
     begin
-        v_claimed := treadle.mark_claimed(p_worker_id, p_now, p_places, false);
+        v_claimed := treadle.mark_claimed(p_worker_id, p_now, p_places, false, p_keeps);
     exception when unique_violation or lock_not_available or deadlock_detected then
         -- Take them one by one, and skip those that the other claim takes.
         foreach v_place in array p_places loop
             begin
-                v_claimed := v_claimed || treadle.mark_claimed(p_worker_id, p_now, array[v_place], false);
+                v_claimed := v_claimed || treadle.mark_claimed(p_worker_id, p_now, array[v_place], false, p_keeps);
             exception when unique_violation or lock_not_available or deadlock_detected then
                 null;
             end;
@@ -64,5 +70,5 @@ begin
 end
 $$;
 
-comment on function treadle.mark_claimed(varchar, timestamptz, tid[], boolean)
+comment on function treadle.mark_claimed(varchar, timestamptz, tid[], boolean, smallint)
     is 'Marks the rows that claim_lanes() has locked as claimed, and returns where they are then.';

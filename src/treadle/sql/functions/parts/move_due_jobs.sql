@@ -39,7 +39,7 @@ declare
     v_moved int;
 begin
     with lane as materialized (
-        select distinct lane.queue, lane.job_type, lane.priority
+        select distinct lane.queue, lane.job_type, lane.priority, lane.partition
         from treadle.lanes as lane
         where lane.idle_xid is null
            or lane.next_run_at > p_now
@@ -51,7 +51,8 @@ begin
             select job.ctid as place, job.run_at
             from treadle.jobs as job
             where treadle.is_in_lane(
-                    job.queue, job.job_type, job.priority, row(lane.queue, lane.job_type, lane.priority)::treadle.lane
+                    job.queue, job.job_type, job.priority, job.partition,
+                    row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane
                   )
               and job.run_at > p_now
               and job.run_at <= greatest(p_from, p_now + interval '1 day') + c_late
@@ -89,7 +90,7 @@ begin
         where job.ctid = any (array(
                 select later.place
                 from (
-                    select distinct lane.queue, lane.job_type, lane.priority
+                    select distinct lane.queue, lane.job_type, lane.priority, lane.partition
                     from treadle.lanes as lane
                     where lane.idle_xid is null
                        or lane.next_run_at > p_now
@@ -98,8 +99,8 @@ begin
                     select job.ctid as place
                     from treadle.jobs as job
                     where treadle.is_in_lane(
-                            job.queue, job.job_type, job.priority,
-                            row(lane.queue, lane.job_type, lane.priority)::treadle.lane
+                            job.queue, job.job_type, job.priority, job.partition,
+                            row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane
                           )
                       and job.run_at > p_from
                       and job.run_at <= p_from + c_ahead

@@ -1,4 +1,4 @@
--- The lanes that a claim searches next: active, not paused, of the highest priority first, up to 100 of one priority.
+-- The lanes that a claim searches next: active, not paused or parked, of the highest priority first, up to 100 of one priority.
 --
 -- If a priority has more, they take turns: each search begins at a random lane of a random job type (or queue) and continues
 -- through all of them, so a type with very many lanes does not hide the others. The caller starts with nulls in level, first,
@@ -16,6 +16,7 @@ create or replace function treadle.next_lanes(
     inout place bigint, -- the last lane that was returned of the next one
     out queues varchar[],
     out job_types varchar[],
+    out partitions varchar[],
     out starts timestamptz[],
     out ids bigint[] -- of all lanes that were listed, paused ones included
 )
@@ -40,6 +41,7 @@ begin
                     where p_queues is null
                       and lane.job_type = wanted.job_type
                       and lane.idle_xid is null
+                      and lane.parked_name is null
                       and lane.priority < coalesce(level, 2147483648)
                     order by lane.priority desc
                     limit 1
@@ -53,6 +55,7 @@ begin
                     where lane.job_type = wanted.job_type
                       and lane.queue = served.queue
                       and lane.idle_xid is null
+                      and lane.parked_name is null
                       and lane.priority < coalesce(level, 2147483648)
                     order by lane.priority desc
                     limit 1
@@ -72,7 +75,8 @@ begin
                 from treadle.lanes as lane
                 where lane.job_type = p_job_types[1 + first]
                   and lane.priority = level
-                  and lane.idle_xid is null;
+                  and lane.idle_xid is null
+                  and lane.parked_name is null;
             end if;
             step := 0;
             place := turn;
@@ -81,7 +85,7 @@ begin
         -- The nested loops return the steps in their order. The last step is the first one again, up to the lane at which
         -- the turns began.
         with listed as materialized (
-            select each.step, found.id, found.queue, wanted.job_type
+            select each.step, found.id, found.queue, wanted.job_type, found.partition
             from generate_series(step, v_series) as each (step)
             cross join lateral (
                 select
@@ -92,12 +96,13 @@ begin
             ) as wanted
             cross join lateral (
                 (
-                    select lane.id, lane.queue
+                    select lane.id, lane.queue, lane.partition
                     from treadle.lanes as lane
                     where p_queues is null
                       and lane.job_type = wanted.job_type
                       and lane.priority = level
                       and lane.idle_xid is null
+                      and lane.parked_name is null
                       and lane.id + 0 > wanted.after
                       and lane.id + 0 <= wanted.until
                     order by lane.id + 0
@@ -105,12 +110,13 @@ begin
                 )
                 union all
                 (
-                    select lane.id, lane.queue
+                    select lane.id, lane.queue, lane.partition
                     from treadle.lanes as lane
                     where lane.job_type = wanted.job_type
                       and lane.queue = wanted.queue
                       and lane.priority = level
                       and lane.idle_xid is null
+                      and lane.parked_name is null
                       and lane.id + 0 > wanted.after
                       and lane.id + 0 <= wanted.until
                     order by lane.id + 0
@@ -124,11 +130,12 @@ begin
             (select array_agg(listed.step) from listed),
             array_agg(lane.queue) filter (where not state.paused),
             array_agg(lane.job_type) filter (where not state.paused),
+            array_agg(lane.partition) filter (where not state.paused),
             array_agg(coalesce(bound.floor, safe.floor, '-infinity')) filter (where not state.paused)
-        into ids, v_steps, queues, job_types, starts
+        into ids, v_steps, queues, job_types, partitions, starts
         from (
             -- A lane may be listed more than once until the next tick.
-            select distinct listed.queue, listed.job_type
+            select distinct listed.queue, listed.job_type, listed.partition
             from listed
         ) as lane
         cross join lateral (
@@ -139,9 +146,9 @@ begin
                   and pause.queue in (lane.queue, '')
             ) as paused
         ) as state
-        left join lateral treadle.lane_floor(row(lane.queue, lane.job_type, level)::treadle.lane) as bound
+        left join lateral treadle.lane_floor(row(lane.queue, lane.job_type, level, lane.partition)::treadle.lane) as bound
             on p_safe.xid is null
-        left join lateral treadle.safe_floor(row(lane.queue, lane.job_type, level)::treadle.lane, p_safe) as safe
+        left join lateral treadle.safe_floor(row(lane.queue, lane.job_type, level, lane.partition)::treadle.lane, p_safe) as safe
             on p_safe.xid is not null;
 
         if cardinality(ids) = c_lanes then

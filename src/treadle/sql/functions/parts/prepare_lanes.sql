@@ -25,8 +25,8 @@ begin
 
     v_safe := treadle.safe_tick(pg_current_snapshot());
 
-    insert into treadle.lanes (queue, job_type, priority)
-    select distinct idle.queue, idle.job_type, idle.priority
+    insert into treadle.lanes (queue, job_type, priority, partition)
+    select distinct idle.queue, idle.job_type, idle.priority, idle.partition
     from treadle.lanes as idle
     where idle.job_type = any (p_job_types)
       and idle.idle_xid is not null
@@ -39,8 +39,8 @@ begin
             select
             from treadle.lanes as active
             where treadle.is_in_lane(
-                    active.queue, active.job_type, active.priority,
-                    row(idle.queue, idle.job_type, idle.priority)::treadle.lane
+                    active.queue, active.job_type, active.priority, active.partition,
+                    row(idle.queue, idle.job_type, idle.priority, idle.partition)::treadle.lane
                   )
               and active.idle_xid is null
       );

@@ -7,6 +7,7 @@ create or replace function treadle.raise_floors(
     p_priority int,
     p_queues varchar[],
     p_job_types varchar[],
+    p_partitions varchar[],
     p_starts timestamptz[]
 ) returns void
 language plpgsql
@@ -19,15 +20,15 @@ begin
         return;
     end if;
 
-    insert into treadle.floors (queue, job_type, priority, floor, xid)
-    select lane.queue, lane.job_type, p_priority, least(head.run_at, p_now - c_margin), pg_current_xact_id()
-    from unnest(p_queues, p_job_types, p_starts) as lane (queue, job_type, start)
+    insert into treadle.floors (queue, job_type, priority, partition, floor, xid)
+    select lane.queue, lane.job_type, p_priority, lane.partition, least(head.run_at, p_now - c_margin), pg_current_xact_id()
+    from unnest(p_queues, p_job_types, p_partitions, p_starts) as lane (queue, job_type, partition, start)
     left join lateral (
         select job.run_at
         from treadle.jobs as job
         where treadle.is_in_lane(
-                job.queue, job.job_type, job.priority,
-                row(lane.queue, lane.job_type, p_priority)::treadle.lane
+                job.queue, job.job_type, job.priority, job.partition,
+                row(lane.queue, lane.job_type, p_priority, lane.partition)::treadle.lane
               )
           and job.run_at >= lane.start
           and job.run_at <= p_now
@@ -40,5 +41,5 @@ begin
 end
 $$;
 
-comment on function treadle.raise_floors(timestamptz, xid[], int, varchar[], varchar[], timestamptz[])
+comment on function treadle.raise_floors(timestamptz, xid[], int, varchar[], varchar[], varchar[], timestamptz[])
     is 'Raises the floors of these lanes to their first jobs.';

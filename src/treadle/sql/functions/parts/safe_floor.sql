@@ -7,11 +7,11 @@ language sql stable
 as $$
     select min(known.floor)
     from treadle.floors as known
-    where treadle.is_in_lane(known.queue, known.job_type, known.priority, p_lane)
+    where treadle.is_in_lane(known.queue, known.job_type, known.priority, known.partition, p_lane)
       and known.xid >= (
             select seen.xid
             from treadle.floors as seen
-            where treadle.is_in_lane(seen.queue, seen.job_type, seen.priority, p_lane)
+            where treadle.is_in_lane(seen.queue, seen.job_type, seen.priority, seen.partition, p_lane)
               and seen.xid < p_safe.next_xid
               and seen.xid <> all (p_safe.running)
             order by seen.xid desc

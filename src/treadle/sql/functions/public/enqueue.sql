@@ -14,6 +14,7 @@ as $$
 declare
     v_now timestamptz;
     v_id uuid;
+    v_parts constant varchar[] := treadle.partition_parts(p_job_type, p_queue);
 begin
     if p_max_attempts < 1 then
         raise exception 'p_max_attempts must be 1 or more, got %', p_max_attempts
@@ -24,7 +25,7 @@ begin
     perform pg_current_xact_id();
     v_now := clock_timestamp();
 
-    insert into treadle.jobs (job_type, priority, data, created_at, queue, run_at, key, max_attempts)
+    insert into treadle.jobs (job_type, priority, data, created_at, queue, run_at, key, max_attempts, partition)
     values (
         p_job_type,
         p_priority,
@@ -33,7 +34,8 @@ begin
         p_queue,
         greatest(coalesce(p_run_at, v_now + p_delay, v_now), v_now),
         p_key,
-        p_max_attempts
+        p_max_attempts,
+        case when v_parts is null then '' else treadle.partition_of(v_parts, p_data) end
     )
     returning id into v_id;
     return v_id;

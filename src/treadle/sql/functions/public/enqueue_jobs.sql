@@ -17,6 +17,7 @@ as $$
 declare
     v_now timestamptz;
     v_first timestamptz;
+    v_parts constant varchar[] := treadle.partition_parts(p_job_type, p_queue);
 begin
     if p_max_attempts < 1 then
         raise exception 'p_max_attempts must be 1 or more, got %', p_max_attempts
@@ -30,7 +31,7 @@ begin
         - cardinality(p_data) * interval '1 microsecond';
 
     return query
-    insert into treadle.jobs (job_type, priority, data, created_at, queue, run_at, key, max_attempts)
+    insert into treadle.jobs (job_type, priority, data, created_at, queue, run_at, key, max_attempts, partition)
     select
         p_job_type,
         p_priority,
@@ -39,7 +40,8 @@ begin
         p_queue,
         v_first + item.nth * interval '1 microsecond',
         item.key,
-        p_max_attempts
+        p_max_attempts,
+        case when v_parts is null then '' else treadle.partition_of(v_parts, item.data::jsonb) end
     from unnest(p_data, p_keys) with ordinality as item (data, key, nth)
     returning id;
 end

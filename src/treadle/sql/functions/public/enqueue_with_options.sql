@@ -11,6 +11,9 @@
 -- this call, but not later than p_latest after it was enqueued) and prioritize (its priority becomes the higher of the two).
 -- With p_all_or_none, nothing is enqueued if one of the jobs exists: is_new is false for those that do, and null for the others.
 --
+-- p_partitions has a JSON object for each job, with values for the parts of its partition that are not arguments. p_weight says
+-- how much of its limits a job uses.
+--
 -- Runs with the rights of its owner: a role that may only enqueue cannot read unique keys, which are data of the user.
 create or replace function treadle.enqueue_with_options(
     p_job_type varchar,
@@ -29,7 +32,9 @@ create or replace function treadle.enqueue_with_options(
     p_run_at timestamptz default null,
     p_delay interval default null,
     p_keys varchar[] default null,
-    p_max_attempts int default 3
+    p_max_attempts int default 3,
+    p_partitions text[] default null,
+    p_weight int default null
 ) returns table (id uuid, is_new boolean, is_changed boolean)
 language plpgsql
 security definer
@@ -78,6 +83,14 @@ begin
         raise exception 'p_period must be longer than 0; it needs p_unique, p_per_period from 1 to 1000, and no p_on_conflict'
             using errcode = 'invalid_parameter_value';
     end if;
+    if p_weight < 1 then
+        raise exception 'p_weight must be 1 or more, got %', p_weight
+            using errcode = 'invalid_parameter_value';
+    end if;
+    if p_partitions is not null and cardinality(p_partitions) <> cardinality(p_data) then
+        raise exception 'p_partitions must have as many elements as p_data'
+            using errcode = 'invalid_parameter_value';
+    end if;
     if p_expires < interval '0' then
         raise exception 'p_expires must not be negative, got %', p_expires
             using errcode = 'invalid_parameter_value';
@@ -89,7 +102,7 @@ begin
             into v_ids, v_new
             from treadle.enqueue_with_options(
                 p_job_type, p_data, p_unique, p_while, p_period, p_per_period, '{}', p_latest, false, p_expires, p_expires_at,
-                p_priority, p_queue, p_run_at, p_delay, p_keys, p_max_attempts
+                p_priority, p_queue, p_run_at, p_delay, p_keys, p_max_attempts, p_partitions, p_weight
             ) as added;
             if false = any (v_new) then
                 raise exception using errcode = 'TRD01'; -- undone here, seen by nobody
@@ -114,27 +127,30 @@ begin
     v_template.created_at := v_now;
     v_template.run_at := greatest(coalesce(p_run_at, v_now + p_delay, v_now), v_now);
     v_template.expires_at := coalesce(p_expires_at, v_template.run_at + p_expires);
+    v_template.weight := p_weight;
     v_template.unique_while := case when p_while = 'pending' and p_period is null then 'pending' end;
 
     if p_period is not null then
         return query
         select added.id, added.is_new, false
-        from treadle.enqueue_per_period(v_template, p_data, p_unique, p_keys, p_period, p_per_period) as added
+        from treadle.enqueue_per_period(v_template, p_data, p_unique, p_keys, p_period, p_per_period, p_partitions) as added
         order by added.nth;
     elsif p_unique is not null then
         return query
         select added.id, added.is_new, added.is_changed
-        from treadle.enqueue_unless_exists(v_template, p_data, p_unique, p_keys, p_on_conflict, p_latest) as added
+        from treadle.enqueue_unless_exists(v_template, p_data, p_unique, p_keys, p_on_conflict, p_latest, p_partitions) as added
         order by added.nth;
     else
         return query
         select added.id, true, false
-        from treadle.insert_jobs(v_template, p_data, p_keys, array(select generate_series(1, cardinality(p_data)))) as added;
+        from treadle.insert_jobs(
+            v_template, p_data, p_keys, array(select generate_series(1, cardinality(p_data))), p_partitions => p_partitions
+        ) as added;
     end if;
 end
 $$;
 
-comment on function treadle.enqueue_with_options(varchar, text[], varchar[], varchar, interval, int, varchar[], interval, boolean, interval, timestamptz, int, varchar, timestamptz, interval, varchar[], int)
+comment on function treadle.enqueue_with_options(varchar, text[], varchar[], varchar, interval, int, varchar[], interval, boolean, interval, timestamptz, int, varchar, timestamptz, interval, varchar[], int, text[], int)
     is 'Enqueues one job per element of p_data (JSON texts), with unique keys or expiry. Returns for each the id, whether it is new, and whether an existing job was changed.';
 
-revoke all on function treadle.enqueue_with_options(varchar, text[], varchar[], varchar, interval, int, varchar[], interval, boolean, interval, timestamptz, int, varchar, timestamptz, interval, varchar[], int) from public;
+revoke all on function treadle.enqueue_with_options(varchar, text[], varchar[], varchar, interval, int, varchar[], interval, boolean, interval, timestamptz, int, varchar, timestamptz, interval, varchar[], int, text[], int) from public;

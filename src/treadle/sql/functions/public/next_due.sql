@@ -18,6 +18,7 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
     c_long constant interval := '1 year';
+    c_recent constant interval := '2 seconds'; -- as in opened_lanes.sql
     v_last bigint;
     v_safe treadle.ticks;
     v_lanes record;
@@ -39,10 +40,13 @@ begin
     while v_lanes.queues is not null loop
         select least(v_next, min(head.run_at))
         into v_next
-        from unnest(v_lanes.queues, v_lanes.job_types, v_lanes.starts) as lane (queue, job_type, start)
+        from unnest(v_lanes.queues, v_lanes.job_types, v_lanes.partitions, v_lanes.starts)
+            as lane (queue, job_type, partition, start)
         cross join lateral (
             select job.run_at
-            from treadle.lane_jobs(row(lane.queue, lane.job_type, v_lanes.level)::treadle.lane, lane.start) as job
+            from treadle.lane_jobs(
+                    row(lane.queue, lane.job_type, v_lanes.level, lane.partition)::treadle.lane, lane.start
+                 ) as job
             order by job.run_at
             limit 1
         ) as head;
@@ -66,6 +70,47 @@ begin
         order by lane.next_run_at
         limit 1
     ) as idle;
+
+    -- Lanes that are parked for a limit, when it may have room.
+    if exists (select from treadle.limit_targets) then
+        select least(v_next, min(greatest(opening.opens_at, head.run_at)))
+        into v_next
+        from (
+            select opening.opens_at, opening.name, opening.key
+            from treadle.limit_openings as opening
+            where opening.opens_at > clock_timestamp() - c_recent
+            order by opening.opens_at
+            limit 100
+        ) as opening
+        cross join unnest(p_job_types) as wanted (job_type)
+        cross join lateral (
+            select lane.queue, lane.job_type, lane.priority, lane.partition
+            from treadle.lanes as lane
+            where lane.parked_name = opening.name
+              and lane.parked_key = opening.key
+              and lane.job_type = wanted.job_type
+              and (p_queues is null or lane.queue = any (p_queues))
+            order by lane.priority desc, lane.parked_head
+            limit 10
+        ) as lane
+        left join lateral treadle.lane_floor(row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane) as bound
+            on true
+        cross join lateral (
+            select job.run_at
+            from treadle.lane_jobs(
+                    row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane,
+                    coalesce(bound.floor, '-infinity')
+                 ) as job
+            order by job.run_at
+            limit 1
+        ) as head
+        where not exists (
+            select
+            from treadle.pauses as pause
+            where pause.job_type in (lane.job_type, '')
+              and pause.queue in (lane.queue, '')
+        );
+    end if;
 
     -- Before PostgreSQL 17, infinite times cannot be subtracted.
     return case

@@ -154,7 +154,7 @@ begin
         select array_agg(distinct claimed.lane)
         into v_claimed
         from (
-            select row(job.queue, job.job_type, job.priority)::treadle.lane as lane
+            select row(job.queue, job.job_type, job.priority, job.partition)::treadle.lane as lane
             from treadle.jobs as job
             where job.status in ('claimed', 'running')
             limit 1000
@@ -166,7 +166,7 @@ begin
     -- Jobs that no trigger has placed (logical replication, a restored dump): the first job of one lane after the other is
     -- compared with its floor. The same applies here.
     v_read := pg_stat_get_xact_tuples_returned('treadle.idx_jobs_claimable'::regclass);
-    select row(next.queue, next.job_type, next.priority)::treadle.lane as lane, next.run_at
+    select row(next.queue, next.job_type, next.priority, next.partition)::treadle.lane as lane, next.run_at
     into v_stray
     from treadle.next_lane(v_last.swept, v_lockers) as next
     where v_now >= v_last.sweep_after is not false;
@@ -175,8 +175,8 @@ begin
         v_last.swept := case when v_stray.run_at is not null then v_stray.lane end;
         v_last.sweep_after := v_now + v_read * c_entry;
 
-        insert into treadle.lanes (queue, job_type, priority)
-        select (v_stray.lane).queue, (v_stray.lane).job_type, (v_stray.lane).priority
+        insert into treadle.lanes (queue, job_type, priority, partition)
+        select (v_stray.lane).queue, (v_stray.lane).job_type, (v_stray.lane).priority, (v_stray.lane).partition
         from treadle.lane_entry(v_stray.lane, v_stray.run_at) as entry
         where v_stray.run_at is not null
           and not entry.is_listed;
@@ -202,7 +202,7 @@ begin
     with busy as materialized (
         -- The lanes of jobs that were claimed or finished since the last tick, from a sample of those jobs.
         (
-            select job.queue, job.job_type, job.priority
+            select job.queue, job.job_type, job.priority, job.partition
             from treadle.jobs as job
             where job.status = 'completed'
               and job.finished_at >= v_clock - c_margin
@@ -212,7 +212,7 @@ begin
         )
         union
         (
-            select job.queue, job.job_type, job.priority
+            select job.queue, job.job_type, job.priority, job.partition
             from treadle.jobs as job
             where job.status = 'failed'
               and job.finished_at >= v_clock - c_margin
@@ -221,38 +221,38 @@ begin
             limit 1000
         )
         union
-        select claimed.queue, claimed.job_type, claimed.priority
+        select claimed.queue, claimed.job_type, claimed.priority, claimed.partition
         from unnest(v_claimed) as claimed
     ),
     examined as materialized (
-        select lane.queue, lane.job_type, lane.priority
+        select lane.queue, lane.job_type, lane.priority, lane.partition
         from treadle.lanes as lane
         where lane.idle_xid is null
-          and abs((hashtext(lane.queue || ' ' || lane.job_type)::bigint + lane.priority) % v_turns) = v_turn
+          and abs((hashtext(lane.queue || ' ' || lane.job_type || ' ' || lane.partition)::bigint + lane.priority) % v_turns) = v_turn
         union
         -- Became idle when a transaction that has ended since may have seen it active.
-        select lane.queue, lane.job_type, lane.priority
+        select lane.queue, lane.job_type, lane.priority, lane.partition
         from treadle.lanes as lane
         where lane.idle_xid >= v_safe.next_xid
            or lane.idle_xid = any (v_safe.running)
         union
         -- Due soon. The ticks up to the last one have seen those that were due before.
-        select lane.queue, lane.job_type, lane.priority
+        select lane.queue, lane.job_type, lane.priority, lane.partition
         from treadle.lanes as lane
         where lane.next_run_at <= v_now + c_ahead
           and lane.next_run_at >= coalesce(least(v_last.ticked_at, v_now) - c_idle, '-infinity')
         union
         -- May have jobs below the floor.
-        select known.queue, known.job_type, known.priority
+        select known.queue, known.job_type, known.priority, known.partition
         from treadle.floors as known
         where v_turns > 1
           and known.xid >= v_safe.next_xid
         union
-        select busy.queue, busy.job_type, busy.priority
+        select busy.queue, busy.job_type, busy.priority, busy.partition
         from busy
         where v_turns > 1
         union
-        select (v_stray.lane).queue, (v_stray.lane).job_type, (v_stray.lane).priority
+        select (v_stray.lane).queue, (v_stray.lane).job_type, (v_stray.lane).priority, (v_stray.lane).partition
     ),
     state as materialized (
         select
@@ -263,9 +263,9 @@ begin
             exists (
                 select
                 from busy
-                where treadle.is_in_lane(busy.queue, busy.job_type, busy.priority, examined.lane)
+                where treadle.is_in_lane(busy.queue, busy.job_type, busy.priority, busy.partition, examined.lane)
             ) as busy
-        from (select row(each.queue, each.job_type, each.priority)::treadle.lane as lane from examined as each) as examined
+        from (select row(each.queue, each.job_type, each.priority, each.partition)::treadle.lane as lane from examined as each) as examined
         cross join lateral (
             select
                 coalesce(min(known.id) filter (where known.idle_xid is null), min(known.id)) as id,
@@ -274,7 +274,7 @@ begin
                 bool_or(known.idle_xid is null) as active,
                 min(known.next_run_at) as next_run_at
             from treadle.lanes as known
-            where treadle.is_in_lane(known.queue, known.job_type, known.priority, examined.lane)
+            where treadle.is_in_lane(known.queue, known.job_type, known.priority, known.partition, examined.lane)
             having count(*) > 0
         ) as listed
         left join lateral treadle.lane_floor(examined.lane) as bound on true
@@ -327,8 +327,10 @@ begin
         from decided
     ),
     written as (
-        insert into treadle.floors (queue, job_type, priority, floor, xid)
-        select (changed.lane).queue, (changed.lane).job_type, (changed.lane).priority, changed.new_floor, v_own
+        insert into treadle.floors (queue, job_type, priority, partition, floor, xid)
+        select
+            (changed.lane).queue, (changed.lane).job_type, (changed.lane).priority, (changed.lane).partition,
+            changed.new_floor, v_own
         from changed
         where changed.moved
     ),
@@ -349,7 +351,10 @@ begin
         update treadle.lanes as lane
         set opened_at = case when changed.new_idle or changed.active then lane.opened_at else v_now end,
             idle_xid = case when changed.new_idle then v_own end,
-            next_run_at = case when changed.new_idle then changed.head end
+            next_run_at = case when changed.new_idle then changed.head end,
+            parked_name = null,
+            parked_key = null,
+            parked_head = null
         from changed
         where changed.switched
           and lane.id = changed.id
@@ -374,6 +379,10 @@ begin
 
     -- Idle lanes that no running transaction has seen active.
     v_changed := v_changed + treadle.delete_unused_lanes(v_oldest, c_examined);
+
+    if exists (select from treadle.limit_targets) or exists (select from treadle.limit_openings) then
+        perform treadle.open_lanes(v_now);
+    end if;
 
     -- Every 15 seconds: what no running transaction needs. Not at every tick, because an old snapshot keeps what was
     -- deleted before, and it would be read again each time.

@@ -45,7 +45,7 @@ begin
     if treadle.is_claimable(new.status, new.holds, new.attempts, new.max_attempts) is not true
         or treadle.is_claimable(old.status, old.holds, old.attempts, old.max_attempts)
         and old.run_at <= new.run_at
-        and (old.queue, old.job_type, old.priority) = (new.queue, new.job_type, new.priority)
+        and (old.queue, old.job_type, old.priority, old.partition) = (new.queue, new.job_type, new.priority, new.partition)
     then
         return new;
     end if;
@@ -53,7 +53,7 @@ begin
     -- First the transaction id, then a new snapshot: the tick relies on that order (see public/tick.sql).
     perform pg_current_xact_id();
     v_now := clock_timestamp();
-    v_lane := row(new.queue, new.job_type, new.priority);
+    v_lane := row(new.queue, new.job_type, new.priority, new.partition);
 
     if new.run_at > v_now
         and new.run_at = old.run_at
@@ -74,8 +74,8 @@ begin
     end if;
 
     if v_listed is not true then
-        insert into treadle.lanes (queue, job_type, priority)
-        values (v_lane.queue, v_lane.job_type, v_lane.priority);
+        insert into treadle.lanes (queue, job_type, priority, partition)
+        values (v_lane.queue, v_lane.job_type, v_lane.priority, v_lane.partition);
     end if;
 
     -- A floor ahead of the clock is from before the clock was set back; the next tick removes it.

@@ -25,13 +25,13 @@ begin
         select array_agg(distinct inserted.lane) filter (where inserted.lane = any (v_added) is not true), min(inserted.run_at)
         into v_new, v_oldest
         from (
-            select row(job.queue, job.job_type, job.priority)::treadle.lane as lane, job.run_at
+            select row(job.queue, job.job_type, job.priority, job.partition)::treadle.lane as lane, job.run_at
             from new_jobs as job
         ) as inserted;
 
         if v_new is not null then
-            insert into treadle.lanes (queue, job_type, priority)
-            select added.queue, added.job_type, added.priority
+            insert into treadle.lanes (queue, job_type, priority, partition)
+            select added.queue, added.job_type, added.priority, added.partition
             from unnest(v_new) as added;
             -- Undone with the rows if a savepoint is rolled back.
             perform set_config(c_added, (v_added || v_new)::text, true);
@@ -47,6 +47,8 @@ begin
         end if;
 
         perform treadle.wake_workers(v_oldest);
+        perform treadle.set_partitions(array(select inserted.id from new_jobs as inserted where inserted.partition = ''))
+        where exists (select from treadle.limit_targets);
         return null;
     end if;
 
@@ -57,25 +59,25 @@ begin
     into v_missing, v_below, v_oldest
     from (
         select
-            row(inserted.queue, inserted.job_type, inserted.priority)::treadle.lane as lane,
+            row(inserted.queue, inserted.job_type, inserted.priority, inserted.partition)::treadle.lane as lane,
             min(inserted.run_at) as oldest
         from new_jobs as inserted
-        group by inserted.queue, inserted.job_type, inserted.priority
+        group by inserted.queue, inserted.job_type, inserted.priority, inserted.partition
     ) as arrived
     cross join lateral treadle.lane_entry(arrived.lane, arrived.oldest) as entry;
 
     -- No "on conflict": it would wait for the uncommitted lane of another transaction. The tick merges a lane that is
     -- listed twice.
     if v_missing then
-        insert into treadle.lanes (queue, job_type, priority)
-        select arrived.queue, arrived.job_type, arrived.priority
+        insert into treadle.lanes (queue, job_type, priority, partition)
+        select arrived.queue, arrived.job_type, arrived.priority, arrived.partition
         from (
-            select inserted.queue, inserted.job_type, inserted.priority, min(inserted.run_at) as oldest
+            select inserted.queue, inserted.job_type, inserted.priority, inserted.partition, min(inserted.run_at) as oldest
             from new_jobs as inserted
-            group by inserted.queue, inserted.job_type, inserted.priority
+            group by inserted.queue, inserted.job_type, inserted.priority, inserted.partition
         ) as arrived
         cross join lateral treadle.lane_entry(
-            row(arrived.queue, arrived.job_type, arrived.priority)::treadle.lane, arrived.oldest
+            row(arrived.queue, arrived.job_type, arrived.priority, arrived.partition)::treadle.lane, arrived.oldest
         ) as entry
         where not entry.is_listed;
     end if;
@@ -92,7 +94,7 @@ begin
                     * (row_number() over (order by inserted.run_at, inserted.id) - 1) as run_at
             from new_jobs as inserted
             cross join lateral treadle.lane_floor(
-                row(inserted.queue, inserted.job_type, inserted.priority)::treadle.lane
+                row(inserted.queue, inserted.job_type, inserted.priority, inserted.partition)::treadle.lane
             ) as bound
             where inserted.run_at < bound.floor
               and bound.floor <= clock_timestamp()
@@ -101,6 +103,9 @@ begin
     end if;
 
     perform treadle.wake_workers(v_oldest);
+    -- Inserted by hand.
+    perform treadle.set_partitions(array(select inserted.id from new_jobs as inserted where inserted.partition = ''))
+    where exists (select from treadle.limit_targets);
     return null;
 end
 $$;

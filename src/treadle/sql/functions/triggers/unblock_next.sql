@@ -1,4 +1,5 @@
--- After a job with a key has finished or was deleted, by whatever statement: unblocks the oldest blocked job of the key.
+-- After a job has finished or was deleted, by whatever statement: unblocks the oldest blocked job of its key, and notes that
+-- its limits may have room.
 --
 -- While a key has blocked jobs, it has at least one unfinished job that is not blocked. Each of those unblocks one other
 -- when it finishes, so two that finish at the same time unblock two. More than one unblocked job does no harm: claims take
@@ -10,7 +11,15 @@ as $$
 declare
     v_next uuid;
 begin
-    if old.status in ('completed', 'failed', 'cancelled') or treadle.is_blocked_by_key(old.holds) then
+    if old.keeps & treadle.keeps_slots() <> 0 and old.status in ('claimed', 'running') then
+        perform treadle.note_openings(old.queue, old.job_type, old.partition);
+    end if;
+
+    if old.key is null
+        or tg_op = 'UPDATE' and new.finished_at is null
+        or old.status in ('completed', 'failed', 'cancelled')
+        or treadle.is_blocked_by_key(old.holds)
+    then
         return null;
     end if;
 
@@ -44,16 +53,16 @@ begin
 end
 $$;
 
-comment on function treadle.unblock_next() is 'Trigger: when a job with a key finishes, unblocks the next one of that key.';
+comment on function treadle.unblock_next() is 'Trigger: when a job finishes, unblocks the next one of its key, and notes that its limits may have room.';
 
 create or replace trigger unblock_next
     after update on treadle.jobs
     for each row
-    when (old.key is not null and new.finished_at is not null)
+    when ((old.key is not null or old.keeps >= 8) and (new.finished_at is not null or new.status = 'pending'))
     execute function treadle.unblock_next();
 
 create or replace trigger unblock_next_deleted
     after delete on treadle.jobs
     for each row
-    when (old.key is not null)
+    when (old.key is not null or old.keeps >= 8)
     execute function treadle.unblock_next();

@@ -1,0 +1,14 @@
+-- The planner inlines this function.
+create or replace function treadle.limits_of(p_queue varchar, p_job_type varchar, p_partition varchar)
+returns table (name varchar, key varchar, amount int, period interval, burst int)
+language sql stable
+as $$
+    select rule.name, treadle.limit_key(rule.per, p_partition), rule.amount, rule.period, rule.burst
+    from treadle.limit_targets as target
+    join treadle.limits as rule on rule.name = target.name
+    where target.job_type in (p_job_type, '')
+      and target.queue in (p_queue, '')
+$$;
+
+comment on function treadle.limits_of(varchar, varchar, varchar)
+    is 'The limits of a lane, or of a job, each with the value of its "per".';

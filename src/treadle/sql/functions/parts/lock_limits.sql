@@ -1,0 +1,203 @@
+-- Locks the limits of lanes that a claim is about to take jobs from, and says how many jobs of each they allow at most.
+-- A part of claim_lanes().
+--
+-- Nobody waits: a limit that another claim has locked counts as reached, for this claim. (That claim may have left room; then
+-- the lanes are not parked, and the next claim finds it.) So there is at most one claim at a time that takes jobs under
+-- a limit, and the number of those that run is exact. They are the jobs of the newest row of limit_holders, as far as they are
+-- still claimed or running under the same lease: nothing needs to be counted down when a job ends, by whatever statement.
+--
+-- A lane for which there is no room is parked: see park_lanes().
+create or replace function treadle.lock_limits(
+    p_now timestamptz,
+    p_priority int,
+    p_queues varchar[],
+    p_job_types varchar[],
+    p_partitions varchar[],
+    p_heads timestamptz[], -- when the first job of each was due
+    inout shares int[], -- how many jobs of each are wanted; then, how many are allowed
+    out names varchar[], -- the limits that were locked
+    out keys varchar[],
+    out room int[], -- and how much room they have
+    out enough boolean -- all of these jobs fit, unless one has a weight
+)
+language plpgsql
+as $$
+declare
+    c_recent constant interval := '5 seconds';
+    v_lanes int[]; -- which lane has which limit
+    v_limits int[];
+    v_wanted bigint[];
+    v_locked int[];
+    v_opens timestamptz[];
+    v_timeout text;
+begin
+    with need as materialized (
+        select lane.nth as lane, rule.name, rule.key, dense_rank() over (order by rule.name, rule.key) as nth
+        from unnest(p_queues, p_job_types, p_partitions) with ordinality as lane (queue, job_type, partition, nth)
+        cross join lateral treadle.limits_of(lane.queue, lane.job_type, lane.partition) as rule
+    ),
+    used as materialized (
+        select need.nth, need.name, need.key, sum(shares[need.lane]) as wanted
+        from need
+        group by need.nth, need.name, need.key
+        order by need.nth
+    )
+    select
+        (select array_agg(need.lane) from need), (select array_agg(need.nth) from need),
+        array_agg(used.name), array_agg(used.key), array_agg(used.wanted)
+    into v_lanes, v_limits, names, keys, v_wanted
+    from used;
+
+    if names is null then
+        enough := true;
+        return;
+    end if;
+
+    for v_try in 1 .. 2 loop
+        v_locked := array(
+            select used.nth
+            from unnest(names, keys) with ordinality as used (name, key, nth)
+            cross join lateral (
+                select
+                from treadle.limit_keys as known
+                where known.name = used.name
+                  and known.key = used.key
+                for no key update skip locked
+            ) as locked
+        );
+        exit when v_try = 2 or cardinality(v_locked) = cardinality(names);
+
+        -- A claim that has just added the same one may stay open: do not wait long for it.
+        if exists (
+            select
+            from unnest(names, keys) as used (name, key)
+            where not exists (
+                select
+                from treadle.limit_keys as known
+                where known.name = used.name
+                  and known.key = used.key
+            )
+        ) then
+            v_timeout := current_setting('lock_timeout');
+            perform set_config('lock_timeout', '50ms', true);
+            begin
+                insert into treadle.limit_keys (name, key)
+                select used.name, used.key
+                from unnest(names, keys) as used (name, key)
+                order by used.name, used.key
+                on conflict do nothing;
+            exception when lock_not_available or deadlock_detected then
+                null;
+            end;
+            perform set_config('lock_timeout', v_timeout, true);
+        end if;
+    end loop;
+
+    -- Before the holders are read: an opening that is noted after this stays.
+    delete from treadle.limit_openings as opening
+    where (opening.opens_at, opening.id) in (
+        select known.opens_at, known.id
+        from unnest(names, keys) with ordinality as used (name, key, nth)
+        join treadle.limit_openings as known on known.name = used.name and known.key = used.key
+        where used.nth = any (v_locked)
+          and known.opens_at > p_now - c_recent
+          and known.opens_at <= p_now
+        for update of known skip locked
+    );
+
+    select
+        array_agg(
+            case
+                when limited.amount is null then 2147483647
+                when state.closed_until > p_now then 0
+                when rule.period is not null
+                    then floor(
+                        coalesce(rule.burst, limited.amount)
+                        - extract(epoch from greatest(state.full_at - p_now, '0'))
+                            * limited.amount / extract(epoch from rule.period)
+                        + 1e-6
+                    )
+                when limited.amount - coalesce(state.weight, 0) >= v_wanted[used.nth] then limited.amount - coalesce(state.weight, 0)
+                else limited.amount - (
+                    select coalesce(sum(held.weight), 0)
+                    from unnest(state.jobs, state.leases, state.weights) as held (id, lease, weight)
+                    join treadle.jobs as job on job.id = held.id and job.lease = held.lease
+                    -- Written so that only the primary key matches: see complete_jobs.sql.
+                    where job.status <> 'pending'
+                      and job.finished_at is null
+                )
+            end
+            order by used.nth
+        ),
+        array_agg(
+            case
+                when limited.amount = 0 then null
+                when state.closed_until > p_now then state.closed_until
+                when rule.period is not null
+                    then state.full_at - (coalesce(rule.burst, limited.amount) - 1) * rule.period / limited.amount
+            end
+            order by used.nth
+        )
+    into room, v_opens
+    from unnest(names, keys) with ordinality as used (name, key, nth)
+    join treadle.limits as rule on rule.name = used.name
+    left join treadle.limit_keys as own on own.name = used.name and own.key = used.key
+    cross join lateral (select coalesce(own.amount, rule.amount) as amount) as limited
+    left join lateral (
+        select holders.jobs, holders.leases, holders.weights, holders.weight, holders.full_at, holders.closed_until
+        from treadle.limit_holders as holders
+        where holders.name = used.name
+          and holders.key = used.key
+        order by holders.version desc
+        limit 1
+    ) as state on true;
+
+    select array_agg(
+            least(
+                shares[lane.nth],
+                (
+                    select min(case when need.nth = any (v_locked) then greatest(room[need.nth], 0) else 0 end)
+                    from unnest(v_lanes, v_limits) as need (lane, nth)
+                    where need.lane = lane.nth
+                )
+            )
+            order by lane.nth
+        )
+    into shares
+    from generate_subscripts(shares, 1) as lane (nth);
+
+    enough := not exists (
+        select
+        from unnest(room, v_wanted) with ordinality as used (room, wanted, nth)
+        where used.room < used.wanted
+           or used.nth <> all (v_locked)
+    );
+    if enough then
+        return;
+    end if;
+
+    -- Not those of a limit that is only locked.
+    perform treadle.park_lanes(
+        p_now, p_priority,
+        array_agg(p_queues[reached.lane]), array_agg(p_job_types[reached.lane]), array_agg(p_partitions[reached.lane]),
+        array_agg(p_heads[reached.lane]),
+        array_agg(names[reached.nth]), array_agg(keys[reached.nth]), array_agg(v_opens[reached.nth])
+    )
+    from (
+        select distinct on (need.lane) need.lane, need.nth
+        from unnest(v_lanes, v_limits) as need (lane, nth)
+        where room[need.nth] <= 0
+          and need.nth = any (v_locked)
+        order by need.lane, v_opens[need.nth] desc nulls first
+    ) as reached
+    having count(*) > 0;
+
+    -- What is not locked is not to be changed.
+    select array_agg(case when used.nth = any (v_locked) then used.room else -1 end order by used.nth)
+    into room
+    from unnest(room) with ordinality as used (room, nth);
+end
+$$;
+
+comment on function treadle.lock_limits(timestamptz, int, varchar[], varchar[], varchar[], timestamptz[], int[])
+    is 'Locks the limits of these lanes, and says how many jobs of each they allow at most. Parks lanes that must wait.';

@@ -1,0 +1,97 @@
+-- A part of tick(): lanes whose limit had an opening that no claim has used are searched again by every claim. And a few others
+-- in turn, if their limit has room: nothing waits for ever because an opening was not noted.
+create or replace function treadle.open_lanes(p_now timestamptz) returns void
+language plpgsql
+set enable_seqscan = off
+as $$
+declare
+    c_recent constant interval := '1 second';
+    c_examined constant int := 100;
+    v_from bigint;
+begin
+    with opening as materialized (
+        delete from treadle.limit_openings as opening
+        where (opening.opens_at, opening.id) in (
+            select old.opens_at, old.id
+            from treadle.limit_openings as old
+            where old.opens_at <= p_now - c_recent
+            limit 1000
+            for update skip locked
+        )
+        returning opening.name, opening.key
+    )
+    update treadle.lanes as lane
+    set parked_name = null,
+        parked_key = null,
+        parked_head = null
+    where lane.id = any (array(
+            select known.id
+            from (select distinct opening.name, opening.key from opening) as opening
+            cross join lateral (
+                select known.id
+                from treadle.lanes as known
+                where known.parked_name = opening.name
+                  and known.parked_key = opening.key
+                order by known.priority desc, known.parked_head
+                limit 10
+                for update skip locked
+            ) as known
+          ));
+
+    select (min(lane.id) + random() * (max(lane.id) - min(lane.id)))::bigint
+    into v_from
+    from treadle.lanes as lane
+    where lane.parked_name is not null;
+    if v_from is null then
+        return;
+    end if;
+
+    insert into treadle.limit_openings (opens_at, name, key)
+    select p_now, waiting.name, waiting.key
+    from (
+        select distinct lane.parked_name as name, lane.parked_key as key
+        from (
+            select lane.parked_name, lane.parked_key
+            from treadle.lanes as lane
+            where lane.parked_name is not null
+              and lane.id >= v_from
+            order by lane.id
+            limit c_examined
+        ) as lane
+    ) as waiting
+    left join treadle.limits as rule on rule.name = waiting.name
+    left join treadle.limit_keys as own on own.name = waiting.name and own.key = waiting.key
+    left join lateral (
+        select holders.*
+        from treadle.limit_holders as holders
+        where holders.name = waiting.name
+          and holders.key = waiting.key
+        order by holders.version desc
+        limit 1
+    ) as holders on true
+    where not exists (
+            select
+            from treadle.limit_openings as known
+            where known.name = waiting.name
+              and known.key = waiting.key
+              and known.opens_at > p_now - c_recent
+              and known.opens_at < p_now + interval '1 minute'
+          )
+      and case
+            -- There is no such limit any more, or it was lifted.
+            when coalesce(own.amount, rule.amount) is null then true
+            when rule.period is not null
+                then greatest(holders.full_at, holders.closed_until) <= p_now + rule.period and coalesce(own.amount, rule.amount) > 0
+            else coalesce(own.amount, rule.amount) > (
+                    select count(*)
+                    from unnest(holders.jobs, holders.leases) as held (id, lease)
+                    join treadle.jobs as job on job.id = held.id and job.lease = held.lease
+                    where job.status <> 'pending'
+                      and job.finished_at is null
+                )
+          end;
+end
+$$;
+
+comment on function treadle.open_lanes(timestamptz)
+    is 'Makes parked lanes active again whose limit had an opening, and looks whether other limits have room.';

@@ -1,0 +1,67 @@
+-- The parked lanes that a claim searches: those of limits that may have room now, the first of each job type. An opening older
+-- than c_recent is left to the tick: see open_lanes().
+create or replace function treadle.opened_lanes(
+    p_job_types varchar[],
+    p_queues varchar[],
+    p_now timestamptz,
+    out queues varchar[],
+    out job_types varchar[],
+    out priorities int[],
+    out partitions varchar[],
+    out starts timestamptz[],
+    out names varchar[], -- the limits
+    out keys varchar[]
+)
+language plpgsql
+as $$
+declare
+    c_recent constant interval := '2 seconds'; -- as in open_lanes.sql
+    c_openings constant int := 100;
+    c_lanes constant int := 10;
+begin
+    with opening as materialized (
+        select recent.name, recent.key
+        from (
+            select opening.name, opening.key
+            from treadle.limit_openings as opening
+            where opening.opens_at > p_now - c_recent
+              and opening.opens_at <= p_now
+            order by opening.opens_at
+            limit c_openings
+        ) as recent
+        group by recent.name, recent.key
+    )
+    select
+        array_agg(lane.queue order by lane.priority desc), array_agg(lane.job_type order by lane.priority desc),
+        array_agg(lane.priority order by lane.priority desc), array_agg(lane.partition order by lane.priority desc),
+        array_agg(coalesce(bound.floor, '-infinity') order by lane.priority desc),
+        (select array_agg(opening.name) from opening), (select array_agg(opening.key) from opening)
+    into queues, job_types, priorities, partitions, starts, names, keys
+    from (
+        select distinct lane.queue, lane.job_type, lane.priority, lane.partition
+        from opening
+        cross join unnest(p_job_types) as wanted (job_type)
+        cross join lateral (
+            select lane.queue, lane.job_type, lane.priority, lane.partition
+            from treadle.lanes as lane
+            where lane.parked_name = opening.name
+              and lane.parked_key = opening.key
+              and lane.job_type = wanted.job_type
+              and (p_queues is null or lane.queue = any (p_queues))
+            order by lane.priority desc, lane.parked_head
+            limit c_lanes
+        ) as lane
+    ) as lane
+    left join lateral treadle.lane_floor(row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane) as bound
+        on true
+    where not exists (
+        select
+        from treadle.pauses as pause
+        where pause.job_type in (lane.job_type, '')
+          and pause.queue in (lane.queue, '')
+    );
+end
+$$;
+
+comment on function treadle.opened_lanes(varchar[], varchar[], timestamptz)
+    is 'The parked lanes of these job types whose limits may have room now.';

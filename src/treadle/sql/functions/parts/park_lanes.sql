@@ -1,0 +1,73 @@
+-- Parks lanes whose jobs wait for a limit, one element of each list per lane: claims do not search them until there is an
+-- opening of the limit (see opened_lanes.sql). One is written when a job ends (see note_openings.sql), for a limit per
+-- period at p_opens, when the next job may start, and once shortly after a lane was parked: for a job that ended meanwhile.
+create or replace function treadle.park_lanes(
+    p_now timestamptz,
+    p_priority int,
+    p_queues varchar[],
+    p_job_types varchar[],
+    p_partitions varchar[],
+    p_heads timestamptz[],
+    p_names varchar[],
+    p_keys varchar[],
+    p_opens timestamptz[]
+) returns void
+language plpgsql
+as $$
+declare
+    c_again constant interval := '100 milliseconds';
+begin
+    with parking as materialized (
+        select lane.*
+        from unnest(p_queues, p_job_types, p_partitions, p_heads, p_names, p_keys, p_opens)
+            as lane (queue, job_type, partition, head, name, key, opens_at)
+    ),
+    parked as (
+        update treadle.lanes as lane
+        set parked_name = known.name,
+            parked_key = known.key,
+            parked_head = known.head
+        from (
+            select known.id, parking.name, parking.key, parking.head
+            from parking
+            join treadle.lanes as known on treadle.is_in_lane(
+                known.queue, known.job_type, known.priority, known.partition,
+                row(parking.queue, parking.job_type, p_priority, parking.partition)::treadle.lane
+            )
+            where known.idle_xid is null
+              and (known.parked_name, known.parked_key) is distinct from (parking.name, parking.key)
+            for update of known skip locked
+        ) as known
+        where lane.id = known.id
+        returning known.name, known.key
+    )
+    insert into treadle.limit_openings (opens_at, name, key)
+    select reached.opens_at, reached.name, reached.key
+    from (
+        select p_now + c_again as opens_at, parked.name, parked.key
+        from parked
+        where not exists (
+            select
+            from parking
+            where parking.name = parked.name
+              and parking.key = parked.key
+              and parking.opens_at is not null
+        )
+        union
+        select parking.opens_at, parking.name, parking.key
+        from parking
+        where parking.opens_at is not null
+    ) as reached
+    where not exists (
+        select
+        from treadle.limit_openings as known
+        where known.name = reached.name
+          and known.key = reached.key
+          and known.opens_at > p_now
+          and known.opens_at <= reached.opens_at
+    );
+end
+$$;
+
+comment on function treadle.park_lanes(timestamptz, int, varchar[], varchar[], varchar[], timestamptz[], varchar[], varchar[], timestamptz[])
+    is 'Parks lanes whose jobs wait for a limit.';

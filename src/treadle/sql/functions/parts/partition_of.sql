@@ -1,0 +1,13 @@
+create or replace function treadle.partition_of(p_parts varchar[], p_data jsonb, p_given jsonb default null) returns varchar
+language sql stable
+return (
+    select coalesce(nullif(coalesce(jsonb_object_agg(part.name, part.value), '{}')::text, '{}'), '')
+    from (
+        select part as name, coalesce(p_given ->> part::text, p_data ->> part::text) as value
+        from unnest(p_parts) as part
+    ) as part
+    where part.value is not null
+);
+
+comment on function treadle.partition_of(varchar[], jsonb, jsonb)
+    is 'The partition of a job: the values of these arguments, or those that are given instead.';

@@ -1,0 +1,17 @@
+create or replace function treadle.reopen_limit(p_name varchar) returns void
+language plpgsql
+as $$
+declare
+    v_now constant timestamptz := clock_timestamp();
+begin
+    insert into treadle.limit_openings (opens_at, name, key)
+    select distinct v_now, lane.parked_name, lane.parked_key
+    from treadle.lanes as lane
+    where lane.parked_name = p_name;
+    if found then
+        perform treadle.wake_workers(v_now);
+    end if;
+end
+$$;
+
+comment on function treadle.reopen_limit(varchar) is 'After a limit was changed: lanes that are parked for it are searched again.';

@@ -1,0 +1,292 @@
+"""Limits in SQL: how many jobs run at once, or start per period, for all workers together."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+from psycopg import Connection
+
+from tests.conftest import Connect
+
+Rows = Connection[Any]
+
+
+def limit(connection: Rows, amount: int | None, seconds: float | None = None, **values: Any) -> None:
+    """Declare a limit of the job type "sync"."""
+    declared = {
+        "name": "sync",
+        "per": "",
+        "amount": amount,
+        "seconds": seconds,
+        "burst": None,
+        "job_types": ["sync"],
+        **values,
+    }
+    declared["digest"] = json.dumps(declared)
+    connection.execute("select declare_limits(%s)", [json.dumps([declared])])
+
+
+def enqueue(connection: Rows, count: int = 1, tenant: str = "acme", **options: Any) -> None:
+    data = [json.dumps({"tenant": tenant, "nth": nth}) for nth in range(count)]
+    names = "".join(f", p_{name} => %({name})s" for name in options)
+    connection.execute(
+        f"select enqueue_with_options('sync', %(data)s{names})",  # noqa: S608 - names of parameters
+        {"data": data, **options},
+    )
+
+
+def claim(connection: Rows, count: int = 10, worker: str = "w", types: str = "{sync}") -> list[Any]:
+    rows = connection.execute(
+        "select id, data ->> 'tenant', (data ->> 'nth')::int from claim_jobs(%s, %s, %s)", [worker, types, count]
+    )
+    return rows.fetchall()
+
+
+def complete(connection: Rows, *rows: Any) -> None:
+    connection.execute("update jobs set status = 'completed' where id = any (%s)", [[row[0] for row in rows]])
+
+
+def running(connection: Rows) -> int:
+    row = connection.execute("select count(*) from jobs where status in ('claimed', 'running')").fetchone()
+    assert row
+    return int(row[0])
+
+
+def parked(connection: Rows) -> int:
+    row = connection.execute("select count(*) from lanes where parked_name is not null").fetchone()
+    assert row
+    return int(row[0])
+
+
+def test_no_more_run_at_once_than_the_limit_allows(connection: Rows) -> None:
+    limit(connection, 3)
+    enqueue(connection, 10)
+    first = claim(connection)
+    assert [row[2] for row in first] == [0, 1, 2]
+    assert claim(connection) == []
+    complete(connection, first[0])
+    assert [row[2] for row in claim(connection)] == [3]
+    assert claim(connection) == []
+
+
+def test_each_value_of_an_argument_has_the_limit_for_itself(connection: Rows) -> None:
+    limit(connection, 2, per="tenant")
+    enqueue(connection, 5, "acme")
+    enqueue(connection, 5, "globex")
+    rows = claim(connection)
+    assert sorted((row[1], row[2]) for row in rows) == [("acme", 0), ("acme", 1), ("globex", 0), ("globex", 1)]
+    complete(connection, *[row for row in rows if row[1] == "globex"])
+    assert sorted((row[1], row[2]) for row in claim(connection)) == [("globex", 2), ("globex", 3)]
+
+
+def test_several_limits_at_once(connection: Rows) -> None:
+    limit(connection, 3)
+    limit(connection, 2, per="tenant", name="sync per tenant")
+    enqueue(connection, 5, "acme")
+    enqueue(connection, 5, "globex")
+    rows = claim(connection)
+    assert len(rows) == 3
+    assert max([row[1] for row in rows].count(tenant) for tenant in ("acme", "globex")) == 2
+    for _ in range(20):
+        if not rows:
+            break
+        complete(connection, rows[0])
+        rows = rows[1:] + claim(connection)
+        assert len(rows) <= 3
+    assert connection.execute("select count(*) from jobs where status = 'completed'").fetchone() == (10,)
+
+
+def test_a_lane_that_waits_is_parked_and_opened_again(connection: Rows) -> None:
+    limit(connection, 1)
+    enqueue(connection, 3)
+    (first,) = claim(connection)
+    assert parked(connection) == 0
+    assert claim(connection) == []
+    assert parked(connection) == 1
+    complete(connection, first)
+    ((second),) = claim(connection)
+    # There is no room again: the lane stays parked.
+    assert parked(connection) == 1
+    complete(connection, second)
+    (third,) = claim(connection)
+    complete(connection, third)
+    assert claim(connection) == []
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "update jobs set status = 'completed' where id = %s",
+        "update jobs set status = 'failed' where id = %s",
+        "update jobs set status = 'cancelled' where id = %s",
+        "select release_job(%s, '1 hour')",
+        "select fail_job(%s, 'broken', '1 hour')",
+        "delete from jobs where id = %s",
+        "update jobs set status = 'pending', run_at = now() + interval '1 hour' where id = %s",
+    ],
+)
+def test_a_slot_comes_back_with_its_job(connection: Rows, end: str) -> None:
+    limit(connection, 1)
+    enqueue(connection, 2)
+    (first,) = claim(connection)
+    assert claim(connection) == []
+    connection.execute(end, [first[0]])
+    assert [row[2] for row in claim(connection)] == [1]
+
+
+def test_a_slot_comes_back_when_the_worker_is_lost(connection: Rows) -> None:
+    limit(connection, 1)
+    enqueue(connection, 2)
+    connection.execute("select register_worker('w', '1 minute', '{sync}')")
+    (first,) = claim(connection)
+    assert claim(connection, worker="other") == []
+    connection.execute("select recover_worker('w', 'killed')")
+    # It returned to its old place, before the other one.
+    assert claim(connection, worker="other") == [first]
+
+
+def test_a_change_without_triggers_is_noticed(connection: Rows) -> None:
+    limit(connection, 1)
+    enqueue(connection, 2)
+    (first,) = claim(connection)
+    assert claim(connection) == []
+    connection.execute("set session_replication_role = replica")
+    connection.execute("update jobs set status = 'completed', finished_at = now() where id = %s", [first[0]])
+    connection.execute("reset session_replication_role")
+    deadline = time.monotonic() + 5
+    while not (rows := claim(connection)):
+        assert time.monotonic() < deadline
+        connection.execute("select tick('0')")
+    assert [row[2] for row in rows] == [1]
+
+
+def test_other_jobs_are_claimed_in_their_order(connection: Rows) -> None:
+    limit(connection, 1)
+    enqueue(connection, 5, priority=150)
+    connection.execute("select enqueue('other', '{\"nth\": 100}')")
+    rows = claim(connection, types="{sync,other}")
+    assert [row[2] for row in rows] == [0, 100]
+
+
+def test_priorities_hold_within_a_limit(connection: Rows) -> None:
+    limit(connection, 1)
+    enqueue(connection, 2, priority=30)
+    (first,) = claim(connection)
+    assert claim(connection) == []
+    enqueue(connection, 1, "late", priority=150)
+    assert claim(connection) == []
+    complete(connection, first)
+    assert [row[1] for row in claim(connection)] == ["late"]
+
+
+def test_two_claims_and_one_slot(connect: Connect, connection: Rows) -> None:
+    limit(connection, 1)
+    enqueue(connection, 5)
+    one, two = connect(), connect()
+    with one.transaction():
+        assert len(claim(one)) == 1
+        # It does not wait for the other one, and takes nothing.
+        assert claim(two) == []
+    assert claim(two) == []
+    assert running(connection) == 1
+
+
+def test_a_claim_that_is_rolled_back_leaves_its_slot(connect: Connect, connection: Rows) -> None:
+    limit(connection, 1)
+    enqueue(connection, 5)
+    one = connect()
+    with one.transaction(force_rollback=True):
+        assert len(claim(one)) == 1
+    assert len(claim(connection)) == 1
+
+
+def test_weights(connection: Rows) -> None:
+    limit(connection, 5)
+    enqueue(connection, 2, "light")
+    enqueue(connection, 1, "heavy", weight=4)
+    enqueue(connection, 3, "late")
+    rows = claim(connection)
+    # The heavy one does not fit, and nobody overtakes it.
+    assert [row[1] for row in rows] == ["light", "light"]
+    assert claim(connection) == []
+    complete(connection, rows[0])
+    assert [row[1] for row in claim(connection)] == ["heavy"]
+    assert claim(connection) == []
+    complete(connection, rows[1])
+    assert [row[1] for row in claim(connection)] == ["late"]
+
+
+def test_a_job_that_is_heavier_than_the_limit_runs_alone(connection: Rows) -> None:
+    limit(connection, 2)
+    enqueue(connection, 1, "light")
+    enqueue(connection, 1, "heavy", weight=10)
+    (light,) = claim(connection)
+    assert claim(connection) == []
+    complete(connection, light)
+    assert [row[1] for row in claim(connection)] == ["heavy"]
+
+
+def test_rate(connection: Rows) -> None:
+    """Ten at once, then one every 100 ms."""
+    limit(connection, 10, 1.0)
+    enqueue(connection, 25)
+    begin = time.monotonic()
+    assert len(claim(connection, 25)) == 10
+    taken = 10
+    while taken < 13:
+        taken += len(claim(connection, 25))
+        assert taken <= 10 + (time.monotonic() - begin) * 10 + 1
+    assert time.monotonic() - begin > 0.25
+
+
+def test_smooth_rate(connection: Rows) -> None:
+    limit(connection, 10, 1.0, burst=1)
+    enqueue(connection, 5)
+    begin = time.monotonic()
+    assert len(claim(connection)) == 1
+    assert claim(connection) == []
+    while not claim(connection):
+        pass
+    assert 0.09 < time.monotonic() - begin < 1
+
+
+def test_a_worker_is_told_when_the_next_may_start(connection: Rows) -> None:
+    limit(connection, 2, 10.0)
+    enqueue(connection, 5)
+    claim(connection)
+    assert claim(connection) == []
+    row = connection.execute("select next_due('{sync}')").fetchone()
+    assert row
+    assert 4 < row[0] <= 5
+
+
+def test_zero_is_a_pause_and_a_higher_limit_opens(connection: Rows) -> None:
+    limit(connection, 2, per="tenant")
+    enqueue(connection, 3, "acme")
+    enqueue(connection, 3, "globex")
+    assert connection.execute("select set_limit('sync', 0, p_key => 'acme')").fetchone() == (True,)
+    assert {row[1] for row in claim(connection)} == {"globex"}
+    connection.execute("select set_limit('sync', 3, p_key => 'acme')")
+    assert [row[1] for row in claim(connection)] == ["acme"] * 3
+    assert connection.execute("select reset_limit('sync', 'acme')").fetchone() == (True,)
+
+
+def test_what_an_operator_changed_stays_until_it_is_reset(connection: Rows) -> None:
+    limit(connection, 1)
+    connection.execute("select set_limit('sync', 2)")
+    limit(connection, 5)
+    amount = "select amount from limits"
+    assert connection.execute(amount).fetchone() == (2,)
+    connection.execute("select reset_limit('sync')")
+    assert connection.execute(amount).fetchone() == (5,)
+
+
+def test_jobs_inserted_by_hand_are_limited(connection: Rows) -> None:
+    limit(connection, 1, per="tenant")
+    connection.execute(
+        """insert into jobs (job_type, data)
+        select 'sync', jsonb_build_object('tenant', 'acme', 'nth', nth) from generate_series(0, 3) as nth"""
+    )
+    assert [row[2] for row in claim(connection)] == [0]
+    assert claim(connection) == []
