@@ -55,7 +55,8 @@ PLANS = {
     ),
     "the floor of a lane": Plan(
         f"select floor from lane_floor({LANE})",
-        """select floor from floors where queue = 'default' and job_type = 'mail' and priority = 100 and partition = '' collate "C"
+        """select floor from floors where queue = 'default' and job_type = 'mail' and priority = 100
+          and partition = '' collate "C"
         order by xid desc limit 1""",
         "idx_floors_lane",
     ),

@@ -31,7 +31,7 @@ def enqueue(connection: Rows, count: int = 1, tenant: str = "acme", **options: A
     data = [json.dumps({"tenant": tenant, "nth": nth}) for nth in range(count)]
     names = "".join(f", p_{name} => %({name})s" for name in options)
     connection.execute(
-        f"select enqueue_with_options('sync', %(data)s{names})",  # noqa: S608 - names of parameters
+        f"select enqueue_with_options('sync', %(data)s{names})",
         {"data": data, **options},
     )
 
