@@ -198,6 +198,8 @@ COMMENT ON FUNCTION treadle.clock_and_losses(OUT clock bigint, OUT jumps bigint,
 
 COMMENT ON FUNCTION treadle.clock_before(p_age interval, p_now timestamp with time zone) IS 'The time that the clock showed p_age before p_now: earlier than p_now - p_age if it was set forward since.';
 
+COMMENT ON FUNCTION treadle.close_limits(p_id uuid, p_until timestamp with time zone, p_part character varying) IS 'Closes the limits of a job until p_until.';
+
 COMMENT ON FUNCTION treadle.complete_job(p_id uuid, p_result jsonb, p_lease bigint, p_worker_id character varying) IS 'Completes a job, with its result. Returns false if the claim is lost or the job has finished already.';
 
 COMMENT ON FUNCTION treadle.complete_jobs(p_ids uuid[], p_leases bigint[], p_worker_ids character varying[], p_results text[], p_seconds double precision[]) IS 'Completes claimed jobs, each fenced by its lease number and worker, with results as JSON texts and how many seconds ago they started. Returns the ids that were accepted.';
@@ -248,9 +250,9 @@ COMMENT ON FUNCTION treadle.delete_unused_lanes(p_oldest treadle.ticks, p_limit 
 
 COMMENT ON FUNCTION treadle.drop_belongings() IS 'Trigger: deletes the errors, events, log lines, steps and uses of stored objects of deleted jobs.';
 
-COMMENT ON FUNCTION treadle.enqueue(p_job_type character varying, p_data jsonb, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_key character varying, p_max_attempts integer) IS 'Enqueues one job and returns its id: select "treadle".enqueue(''welcome'', ''{"user_id": 7}'').';
+COMMENT ON FUNCTION treadle.enqueue(p_job_type character varying, p_data jsonb, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_key character varying, p_max_attempts integer, p_partition jsonb) IS 'Enqueues one job and returns its id: select "treadle".enqueue(''welcome'', ''{"user_id": 7}'').';
 
-COMMENT ON FUNCTION treadle.enqueue_jobs(p_job_type character varying, p_data text[], p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_keys character varying[], p_max_attempts integer) IS 'Enqueues one job per element of p_data (JSON texts) and returns their ids in that order.';
+COMMENT ON FUNCTION treadle.enqueue_jobs(p_job_type character varying, p_data text[], p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_keys character varying[], p_max_attempts integer, p_partitions text[]) IS 'Enqueues one job per element of p_data (JSON texts) and returns their ids in that order.';
 
 COMMENT ON FUNCTION treadle.enqueue_occurrences(p_due jsonb) IS 'Enqueues the jobs of schedules that are due. Returns what was done for which schedule.';
 
@@ -464,7 +466,7 @@ COMMENT ON FUNCTION treadle.set_partitions(p_ids uuid[]) IS 'Gives pending jobs 
 
 COMMENT ON FUNCTION treadle.set_paused(p_paused boolean, p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Pauses or resumes a job type, a queue, or both. Returns false if nothing changed.';
 
-COMMENT ON FUNCTION treadle.settle_jobs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_outcomes character varying[], p_errors text[], p_tracebacks text[], p_delays double precision[], p_seconds double precision[], p_crash_limit integer) IS 'Ends attempts that did not complete (retry, failed, cancelled, released, crashed, lost), each fenced by its lease number and worker. Returns the jobs that were accepted, with their new status.';
+COMMENT ON FUNCTION treadle.settle_jobs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_outcomes character varying[], p_errors text[], p_tracebacks text[], p_delays double precision[], p_seconds double precision[], p_crash_limit integer, p_limited_for character varying[]) IS 'Ends attempts that did not complete (retry, failed, cancelled, released, crashed, lost), each fenced by its lease number and worker. Returns the jobs that were accepted, with their new status.';
 
 COMMENT ON FUNCTION treadle.start_job(p_id uuid, p_lease bigint, p_worker_id character varying) IS 'Marks a claimed job as running. Returns false if the claim is lost.';
 

@@ -11,7 +11,7 @@ if typing.TYPE_CHECKING:
     from treadle.words import events as events
     from treadle.words.backoff import Backoff
     from treadle.words.changes import Pause
-    from treadle.words.control import Cancel, Retry, Snooze
+    from treadle.words.control import Cancel, RateLimited, Retry, Snooze
     from treadle.words.errors import (
         DatabaseUnreachable,
         DuplicateJob,
@@ -38,6 +38,7 @@ if typing.TYPE_CHECKING:
         WrongStatus,
     )
     from treadle.words.job import JobError, JobPage, JobRow
+    from treadle.words.limits import Limit, Rate
     from treadle.words.masking import Redaction
     from treadle.words.priority import Priority
     from treadle.words.progress import Progress
@@ -66,11 +67,14 @@ __all__ = [
     "JobQueue",
     "JobRow",
     "LeaseLost",
+    "Limit",
     "LogLine",
     "NotAllowed",
     "Pause",
     "Priority",
     "Progress",
+    "Rate",
+    "RateLimited",
     "Reason",
     "RecordedEvent",
     "Redaction",
@@ -128,13 +132,14 @@ _HOMES = {
     ],
     "words.job": ["JobError", "JobPage", "JobRow"],
     "words.changes": ["Pause"],
+    "words.limits": ["Limit", "Rate"],
     "words.masking": ["Redaction"],
     "words.priority": ["Priority"],
     "words.progress": ["Progress"],
     "words.record": ["LogLine", "RecordedEvent"],
     "words.status": ["Status"],
     "words.stored": ["Stored"],
-    "words.control": ["Cancel", "Retry", "Snooze"],
+    "words.control": ["Cancel", "RateLimited", "Retry", "Snooze"],
     "why.reason": ["Reason"],
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

@@ -2,9 +2,11 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import starmap
+from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, Unpack
 from uuid import UUID
 
@@ -18,6 +20,7 @@ from treadle.db.queries.enqueueing import EnqueueOptions, split_options
 from treadle.db.query import Query
 from treadle.words.backoff import Backoff
 from treadle.words.errors import InvalidJob
+from treadle.words.limits import LimitDeclaration, Per, partition_of
 from treadle.words.payload import Encoded
 from treadle.words.stored import Noted
 from treadle.words.unique import Enqueued, UniqueOptions, UniqueRule, argument_names
@@ -61,7 +64,7 @@ class Enqueuer(Generic[P, R]):
 
     def using(self, **options: Unpack[UsingOptions]) -> "Enqueuer[P, R]":
         """Return the same function with other options: priority, queue, delay, run_at, max_attempts, key, connection,
-        expires, and those of UniqueOptions."""
+        expires, weight, partition, and those of UniqueOptions."""
         return Enqueuer(self._function, {**self._options, **options})
 
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
@@ -92,9 +95,10 @@ class Enqueuer(Generic[P, R]):
         with Noted() as used:
             data = arguments.bind(args, kwargs, limit)
         defaults = arguments.defaults if chosen.rule is not None else None
-        queries = [
-            enqueueing.enqueue(self._function.name, data, chosen.key, limit, chosen.rule, defaults, **chosen.options)
-        ]
+        options = chosen.options
+        if self._function.parts:
+            options = {**options, "partition": json.loads(self._partition(data, options))}
+        queries = [enqueueing.enqueue(self._function.name, data, chosen.key, limit, chosen.rule, defaults, **options)]
         if used:
             queries = stored_queries.enqueue_using(queries, [(0, each) for each in used])
         return queries, chosen.database
@@ -107,7 +111,7 @@ class Enqueuer(Generic[P, R]):
             calls = list(calls)
             keys = [chosen.key] * len(calls)
         uses: list[tuple[int, UUID]] = []
-
+        partitions: list[str] = []
         arguments, limit = self._function.arguments, self._function.backend.payload_limit
 
         def encoded(nth: int, call: Mapping[str, Any]) -> Encoded:
@@ -115,16 +119,22 @@ class Enqueuer(Generic[P, R]):
                 data = arguments.encode(call, limit)
             if used:
                 uses.extend((nth, each) for each in used)
+            if self._function.parts:
+                partitions.append(self._partition(data, chosen.options))
             return data
 
         payloads = starmap(encoded, enumerate(calls))
         defaults = arguments.defaults if chosen.rule is not None else None
         queries = enqueueing.enqueue_many(
-            self._function.name, payloads, keys, limit, chosen.rule, defaults, **chosen.options
+            self._function.name, payloads, keys, limit, chosen.rule, defaults, partitions, **chosen.options
         )
         if uses:
             queries = stored_queries.enqueue_using(queries, uses)
         return queries, chosen.database
+
+    def _partition(self, data: Encoded, options: EnqueueOptions) -> str:
+        arguments = {**self._function.arguments.defaults, **json.loads(data.text)}
+        return partition_of(self._function.parts, arguments, options.get("partition"))
 
     def _resolved(self) -> "_Chosen":
         """The options of the function and of using()."""
@@ -158,8 +168,12 @@ class JobFunction(Enqueuer[P, R], Generic[P, R, Q, C]):
         aliases: tuple[str, ...],
         policy: Policy,
         defaults: UsingOptions,
+        limits: Sequence[LimitDeclaration] = (),
+        parts: Mapping[str, Per] = MappingProxyType({}),
     ) -> None:
         super().__init__(self, {})
+        self.limits = limits
+        self.parts = parts
         self.backend = backend
         self.name = name
         self.aliases = aliases

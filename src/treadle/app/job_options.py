@@ -8,6 +8,7 @@ from treadle.db.queries.enqueueing import check_options, split_options
 from treadle.words.backoff import Backoff
 from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument
+from treadle.words.limits import Limit, Per, Rate, check_limits, part_name
 from treadle.words.priority import Priority
 from treadle.words.size import Size, size
 from treadle.words.unique import OnConflict, Unique, While
@@ -23,6 +24,14 @@ class JobOptions(NamedTuple):
     aliases: tuple[str, ...]
     policy: Policy
     defaults: UsingOptions
+    limits: tuple[Limit | Rate, ...] = ()
+    fair_by: Per | None = None
+
+    @property
+    def parts(self) -> dict[str, Per]:
+        """What limits and fairness tell jobs apart by."""
+        given = [*(each.per for each in self.limits), self.fair_by]
+        return {part_name(per): per for per in given if per is not None}
 
 
 def job_options(
@@ -49,6 +58,10 @@ def job_options(
     debounce: Duration | None = None,
     debounce_limit: Duration | None = None,
     throttle: str | None = None,
+    limit: Limit | Sequence[Limit] | None = None,
+    rate: Rate | Sequence[Rate] | None = None,
+    fair_by: Per | None = None,
+    weight: int | None = None,
 ) -> JobOptions:
     """Check the options of `@app.job`."""
     if isinstance(aliases, str):
@@ -64,6 +77,7 @@ def job_options(
         "debounce": debounce,
         "debounce_limit": debounce_limit,
         "throttle": throttle,
+        "weight": weight,
     }
     chosen: Any = {name: value for name, value in named.items() if value is not None}
     defaults: UsingOptions = {"priority": priority, "queue": queue, "max_attempts": max_attempts}
@@ -88,7 +102,10 @@ def job_options(
         logs=bool(logs),
         prints=bool(prints),
     )
-    return JobOptions(name, tuple(aliases), policy, defaults)
+    limits = (*check_limits(limit, Limit, "limit"), *check_limits(rate, Rate, "rate"))
+    if fair_by is not None:
+        part_name(fair_by)
+    return JobOptions(name, tuple(aliases), policy, defaults, limits, fair_by)
 
 
 def _classes(given: Errors, name: str) -> tuple[type[BaseException], ...]:

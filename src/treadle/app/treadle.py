@@ -7,6 +7,7 @@ from io import BufferedReader
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, overload
 
 from treadle.app.backend import Backend
+from treadle.app.declared_limits import DeclaredLimits
 from treadle.app.function import JobFunction
 from treadle.app.handle import Handle
 from treadle.app.job_options import Errors, JobOptions, job_options
@@ -24,6 +25,7 @@ from treadle.watching.watch import Watch
 from treadle.words.backoff import Backoff
 from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument, InvalidJob, UnknownJobType
+from treadle.words.limits import Limit, Per, Rate, declared_limits
 from treadle.words.log_redaction import redact_own_log
 from treadle.words.masking import Redaction, use_redaction
 from treadle.words.naming import SCHEMA, text_within
@@ -109,6 +111,7 @@ class Treadle:
         self.keep = _keep(keep or {})
         self.storage = Store(self.database, store, store_grace, store_limit)
         self.schedules = Schedules(self.database)
+        self.declared_limits = DeclaredLimits()
         self._functions: dict[str, JobFunction[..., Any, ..., Any]] = {}
 
     # Jobs
@@ -153,6 +156,10 @@ class Treadle:
         debounce: Duration = ...,
         debounce_limit: Duration = ...,
         throttle: str = ...,
+        limit: Limit | Sequence[Limit] = ...,
+        rate: Rate | Sequence[Rate] = ...,
+        fair_by: Per = ...,
+        weight: int = ...,
     ) -> _Decorator: ...
     def job(
         self,
@@ -182,6 +189,10 @@ class Treadle:
 
         `expires` and the options for unique jobs (`unique`, `while_`, `unique_for`, `on_conflict`, `debounce`,
         `debounce_limit` and `throttle`) are those of using(), for every call.
+
+        `limit` is how many of its jobs may run at once, `rate` how many may start per period, on all workers together:
+        `limit=[Limit(100), Limit(3, per="tenant")], rate=Rate(10, "1s", per="tenant")`. A job uses `weight` of each.
+        With `fair_by`, the values of that argument take turns.
         """
         options = job_options(**given)
         if schedule is None and every is None:
@@ -213,6 +224,10 @@ class Treadle:
         six fields, `@hourly` and the like; or None, with `every="90s"`. The options are those of ScheduleOptions.
         """
         self.schedules.declare(name, expression, function, arguments, options)
+
+    def limit_queue(self, queue: str, *limits: Limit | Rate) -> None:
+        """Limit the jobs of a queue, whatever their type: `app.limit_queue("mail", Limit(5), Rate(100, "1m"))`."""
+        self.declared_limits.limit_queue(text_within(queue, 50, "queue"), limits)
 
     def function(self, job_type: str) -> JobFunction[..., Any, ..., Any]:
         """Return the job function with this name or alias. Raises UnknownJobType if there is none."""
@@ -325,11 +340,19 @@ class Treadle:
         for alias in options.aliases:
             text_within(alias, 50, "alias")
         made: JobFunction[..., Any, ..., Any] = JobFunction(
-            self.backend, function, name, options.aliases, options.policy, options.defaults
+            self.backend,
+            function,
+            name,
+            options.aliases,
+            options.policy,
+            options.defaults,
+            declared_limits(options.limits, options.fair_by, name),
+            options.parts,
         )
         for known in (name, *options.aliases):
             if known in self._functions:
                 raise InvalidJob(f"there are two job functions called {known!r}; give one of them another name=…")
+        self.declared_limits.add(made.limits, (name, *options.aliases))
         for known in (name, *options.aliases):
             self._functions[known] = made
         return made

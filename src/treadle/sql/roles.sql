@@ -153,6 +153,7 @@ grant execute on function
     treadle.note_openings,
     treadle.open_lanes,
     treadle.reopen_limit,
+    treadle.close_limits,
     treadle.set_partitions,
     treadle.declare_limits,
     treadle.set_limit, -- (owner)

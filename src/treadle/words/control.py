@@ -24,6 +24,17 @@ class Snooze(ControlException):
         self.delay = duration(delay, "delay").total_seconds()
 
 
+class RateLimited(ControlException):
+    """The handler was told to wait, by an answer such as 429 Too Many Requests: the whole limit of the job waits for
+    this long, and the job returns to its place. It does not use an attempt. `for_` names the part that the limit is
+    per, if the job has several."""
+
+    def __init__(self, retry_after: Duration, *, for_: str | None = None) -> None:
+        super().__init__(f"told to wait for {retry_after}")
+        self.delay = duration(retry_after, "retry_after").total_seconds()
+        self.for_ = for_
+
+
 class Cancel(ControlException):
     """Cancel the job: it is no longer needed."""
 

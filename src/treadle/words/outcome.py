@@ -13,6 +13,7 @@ class Ending(StrEnum):
     CANCELLED = "cancelled"
     RELEASED = "released"
     CRASHED = "crashed"
+    LIMITED = "limited"
     WRITTEN = "written"  # completed by the handler itself, in its own transaction
     DROPPED = "dropped"  # the claim was lost: nothing is written
 
@@ -23,6 +24,7 @@ class Outcome(NamedTuple):
     error: str | None = None
     traceback: str | None = None
     delay: float | None = None  # seconds
+    limited_for: str | None = None  # the part of its limits that wait
     stored: tuple[str, ...] = ()  # the ids of stored content that the result refers to
 
 

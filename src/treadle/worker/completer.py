@@ -232,7 +232,7 @@ class Completer:
             return events.about(claim, self._worker_id, events.JobCancelled, reason=error)
         if status is Status.FAILED:
             return events.about(claim, self._worker_id, events.JobFailed, error=error, seconds=seconds)
-        if outcome.ending is Ending.RELEASED:
+        if outcome.ending in (Ending.RELEASED, Ending.LIMITED):
             return events.about(claim, self._worker_id, events.JobReleased, delay=outcome.delay)
         return events.about(
             claim, self._worker_id, events.JobRetried, error=error, delay=outcome.delay, seconds=seconds

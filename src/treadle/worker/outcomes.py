@@ -7,7 +7,7 @@ from typing import Any
 
 from treadle.app.function import JobFunction
 from treadle.attempt.attempt import Attempt
-from treadle.words.control import Cancel, Retry, Snooze
+from treadle.words.control import Cancel, RateLimited, Retry, Snooze
 from treadle.words.errors import InvalidPayload, JobInterrupted
 from treadle.words.outcome import Ending, Interrupt, Outcome
 from treadle.words.payload import clean_error
@@ -57,6 +57,8 @@ def raised(function: JobFunction[..., Any, ..., Any], attempt: Attempt, error: B
         return _WRITTEN
     if isinstance(error, Snooze):
         return Outcome(Ending.RELEASED, delay=error.delay)
+    if isinstance(error, RateLimited):
+        return Outcome(Ending.LIMITED, delay=error.delay, limited_for=error.for_)
     if isinstance(error, Cancel):
         return Outcome(Ending.CANCELLED, error=clean_error(error.reason))
     # A handler that was interrupted may raise any exception on its way out. Unless it timed out, that is no failure.

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self, Unpack
 
 from treadle.app import Treadle
+from treadle.db.queries import limits as limit_queries
 from treadle.db.queries import worker as worker_queries
 from treadle.db.reconnecting import DatabaseUnavailable, Outage, ReconnectingConnection
 from treadle.words import events
@@ -104,6 +105,9 @@ class Worker:
         self.slots.renewed_at = began
         with suppress(DatabaseUnavailable):
             await self.server_clock.check()
+        if limits := self._app.declared_limits():
+            # Before the first claim.
+            await self.connections.maintenance.persist(limit_queries.declare(limits), self.unavailable)
         await self.scheduler.start()
         if not self._supervised:
             self._keeper = KeeperProcess(self.worker_id, url, self.schema, self.slots, self.settings)
@@ -343,6 +347,9 @@ class Worker:
         yield Service(self.lost_replies.check, LOST_REPLIES_SECONDS, self.lost_replies.wake)
         yield Service(self.cancellations.check, WATCH_SECONDS, self.cancellations.wake)
         yield Service(self.scheduler.declare, DECLARE_SECONDS)
+        if limits := self._app.declared_limits():
+            declare = partial(connections.maintenance.run, limit_queries.declare(limits))
+            yield Service(declare, DECLARE_SECONDS)
         yield Service(partial(self.running.report, connections.outcomes), REPORT_SECONDS)
         yield Service(partial(self.running.watch, connections.maintenance), WATCH_SECONDS)
         if chosen.listen:

@@ -7,6 +7,7 @@ from typing import Any, TypedDict, Unpack, cast
 from treadle.db.query import Query, Rows, call, statement
 from treadle.words.duration import Duration, duration
 from treadle.words.errors import DuplicateJob, InvalidArgument
+from treadle.words.limits import MOST, partition_of
 from treadle.words.naming import int_within, text_within
 from treadle.words.payload import PAYLOAD_LIMIT, Json, encode, encode_many
 from treadle.words.priority import Priority
@@ -31,6 +32,10 @@ class EnqueueOptions(TypedDict, total=False):
     max_attempts: int
     expires: Duration | datetime | None
     """If no worker has claimed the job by this time, or this long after it was due, it is cancelled."""
+    weight: int | None
+    """How much of each of its limits the job uses: 1 if not given."""
+    partition: Mapping[str, object] | None
+    """Values that limits tell jobs apart by, instead of those of the arguments: {"tenant": "acme"}."""
 
 
 _UNIQUE = UniqueOptions.__annotations__.keys()
@@ -57,9 +62,12 @@ def enqueue(
 ) -> Query[list[Enqueued]]:
     """`defaults` are those of the function's parameters: a call that leaves one out is the same as one with it."""
     text = encode(data, payload_limit)
-    if rule is not None or options.get("expires") is not None:
-        return _with_options(job_type, [text], [_key(key)], rule, defaults or {}, options)
+    partition = _partition(options)
+    if _needs_options(rule, options):
+        return _with_options(job_type, [text], [_key(key)], rule, defaults or {}, options, partition and [partition])
     params = {**_shared(job_type, **options), "data": text, "key": _key(key)}
+    if partition is not None:
+        params["partition"] = partition
     return call("enqueue", params, _added, often=True)
 
 
@@ -70,17 +78,22 @@ def enqueue_many(
     payload_limit: int = PAYLOAD_LIMIT,
     rule: UniqueRule | None = None,
     defaults: Mapping[str, Json] | None = None,
+    partitions: Sequence[str] = (),
     **options: Unpack[EnqueueOptions],
 ) -> list[Query[list[Enqueued]]]:
-    """All payloads are checked before the first query is made: if one of them is bad, nothing is enqueued."""
+    """All payloads are checked before the first query is made: if one of them is bad, nothing is enqueued. `partitions`
+    has one for each job, if they have any; it may be filled while the payloads are read."""
     shared = _shared(job_type, **options)
     texts = encode_many(data, payload_limit)
     names = None if keys is None else [_key(key) for key in keys]
     if names is not None and len(names) != len(texts):
         raise InvalidArgument(f"keys must have one element per job, got {len(names)} for {len(texts)} jobs")
-    if rule is not None or options.get("expires") is not None:
+    shares = list(partitions) or None
+    if shares is None and (partition := _partition(options)):
+        shares = [partition] * len(texts)
+    if _needs_options(rule, options):
         # One statement for all: it locks unique keys in their order, which several would not.
-        return [_with_options(job_type, texts, names, rule, defaults or {}, options)] if texts else []
+        return [_with_options(job_type, texts, names, rule, defaults or {}, options, shares)] if texts else []
     return [
         Query(
             statement("enqueue_jobs"),
@@ -88,6 +101,7 @@ def enqueue_many(
                 **shared,
                 "data": "\n".join(texts[begin : begin + CHUNK]),
                 "keys": None if names is None else names[begin : begin + CHUNK],
+                "partitions": None if shares is None else shares[begin : begin + CHUNK],
             },
             _added,
         )
@@ -117,6 +131,7 @@ def _with_options(
     rule: UniqueRule | None,
     defaults: Mapping[str, Json],
     options: EnqueueOptions,
+    partitions: Sequence[str] | None,
 ) -> Query[list[Enqueued]]:
     if rule is not None and rule.delay is not None:
         if "run_at" in options or "delay" in options:
@@ -138,6 +153,8 @@ def _with_options(
         "on_conflict": list(rule.changes) if rule is not None else [],
         "latest": rule and rule.latest,
         "all_or_none": raises,
+        "partitions": None if partitions is None else list(partitions),
+        "weight": options.get("weight"),
     }
 
     def read(rows: Rows) -> list[Enqueued]:
@@ -148,6 +165,15 @@ def _with_options(
         return enqueued
 
     return Query(statement("enqueue_with_options"), params, read)
+
+
+def _needs_options(rule: UniqueRule | None, options: EnqueueOptions) -> bool:
+    return rule is not None or options.get("expires") is not None or options.get("weight") is not None
+
+
+def _partition(options: EnqueueOptions) -> str | None:
+    given = options.get("partition")
+    return None if given is None else partition_of({}, {}, given)
 
 
 def _added(rows: Rows) -> list[Enqueued]:
@@ -182,7 +208,13 @@ def _shared(
     delay: Duration | None = None,
     max_attempts: int = 3,
     expires: Duration | datetime | None = None,
+    weight: int | None = None,
+    partition: Mapping[str, object] | None = None,
 ) -> dict[str, object]:
+    if weight is not None:
+        int_within(weight, 1, MOST, "weight")
+    if partition is not None and not isinstance(partition, Mapping):
+        raise InvalidArgument(f'partition must be a mapping such as {{"tenant": "acme"}}, got {partition!r}')
     if run_at is not None and delay is not None:
         raise InvalidArgument("give either run_at or delay, not both")
     if run_at is not None and run_at.tzinfo is None:

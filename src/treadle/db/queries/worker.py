@@ -94,6 +94,7 @@ def settle(worker_id: str, done: Sequence[tuple[Claim, Outcome, float]], crash_l
         "tracebacks": [outcome.traceback for _, outcome, _ in done],
         "delays": [outcome.delay for _, outcome, _ in done],
         "seconds": [seconds for _, _, seconds in done],
+        "limited_for": [outcome.limited_for for _, outcome, _ in done],
         "crash_limit": crash_limit,
         "lock_timeout": LOCK_TIMEOUT,
     }

@@ -150,6 +150,9 @@ create index idx_limit_openings_key on treadle.limit_openings (name, key, opens_
 comment on table treadle.limit_openings is 'When a limit that lanes are parked for may have room.';
 
 -- They have other parameters.
+drop function if exists treadle.enqueue(varchar, jsonb, int, varchar, timestamptz, interval, varchar, int);
+drop function if exists treadle.enqueue_jobs(varchar, text[], int, varchar, timestamptz, interval, varchar[], int);
+drop function if exists treadle.settle_jobs(varchar, uuid[], bigint[], varchar[], text[], text[], double precision[], double precision[], int);
 drop function if exists treadle.mark_claimed(varchar, timestamptz, tid[], boolean);
 drop function if exists treadle.insert_jobs(treadle.jobs, text[], varchar[], int[], varchar[]);
 drop function if exists treadle.enqueue_per_period(treadle.jobs, text[], varchar[], varchar[], interval, int);

@@ -7,5 +7,6 @@ select treadle.enqueue_jobs(
     %(run_at)s,
     %(delay)s,
     %(keys)s::varchar[],
-    %(max_attempts)s
+    %(max_attempts)s,
+    %(partitions)s::text[]
 )

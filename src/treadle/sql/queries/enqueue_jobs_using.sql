@@ -9,7 +9,8 @@ with enqueued as materialized (
         %(run_at)s,
         %(delay)s,
         %(keys)s::varchar[],
-        %(max_attempts)s
+        %(max_attempts)s,
+        %(partitions)s::text[]
     ) with ordinality as job (id, nth)
 ),
 used as (

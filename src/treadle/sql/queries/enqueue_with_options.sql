@@ -16,5 +16,7 @@ from treadle.enqueue_with_options(
     p_run_at => %(run_at)s,
     p_delay => %(delay)s,
     p_keys => %(keys)s::varchar[],
-    p_max_attempts => %(max_attempts)s
+    p_max_attempts => %(max_attempts)s,
+    p_partitions => %(partitions)s::text[],
+    p_weight => %(weight)s
 )

@@ -14,5 +14,6 @@ cross join lateral treadle.settle_jobs(
     p_tracebacks => %(tracebacks)s,
     p_delays => %(delays)s,
     p_seconds => %(seconds)s,
-    p_crash_limit => %(crash_limit)s
+    p_crash_limit => %(crash_limit)s,
+    p_limited_for => %(limited_for)s::varchar[]
 ) as settled

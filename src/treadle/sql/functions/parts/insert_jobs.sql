@@ -38,7 +38,7 @@ begin
             p_job.unique_while,
             p_job.expires_at,
             case
-                when v_parts is null then ''
+                when v_parts is null and item.given is null then ''
                 else treadle.partition_of(v_parts, item.data::jsonb, item.given::jsonb)
             end,
             p_job.weight

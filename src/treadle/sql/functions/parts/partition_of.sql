@@ -4,7 +4,11 @@ return (
     select coalesce(nullif(coalesce(jsonb_object_agg(part.name, part.value), '{}')::text, '{}'), '')
     from (
         select part as name, coalesce(p_given ->> part::text, p_data ->> part::text) as value
-        from unnest(p_parts) as part
+        from (
+            select unnest(p_parts)
+            union
+            select jsonb_object_keys(p_given)
+        ) as known (part)
     ) as part
     where part.value is not null
 );

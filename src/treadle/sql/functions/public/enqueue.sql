@@ -7,7 +7,8 @@ create or replace function treadle.enqueue(
     p_run_at timestamptz default null,
     p_delay interval default null,
     p_key varchar default null,
-    p_max_attempts int default 3
+    p_max_attempts int default 3,
+    p_partition jsonb default null
 ) returns uuid
 language plpgsql
 as $$
@@ -35,12 +36,15 @@ begin
         greatest(coalesce(p_run_at, v_now + p_delay, v_now), v_now),
         p_key,
         p_max_attempts,
-        case when v_parts is null then '' else treadle.partition_of(v_parts, p_data) end
+        case
+            when v_parts is null and p_partition is null then ''
+            else treadle.partition_of(v_parts, p_data, p_partition)
+        end
     )
     returning id into v_id;
     return v_id;
 end
 $$;
 
-comment on function treadle.enqueue(varchar, jsonb, int, varchar, timestamptz, interval, varchar, int)
+comment on function treadle.enqueue(varchar, jsonb, int, varchar, timestamptz, interval, varchar, int, jsonb)
     is 'Enqueues one job and returns its id: select treadle.enqueue(''welcome'', ''{"user_id": 7}'').';

@@ -10,7 +10,8 @@ create or replace function treadle.enqueue_jobs(
     p_run_at timestamptz default null,
     p_delay interval default null,
     p_keys varchar[] default null,
-    p_max_attempts int default 3
+    p_max_attempts int default 3,
+    p_partitions text[] default null
 ) returns setof uuid
 language plpgsql
 as $$
@@ -41,11 +42,14 @@ begin
         v_first + item.nth * interval '1 microsecond',
         item.key,
         p_max_attempts,
-        case when v_parts is null then '' else treadle.partition_of(v_parts, item.data::jsonb) end
-    from unnest(p_data, p_keys) with ordinality as item (data, key, nth)
+        case
+            when v_parts is null and item.partition is null then ''
+            else treadle.partition_of(v_parts, item.data::jsonb, item.partition::jsonb)
+        end
+    from unnest(p_data, p_keys, p_partitions) with ordinality as item (data, key, partition, nth)
     returning id;
 end
 $$;
 
-comment on function treadle.enqueue_jobs(varchar, text[], int, varchar, timestamptz, interval, varchar[], int)
+comment on function treadle.enqueue_jobs(varchar, text[], int, varchar, timestamptz, interval, varchar[], int, text[])
     is 'Enqueues one job per element of p_data (JSON texts) and returns their ids in that order.';

@@ -4,6 +4,8 @@
 --   failed     the job fails
 --   cancelled  the handler cancelled the job
 --   released   the job is given back without using an attempt: to its old place, or due after the delay
+--   limited    the handler was told to wait: as released to its old place, and its limits wait for the delay (of these, those
+--              per p_limited_for, if it is given); without limits, the job itself waits
 --   crashed    the process died: the job is given back without using an attempt, but fails at the crash limit
 --   lost       the whole worker was lost, and nobody knows why: as crashed, but the first loss is free, and only losses
 --              without a failed attempt in between are counted
@@ -18,7 +20,8 @@ create or replace function treadle.settle_jobs(
     p_tracebacks text[] default null,
     p_delays double precision[] default null,
     p_seconds double precision[] default null,
-    p_crash_limit int default 3
+    p_crash_limit int default 3,
+    p_limited_for varchar[] default null
 ) returns table (id uuid, status varchar)
 language plpgsql
 set enable_seqscan = off
@@ -45,7 +48,7 @@ begin
         update treadle.jobs as job
         set status = case
                 when ended.outcome = 'cancelled' then 'cancelled'
-                when ended.outcome = 'released'
+                when ended.outcome in ('released', 'limited')
                     or ended.outcome = 'retry' and treadle.has_attempts_left(job.attempts, job.max_attempts)
                     or ended.outcome = 'crashed' and job.crashes + 1 < p_crash_limit
                     or ended.outcome = 'lost' and job.crashes + coalesce(job.losses, 0) < p_crash_limit
@@ -53,11 +56,14 @@ begin
                 else 'failed'
             end, -- the trigger change_job sets finished_at
             run_at = case
+                when ended.outcome = 'limited' and exists (
+                    select from treadle.limits_of(job.queue, job.job_type, job.partition)
+                ) then job.run_at
                 when ended.delay is not null then v_now + ended.delay * interval '1 second'
                 when ended.outcome = 'retry' then v_now + treadle.retry_delay(job.attempts)
                 else job.run_at
             end,
-            attempts = job.attempts - (ended.outcome in ('released', 'crashed', 'lost'))::int,
+            attempts = job.attempts - (ended.outcome in ('released', 'limited', 'crashed', 'lost'))::int,
             crashes = job.crashes + (ended.outcome = 'crashed')::int,
             losses = case
                 when ended.outcome = 'lost' then coalesce(job.losses, 0) + 1
@@ -71,7 +77,7 @@ begin
                 else coalesce(ended.error, job.last_error)
             end,
             started_at = case
-                when ended.outcome not in ('released', 'crashed', 'lost')
+                when ended.outcome not in ('released', 'limited', 'crashed', 'lost')
                     then coalesce(job.started_at, v_now - ended.seconds * interval '1 second')
             end,
             worker_id = case when ended.outcome = 'cancelled' then job.worker_id end,
@@ -85,7 +91,7 @@ begin
         returning
             job.id,
             job.status,
-            job.attempts + (ended.outcome in ('released', 'crashed', 'lost'))::int as attempt,
+            job.attempts + (ended.outcome in ('released', 'limited', 'crashed', 'lost'))::int as attempt,
             job.lease,
             job.started_at,
             ended.outcome,
@@ -106,9 +112,16 @@ begin
     select settled.id, settled.status
     from settled;
 
+    if 'limited' = any (p_outcomes) then
+        perform treadle.close_limits(ended.id, v_now + ended.delay * interval '1 second', ended.part)
+        from unnest(p_ids, p_outcomes, p_delays, p_limited_for) as ended (id, outcome, delay, part)
+        where ended.outcome = 'limited'
+        order by ended.id;
+    end if;
+
     perform treadle.announce(p_ids);
 end
 $$;
 
-comment on function treadle.settle_jobs(varchar, uuid[], bigint[], varchar[], text[], text[], double precision[], double precision[], int)
+comment on function treadle.settle_jobs(varchar, uuid[], bigint[], varchar[], text[], text[], double precision[], double precision[], int, varchar[])
     is 'Ends attempts that did not complete (retry, failed, cancelled, released, crashed, lost), each fenced by its lease number and worker. Returns the jobs that were accepted, with their new status.';

@@ -1,0 +1,32 @@
+"""The limits that the code of an application declares: of its job functions, and of queues."""
+
+from collections.abc import Iterable, Sequence
+
+from treadle.words.errors import InvalidArgument
+from treadle.words.limits import Limit, LimitDeclaration, LimitTargets, Rate, declared_limit
+
+
+class DeclaredLimits:
+    def __init__(self) -> None:
+        self._limits: dict[str, LimitDeclaration] = {}
+        self._targets: dict[str, LimitTargets] = {}
+
+    def add(
+        self, limits: Sequence[LimitDeclaration], job_types: Iterable[str] = (), queues: Iterable[str] = ()
+    ) -> None:
+        for limit in limits:
+            known = self._limits.setdefault(limit.name, limit)
+            if known != limit:
+                raise InvalidArgument(
+                    f"the limit {limit.name!r} is declared twice, with different values: {known} and {limit}"
+                )
+            targets = self._targets.setdefault(limit.name, LimitTargets(set(), set()))
+            targets.job_types.update(job_types)
+            targets.queues.update(queues)
+
+    def limit_queue(self, queue: str, given: Iterable[Limit | Rate]) -> None:
+        limits = [declared_limit(each, f"queue {queue}") for each in given]
+        self.add(limits, queues=[queue])
+
+    def __call__(self) -> list[tuple[LimitDeclaration, LimitTargets]]:
+        return [(limit, self._targets[name]) for name, limit in self._limits.items()]

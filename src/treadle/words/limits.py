@@ -1,0 +1,156 @@
+"""How many jobs may run at once, or start per period: the options `limit`, `rate` and `fair_by`."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+from treadle.words.duration import Duration, duration
+from treadle.words.errors import InvalidArgument
+from treadle.words.json import Json
+from treadle.words.naming import int_within, text_within
+
+Per: TypeAlias = str | Callable[..., object]
+
+MOST = 100_000
+LONGEST_PART, LONGEST_PARTITION = 200, 500
+
+
+@dataclass(frozen=True)
+class Limit:
+    """How many jobs may run at once, on all workers together."""
+
+    amount: int
+    per: Per | None = None
+    """The name of an argument: each of its values has the limit for itself. Or a function of the arguments."""
+    name: str | None = None
+    """Job types whose limits have the same name share one. By default, each type has its own."""
+
+    def __post_init__(self) -> None:
+        int_within(self.amount, 0, MOST, "Limit")
+        _check(self.per, self.name)
+
+
+@dataclass(frozen=True)
+class Rate:
+    """How many jobs may start per period, on all workers together."""
+
+    amount: int
+    period: Duration
+    per: Per | None = None
+    """The name of an argument: each of its values has the limit for itself. Or a function of the arguments."""
+    burst: int | None = None
+    """How many may start at once after a quiet time: as many as per period, if not given."""
+    smooth: bool = False
+    """Spread them evenly over the period: the same as burst=1."""
+    name: str | None = None
+    """Job types whose rates have the same name share one. By default, each type has its own."""
+
+    def __post_init__(self) -> None:
+        int_within(self.amount, 0, MOST, "Rate")
+        if not duration(self.period, "the period of Rate"):
+            raise InvalidArgument(f"the period of Rate must be longer than 0 s, got {self.period!r}")
+        if self.burst is not None:
+            int_within(self.burst, 1, MOST, "burst")
+        if self.smooth and self.burst not in (None, 1):
+            raise InvalidArgument(f"smooth=True means burst=1, got burst={self.burst}")
+        _check(self.per, self.name)
+
+
+class LimitDeclaration(NamedTuple):
+    """A limit as code declares it."""
+
+    name: str
+    per: str
+    amount: int | None
+    seconds: float | None
+    burst: int | None
+
+    @property
+    def digest(self) -> str:
+        """Two versions of the code that declare the same have the same digest."""
+        return hashlib.sha256(repr(tuple(self)).encode()).hexdigest()
+
+
+class LimitTargets(NamedTuple):
+    """Which jobs a limit is for."""
+
+    job_types: set[str]
+    queues: set[str]
+
+
+def declared_limits(given: Iterable[Limit | Rate], fair_by: Per | None, job_type: str) -> list[LimitDeclaration]:
+    """What the options of a job type declare."""
+    found = [declared_limit(each, job_type) for each in given]
+    if fair_by is not None:
+        found.append(LimitDeclaration(f"{job_type} fair", part_name(fair_by), None, None, None))
+    names = [each.name for each in found]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidArgument(f"two limits have the name {twice!r}; give one of them another: name=…")
+    return found
+
+
+def declared_limit(given: Limit | Rate, subject: str) -> LimitDeclaration:
+    part = "" if given.per is None else part_name(given.per)
+    kind = "" if isinstance(given, Limit) else " rate"
+    name = given.name or f"{subject}{kind}{f' per {part}' if part else ''}"
+    if isinstance(given, Limit):
+        return LimitDeclaration(name, part, given.amount, None, None)
+    burst = 1 if given.smooth else given.burst
+    return LimitDeclaration(name, part, given.amount, duration(given.period).total_seconds(), burst)
+
+
+def check_limits(given: Any, kind: type[Limit] | type[Rate], option: str) -> list[Limit | Rate]:
+    several: Sequence[Any] = given if isinstance(given, list | tuple) else [] if given is None else [given]
+    for each in several:
+        if not isinstance(each, kind):
+            raise InvalidArgument(f"{option} must be a {kind.__name__}(…), or a list of them, got {each!r}")
+    return list(several)
+
+
+def part_name(per: Per) -> str:
+    """What a part of the partition is called: the argument, or the function."""
+    if isinstance(per, str):
+        return text_within(per, 50, "per")
+    name = getattr(per, "__name__", "")
+    return name[:50] if name.isidentifier() else "key"
+
+
+def partition_of(parts: Mapping[str, Per], arguments: Mapping[str, Any], given: Mapping[str, object] | None) -> str:
+    """The partition of a job, as JSON. `arguments` are those of the call, with defaults."""
+    values: dict[str, str] = {name: _text(name, value) for name, value in (given or {}).items()}
+    for name, per in parts.items():
+        if name in values:
+            continue
+        if callable(per):
+            values[name] = _text(name, per(**arguments))
+        elif name in arguments:
+            values[name] = _text(name, arguments[name])
+        else:
+            raise InvalidArgument(
+                f"a limit of this job is per {name!r}, which is not one of its arguments; "
+                f"give it: using(partition={{{name!r}: …}})"
+            )
+    text = json.dumps(values, ensure_ascii=False, sort_keys=True) if values else ""
+    if len(text) > LONGEST_PARTITION:
+        raise InvalidArgument(f"the partition must have at most {LONGEST_PARTITION} characters, got {len(text)}")
+    return text
+
+
+def _check(per: object, name: str | None) -> None:
+    if per is not None and not callable(per) and not (isinstance(per, str) and per):
+        raise InvalidArgument(f"per must be the name of an argument, or a function of the arguments, got {per!r}")
+    if name is not None:
+        text_within(name, 100, "the name of a limit")
+
+
+def _text(name: str, value: Json | object) -> str:
+    """As PostgreSQL's ->> shows a JSON value."""
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    if text == "null":
+        text = ""
+    if len(text) > LONGEST_PART:
+        raise InvalidArgument(f"{name} must have at most {LONGEST_PART} characters for a limit, got {len(text)}")
+    return text

@@ -1,0 +1,155 @@
+"""Limits as code declares them: what is refused, the partition of a job, and a worker that obeys."""
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+from psycopg import Connection
+
+from treadle import InvalidArgument, Limit, Rate, RateLimited, Treadle
+
+
+def partition_of(connection: Connection[Any]) -> object:
+    row = connection.execute("select partition::jsonb from jobs order by id desc limit 1").fetchone()
+    assert row
+    return row[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"limit": 3}, "limit must be a Limit"),
+        ({"limit": Rate(1, "1s")}, "limit must be a Limit"),
+        ({"rate": [Limit(1)]}, "rate must be a Rate"),
+        ({"limit": [Limit(1), Limit(2)]}, "two limits have the name 'sync'"),
+        ({"fair_by": ""}, "per must be a string"),
+        ({"weight": 0}, "weight must be an integer from 1"),
+    ],
+)
+def test_bad_limits_are_refused(app: Treadle, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+
+        @app.job(**options)
+        def sync() -> None: ...
+
+
+def test_bad_values_are_refused() -> None:
+    with pytest.raises(InvalidArgument, match="Limit must be an integer"):
+        Limit(-1)
+    with pytest.raises(InvalidArgument, match="longer than 0 s"):
+        Rate(1, "0s")
+    with pytest.raises(InvalidArgument, match="smooth=True means burst=1"):
+        Rate(1, "1s", burst=5, smooth=True)
+    with pytest.raises(InvalidArgument, match="per must be the name of an argument"):
+        Limit(1, per=7)  # type: ignore[arg-type]
+
+
+def test_the_partition_has_the_values_of_the_arguments(app: Treadle, connection: Connection[Any]) -> None:
+    @app.job(limit=[Limit(3, per="tenant"), Limit(1, per="account")], rate=Rate(5, "1s", per="tenant"))
+    def sync(tenant: str, account: int = 7) -> None: ...
+
+    sync.enqueue("acme")
+    assert partition_of(connection) == {"tenant": "acme", "account": "7"}
+    sync.enqueue_many([{"tenant": "globex", "account": 8}])
+    assert partition_of(connection) == {"tenant": "globex", "account": "8"}
+    sync.using(partition={"tenant": "other"}, weight=2, unique=True).enqueue("acme")
+    assert partition_of(connection) == {"tenant": "other", "account": "7"}
+
+
+def test_the_partition_by_a_function_or_given(app: Treadle, connection: Connection[Any]) -> None:
+    def region(tenant: str) -> str:
+        return tenant[:2]
+
+    @app.job(limit=[Limit(3, per=region), Limit(2, per="plan", name="plan")])
+    def sync(tenant: str) -> None: ...
+
+    with pytest.raises(InvalidArgument, match=r"per 'plan'.*using\(partition="):
+        sync.enqueue("no-acme")
+    sync.using(partition={"plan": "free"}).enqueue("no-acme")
+    assert partition_of(connection) == {"region": "no", "plan": "free"}
+
+
+def test_two_types_share_a_limit_by_its_name(app: Treadle) -> None:
+    @app.job(limit=Limit(2, name="crm"))
+    def pull() -> None: ...
+
+    with pytest.raises(InvalidArgument, match="declared twice"):
+
+        @app.job(limit=Limit(3, name="crm"))
+        def other() -> None: ...
+
+    @app.job(limit=Limit(2, name="crm"))
+    def push() -> None: ...
+
+    ((limit, targets),) = app.declared_limits()
+    assert (limit.name, targets.job_types) == ("crm", {"pull", "push"})
+
+
+def test_a_worker_runs_no_more_than_the_limit_at_once(app: Treadle) -> None:
+    running, most, done = 0, 0, []
+
+    @app.job(limit=Limit(3))
+    async def sync(nth: int) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.01)
+        running -= 1
+        done.append(nth)
+
+    sync.enqueue_many([{"nth": nth} for nth in range(40)])
+    app.run_worker(drain=True, concurrency=20)
+    assert (most, sorted(done)) == (3, list(range(40)))
+
+
+def test_a_freed_slot_starts_the_next_job_soon(app: Treadle) -> None:
+    starts: list[float] = []
+
+    @app.job(limit=Limit(1))
+    async def sync() -> None:
+        starts.append(time.monotonic())
+        await asyncio.sleep(0.2)
+
+    sync.enqueue_many([{}] * 5)
+    app.run_worker(drain=True, concurrency=20)
+    gaps = [later - earlier - 0.2 for earlier, later in zip(starts, starts[1:], strict=False)]
+    assert max(gaps) < 0.15, gaps  # 50 ms on an idle machine
+
+
+def test_the_whole_limit_waits_after_rate_limited(app: Treadle) -> None:
+    starts: list[tuple[str, float]] = []
+
+    @app.job(rate=Rate(100, "1s", per="tenant"))
+    async def sync(tenant: str) -> None:
+        starts.append((tenant, time.monotonic()))
+        if tenant == "acme" and len([each for each in starts if each[0] == "acme"]) == 1:
+            raise RateLimited("0.5s", for_="tenant")
+
+    handle = sync.enqueue("acme")
+    begin = time.monotonic()
+    app.run_worker(drain=True, concurrency=1)
+    sync.enqueue("acme")
+    sync.enqueue("globex")
+    app.run_worker(drain=True, concurrency=1)
+    assert handle.job().attempts == 1
+    acme = [at - begin for tenant, at in starts if tenant == "acme"]
+    assert len(acme) == 3
+    assert acme[1] - acme[0] > 0.45
+
+
+def test_a_queue_can_be_limited(app: Treadle) -> None:
+    app.limit_queue("mail", Limit(1))
+    running, most = 0, 0
+
+    @app.job(queue="mail")
+    async def send() -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.01)
+        running -= 1
+
+    send.enqueue_many([{}] * 10)
+    app.run_worker(drain=True, concurrency=20)
+    assert most == 1
