@@ -6,13 +6,13 @@ MUTANTS = [
     Mutant(
         "a migration takes its locks first",
         "src/treadle/db/migrations.py",
-        "        if lock := _lock(connection, schema, steps, timeout):\n",
+        "        if lock := lock_sql(connection, schema, _tables(steps), timeout):\n",
         "        if lock := '':\n",
         test("db/migrations", "test_changed_triggers_take_the_strongest_lock_first"),
     ),
     Mutant(
         "a migration waits for a lock only briefly",
-        "src/treadle/db/migrations.py",
+        "src/treadle/db/table_locks.py",
         "LOCK_TIMEOUT, LONGEST_TIMEOUT = 100, 500",
         "LOCK_TIMEOUT, LONGEST_TIMEOUT = 9000, 9000",
         test("db/migrations_under_load", "test_nobody_notices_a_migration_behind_a_long_reader"),

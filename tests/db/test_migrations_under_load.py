@@ -95,9 +95,10 @@ def test_nobody_notices_a_migration_behind_a_long_reader(empty_url: str, tmp_pat
     during = [each for each in load.rounds if began <= each[0] < ended]
     rate = len(during) / (ended - began) / (len(before) / BEFORE_SECONDS)
     print(f"{start}: {ended - began:.1f} s, longest wait {max(d for _, d in during):.3f} s, rate {rate:.2f}")
-    # A call of claim_jobs() that waits while the table gets a column expected rows without it: documented.
+    # A call of claim_jobs() that waits while the table gets a column expected rows without it: documented. It gets one
+    # before the migration, others with it.
     mismatches = [error for error in load.errors if isinstance(error, psycopg.errors.DatatypeMismatch)]
-    assert len(load.errors) == len(mismatches) <= (CLAIMERS if start == "version 0.1.0" else 0)
+    assert len(load.errors) == len(mismatches) <= (2 * CLAIMERS if start == "version 0.1.0" else 0)
     assert ended - began >= READER_SECONDS, "it waited for the reader"
     # On a machine that has no time for them, claims wait without a migration, too.
     usual = max(seconds for _, seconds in before)

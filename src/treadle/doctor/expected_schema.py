@@ -16,7 +16,7 @@ _COMMENT = re.compile(r"--.*")
 _TABLE = re.compile(r"create (?:unlogged )?table treadle\.(\w+) \((.*?)\n\)(?: with \((.*?)\))?;", re.DOTALL)
 _OPTION = re.compile(r"(\w+) = ([^,\s]+)")
 _PRIMARY = re.compile(r"\bprimary key \(([^)]*)\)|^ +(\w+) .*\bprimary key\b", re.MULTILINE)
-_INDEX = re.compile(r"(create (?:unique )?index) (\w+) (on treadle\.(\w+).*?;)", re.DOTALL)
+_INDEX = re.compile(r"(create (?:unique )?index) (?:if not exists )?(\w+) (on treadle\.(\w+).*?;)", re.DOTALL)
 _ADDED_PRIMARY = re.compile(
     r"alter table treadle\.(\w+)\s+add (?:primary key \(([^)]*)\)|column (\w+) [^;]*primary key)"
 )
