@@ -8,7 +8,7 @@ from time import perf_counter
 from uuid import uuid4
 
 from treadle import JobQueue, migrate
-from treadle.db.migrations import connect
+from treadle.db.setup_connection import connect
 from treadle.db.url import resolve
 
 ROUNDS, JOBS, BATCH = 10, 20_000, 100

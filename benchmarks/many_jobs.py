@@ -14,7 +14,7 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from treadle import migrate
-from treadle.db.migrations import connect
+from treadle.db.setup_connection import connect
 
 FINISHED, PENDING, RUNNING, WORKERS = 10_000_000, 1_000_000, 2_000, 20
 CHUNK = 500_000

@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, sync_playwright
 from treadle import migrate
 from treadle.cli.demo import LoggedProgram
 from treadle.db.embedded import embedded_url, leave
-from treadle.db.migrations import connect
+from treadle.db.setup_connection import connect
 
 DOCS = Path(__file__).parent
 SIZE = {"width": 1280, "height": 940}

@@ -15,7 +15,7 @@ from tests.conftest import SERVER
 from tests.support.dump_schema import SNAPSHOT, dump
 from tests.support.waiting import until_waiting_for_lock
 from treadle import InvalidArgument, JobQueue, SchemaError, migrate
-from treadle.db import migrations
+from treadle.db import migrations, table_locks
 from treadle.db.migrations import function_files, migration_files, migration_sql
 from treadle.db.query import in_schema
 
@@ -63,7 +63,7 @@ def test_without_the_lock_concurrent_runs_would_collide(empty_url: str) -> None:
 def test_a_migration_does_not_stall_a_busy_table(url: str, empty_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """While a migration waits for its lock, others queue up behind it: so it waits briefly, and tries again later."""
     migrate(empty_url)
-    monkeypatch.setattr(migrations, "LOCK_TIMEOUT", 100)
+    monkeypatch.setattr(table_locks, "LOCK_TIMEOUT", 100)
     with psycopg.connect(empty_url) as reader, psycopg.connect(empty_url, autocommit=True) as writer:
         reader.execute("select from treadle.jobs")
         # A changed trigger needs a lock on the table, which the reader's transaction prevents.
@@ -84,13 +84,13 @@ def test_a_table_that_stays_busy_is_reported_and_nothing_is_changed(
     empty_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     migrate(empty_url)
-    monkeypatch.setattr(migrations, "LOCK_TIMEOUT", 20)
-    monkeypatch.setattr(migrations, "TRIES", 2)
+    monkeypatch.setattr(table_locks, "LOCK_TIMEOUT", 20)
+    monkeypatch.setattr(table_locks, "TRIES", 2)
     with psycopg.connect(empty_url) as reader, psycopg.connect(empty_url, autocommit=True) as writer:
         reader.execute("select from treadle.jobs")
         writer.execute("delete from treadle.functions where name = 'confirm_blocked'")
         before = catalog_rows(empty_url)
-        with pytest.raises(SchemaError, match=r"were locked during all 2 attempts; nothing was changed"):
+        with pytest.raises(SchemaError, match=r"were locked during all 2 attempts; no migration was applied"):
             migrate(empty_url)
         assert catalog_rows(empty_url) == before
 
@@ -98,7 +98,7 @@ def test_a_table_that_stays_busy_is_reported_and_nothing_is_changed(
 def test_a_migration_is_retried_after_a_deadlock(empty_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run waits for the table, and the transaction for a row of the migration records. The run is the victim."""
     migrate(empty_url)
-    monkeypatch.setattr(migrations, "LOCK_TIMEOUT", 60_000)
+    monkeypatch.setattr(table_locks, "LOCK_TIMEOUT", 60_000)
     with psycopg.connect(empty_url) as other, psycopg.connect(empty_url, autocommit=True) as monitor:
         monitor.execute("delete from treadle.functions where name in ('claim_jobs', 'confirm_blocked')")
         other.execute("set local deadlock_timeout = '1min'")

@@ -1,6 +1,5 @@
 """Migrations while others enqueue, claim and complete, and somebody reads for a long time: no error, no long wait."""
 
-import os
 import subprocess
 import sys
 import threading
@@ -12,8 +11,9 @@ from typing import Self
 import psycopg
 import pytest
 from chaos.processes import ROOT
-from chaos.storms.upgrade import SCHEMA, unpack_previous
+from chaos.storms.upgrade import SCHEMA
 
+from tests.support.old_schemas import create_old_schema
 from treadle import JobQueue, migrate
 
 CLAIMERS = 3
@@ -61,13 +61,6 @@ class Load:
                 self._over.wait(PAUSE_SECONDS)
 
 
-def create_old_schema(url: str, folder: Path) -> None:
-    """The schema of version 0.1.0."""
-    unpack_previous(folder)
-    environment = os.environ | {"TREADLE_DATABASE_URL": url, "PYTHONPATH": str(folder / "src")}
-    subprocess.run([sys.executable, "-m", "treadle", "migrate"], check=True, cwd=ROOT, env=environment)
-
-
 def forget_functions(url: str) -> None:
     """As if all functions and triggers had changed."""
     with psycopg.connect(url, autocommit=True) as connection:
@@ -95,9 +88,10 @@ def test_nobody_notices_a_migration_behind_a_long_reader(empty_url: str, tmp_pat
     during = [each for each in load.rounds if began <= each[0] < ended]
     rate = len(during) / (ended - began) / (len(before) / BEFORE_SECONDS)
     print(f"{start}: {ended - began:.1f} s, longest wait {max(d for _, d in during):.3f} s, rate {rate:.2f}")
-    # A call of claim_jobs() that waits while the table gets a column expected rows without it: documented.
+    # A call of claim_jobs() that waits while the table gets a column expected rows without it: documented. It gets one
+    # before the migration, others with it.
     mismatches = [error for error in load.errors if isinstance(error, psycopg.errors.DatatypeMismatch)]
-    assert len(load.errors) == len(mismatches) <= (CLAIMERS if start == "version 0.1.0" else 0)
+    assert len(load.errors) == len(mismatches) <= (2 * CLAIMERS if start == "version 0.1.0" else 0)
     assert ended - began >= READER_SECONDS, "it waited for the reader"
     # On a machine that has no time for them, claims wait without a migration, too.
     usual = max(seconds for _, seconds in before)
@@ -132,7 +126,7 @@ for left in map(int, statements):
 def test_a_migration_that_is_killed_at_any_statement_leaves_nothing_behind(empty_url: str, tmp_path: Path) -> None:
     create_old_schema(empty_url, tmp_path)
     # The statements come one after the other in a single transaction, so not every one of the hundreds is tried.
-    statements = [3, 5, 7, 9, 10, 11, 12, 15, 60, 150]
+    statements = [3, 5, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 20, 22, 24, 27, 30, 35, 60, 150]
     command = [sys.executable, "-c", KILLED, empty_url, *map(str, statements)]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     assert done.stdout.split() == ["-9", str(SCHEMA)] * len(statements)

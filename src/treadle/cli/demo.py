@@ -25,7 +25,8 @@ from treadle.cli import demo_jobs as jobs
 from treadle.cli.demo_round import Round, enqueue_round, summary
 from treadle.cli.programs import Program, has_dashboard
 from treadle.db.embedded import embedded_url
-from treadle.db.migrations import connect, migrate
+from treadle.db.migrations import migrate
+from treadle.db.setup_connection import connect
 from treadle.watching.bars import Bars
 from treadle.watching.lines import Lines
 from treadle.watching.snapshots import snapshots

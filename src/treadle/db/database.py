@@ -18,7 +18,7 @@ from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
 from treadle.db.borrowed import AsyncBorrowed, Borrowable, Borrowed, borrow
-from treadle.db.migrations import check_schema, connect, migrate, not_allowed, unreachable
+from treadle.db.migrations import check_schema, migrate, not_allowed
 from treadle.db.pools import AsyncPool, Pool, server_changed
 from treadle.db.queries import worker as worker_queries
 from treadle.db.query import Query, Result
@@ -26,6 +26,7 @@ from treadle.db.reconnecting import REFUSED, UNAVAILABLE, reconnect_delay
 from treadle.db.runner import apeek, arun, peek, read_settings, run
 from treadle.db.search_path import PINNED_LOCALLY
 from treadle.db.session_settings import with_needed_settings
+from treadle.db.setup_connection import connect, unreachable
 from treadle.db.url import Target, described, patient, resolve, resolve_listening
 from treadle.words.errors import DatabaseUnreachable, InvalidArgument, SchemaError, TooSlow, TreadleError
 from treadle.words.naming import schema_name

@@ -15,9 +15,9 @@ from psycopg import AsyncConnection, Connection, sql
 from psycopg.pq import TransactionStatus
 
 from treadle.db.database import Database
-from treadle.db.migrations import unreachable
 from treadle.db.query import Query, QueryFailed, Result
 from treadle.db.runner import apeek, peek, read_settings
+from treadle.db.setup_connection import unreachable
 from treadle.words.errors import DatabaseUnreachable
 
 SECONDS = 3.0

@@ -1,74 +1,33 @@
 """Brings a schema up to date: numbered migrations once, functions whenever their text has changed. Functions whose file
 is gone are dropped, with the triggers that call them.
 
-All of it is one transaction. An advisory lock lets one run at a time, and the others find nothing left to do. First it
-takes the strongest lock on every table that it changes, so that it waits for nothing afterwards. While it waits for a
-busy table, other transactions queue up behind it. So the lock timeout is short, and the migration is retried after a
-pause that grows. Most changes are to functions, which need no lock.
+All of it is one transaction, except what is prepared beforehand: see preparation.py. An advisory lock lets one run at a
+time, and the others find nothing left to do. First it takes the strongest lock on every table that it changes, so that
+it waits for nothing afterwards. It does not wait for long, but tries again: see table_locks.py. Most changes are to
+functions, which need no lock.
 """
 
 import hashlib
-import random
 import re
-import time
 from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
 import psycopg
-from psycopg import Connection, IsolationLevel
-from psycopg.rows import tuple_row
+from psycopg import Connection
 
+from treadle.db.preparation import BEFORE, Preparation, check_sql, preparation_sql, preparations, prepare
 from treadle.db.query import in_schema, sql_text
 from treadle.db.search_path import PINNED_LOCALLY, function_sql
-from treadle.db.url import described, patient, reason_of
-from treadle.words.errors import DatabaseUnreachable, NotAllowed, SchemaError
+from treadle.db.setup_connection import connect
+from treadle.db.table_locks import LONGEST_TIMEOUT, lock_sql, retried, settings_sql
+from treadle.words.errors import NotAllowed, SchemaError
 from treadle.words.naming import SCHEMA, schema_name
-
-TRIES = 20
-# Milliseconds for which a try waits, and claims with it. It grows, because transactions may take that long.
-LOCK_TIMEOUT, LONGEST_TIMEOUT = 100, 500
-# How much longer the pause before the next try is: for at least 0.85 of the time, nobody waits.
-PAUSE = 8
-# Autovacuum gives way to a lock that waits for deadlock_timeout, which is 1 s by default.
-VACUUM_TIMEOUT = "3s"
 
 # The folders of sql/functions, in the order in which they are applied. Triggers come last: they lock the table of jobs
 # until the commit, and their conditions call functions that must exist.
 FOLDERS = ("parts", "public", "deprecated", "triggers")
-# Taken before anything is changed. After a weaker lock, the strongest one would deadlock with transactions that wait
-# for the weaker: a claim locks the table twice, to read and then to write. And some lock jobs first, others lanes: so
-# this does not wait for a second table while it has locked the first. The first lock only makes autovacuum give way; no
-# claim waits for it.
-LOCK = """\
-set local lock_timeout = '{vacuum_timeout}';
-lock table {tables} in share update exclusive mode;
-set local lock_timeout = '{timeout}';
-do $$
-declare
-    v_end constant timestamptz := clock_timestamp() + interval '{timeout}';
-begin
-    loop
-        begin
-            lock table {first} in access exclusive mode;
-            lock table {tables} in access exclusive mode nowait;
-            return;
-        exception when lock_not_available then
-            if clock_timestamp() > v_end then
-                raise;
-            end if;
-        end;
-        perform pg_sleep(0.01);
-    end loop;
-end
-$$;"""
-# The limits of the role are for its other statements.
-SETTINGS = """\
-set local statement_timeout = 0;
-set local idle_in_transaction_session_timeout = 0;
-set local lock_timeout = 0;
-set local check_function_bodies = off;"""  # a function may name one that comes later
 
 # The records of functions have a second entry, with this before its name, for the trigger that calls the function.
 TRIGGER = "trigger "
@@ -140,28 +99,22 @@ class State(NamedTuple):
 def migrate(url: str, schema: str = SCHEMA) -> list[str]:
     """Apply what is missing; return the names of what was applied."""
     with connect(url) as connection:
-        for tried in range(TRIES):
-            timeout = min(LOCK_TIMEOUT * 1.15**tried, max(LOCK_TIMEOUT, LONGEST_TIMEOUT))
-            try:
-                return _apply(connection, schema, round(timeout))
-            except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
-                if tried == TRIES - 1:
-                    raise SchemaError(
-                        f"the tables of schema {schema} were locked during all {TRIES} attempts; nothing was changed: "
-                        "run treadle migrate again when long transactions on them have ended"
-                    ) from None
-                time.sleep(PAUSE * timeout / 1000 * random.uniform(0.9, 1.3))  # noqa: S311 - jitter, not a secret
-    raise AssertionError("unreachable")
+        # A pooler in transaction mode may not know a statement that was prepared on another session.
+        connection.prepare_threshold = None
+        prepare(connection, url, schema, _preparations(connection, schema))
+        return retried(schema, lambda timeout: _apply(connection, schema, timeout))
 
 
 def migration_sql(url: str, schema: str = SCHEMA) -> str:
     """What migrate would run, as a script."""
     with connect(url) as connection:
         steps = _pending(connection, schema)
-        lock = _lock(connection, schema, steps, LONGEST_TIMEOUT)
+        before = preparation_sql(connection, schema, _preparations(connection, schema))
+        lock = lock_sql(connection, schema, _tables(steps), LONGEST_TIMEOUT)
+        begin = f"begin;\n{PINNED_LOCALLY};\n{settings_sql(connection)}"
     if not steps:
         return ""
-    parts = [f"begin;\n{PINNED_LOCALLY};\n{SETTINGS}", *([lock] if lock else []), _records(schema)]
+    parts = [*before, begin, *([lock] if lock else []), _records(schema)]
     parts += [f"-- {step.name}\n{step.sql}\n{step.entry}" for step in steps]
     return "\n\n".join([*parts, "commit;"]) + "\n"
 
@@ -189,27 +142,11 @@ def not_allowed(error: psycopg.errors.InsufficientPrivilege, schema: str) -> Not
     )
 
 
-def connect(url: str) -> Connection[tuple[Any, ...]]:
-    """A connection for set-up and checks, or DatabaseUnreachable without the password."""
-    try:
-        connection = psycopg.connect(patient(url, 10), autocommit=True, row_factory=tuple_row)
-    except psycopg.OperationalError as error:
-        raise unreachable(error, url) from None
-    # Regardless of the server's default: after waiting for a lock, the next statement has to see what was committed.
-    connection.isolation_level = IsolationLevel.READ_COMMITTED
-    return connection
-
-
-def unreachable(error: psycopg.Error, url: str) -> DatabaseUnreachable:
-    """The error in a sentence, without the password."""
-    return DatabaseUnreachable(f"cannot reach PostgreSQL at {described(url)}: {reason_of(error, url)}")
-
-
 @cache
 def migration_files() -> list[tuple[int, str]]:
     """Number and file name of each migration, in order."""
     names = sorted(path.name for path in files("treadle").joinpath("sql/migrations").iterdir())
-    return [(int(name.split("_", 1)[0]), name) for name in names]
+    return [(int(name.split("_", 1)[0]), name) for name in names if not name.endswith(BEFORE)]
 
 
 @cache
@@ -233,10 +170,10 @@ def _apply(connection: Connection[Any], schema: str, timeout: int) -> list[str]:
         return []
     with connection.transaction():
         connection.execute(PINNED_LOCALLY)
-        connection.execute(SETTINGS.encode())
+        connection.execute(settings_sql(connection).encode())
         connection.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"treadle migrate {schema}"])
         steps = _pending(connection, schema)
-        if lock := _lock(connection, schema, steps, timeout):
+        if lock := lock_sql(connection, schema, _tables(steps), timeout):
             connection.execute(lock.encode())
         if steps:
             connection.execute(_records(schema).encode())
@@ -244,6 +181,15 @@ def _apply(connection: Connection[Any], schema: str, timeout: int) -> list[str]:
             connection.execute(step.sql.encode())
             connection.execute(step.entry.encode())
     return [step.name for step in steps]
+
+
+def _preparations(connection: Connection[Any], schema: str) -> list[Preparation]:
+    """Those of the pending migrations. A new schema has no rows for which they would be needed."""
+    state = _state(connection, schema)
+    if state is None or state.version == 0:
+        return []
+    pending = [(number, name) for number, name in migration_files() if number > state.version]
+    return [each for number, name in pending for each in preparations(number, name)]
 
 
 def _pending(connection: Connection[Any], schema: str) -> list[Step]:
@@ -259,23 +205,13 @@ def _pending(connection: Connection[Any], schema: str) -> list[Step]:
     ]
 
 
-def _lock(connection: Connection[Any], schema: str, steps: list[Step], timeout: int) -> str:
-    """Lock the tables that these steps change; empty if they change none."""
-    rows = connection.execute(
-        "select tablename from pg_catalog.pg_tables where schemaname operator(pg_catalog.=) %s", [schema_name(schema)]
-    ).fetchall()
-    changed = {table for step in steps for table in step.tables}.intersection(name for (name,) in rows)
-    # Jobs first: it is the busiest, and the one for which it may have to wait.
-    tables = [f"treadle.{name}" for name in sorted(changed, key=lambda name: (name != "jobs", name))]
-    if not tables:
-        return ""
-    text = LOCK.format(first=tables[0], tables=", ".join(tables), timeout=f"{timeout}ms", vacuum_timeout=VACUUM_TIMEOUT)
-    return in_schema(text, schema)
+def _tables(steps: list[Step]) -> set[str]:
+    return {table for step in steps for table in step.tables}
 
 
 def _migration(number: int, name: str, schema: str) -> Step:
     entry = f"insert into treadle.migrations (version, name) values ({number}, '{name}');"
-    sql = sql_text("migrations", name)
+    sql = check_sql(preparations(number, name)) + sql_text("migrations", name)
     tables = frozenset(re.findall(r"\btreadle\.(\w+)", re.sub("--.*", "", sql)))
     return Step(name, in_schema(sql, schema), in_schema(entry, schema), tables)
 

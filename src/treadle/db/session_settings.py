@@ -9,7 +9,7 @@ from typing import Any
 from psycopg import Connection
 from psycopg.conninfo import make_conninfo
 
-from treadle.db.migrations import connect
+from treadle.db.setup_connection import connect
 from treadle.db.url import parts_of
 from treadle.words.errors import DatabaseUnreachable
 

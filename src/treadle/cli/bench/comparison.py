@@ -10,9 +10,9 @@ from time import perf_counter
 from typing import Any
 
 from treadle.cli.bench.scratch import scratch_schema
-from treadle.db.migrations import connect
 from treadle.db.queries import jobs as job_queries
 from treadle.db.query import in_schema
+from treadle.db.setup_connection import connect
 from treadle.queue import JobQueue
 
 ROUNDS = 5

@@ -13,8 +13,8 @@ from typing import Any
 from treadle.cli.bench.comparison import clear, payloads
 from treadle.cli.bench.jobs import SCHEMA, TYPES, job_type
 from treadle.cli.bench.workload import LEASE
-from treadle.db.migrations import connect
 from treadle.db.query import in_schema
+from treadle.db.setup_connection import connect
 from treadle.queue import JobQueue
 from treadle.words.errors import TooSlow
 

@@ -9,7 +9,8 @@ from typing import NoReturn
 from uuid import uuid4
 
 from treadle.db.database import DatabaseError
-from treadle.db.migrations import connect, migrate
+from treadle.db.migrations import migrate
+from treadle.db.setup_connection import connect
 from treadle.db.url import described
 from treadle.words.errors import NotAllowed, SchemaError
 

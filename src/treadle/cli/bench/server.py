@@ -8,8 +8,8 @@ from typing import Any
 
 from treadle.db.database import Database
 from treadle.db.examination import receives_notifications
-from treadle.db.migrations import connect
 from treadle.db.query import in_schema
+from treadle.db.setup_connection import connect
 from treadle.db.url import described
 
 SETTINGS = (

@@ -10,7 +10,6 @@ create index if not exists idx_jobs_partition on treadle.jobs (queue, job_type, 
 drop index treadle.idx_jobs_claimable;
 alter index treadle.idx_jobs_partition rename to idx_jobs_claimable;
 
-
 alter type treadle.lane add attribute partition varchar collate "C";
 
 alter table treadle.lanes
