@@ -11,7 +11,7 @@ CREATE TYPE treadle.lane AS (
 
 COMMENT ON TYPE treadle.lane IS 'What identifies a lane: its jobs are claimed in the order of their run_at.';
 
-COMMENT ON FUNCTION treadle.admit_jobs(p_now timestamp with time zone, p_places tid[], p_names character varying[], p_keys character varying[], p_room integer[]) IS 'Those of the jobs at p_places that fit into the room of their limits.';
+COMMENT ON FUNCTION treadle.admit_jobs(p_now timestamp with time zone, p_places tid[], p_names character varying[], p_keys character varying[], p_room integer[], p_fair boolean) IS 'Those of the jobs at p_places that fit into the room of their limits.';
 
 COMMENT ON FUNCTION treadle.announce(p_ids uuid[], p_kind text) IS 'Notifies sessions that wait for these jobs to finish (ends), or that watch their events and progress (news).';
 
@@ -188,7 +188,7 @@ COMMENT ON FUNCTION treadle.claim_job_batch(p_worker_id character varying, p_job
 
 COMMENT ON FUNCTION treadle.claim_jobs(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[]) IS 'Claims up to p_batch_size due jobs of the given types (in the given queues, or in all), highest priority first, then oldest.';
 
-COMMENT ON FUNCTION treadle.claim_lanes(p_worker_id character varying, p_now timestamp with time zone, p_running xid[], p_wanted integer, p_priority integer, p_queues character varying[], p_job_types character varying[], p_partitions character varying[], p_starts timestamp with time zone[], p_limited boolean) IS 'Claims up to p_wanted due jobs from these lanes, the oldest first, and returns where their rows are then.';
+COMMENT ON FUNCTION treadle.claim_lanes(p_worker_id character varying, p_now timestamp with time zone, p_running xid[], p_wanted integer, p_priority integer, p_queues character varying[], p_job_types character varying[], p_partitions character varying[], p_starts timestamp with time zone[], p_limited boolean, p_fair character varying[]) IS 'Claims up to p_wanted due jobs from these lanes, the oldest first, and returns where their rows are then.';
 
 COMMENT ON FUNCTION treadle.claim_places(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[]) IS 'Claims up to p_batch_size due jobs and returns where their rows are.';
 
@@ -248,6 +248,8 @@ COMMENT ON COLUMN treadle.ticks.set_back_until IS 'Transactions with a lower id 
 
 COMMENT ON FUNCTION treadle.delete_unused_lanes(p_oldest treadle.ticks, p_limit integer) IS 'Deletes idle lanes without jobs that no running transaction has seen active. Returns how many.';
 
+COMMENT ON FUNCTION treadle.divide_jobs(p_jobs integer, p_weights double precision[], p_available integer[], p_turn double precision) IS 'Divides jobs by weights, no more than each can use.';
+
 COMMENT ON FUNCTION treadle.drop_belongings() IS 'Trigger: deletes the errors, events, log lines, steps and uses of stored objects of deleted jobs.';
 
 COMMENT ON FUNCTION treadle.enqueue(p_job_type character varying, p_data jsonb, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_key character varying, p_max_attempts integer, p_partition jsonb) IS 'Enqueues one job and returns its id: select "treadle".enqueue(''welcome'', ''{"user_id": 7}'').';
@@ -269,6 +271,8 @@ COMMENT ON FUNCTION treadle.enqueue_with_options(p_job_type character varying, p
 COMMENT ON FUNCTION treadle.expire_jobs(p_limit integer) IS 'Cancels jobs that no worker has claimed before they expired. Returns how many it has looked at. Workers call it every 10 seconds.';
 
 COMMENT ON FUNCTION treadle.fail_job(p_id uuid, p_error text, p_delay interval, p_final boolean, p_lease bigint, p_worker_id character varying, p_traceback text) IS 'Records a failed attempt: the job is retried after p_delay (default: exponential), or fails if that was its last attempt or p_final is true. Returns false if the claim is lost or the job has finished already.';
+
+COMMENT ON FUNCTION treadle.fair_shares(p_fair character varying[], p_job_types character varying[], p_partitions character varying[], p_available integer[], p_shares integer[]) IS 'Divides jobs among lanes that take turns.';
 
 COMMENT ON FUNCTION treadle.find_claimable(p_job_type character varying, p_queue character varying, p_worker_id character varying, p_search text, p_payloads boolean, p_from timestamp with time zone, p_priority integer, p_run_at timestamp with time zone, p_id uuid, p_limit integer, p_look integer, p_end timestamp with time zone) IS 'The claimable jobs in the order in which they will be claimed, for find_jobs().';
 
@@ -352,7 +356,7 @@ COMMENT ON FUNCTION treadle.lock_claimed(p_worker_id character varying, p_ids uu
 
 COMMENT ON FUNCTION treadle.lock_held(p_worker_id character varying, p_ids uuid[], p_leases bigint[]) IS 'Deprecated: use lock_claimed(). Dropped in version 0.3.';
 
-COMMENT ON FUNCTION treadle.lock_limits(p_now timestamp with time zone, p_priority integer, p_queues character varying[], p_job_types character varying[], p_partitions character varying[], p_heads timestamp with time zone[], INOUT shares integer[], OUT names character varying[], OUT keys character varying[], OUT room integer[], OUT enough boolean) IS 'Locks the limits of these lanes, and says how many jobs of each they allow at most. Parks lanes that must wait.';
+COMMENT ON FUNCTION treadle.lock_limits(p_now timestamp with time zone, p_priority integer, p_queues character varying[], p_job_types character varying[], p_partitions character varying[], INOUT shares integer[], OUT names character varying[], OUT keys character varying[], OUT room integer[], OUT enough boolean) IS 'Locks the limits of these lanes, and says how many jobs of each they allow at most. Parks lanes that must wait.';
 
 COMMENT ON FUNCTION treadle.lock_unblocked(p_key character varying) IS 'Locks a job with this key that is unfinished and not blocked, without waiting. Returns whether there is one.';
 
@@ -386,13 +390,15 @@ COMMENT ON FUNCTION treadle.operate(p_action character varying, p_ids uuid[], p_
 
 COMMENT ON FUNCTION treadle.operate_schedule(p_action character varying, p_name character varying, p_actor text, p_reason text) IS 'Pauses, resumes, runs or deletes a schedule. Returns done, unchanged, missing, or declared (in code).';
 
-COMMENT ON FUNCTION treadle.park_lanes(p_now timestamp with time zone, p_priority integer, p_queues character varying[], p_job_types character varying[], p_partitions character varying[], p_heads timestamp with time zone[], p_names character varying[], p_keys character varying[], p_opens timestamp with time zone[]) IS 'Parks lanes whose jobs wait for a limit.';
+COMMENT ON FUNCTION treadle.park_lanes(p_now timestamp with time zone, p_priority integer, p_queues character varying[], p_job_types character varying[], p_partitions character varying[], p_names character varying[], p_keys character varying[], p_opens timestamp with time zone[]) IS 'Parks lanes whose jobs wait for a limit.';
 
 COMMENT ON FUNCTION treadle.partition_of(p_parts character varying[], p_data jsonb, p_given jsonb) IS 'The partition of a job: the values of these arguments, or those that are given instead.';
 
 COMMENT ON FUNCTION treadle.partition_parts(p_job_type character varying, p_queue character varying) IS 'By which arguments the limits of a job type and queue tell jobs apart; null for most.';
 
 COMMENT ON FUNCTION treadle.pause(p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Stops claims of this job type in this queue (null: any). Claimed jobs continue. Returns false if it was paused already.';
+
+COMMENT ON FUNCTION treadle.pick_fairly(p_fair character varying[], p_now timestamp with time zone, p_lockers xid[], p_wanted integer, p_head integer, p_priority integer, p_queues character varying[], p_job_types character varying[], p_partitions character varying[], p_starts timestamp with time zone[], OUT lanes integer[], OUT shares integer[], OUT begins timestamp with time zone[], OUT jobs integer) IS 'Which lanes a claim takes jobs from, and how many of each, if lanes take turns.';
 
 COMMENT ON FUNCTION treadle.prepare_job() IS 'Trigger: sets run_at of a job inserted without one, blocks a job behind an earlier one with its key, and sets finished_at.';
 
@@ -597,6 +603,14 @@ CREATE TABLE treadle.expiries (
 
 COMMENT ON TABLE treadle.expiries IS 'When to look whether a job has expired.';
 
+CREATE SEQUENCE treadle.fair_turns
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+    CYCLE;
+
 CREATE TABLE treadle.floors (
     queue character varying(50) NOT NULL,
     job_type character varying(50) NOT NULL,
@@ -661,8 +675,7 @@ CREATE TABLE treadle.lanes (
     next_run_at timestamp with time zone,
     partition character varying(500) DEFAULT ''::character varying NOT NULL COLLATE pg_catalog."C",
     parked_name character varying(100),
-    parked_key character varying(200) COLLATE pg_catalog."C",
-    parked_head timestamp with time zone
+    parked_key character varying(200) COLLATE pg_catalog."C"
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='50', autovacuum_vacuum_cost_delay='0');
 
@@ -685,8 +698,6 @@ COMMENT ON COLUMN treadle.lanes.next_run_at IS 'When the first job of an idle la
 COMMENT ON COLUMN treadle.lanes.parked_name IS 'The limit that the jobs of this lane wait for. Claims do not search the lane, unless the limit may have room: see limit_openings.';
 
 COMMENT ON COLUMN treadle.lanes.parked_key IS 'And the value of its "per".';
-
-COMMENT ON COLUMN treadle.lanes.parked_head IS 'When the first job of the lane was due.';
 
 ALTER TABLE treadle.lanes ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME treadle.lanes_id_seq
@@ -729,7 +740,7 @@ CREATE TABLE treadle.limit_keys (
 
 COMMENT ON TABLE treadle.limit_keys IS 'The values of "per" that are or were in use, one row with an empty key for limits without.';
 
-COMMENT ON COLUMN treadle.limit_keys.amount IS 'The limit for this value only. Null: as for the others.';
+COMMENT ON COLUMN treadle.limit_keys.amount IS 'The limit for this value only, or how many turns it gets, if the values take turns. Null: as for the others.';
 
 CREATE TABLE treadle.limit_openings (
     opens_at timestamp with time zone NOT NULL,
@@ -765,6 +776,7 @@ CREATE TABLE treadle.limits (
     amount integer,
     period interval,
     burst integer,
+    fair boolean DEFAULT false NOT NULL,
     declared jsonb,
     digest character varying,
     former_digests character varying[] DEFAULT '{}'::character varying[] NOT NULL,
@@ -785,6 +797,8 @@ COMMENT ON COLUMN treadle.limits.amount IS 'How many at once, or per period. 0: 
 COMMENT ON COLUMN treadle.limits.period IS 'Null: the limit is for jobs that run at once.';
 
 COMMENT ON COLUMN treadle.limits.burst IS 'How many may start at once after a quiet time, if there is a period. 1: evenly spaced.';
+
+COMMENT ON COLUMN treadle.limits.fair IS 'Not a limit: the values of "per" take turns, or if that is empty, the job types.';
 
 COMMENT ON COLUMN treadle.limits.declared IS 'Amount, period and burst as the code declares them. Null: not declared in code.';
 
@@ -1123,7 +1137,7 @@ CREATE INDEX idx_lanes_idle ON treadle.lanes USING btree (idle_xid) WHERE (idle_
 
 CREATE INDEX idx_lanes_listed ON treadle.lanes USING btree (id) WHERE (idle_xid IS NULL);
 
-CREATE INDEX idx_lanes_parked ON treadle.lanes USING btree (parked_name, parked_key, job_type, priority DESC, parked_head) WHERE (parked_name IS NOT NULL);
+CREATE INDEX idx_lanes_parked ON treadle.lanes USING btree (parked_name, parked_key, job_type, priority DESC, ((id + 0))) WHERE (parked_name IS NOT NULL);
 
 CREATE INDEX idx_lanes_parked_id ON treadle.lanes USING btree (id) WHERE (parked_name IS NOT NULL);
 

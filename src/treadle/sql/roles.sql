@@ -115,6 +115,9 @@ grant select, update on sequence
     treadle.awaited,
     treadle.watched
     to treadle_worker;
+grant usage on sequence
+    treadle.fair_turns
+    to treadle_worker;
 grant execute on function
     -- enqueueing
     treadle.enqueue,
@@ -148,6 +151,9 @@ grant execute on function
     treadle.lock_limits,
     treadle.admit_jobs,
     treadle.hold_slots,
+    treadle.pick_fairly,
+    treadle.fair_shares,
+    treadle.divide_jobs,
     treadle.park_lanes,
     treadle.opened_lanes,
     treadle.note_openings,

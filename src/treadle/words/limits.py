@@ -66,6 +66,7 @@ class LimitDeclaration(NamedTuple):
     amount: int | None
     seconds: float | None
     burst: int | None
+    fair: bool = False
 
     @property
     def digest(self) -> str:
@@ -84,7 +85,7 @@ def declared_limits(given: Iterable[Limit | Rate], fair_by: Per | None, job_type
     """What the options of a job type declare."""
     found = [declared_limit(each, job_type) for each in given]
     if fair_by is not None:
-        found.append(LimitDeclaration(f"{job_type} fair", part_name(fair_by), None, None, None))
+        found.append(LimitDeclaration(f"{job_type} fair", part_name(fair_by), None, None, None, fair=True))
     names = [each.name for each in found]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)

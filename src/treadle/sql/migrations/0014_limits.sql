@@ -45,12 +45,10 @@ comment on column treadle.jobs.keeps is 'What else is stored for this job, as bi
 -- A lane whose jobs wait for a limit is parked: claims do not search it. See decision 31.
 alter table treadle.lanes
     add column parked_name varchar(100),
-    add column parked_key varchar(200) collate "C",
-    add column parked_head timestamptz;
+    add column parked_key varchar(200) collate "C";
 
 comment on column treadle.lanes.parked_name is 'The limit that the jobs of this lane wait for. Claims do not search the lane, unless the limit may have room: see limit_openings.';
 comment on column treadle.lanes.parked_key is 'And the value of its "per".';
-comment on column treadle.lanes.parked_head is 'When the first job of the lane was due.';
 
 drop index treadle.idx_lanes_active;
 drop index treadle.idx_lanes_active_queue;
@@ -60,7 +58,7 @@ create index idx_lanes_active_queue on treadle.lanes (job_type, queue, priority 
     where idle_xid is null and parked_name is null;
 create index idx_lanes_listed on treadle.lanes (id) where idle_xid is null;
 create index idx_lanes_parked_id on treadle.lanes (id) where parked_name is not null;
-create index idx_lanes_parked on treadle.lanes (parked_name, parked_key, job_type, priority desc, parked_head)
+create index idx_lanes_parked on treadle.lanes (parked_name, parked_key, job_type, priority desc, (id + 0))
     where parked_name is not null;
 
 create table treadle.limits (
@@ -69,6 +67,7 @@ create table treadle.limits (
     amount         int check (amount >= 0),
     period         interval check (period > '0'),
     burst          int check (burst >= 1),
+    fair           boolean not null default false,
     declared       jsonb,
     digest         varchar,
     former_digests varchar[] not null default '{}',
@@ -82,6 +81,7 @@ comment on column treadle.limits.per is 'Each value of this part of the partitio
 comment on column treadle.limits.amount is 'How many at once, or per period. 0: none. Null: not limited.';
 comment on column treadle.limits.period is 'Null: the limit is for jobs that run at once.';
 comment on column treadle.limits.burst is 'How many may start at once after a quiet time, if there is a period. 1: evenly spaced.';
+comment on column treadle.limits.fair is 'Not a limit: the values of "per" take turns, or if that is empty, the job types.';
 comment on column treadle.limits.declared is 'Amount, period and burst as the code declares them. Null: not declared in code.';
 comment on column treadle.limits.changed_by is 'Who changed the values at run time: then they stay when the code declares others. Null: nobody.';
 
@@ -106,7 +106,7 @@ create table treadle.limit_keys (
 );
 
 comment on table treadle.limit_keys is 'The values of "per" that are or were in use, one row with an empty key for limits without.';
-comment on column treadle.limit_keys.amount is 'The limit for this value only. Null: as for the others.';
+comment on column treadle.limit_keys.amount is 'The limit for this value only, or how many turns it gets, if the values take turns. Null: as for the others.';
 
 -- Rows are only added and deleted, and the newest is read first: rows that an open snapshot keeps from being removed are not
 -- in the way.
@@ -131,6 +131,9 @@ comment on table treadle.limit_holders is 'Which jobs use a limit. Only the newe
 comment on column treadle.limit_holders.weight is 'The sum of the weights.';
 comment on column treadle.limit_holders.full_at is 'For a limit per period: when all of its burst can be used again.';
 comment on column treadle.limit_holders.closed_until is 'A job was told to wait until then.';
+
+-- Whose turn it is next.
+create sequence treadle.fair_turns cycle;
 
 create table treadle.limit_openings (
     opens_at timestamptz not null,

@@ -1,12 +1,13 @@
--- Of the jobs that claim_lanes() has locked, those that fit into the room of their limits, in the order of their time. If one
--- does not fit, those behind it in its lane wait, too. A job that weighs more than its limit allows in all fits when nothing
+-- Of the jobs that claim_lanes() has locked, those that fit into the room of their limits, in the order of their time; if the
+-- lanes take turns, in any order that keeps the shares of the lanes and the order within each. If one does not fit, those behind it in its lane wait, too. A job that weighs more than its limit allows in all fits when nothing
 -- else uses the limit.
 create or replace function treadle.admit_jobs(
     p_now timestamptz,
     p_places tid[],
     p_names varchar[],
     p_keys varchar[],
-    p_room int[]
+    p_room int[],
+    p_fair boolean -- the lanes take turns
 ) returns tid[]
 language plpgsql
 as $$
@@ -31,7 +32,14 @@ begin
             ) as limits
         from treadle.jobs as job
         where job.ctid = any (p_places)
-        order by job.run_at, job.id
+        order by
+            case
+                when p_fair
+                then (row_number() over (partition by job.queue, job.job_type, job.partition order by job.run_at, job.id) - random())
+                    / count(*) over (partition by job.queue, job.job_type, job.partition)
+            end,
+            job.run_at,
+            job.id
     loop
         continue when v_job.lane = any (v_waiting);
 
@@ -65,7 +73,7 @@ begin
         -- Another claim has locked it: that is not a reason to wait for longer.
         if p_room[v_reached.nth] >= 0 then
             perform treadle.park_lanes(
-                p_now, v_job.priority, array[v_job.queue], array[v_job.job_type], array[v_job.partition], array[v_job.run_at],
+                p_now, v_job.priority, array[v_job.queue], array[v_job.job_type], array[v_job.partition],
                 array[p_names[v_reached.nth]], array[p_keys[v_reached.nth]], array[p_now + v_reached.missing * v_reached.each]
             );
         end if;
@@ -74,5 +82,5 @@ begin
 end
 $$;
 
-comment on function treadle.admit_jobs(timestamptz, tid[], varchar[], varchar[], int[])
+comment on function treadle.admit_jobs(timestamptz, tid[], varchar[], varchar[], int[], boolean)
     is 'Those of the jobs at p_places that fit into the room of their limits.';

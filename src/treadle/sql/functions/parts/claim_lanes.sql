@@ -21,7 +21,8 @@ create or replace function treadle.claim_lanes(
     p_job_types varchar[],
     p_partitions varchar[],
     p_starts timestamptz[],
-    p_limited boolean -- there are limits
+    p_limited boolean, -- there are limits
+    p_fair varchar[] default null -- the job types whose lanes take turns: see fair_shares()
 ) returns tid[]
 language plpgsql
 as $$
@@ -41,7 +42,7 @@ declare
     v_head int := least(p_wanted, greatest(ceil(v_each + 3 * sqrt(v_each)), c_read / v_lanes));
     v_after timestamptz := '-infinity'; -- the jobs before this one were read
     v_cut timestamptz; -- the jobs up to this one were read; null: all were
-    v_any boolean := v_lanes = 1 and not p_limited; -- take the jobs of one lane after the other
+    v_any boolean := v_lanes = 1 and not p_limited and p_fair is null; -- take the jobs of one lane after the other
     v_picked int[] := array[1]; -- which lanes
     v_shares int[] := array[p_wanted]; -- how many jobs of each
     v_begins timestamptz[] := p_starts; -- where they begin
@@ -74,7 +75,13 @@ begin
     end if;
 
     loop
-        if not v_any then
+        if not v_any and p_fair is not null then
+            select fair.lanes, fair.shares, fair.begins, fair.jobs
+            into v_picked, v_shares, v_begins, v_found
+            from treadle.pick_fairly(
+                p_fair, p_now, v_lockers, p_wanted, v_head, p_priority, p_queues, p_job_types, p_partitions, p_starts
+            ) as fair;
+        elsif not v_any then
             with head as materialized (
                 select head.run_at, lane.nth as lane
                 from unnest(p_queues, p_job_types, p_partitions, p_starts) with ordinality
@@ -131,7 +138,7 @@ begin
                 array(select p_queues[lane] from unnest(v_picked) as lane),
                 array(select p_job_types[lane] from unnest(v_picked) as lane),
                 array(select p_partitions[lane] from unnest(v_picked) as lane),
-                v_begins, v_shares
+                v_shares
             ) as limited;
             v_reached := v_granted <> v_shares;
             -- Those for which there is not room enough are not read again.
@@ -171,7 +178,7 @@ begin
             v_claimed := treadle.mark_claimed(p_worker_id, p_now, v_places, v_keyed);
         else
             if v_places is not null and (v_weighted or not v_enough) then
-                v_places := treadle.admit_jobs(p_now, v_places, v_names, v_keys, v_room);
+                v_places := treadle.admit_jobs(p_now, v_places, v_names, v_keys, v_room, p_fair is not null);
             end if;
             v_claimed := treadle.mark_claimed(p_worker_id, p_now, v_places, v_keyed, treadle.keeps_slots());
             perform treadle.hold_slots(p_now, v_claimed, v_names, v_keys, v_room);
@@ -184,9 +191,10 @@ begin
         end if;
         exit when p_wanted = 0 or v_any;
 
-        if v_reached then
-            -- Without the lanes whose limits are reached, from the beginning.
+        if v_reached or p_fair is not null and v_claimed <> '{}' then
+            -- From the beginning, without the lanes whose limits are reached.
             v_after := '-infinity';
+            v_head := case when p_fair is null then v_head else least(4 * v_head, p_wanted) end;
             continue;
         end if;
 
@@ -214,5 +222,5 @@ begin
 end
 $$;
 
-comment on function treadle.claim_lanes(varchar, timestamptz, xid[], int, int, varchar[], varchar[], varchar[], timestamptz[], boolean)
+comment on function treadle.claim_lanes(varchar, timestamptz, xid[], int, int, varchar[], varchar[], varchar[], timestamptz[], boolean, varchar[])
     is 'Claims up to p_wanted due jobs from these lanes, the oldest first, and returns where their rows are then.';

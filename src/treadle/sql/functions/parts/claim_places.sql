@@ -38,6 +38,7 @@ declare
     v_listed int;
     v_limited constant boolean := exists (select from treadle.limit_targets);
     v_opened record;
+    v_fair varchar[];
     v_turn int := 1;
     v_first int;
     v_next record;
@@ -101,6 +102,11 @@ begin
 
     if v_limited then
         v_opened := treadle.opened_lanes(p_job_types, p_queues, v_now);
+        select array_agg(target.job_type)
+        into v_fair
+        from treadle.limit_targets as target
+        join treadle.limits as rule on rule.name = target.name
+        where rule.fair;
         if v_listed <= c_lanes and v_opened.queues is not null then
             select
                 array_agg(lane.queue order by lane.priority desc), array_agg(lane.job_type order by lane.priority desc),
@@ -126,7 +132,7 @@ begin
                 v_claimed := v_claimed || treadle.claim_lanes(
                     p_worker_id, v_now, v_running, p_batch_size - cardinality(v_claimed), v_priorities[v_first],
                     v_queues[v_first : v_last], v_job_types[v_first : v_last], v_partitions[v_first : v_last],
-                    v_starts[v_first : v_last], v_limited
+                    v_starts[v_first : v_last], v_limited, v_fair
                 );
                 exit when cardinality(v_claimed) = p_batch_size;
                 v_first := v_last + 1;
@@ -149,7 +155,7 @@ begin
                 exit when cardinality(v_claimed) = p_batch_size;
                 v_places := treadle.claim_lanes(
                     p_worker_id, v_now, v_running, p_batch_size - cardinality(v_claimed), v_next.level::int,
-                    v_next.queues, v_next.job_types, v_next.partitions, v_next.starts, v_limited
+                    v_next.queues, v_next.job_types, v_next.partitions, v_next.starts, v_limited, v_fair
                 );
                 v_claimed := v_claimed || v_places;
                 exit when cardinality(v_claimed) = p_batch_size;

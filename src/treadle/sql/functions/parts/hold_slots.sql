@@ -96,8 +96,7 @@ begin
     -- Some of the lanes that wait longest; the next claim takes care of the others.
     update treadle.lanes as lane
     set parked_name = null,
-        parked_key = null,
-        parked_head = null
+        parked_key = null
     where lane.id = any (array(
             select known.id
             from unnest(p_names, p_keys, v_left) as used (name, key, room)
@@ -106,7 +105,7 @@ begin
                 from treadle.lanes as known
                 where known.parked_name = used.name
                   and known.parked_key = used.key
-                order by known.priority desc, known.parked_head
+                order by known.priority desc
                 limit least(used.room, c_lanes)
                 for update skip locked
             ) as known

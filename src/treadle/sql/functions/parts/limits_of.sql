@@ -8,6 +8,7 @@ as $$
     join treadle.limits as rule on rule.name = target.name
     where target.job_type in (p_job_type, '')
       and target.queue in (p_queue, '')
+      and not rule.fair
 $$;
 
 comment on function treadle.limits_of(varchar, varchar, varchar)

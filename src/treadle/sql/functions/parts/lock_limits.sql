@@ -13,7 +13,6 @@ create or replace function treadle.lock_limits(
     p_queues varchar[],
     p_job_types varchar[],
     p_partitions varchar[],
-    p_heads timestamptz[], -- when the first job of each was due
     inout shares int[], -- how many jobs of each are wanted; then, how many are allowed
     out names varchar[], -- the limits that were locked
     out keys varchar[],
@@ -180,7 +179,6 @@ begin
     perform treadle.park_lanes(
         p_now, p_priority,
         array_agg(p_queues[reached.lane]), array_agg(p_job_types[reached.lane]), array_agg(p_partitions[reached.lane]),
-        array_agg(p_heads[reached.lane]),
         array_agg(names[reached.nth]), array_agg(keys[reached.nth]), array_agg(v_opens[reached.nth])
     )
     from (
@@ -199,5 +197,5 @@ begin
 end
 $$;
 
-comment on function treadle.lock_limits(timestamptz, int, varchar[], varchar[], varchar[], timestamptz[], int[])
+comment on function treadle.lock_limits(timestamptz, int, varchar[], varchar[], varchar[], int[])
     is 'Locks the limits of these lanes, and says how many jobs of each they allow at most. Parks lanes that must wait.';

@@ -22,8 +22,7 @@ begin
     )
     update treadle.lanes as lane
     set parked_name = null,
-        parked_key = null,
-        parked_head = null
+        parked_key = null
     where lane.id = any (array(
             select known.id
             from (select distinct opening.name, opening.key from opening) as opening
@@ -32,7 +31,7 @@ begin
                 from treadle.lanes as known
                 where known.parked_name = opening.name
                   and known.parked_key = opening.key
-                order by known.priority desc, known.parked_head
+                order by known.priority desc
                 limit 10
                 for update skip locked
             ) as known

@@ -1,5 +1,5 @@
--- The parked lanes that a claim searches: those of limits that may have room now, the first of each job type. An opening older
--- than c_recent is left to the tick: see open_lanes().
+-- The parked lanes that a claim searches: those of limits that may have room now, of each job type up to c_lanes. If a limit has
+-- more, they take turns. An opening older than c_recent is left to the tick: see open_lanes().
 create or replace function treadle.opened_lanes(
     p_job_types varchar[],
     p_queues varchar[],
@@ -17,7 +17,7 @@ as $$
 declare
     c_recent constant interval := '2 seconds'; -- as in open_lanes.sql
     c_openings constant int := 100;
-    c_lanes constant int := 10;
+    c_lanes constant int := 100;
 begin
     with opening as materialized (
         select recent.name, recent.key
@@ -42,13 +42,41 @@ begin
         from opening
         cross join unnest(p_job_types) as wanted (job_type)
         cross join lateral (
-            select lane.queue, lane.job_type, lane.priority, lane.partition
-            from treadle.lanes as lane
+            -- The highest priority, from a random lane on.
+            select
+                min(lane.id + 0) + trunc(random() * (max(lane.id + 0) - min(lane.id + 0) + 1)) as first, top.priority
+            from (
+                select max(lane.priority) as priority
+                from treadle.lanes as lane
+                where lane.parked_name = opening.name
+                  and lane.parked_key = opening.key
+                  and lane.job_type = wanted.job_type
+            ) as top
+            cross join treadle.lanes as lane
             where lane.parked_name = opening.name
               and lane.parked_key = opening.key
               and lane.job_type = wanted.job_type
-              and (p_queues is null or lane.queue = any (p_queues))
-            order by lane.priority desc, lane.parked_head
+              and lane.priority = top.priority
+            group by top.priority
+        ) as turn
+        cross join lateral (
+            select lane.queue, lane.job_type, lane.priority, lane.partition
+            from generate_series(1, 3) as step
+            cross join lateral (
+                select lane.queue, lane.job_type, lane.priority, lane.partition
+                from treadle.lanes as lane
+                where lane.parked_name = opening.name
+                  and lane.parked_key = opening.key
+                  and lane.job_type = wanted.job_type
+                  and case step
+                        when 1 then lane.priority = turn.priority and lane.id + 0 >= turn.first
+                        when 2 then lane.priority = turn.priority and lane.id + 0 < turn.first
+                        else lane.priority < turn.priority
+                      end
+                order by lane.priority desc, lane.id + 0
+                limit c_lanes
+            ) as lane
+            where p_queues is null or lane.queue = any (p_queues)
             limit c_lanes
         ) as lane
     ) as lane

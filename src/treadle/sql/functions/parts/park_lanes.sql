@@ -7,7 +7,6 @@ create or replace function treadle.park_lanes(
     p_queues varchar[],
     p_job_types varchar[],
     p_partitions varchar[],
-    p_heads timestamptz[],
     p_names varchar[],
     p_keys varchar[],
     p_opens timestamptz[]
@@ -19,16 +18,15 @@ declare
 begin
     with parking as materialized (
         select lane.*
-        from unnest(p_queues, p_job_types, p_partitions, p_heads, p_names, p_keys, p_opens)
-            as lane (queue, job_type, partition, head, name, key, opens_at)
+        from unnest(p_queues, p_job_types, p_partitions, p_names, p_keys, p_opens)
+            as lane (queue, job_type, partition, name, key, opens_at)
     ),
     parked as (
         update treadle.lanes as lane
         set parked_name = known.name,
-            parked_key = known.key,
-            parked_head = known.head
+            parked_key = known.key
         from (
-            select known.id, parking.name, parking.key, parking.head
+            select known.id, parking.name, parking.key
             from parking
             join treadle.lanes as known on treadle.is_in_lane(
                 known.queue, known.job_type, known.priority, known.partition,
@@ -69,5 +67,5 @@ begin
 end
 $$;
 
-comment on function treadle.park_lanes(timestamptz, int, varchar[], varchar[], varchar[], timestamptz[], varchar[], varchar[], timestamptz[])
+comment on function treadle.park_lanes(timestamptz, int, varchar[], varchar[], varchar[], varchar[], varchar[], timestamptz[])
     is 'Parks lanes whose jobs wait for a limit.';

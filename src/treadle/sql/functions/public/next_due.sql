@@ -90,7 +90,7 @@ begin
               and lane.parked_key = opening.key
               and lane.job_type = wanted.job_type
               and (p_queues is null or lane.queue = any (p_queues))
-            order by lane.priority desc, lane.parked_head
+            order by lane.priority desc
             limit 10
         ) as lane
         left join lateral treadle.lane_floor(row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane) as bound

@@ -353,8 +353,7 @@ begin
             idle_xid = case when changed.new_idle then v_own end,
             next_run_at = case when changed.new_idle then changed.head end,
             parked_name = null,
-            parked_key = null,
-            parked_head = null
+            parked_key = null
         from changed
         where changed.switched
           and lane.id = changed.id
