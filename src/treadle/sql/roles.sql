@@ -158,6 +158,8 @@ grant execute on function
     treadle.opened_lanes,
     treadle.note_openings,
     treadle.open_lanes,
+    treadle.has_room,
+    treadle.holds_slot,
     treadle.reopen_limit,
     treadle.close_limits,
     treadle.set_partitions,

@@ -10,6 +10,7 @@ create or replace function treadle.admit_jobs(
     p_fair boolean -- the lanes take turns
 ) returns tid[]
 language plpgsql
+set enable_hashjoin = on -- for joins of lists
 as $$
 declare
     v_admitted tid[] := '{}';

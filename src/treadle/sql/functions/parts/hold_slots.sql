@@ -8,6 +8,7 @@ create or replace function treadle.hold_slots(
     p_room int[]
 ) returns void
 language plpgsql
+set enable_hashjoin = on -- for joins of lists
 as $$
 declare
     c_lanes constant int := 10;
@@ -57,14 +58,7 @@ begin
                 sum(held.weight) as weight
             from unnest(holders.jobs, holders.leases, holders.weights) as held (id, lease, weight)
             where holders.weight + taken.weight <= coalesce(own.amount, rule.amount)
-               or exists (
-                    select
-                    from treadle.jobs as job
-                    where job.id = held.id
-                      and job.lease = held.lease
-                      and job.status <> 'pending'
-                      and job.finished_at is null
-               )
+               or treadle.holds_slot(held.id, held.lease)
         ) as kept on rule.period is null
     ),
     written as (

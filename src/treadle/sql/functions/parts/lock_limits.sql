@@ -20,6 +20,7 @@ create or replace function treadle.lock_limits(
     out enough boolean -- all of these jobs fit, unless one has a weight
 )
 language plpgsql
+set enable_hashjoin = on -- for joins of lists
 as $$
 declare
     c_recent constant interval := '5 seconds';
@@ -120,10 +121,7 @@ begin
                 else limited.amount - (
                     select coalesce(sum(held.weight), 0)
                     from unnest(state.jobs, state.leases, state.weights) as held (id, lease, weight)
-                    join treadle.jobs as job on job.id = held.id and job.lease = held.lease
-                    -- Written so that only the primary key matches: see complete_jobs.sql.
-                    where job.status <> 'pending'
-                      and job.finished_at is null
+                    where treadle.holds_slot(held.id, held.lease)
                 )
             end
             order by used.nth
@@ -151,27 +149,27 @@ begin
         limit 1
     ) as state on true;
 
-    select array_agg(
-            least(
-                shares[lane.nth],
-                (
-                    select min(case when need.nth = any (v_locked) then greatest(room[need.nth], 0) else 0 end)
-                    from unnest(v_lanes, v_limits) as need (lane, nth)
-                    where need.lane = lane.nth
-                )
-            )
-            order by lane.nth
-        )
+    -- What is not locked has no room for this claim, and is not to be changed.
+    select array_agg(case when used.nth = any (v_locked) then greatest(used.room, 0) else -1 end order by used.nth)
+    into room
+    from unnest(room) with ordinality as used (room, nth);
+
+    select array_agg(least(lane.share, allowed.jobs) order by lane.nth)
     into shares
-    from generate_subscripts(shares, 1) as lane (nth);
+    from unnest(shares) with ordinality as lane (share, nth)
+    left join (
+        select need.lane, min(greatest(room[need.nth], 0)) as jobs
+        from unnest(v_lanes, v_limits) as need (lane, nth)
+        group by need.lane
+    ) as allowed on allowed.lane = lane.nth;
 
     enough := not exists (
         select
-        from unnest(room, v_wanted) with ordinality as used (room, wanted, nth)
-        where used.room < used.wanted
-           or used.nth <> all (v_locked)
+        from unnest(v_lanes, v_limits) as need (lane, nth)
+        group by need.nth
+        having sum(shares[need.lane]) > greatest(room[need.nth], 0)
     );
-    if enough then
+    if not 0 = any (room) then
         return;
     end if;
 
@@ -184,17 +182,10 @@ begin
     from (
         select distinct on (need.lane) need.lane, need.nth
         from unnest(v_lanes, v_limits) as need (lane, nth)
-        where room[need.nth] <= 0
-          and need.nth = any (v_locked)
+        where room[need.nth] = 0
         order by need.lane, v_opens[need.nth] desc nulls first
     ) as reached
-    having count(*) > 0;
-
-    -- What is not locked is not to be changed.
-    select array_agg(case when used.nth = any (v_locked) then used.room else -1 end order by used.nth)
-    into room
-    from unnest(room) with ordinality as used (room, nth);
-end
+    having count(*) > 0;end
 $$;
 
 comment on function treadle.lock_limits(timestamptz, int, varchar[], varchar[], varchar[], int[])

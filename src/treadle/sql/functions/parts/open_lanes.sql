@@ -1,5 +1,5 @@
--- A part of tick(): lanes whose limit had an opening that no claim has used are searched again by every claim. And a few others
--- in turn, if their limit has room: nothing waits for ever because an opening was not noted.
+-- A part of tick(): lanes whose limit had an opening that no claim has used, and still has room, are searched again by every
+-- claim. And a few others in turn: nothing waits for ever because an opening was not noted.
 create or replace function treadle.open_lanes(p_now timestamptz) returns void
 language plpgsql
 set enable_seqscan = off
@@ -25,7 +25,11 @@ begin
         parked_key = null
     where lane.id = any (array(
             select known.id
-            from (select distinct opening.name, opening.key from opening) as opening
+            from (
+                select distinct opening.name, opening.key
+                from opening
+                where treadle.has_room(opening.name, opening.key, p_now)
+            ) as opening
             cross join lateral (
                 select known.id
                 from treadle.lanes as known
@@ -58,37 +62,15 @@ begin
             limit c_examined
         ) as lane
     ) as waiting
-    left join treadle.limits as rule on rule.name = waiting.name
-    left join treadle.limit_keys as own on own.name = waiting.name and own.key = waiting.key
-    left join lateral (
-        select holders.*
-        from treadle.limit_holders as holders
-        where holders.name = waiting.name
-          and holders.key = waiting.key
-        order by holders.version desc
-        limit 1
-    ) as holders on true
-    where not exists (
+    where treadle.has_room(waiting.name, waiting.key, p_now)
+      and not exists (
             select
             from treadle.limit_openings as known
             where known.name = waiting.name
               and known.key = waiting.key
               and known.opens_at > p_now - c_recent
-              and known.opens_at < p_now + interval '1 minute'
-          )
-      and case
-            -- There is no such limit any more, or it was lifted.
-            when coalesce(own.amount, rule.amount) is null then true
-            when rule.period is not null
-                then greatest(holders.full_at, holders.closed_until) <= p_now + rule.period and coalesce(own.amount, rule.amount) > 0
-            else coalesce(own.amount, rule.amount) > (
-                    select count(*)
-                    from unnest(holders.jobs, holders.leases) as held (id, lease)
-                    join treadle.jobs as job on job.id = held.id and job.lease = held.lease
-                    where job.status <> 'pending'
-                      and job.finished_at is null
-                )
-          end;
+              and known.opens_at <= p_now
+          );
 end
 $$;
 

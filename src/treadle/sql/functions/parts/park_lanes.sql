@@ -28,13 +28,18 @@ begin
         from (
             select known.id, parking.name, parking.key
             from parking
-            join treadle.lanes as known on treadle.is_in_lane(
-                known.queue, known.job_type, known.priority, known.partition,
-                row(parking.queue, parking.job_type, p_priority, parking.partition)::treadle.lane
-            )
-            where known.idle_xid is null
-              and (known.parked_name, known.parked_key) is distinct from (parking.name, parking.key)
-            for update of known skip locked
+            cross join lateral (
+                select known.id
+                from treadle.lanes as known
+                where treadle.is_in_lane(
+                        known.queue, known.job_type, known.priority, known.partition,
+                        row(parking.queue, parking.job_type, p_priority, parking.partition)::treadle.lane
+                      )
+                  -- Written so that only the index of lanes matches, not that of all active ones.
+                  and coalesce(known.idle_xid, '0') = '0'
+                  and (known.parked_name, known.parked_key) is distinct from (parking.name, parking.key)
+                for update skip locked
+            ) as known
         ) as known
         where lane.id = known.id
         returning known.name, known.key
