@@ -34,6 +34,7 @@ if typing.TYPE_CHECKING:
         TreadleError,
         UndecodableJob,
         UnknownJobType,
+        UnknownLimit,
         UnknownSchedule,
         WrongStatus,
     )
@@ -87,6 +88,7 @@ __all__ = [
     "TreadleError",
     "UndecodableJob",
     "UnknownJobType",
+    "UnknownLimit",
     "UnknownSchedule",
     "WrongStatus",
     "current_job",
@@ -123,6 +125,7 @@ _HOMES = {
         "TreadleError",
         "UndecodableJob",
         "UnknownJobType",
+        "UnknownLimit",
         "UnknownSchedule",
         "WrongStatus",
     ],

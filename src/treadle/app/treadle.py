@@ -10,6 +10,7 @@ from treadle.app.backend import Backend
 from treadle.app.function import JobFunction
 from treadle.app.handle import Handle
 from treadle.app.job_options import Errors, JobOptions, job_options
+from treadle.app.limits import Limits
 from treadle.app.listeners import Kind, Listeners
 from treadle.app.schedules import ScheduleOptions, Schedules
 from treadle.attempt.attempt import running_job_id
@@ -109,6 +110,7 @@ class Treadle:
         self.keep = _keep(keep or {})
         self.storage = Store(self.database, store, store_grace, store_limit)
         self.schedules = Schedules(self.database)
+        self.limits = Limits(self.database)
         self._functions: dict[str, JobFunction[..., Any, ..., Any]] = {}
 
     # Jobs

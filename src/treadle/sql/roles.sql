@@ -224,7 +224,6 @@ grant execute on function
     treadle.keeps_events,
     treadle.keeps_logs,
     treadle.keeps_steps,
-    treadle.keeps_slots,
     treadle.lane_entry,
     -- until version 0.3
     treadle.held_jobs,
@@ -322,6 +321,10 @@ grant execute on function
     treadle.is_read_committed,
     treadle.limits_of,
     treadle.limit_key,
+    treadle.keeps_slots,
+    -- limits
+    treadle.find_limits,
+    treadle.limit_state,
     -- notifications
     treadle.request_notifications, -- (owner)
     treadle.channel,

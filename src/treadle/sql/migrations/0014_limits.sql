@@ -109,6 +109,9 @@ create table treadle.limit_keys (
 comment on table treadle.limit_keys is 'The values of "per" that are or were in use, one row with an empty key for limits without.';
 comment on column treadle.limit_keys.amount is 'The limit for this value only. Null: as for the others.';
 
+-- For find_limits().
+create index idx_limit_keys_changed on treadle.limit_keys (name, key) where changed_by is not null;
+
 -- Rows are only added and deleted, and the newest is read first: rows that an open snapshot keeps from being removed are not
 -- in the way.
 create table treadle.limit_holders (
