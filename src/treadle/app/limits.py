@@ -28,12 +28,11 @@ class Limits:
         With `job_type` or `queue`, it is added if it does not exist: `app.limits.set("api", 10, period="1s",
         job_type="sync", per="tenant")`.
         """
-        find = limit_queries.find_kind if limit_queries.adds(options) else limit_queries.get_kind
-        self._database.run(limit_queries.change(name, self._database.read(find(name)), amount, options))
+        known = self._database.read(limit_queries.find_kind(name, options))
+        self._database.run(limit_queries.change(name, known, amount, options))
 
     async def aset(self, name: str, amount: int | None, **options: Unpack[LimitOptions]) -> None:
-        find = limit_queries.find_kind if limit_queries.adds(options) else limit_queries.get_kind
-        known = await self._database.aread(find(name))
+        known = await self._database.aread(limit_queries.find_kind(name, options))
         await self._database.arun(limit_queries.change(name, known, amount, options))
 
     def pause(self, name: str, key: str | None = None, *, actor: str | None = None, reason: str | None = None) -> None:
@@ -59,5 +58,11 @@ class Limits:
 
 
 def _given(key: str | None, actor: str | None, reason: str | None) -> LimitOptions:
-    given = {"key": key, "actor": actor, "reason": reason}
-    return LimitOptions(**{name: value for name, value in given.items() if value is not None})  # type: ignore[typeddict-item]
+    options = LimitOptions()
+    if key is not None:
+        options["key"] = key
+    if actor is not None:
+        options["actor"] = actor
+    if reason is not None:
+        options["reason"] = reason
+    return options

@@ -118,17 +118,17 @@ def _change(name: str, method: str, given: dict[str, Any], done: str, *amount: i
         changed = getattr(app.limits, method)(name, *amount, **options) is not False
         rows = app.limits(name)
     key = given.get("key")
-    (row,) = [each for each in rows if each.key == key][:1] or [None]
+    # There may be more keys than are listed.
+    row = next((each for each in rows if each.key == key), None)
     if as_json:
         print_json({"name": name, "key": key, "changed": changed, "limit": row and row.description})
     elif not changed:
         say(f"Nothing was set: {printable(name)}")
-    elif row is None and not rows:
+    elif not rows:
         say(f"Removed {printable(name)}: no code declares it")
     else:
-        shown = row or next(each for each in rows if each.key is None)
-        scope = scope_in_words(shown.per, key)
-        say(f"{done} {printable(f'{name}{scope}')}: {shown.description}")
+        scope = printable(f"{name}{scope_in_words(rows[0].per, key)}")
+        say(f"{done} {scope}" + (f": {row.description}" if row else ""))
 
 
 def _show(rows: list[LimitStatus], as_json: bool) -> None:

@@ -53,25 +53,27 @@ def get_kind(name: str) -> Query[Kind]:
 
     def read(rows: Rows) -> Kind:
         *kind, names = rows[0]
-        if names is not None:
+        if kind[0] is None:
             raise UnknownLimit(name, names)
         return Kind._make(kind)
 
     return Query(statement("get_limit"), {"name": limit_name(name)}, read)
 
 
-def find_kind(name: str) -> Query[Kind | None]:
-    def read(rows: Rows) -> Kind | None:
-        *kind, names = rows[0]
-        return None if names is not None else Kind._make(kind)
+def find_kind(name: str, options: LimitOptions) -> Query[Kind | None]:
+    """None: there is no such limit yet, and these options add it."""
+    query = get_kind(name)
 
-    return Query(statement("get_limit"), {"name": limit_name(name)}, read)
+    def read(rows: Rows) -> Kind | None:
+        return None if rows[0][0] is None and adds(options) else query.read(rows)
+
+    return Query(query.text, query.params, read)
 
 
 def change(name: str, known: Kind | None, amount: int | None, options: LimitOptions) -> Query[None]:
     """Change the limit that is known, or add it. Raises InvalidArgument if it cannot have these values."""
     period, burst, key = options.get("period"), options.get("burst"), options.get("key")
-    target = {each: options.get(each) for each in ("job_type", "queue", "per")}
+    target = {"job_type": options.get("job_type"), "queue": options.get("queue"), "per": options.get("per")}
     params = {
         "name": limit_name(name),
         "amount": None if amount is None else int_within(amount, 0, MOST, "the amount of a limit"),

@@ -1,5 +1,6 @@
 -- The limits, for display: a row for each (for one with "per", the values for all keys, with a null key), and one for each
--- key that jobs wait for, that was changed, or that is in use. At most p_limit rows, those that jobs wait for first.
+-- key that jobs wait for, that was changed, or that is in use. At most p_limit rows, those that jobs wait for first; half of
+-- them are left to the limits themselves.
 --
 -- The cost is bounded: candidates are read from the beginning of an index, one step per key, and the jobs that wait are
 -- counted up to an equal share of c_budget, counted_to. A row whose number of waiting jobs equals counted_to has at least
@@ -53,7 +54,7 @@ begin
         where p_name is null or parked.name = p_name
     ),
     rule as materialized (
-        select known.name, known.per, known.period
+        select known.name, known.per, known.period, row_number() over (order by known.name) as nth
         from treadle.limits as known
         where p_name is null or known.name = p_name
         order by known.name
@@ -71,17 +72,17 @@ begin
     ),
     candidate as (
         (
-            select 1 as rank, parked.name, parked.key
+            select 2 as rank, parked.name, parked.key
             from parked
             where p_name is null or parked.name = p_name
             limit p_limit
         )
         union all
-        select 2, rule.name, case when rule.per = '' then '' end
+        select case when rule.nth <= (p_limit + 1) / 2 then 1 else 3 end, rule.name, case when rule.per = '' then '' end
         from rule
         union all
         (
-            select 3, own.name, own.key
+            select 4, own.name, own.key
             from treadle.limit_keys as own
             where own.changed_by is not null
               and (p_name is null or own.name = p_name)
@@ -89,14 +90,14 @@ begin
             limit p_limit
         )
         union all
-        select 4, used.name, used.key
+        select 5, used.name, used.key
         from running
         cross join lateral treadle.limits_of(running.queue, running.job_type, running.partition) as used
         where used.period is null
           and (p_name is null or used.name = p_name)
         union all
         -- Of limits per period, keys that were used lately.
-        select 5, rule.name, used.key
+        select 6, rule.name, used.key
         from rule
         cross join lateral (
             with recursive holders as (
