@@ -8,10 +8,12 @@ create or replace function treadle.limit_state(
     out amount int, -- in force for this key
     out period interval,
     out burst int,
-    out in_use bigint, -- null: it is a limit per period
+    out in_use bigint, -- the weight of the jobs that run; null: it is a limit per period
+    out running bigint, -- how many they are
     out available int, -- null: it is none
     out opens_at timestamptz, -- null: now, when a job ends, or never
     out frees_at timestamptz, -- an estimate, if it waits for a job to end
+    out for_key boolean, -- the amount was set for this key
     out changed_by text,
     out changed_at timestamptz
 )
@@ -30,10 +32,10 @@ declare
     v_needed int;
 begin
     select
-        coalesce(own.amount, rule.amount), rule.period, rule.burst,
+        coalesce(own.amount, rule.amount), rule.period, rule.burst, own.amount is not null,
         case when own.amount is null then rule.changed_by else own.changed_by end,
         case when own.amount is null then rule.changed_at else own.changed_at end
-    into amount, period, burst, changed_by, changed_at
+    into amount, period, burst, for_key, changed_by, changed_at
     from treadle.limits as rule
     left join treadle.limit_keys as own on own.name = rule.name and own.key = p_key
     where rule.name = p_name;
@@ -79,7 +81,7 @@ begin
               and job.finished_at is null
         ),
         used as materialized (
-            select coalesce(sum(held.weight), 0)::bigint as weight
+            select coalesce(sum(held.weight), 0)::bigint as weight, count(*) as jobs
             from held
         ),
         first as materialized (
@@ -91,8 +93,8 @@ begin
             order by min(held.started_at)
             limit c_lanes
         )
-        select used.weight, estimate.frees_at
-        into in_use, frees_at
+        select used.weight, used.jobs, estimate.frees_at
+        into in_use, running, frees_at
         from used
         left join (
             select greatest(p_now, min(first.started_at + usual.seconds * interval '1 second')) as frees_at

@@ -2,7 +2,7 @@
 -- the other lanes of its priority, and in lanes of higher priority. Counting stops one past p_limit in all.
 --
 -- It searches as a claim does (see claim_places.sql): one bounded range of idx_jobs_claimable per lane. Jobs that wait for
--- their key, that are due later or paused do not count. Job types that a worker runs in child processes have slots of their
+-- their key or for a limit, that are due later or paused do not count. Job types that a worker runs in child processes have slots of their
 -- own, so the two kinds do not wait for each other.
 create or replace function treadle.jobs_ahead(p_id uuid, p_limit int default 1000)
 returns table (own bigint, level bigint, above bigint)
@@ -27,7 +27,7 @@ declare
     v_count bigint;
     v_counts bigint[] := '{}';
 begin
-    select job.id, job.queue, job.job_type, job.priority, job.run_at
+    select job.id, job.queue, job.job_type, job.priority, job.partition, job.run_at
     into v_job
     from treadle.jobs as job
     where job.id = p_id;
@@ -51,8 +51,8 @@ begin
             coalesce(bound.floor, '-infinity') as start,
             case
                 when (known.lane).priority > v_job.priority then 2
-                when ((known.lane).queue, (known.lane).job_type) <> (v_job.queue, v_job.job_type) then 1
-                else 0
+                when treadle.is_in_lane(v_job.queue, v_job.job_type, v_job.priority, v_job.partition, known.lane) then 0
+                else 1
             end as kind
         from treadle.listed_lanes() as known
         left join lateral treadle.safe_floor(known.lane, v_safe) as bound on true
@@ -71,6 +71,15 @@ begin
                     from treadle.pauses as pause
                     where pause.job_type in ((known.lane).job_type, '')
                       and pause.queue in ((known.lane).queue, '')
+                )
+              )
+          and (
+                treadle.is_in_lane(v_job.queue, v_job.job_type, v_job.priority, v_job.partition, known.lane)
+                or not exists (
+                    select
+                    from treadle.lanes as parked
+                    where treadle.is_in_lane(parked.queue, parked.job_type, parked.priority, parked.partition, known.lane)
+                      and parked.parked_name is not null
                 )
               )
     )
