@@ -282,6 +282,8 @@ COMMENT ON FUNCTION treadle.find_jobs(p_status character varying, p_job_type cha
 
 COMMENT ON FUNCTION treadle.find_lanes(p_budget integer) IS 'The lanes, deepest first: how many jobs wait in each (counted up to counted_to), when the first is or was due, and whether the lane is paused.';
 
+COMMENT ON FUNCTION treadle.find_limits(p_name character varying, p_limit integer) IS 'The limits and their keys that are in use, changed or waited for: what is in force, what is in use, when the next job may start, and how many wait (counted up to counted_to). Those that jobs wait for come first.';
+
 COMMENT ON FUNCTION treadle.find_lost_claims(p_ids uuid[], p_leases bigint[]) IS 'Those of the claims that are lost, and whether the job was completed under the claim.';
 
 COMMENT ON FUNCTION treadle.finish_step(p_id uuid, p_position integer, p_name character varying, p_result jsonb, p_lease bigint, p_worker_id character varying) IS 'Records that a step of a job is finished, with its result. Returns false if the claim is lost.';
@@ -341,6 +343,8 @@ COMMENT ON FUNCTION treadle.lane_floor(p_lane treadle.lane) IS 'The floor of a l
 COMMENT ON FUNCTION treadle.lane_jobs(p_lane treadle.lane, p_start timestamp with time zone) IS 'The claimable jobs of a lane that are due at p_start or later.';
 
 COMMENT ON FUNCTION treadle.limit_key(p_per character varying, p_partition character varying) IS 'The value of a part of a partition; empty if it has none.';
+
+COMMENT ON FUNCTION treadle.limit_state(p_name character varying, p_key character varying, p_weight integer, p_now timestamp with time zone, OUT amount integer, OUT period interval, OUT burst integer, OUT in_use bigint, OUT running bigint, OUT available integer, OUT opens_at timestamp with time zone, OUT frees_at timestamp with time zone, OUT for_key boolean, OUT changed_by text, OUT changed_at timestamp with time zone) IS 'How much of a limit is in use for a key, and when the next job may start.';
 
 COMMENT ON FUNCTION treadle.limits_of(p_queue character varying, p_job_type character varying, p_partition character varying) IS 'The limits of a lane, or of a job, each with the value of its "per".';
 
@@ -1128,6 +1132,8 @@ CREATE INDEX idx_lanes_parked_id ON treadle.lanes USING btree (id) WHERE (parked
 CREATE INDEX idx_lanes_type ON treadle.lanes USING btree (job_type, queue, priority, partition);
 
 CREATE INDEX idx_lanes_unused ON treadle.lanes USING btree (idle_xid) WHERE ((idle_xid IS NOT NULL) AND (next_run_at IS NULL));
+
+CREATE INDEX idx_limit_keys_changed ON treadle.limit_keys USING btree (name, key) WHERE (changed_by IS NOT NULL);
 
 CREATE INDEX idx_limit_openings_key ON treadle.limit_openings USING btree (name, key, opens_at);
 

@@ -90,12 +90,13 @@ def all_combinations() -> list[Facts]:
         "ahead": [Ahead(), Ahead(3, 0, 10_001)],
         "failure": [None, Failure(1, ago(minutes=1), HOSTILE, True)],
         "ended": [(None, None), (30, 60.0)],
-        "tick_age": [None, 0.3],
+        # Not every combination of these two: they do not depend on each other.
         "limits": [
-            [limit_use(in_use=4), limit_use(amount=None), limit_use(seconds=1.0, available=1)],
-            [HOSTILE_LIMIT],
-            [HOSTILE_LIMIT._replace(seconds=1.0, available=0)],
-            [HOSTILE_LIMIT._replace(amount=0, changed_at=NOW)],
+            (None, []),
+            (0.3, [limit_use(in_use=4), limit_use(amount=None), limit_use(seconds=1.0, available=1)]),
+            (0.3, [HOSTILE_LIMIT]),
+            (0.3, [HOSTILE_LIMIT._replace(seconds=1.0, available=0)]),
+            (0.3, [HOSTILE_LIMIT._replace(amount=0, changed_at=NOW)]),
         ],
     }
     made = []
@@ -103,6 +104,7 @@ def all_combinations() -> list[Facts]:
         known = dict(zip(choices, values, strict=True))
         key, blocker, blocked = known.pop("key")
         number, within = known.pop("ended")
+        known["tick_age"], known["limits"] = known["limits"]
         finished = {"finished_attempts": number, "finished_within": within}
         made.append(facts(**known, **finished, key=key, blocker=blocker, blocked=blocked))
     for status, claimed_at, lease, lost, sign, error in product(

@@ -118,8 +118,9 @@ def _change(name: str, method: str, given: dict[str, Any], done: str, *amount: i
         changed = getattr(app.limits, method)(name, *amount, **options) is not False
         rows = app.limits(name)
     key = given.get("key")
-    # There may be more keys than are listed.
-    row = next((each for each in rows if each.key == key), None)
+    listed = {each.key: each for each in rows}
+    # There may be more keys than are listed. One that was reset is like all others.
+    row = listed.get(key) or (listed.get(None) if method == "reset" else None)
     if as_json:
         print_json({"name": name, "key": key, "changed": changed, "limit": row and row.description})
     elif not changed:
