@@ -22,6 +22,8 @@ set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 set jit = off
+-- Planning for each list of jobs takes longer than the query.
+set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare

@@ -24,7 +24,7 @@ as $$
 #variable_conflict use_column
 declare
     c_budget constant int := 50000;
-    c_running constant int := 10000;
+    c_running constant int := 5000;
     v_now constant timestamptz := clock_timestamp();
     v_safe constant treadle.ticks := treadle.safe_tick(pg_current_snapshot());
     v_names varchar[];
