@@ -288,9 +288,15 @@ COMMENT ON FUNCTION treadle.find_jobs(p_status character varying, p_job_type cha
 
 COMMENT ON FUNCTION treadle.find_lanes(p_budget integer) IS 'The lanes, deepest first: how many jobs wait in each (counted up to counted_to), when the first is or was due, and whether the lane is paused.';
 
+COMMENT ON FUNCTION treadle.find_limits(p_name character varying, p_limit integer) IS 'The limits and their keys that are in use, changed or waited for: what is in force, what is in use, when the next job may start, and how many wait (counted up to counted_to). Those that jobs wait for come first.';
+
 COMMENT ON FUNCTION treadle.find_lost_claims(p_ids uuid[], p_leases bigint[]) IS 'Those of the claims that are lost, and whether the job was completed under the claim.';
 
 COMMENT ON FUNCTION treadle.finish_step(p_id uuid, p_position integer, p_name character varying, p_result jsonb, p_lease bigint, p_worker_id character varying) IS 'Records that a step of a job is finished, with its result. Returns false if the claim is lost.';
+
+COMMENT ON FUNCTION treadle.forget_limit(p_name character varying) IS 'Deletes what belongs to a limit that was deleted.';
+
+COMMENT ON FUNCTION treadle.forget_limit_keys(p_now timestamp with time zone) IS 'Deletes keys of limits that no job uses any more.';
 
 COMMENT ON FUNCTION treadle.forget_other_server() IS 'Removes the transaction ids that come from the dump of another server.';
 
@@ -298,11 +304,15 @@ COMMENT ON FUNCTION treadle.forget_ticks(p_oldest treadle.ticks) IS 'Deletes tic
 
 COMMENT ON FUNCTION treadle.has_attempts_left(p_attempts integer, p_max_attempts integer) IS 'Whether a job may be attempted again.';
 
+COMMENT ON FUNCTION treadle.has_room(p_name character varying, p_key character varying, p_now timestamp with time zone) IS 'Whether a limit has room for one more job.';
+
 COMMENT ON FUNCTION treadle.heartbeat(p_worker_id character varying) IS 'Records that a worker is alive. Its jobs are not stale while it calls this often enough.';
 
 COMMENT ON FUNCTION treadle.held_jobs(p_worker_id character varying) IS 'Deprecated: use find_claimed_jobs(). Dropped in version 0.3.';
 
 COMMENT ON FUNCTION treadle.hold_slots(p_now timestamp with time zone, p_places tid[], p_names character varying[], p_keys character varying[], p_room integer[]) IS 'Adds claimed jobs to those that use their limits.';
+
+COMMENT ON FUNCTION treadle.holds_slot(p_id uuid, p_lease bigint) IS 'Whether a job is still claimed or running under this lease.';
 
 COMMENT ON FUNCTION treadle.id_after(p_id uuid, p_earlier uuid) IS 'The new id p_id, or one that is higher than p_earlier if the clock was set back since.';
 
@@ -348,6 +358,8 @@ COMMENT ON FUNCTION treadle.lane_jobs(p_lane treadle.lane, p_start timestamp wit
 
 COMMENT ON FUNCTION treadle.limit_key(p_per character varying, p_partition character varying) IS 'The value of a part of a partition; empty if it has none.';
 
+COMMENT ON FUNCTION treadle.limit_state(p_name character varying, p_key character varying, p_weight integer, p_now timestamp with time zone, OUT amount integer, OUT period interval, OUT burst integer, OUT in_use bigint, OUT running bigint, OUT available integer, OUT opens_at timestamp with time zone, OUT frees_at timestamp with time zone, OUT for_key boolean, OUT changed_by text, OUT changed_at timestamp with time zone) IS 'How much of a limit is in use for a key, and when the next job may start.';
+
 COMMENT ON FUNCTION treadle.limits_of(p_queue character varying, p_job_type character varying, p_partition character varying) IS 'The limits of a lane, or of a job, each with the value of its "per".';
 
 COMMENT ON FUNCTION treadle.listed_lanes() IS 'Every lane that may have jobs, once.';
@@ -367,6 +379,8 @@ COMMENT ON FUNCTION treadle.make_idle(p_ids bigint[], p_now timestamp with time 
 COMMENT ON FUNCTION treadle.mark_claimed(p_worker_id character varying, p_now timestamp with time zone, p_places tid[], p_keyed boolean, p_keeps smallint) IS 'Marks the rows that claim_lanes() has locked as claimed, and returns where they are then.';
 
 COMMENT ON FUNCTION treadle.move_due_jobs(p_from timestamp with time zone, p_seen xid8, p_now timestamp with time zone, p_shift boolean, p_late boolean, p_limit integer) IS 'After the clock was set back from p_from: moves jobs that were due to the current time. Returns whether there may be more.';
+
+COMMENT ON FUNCTION treadle.move_to_partitions(p_job_type character varying) IS 'Gives jobs of a type that have no partition the one that their limits need, 10,000 at most. Returns how many.';
 
 COMMENT ON FUNCTION treadle.newest_of_key(p_key character varying) IS 'The highest id of the unfinished jobs with this key.';
 
@@ -716,6 +730,7 @@ CREATE TABLE treadle.limit_holders (
     leases bigint[] DEFAULT '{}'::bigint[] NOT NULL,
     weights integer[] DEFAULT '{}'::integer[] NOT NULL,
     weight bigint DEFAULT 0 NOT NULL,
+    found integer DEFAULT 0 NOT NULL,
     full_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
     closed_until timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL
 )
@@ -724,6 +739,8 @@ WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', au
 COMMENT ON TABLE treadle.limit_holders IS 'Which jobs use a limit. Only the newest row counts, and of its jobs only those that are still claimed or running under that lease.';
 
 COMMENT ON COLUMN treadle.limit_holders.weight IS 'The sum of the weights.';
+
+COMMENT ON COLUMN treadle.limit_holders.found IS 'How many of the jobs still used the limit when that was last checked.';
 
 COMMENT ON COLUMN treadle.limit_holders.full_at IS 'For a limit per period: when all of its burst can be used again.';
 
@@ -1144,6 +1161,8 @@ CREATE INDEX idx_lanes_parked_id ON treadle.lanes USING btree (id) WHERE (parked
 CREATE INDEX idx_lanes_type ON treadle.lanes USING btree (job_type, queue, priority, partition);
 
 CREATE INDEX idx_lanes_unused ON treadle.lanes USING btree (idle_xid) WHERE ((idle_xid IS NOT NULL) AND (next_run_at IS NULL));
+
+CREATE INDEX idx_limit_keys_changed ON treadle.limit_keys USING btree (name, key) WHERE (changed_by IS NOT NULL);
 
 CREATE INDEX idx_limit_openings_key ON treadle.limit_openings USING btree (name, key, opens_at);
 

@@ -34,6 +34,7 @@ if typing.TYPE_CHECKING:
         TreadleError,
         UndecodableJob,
         UnknownJobType,
+        UnknownLimit,
         UnknownSchedule,
         WrongStatus,
     )
@@ -91,6 +92,7 @@ __all__ = [
     "TreadleError",
     "UndecodableJob",
     "UnknownJobType",
+    "UnknownLimit",
     "UnknownSchedule",
     "WrongStatus",
     "current_job",
@@ -127,6 +129,7 @@ _HOMES = {
         "TreadleError",
         "UndecodableJob",
         "UnknownJobType",
+        "UnknownLimit",
         "UnknownSchedule",
         "WrongStatus",
     ],

@@ -288,3 +288,64 @@ def test_jobs_inserted_by_hand_are_limited(connection: Rows) -> None:
     )
     assert [row[2] for row in claim(connection)] == [0]
     assert claim(connection) == []
+
+
+def test_a_paused_rate_starts_nothing(connection: Rows) -> None:
+    limit(connection, 10, 1.0, burst=5)
+    enqueue(connection, 20)
+    connection.execute("select set_limit('sync', 0)")
+    assert claim(connection) == []
+
+
+def test_a_limit_with_two_targets_counts_a_job_once(connection: Rows) -> None:
+    connection.execute("select set_limit('x', 4, p_job_type => 'sync')")
+    connection.execute("select set_limit('x', 4, p_queue => 'default')")
+    enqueue(connection, 10)
+    assert len(claim(connection)) == 4
+
+
+def test_jobs_that_wait_already_get_their_partition(connection: Rows) -> None:
+    enqueue(connection, 3, "acme")
+    enqueue(connection, 3, "globex")
+    connection.execute("select set_limit('x', 1, p_job_type => 'sync', p_per => 'tenant')")
+    assert sorted(row[1] for row in claim(connection)) == ["acme", "globex"]
+
+
+def test_nothing_waits_for_a_limit_that_was_removed(connection: Rows) -> None:
+    connection.execute("select set_limit('x', 1, p_job_type => 'sync', p_per => 'tenant')")
+    connection.execute("select set_limit('y', 1000, p_job_type => 'sync')")
+    connection.execute("select set_limit('x', 0, p_key => 'acme')")
+    for priority in range(30):
+        enqueue(connection, 1, "acme", priority=priority)
+    for _ in range(5):
+        assert claim(connection) == []
+    assert parked(connection) == 30
+    connection.execute("select reset_limit('x')")
+    deadline = time.monotonic() + 20
+    claimed = 0
+    while claimed < 30:
+        assert time.monotonic() < deadline
+        claimed += len(claim(connection))
+        connection.execute("select tick('0')")
+    assert connection.execute("select count(*) from limit_keys where name = 'x'").fetchone() == (0,)
+
+
+def test_the_list_of_jobs_that_use_a_limit_stays_short(connection: Rows) -> None:
+    limit(connection, 20_000)
+    enqueue(connection, 1500)
+    for _ in range(30):
+        complete(connection, *claim(connection, 50))
+    row = connection.execute("select max(cardinality(jobs)) from limit_holders").fetchone()
+    assert row
+    assert row[0] <= 300
+
+
+def test_keys_that_nobody_uses_are_forgotten(connection: Rows) -> None:
+    limit(connection, 1, per="tenant")
+    for nth in range(20):
+        enqueue(connection, 1, f"tenant-{nth}")
+    rows = claim(connection, 20)
+    complete(connection, *rows[1:])
+    connection.execute("select forget_limit_keys(clock_timestamp())")
+    assert connection.execute("select count(*) from limit_keys").fetchone() == (1,)
+    assert connection.execute("select count(*) from limit_holders").fetchone() == (1,)

@@ -73,3 +73,41 @@ def test_jobs_beyond_the_counting_limit_are_not_read(queue: JobQueue, connection
         [MANY],
     )
     assert cost(connection, made) < before * 1.5
+
+
+def test_the_cost_is_the_same_with_many_keys_of_its_limit(queue: JobQueue, connection: Connection[Any]) -> None:
+    register_worker(connection)
+    connection.execute("select set_limit('mail', 2, p_job_type => 'mail', p_per => 'tenant')")
+    connection.execute("analyze jobs, lanes, limit_keys, limit_holders")
+    queue.enqueue_many("mail", [{"tenant": "acme"}] * 5)
+    for _ in range(2):
+        queue.claim(["mail"])
+    waits = queue.enqueue("mail", {"tenant": "acme"})
+    before = cost(connection, waits)
+    connection.execute(
+        "insert into limit_keys (name, key) select 'mail', 't' || n from generate_series(1, %s) as n", [MANY]
+    )
+    connection.execute(
+        """insert into limit_holders (name, key, version, jobs, leases, weights, weight)
+        select 'mail', 't' || n, 1, '{}', '{}', '{}', 0 from generate_series(1, %s) as n""",
+        [MANY],
+    )
+    for statistics in ("errors", "limit_keys, limit_holders"):
+        connection.execute(f"analyze {statistics}")
+        assert cost(connection, waits) < before * 1.5 + 50
+
+
+def test_the_cost_does_not_grow_with_the_lanes(queue: JobQueue, connection: Connection[Any]) -> None:
+    """Each key of a limit has a lane of its own; those that wait for the limit are not counted."""
+    register_worker(connection)
+    made = queue.enqueue("mail")
+    few = cost(connection, made)
+    connection.execute("set session_replication_role = replica")
+    lanes = """insert into lanes (queue, job_type, priority, partition, parked_name, parked_key)
+        select 'default', 'mail', 100, format('{"tenant": "%%s"}', n), %s, %s from generate_series(1, %s) as n"""
+    connection.execute(lanes, ["mail", "acme", MANY])
+    connection.execute("analyze lanes")
+    assert cost(connection, made) < few * 1.5 + 50
+    connection.execute("update lanes set parked_name = null, parked_key = null")
+    connection.execute("vacuum analyze lanes")
+    assert cost(connection, made) < 10_000

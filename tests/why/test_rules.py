@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from treadle.why.decide import decide
-from treadle.why.facts import Ahead, Facts, Failure, JobWorker, LiveWorker, RowLock
+from treadle.why.facts import Ahead, Facts, Failure, JobWorker, LimitUse, LiveWorker, RowLock
 from treadle.why.reason import Reason
 from treadle.words.changes import Pause
 from treadle.words.status import Status
@@ -57,7 +57,15 @@ def worker(types: list[str] | None = None, **known: Any) -> LiveWorker:
     return base._replace(**known)
 
 
+def limit_use(**known: Any) -> LimitUse:
+    """A limit of 5 at once for each tenant, which is reached."""
+    base: dict[str, Any] = dict.fromkeys(LimitUse._fields)
+    base |= {"name": "sync", "per": "tenant", "key": "acme", "amount": 5, "weight": 1, "in_use": 5, "running": 5}
+    return LimitUse(**base | {"in_code": True, "for_key": False} | known)
+
+
 SERVED = [worker()]
+HOSTILE_LIMIT = limit_use(name=HOSTILE, per=HOSTILE, key=HOSTILE, changed_by=HOSTILE)
 
 
 def all_combinations() -> list[Facts]:
@@ -82,13 +90,21 @@ def all_combinations() -> list[Facts]:
         "ahead": [Ahead(), Ahead(3, 0, 10_001)],
         "failure": [None, Failure(1, ago(minutes=1), HOSTILE, True)],
         "ended": [(None, None), (30, 60.0)],
-        "tick_age": [None, 0.3],
+        # Not every combination of these two: they do not depend on each other.
+        "limits": [
+            (None, []),
+            (0.3, [limit_use(in_use=4), limit_use(amount=None), limit_use(seconds=1.0, available=1)]),
+            (0.3, [HOSTILE_LIMIT]),
+            (0.3, [HOSTILE_LIMIT._replace(seconds=1.0, available=0)]),
+            (0.3, [HOSTILE_LIMIT._replace(amount=0, changed_at=NOW)]),
+        ],
     }
     made = []
     for values in product(*choices.values()):
         known = dict(zip(choices, values, strict=True))
         key, blocker, blocked = known.pop("key")
         number, within = known.pop("ended")
+        known["tick_age"], known["limits"] = known["limits"]
         finished = {"finished_attempts": number, "finished_within": within}
         made.append(facts(**known, **finished, key=key, blocker=blocker, blocked=blocked))
     for status, claimed_at, lease, lost, sign, error in product(
@@ -120,6 +136,10 @@ def expected(given: Facts) -> list[str]:
     names += ["due_later"] * (given.run_at > NOW)
     names += ["paused"] * len(given.pauses)
     names += ["key_blocked"] * given.blocked
+    first, *others = given.limits or [limit_use(amount=None)]
+    names += ["limit_paused"] * (first.amount == 0)
+    if first.amount and not others and given.run_at <= NOW:
+        names += ["limited" if first.seconds is None else "rate_limited"]
     serving = [each for each in given.workers if each.serves]
     if serving:
         waits = given.ahead.total > 0 or serving[0].busy == serving[0].slots
@@ -145,7 +165,8 @@ def test_every_combination_of_facts_has_a_reason() -> None:
         assert reason.sentence[0].isupper()
         seen.add(reason.name)
     names = "completed failed cancelled running claimed worker_lost client_silent out_of_attempts due_later paused"
-    names += " key_blocked no_worker no_worker_for_type no_worker_for_queue busy locked ready"
+    names += " key_blocked limited rate_limited limit_paused"
+    names += " no_worker no_worker_for_type no_worker_for_queue busy locked ready"
     assert seen == set(names.split())
 
 
@@ -174,6 +195,25 @@ def test_a_reason_as_text_is_its_sentence() -> None:
         (
             {"pauses": [Pause(None, None, ago(minutes=3), None, None)]},
             "The job is paused: all jobs were paused 3m 00s ago.",
+        ),
+        (
+            {"limits": [limit_use(frees_at=NOW + timedelta(seconds=20))]},
+            "The limit sync is reached: 5 of 5 running for tenant acme; first free in about 20s.",
+        ),
+        (
+            {"limits": [limit_use(key="", opens_at=NOW + timedelta(seconds=30))]},
+            "The limit sync allows 5 at once for jobs without tenant; the next may start in about 30s.",
+        ),
+        (
+            {"limits": [limit_use(per=None, seconds=1.0, burst=20, available=3, weight=50, opens_at=NOW)]},
+            ("The limit sync allows 5 per second, burst 20, and the job needs 20; the next may start in about 0.0s."),
+        ),
+        (
+            {"limits": [limit_use(amount=0, changed_at=ago(minutes=3), changed_by="ann")]},
+            (
+                "No job starts: the limit sync is 0 for tenant acme since 2026-11-15 11:57:00 UTC, 3m 00s ago, "
+                "set by ann."
+            ),
         ),
         (
             {"workers": [worker([f"t{n:02}" for n in range(15)], serves=False)]},

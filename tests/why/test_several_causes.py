@@ -23,6 +23,7 @@ ORDER = [
     "due_later",
     "paused",
     "key_blocked",
+    "limit_paused",
     "no_worker",
     "no_worker_for_type",
     "no_worker_for_queue",
@@ -67,6 +68,9 @@ class Obstacles:
         if remove:
             assert self.head
             self.queue.complete(self.head)
+
+    def limit_paused(self, remove: bool = False) -> None:
+        self.connection.execute("select set_limit('mail', %s, p_job_type => 'mail')", [100 if remove else 0])
 
     def no_worker(self, remove: bool = False) -> None:
         self.connection.execute("update workers set lost_at = %s", [None if remove else "now"])
@@ -121,7 +125,7 @@ def test_of_two_causes_the_first_is_the_reason_until_it_is_removed(
     assert [job.id for job in obstacles.queue.claim(["mail"])] == [obstacles.job]
 
 
-CHAIN = ("out_of_attempts", "due_later", "paused", "key_blocked", "no_worker_for_type")
+CHAIN = ("out_of_attempts", "due_later", "paused", "key_blocked", "limit_paused", "no_worker_for_type")
 
 
 @pytest.mark.parametrize("obstacles", [CHAIN], ids=["all"], indirect=True)

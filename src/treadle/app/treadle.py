@@ -11,6 +11,7 @@ from treadle.app.declared_limits import DeclaredLimits
 from treadle.app.function import JobFunction
 from treadle.app.handle import Handle
 from treadle.app.job_options import Errors, JobOptions, job_options
+from treadle.app.limits import Limits
 from treadle.app.listeners import Kind, Listeners
 from treadle.app.schedules import ScheduleOptions, Schedules
 from treadle.attempt.attempt import running_job_id
@@ -111,6 +112,7 @@ class Treadle:
         self.keep = _keep(keep or {})
         self.storage = Store(self.database, store, store_grace, store_limit)
         self.schedules = Schedules(self.database)
+        self.limits = Limits(self.database)
         self.declared_limits = DeclaredLimits()
         self._functions: dict[str, JobFunction[..., Any, ..., Any]] = {}
 

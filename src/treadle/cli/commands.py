@@ -35,6 +35,7 @@ COMMANDS = {
     "resume": "Resume jobs that were paused.",
     "pauses": "List the pauses, with their age, actor and reason.",
     "schedules": "List and change schedules.",
+    "limits": "List and change limits.",
     "top": "Monitor the whole queue live on one screen.",
     "dashboard": "Serve the web dashboard.",
     "doctor": "Find problems in the database that slow or break the queue.",

@@ -163,6 +163,9 @@ grant execute on function
     treadle.reopen_limit,
     treadle.close_limits,
     treadle.set_partitions,
+    treadle.move_to_partitions,
+    treadle.forget_limit,
+    treadle.forget_limit_keys,
     treadle.declare_limits,
     treadle.set_limit, -- (owner)
     treadle.reset_limit, -- (owner)
@@ -233,7 +236,6 @@ grant execute on function
     treadle.keeps_events,
     treadle.keeps_logs,
     treadle.keeps_steps,
-    treadle.keeps_slots,
     treadle.lane_entry,
     -- until version 0.3
     treadle.held_jobs,
@@ -331,6 +333,10 @@ grant execute on function
     treadle.is_read_committed,
     treadle.limits_of,
     treadle.limit_key,
+    treadle.keeps_slots,
+    -- limits
+    treadle.find_limits,
+    treadle.limit_state,
     -- notifications
     treadle.request_notifications, -- (owner)
     treadle.channel,

@@ -4,6 +4,7 @@ from treadle.why.facts import Facts, ScheduleFacts
 from treadle.why.reason import Other, Reason
 from treadle.why.rules.claimed import claimed
 from treadle.why.rules.finished import finished
+from treadle.why.rules.limits import limited
 from treadle.why.rules.pending import due_later, key_blocked, locked, out_of_attempts, paused, unserved
 from treadle.why.rules.position import busy, ready
 from treadle.why.rules.schedule import (
@@ -24,8 +25,8 @@ from treadle.words.status import Status
 def decide(facts: Facts, blocker: Reason | None = None) -> Reason:
     """The first cause that applies, with the others in short. `blocker` is the reason of the job that blocks its key.
 
-    The causes are in the order in which they take effect: the job itself, its lane, its key, the workers. Each of them
-    would keep the job from running even if all that follow were removed.
+    The causes are in the order in which they take effect: the job itself, its lane, its key, its limits, the workers.
+    Each of them would keep the job from running even if all that follow were removed.
     """
     if facts.status.finished:
         return _with_origin(facts, finished(facts))
@@ -37,6 +38,7 @@ def decide(facts: Facts, blocker: Reason | None = None) -> Reason:
         later,
         *paused(facts),
         key_blocked(facts, blocker),
+        *limited(facts),
         unserved(facts),
         # Which jobs will be ahead of it when it is due is not known.
         None if later else busy(facts),

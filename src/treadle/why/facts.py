@@ -75,6 +75,36 @@ class Ahead(NamedTuple):
         return min(sum(self), COUNT_LIMIT + 1)
 
 
+class LimitUse(NamedTuple):
+    """A limit of the job, and how much of it is in use."""
+
+    name: str
+    per: str | None
+    key: str
+    amount: int | None
+    """None: not limited; 0: paused."""
+    seconds: float | None
+    """The period; None: it is for jobs that run at once."""
+    burst: int | None
+    weight: int
+    """Of the job."""
+    in_use: int | None
+    """The weight of the jobs that run; None: it is per period."""
+    running: int | None
+    """How many they are."""
+    available: int | None
+    """How many may start now; None: it is not per period."""
+    opens_at: datetime | None
+    """When this job may start, if that is known."""
+    frees_at: datetime | None
+    """When the first of those that run should finish, estimated."""
+    in_code: bool
+    for_key: bool
+    """The amount was set for this key only."""
+    changed_by: str | None
+    changed_at: datetime | None
+
+
 class Facts(NamedTuple):
     """One job at one moment, by the database's clock."""
 
@@ -132,6 +162,7 @@ class Facts(NamedTuple):
     """As an SQL identifier."""
     origin: Origin | None = None
     """The schedule that enqueued it."""
+    limits: Sequence[LimitUse] = ()
 
 
 class ScheduleFacts(NamedTuple):

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from treadle.db.queries.schedules import schedule_name
 from treadle.db.query import Query, Rows, statement
-from treadle.why.facts import Ahead, Facts, Failure, JobWorker, LiveWorker, RowLock, ScheduleFacts
+from treadle.why.facts import Ahead, Facts, Failure, JobWorker, LimitUse, LiveWorker, RowLock, ScheduleFacts
 from treadle.words.changes import Pause
 from treadle.words.errors import JobNotFound, UnknownSchedule
 from treadle.words.origin import Origin
@@ -61,7 +61,7 @@ def _facts(row: tuple[Any, ...]) -> Facts:
     last_worker = take(2)
     ahead = take(3)
     finished_attempts, finished_within, tick_age = take(3)
-    null_columns, schema, origin = take(3)
+    null_columns, schema, origin, limits = take(4)
     return Facts(
         **job | {"status": Status(job["status"])},
         worker=worker,
@@ -83,6 +83,7 @@ def _facts(row: tuple[Any, ...]) -> Facts:
         null_columns=null_columns,
         schema=schema,
         origin=None if origin is None else _origin(origin),
+        limits=[_limit(each) for each in json.loads(limits or "[]")],
     )
 
 
@@ -98,7 +99,13 @@ def _worker(values: list[Any]) -> LiveWorker:
 
 def _row_lock(values: list[Any]) -> RowLock:
     pid, application, since = values
-    return RowLock(pid, application, None if since is None else _moment(since))
+    return RowLock(pid, application, _moment_or_none(since))
+
+
+def _limit(values: list[Any]) -> LimitUse:
+    limit = LimitUse._make(values)
+    opens_at, frees_at, changed_at = map(_moment_or_none, (values[10], values[11], values[15]))
+    return limit._replace(opens_at=opens_at, frees_at=frees_at, changed_at=changed_at)
 
 
 def _origin(text: str) -> Origin | None:
@@ -110,3 +117,7 @@ def _origin(text: str) -> Origin | None:
 
 def _moment(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
+
+
+def _moment_or_none(seconds: float | None) -> datetime | None:
+    return None if seconds is None else _moment(seconds)

@@ -1,5 +1,6 @@
 """Everything that Treadle raises. Each message says what was expected, what was found, and what to do."""
 
+from collections.abc import Sequence
 from uuid import UUID
 
 from treadle.words.outcome import Interrupt
@@ -65,6 +66,15 @@ class UnknownSchedule(TreadleError, LookupError):
 
     def __init__(self, name: str) -> None:
         super().__init__(f"there is no schedule {shown(name)}; `treadle schedules` lists them")
+        self.name = name
+
+
+class UnknownLimit(TreadleError, LookupError):
+    """There is no limit of this name."""
+
+    def __init__(self, name: str, names: Sequence[str]) -> None:
+        known = ", ".join(names[:20]) + (" and others" if len(names) > 20 else "")
+        super().__init__(f"there is no limit {shown(name)}; there are: {known or 'none'}")
         self.name = name
 
 

@@ -43,6 +43,9 @@ READING_ALL = {
     "pauses": "select * from pauses",
     "the audit": "select * from audit",
     "charts": "select * from minutes, meter",
+    "limits": "select * from limits, limit_targets, limit_keys, limit_holders, limit_openings",
+    "limits at a glance": "select * from find_limits()",
+    "the state of a limit": "select * from limit_state('a', '', 1, now())",
 }
 # For people, not for workers.
 OVERVIEW = {
@@ -91,12 +94,23 @@ WORKING = {
     "removing what is stored": "update stored set removing_at = now()",
     "using what is stored": "insert into stored_uses (stored_id, job_id) select id, id from stored",
     "sweeping": "select sweep_stored('0')",
+    "declaring limits": "select declare_limits('[]')",
+    "limits by hand": "update limits set amount = 1",
+    "limits of keys by hand": "insert into limit_keys (name, key, amount) values ('a', 'b', 1)",
+    "freeing slots": "delete from limit_holders",
+    "opening limits": "select reopen_limit('a')",
 }
 OPERATING = {
     f"{action} of a job": f"select operate('{action}', '{{}}', p_priority => 1)"
     for action in ("retry", "cancel", "delete", "run_now", "priority")
 }
-PAUSING = {"pausing": "select pause('a')", "resuming": "select resume('a')"}
+PAUSING = {
+    "pausing": "select pause('a')",
+    "resuming": "select resume('a')",
+    "setting a limit": "select set_limit('a', 1, p_job_type => 'a')",
+    "setting the limit of a key": "select set_limit('a', 1, p_key => 'b')",
+    "resetting a limit": "select reset_limit('a')",
+}
 CHARTING = {
     "counting": "select count_minutes()",
     "another chart": "update minutes set completed = 1",

@@ -91,6 +91,27 @@ def test_a_viewer_and_an_operator_see_schedules_and_why_they_do_not_run(
     app.close()
 
 
+@pytest.mark.parametrize("group", ["viewer", "operator", "worker"])
+def test_limits_and_why_a_job_waits_for_one_are_visible(
+    roles: Roles, owner: Connection[Any], queue: JobQueue, group: str
+) -> None:
+    owner.execute("select set_limit('films', 1, p_job_type => 'films', p_per => 'tenant')")
+    queue.enqueue("films", {"tenant": "acme"})
+    waits = queue.enqueue("films", {"tenant": "acme"})
+    queue.claim(["films"])
+    queue.claim(["films"])
+    app = Treadle(roles.url_of(group))
+    assert [(each.key, each.in_use, each.waiting) for each in app.limits()] == [("acme", 1, 1), (None, None, 0)]
+    assert app.handle(waits).why().name == "limited"
+    if group == "viewer":
+        with pytest.raises(NotAllowed):
+            app.limits.pause("films", "acme")
+    else:
+        app.limits.pause("films", "acme")
+        assert app.limits.reset("films", "acme")
+    app.close()
+
+
 def test_a_dashboard_with_the_rights_of_a_viewer_shows_schedules_and_cannot_change_them(
     roles: Roles, owner: Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

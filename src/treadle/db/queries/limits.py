@@ -1,10 +1,47 @@
-"""Queries of limits: what code declares."""
+"""Queries of limits: what code declares, how they are used, and what operators change."""
 
 import json
 from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any, NamedTuple, TypedDict
 
-from treadle.db.query import Query, call
-from treadle.words.limits import LimitDeclaration, LimitTargets
+from treadle.db.queries.operations import audit_params
+from treadle.db.query import Query, Rows, call, statement
+from treadle.words.duration import Duration, duration
+from treadle.words.errors import InvalidArgument, UnknownLimit, shown
+from treadle.words.limit_status import LimitStatus
+from treadle.words.limits import MOST, LimitDeclaration, LimitTargets
+from treadle.words.naming import int_within, text_within
+
+_COLUMNS = ", ".join(LimitStatus._fields).replace("exact", "waiting < counted_to and lanes < counted_to")
+
+
+class LimitOptions(TypedDict, total=False):
+    """What else can be said about a change."""
+
+    period: Duration
+    """For a limit per period."""
+    burst: int
+    """How many may start at once after a quiet time. 1: evenly spaced. As many as the amount if not given."""
+    key: str
+    """The change is for this value of the limit's argument only."""
+    job_type: str
+    """The limit is added, or is also for this job type."""
+    queue: str
+    """The limit is added, or is also for this queue."""
+    per: str
+    """The name of an argument: each of its values has the added limit for itself."""
+    actor: str
+    reason: str
+
+
+class Kind(NamedTuple):
+    """What decides which changes a limit allows."""
+
+    name: str
+    per: str
+    """Empty: it has no keys."""
+    per_period: bool
 
 
 def declare(limits: Iterable[tuple[LimitDeclaration, LimitTargets]]) -> Query[None]:
@@ -18,3 +55,127 @@ def declare(limits: Iterable[tuple[LimitDeclaration, LimitTargets]]) -> Query[No
         for limit, targets in limits
     ]
     return call("declare_limits", {"limits": json.dumps(rows)}, lambda rows: None)
+
+
+def find(name: str | None = None, limit: int = 100) -> Query[list[LimitStatus]]:
+    """At most `limit` rows, those that jobs wait for first."""
+    params = {"name": None if name is None else limit_name(name), "limit": limit}
+    return call("find_limits", params, lambda rows: list(map(_status, rows)), columns=_COLUMNS)
+
+
+def get_kind(name: str) -> Query[Kind]:
+    """Raises UnknownLimit if there is no such limit."""
+
+    def read(rows: Rows) -> Kind:
+        *kind, names = rows[0]
+        if kind[0] is None:
+            raise UnknownLimit(name, names)
+        return Kind._make(kind)
+
+    return Query(statement("get_limit"), {"name": limit_name(name)}, read)
+
+
+def find_kind(name: str, options: LimitOptions) -> Query[Kind | None]:
+    """None: there is no such limit yet, and these options add it."""
+    query = get_kind(name)
+
+    def read(rows: Rows) -> Kind | None:
+        return None if rows[0][0] is None and adds(options) else query.read(rows)
+
+    return Query(query.text, query.params, read)
+
+
+def change(name: str, known: Kind | None, amount: int | None, options: LimitOptions) -> Query[None]:
+    """Change the limit that is known, or add it. Raises InvalidArgument if it cannot have these values."""
+    period, burst, key = options.get("period"), options.get("burst"), options.get("key")
+    target = {"job_type": options.get("job_type"), "queue": options.get("queue"), "per": options.get("per")}
+    params = {
+        "name": limit_name(name),
+        "amount": None if amount is None else int_within(amount, 0, MOST, "the amount of a limit"),
+        "period": None if period is None else _period(period),
+        "burst": None if burst is None else int_within(burst, 1, MOST, "burst"),
+        "key": None if key is None else key_text(key),
+        **{each: None if given is None else text_within(given, 50, each) for each, given in target.items()},
+        **audit_params(options.get("actor"), options.get("reason")),
+    }
+    if adds(options):
+        _check_added(name, known, options)
+    elif known:
+        _check_changed(known, amount, options)
+
+    def read(rows: Rows) -> None:
+        if not rows[0][0]:  # it was removed in the meantime
+            raise UnknownLimit(name, [])
+
+    return call("set_limit", params, read)
+
+
+def adds(options: LimitOptions) -> bool:
+    """The limit need not exist."""
+    return any(options.get(each) is not None for each in ("job_type", "queue", "per"))
+
+
+def reset(known: Kind, key: str | None = None, actor: str | None = None, reason: str | None = None) -> Query[bool]:
+    """Returns False if nothing was changed at run time."""
+    if key is not None:
+        _check_key(known)
+    params = {"name": known.name, "key": None if key is None else key_text(key), **audit_params(actor, reason)}
+    return call("reset_limit", params, lambda rows: bool(rows[0][0]))
+
+
+def limit_name(name: str) -> str:
+    return text_within(name, 100, "the name of a limit")
+
+
+def key_text(key: str) -> str:
+    """The empty key is that of the jobs without a value."""
+    return "" if key == "" else text_within(key, 200, "key")
+
+
+def _check_added(name: str, known: Kind | None, options: LimitOptions) -> None:
+    period, burst, key = options.get("period"), options.get("burst"), options.get("key")
+    if options.get("job_type") is None and options.get("queue") is None:
+        raise InvalidArgument(f"give the job type or the queue that limit {name!r} is for")
+    if key is not None:
+        raise InvalidArgument(f"first add limit {name!r} for all keys, then set it for key {shown(key)}")
+    if burst is not None and period is None:
+        raise InvalidArgument(f"burst is for a limit per period, got burst {burst} without a period")
+    if known and (options.get("per") or "") != known.per:
+        per = f"per {known.per}" if known.per else "for all its jobs together"
+        raise InvalidArgument(f"there is already a limit {name!r}, {per}; choose another name")
+    if known and known.per_period != (period is not None):
+        raise InvalidArgument(f"there is already a limit {name!r}, which {_counts(known)}; choose another name")
+
+
+def _check_changed(known: Kind, amount: int | None, options: LimitOptions) -> None:
+    has_period = options.get("period") is not None or options.get("burst") is not None
+    if has_period and not known.per_period:
+        raise InvalidArgument(f"limit {known.name!r} {_counts(known)}: it has no period and no burst")
+    if options.get("key") is None:
+        return
+    _check_key(known)
+    if has_period:
+        raise InvalidArgument(f"for one {known.per}, only the amount of limit {known.name!r} can be set")
+    if amount is None:
+        raise InvalidArgument(f"for one {known.per}, the amount of limit {known.name!r} must be a number, got None")
+
+
+def _check_key(known: Kind) -> None:
+    if not known.per:
+        raise InvalidArgument(f"limit {known.name!r} has no keys: all its jobs have it together")
+
+
+def _counts(known: Kind) -> str:
+    return "counts the jobs that start per period" if known.per_period else "counts the jobs that run at once"
+
+
+def _period(period: Duration) -> timedelta:
+    span = duration(period, "period")
+    if not span:
+        raise InvalidArgument(f"period must be longer than 0, got {period!r}")
+    return span
+
+
+def _status(row: tuple[Any, ...]) -> LimitStatus:
+    values = LimitStatus._make(row)
+    return values._replace(job_types=values.job_types or [], queues=values.queues or [])

@@ -108,6 +108,9 @@ create table treadle.limit_keys (
 comment on table treadle.limit_keys is 'The values of "per" that are or were in use, one row with an empty key for limits without.';
 comment on column treadle.limit_keys.amount is 'The limit for this value only, or how many turns it gets, if the values take turns. Null: as for the others.';
 
+-- For find_limits().
+create index idx_limit_keys_changed on treadle.limit_keys (name, key) where changed_by is not null;
+
 -- Rows are only added and deleted, and the newest is read first: rows that an open snapshot keeps from being removed are not
 -- in the way.
 create table treadle.limit_holders (
@@ -118,6 +121,7 @@ create table treadle.limit_holders (
     leases  bigint[] not null default '{}',
     weights int[] not null default '{}',
     weight  bigint not null default 0,
+    found   int not null default 0,
     full_at timestamptz not null default '-infinity',
     closed_until timestamptz not null default '-infinity',
     primary key (name, key, version)
@@ -129,6 +133,7 @@ create table treadle.limit_holders (
 
 comment on table treadle.limit_holders is 'Which jobs use a limit. Only the newest row counts, and of its jobs only those that are still claimed or running under that lease.';
 comment on column treadle.limit_holders.weight is 'The sum of the weights.';
+comment on column treadle.limit_holders.found is 'How many of the jobs still used the limit when that was last checked.';
 comment on column treadle.limit_holders.full_at is 'For a limit per period: when all of its burst can be used again.';
 comment on column treadle.limit_holders.closed_until is 'A job was told to wait until then.';
 

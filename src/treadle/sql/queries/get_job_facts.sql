@@ -8,7 +8,7 @@ with job as materialized (
             array[case when job.attempts is null then 'attempts' end, case when job.max_attempts is null then 'max_attempts' end],
             null
         ) as null_columns,
-        job.lease, job.holds,
+        job.lease, job.holds, job.partition, coalesce(job.weight, 1) as weight,
         job.key, job.run_at, job.worker_id, job.claimed_at, job.created_at, job.started_at, job.seen_at, job.finished_at,
         job.progress, job.current_stage, left(job.last_error, 500) as last_error, job.xmax as locker,
         job.origin::text as origin,
@@ -128,7 +128,23 @@ select
     ahead.own, ahead.level, ahead.above,
     finished.jobs, finished.seconds::float8,
     extract(epoch from job.at)::float8 - clock.last_value / 1000000.0::float8,
-    job.null_columns, quote_ident('treadle'), job.origin
+    job.null_columns, quote_ident('treadle'), job.origin,
+    (
+        select
+            json_agg(
+                json_build_array(
+                    known.name, nullif(known.per, ''), rule.key, state.amount, extract(epoch from state.period), state.burst,
+                    job.weight, state.in_use, state.running, state.available,
+                    extract(epoch from state.opens_at), extract(epoch from state.frees_at),
+                    known.declared is not null, state.for_key, state.changed_by, extract(epoch from state.changed_at)
+                )
+                order by known.name
+            )::text
+        from treadle.limits_of(job.queue, job.job_type, job.partition) as rule
+        join treadle.limits as known on known.name = rule.name
+        cross join lateral treadle.limit_state(rule.name, rule.key, job.weight, job.at) as state
+        where job.status = 'pending'
+    )
 from job
 cross join finished
 cross join treadle.tick_clock as clock

@@ -47,10 +47,10 @@ begin
               and holders.key = state.key
               and holders.version = state.version
         )
-        insert into treadle.limit_holders (name, key, version, jobs, leases, weights, weight, full_at, closed_until)
+        insert into treadle.limit_holders (name, key, version, jobs, leases, weights, weight, found, full_at, closed_until)
         select
             v_limit.name, v_limit.key, coalesce(state.version, 0) + 1, coalesce(state.jobs, '{}'), coalesce(state.leases, '{}'),
-            coalesce(state.weights, '{}'), coalesce(state.weight, 0), coalesce(state.full_at, '-infinity'),
+            coalesce(state.weights, '{}'), coalesce(state.weight, 0), coalesce(state.found, 0), coalesce(state.full_at, '-infinity'),
             greatest(state.closed_until, p_until)
         from (select) as one
         left join state on true;

@@ -12,6 +12,7 @@ set enable_hashjoin = on -- for joins of lists
 as $$
 declare
     c_lanes constant int := 10;
+    c_jobs constant int := 100;
     v_left bigint[];
 begin
     with taken as materialized (
@@ -37,6 +38,7 @@ begin
             coalesce(kept.leases, '{}') as kept_leases,
             coalesce(kept.weights, '{}') as kept_weights,
             coalesce(kept.weight, 0) as kept_weight,
+            case when checked.unneeded then holders.found else coalesce(kept.jobs_found, 0) end as found,
             rule.period / nullif(coalesce(own.amount, rule.amount), 0) as each,
             greatest(holders.full_at, p_now) as full_at,
             coalesce(holders.closed_until, '-infinity') as closed_until
@@ -51,18 +53,23 @@ begin
             order by holders.version desc
             limit 1
         ) as holders on true
+        cross join lateral (
+            select
+                holders.weight + taken.weight <= coalesce(own.amount, rule.amount)
+                and cardinality(holders.jobs) < 2 * holders.found + c_jobs as unneeded
+        ) as checked
         left join lateral (
-            -- Those that have ended are left out when the list has become too long.
+            -- Those that have ended are left out when the list has become twice as long, or the limit seems to be reached.
             select
                 array_agg(held.id) as jobs, array_agg(held.lease) as leases, array_agg(held.weight) as weights,
-                sum(held.weight) as weight
+                sum(held.weight) as weight, count(*) as jobs_found
             from unnest(holders.jobs, holders.leases, holders.weights) as held (id, lease, weight)
-            where holders.weight + taken.weight <= coalesce(own.amount, rule.amount)
+            where checked.unneeded
                or treadle.holds_slot(held.id, held.lease)
         ) as kept on rule.period is null
     ),
     written as (
-        insert into treadle.limit_holders (name, key, version, jobs, leases, weights, weight, full_at, closed_until)
+        insert into treadle.limit_holders (name, key, version, jobs, leases, weights, weight, found, full_at, closed_until)
         select
             state.name,
             state.key,
@@ -71,6 +78,7 @@ begin
             case when state.each is null then state.kept_leases || state.leases else '{}' end,
             case when state.each is null then state.kept_weights || state.weights else '{}' end,
             case when state.each is null then state.kept_weight + state.weight else 0 end,
+            coalesce(state.found, 0),
             case when state.each is null then '-infinity' else state.full_at + state.weight * state.each end,
             state.closed_until
         from state

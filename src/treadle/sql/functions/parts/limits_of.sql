@@ -3,7 +3,8 @@ create or replace function treadle.limits_of(p_queue varchar, p_job_type varchar
 returns table (name varchar, key varchar, amount int, period interval, burst int)
 language sql stable
 as $$
-    select rule.name, treadle.limit_key(rule.per, p_partition), rule.amount, rule.period, rule.burst
+    -- Two of its targets may match.
+    select distinct rule.name, treadle.limit_key(rule.per, p_partition), rule.amount, rule.period, rule.burst
     from treadle.limit_targets as target
     join treadle.limits as rule on rule.name = target.name
     where target.job_type in (p_job_type, '')

@@ -109,11 +109,11 @@ begin
         array_agg(
             case
                 when limited.amount is null then 2147483647
-                when state.closed_until > p_now then 0
+                when limited.amount = 0 or state.closed_until > p_now then 0
                 when rule.period is not null
                     then floor(
                         coalesce(rule.burst, limited.amount)
-                        - extract(epoch from greatest(state.full_at - p_now, '0'))
+                        - extract(epoch from greatest(state.full_at, p_now) - p_now)
                             * limited.amount / extract(epoch from rule.period)
                         + 1e-6
                     )

@@ -15,7 +15,7 @@ create or replace function treadle.opened_lanes(
 language plpgsql
 as $$
 declare
-    c_recent constant interval := '2 seconds'; -- as in open_lanes.sql
+    c_recent constant interval := '2 seconds'; -- more than in open_lanes.sql
     c_openings constant int := 100;
     c_lanes constant int := 100;
 begin

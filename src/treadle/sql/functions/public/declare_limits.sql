@@ -54,13 +54,21 @@ begin
         on conflict (job_type, queue, name) do update
         set declared_at = v_now
         where known.declared_at < v_now - interval '30 seconds';
+
+        if v_limit.per <> '' then
+            perform treadle.move_to_partitions(job_type) from unnest(v_limit.job_types) as job_type;
+        end if;
     end loop;
 
     delete from treadle.limit_targets as known
     where known.declared_at < v_now - interval '10 minutes';
-    delete from treadle.limits as known
-    where known.declared_at < v_now - interval '10 minutes'
-      and known.changed_by is null;
+    for v_limit in
+        delete from treadle.limits as known
+        where known.declared_at < v_now - interval '10 minutes'
+        returning known.name
+    loop
+        perform treadle.forget_limit(v_limit.name);
+    end loop;
 end
 $$;
 

@@ -2,8 +2,8 @@
 -- the other lanes of its priority, and in lanes of higher priority. Counting stops one past p_limit in all.
 --
 -- It searches as a claim does (see claim_places.sql): one bounded range of idx_jobs_claimable per lane. Jobs that wait for
--- their key, that are due later or paused do not count. Job types that a worker runs in child processes have slots of their
--- own, so the two kinds do not wait for each other.
+-- their key, that are due later or paused do not count, nor do other lanes that wait for a limit. Job types that a worker runs
+-- in child processes have slots of their own, so the two kinds do not wait for each other.
 create or replace function treadle.jobs_ahead(p_id uuid, p_limit int default 1000)
 returns table (own bigint, level bigint, above bigint)
 language plpgsql
@@ -16,6 +16,7 @@ set enable_nestloop = on
 set jit = off
 as $$
 declare
+    c_lanes constant int := 500;
     v_now constant timestamptz := clock_timestamp();
     v_safe constant treadle.ticks := treadle.safe_tick(pg_current_snapshot());
     v_job record;
@@ -27,7 +28,7 @@ declare
     v_count bigint;
     v_counts bigint[] := '{}';
 begin
-    select job.id, job.queue, job.job_type, job.priority, job.run_at
+    select job.id, job.queue, job.job_type, job.priority, job.partition, job.run_at
     into v_job
     from treadle.jobs as job
     where job.id = p_id;
@@ -45,20 +46,59 @@ begin
         from fleet
         cross join lateral unnest(fleet.together) as known (job_type)
     ),
+    known as materialized (
+        select distinct row(listed.queue, listed.job_type, listed.priority, listed.partition)::treadle.lane as lane
+        from (
+            select v_job.queue, v_job.job_type, v_job.priority, v_job.partition
+            union all
+            -- Lanes that wait for a limit are left out. Active ones have jobs, nearly all: more of them need not be counted.
+            (
+                select active.queue, active.job_type, active.priority, active.partition
+                from (select distinct served.job_type from served) as served
+                cross join lateral (
+                    select lane.queue, lane.job_type, lane.priority, lane.partition
+                    from treadle.lanes as lane
+                    where lane.job_type = served.job_type
+                      and lane.priority >= v_job.priority
+                      and lane.idle_xid is null
+                      and lane.parked_name is null
+                    order by lane.priority desc
+                    limit c_lanes
+                ) as active
+                order by active.priority desc
+                limit c_lanes
+            )
+            union all
+            -- Those whose first job has just become due.
+            (
+                select due.queue, due.job_type, due.priority, due.partition
+                from (select distinct served.job_type from served) as served
+                cross join lateral (
+                    select lane.queue, lane.job_type, lane.priority, lane.partition
+                    from treadle.lanes as lane
+                    where lane.job_type = served.job_type
+                      and lane.next_run_at <= v_now
+                      and lane.priority >= v_job.priority
+                      and lane.parked_name is null
+                    order by lane.next_run_at
+                    limit c_lanes
+                ) as due
+                limit c_lanes
+            )
+        ) as listed (queue, job_type, priority, partition)
+    ),
     wanted as (
         select
             known.lane,
             coalesce(bound.floor, '-infinity') as start,
             case
                 when (known.lane).priority > v_job.priority then 2
-                when ((known.lane).queue, (known.lane).job_type) <> (v_job.queue, v_job.job_type) then 1
-                else 0
+                when treadle.is_in_lane(v_job.queue, v_job.job_type, v_job.priority, v_job.partition, known.lane) then 0
+                else 1
             end as kind
-        from treadle.listed_lanes() as known
+        from known
         left join lateral treadle.safe_floor(known.lane, v_safe) as bound on true
-        where (known.lane).job_type = any (array(select served.job_type from served))
-          and (known.lane).priority >= v_job.priority
-          and exists (
+        where exists (
                 select
                 from served
                 where served.job_type = (known.lane).job_type

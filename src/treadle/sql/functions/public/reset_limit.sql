@@ -36,9 +36,7 @@ begin
             where known.name = p_name
               and known.declared is null;
             v_changed := found;
-            delete from treadle.limit_targets as known
-            where v_changed
-              and known.name = p_name;
+            perform treadle.forget_limit(p_name) where v_changed;
         end if;
     end if;
     if not v_changed then

@@ -21,6 +21,10 @@ declare
     v_actor constant text := coalesce(p_actor, session_user);
     v_now constant timestamptz := clock_timestamp();
 begin
+    if p_key is not null and p_amount is null then
+        raise exception 'with p_key, p_amount must be a number; reset_limit() undoes what was set for a key'
+            using errcode = 'invalid_parameter_value';
+    end if;
     if p_amount < 0 or p_burst < 1 or p_period <= interval '0' then
         raise exception 'the amount must be 0 or more, the burst 1 or more, and the period longer than 0'
             using errcode = 'invalid_parameter_value';
@@ -56,6 +60,10 @@ begin
         insert into treadle.limit_targets (job_type, queue, name)
         values (coalesce(p_job_type, ''), coalesce(p_queue, ''), p_name)
         on conflict do nothing;
+
+        if coalesce(p_per, '') <> '' and p_job_type is not null then
+            perform treadle.move_to_partitions(p_job_type);
+        end if;
     end if;
     if not found and p_job_type is null and p_queue is null then
         return false;

@@ -387,6 +387,7 @@ begin
     -- deleted before, and it would be read again each time.
     if div(extract(epoch from v_now)::numeric, 15) <> div(extract(epoch from v_last.ticked_at)::numeric, 15) then
         perform treadle.forget_ticks(v_oldest);
+        perform treadle.forget_limit_keys(v_now) where exists (select from treadle.limit_keys);
     end if;
 
     perform setval('treadle.tick_clock', (extract(epoch from clock_timestamp()) * 1000000)::bigint);

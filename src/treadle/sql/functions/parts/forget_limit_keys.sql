@@ -1,0 +1,45 @@
+-- A part of tick(): deletes the keys of limits that no job uses any more, of a sample.
+create or replace function treadle.forget_limit_keys(p_now timestamptz) returns void
+language plpgsql
+as $$
+declare
+    c_keys constant double precision := 1000;
+    v_rows double precision;
+    v_key record;
+begin
+    select class.reltuples
+    into v_rows
+    from pg_class as class
+    where class.oid = 'treadle.limit_keys'::regclass;
+
+    for v_key in
+        select known.name, known.key
+        from treadle.limit_keys as known tablesample system (100 * least(1, c_keys / greatest(v_rows, c_keys)))
+        where known.amount is null
+        limit c_keys
+        for update skip locked
+    loop
+        delete from treadle.limit_holders as holders
+        where holders.name = v_key.name
+          and holders.key = v_key.key
+          and holders.full_at < p_now
+          and holders.closed_until < p_now
+          and not exists (
+                select
+                from unnest(holders.jobs, holders.leases) as held (id, lease)
+                where treadle.holds_slot(held.id, held.lease)
+          );
+        delete from treadle.limit_keys as known
+        where known.name = v_key.name
+          and known.key = v_key.key
+          and not exists (
+                select
+                from treadle.limit_holders as holders
+                where holders.name = v_key.name
+                  and holders.key = v_key.key
+          );
+    end loop;
+end
+$$;
+
+comment on function treadle.forget_limit_keys(timestamptz) is 'Deletes keys of limits that no job uses any more.';

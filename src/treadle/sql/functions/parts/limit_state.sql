@@ -1,0 +1,130 @@
+-- How much of a limit is in use, and when the next job of weight p_weight may start: for find_limits() and treadle why. With
+-- p_key null, only the values that hold for every key. The rules are those of lock_limits(), but nothing is locked.
+create or replace function treadle.limit_state(
+    p_name varchar,
+    p_key varchar,
+    p_weight int,
+    p_now timestamptz,
+    out amount int, -- in force for this key
+    out period interval,
+    out burst int,
+    out in_use bigint, -- the weight of the jobs that run; null: it is a limit per period
+    out running bigint, -- how many they are
+    out available int, -- null: it is none
+    out opens_at timestamptz, -- null: now, when a job ends, or never
+    out frees_at timestamptz, -- an estimate, if it waits for a job to end
+    out for_key boolean, -- the amount was set for this key
+    out changed_by text,
+    out changed_at timestamptz
+)
+language plpgsql stable
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+-- Planning for each list of jobs takes longer than the query.
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+    c_holders constant int := 10000;
+    c_lanes constant int := 5;
+    c_minutes constant int := 10;
+    v_state record;
+    v_needed int;
+begin
+    select
+        coalesce(own.amount, rule.amount), rule.period, rule.burst, own.amount is not null,
+        case when own.amount is null then rule.changed_by else own.changed_by end,
+        case when own.amount is null then rule.changed_at else own.changed_at end
+    into amount, period, burst, for_key, changed_by, changed_at
+    from treadle.limits as rule
+    left join treadle.limit_keys as own on own.name = rule.name and own.key = p_key
+    where rule.name = p_name;
+    if not found or p_key is null then
+        return;
+    end if;
+
+    select holders.jobs, holders.leases, holders.weights, holders.full_at, holders.closed_until
+    into v_state
+    from treadle.limit_holders as holders
+    where holders.name = p_name
+      and holders.key = p_key
+    order by holders.version desc
+    limit 1;
+    v_needed := least(p_weight, case when period is null then amount else coalesce(burst, amount) end);
+
+    if period is not null then
+        if amount > 0 then
+            available := greatest(0, floor(
+                coalesce(burst, amount)
+                - extract(epoch from greatest(v_state.full_at, p_now) - p_now) * amount / extract(epoch from period)
+                + 1e-6
+            ));
+            if available < v_needed then
+                opens_at := v_state.full_at - (coalesce(burst, amount) - v_needed) * period / amount;
+            end if;
+        elsif amount = 0 then
+            available := 0;
+        end if;
+    else
+        with held as materialized (
+            select job.queue, job.job_type, job.started_at, newest.weight
+            from (
+                -- The newest are at the end.
+                select listed.id, listed.lease, listed.weight
+                from unnest(v_state.jobs, v_state.leases, v_state.weights) with ordinality as listed (id, lease, weight, nth)
+                order by listed.nth desc
+                limit c_holders
+            ) as newest
+            join treadle.jobs as job on job.id = newest.id and job.lease = newest.lease
+            -- Written so that only the primary key matches: see complete_jobs.sql.
+            where job.status <> 'pending'
+              and job.finished_at is null
+        ),
+        used as materialized (
+            select coalesce(sum(held.weight), 0)::bigint as weight, count(*) as jobs
+            from held
+        ),
+        first as materialized (
+            -- The job of each kind that has run for longest.
+            select held.queue, held.job_type, min(held.started_at) as started_at
+            from held
+            where (select used.weight from used) + v_needed > amount
+            group by held.queue, held.job_type
+            order by min(held.started_at)
+            limit c_lanes
+        )
+        select used.weight, used.jobs, estimate.frees_at
+        into in_use, running, frees_at
+        from used
+        left join (
+            select greatest(p_now, min(first.started_at + usual.seconds * interval '1 second')) as frees_at
+            from first
+            cross join lateral (
+                select sum(minutes.ran) / nullif(sum(minutes.completed), 0) as seconds
+                from generate_series(0, c_minutes) as ago (minutes)
+                cross join lateral (
+                    select counted.ran, counted.completed
+                    from treadle.minutes as counted
+                    where counted.minute = date_trunc('minute', p_now) - ago.minutes * interval '1 minute'
+                      and counted.queue = first.queue
+                      and counted.job_type = first.job_type
+                    offset 0
+                ) as minutes
+            ) as usual
+            where usual.seconds is not null
+              and first.started_at is not null
+            having count(*) > 0
+        ) as estimate on true;
+    end if;
+
+    if v_state.closed_until > p_now and amount > 0 then
+        available := case when period is not null then 0 end;
+        opens_at := greatest(opens_at, v_state.closed_until);
+    end if;
+end
+$$;
+
+comment on function treadle.limit_state(varchar, varchar, int, timestamptz)
+    is 'How much of a limit is in use for a key, and when the next job may start.';

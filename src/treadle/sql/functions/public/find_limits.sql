@@ -1,0 +1,215 @@
+-- The limits, for display: a row for each (for one with "per", the values for all keys, with a null key), and one for each
+-- key that jobs wait for, that was changed, or that is in use. At most p_limit rows, those that jobs wait for first; half of
+-- them are left to the limits themselves.
+--
+-- The cost is bounded: candidates are read from the beginning of an index, one step per key, and the jobs that wait are
+-- counted up to an equal share of c_budget, counted_to. A row whose number of waiting jobs equals counted_to has at least
+-- that many. The settings fix the plan, as in find_lanes.sql.
+create or replace function treadle.find_limits(p_name varchar default null, p_limit int default 100)
+returns table (
+    name varchar, per varchar, key varchar, job_types varchar[], queues varchar[],
+    amount int, seconds double precision, burst int,
+    in_code boolean, declared_amount int, declared_seconds double precision, declared_burst int,
+    changed_by text, changed_at timestamptz,
+    in_use bigint, available int, opens_at timestamptz, frees_at timestamptz,
+    lanes bigint, waiting bigint, counted_to int, at timestamptz
+)
+language plpgsql stable
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+#variable_conflict use_column
+declare
+    c_budget constant int := 50000;
+    c_running constant int := 5000;
+    v_now constant timestamptz := clock_timestamp();
+    v_safe constant treadle.ticks := treadle.safe_tick(pg_current_snapshot());
+    v_names varchar[];
+    v_keys varchar[];
+    v_counted_to int;
+begin
+    with recursive parked as (
+        (
+            select lane.parked_name as name, lane.parked_key as key
+            from treadle.lanes as lane
+            where lane.parked_name is not null
+              and (lane.parked_name, lane.parked_key) >= (coalesce(p_name, ''), '')
+            order by lane.parked_name, lane.parked_key
+            limit 1
+        )
+        union all
+        select following.*
+        from parked
+        cross join lateral (
+            select lane.parked_name, lane.parked_key
+            from treadle.lanes as lane
+            where lane.parked_name is not null
+              and (lane.parked_name, lane.parked_key) > (parked.name, parked.key)
+            order by lane.parked_name, lane.parked_key
+            limit 1
+        ) as following
+        where p_name is null or parked.name = p_name
+    ),
+    rule as materialized (
+        select known.name, known.per, known.period, row_number() over (order by known.name) as nth
+        from treadle.limits as known
+        where p_name is null or known.name = p_name
+        order by known.name
+        limit p_limit
+    ),
+    running as materialized (
+        select distinct job.queue, job.job_type, job.partition
+        from (
+            select job.queue, job.job_type, job.partition, job.keeps
+            from treadle.jobs as job
+            where job.status in ('claimed', 'running')
+            limit c_running
+        ) as job
+        where job.keeps & treadle.keeps_slots() <> 0
+    ),
+    candidate as (
+        (
+            select 2 as rank, parked.name, parked.key
+            from parked
+            where p_name is null or parked.name = p_name
+            limit p_limit
+        )
+        union all
+        select case when rule.nth <= (p_limit + 1) / 2 then 1 else 3 end, rule.name, case when rule.per = '' then '' end
+        from rule
+        union all
+        (
+            select 4, own.name, own.key
+            from treadle.limit_keys as own
+            where own.changed_by is not null
+              and (p_name is null or own.name = p_name)
+            order by own.name, own.key
+            limit p_limit
+        )
+        union all
+        select 5, used.name, used.key
+        from running
+        cross join lateral treadle.limits_of(running.queue, running.job_type, running.partition) as used
+        where used.period is null
+          and (p_name is null or used.name = p_name)
+        union all
+        -- Of limits per period, keys that were used lately.
+        select 6, rule.name, used.key
+        from rule
+        cross join lateral (
+            with recursive holders as (
+                (
+                    -- Backwards: the newest row of each key comes first.
+                    select newest.key, newest.full_at
+                    from treadle.limit_holders as newest
+                    where newest.name = rule.name
+                    order by newest.key desc, newest.version desc
+                    limit 1
+                )
+                union all
+                select following.*
+                from holders
+                cross join lateral (
+                    select newest.key, newest.full_at
+                    from treadle.limit_holders as newest
+                    where newest.name = rule.name
+                      and newest.key < holders.key
+                    order by newest.key desc, newest.version desc
+                    limit 1
+                ) as following
+            )
+            select known.key
+            from (
+                select holders.*
+                from holders
+                limit p_limit
+            ) as known
+            where known.full_at > v_now
+        ) as used
+        where rule.period is not null
+          and rule.per <> ''
+    ),
+    chosen as (
+        select candidate.name, candidate.key, min(candidate.rank) as rank
+        from candidate
+        join treadle.limits as known on known.name = candidate.name
+        group by candidate.name, candidate.key
+        order by min(candidate.rank), candidate.name, candidate.key
+        limit p_limit
+    )
+    select array_agg(chosen.name), array_agg(chosen.key), greatest(100, least(1000, c_budget / greatest(1, count(*))))
+    into v_names, v_keys, v_counted_to
+    from chosen;
+
+    return query
+    select
+        rule.name,
+        nullif(rule.per, '')::varchar,
+        case when rule.per <> '' then chosen.key end,
+        targets.job_types,
+        targets.queues,
+        state.amount,
+        extract(epoch from state.period)::double precision,
+        state.burst,
+        rule.declared is not null,
+        (rule.declared ->> 'amount')::int,
+        (rule.declared ->> 'seconds')::double precision,
+        (rule.declared ->> 'burst')::int,
+        state.changed_by,
+        state.changed_at,
+        state.in_use,
+        state.available,
+        state.opens_at,
+        state.frees_at,
+        parked.lanes,
+        parked.waiting,
+        v_counted_to,
+        v_now
+    from unnest(v_names, v_keys) as chosen (name, key)
+    join treadle.limits as rule on rule.name = chosen.name
+    cross join lateral treadle.limit_state(chosen.name, chosen.key, 1, v_now) as state
+    cross join lateral (
+        select
+            array_agg(distinct target.job_type order by target.job_type) filter (where target.job_type <> '') as job_types,
+            array_agg(distinct target.queue order by target.queue) filter (where target.queue <> '') as queues
+        from treadle.limit_targets as target
+        where target.name = chosen.name
+    ) as targets
+    cross join lateral (
+        with known as materialized (
+            select distinct row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane as lane
+            from (
+                select lane.queue, lane.job_type, lane.priority, lane.partition
+                from treadle.lanes as lane
+                where lane.parked_name = chosen.name
+                  and lane.parked_key = chosen.key
+                limit v_counted_to
+            ) as lane
+        )
+        select
+            (select count(*) from known) as lanes,
+            (
+                select count(*)
+                from (
+                    select
+                    from known
+                    left join lateral treadle.safe_floor(known.lane, v_safe) as bound on true
+                    cross join lateral (
+                        select
+                        from treadle.lane_jobs(known.lane, coalesce(bound.floor, '-infinity')) as job
+                        where job.run_at <= v_now
+                        limit v_counted_to
+                    ) as due
+                    limit v_counted_to
+                ) as counted
+            ) as waiting
+    ) as parked
+    order by parked.waiting desc, rule.name, chosen.key nulls first;
+end
+$$;
+
+comment on function treadle.find_limits(varchar, int)
+    is 'The limits and their keys that are in use, changed or waited for: what is in force, what is in use, when the next job may start, and how many wait (counted up to counted_to). Those that jobs wait for come first.';
