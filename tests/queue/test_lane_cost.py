@@ -308,6 +308,8 @@ def test_recovery_does_not_compare_every_job_with_every_other(connect: Connect) 
     connection.execute("select from claim_jobs('w', %s, 100)", [TYPES])
     plans: list[str] = []
     connection.add_notice_handler(lambda notice: plans.append(notice.message_primary or ""))
+    if connection.info.parameter_status("is_superuser") != "on":
+        pytest.skip("only a superuser may load auto_explain")
     connection.execute("load 'auto_explain'")
     connection.execute("set auto_explain.log_min_duration = 0")
     connection.execute("set auto_explain.log_nested_statements = on")

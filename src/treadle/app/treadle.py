@@ -26,7 +26,7 @@ from treadle.watching.watch import Watch
 from treadle.words.backoff import Backoff
 from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument, InvalidJob, UnknownJobType
-from treadle.words.limits import Limit, Per, Rate, declared_limits
+from treadle.words.limits import FAIR_TYPES, Limit, Per, Rate, declared_limits
 from treadle.words.log_redaction import redact_own_log
 from treadle.words.masking import Redaction, use_redaction
 from treadle.words.naming import SCHEMA, text_within
@@ -83,6 +83,8 @@ class Treadle:
 
     Secrets are masked in errors, tracebacks and log lines before they are stored or written. `redaction` adds keys or a
     function to what is recognised; with False, they are masked only where they are shown. It applies to the process.
+
+    With `fair_types`, the job types of one priority take turns; otherwise the oldest job comes first.
     """
 
     def __init__(
@@ -98,6 +100,7 @@ class Treadle:
         store_grace: Duration = GRACE,
         store_limit: Size = LIMIT,
         redaction: Redaction | bool = True,
+        fair_types: bool = False,
     ) -> None:
         use_redaction(redaction)
         redact_own_log()
@@ -114,6 +117,8 @@ class Treadle:
         self.schedules = Schedules(self.database)
         self.limits = Limits(self.database)
         self.declared_limits = DeclaredLimits()
+        if fair_types:
+            self.declared_limits.add([FAIR_TYPES], [""])
         self._functions: dict[str, JobFunction[..., Any, ..., Any]] = {}
 
     # Jobs

@@ -74,6 +74,9 @@ class LimitDeclaration(NamedTuple):
         return hashlib.sha256(repr(tuple(self)).encode()).hexdigest()
 
 
+FAIR_TYPES = LimitDeclaration("job types fair", "", None, None, None, fair=True)
+
+
 class LimitTargets(NamedTuple):
     """Which jobs a limit is for."""
 

@@ -2,6 +2,10 @@ create or replace function treadle.partition_parts(p_job_type varchar, p_queue v
 language plpgsql stable
 as $$
 begin
+    -- An empty table is read without touching a page.
+    if not exists (select from treadle.limit_targets) then
+        return null;
+    end if;
     return (
         select array_agg(distinct rule.per)
         from treadle.limit_targets as target

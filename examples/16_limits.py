@@ -1,0 +1,42 @@
+"""Limits: how many jobs run at once or start per period, for each tenant, on all workers together."""
+
+import asyncio
+import time
+from collections import Counter
+
+from treadle import Limit, Rate, RateLimited, Treadle
+
+app = Treadle()
+running: Counter[str] = Counter()
+most: Counter[str] = Counter()
+told: list[str] = []
+
+
+@app.job(limit=[Limit(10), Limit(3, per="tenant")], fair_by="tenant")
+async def sync_account(tenant: str) -> None:
+    running[tenant] += 1
+    most[tenant] = max(most[tenant], running[tenant])
+    await asyncio.sleep(0.02)
+    running[tenant] -= 1
+
+
+@app.job(rate=Rate(20, "1s", burst=5))
+async def call_api(number: int) -> None:
+    if number == 0 and not told:
+        told.append("wait")
+        raise RateLimited(retry_after="0.5s")
+
+
+sync_account.enqueue_many([{"tenant": "acme"}] * 30)
+sync_account.enqueue_many([{"tenant": "globex"}] * 6)
+app.run_worker(drain=True, concurrency=20)
+print("most at once:", dict(most))
+
+call_api.enqueue_many([{"number": number} for number in range(15)])
+begin = time.monotonic()
+app.run_worker(drain=True, concurrency=20)
+print("15 calls at 20 per second, and a pause of half a second, took more than 0.5 s:", time.monotonic() - begin > 0.5)
+
+for status in app.limits():
+    print(status.name, status.key or "", status.amount)
+app.close()

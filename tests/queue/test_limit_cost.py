@@ -1,0 +1,63 @@
+"""Jobs that wait for a limit cost claims nothing, counted in buffers."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+from psycopg import Connection
+
+from tests.conftest import Connect
+from tests.queue.test_limits import limit
+from tests.support.waiting import wait_for_floor_margin
+
+pytestmark = pytest.mark.fresh_database
+
+CLAIM = "select from claim_jobs('w', '{sync,other}', 10)"
+
+
+def cost(connection: Connection[Any]) -> int:
+    """How many buffers a claim of 10 others touches at least. It is rolled back."""
+    counts = []
+    for _ in range(6):  # the first use of a function in a session reads the catalog
+        connection.execute("select tick('0')")
+        with connection.transaction(force_rollback=True):
+            row = connection.execute(f"explain (analyze, buffers, format json) {CLAIM}".encode()).fetchone()
+        assert row
+        plan = row[0][0]["Plan"]
+        assert plan["Actual Rows"] == 10
+        counts.append(int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]))
+    return min(counts)
+
+
+def enqueue(connection: Connection[Any], keys: int, each: int) -> None:
+    data = [json.dumps({"tenant": f"t{nth % keys}"}) for nth in range(keys * each)]
+    connection.execute("select enqueue_jobs('sync', %s, p_priority => 150)", [data])
+
+
+def reach_limits(connection: Connection[Any], keys: int) -> None:
+    """Claim until every lane is parked, and what was noted about openings is used up."""
+    end = time.monotonic() + 60
+    while connection.execute("select count(*) from lanes where parked_name is not null").fetchone() != (keys,):
+        assert time.monotonic() < end, "not every lane was parked"
+        connection.execute("select count(*) from claim_jobs('w', '{sync}', 1000)")
+    while connection.execute("select exists (select from limit_openings)").fetchone() != (False,):
+        assert time.monotonic() < end, "there are still openings"
+        connection.execute("select tick('0')")
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("keys", [1, 700])
+def test_jobs_that_wait_for_a_limit_cost_claims_nothing(connect: Connect, keys: int) -> None:
+    connection, reader = connect(), connect()
+    connection.execute("select enqueue_jobs('other', array_fill('{}'::text, '{500}'))")
+    wait_for_floor_margin(connection)
+    before = cost(connection)
+    limit(connection, 1, per="tenant")
+    # Not only after VACUUM.
+    with reader.transaction():
+        reader.execute("set transaction isolation level repeatable read")
+        reader.execute("select count(*) from jobs")
+        enqueue(connection, keys, 2000 // keys)
+        reach_limits(connection, keys)
+        assert cost(connection) <= 1.5 * before
