@@ -398,7 +398,9 @@ COMMENT ON FUNCTION treadle.notify_at_commit() IS 'Trigger: at commit, notifies 
 
 COMMENT ON FUNCTION treadle.open_lanes(p_now timestamp with time zone) IS 'Makes parked lanes active again whose limit had an opening, and looks whether other limits have room.';
 
-COMMENT ON FUNCTION treadle.opened_lanes(p_job_types character varying[], p_queues character varying[], p_now timestamp with time zone, OUT queues character varying[], OUT job_types character varying[], OUT priorities integer[], OUT partitions character varying[], OUT starts timestamp with time zone[], OUT names character varying[], OUT keys character varying[]) IS 'The parked lanes of these job types whose limits may have room now.';
+COMMENT ON FUNCTION treadle.opened_lanes(p_job_types character varying[], p_queues character varying[], p_now timestamp with time zone, OUT queues character varying[], OUT job_types character varying[], OUT priorities integer[], OUT partitions character varying[], OUT starts timestamp with time zone[]) IS 'The parked lanes of these job types whose limits may have room now.';
+
+COMMENT ON FUNCTION treadle.opened_limits(p_now timestamp with time zone, p_until timestamp with time zone) IS 'The limits for which lanes are parked and that may have room by p_until, and when.';
 
 COMMENT ON FUNCTION treadle.operate(p_action character varying, p_ids uuid[], p_actor text, p_reason text, p_priority integer) IS 'Changes jobs for an operator (retry, cancel, delete, run_now, priority), with a row in the audit for each. Returns the outcome for each job (done, unfit, busy, missing) and the status that it had.';
 
@@ -689,7 +691,8 @@ CREATE TABLE treadle.lanes (
     next_run_at timestamp with time zone,
     partition character varying(500) DEFAULT ''::character varying NOT NULL COLLATE pg_catalog."C",
     parked_name character varying(100),
-    parked_key character varying(200) COLLATE pg_catalog."C"
+    parked_key character varying(200) COLLATE pg_catalog."C",
+    parked_at timestamp with time zone
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='50', autovacuum_vacuum_cost_delay='0');
 
@@ -712,6 +715,8 @@ COMMENT ON COLUMN treadle.lanes.next_run_at IS 'When the first job of an idle la
 COMMENT ON COLUMN treadle.lanes.parked_name IS 'The limit that the jobs of this lane wait for. Claims do not search the lane, unless the limit may have room: see limit_openings.';
 
 COMMENT ON COLUMN treadle.lanes.parked_key IS 'And the value of its "per".';
+
+COMMENT ON COLUMN treadle.lanes.parked_at IS 'When it was parked last.';
 
 ALTER TABLE treadle.lanes ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME treadle.lanes_id_seq
@@ -1155,6 +1160,8 @@ CREATE INDEX idx_lanes_idle ON treadle.lanes USING btree (idle_xid) WHERE (idle_
 CREATE INDEX idx_lanes_listed ON treadle.lanes USING btree (id) WHERE (idle_xid IS NULL);
 
 CREATE INDEX idx_lanes_parked ON treadle.lanes USING btree (parked_name, parked_key, job_type, priority DESC, ((id + 0))) WHERE (parked_name IS NOT NULL);
+
+CREATE INDEX idx_lanes_parked_at ON treadle.lanes USING btree (parked_at) WHERE (parked_name IS NOT NULL);
 
 CREATE INDEX idx_lanes_parked_id ON treadle.lanes USING btree (id) WHERE (parked_name IS NOT NULL);
 

@@ -36,7 +36,7 @@ def enqueue(connection: Connection[Any], keys: int, each: int) -> None:
 
 
 def reach_limits(connection: Connection[Any], keys: int) -> None:
-    """Claim until every lane is parked, and what was noted about openings is used up."""
+    """Claim until every lane has been parked for some time, and what was noted about openings is used up."""
     end = time.monotonic() + 60
     while connection.execute("select count(*) from lanes where parked_name is not null").fetchone() != (keys,):
         assert time.monotonic() < end, "not every lane was parked"
@@ -45,6 +45,8 @@ def reach_limits(connection: Connection[Any], keys: int) -> None:
         assert time.monotonic() < end, "there are still openings"
         connection.execute("select tick('0')")
         time.sleep(0.05)
+    # Lanes that were parked a moment ago are looked at for 10 s.
+    connection.execute("update lanes set parked_at = now() - interval '1 minute'")
 
 
 @pytest.mark.parametrize("keys", [1, 700])

@@ -156,6 +156,7 @@ grant execute on function
     treadle.divide_jobs,
     treadle.park_lanes,
     treadle.opened_lanes,
+    treadle.opened_limits,
     treadle.note_openings,
     treadle.open_lanes,
     treadle.has_room,

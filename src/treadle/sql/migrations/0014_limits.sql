@@ -45,10 +45,12 @@ comment on column treadle.jobs.keeps is 'What else is stored for this job, as bi
 -- A lane whose jobs wait for a limit is parked: claims do not search it. See decision 31.
 alter table treadle.lanes
     add column parked_name varchar(100),
-    add column parked_key varchar(200) collate "C";
+    add column parked_key varchar(200) collate "C",
+    add column parked_at timestamptz;
 
 comment on column treadle.lanes.parked_name is 'The limit that the jobs of this lane wait for. Claims do not search the lane, unless the limit may have room: see limit_openings.';
 comment on column treadle.lanes.parked_key is 'And the value of its "per".';
+comment on column treadle.lanes.parked_at is 'When it was parked last.';
 
 drop index treadle.idx_lanes_active;
 drop index treadle.idx_lanes_active_queue;
@@ -58,6 +60,7 @@ create index idx_lanes_active_queue on treadle.lanes (job_type, queue, priority 
     where idle_xid is null and parked_name is null;
 create index idx_lanes_listed on treadle.lanes (id) where idle_xid is null;
 create index idx_lanes_parked_id on treadle.lanes (id) where parked_name is not null;
+create index idx_lanes_parked_at on treadle.lanes (parked_at) where parked_name is not null;
 create index idx_lanes_parked on treadle.lanes (parked_name, parked_key, job_type, priority desc, (id + 0))
     where parked_name is not null;
 

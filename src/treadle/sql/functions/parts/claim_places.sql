@@ -139,20 +139,23 @@ begin
             end loop;
         else
             v_next := treadle.next_lanes(p_job_types, p_queues, v_safe, null, null, null, null, null);
-            while v_next.queues is not null loop
+            loop
                 -- Before them, the opened lanes of a higher or the same priority.
                 if v_limited then
-                    while v_turn <= cardinality(v_opened.queues) and v_opened.priorities[v_turn] >= v_next.level loop
+                    while v_turn <= cardinality(v_opened.queues)
+                        and (v_next.queues is null or v_opened.priorities[v_turn] >= v_next.level)
+                        and cardinality(v_claimed) < p_batch_size
+                    loop
                         v_claimed := v_claimed || treadle.claim_lanes(
                             p_worker_id, v_now, v_running, p_batch_size - cardinality(v_claimed), v_opened.priorities[v_turn],
                             v_opened.queues[v_turn : v_turn], v_opened.job_types[v_turn : v_turn],
                             v_opened.partitions[v_turn : v_turn], v_opened.starts[v_turn : v_turn], true
                         );
-                        exit when cardinality(v_claimed) = p_batch_size;
                         v_turn := v_turn + 1;
                     end loop;
                 end if;
-                exit when cardinality(v_claimed) = p_batch_size;
+                exit when v_next.queues is null or cardinality(v_claimed) = p_batch_size;
+
                 v_places := treadle.claim_lanes(
                     p_worker_id, v_now, v_running, p_batch_size - cardinality(v_claimed), v_next.level::int,
                     v_next.queues, v_next.job_types, v_next.partitions, v_next.starts, v_limited, v_fair

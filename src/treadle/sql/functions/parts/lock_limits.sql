@@ -23,7 +23,7 @@ language plpgsql
 set enable_hashjoin = on -- for joins of lists
 as $$
 declare
-    c_recent constant interval := '5 seconds';
+    c_recent constant interval := '10 seconds'; -- as in opened_limits.sql
     v_lanes int[]; -- which lane has which limit
     v_limits int[];
     v_wanted bigint[];

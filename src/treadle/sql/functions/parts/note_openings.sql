@@ -1,5 +1,5 @@
--- After a job that was claimed under a limit has ended, was given back or deleted: wakes a worker, if others wait for the limit.
--- (If a claim is just parking them, it looks again soon: see park_lanes.sql.)
+-- After a job that was claimed under a limit has ended, was given back or deleted: wakes a worker, if lanes are parked for the limit.
+-- (A claim that is just parking one may not be visible yet: see opened_limits.sql.)
 create or replace function treadle.note_openings(p_queue varchar, p_job_type varchar, p_partition varchar) returns void
 language plpgsql
 as $$

@@ -15,7 +15,7 @@ begin
             select old.opens_at, old.id
             from treadle.limit_openings as old
             where old.opens_at <= p_now - c_recent
-            limit 1000
+            limit 5000
             for update skip locked
         )
         returning opening.name, opening.key

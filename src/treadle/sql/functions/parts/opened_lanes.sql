@@ -1,5 +1,5 @@
 -- The parked lanes that a claim searches: those of limits that may have room now, of each job type up to c_lanes. If a limit has
--- more, they take turns. An opening older than c_recent is left to the tick: see open_lanes().
+-- more, they take turns.
 create or replace function treadle.opened_lanes(
     p_job_types varchar[],
     p_queues varchar[],
@@ -8,35 +8,22 @@ create or replace function treadle.opened_lanes(
     out job_types varchar[],
     out priorities int[],
     out partitions varchar[],
-    out starts timestamptz[],
-    out names varchar[], -- the limits
-    out keys varchar[]
+    out starts timestamptz[]
 )
 language plpgsql
 as $$
 declare
-    c_recent constant interval := '2 seconds'; -- more than in open_lanes.sql
-    c_openings constant int := 100;
     c_lanes constant int := 100;
 begin
     with opening as materialized (
-        select recent.name, recent.key
-        from (
-            select opening.name, opening.key
-            from treadle.limit_openings as opening
-            where opening.opens_at > p_now - c_recent
-              and opening.opens_at <= p_now
-            order by opening.opens_at
-            limit c_openings
-        ) as recent
-        group by recent.name, recent.key
+        select limited.name, limited.key
+        from treadle.opened_limits(p_now, p_now) as limited
     )
     select
         array_agg(lane.queue order by lane.priority desc), array_agg(lane.job_type order by lane.priority desc),
         array_agg(lane.priority order by lane.priority desc), array_agg(lane.partition order by lane.priority desc),
-        array_agg(coalesce(bound.floor, '-infinity') order by lane.priority desc),
-        (select array_agg(opening.name) from opening), (select array_agg(opening.key) from opening)
-    into queues, job_types, priorities, partitions, starts, names, keys
+        array_agg(coalesce(bound.floor, '-infinity') order by lane.priority desc)
+    into queues, job_types, priorities, partitions, starts
     from (
         select distinct lane.queue, lane.job_type, lane.priority, lane.partition
         from opening

@@ -1,6 +1,7 @@
 -- Parks lanes whose jobs wait for a limit, one element of each list per lane: claims do not search them until there is an
--- opening of the limit (see opened_lanes.sql). One is written when a job ends (see note_openings.sql), for a limit per
--- period at p_opens, when the next job may start, and once shortly after a lane was parked: for a job that ended meanwhile.
+-- opening of the limit (see opened_limits.sql). One is written when a job ends (see note_openings.sql), for a limit per
+-- period at p_opens, when the next job may start, and once shortly after a lane was parked: whoever ended a job meanwhile may
+-- not have notified anybody.
 create or replace function treadle.park_lanes(
     p_now timestamptz,
     p_priority int,
@@ -24,7 +25,8 @@ begin
     parked as (
         update treadle.lanes as lane
         set parked_name = known.name,
-            parked_key = known.key
+            parked_key = known.key,
+            parked_at = p_now
         from (
             select known.id, parking.name, parking.key
             from parking

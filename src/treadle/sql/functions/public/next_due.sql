@@ -18,7 +18,6 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
     c_long constant interval := '1 year';
-    c_recent constant interval := '2 seconds'; -- as in opened_lanes.sql
     v_last bigint;
     v_safe treadle.ticks;
     v_lanes record;
@@ -75,13 +74,7 @@ begin
     if exists (select from treadle.limit_targets) then
         select least(v_next, min(greatest(opening.opens_at, head.run_at)))
         into v_next
-        from (
-            select opening.opens_at, opening.name, opening.key
-            from treadle.limit_openings as opening
-            where opening.opens_at > clock_timestamp() - c_recent
-            order by opening.opens_at
-            limit 100
-        ) as opening
+        from treadle.opened_limits(clock_timestamp(), 'infinity') as opening
         cross join unnest(p_job_types) as wanted (job_type)
         cross join lateral (
             select lane.queue, lane.job_type, lane.priority, lane.partition
