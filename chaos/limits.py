@@ -200,7 +200,7 @@ class Storm:
     def read_log(self, server: Server) -> None:
         """The next start overwrites it."""
         log = (server.folder / "data" / "server.log").read_text(errors="replace")
-        self.problems += [f"server: {line}" for line in log.splitlines() if re.search(r"ERROR: |PANIC: ", line)]
+        self.problems += server_log_problems(log)
 
     def is_done(self) -> bool:
         with suppress(psycopg.OperationalError), psycopg.connect(self._url) as connection:
@@ -298,6 +298,16 @@ def last_round_problems(records: list[Record], expected: dict[tuple[str, str], i
     ]
 
 
+def server_log_problems(log: str) -> list[str]:
+    """Errors, each with the lines that say where it came from."""
+    lines = log.splitlines()
+    return [
+        "server: " + " ".join(line.strip() for line in lines[n : n + 8])
+        for n, line in enumerate(lines)
+        if re.search(r"ERROR: |PANIC: ", line)
+    ]
+
+
 def worker_log_problems(log: str) -> list[str]:
     """Errors other than those that the faults explain."""
     found = [line for line in log.splitlines() if " ERROR " in line and not EXPECTED.search(line)]
@@ -325,8 +335,6 @@ def storm(folder: Path, jobs: int, seed: int) -> tuple[Verdict, Counter[str], fl
                 if fault % RESTART_EVERY == 3:
                     trial.restart(server, next(crash))
                     print(f"{time.monotonic() - begin:4.0f} s: {dict(trial.counts)}", file=sys.stderr, flush=True)
-                if fault % RESTART_EVERY == 6:
-                    print(f"{time.monotonic() - begin:4.0f} s: {trial._unfinished()[:300]}", file=sys.stderr, flush=True)
             seconds = time.monotonic() - begin
             over.set()
             interference.join()
