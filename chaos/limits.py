@@ -1,10 +1,10 @@
-"""Runs jobs of many limits on eight worker processes, with kills, stops, restarts of the server, cancellations and changed
-limits, and checks from a ledger outside of the database that no limit was exceeded at any moment.
+"""Kills and stops workers, restarts the server, cancels jobs and changes limits while jobs run under limits, and checks
+from a ledger outside of the database that no limit was exceeded at any moment.
 
     python -m chaos.limits [--jobs 50000] [--seed 1]
 
-chaos/limit_checker.py has the limits, and says exactly what is counted. At the end a last round of jobs fills each limit:
-as many as it allows must run at once, or a slot was lost.
+There are eight worker processes. chaos/limit_checker.py has the limits, and says exactly what is counted. At the end a
+last round of jobs fills each limit: as many as it allows must run at once, otherwise a slot was lost.
 """
 
 import argparse

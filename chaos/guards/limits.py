@@ -1,6 +1,7 @@
 """Limits: how many jobs run at once, or start per period."""
 
 from chaos.guards.mutant import FUNCTIONS, Mutant, test
+from chaos.processes import ROOT
 
 LOCK = f"{FUNCTIONS}/parts/lock_limits.sql"
 ADMIT = f"{FUNCTIONS}/parts/admit_jobs.sql"
@@ -8,6 +9,14 @@ HOLD = f"{FUNCTIONS}/parts/hold_slots.sql"
 PARK = f"{FUNCTIONS}/parts/park_lanes.sql"
 CLOSE = f"{FUNCTIONS}/parts/close_limits.sql"
 CLAIM_LANES = f"{FUNCTIONS}/parts/claim_lanes.sql"
+
+# Two statements, whose order matters.
+_text = (ROOT / LOCK).read_text()
+_places = [
+    _text.index(each)
+    for each in ("    -- Before the holders", "    select\n        array_agg(\n", "    select array_agg(\n")
+]
+DELETION, READING = _text[_places[0] : _places[1]], _text[_places[1] : _places[2]]
 
 MUTANTS = [
     Mutant(
@@ -46,6 +55,13 @@ MUTANTS = [
         test("queue/limits", "test_no_more_run_at_once_than_the_limit_allows"),
     ),
     Mutant(
+        "a claim forgets the openings of a limit before it reads who uses it",
+        LOCK,
+        DELETION + READING,
+        READING + DELETION,
+        test("queue/limit_races", "test_an_opening_is_not_forgotten_by_a_claim_that_did_not_see_the_end"),
+    ),
+    Mutant(
         "a claim forgets the openings of a limit that it has seen, not later ones",
         LOCK,
         "          and known.opens_at <= p_now\n",
@@ -78,7 +94,7 @@ MUTANTS = [
         f"{FUNCTIONS}/public/set_limit.sql",
         "    perform treadle.reopen_limit(p_name);\n",
         "",
-        test("queue/limits", "test_zero_is_a_pause_and_a_higher_limit_opens"),
+        test("queue/limit_races", "test_a_higher_limit_opens_at_once"),
     ),
     Mutant(
         "a heavy job needs its whole weight of a limit",

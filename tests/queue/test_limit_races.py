@@ -30,7 +30,8 @@ def limited(connection: Rows, rows: list[Any], seconds: float, part: str | None 
 
 def test_two_claims_and_one_slot_of_several(connect: Connect, connection: Rows) -> None:
     limit(connection, 2)
-    enqueue(connection, 5)
+    enqueue(connection, 6)
+    complete(connection, *claim(connection, 1))
     one, two = connect(), connect()
     two.execute("set lock_timeout = '2s'")
     with one.transaction():
@@ -118,6 +119,17 @@ def test_a_job_that_was_claimed_again_counts_once(connection: Rows) -> None:
     assert claim(connection, 1) == [first]
     assert [row[2] for row in claim(connection, 1)] == [1]
     assert claim(connection, 1) == []
+
+
+def test_a_higher_limit_opens_at_once(connection: Rows) -> None:
+    limit(connection, 1)
+    enqueue(connection, 3)
+    claim(connection)
+    assert claim(connection) == []
+    time.sleep(0.11)
+    assert claim(connection) == [], "it looks once more"
+    connection.execute("select set_limit('sync', 2)")
+    assert len(claim(connection)) == 1
 
 
 def test_a_change_that_nobody_noted_is_found_by_a_tick(connection: Rows) -> None:
