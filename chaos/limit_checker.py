@@ -261,7 +261,8 @@ def _check_closed(
         if each["what"] != "end" or not each["told"] or each["type"] not in rule.job_types:
             continue
         away = taken.get((each["id"], each["lease"]))
-        if rule.key(each["tenant"]) != key or away is None or away.status != "pending" or away.at > each["at"] + LATE:
+        # Not if the worker had lost the job before, or had to try again.
+        if rule.key(each["tenant"]) != key or away is None or not each["at"] <= away.at <= each["at"] + LATE:
             continue
         for at in times:
             if away.at + CLOSED_SLACK < at < each["at"] + each["told"]:

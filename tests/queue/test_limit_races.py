@@ -13,7 +13,7 @@ from tests.support.waiting import Barrier, until_waiting_for_lock
 
 Rows = Connection[Any]
 
-LIMITED = "select settle_jobs('w', %s, %s, %s, p_delays => %s, p_limited_for => %s)"
+LIMITED = "select settle_jobs('w', %s, %s, %s, p_delays => %s)"
 
 
 @pytest.fixture(autouse=True)
@@ -22,10 +22,10 @@ def no_tick(connection: Rows) -> None:
     connection.execute("select tick('0')")
 
 
-def limited(connection: Rows, rows: list[Any], seconds: float, part: str | None = None) -> None:
+def limited(connection: Rows, rows: list[Any], *seconds: float) -> None:
     """The handlers of these jobs are told to wait."""
     ids = [row[0] for row in rows]
-    connection.execute(LIMITED, [ids, [1] * len(ids), ["limited"] * len(ids), [seconds] * len(ids), [part] * len(ids)])
+    connection.execute(LIMITED, [ids, [1] * len(ids), ["limited"] * len(ids), list(seconds)])
 
 
 def test_two_claims_and_one_slot_of_several(connect: Connect, connection: Rows) -> None:
@@ -235,7 +235,7 @@ def test_two_workers_close_the_same_limits_in_another_order(
     )
     try:
         with ThreadPoolExecutor(2) as threads:
-            closing = [threads.submit(limited, connect(), some, 60.0) for some in (rows[:2], rows[2:])]
+            closing = [threads.submit(limited, connect(), some, 60.0, 61.0) for some in (rows[:2], rows[2:])]
             until(
                 connection,
                 """select count(*) = 2 from pg_stat_activity
