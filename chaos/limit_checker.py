@@ -63,6 +63,8 @@ class Move(NamedTuple):
     lease: int
     at: float
     status: str
+    job_type: str = ""
+    tenant: str = ""
 
 
 class Run(NamedTuple):
@@ -102,10 +104,13 @@ class Verdict:
 def check(records: list[Record], moves: Iterable[Move], lease: float, rules: Iterable[Rule] = RULES) -> Verdict:
     verdict = Verdict()
     claims: dict[tuple[str, int], float] = {}
+    # All claims, also those of jobs that never started.
+    claimed: dict[tuple[str, str], list[float]] = defaultdict(list)
     taken: dict[tuple[str, int], Move] = {}
     for move in moves:
         if move.status == "claimed":
             claims[move.job, move.lease] = move.at
+            claimed[move.job_type, move.tenant].append(move.at)
         else:
             taken[move.job, move.lease] = move
     runs = list(_runs(records, claims, taken, lease, verdict))
@@ -113,7 +118,6 @@ def check(records: list[Record], moves: Iterable[Move], lease: float, rules: Ite
     by_type: dict[str, list[Run]] = defaultdict(list)
     for run in runs:
         by_type[run.job_type].append(run)
-    types = {run.job: (run.job_type, run.tenant) for run in runs}
     for rule in rules:
         by_key: dict[str, list[Run]] = defaultdict(list)
         for each in rule.job_types:
@@ -123,11 +127,11 @@ def check(records: list[Record], moves: Iterable[Move], lease: float, rules: Ite
             for key, those in by_key.items():
                 _check_limit(rule, key, those, _changes(records, rule, key), verdict)
             continue
-        claimed: dict[str, list[float]] = defaultdict(list)
-        for (job, _), at in claims.items():
-            if job in types and types[job][0] in rule.job_types:
-                claimed[rule.key(types[job][1])].append(at)
-        for key, times in claimed.items():
+        times_of: dict[str, list[float]] = defaultdict(list)
+        for (job_type, tenant), those_times in claimed.items():
+            if job_type in rule.job_types:
+                times_of[rule.key(tenant)] += those_times
+        for key, times in times_of.items():
             starts = [run.start for run in by_key[key] if run.start - run.claimed <= LATE]
             _check_rate(f"{rule.name} {key}: claims", rule, times, 0.0, verdict)
             _check_rate(f"{rule.name} {key}: starts", rule, starts, LATE, verdict)

@@ -48,11 +48,12 @@ EXPECTED = re.compile(r"unavailable|could not be renewed|was killed|died|is rest
 POSTPONED = "canceling statement due to lock timeout"
 
 SCHEMA = """
-create table public.moves (job uuid, lease bigint, at timestamptz, status text);
+create table public.moves (job uuid, lease bigint, at timestamptz, status text, job_type text, tenant text);
 create function public.note_move() returns trigger language plpgsql as $$ begin
     insert into public.moves
     values (
-        new.id, new.lease, case when new.status = 'claimed' then new.claimed_at else clock_timestamp() end, new.status
+        new.id, new.lease, case when new.status = 'claimed' then new.claimed_at else clock_timestamp() end, new.status,
+        new.job_type, new.data ->> 'tenant'
     );
     return null;
 end $$;
@@ -253,7 +254,9 @@ class Storm:
         offset = time.time() - time.monotonic()
         with psycopg.connect(self._url) as connection:
             moves = connection.execute(
-                "select job::text, lease, extract(epoch from at)::float8 - %s, status from public.moves", [offset]
+                """select job::text, lease, extract(epoch from at)::float8 - %s, status, job_type, tenant
+                from public.moves""",
+                [offset],
             ).fetchall()
             failed = connection.execute("select count(*) from treadle.jobs where status = 'failed'").fetchone()
         verdict = check(read(self.ledger.folder), [Move(*row) for row in moves], LEASE)

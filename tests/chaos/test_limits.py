@@ -48,7 +48,11 @@ def fault(did: str, at: float, pid: int = 1) -> Record:
 
 
 def found(records: list[Record], *moves: Move, claimed: float = 0.01) -> list[str]:
-    claims = [Move(each["id"], 1, each["at"] - claimed, "claimed") for each in records if each["what"] == "start"]
+    claims = [
+        Move(each["id"], 1, each["at"] - claimed, "claimed", each["type"], each["tenant"])
+        for each in records
+        if each["what"] == "start"
+    ]
     return check(sorted(records, key=lambda each: each["at"]), [*claims, *moves], LEASE, RULES).problems
 
 
@@ -107,6 +111,11 @@ def test_too_many_starts_in_a_window_are_found() -> None:
     every = [line for n in range(20) for line in run(str(n), 10 + n * 0.1, 11 + n * 0.1, name="rated")]
     assert not found(every)
     assert "claims" in found(every + run("x", 10.5, 11, name="rated") + run("y", 10.5, 11, name="rated"))[0]
+
+
+def test_claims_of_jobs_that_never_started_count() -> None:
+    claims = [Move(str(n), 1, 10.0, "claimed", "rated", "acme") for n in range(3)]
+    assert "claims" in found([], *claims)[0]
 
 
 def test_a_claim_from_a_closed_limit_is_found() -> None:
