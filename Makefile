@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test test-matrix check style bench bench-peers chaos mutants storm kills restarts unique schedules failover model proof soak schema pictures chromium clean
+.PHONY: help demo test test-matrix check style bench bench-peers chaos mutants storm kills restarts unique schedules limits failover model proof soak schema pictures chromium clean
 
 help:               ## list the targets
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/'
@@ -53,6 +53,9 @@ unique: $(READY)    ## enqueue unique jobs in every mode while workers are kille
 
 schedules: $(READY) ## inject faults while schedules are due and check that each time was enqueued once; TICKS=2000
 	@$(BIN)/python -m chaos.schedules --ticks $(or $(TICKS),2000)
+
+limits: $(READY)    ## inject faults while jobs run under limits and check that none was exceeded; JOBS=50000
+	@$(BIN)/python -m chaos.limits --jobs $(or $(JOBS),50000)
 
 failover: $(READY)  ## kill a primary under load and measure the failover; ROUNDS=5
 	@$(BIN)/python -m chaos.failover --rounds $(or $(ROUNDS),3)

@@ -39,7 +39,10 @@ class WorkerProgram:
 
     def worker_process(self) -> psutil.Process | None:
         """Return a worker process, which imports the application, or None if there is none at the moment."""
-        return next(iter(self._matching("treadle.worker.process")), None)
+        return next(iter(self.worker_processes()), None)
+
+    def worker_processes(self) -> list[psutil.Process]:
+        return self._matching("treadle.worker.process")
 
     def children(self) -> list[psutil.Process]:
         """Return the child processes that run jobs with process=True."""

@@ -198,7 +198,7 @@ COMMENT ON FUNCTION treadle.clock_and_losses(OUT clock bigint, OUT jumps bigint,
 
 COMMENT ON FUNCTION treadle.clock_before(p_age interval, p_now timestamp with time zone) IS 'The time that the clock showed p_age before p_now: earlier than p_now - p_age if it was set forward since.';
 
-COMMENT ON FUNCTION treadle.close_limits(p_id uuid, p_until timestamp with time zone, p_part character varying) IS 'Closes the limits of a job until p_until.';
+COMMENT ON FUNCTION treadle.close_limits(p_ids uuid[], p_until timestamp with time zone[], p_parts character varying[]) IS 'Closes the limits of each job until its element of p_until.';
 
 COMMENT ON FUNCTION treadle.complete_job(p_id uuid, p_result jsonb, p_lease bigint, p_worker_id character varying) IS 'Completes a job, with its result. Returns false if the claim is lost or the job has finished already.';
 

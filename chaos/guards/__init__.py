@@ -1,6 +1,6 @@
 """The guards that chaos/mutants.py removes, by subject, and the test or storm that must fail without each of them."""
 
-from chaos.guards import claims, clocks, database, keys, lanes, notifications, schedules, unique, workers
+from chaos.guards import claims, clocks, database, keys, lanes, limits, notifications, schedules, unique, workers
 from chaos.guards.mutant import Mutant
 
 MUTANTS = [
@@ -13,6 +13,7 @@ MUTANTS = [
     *database.MUTANTS,
     *schedules.MUTANTS,
     *unique.MUTANTS,
+    *limits.MUTANTS,
 ]
 
 __all__ = ["MUTANTS", "Mutant"]

@@ -124,8 +124,8 @@ MUTANTS = [
     Mutant(
         "a job that was claimed in time does not expire",
         MARK_CLAIMED,
-        "                expires_at = null\n",
-        "                expires_at = job.expires_at\n",
+        "                expires_at = null,\n",
+        "                expires_at = job.expires_at,\n",
         test("queue/expiry", "test_a_job_that_was_claimed_in_time_does_not_expire"),
     ),
     Mutant(

@@ -19,6 +19,35 @@ declare
     v_limit record;
     v_reached record;
 begin
+    -- lock_limits() may count jobs that have ended, if there is room for as many jobs as wanted: that may be too little for
+    -- a heavy one.
+    if exists (select from treadle.jobs as job where job.ctid = any (p_places) and job.weight > 1) then
+        p_room := array(
+            select
+                case
+                    when rule.period is not null or used.room < 0 or limited.amount is null then used.room
+                    else limited.amount - (
+                        select coalesce(sum(held.weight), 0)
+                        from unnest(state.jobs, state.leases, state.weights) as held (id, lease, weight)
+                        where treadle.holds_slot(held.id, held.lease)
+                    )
+                end
+            from unnest(p_names, p_keys, p_room) with ordinality as used (name, key, room, nth)
+            join treadle.limits as rule on rule.name = used.name
+            left join treadle.limit_keys as own on own.name = used.name and own.key = used.key
+            cross join lateral (select coalesce(own.amount, rule.amount) as amount) as limited
+            left join lateral (
+                select holders.jobs, holders.leases, holders.weights
+                from treadle.limit_holders as holders
+                where holders.name = used.name
+                  and holders.key = used.key
+                order by holders.version desc
+                limit 1
+            ) as state on true
+            order by used.nth
+        );
+    end if;
+
     for v_job in
         select
             job.ctid as place,

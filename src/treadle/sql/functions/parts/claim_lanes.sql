@@ -49,6 +49,7 @@ declare
     v_lockers xid[];
     v_found int;
     v_places tid[];
+    v_locked tid[];
     v_keyed boolean;
     v_weighted boolean;
     v_names varchar[]; -- the limits that were locked
@@ -178,7 +179,28 @@ begin
             v_claimed := treadle.mark_claimed(p_worker_id, p_now, v_places, v_keyed);
         else
             if v_places is not null and (v_weighted or not v_enough) then
-                v_places := treadle.admit_jobs(p_now, v_places, v_names, v_keys, v_room, p_fair is not null);
+                v_locked := v_places;
+                v_places := treadle.admit_jobs(p_now, v_locked, v_names, v_keys, v_room, p_fair is not null);
+                -- Nor are those with a job that does not fit: another round must not take the jobs behind it.
+                if cardinality(v_places) < cardinality(v_locked) then
+                    p_starts := array(
+                        select case when waiting.found then 'infinity' else lane.start end
+                        from unnest(p_queues, p_job_types, p_partitions, p_starts) with ordinality
+                            as lane (queue, job_type, partition, start, nth)
+                        cross join lateral (
+                            select exists (
+                                select
+                                from treadle.jobs as job
+                                where job.ctid = any (v_locked)
+                                  and job.ctid <> all (v_places)
+                                  and job.queue = lane.queue
+                                  and job.job_type = lane.job_type
+                                  and job.partition = lane.partition
+                            ) as found
+                        ) as waiting
+                        order by lane.nth
+                    );
+                end if;
             end if;
             v_claimed := treadle.mark_claimed(p_worker_id, p_now, v_places, v_keyed, treadle.keeps_slots());
             perform treadle.hold_slots(p_now, v_claimed, v_names, v_keys, v_room);

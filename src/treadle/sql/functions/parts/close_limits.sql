@@ -1,6 +1,6 @@
--- After a handler was told to wait: closes the limits of its job until then. Those per p_part, if it is given; otherwise the
--- limits per period, or all if there is none.
-create or replace function treadle.close_limits(p_id uuid, p_until timestamptz, p_part varchar) returns void
+-- After handlers were told to wait: closes the limits of each job until then. Those per its element of p_parts, if that is not
+-- null; otherwise the limits per period, or all if there is none. Two calls lock limits in the same order, whatever the jobs.
+create or replace function treadle.close_limits(p_ids uuid[], p_until timestamptz[], p_parts varchar[]) returns void
 language plpgsql
 set enable_seqscan = off
 as $$
@@ -8,17 +8,20 @@ declare
     v_limit record;
 begin
     for v_limit in
-        select rule.name, rule.key
+        select rule.name, rule.key, max(rule.until) as until
         from (
-            select rule.*, bool_or(rule.period is not null) over () as any_period
-            from treadle.jobs as job
+            select
+                rule.name, rule.key, rule.period, told.until, told.part,
+                bool_or(rule.period is not null) over (partition by told.id) as any_period
+            from unnest(p_ids, p_until, p_parts) as told (id, until, part)
+            join treadle.jobs as job on job.id = told.id
             cross join lateral treadle.limits_of(job.queue, job.job_type, job.partition) as rule
             join treadle.limits as declared on declared.name = rule.name
-            where job.id = p_id
-              and (p_part is null or declared.per = p_part)
+            where (told.part is null or declared.per = told.part)
               and rule.amount is not null
         ) as rule
-        where rule.period is not null or not rule.any_period or p_part is not null
+        where rule.period is not null or not rule.any_period or rule.part is not null
+        group by rule.name, rule.key
         order by rule.name, rule.key
     loop
         insert into treadle.limit_keys (name, key)
@@ -51,15 +54,15 @@ begin
         select
             v_limit.name, v_limit.key, coalesce(state.version, 0) + 1, coalesce(state.jobs, '{}'), coalesce(state.leases, '{}'),
             coalesce(state.weights, '{}'), coalesce(state.weight, 0), coalesce(state.found, 0), coalesce(state.full_at, '-infinity'),
-            greatest(state.closed_until, p_until)
+            greatest(state.closed_until, v_limit.until)
         from (select) as one
         left join state on true;
 
         insert into treadle.limit_openings (opens_at, name, key)
-        values (p_until, v_limit.name, v_limit.key);
+        values (v_limit.until, v_limit.name, v_limit.key);
     end loop;
 end
 $$;
 
-comment on function treadle.close_limits(uuid, timestamptz, varchar)
-    is 'Closes the limits of a job until p_until.';
+comment on function treadle.close_limits(uuid[], timestamptz[], varchar[])
+    is 'Closes the limits of each job until its element of p_until.';

@@ -113,10 +113,11 @@ begin
     from settled;
 
     if 'limited' = any (p_outcomes) then
-        perform treadle.close_limits(ended.id, v_now + ended.delay * interval '1 second', ended.part)
+        perform treadle.close_limits(
+            array_agg(ended.id), array_agg(v_now + ended.delay * interval '1 second'), array_agg(ended.part)
+        )
         from unnest(p_ids, p_outcomes, p_delays, p_limited_for) as ended (id, outcome, delay, part)
-        where ended.outcome = 'limited'
-        order by ended.id;
+        where ended.outcome = 'limited';
     end if;
 
     perform treadle.announce(p_ids);

@@ -1,0 +1,386 @@
+"""Kills and stops workers, restarts the server, cancels jobs and changes limits while jobs run under limits, and checks
+from a ledger outside of the database that no limit was exceeded at any moment.
+
+    python -m chaos.limits [--jobs 50000] [--seed 1]
+
+There are eight worker processes. chaos/limit_checker.py has the limits, and says exactly what is counted. At the end a
+last round of jobs fills each limit: as many as it allows must run at once, otherwise a slot was lost.
+"""
+
+import argparse
+import itertools
+import json
+import random
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import psycopg
+
+from chaos.ledger import FOLDER, Ledger, Record, read
+from chaos.limit_checker import RULES, Move, Verdict, check
+from chaos.processes import WorkerProgram
+from chaos.servers import Server, serving
+from chaos.waiting import until
+
+LEASE = 3.0
+FAULT_SECONDS = (1.0, 3.0)
+RESTART_EVERY = 8  # of these faults
+BATCH = 200
+STUCK_SECONDS = 240.0
+LAST_SECONDS = 3.0  # for which a job of the last round runs
+# How many of a hundred jobs are of which type.
+SHARES = {"typed": 25, "tenanted": 27, "both": 12, "weighted": 6, "pull": 5, "push": 5, "fair": 10}
+RATED = {"rated": 4, "tenant_rated": 4, "both_kinds": 2}
+CHANGES = {"typed": (5, 35), "crm": (3, 8), "tenanted per tenant": (1, 6), "weighted": (6, 14)}
+# What a worker may log: its database was away, it was stopped, a process was killed.
+EXPECTED = re.compile(r"unavailable|could not be renewed|was killed|died|is restarted|lease not renewed|exited with")
+# A worker waits 100 ms for a lock when it writes outcomes, and then tries again later.
+POSTPONED = "canceling statement due to lock timeout"
+
+SCHEMA = """
+create table public.moves (job uuid, lease bigint, at timestamptz, status text, job_type text, tenant text);
+create function public.note_move() returns trigger language plpgsql as $$ begin
+    insert into public.moves
+    values (
+        new.id, new.lease, case when new.status = 'claimed' then new.claimed_at else clock_timestamp() end, new.status,
+        new.job_type, new.data ->> 'tenant'
+    );
+    return null;
+end $$;
+create trigger note_move after update on treadle.jobs for each row
+    when (
+        new.lease <> old.lease
+        or old.status in ('claimed', 'running') and new.status not in ('claimed', 'running')
+    )
+    execute function public.note_move();
+"""
+
+
+class Storm:
+    """Workers under limits, and faults."""
+
+    def __init__(self, url: str, folder: Path, seed: int, programs: int = 4, tenants: int = 200) -> None:
+        self.ledger = Ledger(folder / "ledger")
+        self.ledger.folder.mkdir()
+        self.counts: Counter[str] = Counter()
+        self.rng = random.Random(seed)
+        self.problems: list[str] = []
+        self._url = url
+        self._folder = folder
+        self._tenants = [f"t{n}" for n in range(tenants)]
+        self._numbers = itertools.count()
+        self._stopped: dict[int, float] = {}
+        with psycopg.connect(url) as connection:
+            connection.execute(SCHEMA)
+        self._programs = [self._start(n) for n in range(programs)]
+        for each in self._programs:
+            each.started(2)
+
+    def enqueue(self, jobs: int, over: threading.Event) -> None:
+        """In batches of one type, while workers run. A batch whose reply was lost is enqueued again."""
+        rng, left = random.Random(self.rng.random()), jobs
+        names, shares = zip(*(SHARES | RATED).items(), strict=True)
+        while left > 0 and not over.is_set():
+            count = min(left, rng.randint(1, BATCH))
+            name = rng.choices(names, shares)[0]
+            weight = rng.randint(2, 5) if name == "weighted" else 1
+            # Some tenants have many jobs.
+            payloads = [
+                {
+                    "tenant": self._tenants[int(len(self._tenants) * rng.random() ** 2)],
+                    "seconds": rng.choice([0, 0, 0.01, 0.03]),
+                    "weight": weight,
+                }
+                for _ in range(count)
+            ]
+            try:
+                self._enqueue(name, payloads, weight, rng.choice([30, 100, 100, 150]))
+                left -= count
+            except psycopg.OperationalError:
+                over.wait(0.1)
+
+    def _enqueue(self, name: str, payloads: list[Record], weight: int, priority: int = 100) -> None:
+        with psycopg.connect(self._url, autocommit=True) as connection:
+            connection.execute(
+                "select treadle.enqueue_with_options(%s, %s, p_weight => %s, p_priority => %s, p_max_attempts => 50)",
+                [name, [json.dumps(each) for each in payloads], weight if weight > 1 else None, priority],
+            )
+
+    def interfere(self, over: threading.Event) -> None:
+        """Cancel jobs, and change limits."""
+        rng = random.Random(self.rng.random())
+        while not over.wait(rng.uniform(0.05, 0.4)):
+            with suppress(psycopg.OperationalError), psycopg.connect(self._url, autocommit=True) as connection:
+                if rng.random() < 0.8:
+                    self._cancel(connection, rng)
+                else:
+                    self._change(connection, rng)
+
+    def _cancel(self, connection: psycopg.Connection[tuple[object, ...]], rng: random.Random) -> None:
+        status = rng.choice(["running", "claimed", "claimed", "pending"])
+        row = connection.execute("select id from treadle.jobs where status = %s limit 1", [status]).fetchone()
+        if row:
+            self.ledger.note("cancelling", id=str(row[0]))
+            connection.execute("select treadle.cancel_job(%s)", row)
+            self.counts["cancelled"] += 1
+
+    def _change(self, connection: psycopg.Connection[tuple[object, ...]], rng: random.Random) -> None:
+        name = rng.choice(list(CHANGES))
+        key = rng.choice(self._tenants[:10]) if "per" in name else ""
+        amount = None if rng.random() < 0.3 else rng.randint(*CHANGES[name])
+        invoked = time.monotonic()
+        try:
+            if amount is None:
+                connection.execute("select treadle.reset_limit(%s, %s)", [name, key or None])
+            else:
+                connection.execute("select treadle.set_limit(%s, %s, p_key => %s)", [name, amount, key or None])
+        except psycopg.OperationalError:
+            # Whether it was changed is not known: so it is changed until that is known.
+            until(lambda: self._reset(name, key), lambda: "the limit is reset", 60)
+            self.ledger.note("limit", name=name, key=key, amount=amount, invoked=invoked)
+            amount = None
+        self.ledger.note("limit", name=name, key=key, amount=amount, invoked=invoked)
+        self.counts["limits changed"] += 1
+
+    def _reset(self, name: str, key: str) -> bool:
+        with suppress(psycopg.OperationalError), psycopg.connect(self._url, autocommit=True) as connection:
+            connection.execute("select treadle.reset_limit(%s, %s)", [name, key or None])
+            return True
+        return False
+
+    def harm(self) -> None:
+        """Kill or stop a worker process, or a whole worker with its supervisor."""
+        n = self.rng.randrange(len(self._programs))
+        program, chance = self._programs[n], self.rng.random()
+        if n in self._stopped:
+            return
+        if chance < 0.35 and (processes := program.worker_processes()):
+            one = self.rng.choice(processes)
+            self._note("killed", [one.pid], one.kill)
+            self.counts["processes killed"] += 1
+        elif chance < 0.55:
+            self._note("killed", [each.pid for each in program.tree()], program.kill_all)
+            self._programs[n] = self._start(n)
+            self.counts["workers killed"] += 1
+        else:
+            pids = [each.pid for each in program.tree()]
+            self._note("stopped", pids, lambda: program.signal_all(signal.SIGSTOP))
+            self._stopped[n] = time.monotonic() + self.rng.choice([0.3, 1.0, 1.5 * LEASE, 2 * LEASE])
+            self.counts["stopped"] += 1
+
+    def wait(self, seconds: float) -> None:
+        """Meanwhile, stopped workers continue, and those that have ended are replaced."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            for n, at in list(self._stopped.items()):
+                if at <= time.monotonic():
+                    del self._stopped[n]
+                    self._programs[n].signal_all(signal.SIGCONT)
+            for n, program in enumerate(self._programs):
+                if not program.alive():  # it was started while there was no server
+                    self._programs[n] = self._start(n)
+            time.sleep(0.05)
+
+    def restart(self, server: Server, crash: bool) -> None:
+        if crash:
+            server.crash()
+        else:
+            server.close()
+        self.read_log(server)
+        self.wait(self.rng.uniform(0, 4))
+        server.come_back()
+        self.counts["crashes" if crash else "restarts"] += 1
+
+    def read_log(self, server: Server) -> None:
+        """The next start overwrites it."""
+        log = (server.folder / "data" / "server.log").read_text(errors="replace")
+        self.problems += server_log_problems(log)
+        self.counts["outcomes postponed"] += log.count(POSTPONED)
+
+    def is_done(self) -> bool:
+        with suppress(psycopg.OperationalError), psycopg.connect(self._url) as connection:
+            return connection.execute(LEFT).fetchone() == (0,)
+        return False
+
+    def finish(self) -> None:
+        """All workers continue, all jobs finish, and the last round fills each limit."""
+        while self._stopped:
+            self.wait(0.1)
+        until(self.is_done, self._unfinished, STUCK_SECONDS)
+        for name in CHANGES:
+            for key in self._tenants[:10] if "per" in name else [""]:
+                invoked = time.monotonic()
+                self._reset(name, key)
+                self.ledger.note("limit", name=name, key=key, amount=None, invoked=invoked)
+        for program in self._programs:
+            until(partial(_has_both, program), lambda: "both processes run")
+        self.wait(2.0)
+        self._last_round()
+
+    def _last_round(self) -> None:
+        fillers = {rule.job_types[0]: rule for rule in RULES if not rule.per_second}
+        expected: dict[tuple[str, str], int] = {}
+        for name, rule in fillers.items():
+            tenants = self._tenants[:10] if rule.per_tenant else ["one"]
+            if name == "both":  # two of each of six tenants
+                tenants = self._tenants[:6]
+            for tenant in tenants:
+                payload = {"tenant": tenant, "seconds": LAST_SECONDS, "weight": 1, "last": True}
+                self._enqueue(name, [payload] * rule.amount, 1)
+                expected[name, tenant] = rule.amount
+        until(self.is_done, self._unfinished, 60)
+        self.problems += last_round_problems(read(self.ledger.folder), expected)
+
+    def _unfinished(self) -> str:
+        with psycopg.connect(self._url) as connection:
+            rows = connection.execute(
+                "select job_type, partition, status, count(*) from treadle.jobs where finished_at is null "
+                "group by 1, 2, 3 order by 4 desc limit 20"
+            ).fetchall()
+            parked = connection.execute("select parked_name, count(*) from treadle.lanes group by 1").fetchall()
+            return f"unfinished: {rows}; parked: {parked}; workers: {self.counts}"
+
+    def verdict(self) -> Verdict:
+        offset = time.time() - time.monotonic()
+        with psycopg.connect(self._url) as connection:
+            moves = connection.execute(
+                """select job::text, lease, extract(epoch from at)::float8 - %s, status, job_type, tenant
+                from public.moves""",
+                [offset],
+            ).fetchall()
+            failed = connection.execute("select count(*) from treadle.jobs where status = 'failed'").fetchone()
+        verdict = check(read(self.ledger.folder), [Move(*row) for row in moves], LEASE)
+        if failed != (0,):
+            verdict.problems.append(f"{failed} jobs failed")
+        for log in sorted(self._folder.glob("worker-*.log")):
+            verdict.problems += worker_log_problems(log.read_text(errors="replace"))
+        verdict.problems += self.problems
+        return verdict
+
+    def close(self) -> None:
+        for each in self._programs:
+            each.kill_all()
+
+    def _start(self, n: int) -> WorkerProgram:
+        log = self._folder / f"worker-{n}-{next(self._numbers)}.log"
+        options = ["--lease", f"{LEASE:g}s", "--processes", "2", "--crash-limit", "1000"]
+        environment = {FOLDER: str(self.ledger.folder)}
+        return WorkerProgram(self._url, log, *options, app="chaos.limits_app:app", **environment)
+
+    def _note(self, did: str, pids: list[int], action: Callable[[], None]) -> None:
+        begin = time.monotonic()
+        action()
+        self.ledger.note("fault", did=did, pids=pids, begin=begin)
+
+
+def _has_both(program: WorkerProgram) -> bool:
+    return len(program.worker_processes()) == 2
+
+
+LEFT = "select count(*) from treadle.jobs where status in ('pending', 'claimed', 'running')"
+
+
+def last_round_problems(records: list[Record], expected: dict[tuple[str, str], int]) -> list[str]:
+    """Each limit was filled: as many as it allows ran at once."""
+    now: Counter[tuple[str, str]] = Counter()
+    most: Counter[tuple[str, str]] = Counter()
+    runs: dict[tuple[str, int], tuple[str, str]] = {}
+    for each in records:
+        if each["what"] == "start" and each["last"]:
+            runs[each["id"], each["lease"]] = this = each["type"], each["tenant"]
+            now[this] += 1
+            most[this] = max(most[this], now[this])
+        elif each["what"] == "end" and (each["id"], each["lease"]) in runs:
+            now[runs[each["id"], each["lease"]]] -= 1
+    return [
+        f"{name} {tenant}: only {most[name, tenant]} of {count} ran at once in the last round"
+        for (name, tenant), count in expected.items()
+        if most[name, tenant] != count
+    ]
+
+
+def server_log_problems(log: str) -> list[str]:
+    """Errors, each with the lines that say where it came from."""
+    lines = log.splitlines()
+    return [
+        "server: " + " ".join(line.strip() for line in lines[n : n + 8])
+        for n, line in enumerate(lines)
+        if re.search(r"ERROR: |PANIC: ", line) and POSTPONED not in line
+    ]
+
+
+def worker_log_problems(log: str) -> list[str]:
+    """Errors other than those that the faults explain."""
+    found = [line for line in log.splitlines() if " ERROR " in line and not EXPECTED.search(line)]
+    return [f"worker: {line}" for line in found] + [
+        f"worker: {line}" for line in log.splitlines() if re.search("deadlock|SyntaxError|KeyError", line)
+    ]
+
+
+def storm(folder: Path, jobs: int, seed: int) -> tuple[Verdict, Counter[str], float]:
+    with serving() as server:
+        trial = Storm(server.url, folder, seed)
+        over = threading.Event()
+        producer = threading.Thread(target=trial.enqueue, args=(jobs, over))
+        interference = threading.Thread(target=trial.interfere, args=(over,))
+        try:
+            begin = time.monotonic()
+            producer.start()
+            interference.start()
+            crash = itertools.cycle([True, False])
+            for fault in itertools.count(1):
+                trial.wait(trial.rng.uniform(*FAULT_SECONDS))
+                if not producer.is_alive() and trial.is_done():
+                    break
+                trial.harm()
+                if fault % RESTART_EVERY == 3:
+                    trial.restart(server, next(crash))
+                    print(f"{time.monotonic() - begin:4.0f} s: {dict(trial.counts)}", file=sys.stderr, flush=True)
+            seconds = time.monotonic() - begin
+            over.set()
+            interference.join()
+            trial.finish()
+            trial.read_log(server)
+            return trial.verdict(), trial.counts, seconds
+        finally:
+            over.set()
+            producer.join()
+            interference.join()
+            trial.close()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m chaos.limits", description="Inject faults while jobs run under limits, and check the limits."
+    )
+    parser.add_argument("--jobs", type=int, default=50_000)
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    options = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="treadle-limits-"))
+    verdict, counts, seconds = storm(folder, options.jobs, options.seed)
+    faults = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
+    print(
+        f"seed {options.seed}: {options.jobs} jobs in {seconds:.0f} s ({options.jobs / seconds:.0f} per second), "
+        f"{faults}: {verdict}"
+    )
+    for problem in verdict.problems[:30]:
+        print(f"  PROBLEM: {problem}")
+    if verdict.problems:
+        print(f"the ledger and the logs are in {folder}")
+    else:
+        shutil.rmtree(folder)
+    return 1 if verdict.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
