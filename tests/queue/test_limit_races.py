@@ -278,3 +278,18 @@ def test_two_workers_close_the_same_limits_in_another_order(
                 each.result(30)
     finally:
         connection.execute("drop function public.stop_at_barrier cascade")
+
+
+def test_nobody_waits_for_longer_after_the_clock_was_set_back(connection: Rows) -> None:
+    """The limit was used up by a clock that was a day ahead."""
+    limit(connection, 10, 1.0, burst=1)
+    enqueue(connection, 2)
+    assert len(claim(connection)) == 1
+    assert claim(connection) == []
+    ahead = "interval '1 day'"
+    connection.execute(f"update limit_holders set full_at = full_at + {ahead}")
+    connection.execute(f"update limit_openings set opens_at = opens_at + {ahead}")
+    connection.execute(f"select reset_floors(clock_timestamp() + {ahead}, clock_timestamp())")
+    deadline = time.monotonic() + 10
+    while not claim(connection):
+        assert time.monotonic() < deadline

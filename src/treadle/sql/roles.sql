@@ -113,9 +113,7 @@ grant select, update on sequence
     treadle.wake_clock,
     treadle.bell, -- until version 0.3
     treadle.awaited,
-    treadle.watched
-    to treadle_worker;
-grant usage on sequence
+    treadle.watched,
     treadle.fair_turns
     to treadle_worker;
 grant execute on function

@@ -1,8 +1,8 @@
 -- Locks the limits of lanes that a claim is about to take jobs from, and says how many jobs of each they allow at most.
 -- A part of claim_lanes().
 --
--- Nobody waits: a limit that another claim has locked counts as reached, for this claim. (That claim may have left room; then
--- the lanes are not parked, and the next claim finds it.) So there is at most one claim at a time that takes jobs under
+-- A limit that another claim has locked counts as reached, for this claim. (That claim may have left room; then the lanes are not
+-- parked, and the next claim finds it.) Only if all of them are locked does it wait, for a moment: claims are short. So there is at most one claim at a time that takes jobs under
 -- a limit, and the number of those that run is exact. They are the jobs of the newest row of limit_holders, as far as they are
 -- still claimed or running under the same lease: nothing needs to be counted down when a job ends, by whatever statement.
 --
@@ -92,6 +92,27 @@ begin
             perform set_config('lock_timeout', v_timeout, true);
         end if;
     end loop;
+
+    if v_locked = '{}' then
+        v_timeout := current_setting('lock_timeout');
+        perform set_config('lock_timeout', '20ms', true);
+        begin
+            v_locked := array(
+                select used.nth
+                from unnest(names, keys) with ordinality as used (name, key, nth)
+                cross join lateral (
+                    select
+                    from treadle.limit_keys as known
+                    where known.name = used.name
+                      and known.key = used.key
+                    for no key update
+                ) as locked
+            );
+        exception when lock_not_available or deadlock_detected then
+            null;
+        end;
+        perform set_config('lock_timeout', v_timeout, true);
+    end if;
 
     -- Before the holders are read: an opening that is noted after this stays.
     delete from treadle.limit_openings as opening

@@ -23,6 +23,22 @@ begin
             for update skip locked
           ));
 
+    -- The times of limits, so that nobody waits for longer than intended.
+    update treadle.limit_holders as holders
+    set full_at = case
+            when holders.full_at > p_now then greatest(holders.full_at - (p_before - p_now), p_now)
+            else holders.full_at
+        end,
+        closed_until = case
+            when holders.closed_until > p_now then greatest(holders.closed_until - (p_before - p_now), p_now)
+            else holders.closed_until
+        end
+    where holders.full_at > p_now
+       or holders.closed_until > p_now;
+    update treadle.limit_openings as opening
+    set opens_at = greatest(opening.opens_at - (p_before - p_now), p_now)
+    where opening.opens_at > p_now;
+
     -- Those who wait for jobs, or watch them, ask again before that.
     v_until := extract(epoch from p_now + interval '5 minutes') * 1000000;
     if (select awaited.last_value from treadle.awaited as awaited) > v_until then
