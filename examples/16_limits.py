@@ -30,13 +30,12 @@ async def call_api(number: int) -> None:
 sync_account.enqueue_many([{"tenant": "acme"}] * 30)
 sync_account.enqueue_many([{"tenant": "globex"}] * 6)
 app.run_worker(drain=True, concurrency=20)
-print("most at once:", dict(most))
+print("at most 3 at once of each:", sorted(most), all(number <= 3 for number in most.values()))
 
 call_api.enqueue_many([{"number": number} for number in range(15)])
 begin = time.monotonic()
 app.run_worker(drain=True, concurrency=20)
 print("15 calls at 20 per second, and a pause of half a second, took more than 0.5 s:", time.monotonic() - begin > 0.5)
 
-for status in app.limits():
-    print(status.name, status.key or "", status.amount)
+print("limits:", ", ".join(sorted({status.name for status in app.limits()})))
 app.close()

@@ -36,6 +36,11 @@ EXPECTED: dict[str, str | re.Pattern[str]] = {
         "new digests: [True, False]\nexpires: True\n"
         "syncing acme fully\ndigest for user 1\nsyncing other partly\nindexing product 7 because of name\n"
     ),
+    "16_limits.py": (
+        "at most 3 at once of each: ['acme', 'globex'] True\n"
+        "15 calls at 20 per second, and a pause of half a second, took more than 0.5 s: True\n"
+        "limits: call_api rate, sync_account, sync_account fair, sync_account per tenant\n"
+    ),
     # The number of lines between them depends on the speed of the machine.
     "07_watching.py": re.compile(
         r"(import_rows: .*\n)*import_rows: checked row=10\n(import_rows: .*\n)*"
