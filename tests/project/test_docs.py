@@ -38,7 +38,7 @@ EXPECTED: dict[str, str | re.Pattern[str]] = {
     ),
     "16_limits.py": (
         "at most 3 at once of each: ['acme', 'globex'] True\n"
-        "15 calls at 20 per second, and a pause of half a second, took more than 0.5 s: True\n"
+        "15 calls at 20 per second, after a pause, took more than half a second: True\n"
         "limits: call_api rate, sync_account, sync_account fair, sync_account per tenant\n"
     ),
     # The number of lines between them depends on the speed of the machine.
