@@ -10,7 +10,7 @@ from psycopg import Connection
 from tests.support.workers import WaitingJob, auntil, auntil_waiting, count, run
 from treadle import Backoff, Job, JobQueue, Status, Treadle
 from treadle.db.query import Query
-from treadle.worker import Worker
+from treadle.worker import Worker, maintenance
 from treadle.worker.draining import Draining
 from treadle.worker.due_check import DueCheck
 
@@ -104,6 +104,30 @@ def test_a_draining_worker_looks_again_when_its_last_job_has_finished(app: Tread
 
     wait_for_event.enqueue(n=1)
     run(app, body, drain=True, poll="60s", grace=0)
+
+
+def test_a_draining_worker_is_not_done_if_it_has_claimed_since(
+    app: Treadle, waiting_job: WaitingJob, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was done, counts what finished, and claims a job meanwhile. Another worker that looks then finds nothing and
+    ends, so the jobs behind that one are left to this worker."""
+    wait_for_event, began, go = waiting_job
+    count_finished = maintenance.count
+    calls = 0
+
+    async def count_slowly(*arguments: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            for n in range(3):
+                await wait_for_event.using(key="one").aenqueue(n=n)
+            await auntil(lambda: began)
+            asyncio.get_running_loop().call_later(0.05, go.set)
+        await count_finished(*arguments)
+
+    monkeypatch.setattr(maintenance, "count", count_slowly)
+    app.run_worker(drain=True)
+    assert (began, count(connection, "status = 'completed'")) == ([0, 1, 2], 3)
 
 
 def test_a_draining_worker_does_not_wait_for_the_poll(app: Treadle, waiting_job: WaitingJob) -> None:

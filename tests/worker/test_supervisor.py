@@ -257,9 +257,6 @@ def test_the_processes_of_a_killed_supervisor_die_with_it(
     assert {handle.status() for handle in handles} <= {Status.RUNNING, Status.CLAIMED}
 
 
-@pytest.mark.xfail(
-    reason="known defect: under load, both processes can end before the last jobs of a key have run", strict=False
-)
 def test_a_draining_worker_ends_when_nothing_is_left(url: str, tmp_path: Path, connection: Connection[Any]) -> None:
     noop.enqueue_many({} for _ in range(300))
     for n in range(5):

@@ -32,6 +32,16 @@ class Draining:
             claimer.idle = False
             claimer.wake()
 
+    def claim_no_more(self) -> bool:
+        """Stop the claimers, unless they have claimed something since the worker was done: another worker that saw such
+        a job as claimed has left what it unblocks to this one. Returns whether they were stopped."""
+        if self._busy() or not all(each.idle for each in self._claimers):
+            self.done.clear()
+            return False
+        for claimer in self._claimers:
+            claimer.stop()
+        return True
+
     def outcomes_written(self) -> None:
         """No outcome is left to be written: unless the worker is busy again, the claimers check once more."""
         if not self._busy():

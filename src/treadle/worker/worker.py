@@ -173,14 +173,17 @@ class Worker:
 
     async def drained(self) -> None:
         """With drain=True: wait until no job is left to run, and those that finished are counted."""
-        await self._draining.done.wait()
-        while await self._recover_once():
-            self._draining.look_again()
+        stopped = False
+        while not stopped:
             await self._draining.done.wait()
-        # Without other workers, nobody counts the last seconds later.
-        alone = not len(self.notifications.peers)
-        with suppress(DatabaseUnavailable):
-            await maintenance.count(self.connections.maintenance, timedelta(0) if alone else None)
+            if await self._recover_once():
+                self._draining.look_again()
+                continue
+            # Without other workers, nobody counts the last seconds later.
+            alone = not len(self.notifications.peers)
+            with suppress(DatabaseUnavailable):
+                await maintenance.count(self.connections.maintenance, timedelta(0) if alone else None)
+            stopped = self._draining.claim_no_more()
 
     def registration(self) -> worker_queries.Worker:
         return registration(self.worker_id, self.settings, self._process_types())
