@@ -156,4 +156,11 @@ MUTANTS = [
         "",
         test("worker/recovery", "test_the_recovery_does_not_wait_for_a_locked_worker"),
     ),
+    Mutant(
+        "a draining worker that has claimed a job since it was done is not done",
+        "src/treadle/worker/draining.py",
+        "        if self._busy() or not all(each.idle for each in self._claimers):\n",
+        "        if False:\n",
+        test("worker/draining", "test_a_draining_worker_is_not_done_if_it_has_claimed_since"),
+    ),
 ]

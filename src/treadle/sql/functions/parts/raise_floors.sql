@@ -25,15 +25,11 @@ begin
     from unnest(p_queues, p_job_types, p_partitions, p_starts) as lane (queue, job_type, partition, start)
     left join lateral (
         select job.run_at
-        from treadle.jobs as job
-        where treadle.is_in_lane(
-                job.queue, job.job_type, job.priority, job.partition,
-                row(lane.queue, lane.job_type, p_priority, lane.partition)::treadle.lane
-              )
-          and job.run_at >= lane.start
-          and job.run_at <= p_now
-          and treadle.is_claimable(job.status, job.holds, job.attempts, job.max_attempts)
-          and not job.xmax = any (p_running)
+        from treadle.lane_jobs(
+                row(lane.queue, lane.job_type, p_priority, lane.partition)::treadle.lane, lane.start
+             ) as job
+        where job.run_at <= p_now
+          and not job.locked_by = any (p_running)
         order by job.run_at
         limit 1
     ) as head on true
