@@ -6,8 +6,8 @@ begin
     if not exists (select from treadle.limit_targets) then
         return null;
     end if;
-    return (
-        select array_agg(distinct rule.per)
+    return array(
+        select distinct rule.per
         from treadle.limit_targets as target
         join treadle.limits as rule on rule.name = target.name
         where target.job_type in (p_job_type, '')
@@ -18,4 +18,4 @@ end
 $$;
 
 comment on function treadle.partition_parts(varchar, varchar)
-    is 'By which arguments the limits of a job type and queue tell jobs apart; null for most.';
+    is 'By which arguments the limits of a job type and queue tell jobs apart; null if there are no limits at all.';
