@@ -33,7 +33,7 @@ def test_no_more_jobs_wait_than_allowed(queue: JobQueue, connection: Rows) -> No
     bound(connection, 3)
     queue.enqueue_many("sync", [{}, {}])
     queue.enqueue("sync", delay="1h")  # those that are due later wait, too
-    with pytest.raises(QueueFull, match=r"^sync was not enqueued: as many jobs wait as max_pending allows; try again later"):
+    with pytest.raises(QueueFull, match=r"^sync was not enqueued: as many jobs wait as max_pending allows"):
         queue.enqueue("sync")
     with pytest.raises(QueueFull, match=r"^2 jobs of type sync were not enqueued"):
         queue.enqueue_many("sync", [{}, {}])
@@ -59,9 +59,10 @@ def test_the_callers_transaction_goes_on(connection: Rows) -> None:
     bound(connection, 1)
     with connection.transaction(), JobQueue(connection) as queue:
         queue.enqueue("sync")
-        for options in ({}, {"expires": "1h"}):
-            with pytest.raises(QueueFull):
-                queue.enqueue("sync", **options)
+        with pytest.raises(QueueFull):
+            queue.enqueue("sync")
+        with pytest.raises(QueueFull):
+            queue.enqueue("sync", expires="1h")
         queue.enqueue("other")
     assert len(pending(connection)) == 2
 
