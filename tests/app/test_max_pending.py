@@ -25,7 +25,7 @@ def declare(app: Treadle) -> None:
         (lambda: MaxPending(1, when_full="explode"), 'when_full must be "refuse" or "drop", got \'explode\''),  # type: ignore[arg-type]
         (lambda: MaxPending(1, wait="soon"), "wait must be a timedelta"),
         (lambda: MaxPending(1, wait="5s", when_full="drop"), "wait cannot be used with when_full"),
-        (lambda: Treadle().job(max_pending="many"), "max_pending must be a MaxPending"),
+        (lambda: Treadle().job(max_pending="many"), "max_pending must be a MaxPending"),  # type: ignore[arg-type]
         (lambda: Treadle().job(max_pending=True), "max_pending must be a MaxPending"),
         (lambda: Treadle().limit_queue("mail", MaxPending(1, wait="5s")), "wait is for the max_pending of a job"),
     ],
