@@ -271,4 +271,18 @@ MUTANTS = [
         "                where true\n",
         test("queue/max_pending", "test_a_unique_job_that_exists_is_returned_although_it_is_full"),
     ),
+    Mutant(
+        "with aging, paused jobs stay where they are",
+        f"{FUNCTIONS}/parts/aged_lanes.sql",
+        "        where not exists (\n            select\n            from treadle.pauses as pause\n",
+        "        where true or not exists (\n            select\n            from treadle.pauses as pause\n",
+        test("queue/aging", "test_paused_jobs_and_other_queues_stay_where_they_are"),
+    ),
+    Mutant(
+        "with aging, only jobs that have waited for long come first",
+        CLAIM_LANES,
+        "coalesce(p_due, p_now)",
+        "p_now",
+        test("queue/aging", "test_only_those_that_have_waited_are_claimed_first"),
+    ),
 ]

@@ -153,6 +153,7 @@ grant execute on function
     treadle.hold_slots,
     treadle.pick_fairly,
     treadle.fair_shares,
+    treadle.aged_lanes,
     treadle.divide_jobs,
     treadle.park_lanes,
     treadle.opened_lanes,

@@ -107,7 +107,18 @@ class LimitDeclaration(NamedTuple):
         return hashlib.sha256(repr(tuple(self)).encode()).hexdigest()
 
 
+# How many of a hundred claims begin with jobs that have waited for long: see declared_aging().
+AGING_SHARE = 10
+
 FAIR_TYPES = LimitDeclaration("job types fair", "", None, None, None, fair=True)
+
+
+def declared_aging(wait: Duration) -> LimitDeclaration:
+    """Jobs that have waited for longer than this get a share of the claims, whatever their priority."""
+    seconds = duration(wait, "aging").total_seconds()
+    if not seconds:
+        raise InvalidArgument(f"aging must be longer than 0 s, got {wait!r}")
+    return LimitDeclaration("aging", "", AGING_SHARE, seconds, None, fair=True)
 
 
 class LimitTargets(NamedTuple):
