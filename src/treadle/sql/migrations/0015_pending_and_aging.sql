@@ -7,5 +7,6 @@ comment on column treadle.limits.when_full is 'The limit is for jobs that wait, 
 
 comment on column treadle.limits.fair is 'Not a limit: the values of "per" take turns, or if that is empty, the job types. With a period, it is about aging: so many of a hundred claims begin with jobs that have waited for longer than the period.';
 
--- It has another parameter.
+-- They have other parameters.
 drop function if exists treadle.claim_lanes(varchar, timestamptz, xid[], int, int, varchar[], varchar[], varchar[], timestamptz[], boolean, varchar[]);
+drop function if exists treadle.change_unique_jobs(treadle.jobs, text[], int[], varchar[], uuid[], varchar[], interval);
