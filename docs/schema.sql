@@ -420,7 +420,7 @@ COMMENT ON FUNCTION treadle.park_lanes(p_now timestamp with time zone, p_priorit
 
 COMMENT ON FUNCTION treadle.partition_of(p_parts character varying[], p_data jsonb, p_given jsonb) IS 'The partition of a job: the values of these arguments, or those that are given instead.';
 
-COMMENT ON FUNCTION treadle.partition_parts(p_job_type character varying, p_queue character varying) IS 'By which arguments the limits of a job type and queue tell jobs apart; null if there are no limits at all.';
+COMMENT ON FUNCTION treadle.partition_parts(p_job_type character varying, p_queue character varying) IS 'By which arguments the limits of a job type and queue tell jobs apart; null if they have none.';
 
 COMMENT ON FUNCTION treadle.pause(p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Stops claims of this job type in this queue (null: any). Claimed jobs continue. Returns false if it was paused already.';
 
