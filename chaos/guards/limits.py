@@ -8,7 +8,7 @@ HOLD = f"{FUNCTIONS}/parts/hold_slots.sql"
 PARK = f"{FUNCTIONS}/parts/park_lanes.sql"
 CLOSE = f"{FUNCTIONS}/parts/close_limits.sql"
 CLAIM_LANES = f"{FUNCTIONS}/parts/claim_lanes.sql"
-HOLDS_SLOT = f"{FUNCTIONS}/parts/holds_slot.sql"
+SLOTS_IN_USE = f"{FUNCTIONS}/parts/slots_in_use.sql"
 MAKE_ROOM = f"{FUNCTIONS}/parts/make_room.sql"
 
 MUTANTS = [
@@ -28,21 +28,21 @@ MUTANTS = [
     ),
     Mutant(
         "a job that was claimed again uses its limit once",
-        HOLDS_SLOT,
-        "          and job.lease = p_lease\n",
+        SLOTS_IN_USE,
+        "          and job.lease = held.lease\n",
         "",
         test("queue/limit_races", "test_a_job_that_was_claimed_again_counts_once"),
     ),
     Mutant(
         "a job that was given back does not use its limit",
-        HOLDS_SLOT,
+        SLOTS_IN_USE,
         "          and job.status <> 'pending'\n",
         "",
         test("queue/limits", "test_a_slot_comes_back_with_its_job"),
     ),
     Mutant(
         "a finished job does not use its limit",
-        HOLDS_SLOT,
+        SLOTS_IN_USE,
         "          and job.finished_at is null\n",
         "",
         test("queue/limits", "test_no_more_run_at_once_than_the_limit_allows"),

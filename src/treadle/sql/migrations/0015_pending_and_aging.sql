@@ -10,3 +10,6 @@ comment on column treadle.limits.fair is 'Not a limit: the values of "per" take 
 -- They have other parameters.
 drop function if exists treadle.claim_lanes(varchar, timestamptz, xid[], int, int, varchar[], varchar[], varchar[], timestamptz[], boolean, varchar[]);
 drop function if exists treadle.change_unique_jobs(treadle.jobs, text[], int[], varchar[], uuid[], varchar[], interval);
+drop function if exists treadle.hold_slots(timestamptz, tid[], varchar[], varchar[], int[]);
+drop function if exists treadle.lock_limits(timestamptz, int, varchar[], varchar[], varchar[], int[]);
+drop function if exists treadle.next_lanes(varchar[], varchar[], treadle.ticks, bigint, int, bigint, int, bigint);

@@ -28,8 +28,7 @@ begin
                     when rule.period is not null or used.room < 0 or limited.amount is null then used.room
                     else limited.amount - (
                         select coalesce(sum(held.weight), 0)
-                        from unnest(state.jobs, state.leases, state.weights) as held (id, lease, weight)
-                        where treadle.holds_slot(held.id, held.lease)
+                        from treadle.slots_in_use(state.jobs, state.leases, state.weights) as held
                     )
                 end
             from unnest(p_names, p_keys, p_room) with ordinality as used (name, key, room, nth)

@@ -54,7 +54,9 @@ declare
     v_locked tid[];
     v_keyed boolean;
     v_weighted boolean;
-    v_names varchar[]; -- the limits that were locked
+    v_limited_lanes int[]; -- which of the picked lanes has
+    v_limits int[]; -- which of the limits
+    v_names varchar[]; -- that were locked
     v_keys varchar[];
     v_room int[];
     v_enough boolean;
@@ -131,8 +133,8 @@ begin
         v_reached := false;
         v_names := null;
         if p_limited and v_picked is not null then
-            select limited.shares, limited.names, limited.keys, limited.room, limited.enough
-            into v_granted, v_names, v_keys, v_room, v_enough
+            select limited.shares, limited.lanes, limited.limits, limited.names, limited.keys, limited.room, limited.enough
+            into v_granted, v_limited_lanes, v_limits, v_names, v_keys, v_room, v_enough
             from treadle.lock_limits(
                 p_now, p_priority,
                 array(select p_queues[lane] from unnest(v_picked) as lane),
@@ -202,7 +204,13 @@ begin
                 end if;
             end if;
             v_claimed := treadle.mark_claimed(p_worker_id, p_now, v_places, v_keyed, treadle.keeps_slots());
-            perform treadle.hold_slots(p_now, v_claimed, v_names, v_keys, v_room);
+            perform treadle.hold_slots(
+                p_now, v_claimed,
+                array(select p_queues[lane] from unnest(v_picked) as lane),
+                array(select p_job_types[lane] from unnest(v_picked) as lane),
+                array(select p_partitions[lane] from unnest(v_picked) as lane),
+                v_limited_lanes, v_limits, v_names, v_keys, v_room
+            );
         end if;
         v_taken := v_taken || v_claimed;
         p_wanted := p_wanted - cardinality(v_claimed);
@@ -229,7 +237,8 @@ begin
             -- Other claims were faster, or all are locked: try each row that is left.
             v_any := true;
             v_picked := array(select generate_series(1, v_lanes));
-            v_shares := array_fill(p_wanted, array[v_lanes]);
+            -- Under a limit, not all of one lane: that takes a count of the jobs that use it.
+            v_shares := array_fill(case when p_limited then least(p_wanted, v_head) else p_wanted end, array[v_lanes]);
             v_begins := p_starts;
         else
             exit;

@@ -1,8 +1,8 @@
 -- Claims jobs, highest priority first, then oldest, and returns where their rows are then: claim_jobs() and claim_work()
 -- return the rows. A claim searches the active lanes, priority after priority: see claim_lanes().
 --
--- Usually all lanes of the job types are read at once. If there are more than c_lanes, next_lanes() returns c_lanes of one
--- priority at a time: the lanes take turns, and the oldest job of those c_lanes is claimed first. If they have no jobs, they
+-- Usually all lanes of the job types are read at once. If there are more than c_lanes, next_lanes() returns c_few of one
+-- priority, then c_lanes at a time: the lanes take turns, and the oldest job of those is claimed first. If they have no jobs, they
 -- become idle at once, without waiting for a tick, so that the next claim does not search them again.
 --
 -- The settings fix the plan: with stale statistics the planner would read the whole table. Since there is only one plan, it
@@ -26,6 +26,8 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
     c_lanes constant int := 100;
+    -- A claim takes several jobs of each: that costs less than one job each of many.
+    c_few constant int := 30;
     v_now constant timestamptz := clock_timestamp();
     v_snapshot constant pg_snapshot := pg_current_snapshot();
     v_running xid[] := '{}';
@@ -157,7 +159,7 @@ begin
                 v_first := v_last + 1;
             end loop;
         else
-            v_next := treadle.next_lanes(p_job_types, p_queues, v_safe, null, null, null, null, null);
+            v_next := treadle.next_lanes(p_job_types, p_queues, v_safe, c_few, null, null, null, null, null);
             loop
                 -- Before them, the opened lanes of a higher or the same priority.
                 if v_limited then
@@ -185,7 +187,8 @@ begin
                     perform treadle.make_idle(v_next.ids, v_now);
                 end if;
                 v_next := treadle.next_lanes(
-                    p_job_types, p_queues, v_safe, v_next.level, v_next.first, v_next.turn, v_next.step, v_next.place
+                    p_job_types, p_queues, v_safe, case when v_places = '{}' then c_lanes else c_few end,
+                    v_next.level, v_next.first, v_next.turn, v_next.step, v_next.place
                 );
             end loop;
         end if;

@@ -10,35 +10,39 @@ as $$
 declare
     v_divided int[] := array(select 0 from unnest(p_weights));
     v_left int := p_jobs;
+    v_first double precision;
     v_given int;
 begin
     while v_left > 0 loop
-        with piece as materialized (
-            select
-                each.nth,
-                sum(each.weight) over (order by each.nth) - each.weight as begins,
-                sum(each.weight) over (order by each.nth) as ends,
-                sum(each.weight) over () as total,
-                p_available[each.nth] - v_divided[each.nth] as room
-            from unnest(p_weights) with ordinality as each (weight, nth)
-            where p_available[each.nth] > v_divided[each.nth]
-              and each.weight > 0
-        )
-        select
-            array_agg(v_divided[each.nth] + coalesce(given.jobs, 0) order by each.nth),
-            coalesce(sum(given.jobs), 0)
+        v_first := p_turn * v_left - floor(p_turn * v_left);
+        select array_agg(given.divided + given.jobs order by given.nth), sum(given.jobs)
         into v_divided, v_given
-        from unnest(p_weights) with ordinality as each (weight, nth)
-        left join (
-            select piece.nth, least(piece.room, count(*))::int as jobs
-            from generate_series(0, v_left - 1) as nth
-            cross join lateral (select p_turn + nth / v_left::double precision as place) as point
-            join piece on (point.place - floor(point.place)) * piece.total >= piece.begins
-                and (point.place - floor(point.place)) * piece.total < piece.ends
-            group by piece.nth, piece.room
-        ) as given on given.nth = each.nth;
+        from (
+            select
+                piece.nth,
+                piece.divided,
+                -- The points are v_left equal steps apart; the first one is a part of a step, v_first, behind the circle's beginning.
+                least(
+                    piece.room,
+                    ceil(piece.ends / piece.total * v_left - v_first)
+                        - ceil((piece.ends - piece.weight) / piece.total * v_left - v_first)
+                )::int as jobs
+            from (
+                select
+                    each.nth,
+                    each.divided,
+                    each.available - each.divided as room,
+                    open.weight,
+                    sum(open.weight) over (order by each.nth) as ends,
+                    nullif(sum(open.weight) over (), 0) as total
+                from unnest(p_weights, p_available, v_divided) with ordinality as each (weight, available, divided, nth)
+                cross join lateral (
+                    select case when each.available > each.divided then each.weight else 0 end as weight
+                ) as open
+            ) as piece
+        ) as given;
 
-        exit when v_given = 0;
+        exit when coalesce(v_given, 0) = 0;
         v_left := v_left - v_given;
     end loop;
     return v_divided;

@@ -26,8 +26,7 @@ begin
           and holders.closed_until < p_now
           and not exists (
                 select
-                from unnest(holders.jobs, holders.leases) as held (id, lease)
-                where treadle.holds_slot(held.id, held.lease)
+                from treadle.slots_in_use(holders.jobs, holders.leases, holders.weights)
           );
         delete from treadle.limit_keys as known
         where known.name = v_key.name

@@ -32,8 +32,7 @@ begin
             )
         else v_limit.amount > (
             select coalesce(sum(held.weight), 0)
-            from unnest(v_limit.jobs, v_limit.leases, v_limit.weights) as held (id, lease, weight)
-            where treadle.holds_slot(held.id, held.lease)
+            from treadle.slots_in_use(v_limit.jobs, v_limit.leases, v_limit.weights) as held
         )
     end;
 end

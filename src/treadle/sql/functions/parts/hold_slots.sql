@@ -3,6 +3,11 @@
 create or replace function treadle.hold_slots(
     p_now timestamptz,
     p_places tid[],
+    p_queues varchar[], -- the lanes that they are from
+    p_job_types varchar[],
+    p_partitions varchar[],
+    p_lanes int[], -- which of these lanes has
+    p_limits int[], -- which of these limits
     p_names varchar[],
     p_keys varchar[],
     p_room int[]
@@ -16,17 +21,8 @@ declare
     v_left bigint[];
 begin
     with taken as materialized (
-        select
-            used.nth,
-            array_agg(job.id) as jobs,
-            array_agg(job.lease) as leases,
-            array_agg(coalesce(job.weight, 1)) as weights,
-            sum(coalesce(job.weight, 1)) as weight
-        from treadle.jobs as job
-        cross join lateral treadle.limits_of(job.queue, job.job_type, job.partition) as rule
-        join unnest(p_names, p_keys) with ordinality as used (name, key, nth) on used.name = rule.name and used.key = rule.key
-        where job.ctid = any (p_places)
-        group by used.nth
+        select slots.nth, slots.jobs, slots.leases, slots.weights, slots.weight
+        from treadle.taken_slots(p_places, p_queues, p_job_types, p_partitions, p_lanes, p_limits) as slots
     ),
     state as materialized (
         select
@@ -34,17 +30,24 @@ begin
             p_names[taken.nth] as name,
             p_keys[taken.nth] as key,
             holders.version,
-            coalesce(kept.jobs, '{}') as kept_jobs,
-            coalesce(kept.leases, '{}') as kept_leases,
-            coalesce(kept.weights, '{}') as kept_weights,
-            coalesce(kept.weight, 0) as kept_weight,
-            case when checked.unneeded then holders.found else coalesce(kept.jobs_found, 0) end as found,
+            case when checked.all_stay then holders.jobs else coalesce(kept.jobs, '{}') end as kept_jobs,
+            case when checked.all_stay then holders.leases else coalesce(kept.leases, '{}') end as kept_leases,
+            case when checked.all_stay then holders.weights else coalesce(kept.weights, '{}') end as kept_weights,
+            case when checked.all_stay then holders.weight else coalesce(kept.weight, 0) end as kept_weight,
+            case when checked.all_stay then holders.found else coalesce(kept.found, 0) end as found,
             rule.period / nullif(coalesce(own.amount, rule.amount), 0) as each,
             greatest(holders.full_at, p_now) as full_at,
             coalesce(holders.closed_until, '-infinity') as closed_until
         from taken
         join treadle.limits as rule on rule.name = p_names[taken.nth]
-        left join treadle.limit_keys as own on own.name = rule.name and own.key = p_keys[taken.nth]
+        left join lateral (
+            -- With a limit: otherwise the planner could compare all keys with each.
+            select known.amount
+            from treadle.limit_keys as known
+            where known.name = rule.name
+              and known.key = p_keys[taken.nth]
+            limit 1
+        ) as own on true
         left join lateral (
             select holders.*
             from treadle.limit_holders as holders
@@ -53,20 +56,26 @@ begin
             order by holders.version desc
             limit 1
         ) as holders on true
+        -- Those that have ended are left out when the list has become twice as long, or the limit seems to be reached.
         cross join lateral (
             select
-                holders.weight + taken.weight <= coalesce(own.amount, rule.amount)
-                and cardinality(holders.jobs) < 2 * holders.found + c_jobs as unneeded
+                rule.period is not null
+                or coalesce(
+                    holders.weight + taken.weight <= coalesce(own.amount, rule.amount)
+                    and cardinality(holders.jobs) < 2 * holders.found + c_jobs,
+                    false
+                ) as all_stay
         ) as checked
         left join lateral (
-            -- Those that have ended are left out when the list has become twice as long, or the limit seems to be reached.
             select
                 array_agg(held.id) as jobs, array_agg(held.lease) as leases, array_agg(held.weight) as weights,
-                sum(held.weight) as weight, count(*) as jobs_found
-            from unnest(holders.jobs, holders.leases, holders.weights) as held (id, lease, weight)
-            where checked.unneeded
-               or treadle.holds_slot(held.id, held.lease)
-        ) as kept on rule.period is null
+                sum(held.weight) as weight, count(*) as found
+            from treadle.slots_in_use(
+                case when not checked.all_stay then holders.jobs end,
+                case when not checked.all_stay then holders.leases end,
+                case when not checked.all_stay then holders.weights end
+            ) as held
+        ) as kept on true
     ),
     written as (
         insert into treadle.limit_holders (name, key, version, jobs, leases, weights, weight, found, full_at, closed_until)
@@ -129,5 +138,5 @@ begin
 end
 $$;
 
-comment on function treadle.hold_slots(timestamptz, tid[], varchar[], varchar[], int[])
+comment on function treadle.hold_slots(timestamptz, tid[], varchar[], varchar[], varchar[], int[], int[], varchar[], varchar[], int[])
     is 'Adds claimed jobs to those that use their limits.';

@@ -2,8 +2,8 @@
 -- A part of claim_lanes().
 --
 -- A limit that another claim has locked counts as reached, for this claim. (That claim may have left room; then the lanes are not
--- parked, and the next claim finds it.) Only if all of them are locked does it wait, for a moment: claims are short. So there is at most one claim at a time that takes jobs under
--- a limit, and the number of those that run is exact. They are the jobs of the newest row of limit_holders, as far as they are
+-- parked, and the next claim finds it.) Only if all of them are locked does it wait, for a moment: claims are short. So there is at
+-- most one claim at a time that takes jobs under a limit, and the number of those that run is exact. They are the jobs of the newest row of limit_holders, as far as they are
 -- still claimed or running under the same lease: nothing needs to be counted down when a job ends, by whatever statement.
 --
 -- A lane for which there is no room is parked: see park_lanes().
@@ -14,6 +14,8 @@ create or replace function treadle.lock_limits(
     p_job_types varchar[],
     p_partitions varchar[],
     inout shares int[], -- how many jobs of each are wanted; then, how many are allowed
+    out lanes int[], -- which of these lanes has
+    out limits int[], -- which of these limits
     out names varchar[], -- the limits that were locked
     out keys varchar[],
     out room int[], -- and how much room they have
@@ -24,8 +26,6 @@ set enable_hashjoin = on -- for joins of lists
 as $$
 declare
     c_recent constant interval := '10 seconds'; -- as in opened_limits.sql
-    v_lanes int[]; -- which lane has which limit
-    v_limits int[];
     v_wanted bigint[];
     v_locked int[];
     v_opens timestamptz[];
@@ -45,7 +45,7 @@ begin
     select
         (select array_agg(need.lane) from need), (select array_agg(need.nth) from need),
         array_agg(used.name), array_agg(used.key), array_agg(used.wanted)
-    into v_lanes, v_limits, names, keys, v_wanted
+    into lanes, limits, names, keys, v_wanted
     from used;
 
     if names is null then
@@ -138,11 +138,12 @@ begin
                             * limited.amount / extract(epoch from rule.period)
                         + 1e-6
                     )
-                when limited.amount - coalesce(state.weight, 0) >= v_wanted[used.nth] then limited.amount - coalesce(state.weight, 0)
+                -- Jobs that have ended are looked for only if there is not enough room without that, and less than half is free.
+                when limited.amount - coalesce(state.weight, 0) >= least(v_wanted[used.nth], greatest(1, limited.amount / 2))
+                    then limited.amount - coalesce(state.weight, 0)
                 else limited.amount - (
                     select coalesce(sum(held.weight), 0)
-                    from unnest(state.jobs, state.leases, state.weights) as held (id, lease, weight)
-                    where treadle.holds_slot(held.id, held.lease)
+                    from treadle.slots_in_use(state.jobs, state.leases, state.weights) as held
                 )
             end
             order by used.nth
@@ -180,13 +181,13 @@ begin
     from unnest(shares) with ordinality as lane (share, nth)
     left join (
         select need.lane, min(greatest(room[need.nth], 0)) as jobs
-        from unnest(v_lanes, v_limits) as need (lane, nth)
+        from unnest(lanes, limits) as need (lane, nth)
         group by need.lane
     ) as allowed on allowed.lane = lane.nth;
 
     enough := not exists (
         select
-        from unnest(v_lanes, v_limits) as need (lane, nth)
+        from unnest(lanes, limits) as need (lane, nth)
         group by need.nth
         having sum(shares[need.lane]) > greatest(room[need.nth], 0)
     );
@@ -202,11 +203,12 @@ begin
     )
     from (
         select distinct on (need.lane) need.lane, need.nth
-        from unnest(v_lanes, v_limits) as need (lane, nth)
+        from unnest(lanes, limits) as need (lane, nth)
         where room[need.nth] = 0
         order by need.lane, v_opens[need.nth] desc nulls first
     ) as reached
-    having count(*) > 0;end
+    having count(*) > 0;
+end
 $$;
 
 comment on function treadle.lock_limits(timestamptz, int, varchar[], varchar[], varchar[], int[])

@@ -1,4 +1,4 @@
--- The lanes that a claim searches next: active, not paused or parked, of the highest priority first, up to 100 of one priority.
+-- The lanes that a claim searches next: active, not paused or parked, of the highest priority first, up to p_lanes of one priority.
 --
 -- If a priority has more, they take turns: each search begins at a random lane of a random job type (or queue) and continues
 -- through all of them, so a type with very many lanes does not hide the others. The caller starts with nulls in level, first,
@@ -9,6 +9,7 @@ create or replace function treadle.next_lanes(
     p_job_types varchar[],
     p_queues varchar[],
     p_safe treadle.ticks, -- for safe_floor(); null: every floor can be trusted
+    p_lanes int, -- how many
     inout level bigint, -- the priority
     inout first int, -- the job type and queue at which the turns began: a number of v_series
     inout turn bigint, -- and the lane of it
@@ -23,7 +24,6 @@ create or replace function treadle.next_lanes(
 language plpgsql
 as $$
 declare
-    c_lanes constant int := 100;
     c_all constant bigint := 9223372036854775807;
     v_types constant int := cardinality(p_job_types);
     v_series constant int := v_types * coalesce(cardinality(p_queues), 1);
@@ -106,7 +106,7 @@ begin
                       and lane.id + 0 > wanted.after
                       and lane.id + 0 <= wanted.until
                     order by lane.id + 0
-                    limit c_lanes
+                    limit p_lanes
                 )
                 union all
                 (
@@ -120,10 +120,10 @@ begin
                       and lane.id + 0 > wanted.after
                       and lane.id + 0 <= wanted.until
                     order by lane.id + 0
-                    limit c_lanes
+                    limit p_lanes
                 )
             ) as found
-            limit c_lanes
+            limit p_lanes
         )
         select
             (select array_agg(listed.id) from listed),
@@ -151,9 +151,9 @@ begin
         left join lateral treadle.safe_floor(row(lane.queue, lane.job_type, level, lane.partition)::treadle.lane, p_safe) as safe
             on p_safe.xid is not null;
 
-        if cardinality(ids) = c_lanes then
-            step := v_steps[c_lanes];
-            place := ids[c_lanes];
+        if cardinality(ids) = p_lanes then
+            step := v_steps[p_lanes];
+            place := ids[p_lanes];
         else
             step := null;
         end if;
@@ -162,5 +162,5 @@ begin
 end
 $$;
 
-comment on function treadle.next_lanes(varchar[], varchar[], treadle.ticks, bigint, int, bigint, int, bigint)
+comment on function treadle.next_lanes(varchar[], varchar[], treadle.ticks, int, bigint, int, bigint, int, bigint)
     is 'The active lanes of these job types that a claim searches next, with the time at which the search of each starts.';

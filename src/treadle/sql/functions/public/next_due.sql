@@ -18,6 +18,7 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
     c_long constant interval := '1 year';
+    c_lanes constant int := 100;
     v_last bigint;
     v_safe treadle.ticks;
     v_lanes record;
@@ -35,7 +36,7 @@ begin
         v_safe := treadle.prepare_lanes(p_job_types, p_sure);
     end if;
 
-    v_lanes := treadle.next_lanes(p_job_types, p_queues, v_safe, null, null, null, null, null);
+    v_lanes := treadle.next_lanes(p_job_types, p_queues, v_safe, c_lanes, null, null, null, null, null);
     while v_lanes.queues is not null loop
         select least(v_next, min(head.run_at))
         into v_next
@@ -52,7 +53,7 @@ begin
 
         exit when v_next <= clock_timestamp();
         v_lanes := treadle.next_lanes(
-            p_job_types, p_queues, v_safe, v_lanes.level, v_lanes.first, v_lanes.turn, v_lanes.step, v_lanes.place
+            p_job_types, p_queues, v_safe, c_lanes, v_lanes.level, v_lanes.first, v_lanes.turn, v_lanes.step, v_lanes.place
         );
     end loop;
 

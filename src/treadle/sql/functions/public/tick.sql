@@ -39,7 +39,7 @@ declare
     -- An idle lane becomes active this long before its first job is due.
     c_ahead constant interval := '10 seconds';
     -- If more lanes are active, each tick examines a part of those that have not changed.
-    c_examined constant int := 1000;
+    c_examined constant int := 300;
     -- How long to wait for another tick that does not end.
     c_wait constant interval := '2 seconds';
     -- For each index entry that a search of doubtful use has read, the next one is put off for this long: at most a few
@@ -208,7 +208,7 @@ begin
               and job.finished_at >= v_clock - c_margin
               and job.finished_at <= v_now + c_ahead
             order by job.finished_at desc
-            limit 1000
+            limit c_examined
         )
         union
         (
@@ -218,7 +218,7 @@ begin
               and job.finished_at >= v_clock - c_margin
               and job.finished_at <= v_now + c_ahead
             order by job.finished_at desc
-            limit 1000
+            limit c_examined
         )
         union
         select claimed.queue, claimed.job_type, claimed.priority, claimed.partition
@@ -260,10 +260,10 @@ begin
             listed.*,
             coalesce(bound.floor, '-infinity') as floor,
             case when examined.lane = v_stray.lane then least(head.run_at, v_stray.run_at) else head.run_at end as head,
-            exists (
-                select
+            -- A list that is hashed: to compare each lane with each would take as long as all the rest.
+            ((examined.lane).queue, (examined.lane).job_type, (examined.lane).priority, (examined.lane).partition) in (
+                select busy.queue, busy.job_type, busy.priority, busy.partition
                 from busy
-                where treadle.is_in_lane(busy.queue, busy.job_type, busy.priority, busy.partition, examined.lane)
             ) as busy
         from (select row(each.queue, each.job_type, each.priority, each.partition)::treadle.lane as lane from examined as each) as examined
         cross join lateral (

@@ -11,7 +11,10 @@ as $$
 declare
     v_next uuid;
 begin
-    if old.keeps & treadle.keeps_slots() <> 0 and old.status in ('claimed', 'running') then
+    if old.keeps & treadle.keeps_slots() <> 0
+        and old.status in ('claimed', 'running')
+        and exists (select from treadle.lanes as lane where lane.parked_name is not null)
+    then
         perform treadle.note_openings(old.queue, old.job_type, old.partition);
     end if;
 

@@ -1,0 +1,37 @@
+-- Which limits the claimed jobs use: for hold_slots(). The lanes that they are from have numbers, and so have the limits; p_lanes and
+-- p_limits say which lane has which limit.
+--
+-- Joins of lists, which are hashed: with nested loops, each job would be compared with each lane.
+create or replace function treadle.taken_slots(
+    p_places tid[],
+    p_queues varchar[],
+    p_job_types varchar[],
+    p_partitions varchar[],
+    p_lanes int[],
+    p_limits int[]
+) returns table (nth int, jobs uuid[], leases bigint[], weights int[], weight bigint)
+language plpgsql
+set enable_hashjoin = on
+set enable_nestloop = off
+as $$
+begin
+    return query
+    select
+        need.nth,
+        array_agg(job.id),
+        array_agg(job.lease),
+        array_agg(coalesce(job.weight, 1)),
+        sum(coalesce(job.weight, 1))
+    from treadle.jobs as job
+    join unnest(p_queues, p_job_types, p_partitions) with ordinality as lane (queue, job_type, partition, nth)
+        on lane.partition = job.partition
+       and lane.job_type = job.job_type
+       and lane.queue = job.queue
+    join unnest(p_lanes, p_limits) as need (lane, nth) on need.lane = lane.nth
+    where job.ctid = any (p_places)
+    group by need.nth;
+end
+$$;
+
+comment on function treadle.taken_slots(tid[], varchar[], varchar[], varchar[], int[], int[])
+    is 'Which limits the claimed jobs use.';
