@@ -335,6 +335,7 @@ grant execute on function
     treadle.keeps_slots,
     -- limits
     treadle.find_limits,
+    treadle.limit_statuses,
     treadle.limit_state,
     -- notifications
     treadle.request_notifications, -- (owner)

@@ -18,8 +18,11 @@ class LimitStatus(NamedTuple):
     """The value. Empty: the jobs without one. None: all."""
     job_types: list[str]
     queues: list[str]
+    fair: bool
+    """Not a limit: the values of `per` take turns, or without `per`, the job types."""
     amount: int | None
-    """How many at once, or per period; None: not limited; 0: paused."""
+    """How many at once, or per period; None: not limited; 0: paused. If values take turns,
+    their weight; None: 1."""
     seconds: float | None
     """The period; None: the limit is for jobs that run at once."""
     burst: int | None
@@ -51,7 +54,56 @@ class LimitStatus(NamedTuple):
     @property
     def description(self) -> str:
         """In words: 3 at once."""
+        if self.fair:
+            return f"weight {count(1 if self.amount is None else self.amount)}"
         return limit_in_words(self.amount, self.seconds, self.burst)
+
+    @property
+    def paused(self) -> bool:
+        return self.amount == 0 and not self.fair
+
+    @property
+    def capacity(self) -> int | None:
+        """How many may run or start at once, if nothing uses it; None: there is no limit."""
+        return self.amount if self.seconds is None or self.burst is None else self.burst
+
+    @property
+    def used(self) -> int | None:
+        """How much of the capacity is used; None: that is not known, or there is no limit."""
+        if self.capacity is None or self.fair:
+            return None
+        return self.in_use if self.available is None else max(0, self.capacity - self.available)
+
+    @property
+    def reached(self) -> bool:
+        """No further job may start at the moment, but later one may."""
+        if self.used is None or self.capacity is None or self.paused:
+            return False
+        return self.used >= self.capacity or (self.opens_at is not None and self.opens_at > self.at)
+
+    @property
+    def key_in_words(self) -> str:
+        """acme, no tenant, or each tenant; empty if the limit is for all jobs together."""
+        if self.per is None:
+            return "each job type" if self.fair else ""
+        if self.key is None:
+            return f"each {self.per}"
+        return self.key or f"no {self.per}"
+
+    @property
+    def next_in_words(self) -> str:
+        """When the next job may start: now, in 5s, when one ends. Empty: that is not known."""
+        if self.paused:
+            return "paused"
+        if self.opens_at is not None:
+            return f"in {span(max(0.0, (self.opens_at - self.at).total_seconds()))}"
+        if self.in_use is None and self.available is None:
+            return ""
+        if not self.reached:
+            return "now"
+        if self.frees_at is None:
+            return "when one ends"
+        return f"in about {span(max(0.0, (self.frees_at - self.at).total_seconds()))}"
 
     @property
     def scope(self) -> str:

@@ -13,7 +13,11 @@ from treadle.words.limit_status import LimitStatus
 from treadle.words.limits import MOST, LimitDeclaration, LimitTargets
 from treadle.words.naming import int_within, text_within
 
-_COLUMNS = ", ".join(LimitStatus._fields).replace("exact", "waiting < counted_to and lanes < counted_to")
+_COMPUTED = {
+    "fair": "(select known.fair from treadle.limits as known where known.name = find_limits.name)",
+    "exact": "waiting < counted_to and lanes < counted_to",
+}
+_COLUMNS = ", ".join(_COMPUTED.get(each, each) for each in LimitStatus._fields)
 
 
 class LimitOptions(TypedDict, total=False):
@@ -42,6 +46,8 @@ class Kind(NamedTuple):
     per: str
     """Empty: it has no keys."""
     per_period: bool
+    fair: bool = False
+    """It is no limit: the values of `per`, or the job types, take turns."""
 
 
 def declare(limits: Iterable[tuple[LimitDeclaration, LimitTargets]]) -> Query[None]:
@@ -61,6 +67,21 @@ def find(name: str | None = None, limit: int = 100) -> Query[list[LimitStatus]]:
     """At most `limit` rows, those that jobs wait for first."""
     params = {"name": None if name is None else limit_name(name), "limit": limit}
     return call("find_limits", params, lambda rows: list(map(_status, rows)), columns=_COLUMNS)
+
+
+def search(text: str, limit: int = 100) -> Query[list[LimitStatus]]:
+    """The limits whose name or job type contains the text, without their keys."""
+    return _search(None, None, text_within(text, 100, "search"), limit)
+
+
+def find_keys(name: str, key: str, limit: int = 100) -> Query[list[LimitStatus]]:
+    """A limit, with its keys that begin with `key`. The key that equals it is among them even if nothing uses it."""
+    return _search(limit_name(name), key_text(key), None, limit)
+
+
+def _search(name: str | None, key: str | None, text: str | None, limit: int) -> Query[list[LimitStatus]]:
+    params = {"name": name, "key": key, "search": text, "limit": limit}
+    return Query(statement("search_limits"), params, lambda rows: list(map(_status, rows)))
 
 
 def get_kind(name: str) -> Query[Kind]:
@@ -110,6 +131,13 @@ def change(name: str, known: Kind | None, amount: int | None, options: LimitOpti
     return call("set_limit", params, read)
 
 
+def pause(name: str, known: Kind, options: LimitOptions) -> Query[None]:
+    """Raises InvalidArgument if it is no limit."""
+    if known.fair:
+        raise InvalidArgument(f"{known.name!r} limits nothing, so it cannot be paused: pause a limit or the job type")
+    return change(name, known, 0, options)
+
+
 def adds(options: LimitOptions) -> bool:
     """The limit need not exist."""
     return any(options.get(each) is not None for each in ("job_type", "queue", "per"))
@@ -143,12 +171,17 @@ def _check_added(name: str, known: Kind | None, options: LimitOptions) -> None:
     if known and (options.get("per") or "") != known.per:
         per = f"per {known.per}" if known.per else "for all its jobs together"
         raise InvalidArgument(f"there is already a limit {name!r}, {per}; choose another name")
+    if known and known.fair:
+        raise InvalidArgument(f"there is already a rule of fairness {name!r}; choose another name")
     if known and known.per_period != (period is not None):
         raise InvalidArgument(f"there is already a limit {name!r}, which {_counts(known)}; choose another name")
 
 
 def _check_changed(known: Kind, amount: int | None, options: LimitOptions) -> None:
     has_period = options.get("period") is not None or options.get("burst") is not None
+    if known.fair and options.get("key") is None:
+        advice = f"set the weight of one {known.per}" if known.per else "all job types have the same weight"
+        raise InvalidArgument(f"{known.name!r} is a rule of fairness: {advice}")
     if has_period and not known.per_period:
         raise InvalidArgument(f"limit {known.name!r} {_counts(known)}: it has no period and no burst")
     if options.get("key") is None:
@@ -178,4 +211,6 @@ def _period(period: Duration) -> timedelta:
 
 def _status(row: tuple[Any, ...]) -> LimitStatus:
     values = LimitStatus._make(row)
+    if values.fair:
+        values = values._replace(in_use=None, available=None)
     return values._replace(job_types=values.job_types or [], queues=values.queues or [])

@@ -3,6 +3,7 @@ select
     rule.name,
     rule.per,
     rule.period is not null,
+    rule.fair,
     case
         when rule.name is null then array(
             select known.name
