@@ -141,11 +141,11 @@ def test_limits_are_searched(app: Treadle, connection: Rows) -> None:
     limit(connection, 3, name="a_c", job_types=["x"])
 
     def names(text: str) -> list[str]:
-        return [each.name for each in app.database.read(limit_queries.search(text))]
+        return [each.name for each in app.database.read(limit_queries.find_matching(text))]
 
     assert (names("OTHER"), names("mai"), names("_"), names("sync")) == (["Other"], ["Other"], ["a_c"], ["sync"])
     assert names("nothing") == []
-    assert [each.key for each in app.database.read(limit_queries.search("sync"))] == [None]
+    assert [each.key for each in app.database.read(limit_queries.find_matching("sync"))] == [None]
 
 
 def test_keys_are_searched_by_their_beginning(app: Treadle, connection: Rows) -> None:

@@ -63,13 +63,20 @@ def declare(limits: Iterable[tuple[LimitDeclaration, LimitTargets]]) -> Query[No
     return call("declare_limits", {"limits": json.dumps(rows)}, lambda rows: None)
 
 
-def find(name: str | None = None, limit: int = 100) -> Query[list[LimitStatus]]:
-    """At most `limit` rows, those that jobs wait for first."""
+def find(
+    name: str | None = None, limit: int = 100, *, key: str | None = None, search: str | None = None
+) -> Query[list[LimitStatus]]:
+    """At most `limit` rows, those that jobs wait for first. With `key`, of the limit `name` the keys that begin with
+    it; with `search`, the limits whose name or job type contains it, without their keys."""
+    if key is not None and name is not None:
+        return find_keys(name, key, limit)
+    if search is not None:
+        return find_matching(search, limit)
     params = {"name": None if name is None else limit_name(name), "limit": limit}
     return call("find_limits", params, lambda rows: list(map(_status, rows)), columns=_COLUMNS)
 
 
-def search(text: str, limit: int = 100) -> Query[list[LimitStatus]]:
+def find_matching(text: str, limit: int = 100) -> Query[list[LimitStatus]]:
     """The limits whose name or job type contains the text, without their keys."""
     return _search(None, None, text_within(text, 100, "search"), limit)
 
