@@ -6,6 +6,7 @@ import pytest
 from psycopg import Connection
 
 from tests.conftest import Connect
+from tests.support.buffers import buffers
 from tests.support.waiting import until_ticks_change_nothing, wait_for_floor_margin
 from treadle.db.queries import listing as listing_queries
 from treadle.words.listing import JobFilter
@@ -26,14 +27,7 @@ def no_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 def cost(connection: Connection[Any], rows: int = 11, after: str | None = None, **filters: Any) -> int:
     """How many buffers a page of ten jobs touches. It must return `rows` rows."""
     query = listing_queries.find_jobs(JobFilter(**filters), after, 10)
-    for _ in range(3):  # the first run in a session reads the catalog; the second marks dead index entries
-        row = connection.execute(
-            b"explain (analyze, buffers, format json) " + query.bound("treadle"), query.params, prepare=False
-        ).fetchone()
-        assert row
-        plan = row[0][0]["Plan"]
-    assert plan["Actual Rows"] == rows
-    return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+    return buffers(connection, query.bound("treadle"), query.params, rows)
 
 
 def fill(connection: Connection[Any], status: str | None, count: int, job_type: str = "mine", age: str = "0") -> None:

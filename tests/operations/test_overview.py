@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from psycopg import Connection
 
+from tests.support.buffers import buffers
 from tests.support.workers import one
 from treadle import JobQueue, Priority, Status, Treadle
 from treadle.db.queries.overview import get_throughput
@@ -137,12 +138,6 @@ def test_of_too_many_lanes_the_most_recently_used_are_shown(connection: Connecti
 
 
 def test_a_large_table_is_estimated_at_a_bounded_cost(app: Treadle, connection: Connection[Any]) -> None:
-    def buffers(query: str) -> int:
-        for _ in range(2):  # the first run of a function in a session reads the catalog
-            row = connection.execute(f"explain (analyze, buffers, format json) {query}".encode()).fetchone()
-        assert row
-        return int(row[0][0]["Plan"]["Shared Hit Blocks"] + row[0][0]["Plan"]["Shared Read Blocks"])
-
     connection.execute("set session_replication_role = replica")
     connection.execute("""
         insert into jobs (id, job_type, status, run_at, finished_at)
@@ -155,8 +150,8 @@ def test_a_large_table_is_estimated_at_a_bounded_cost(app: Treadle, connection: 
     )
     connection.execute("vacuum analyze jobs")
     assert one(connection, "select pg_relation_size('jobs') / 8192") > 1500, "large enough for a sample"
-    assert buffers("select * from sample_jobs()") < 700
-    assert buffers("select * from find_lanes(2000)") < 700
+    assert buffers(connection, "select * from sample_jobs()") < 700
+    assert buffers(connection, "select * from find_lanes(2000)") < 700
     assert one(connection, "select depth from find_lanes(2000)") == 2000, "counted up to the limit"
     seen = overview(app.database)
     assert not seen.totals[Status.COMPLETED].exact

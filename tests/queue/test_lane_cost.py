@@ -10,6 +10,7 @@ from psycopg import Connection
 from psycopg.errors import Diagnostic
 
 from tests.conftest import Connect
+from tests.support.buffers import buffers as buffers_of
 from tests.support.waiting import until_ticks_change_nothing, wait_for_floor_margin
 
 pytestmark = pytest.mark.fresh_database
@@ -22,18 +23,7 @@ TICK = "select tick('0')"
 
 
 def buffers(connection: Connection[Any], statement: str, types: list[str] = TYPES) -> int:
-    """How many buffers a statement touches at least. It is rolled back."""
-    counts = []
-    for _ in range(4):  # the first use of a function in a session reads the catalog, and some ticks delete old rows
-        connection.execute(TICK)
-        with connection.transaction(force_rollback=True):
-            row = connection.execute(
-                f"explain (analyze, buffers, format json) {statement}", {"types": types}
-            ).fetchone()
-        assert row
-        plan = row[0][0]["Plan"]
-        counts.append(int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]))
-    return min(counts)
+    return buffers_of(connection, statement, {"types": types}, tick=True)
 
 
 def entries_read(connection: Connection[Any], types: list[str]) -> int:

@@ -9,6 +9,7 @@ from psycopg import Connection
 
 from tests.conftest import Connect
 from tests.queue.test_limits import limit
+from tests.support.buffers import buffers
 from tests.support.waiting import wait_for_floor_margin
 
 pytestmark = pytest.mark.fresh_database
@@ -17,17 +18,8 @@ CLAIM = "select from claim_jobs('w', '{sync,other}', 10)"
 
 
 def cost(connection: Connection[Any]) -> int:
-    """How many buffers a claim of 10 others touches at least. It is rolled back."""
-    counts = []
-    for _ in range(6):  # the first use of a function in a session reads the catalog
-        connection.execute("select tick('0')")
-        with connection.transaction(force_rollback=True):
-            row = connection.execute(f"explain (analyze, buffers, format json) {CLAIM}".encode()).fetchone()
-        assert row
-        plan = row[0][0]["Plan"]
-        assert plan["Actual Rows"] == 10
-        counts.append(int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]))
-    return min(counts)
+    """How many buffers a claim of 10 others touches."""
+    return buffers(connection, CLAIM, rows=10, tick=True)
 
 
 def enqueue(connection: Connection[Any], keys: int, each: int) -> None:

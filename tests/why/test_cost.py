@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 from psycopg import Connection
 
+from tests.support.buffers import buffers
 from tests.support.why import register_worker
 from treadle import JobQueue
 from treadle.db.query import in_schema, statement
@@ -36,11 +37,7 @@ def cost(connection: Connection[Any], job_id: UUID) -> int:
     text = in_schema(statement("get_job_facts"), "treadle")
     with connection.transaction(force_rollback=True):
         connection.execute(read_settings(60))
-        for _ in range(2):  # the first run of a function in a session reads the catalog
-            row = connection.execute(f"explain (analyze, buffers, format json) {text}", {"id": job_id}).fetchone()
-            assert row
-            plan = row[0][0]["Plan"]
-    return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+        return buffers(connection, text, {"id": job_id})
 
 
 @pytest.mark.parametrize("what", OBSTACLES)

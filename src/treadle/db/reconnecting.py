@@ -21,6 +21,9 @@ from treadle.words.errors import TreadleError
 
 STATEMENT_SECONDS = 10.0
 
+# How long close() waits for the server to cancel what was abandoned.
+CANCEL_SECONDS = 1.0
+
 # The server rejects the values in the statement: trying again would not help. All other errors may pass: a lost
 # connection, a failover to a standby that is still read-only, a function that a migration is just replacing.
 REFUSED = (psycopg.DataError, psycopg.IntegrityError)
@@ -119,6 +122,9 @@ class ReconnectingConnection:
 
     async def close(self) -> None:
         await self.disconnect()
+        if self._abandoned:
+            # The driver logs a warning if it is cancelled again while it waits for the server to cancel a statement.
+            await asyncio.wait(self._abandoned, timeout=CANCEL_SECONDS)
         for work in self._abandoned:
             work.cancel()
 

@@ -60,6 +60,7 @@ grant execute on function
     treadle.insert_jobs,
     treadle.partition_parts,
     treadle.partition_of,
+    treadle.make_room, -- (owner)
     treadle.new_id
     to treadle_enqueue;
 grant select on
@@ -124,6 +125,7 @@ grant execute on function
     treadle.enqueue_with_options, -- (owner)
     treadle.partition_parts,
     treadle.partition_of,
+    treadle.make_room, -- (owner)
     treadle.new_id,
     treadle.use_stored,
     -- claiming
@@ -151,6 +153,7 @@ grant execute on function
     treadle.hold_slots,
     treadle.pick_fairly,
     treadle.fair_shares,
+    treadle.aged_lanes,
     treadle.divide_jobs,
     treadle.park_lanes,
     treadle.opened_lanes,
@@ -165,6 +168,9 @@ grant execute on function
     treadle.move_to_partitions,
     treadle.forget_limit,
     treadle.forget_limit_keys,
+    treadle.limit_lanes,
+    treadle.count_pending,
+    treadle.drop_oldest,
     treadle.declare_limits,
     treadle.set_limit, -- (owner)
     treadle.reset_limit, -- (owner)
@@ -337,6 +343,8 @@ grant execute on function
     treadle.find_limits,
     treadle.limit_statuses,
     treadle.limit_state,
+    treadle.limit_lanes,
+    treadle.count_pending,
     -- notifications
     treadle.request_notifications, -- (owner)
     treadle.channel,
