@@ -127,12 +127,54 @@ def test_values_that_take_turns_have_weights(app: Treadle, connection: Rows) -> 
         ("sync fair", "each tenant", "weight 1", ""),
         ("sync fair", "acme", "weight 5", ""),
     ]
-    assert [(each.fair, each.in_use, each.reached, each.paused) for each in app.limits()] == [
-        (True, None, False, False)
-    ] * 3
+    states = {(each.kind, each.in_use, each.reached, each.paused) for each in app.limits()}
+    assert states == {("fairness", None, False, False)}
     app.limits.set("sync fair", 0, key="acme")
     (row,) = [each for each in app.limits() if each.key]
     assert (row.description, row.paused) == ("weight 0", False)
+
+
+def test_how_many_may_wait(app: Treadle, connection: Rows) -> None:
+    limit(connection, 4, name="sync max_pending", when_full="refuse")
+    limit(connection, 2, per="tenant", name="sync max_pending per tenant", when_full="drop")
+    enqueue(connection, 2, "acme")
+    enqueue(connection, 1, "globex")
+    whole, tenants = app.limits()
+    assert (whole.kind, whole.description, whole.in_use, whole.reached) == (
+        "pending",
+        "4 waiting, then refuse",
+        3,
+        False,
+    )
+    assert (tenants.description, tenants.in_use, tenants.next_in_words) == ("2 waiting, then drop", None, "")
+    rows = app.database.read(limit_queries.find_keys("sync max_pending per tenant", "acme"))
+    (acme,) = [each for each in rows if each.key]
+    assert (acme.in_use, acme.used, acme.capacity, acme.reached, acme.next_in_words) == (2, 2, 2, True, "full")
+    enqueue(connection, 1, "zed")
+    assert app.limits()[0].next_in_words == "full"
+    app.limits.set("sync max_pending", 1_000_000)
+    assert (app.limits()[0].amount, app.limits()[0].declared_description) == (1_000_000, "4 waiting, then refuse")
+    with pytest.raises(InvalidArgument, match="does not limit which jobs start"):
+        app.limits.pause("sync max_pending")
+
+
+def test_only_some_limits_for_jobs_that_wait_are_counted(app: Treadle, connection: Rows) -> None:
+    for nth in range(7):
+        limit(connection, 4, name=f"p{nth}", when_full="refuse")
+    enqueue(connection, 1)
+    assert [each.in_use for each in app.limits()] == [1, 1, 1, 1, 1, None, None]
+    assert app.limits("p6")[0].in_use == 1
+
+
+def test_aging(app: Treadle, connection: Rows) -> None:
+    limit(connection, 10, 3600.0, name="aging", fair=True, job_types=[""])
+    (row,) = app.limits()
+    assert (row.kind, row.description, row.next_in_words) == ("aging", "10 of 100 claims after 1h 00m", "")
+    assert (row.used, row.reached, row.paused, row.key_in_words) == (None, False, False, "")
+    app.limits.set("aging", 20, period="2h")
+    assert app.limits()[0].description == "20 of 100 claims after 2h 00m"
+    with pytest.raises(InvalidArgument, match="limit 'aging' is about aging: it has no burst"):
+        app.limits.set("aging", 20, burst=2)
 
 
 def test_limits_are_searched(app: Treadle, connection: Rows) -> None:
@@ -290,11 +332,14 @@ def test_a_limit_is_added_and_removed_at_run_time(app: Treadle, connection: Rows
         (lambda limits: limits.set("rate", 1, queue="q", per="tenant"), "which counts the jobs that start per period"),
         (
             lambda limits: limits.set("turns", 2),
-            "'turns' is a rule of fairness: set the weight of one tenant",
+            "limit 'turns' is about fairness: set the weight of one tenant",
         ),
-        (lambda limits: limits.set("types", 2), "'types' is a rule of fairness: all job types have the same weight"),
-        (lambda limits: limits.pause("turns", "acme"), "'turns' limits nothing, so it cannot be paused"),
-        (lambda limits: limits.set("turns", 1, queue="q", per="tenant"), "already a rule of fairness 'turns'"),
+        (lambda limits: limits.set("types", 2), "limit 'types' is about fairness: all job types have the same weight"),
+        (lambda limits: limits.pause("turns", "acme"), "'turns' does not limit which jobs start: pause another limit"),
+        (
+            lambda limits: limits.set("turns", 1, queue="q", per="tenant"),
+            "a limit 'turns', which is about fairness",
+        ),
         (lambda limits: limits.set("", 1), "the name of a limit must be a string of 1 to 100 characters"),
     ],
 )

@@ -100,6 +100,23 @@ def test_weights_are_shown_as_such(operator: Browser, connection: Connection[Any
     assert "Weight <input" in get(operator, "/limits/set?name=sync+fair&key=acme")
 
 
+def test_limits_for_jobs_that_wait_and_aging(operator: Browser, app: Treadle, connection: Connection[Any]) -> None:
+    limit(connection, 2, name="sync max_pending", when_full="refuse")
+    limit(connection, 10, 3600.0, name="aging", fair=True, job_types=[])
+    enqueue(connection, 2)
+    page = get(operator, "/limits")
+    assert rows(page) == [
+        "aging 10 of 100 claims after 1h 00m - 0 - Set aging …",
+        "sync max_pending sync 2 waiting, then refuse 2 of 2 0 full Set sync max_pending …",
+    ]
+    assert "Jobs that may wait <input" in get(operator, "/limits/set?name=sync+max_pending")
+    form = get(operator, "/limits/set?name=aging")
+    assert 'After <input name="period" maxlength="20" value="3600s"' in form
+    assert "burst" not in form
+    operator.post("/limits/set", {"name": "aging", "amount": "20", "period": "2h"})
+    assert app.limits("aging")[0].description == "20 of 100 claims after 2h 00m"
+
+
 def test_when_the_next_may_start_is_a_live_time(operator: Browser, connection: Connection[Any]) -> None:
     limit(connection, 1, 3600.0)
     enqueue(connection, 2)
@@ -305,7 +322,7 @@ def test_the_api_lists_limits(site: Site, connection: Connection[Any]) -> None:
     ]
     first, rate = found["limits"][:2]
     assert (first["description"], first["in_use"], first["reached"], first["paused"]) == ("2 at once", 2, True, False)
-    assert (rate["available"], rate["seconds"], rate["burst"], rate["fair"]) == (20, 3600.0, 20, False)
+    assert (rate["available"], rate["seconds"], rate["burst"], rate["kind"]) == (20, 3600.0, 20, "rate")
     assert not found["more"]
     only = api.send("GET", "/api/limits?name=sync&key=new&limit=5").json()
     assert [each["key"] for each in only["limits"]] == [None, "new"]

@@ -9,12 +9,14 @@ from treadle.db.queries.operations import audit_params
 from treadle.db.query import Query, Rows, call, statement
 from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument, UnknownLimit, shown
-from treadle.words.limit_status import LimitStatus
-from treadle.words.limits import MOST, LimitDeclaration, LimitTargets
+from treadle.words.limit_status import LimitKind, LimitStatus
+from treadle.words.limits import MOST, MOST_PENDING, LimitDeclaration, LimitTargets
 from treadle.words.naming import int_within, text_within
 
+_RULE = "from treadle.limits as rule where rule.name = find_limits.name"
 _COMPUTED = {
-    "fair": "(select known.fair from treadle.limits as known where known.name = find_limits.name)",
+    "kind": f"(select treadle.limit_kind(rule.fair, rule.when_full, rule.period) {_RULE})",
+    "when_full": f"(select rule.when_full {_RULE})",
     "exact": "waiting < counted_to and lanes < counted_to",
 }
 _COLUMNS = ", ".join(_COMPUTED.get(each, each) for each in LimitStatus._fields)
@@ -45,9 +47,7 @@ class Kind(NamedTuple):
     name: str
     per: str
     """Empty: it has no keys."""
-    per_period: bool
-    fair: bool = False
-    """It is no limit: the values of `per`, or the job types, take turns."""
+    kind: LimitKind
 
 
 def declare(limits: Iterable[tuple[LimitDeclaration, LimitTargets]]) -> Query[None]:
@@ -117,9 +117,10 @@ def change(name: str, known: Kind | None, amount: int | None, options: LimitOpti
     """Change the limit that is known, or add it. Raises InvalidArgument if it cannot have these values."""
     period, burst, key = options.get("period"), options.get("burst"), options.get("key")
     target = {"job_type": options.get("job_type"), "queue": options.get("queue"), "per": options.get("per")}
+    most = MOST_PENDING if known and known.kind == "pending" else MOST
     params = {
         "name": limit_name(name),
-        "amount": None if amount is None else int_within(amount, 0, MOST, "the amount of a limit"),
+        "amount": None if amount is None else int_within(amount, 0, most, "the amount of a limit"),
         "period": None if period is None else _period(period),
         "burst": None if burst is None else int_within(burst, 1, MOST, "burst"),
         "key": None if key is None else key_text(key),
@@ -140,8 +141,8 @@ def change(name: str, known: Kind | None, amount: int | None, options: LimitOpti
 
 def pause(name: str, known: Kind, options: LimitOptions) -> Query[None]:
     """Raises InvalidArgument if it is no limit."""
-    if known.fair:
-        raise InvalidArgument(f"{known.name!r} limits nothing, so it cannot be paused: pause a limit or the job type")
+    if known.kind not in ("concurrency", "rate"):
+        raise InvalidArgument(f"{known.name!r} does not limit which jobs start: pause another limit, or the job type")
     return change(name, known, 0, options)
 
 
@@ -178,18 +179,18 @@ def _check_added(name: str, known: Kind | None, options: LimitOptions) -> None:
     if known and (options.get("per") or "") != known.per:
         per = f"per {known.per}" if known.per else "for all its jobs together"
         raise InvalidArgument(f"there is already a limit {name!r}, {per}; choose another name")
-    if known and known.fair:
-        raise InvalidArgument(f"there is already a rule of fairness {name!r}; choose another name")
-    if known and known.per_period != (period is not None):
+    if known and known.kind != ("concurrency" if period is None else "rate"):
         raise InvalidArgument(f"there is already a limit {name!r}, which {_counts(known)}; choose another name")
 
 
 def _check_changed(known: Kind, amount: int | None, options: LimitOptions) -> None:
     has_period = options.get("period") is not None or options.get("burst") is not None
-    if known.fair and options.get("key") is None:
+    if known.kind == "fairness" and options.get("key") is None:
         advice = f"set the weight of one {known.per}" if known.per else "all job types have the same weight"
-        raise InvalidArgument(f"{known.name!r} is a rule of fairness: {advice}")
-    if has_period and not known.per_period:
+        raise InvalidArgument(f"limit {known.name!r} {_counts(known)}: {advice}")
+    if known.kind == "aging" and options.get("burst") is not None:
+        raise InvalidArgument(f"limit {known.name!r} {_counts(known)}: it has no burst")
+    if has_period and known.kind not in ("rate", "aging"):
         raise InvalidArgument(f"limit {known.name!r} {_counts(known)}: it has no period and no burst")
     if options.get("key") is None:
         return
@@ -206,7 +207,13 @@ def _check_key(known: Kind) -> None:
 
 
 def _counts(known: Kind) -> str:
-    return "counts the jobs that start per period" if known.per_period else "counts the jobs that run at once"
+    return {
+        "concurrency": "counts the jobs that run at once",
+        "rate": "counts the jobs that start per period",
+        "pending": "counts the jobs that wait",
+        "fairness": "is about fairness",
+        "aging": "is about aging",
+    }[known.kind]
 
 
 def _period(period: Duration) -> timedelta:
@@ -218,6 +225,6 @@ def _period(period: Duration) -> timedelta:
 
 def _status(row: tuple[Any, ...]) -> LimitStatus:
     values = LimitStatus._make(row)
-    if values.fair:
-        values = values._replace(in_use=None, available=None)
+    if values.kind in ("fairness", "aging"):
+        values = values._replace(in_use=None, available=None, opens_at=None)
     return values._replace(job_types=values.job_types or [], queues=values.queues or [])

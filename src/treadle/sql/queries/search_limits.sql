@@ -42,7 +42,7 @@ chosen as materialized (
 )
 select
     status.name, status.per, status.key, status.job_types, status.queues,
-    (select known.fair from treadle.limits as known where known.name = status.name),
+    treadle.limit_kind(rule.fair, rule.when_full, rule.period), rule.when_full,
     status.amount, status.seconds, status.burst,
     status.in_code, status.declared_amount, status.declared_seconds, status.declared_burst,
     status.changed_by, status.changed_at,
@@ -52,3 +52,5 @@ from treadle.limit_statuses(
     array(select chosen.name from chosen order by chosen.name, chosen.key),
     array(select chosen.key from chosen order by chosen.name, chosen.key)
 ) as status
+join treadle.limits as rule on rule.name = status.name
+order by status.waiting desc, status.name, status.key nulls first

@@ -20,6 +20,9 @@ as $$
 #variable_conflict use_column
 declare
     c_budget constant int := 50000;
+    -- Of limits for jobs that wait, only so many are counted, and only up to c_pending: see count_pending().
+    c_pending_limits constant int := 5;
+    c_pending constant int := 10000;
     v_now constant timestamptz := clock_timestamp();
     v_safe constant treadle.ticks := treadle.safe_tick(pg_current_snapshot());
     v_counted_to constant int := greatest(100, least(1000, c_budget / greatest(1, cardinality(p_names))));
@@ -40,7 +43,11 @@ begin
         (rule.declared ->> 'burst')::int,
         state.changed_by,
         state.changed_at,
-        state.in_use,
+        case
+            when rule.when_full is null then state.in_use
+            when chosen.key is not null and chosen.nth <= c_pending_limits
+                then treadle.count_pending(rule.name, rule.per, chosen.key, c_pending)
+        end,
         state.available,
         state.opens_at,
         state.frees_at,
@@ -48,7 +55,13 @@ begin
         parked.waiting,
         v_counted_to,
         v_now
-    from unnest(p_names, p_keys) as chosen (name, key)
+    from (
+        select
+            chosen.name, chosen.key,
+            row_number() over (partition by known.when_full is null, chosen.key is null order by chosen.name, chosen.key) as nth
+        from unnest(p_names, p_keys) as chosen (name, key)
+        join treadle.limits as known on known.name = chosen.name
+    ) as chosen
     join treadle.limits as rule on rule.name = chosen.name
     cross join lateral treadle.limit_state(chosen.name, chosen.key, 1, v_now) as state
     cross join lateral (

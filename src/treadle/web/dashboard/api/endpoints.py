@@ -19,6 +19,7 @@ from treadle.operations.details import JobDetails, aget_details
 from treadle.operations.overview import aoverview
 from treadle.web.dashboard import actions
 from treadle.web.dashboard.actions import LimitAction
+from treadle.web.dashboard.api import limit_models as limit_responses
 from treadle.web.dashboard.api import openapi
 from treadle.web.dashboard.api import request_models as requests
 from treadle.web.dashboard.api import response_models as responses
@@ -154,7 +155,7 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
         get("/api/health", health, responses.Health, "Problems in the queue and its database"),
         get("/api/schedules", schedules, responses.ScheduleList, "Schedules", requests.SchedulesQuery),
         get("/api/schedules/why", why_schedule, responses.Why, "Why a schedule does not run", requests.ScheduleQuery),
-        get("/api/limits", limits, responses.LimitList, "Limits, and keys of limits", requests.LimitsQuery),
+        get("/api/limits", limits, limit_responses.LimitList, "Limits, and keys of limits", requests.LimitsQuery),
         get("/api/workers", workers, responses.WorkerList, "Workers"),
         get("/api/pauses", pauses, responses.PauseList, "Pauses"),
         get("/api/audit", audit, responses.AuditList, "Changes made by operators", requests.AuditQuery),
@@ -182,7 +183,13 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
             for action, summary in actions.SCHEDULE_SUMMARIES.items()
         ),
         *(
-            post(f"/api/limits/{action.value}", operation, responses.LimitChange, actions.LIMIT_SUMMARIES[action], body)
+            post(
+                f"/api/limits/{action.value}",
+                operation,
+                limit_responses.LimitChange,
+                actions.LIMIT_SUMMARIES[action],
+                body,
+            )
             for action, operation, body in (
                 (LimitAction.SET, set_limit, requests.SetLimitBody),
                 (LimitAction.PAUSE, pause_limit, requests.LimitBody),

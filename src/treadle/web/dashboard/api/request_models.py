@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 from treadle.db.queries.operations import CHUNK
 from treadle.words import listing
 from treadle.words.changes import Action
-from treadle.words.limits import MOST
+from treadle.words.limits import MOST, MOST_PENDING
 from treadle.words.schedule_status import State
 
 # Ten years.
@@ -113,9 +113,8 @@ class LimitBody(ChangeBody):
 
 
 class SetLimitBody(LimitBody):
-    amount: Annotated[int, Field(strict=True, ge=0, le=MOST)] | None
-    """How many at once, or per period; 0: no job starts. Null: no limit. Of a rule of fairness: the weight
-    of the key."""
+    amount: Annotated[int, Field(strict=True, ge=0, le=MOST_PENDING)] | None
+    """How many; 0: none. Null: no limit. Of fairness: the weight of the key. Of aging: how many of a hundred claims."""
     seconds: Annotated[float, Field(strict=True, gt=0, le=MOST_SECONDS)] | None = None
     """The period. Null: unchanged, or the limit is for jobs that run at once."""
     burst: Annotated[int, Field(strict=True, ge=1, le=MOST)] | None = None

@@ -17,7 +17,7 @@ from treadle.web.dashboard.routes import Context, Endpoint, RouteSpec
 from treadle.web.dashboard.security.access import Role
 from treadle.web.dashboard.urls import local_path, with_result
 from treadle.words.errors import InvalidArgument, UnknownLimit, shown
-from treadle.words.limit_status import LimitStatus, limit_in_words
+from treadle.words.limit_status import PENDING_COUNTED, LimitStatus
 from treadle.words.masking import masked
 
 # Keys of one limit in the list of all limits.
@@ -89,18 +89,13 @@ def template_values(rows: list[LimitStatus], selection: LimitSelection) -> dict[
         "is_full": len(rows) >= LIMITS,
         "back": f"{path}?{urlencode(here)}" if here else path,
         "target": target,
-        "declared": declared,
+        "most_pending": PENDING_COUNTED,
     }
 
 
 def target(row: LimitStatus) -> dict[str, Any]:
     """The parameters that name a limit, or a key of it. A field that is empty would be left out."""
     return {"name": row.name, "key": row.key or None, "without_value": 1 if row.key == "" else None}
-
-
-def declared(limit: LimitStatus) -> str:
-    """What the code declares, in words."""
-    return limit_in_words(limit.declared_amount, limit.declared_seconds, limit.declared_burst)
 
 
 def routes(app: Treadle, live: LiveUpdates) -> list[RouteSpec]:
@@ -130,7 +125,6 @@ def routes(app: Treadle, live: LiveUpdates) -> list[RouteSpec]:
                 limit=limit,
                 row=row,
                 target=target(row),
-                declared=declared(limit),
                 back=back,
             )
 
