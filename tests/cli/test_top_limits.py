@@ -50,11 +50,11 @@ def test_limits_are_listed_paused_and_resumed(url: str, app: Treadle, connection
         screen.wait_for("limits 1 ")
         screen.press(ESCAPE)
         screen.wait_for("limits 3")
-        screen.press(ENTER)
+        screen.press("\x1b[H" + ENTER)  # Home
         screen.wait_for("type: sync", "limits 2 ")
         screen.press(ESCAPE)
         screen.press("l")
-        screen.wait_for("running 0")
+        screen.wait_for("progress")
         screen.resize(140, 40)
         screen.press("l")
         screen.wait_for("2 at once", "10 per hour, burst 20", "changed by", "l limits")
