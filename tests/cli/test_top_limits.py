@@ -53,6 +53,7 @@ def test_limits_are_listed_paused_and_resumed(url: str, app: Treadle, connection
         screen.press("\x1b[H" + ENTER)  # Home
         screen.wait_for("type: sync", "limits 2 ")
         screen.press(ESCAPE)
+        screen.wait_for("limits 3")
         screen.press("l")
         screen.wait_for("progress")
         screen.resize(140, 40)
