@@ -10,7 +10,10 @@ from tests.doctor.test_cost import explained, nodes
 from tests.queue.test_limits import claim, enqueue, limit
 from tests.support.doctor import AT_ONCE, assert_ok, get_finding
 from treadle import JobQueue, Treadle
+from treadle.db.examination import examination
+from treadle.db.script import drive
 from treadle.doctor import Limits, Severity, queries
+from treadle.doctor.examine import NotificationTest, _examination
 from treadle.doctor.facts import UnopenedLimit, WaitingLimit, Worker
 from treadle.doctor.finding import Context
 from treadle.doctor.rules.limits import check_limits, check_unopened
@@ -202,8 +205,44 @@ def test_a_tick_opens_them(url: str, connection: Connection[Any]) -> None:
     assert_ok(url, "unopened_limits")
 
 
-def test_a_limit_that_is_used_between_two_looks_is_not_reported() -> None:
-    """A claim changes the version, and a tick opens lanes."""
+@pytest.mark.parametrize("used", [False, True])
+def test_a_limit_that_is_used_between_two_looks_is_not_reported(
+    app: Treadle, connection: Connection[Any], used: bool
+) -> None:
+    limit(connection, 2)
+    enqueue(connection, 3)
+    claim(connection)
+    wait_since(connection, "10 minutes")
+    register(connection)
+    connection.execute("set session_replication_role = replica")
+    connection.execute("update jobs set status = 'completed', finished_at = now() where status = 'claimed'")
+    connection.execute("set session_replication_role = origin")
+    connection.execute("delete from limit_openings")
+    connection.execute("update lanes set parked_at = now() - interval '10 minutes'")
+    looks = 0
+
+    def carry_out(request: Any) -> Any:
+        nonlocal looks
+        if isinstance(request, NotificationTest):
+            return True
+        if request.text == queries.wait(0).text:
+            looks += 1
+            if used:  # the lane stays parked, and the limit has room for another one
+                connection.execute(
+                    """insert into limit_holders (name, key, version, full_at)
+                    select name, key, version + 1, full_at from limit_holders order by version desc limit 1"""
+                )
+            return None
+        return run(request)
+
+    with examination(app.database) as run:
+        found = {each.name: each.level for each in drive(_examination("treadle", Limits()), carry_out)}
+    assert looks == 1
+    assert found["unopened_limits"] is (Severity.OK if used else Severity.WARNING)
+
+
+def test_what_shows_that_a_limit_is_used() -> None:
+    """A claim changes the version, and a tick opens lanes. Without workers, nobody does."""
     assert UNOPENED.id == UNOPENED._replace(seconds=105.0).id
     assert UNOPENED.id != UNOPENED._replace(version=2).id
     assert UNOPENED.id != UNOPENED._replace(lanes=1).id

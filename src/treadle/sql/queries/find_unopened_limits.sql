@@ -1,5 +1,5 @@
 -- Limits that have room although lanes with due jobs have been parked for them for some time. Ticks open such lanes within
--- seconds. With the version of the limit's holders, which changes when a job is claimed under it, and the number of lanes,
+-- seconds. With the version of its holders, which changes when a job is claimed under the limit, and the number of lanes,
 -- which falls while ticks open them.
 with old as materialized (
     select distinct lane.parked_name as name, lane.parked_key as key
