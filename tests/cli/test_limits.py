@@ -68,8 +68,8 @@ def test_weights_of_fairness_are_listed(connection: Connection[Any]) -> None:
     limit(connection, None, per="tenant", name="sync fair", fair=True)
     assert output_of("limits", "set", "sync fair", 5, "--key", "acme") == "Set sync fair for tenant acme: weight 5\n"
     assert [line[:6] for line in table()[1:]] == [
-        ["sync fair", "each tenant", "weight 1", "-", "0", "-"],
-        ["sync fair", "acme", "weight 5", "-", "0", "-"],
+        ["sync fair", "each tenant", "weight 1", "-", "-", "-"],
+        ["sync fair", "acme", "weight 5", "-", "-", "-"],
     ]
     refused = run_treadle("limits", "pause", "sync fair", "--key", "acme")
     assert (refused.exit_code, "does not limit which jobs start" in refused.stderr) == (1, True)

@@ -78,8 +78,8 @@ def test_cells(row: LimitStatus) -> None:
     assert cells(per="tenant", in_use=None)[1:] == ["each tenant", "3 at once", "", "0", "", ""]
     assert cells(per="tenant", key="")[1] == "no tenant"
     assert cells(waiting=500, exact=False, in_use=3)[3:6] == ["3/3", "500+", "when one ends"]
-    assert cells(kind="fairness", amount=5, in_use=None)[2:] == ["weight 5", "", "0", "", ""]
-    assert cells(kind="pending", when_full="drop", in_use=3)[2:6] == ["3 waiting, then drop", "3/3", "0", "full"]
+    assert cells(kind="fairness", amount=5, in_use=None)[2:] == ["weight 5", "", "", "", ""]
+    assert cells(kind="pending", when_full="drop", in_use=3)[2:6] == ["3 waiting, then drop", "3/3", "", "full"]
     rows = [row, row._replace(waiting=3), row._replace(in_use=3), row._replace(waiting=1000)]
     (order,) = [each.order for each in limit_columns.LIMITS.columns if each.title == "waiting"]
     assert order is not None

@@ -139,7 +139,7 @@ def test_a_backlog_that_needs_more_than_a_day_is_found(url: str, connection: Con
     connection.execute("select enqueue_jobs('sync', array_fill('{}'::text, '{2500}'))")
     wait_since(connection, "1 minute")
     found = get_finding(url, "slow_limits")
-    assert (found.level, found.title) == (Severity.NOTE, "More jobs wait for a limit than it lets start in a day.")
+    assert (found.level, found.title) == (Severity.NOTE, "Limits make jobs wait for more than a day.")
     assert found.detail.startswith("sync: at least 2,401 jobs wait, the oldest for 1m 0")
     assert found.detail.endswith("; at 100 per hour they take at least 1d 0h")
     assert found.remedy.startswith("If what the limit protects allows more: select treadle.set_limit('sync', AMOUNT);")
@@ -155,6 +155,29 @@ def test_a_job_that_has_waited_for_a_limit_for_days_is_found(url: str, connectio
     wait_since(connection, "4 days")
     found = get_finding(url, "slow_limits")
     assert (found.level, found.detail) == (Severity.WARNING, "sync: 2 jobs wait, the oldest for 4d 0h")
+
+
+def test_a_rate_is_not_to_blame_if_its_jobs_wait_for_something_else() -> None:
+    waiting = WAITING._replace(amount=6, seconds=60.0, due=9 * DAY)
+    assert check_limits(CONTEXT, [waiting])[2].level is Severity.OK
+    assert check_limits(CONTEXT, [waiting._replace(exact=False)])[2].level is Severity.WARNING
+
+
+def test_a_statement_is_given_once() -> None:
+    keys = [WAITING._replace(per="tenant", key=each, due=2 * DAY) for each in ("acme", "globex")]
+    remedy = check_limits(CONTEXT, keys)[2].remedy
+    assert remedy.count("set_limit('sync', AMOUNT)") == 1
+
+
+def test_lanes_of_different_partitions_are_one(url: str, connection: Connection[Any]) -> None:
+    limit(connection, 1, per="tenant")
+    for tenant in ("acme", "globex", "zed"):
+        enqueue(connection, 1, tenant)
+    wait_since(connection, "5 hours")
+    enqueue(connection, 1, "acme")
+    enqueue(connection, 1, "globex")
+    found = get_finding(url, "unserved_lanes", AT_ONCE)
+    assert len([line for line in found.detail.splitlines() if line.startswith("sync")]) == 1
 
 
 def test_lanes_that_nobody_opens_are_found(url: str, connect: Connect) -> None:

@@ -91,9 +91,9 @@ def test_weights_are_shown_as_such(operator: Browser, connection: Connection[Any
     connection.execute("select set_limit('sync fair', 5, p_key => 'acme')")
     page = get(operator, "/limits")
     types, fair, acme = rows(page)
-    assert types == "job types fair weight 1 each job type - 0 -"
-    assert fair == "sync fair sync weight 1 each tenant - 0 -"
-    assert acme.startswith("sync fair, tenant acme weight 5 - 0 -")
+    assert types == "job types fair weight 1 each job type - - -"
+    assert fair == "sync fair sync weight 1 each tenant - - -"
+    assert acme.startswith("sync fair, tenant acme weight 5 - - -")
     assert "Reset sync fair for acme …" in acme
     assert "no limit" not in page
     assert "/limits/pause" not in page
@@ -106,8 +106,8 @@ def test_limits_for_jobs_that_wait_and_aging(operator: Browser, app: Treadle, co
     enqueue(connection, 2)
     page = get(operator, "/limits")
     assert rows(page) == [
-        "aging 10 of 100 claims after 1h 00m - 0 - Set aging …",
-        "sync max_pending sync 2 waiting, then refuse 2 of 2 0 full Set sync max_pending …",
+        "aging 10 of 100 claims after 1h 00m - - - Set aging …",
+        "sync max_pending sync 2 waiting, then refuse 2 of 2 - full Set sync max_pending …",
     ]
     assert "Jobs that may wait <input" in get(operator, "/limits/set?name=sync+max_pending")
     form = get(operator, "/limits/set?name=aging")

@@ -146,7 +146,7 @@ def _show(rows: list[LimitStatus], as_json: bool) -> None:
             printable(each.key_in_words) or "-",
             each.description,
             _used(each),
-            f"{count(each.waiting)}{'' if each.exact else '+'}",
+            f"{count(each.waiting)}{'' if each.exact else '+'}" if each.starts else "-",
             each.next_in_words or "-",
             printable(each.changed_by or "-"),
         ]

@@ -20,7 +20,7 @@ def _used(row: LimitStatus, _: int) -> Text:
 
 
 def _waiting(row: LimitStatus, _: int) -> str:
-    return f"{count(row.waiting)}{'' if row.exact else '+'}"
+    return f"{count(row.waiting)}{'' if row.exact else '+'}" if row.starts else ""
 
 
 def _next(row: LimitStatus, _: int) -> Text:

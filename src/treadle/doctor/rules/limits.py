@@ -1,6 +1,6 @@
 """Limits that jobs wait for longer than somebody may have intended."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from treadle.doctor.facts import UnopenedLimit, WaitingLimit, Worker
 from treadle.doctor.finding import Context, Finding, Severity, highest, ok, severity_of
@@ -22,11 +22,11 @@ def _paused(context: Context, limits: Sequence[WaitingLimit]) -> Finding:
     changed = [each for each in bad if each.changed is not None]
     remedy = []
     if changed:
-        remedy.append("If the pause is no longer needed: " + " ".join(_undo(context, each) for each in changed[:5]))
+        remedy.append("If the pause is no longer needed: " + _several(_undo(context, each) for each in changed))
     if declared:
         remedy.append(
             "A limit that is 0 in code lets no job start: change the code, or: "
-            + " ".join(_set(context, each) for each in declared[:5])
+            + _several(_set(context, each) for each in declared)
         )
     return Finding(
         "paused_limits",
@@ -61,7 +61,7 @@ def _lowered(context: Context, limits: Sequence[WaitingLimit]) -> Finding:
                 for each in bad
             ]
         ),
-        "If they may be as before: " + " ".join(_undo(context, each) for each in bad[:5]),
+        "If they may be as before: " + _several(_undo(context, each) for each in bad),
     )
 
 
@@ -75,19 +75,25 @@ def _is_lower(limit: WaitingLimit) -> bool:
 
 
 def _slow(context: Context, limits: Sequence[WaitingLimit]) -> Finding:
-    slow = [(each, max(each.due, _needed(each))) for each in limits if each.amount]
+    slow = [(each, _delay(each)) for each in limits if each.amount]
     severities = [severity_of(seconds, *context.limits.slow_limit) for _, seconds in slow]
     bad = [each for (each, _), severity in zip(slow, severities, strict=True) if severity is not Severity.OK]
     if not bad:
-        return ok("slow_limits", "No jobs wait for a limit for more than a day.")
+        return ok("slow_limits", "No limit makes jobs wait for more than a day.")
     return Finding(
         "slow_limits",
         highest(*severities),
-        "More jobs wait for a limit than it lets start in a day.",
+        "Limits make jobs wait for more than a day.",
         lines([f"{_named(each)}: {_waiting(each)}{_backlog(each)}" for each in bad]),
-        "If what the limit protects allows more: " + " ".join(_set(context, each) for each in bad[:5]) + "\n"
+        "If what the limit protects allows more: " + _several(_set(context, each) for each in bad) + "\n"
         "Otherwise enqueue fewer of these jobs, or cancel those that are no longer needed.",
     )
+
+
+def _delay(limit: WaitingLimit) -> float:
+    """How long jobs wait because of the limit. If all were counted, their number and the rate tell: that the oldest has
+    waited for longer has other causes, such as missing workers."""
+    return _needed(limit) if limit.seconds and limit.exact else max(limit.due, _needed(limit))
 
 
 def _needed(limit: WaitingLimit) -> float:
@@ -150,6 +156,10 @@ def _changed(limit: WaitingLimit) -> str:
 
 def _words(amount: int | None, seconds: float | None) -> str:
     return limit_in_words(amount, seconds, None)
+
+
+def _several(statements: Iterable[str]) -> str:
+    return " ".join(list(dict.fromkeys(statements))[:5])
 
 
 def _undo(context: Context, limit: WaitingLimit) -> str:
