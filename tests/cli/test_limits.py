@@ -64,6 +64,17 @@ def test_when_the_next_may_start_is_listed(connection: Connection[Any]) -> None:
     assert [line[5] for line in table("--name", "api")][1:] == ["in 2h 00m"]
 
 
+def test_weights_of_fairness_are_listed(connection: Connection[Any]) -> None:
+    limit(connection, None, per="tenant", name="sync fair", fair=True)
+    assert output_of("limits", "set", "sync fair", 5, "--key", "acme") == "Set sync fair for tenant acme: weight 5\n"
+    assert [line[:6] for line in table()[1:]] == [
+        ["sync fair", "each tenant", "weight 1", "-", "-", "-"],
+        ["sync fair", "acme", "weight 5", "-", "-", "-"],
+    ]
+    refused = run_treadle("limits", "pause", "sync fair", "--key", "acme")
+    assert (refused.exit_code, "does not limit which jobs start" in refused.stderr) == (1, True)
+
+
 def test_a_limit_is_set_paused_and_reset(connection: Connection[Any]) -> None:
     limit(connection, 2, per="tenant")
     assert output_of("limits", "set", "sync", 5, "--key", "acme") == "Set sync for tenant acme: 5 at once\n"

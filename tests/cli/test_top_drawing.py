@@ -265,7 +265,7 @@ def test_a_slow_database_is_refreshed_less_often(
     assert asyncio.run(interval()) == refresh.SECONDS
 
 
-def test_a_refresh_is_seven_read_only_statements(
+def test_a_refresh_is_eight_read_only_statements(
     app: Treadle, queue: JobQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     statements: list[str] = []
@@ -285,4 +285,4 @@ def test_a_refresh_is_seven_read_only_statements(
             await app.aclose()
 
     asyncio.run(take_snapshot())
-    assert len(statements) == 7
+    assert len(statements) == 8

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from psycopg import Connection
 
+from tests.queue.test_limits import enqueue, limit
 from tests.support.buffers import buffers
 from tests.support.workers import one
 from treadle import JobQueue, Priority, Status, Treadle
@@ -159,3 +160,12 @@ def test_a_large_table_is_estimated_at_a_bounded_cost(app: Treadle, connection: 
     assert seen.totals[Status.FAILED] == Total(1, exact=True), "a rare status is counted exactly"
     (lane,) = seen.lanes
     assert lane.depth == 10_000
+
+
+def test_the_lanes_of_different_partitions_are_added_up(app: Treadle, connection: Connection[Any]) -> None:
+    limit(connection, 1, per="tenant")
+    for nth, tenant in enumerate(("acme", "globex", "zed")):
+        enqueue(connection, nth + 1, tenant)
+    oldest = connection.execute("select min(run_at) from jobs").fetchone()
+    (lane,) = overview(app.database).lanes
+    assert (lane.job_type, lane.depth, lane.exact, (lane.due_since,)) == ("sync", 6, True, oldest)

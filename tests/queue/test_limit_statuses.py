@@ -11,9 +11,13 @@ from psycopg import Connection
 from tests.queue.test_limits import claim, complete, enqueue, limit
 from tests.support.buffers import buffers
 from treadle import InvalidArgument, Treadle, UnknownLimit
+from treadle.db.queries import limits as limit_queries
+from treadle.db.query import Query
+from treadle.db.runner import read_settings
 from treadle.words.limit_status import LimitStatus, limit_in_words
 
 Rows = Connection[Any]
+NOW = datetime.now(UTC)
 
 
 def seen(app: Treadle, name: str | None = None) -> dict[tuple[str, str | None], LimitStatus]:
@@ -113,6 +117,125 @@ def test_one_limit_is_selected_by_name(app: Treadle, connection: Rows) -> None:
     assert {each.key for each in app.limits("a", 1)} == {None}
 
 
+def test_values_that_take_turns_have_weights(app: Treadle, connection: Rows) -> None:
+    limit(connection, None, per="tenant", name="sync fair", fair=True)
+    limit(connection, None, name="job types fair", fair=True, job_types=[""])
+    app.limits.set("sync fair", 5, key="acme")
+    found = [(each.name, each.key_in_words, each.description, each.next_in_words) for each in app.limits()]
+    assert found == [
+        ("job types fair", "each job type", "weight 1", ""),
+        ("sync fair", "each tenant", "weight 1", ""),
+        ("sync fair", "acme", "weight 5", ""),
+    ]
+    states = {(each.kind, each.in_use, each.reached, each.paused) for each in app.limits()}
+    assert states == {("fairness", None, False, False)}
+    app.limits.set("sync fair", 0, key="acme")
+    (row,) = [each for each in app.limits() if each.key]
+    assert (row.description, row.paused) == ("weight 0", False)
+
+
+def test_how_many_may_wait(app: Treadle, connection: Rows) -> None:
+    limit(connection, 4, name="sync max_pending", when_full="refuse")
+    limit(connection, 2, per="tenant", name="sync max_pending per tenant", when_full="drop")
+    enqueue(connection, 2, "acme")
+    enqueue(connection, 1, "globex")
+    whole, tenants = app.limits()
+    assert (whole.kind, whole.description, whole.in_use, whole.reached) == (
+        "pending",
+        "4 waiting, then refuse",
+        3,
+        False,
+    )
+    assert (tenants.description, tenants.in_use, tenants.next_in_words) == ("2 waiting, then drop", None, "")
+    rows = app.database.read(limit_queries.find_keys("sync max_pending per tenant", "acme"))
+    (acme,) = [each for each in rows if each.key]
+    assert (acme.in_use, acme.used, acme.capacity, acme.reached, acme.next_in_words) == (2, 2, 2, True, "full")
+    enqueue(connection, 1, "zed")
+    assert app.limits()[0].next_in_words == "full"
+    app.limits.set("sync max_pending", 1_000_000)
+    assert (app.limits()[0].amount, app.limits()[0].declared_description) == (1_000_000, "4 waiting, then refuse")
+    with pytest.raises(InvalidArgument, match="does not limit which jobs start"):
+        app.limits.pause("sync max_pending")
+
+
+def test_only_some_limits_for_jobs_that_wait_are_counted(app: Treadle, connection: Rows) -> None:
+    for nth in range(7):
+        limit(connection, 4, name=f"p{nth}", when_full="refuse")
+    enqueue(connection, 1)
+    assert [each.in_use for each in app.limits()] == [1, 1, 1, 1, 1, None, None]
+    assert app.limits("p6")[0].in_use == 1
+
+
+def test_aging(app: Treadle, connection: Rows) -> None:
+    limit(connection, 10, 3600.0, name="aging", fair=True, job_types=[""])
+    (row,) = app.limits()
+    assert (row.kind, row.description, row.next_in_words) == ("aging", "10 of 100 claims after 1h 00m", "")
+    assert (row.used, row.reached, row.paused, row.key_in_words) == (None, False, False, "")
+    app.limits.set("aging", 20, period="2h")
+    assert app.limits()[0].description == "20 of 100 claims after 2h 00m"
+    with pytest.raises(InvalidArgument, match="limit 'aging' is about aging: it has no burst"):
+        app.limits.set("aging", 20, burst=2)
+
+
+def test_limits_are_searched(app: Treadle, connection: Rows) -> None:
+    limit(connection, 1, per="tenant")
+    limit(connection, 2, name="Other", job_types=["mail"])
+    limit(connection, 3, name="a_c", job_types=["x"])
+
+    def names(text: str) -> list[str]:
+        return [each.name for each in app.database.read(limit_queries.find_matching(text))]
+
+    assert (names("OTHER"), names("mai"), names("_"), names("sync")) == (["Other"], ["Other"], ["a_c"], ["sync"])
+    assert names("nothing") == []
+    assert [each.key for each in app.database.read(limit_queries.find_matching("sync"))] == [None]
+
+
+def test_keys_are_searched_by_their_beginning(app: Treadle, connection: Rows) -> None:
+    limit(connection, 1, per="tenant")
+    for tenant in ("acme", "acme-2", "acme_3", "Acme", "zed", "a", "%"):
+        enqueue(connection, 2, tenant)
+    claim(connection)
+    claim(connection)
+
+    def keys(key: str, limit: int = 100) -> set[str | None]:
+        return {each.key for each in app.database.read(limit_queries.find_keys("sync", key, limit))}
+
+    assert keys("acme") == {None, "acme", "acme-2", "acme_3"}
+    assert keys("zed") == {None, "zed"}
+    (found,) = [each for each in app.database.read(limit_queries.find_keys("sync", "zed")) if each.key]
+    assert found._replace(at=NOW) == seen(app)["sync", "zed"]._replace(at=NOW), "as in the list"
+    assert keys("%") == {None, "%"}
+    # One that no job has used can be changed.
+    assert keys("new") == {None, "new"}
+    assert keys("", 2) == {None, "", "%", "Acme"}
+    assert app.database.read(limit_queries.find_keys("nope", "a")) == []
+
+
+@pytest.mark.fresh_database
+def test_the_cost_of_a_search_does_not_grow_with_the_number_of_keys(app: Treadle, connection: Rows) -> None:
+    limit(connection, 1, per="tenant")
+    connection.execute("set session_replication_role = replica")
+    add = "insert into limit_keys (name, key) select 'sync', 'k' || nth from generate_series(%s::int, %s::int) as nth"
+
+    def cost(query: Query[Any]) -> int:
+        for _ in range(2):
+            with connection.transaction(force_rollback=True):
+                connection.execute(read_settings(60))
+                text = b"explain (analyze, buffers, format json) " + query.bound("treadle")
+                row = connection.execute(text, query.params).fetchone()
+            assert row
+            plan = row[0][0]["Plan"]
+        return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+    connection.execute(add, [1, 300])
+    connection.execute("vacuum analyze limit_keys")
+    before = cost(limit_queries.find_keys("sync", "k", 50))
+    connection.execute(add, [301, 10_000])
+    connection.execute("vacuum analyze limit_keys")
+    assert cost(limit_queries.find_keys("sync", "k", 50)) < before * 1.2 + 50
+    assert len(app.database.read(limit_queries.find_keys("sync", "k", 50))) == 52
+
+
 @pytest.mark.fresh_database
 def test_the_cost_is_bounded(app: Treadle, connection: Rows) -> None:
     limit(connection, 1, per="tenant")
@@ -207,16 +330,28 @@ def test_a_limit_is_added_and_removed_at_run_time(app: Treadle, connection: Rows
         (lambda limits: limits.set("new", 1, queue="q", burst=2), "got burst 2 without a period"),
         (lambda limits: limits.set("sync", 1, queue="q", per="tenant"), "already a limit 'sync', for all its jobs to"),
         (lambda limits: limits.set("rate", 1, queue="q", per="tenant"), "which counts the jobs that start per period"),
+        (
+            lambda limits: limits.set("turns", 2),
+            "limit 'turns' is about fairness: set the weight of one tenant",
+        ),
+        (lambda limits: limits.set("types", 2), "limit 'types' is about fairness: all job types have the same weight"),
+        (lambda limits: limits.pause("turns", "acme"), "'turns' does not limit which jobs start: pause another limit"),
+        (
+            lambda limits: limits.set("turns", 1, queue="q", per="tenant"),
+            "a limit 'turns', which is about fairness",
+        ),
         (lambda limits: limits.set("", 1), "the name of a limit must be a string of 1 to 100 characters"),
     ],
 )
 def test_mistakes_are_refused(app: Treadle, connection: Rows, change: Callable[[Any], Any], message: str) -> None:
     limit(connection, 3)
     limit(connection, 3, 1.0, name="rate", per="tenant")
+    limit(connection, None, name="turns", per="tenant", fair=True)
+    limit(connection, None, name="types", fair=True)
     with pytest.raises(InvalidArgument) as raised:
         change(app.limits)
     assert message in str(raised.value)
-    assert [each.changed_by for each in app.limits()] == [None, None]
+    assert [each.changed_by for each in app.limits()] == [None] * 4
 
 
 def test_an_unknown_limit_is_an_error_that_names_the_others(app: Treadle, connection: Rows) -> None:

@@ -41,6 +41,8 @@ AT_ONCE = Limits(
     tick=0.5,
     failing_key=(0, 0.001),
     late_schedule=(0, 0.001),
+    lowered_limit=(0, 0.001),
+    unopened=(0, 0.001),
 )
 
 

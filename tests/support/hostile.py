@@ -14,6 +14,8 @@ from psycopg.types.json import Jsonb
 MARK = "mark"
 # The name of one of the schedules that `fill` adds.
 SCHEDULE = "mark nightly"
+# The name of one of the limits that `fill` adds.
+LIMIT = "mark limit"
 
 TEXTS = [
     "<script>window.mark=1</script>",
@@ -39,8 +41,8 @@ STATUSES = ["pending", "claimed", "running", "completed", "failed", "cancelled"]
 
 
 def fill(connection: Connection[Any], texts: list[str] | None = None) -> list[UUID]:
-    """Add jobs, workers, schedules, pauses, audit records and chart data with these texts; return the ids of the
-    jobs."""
+    """Add jobs, workers, schedules, limits, pauses, audit records and chart data with these texts; return the
+    ids of the jobs."""
     # One minute for all of them: a new one may begin while they are added, and charts would have one bar more.
     row = connection.execute("select date_trunc('minute', now()) - interval '10 minutes'").fetchone()
     assert row is not None
@@ -50,6 +52,7 @@ def fill(connection: Connection[Any], texts: list[str] | None = None) -> list[UU
         _add_records(connection, job, text)
         _add_surroundings(connection, job, text, row[0])
         _add_schedules(connection, job, text)
+        _add_limits(connection, text)
         ids.append(job)
     return ids
 
@@ -152,3 +155,28 @@ def _add_schedules(connection: Connection[Any], job: UUID, text: str) -> None:
 
 def _nested(text: str) -> dict[str, Any]:
     return {text: text, "list": [text, {text: [text]}], "number": 1e300, "none": None}
+
+
+def _add_limits(connection: Connection[Any], text: str) -> None:
+    """A limit without keys, and one with a key that jobs wait for and one that was changed."""
+    for name, per in ((text[:100], ""), (LIMIT, text[:50])):
+        connection.execute(
+            """insert into treadle.limits (name, per, amount, changed_by, changed_at)
+            values (%(name)s, %(per)s, 0, %(text)s, now()) on conflict do nothing""",
+            {"name": name, "per": per, "text": text},
+        )
+        connection.execute(
+            """insert into treadle.limit_targets (job_type, queue, name) values (left(%(text)s, 50), '', %(name)s),
+            ('', left(%(text)s, 50), %(name)s) on conflict do nothing""",
+            {"name": name, "text": text},
+        )
+    connection.execute(
+        """insert into treadle.limit_keys (name, key, amount, changed_by, changed_at)
+        values (%(name)s, left(%(text)s, 200), 3, %(text)s, now())""",
+        {"name": LIMIT, "text": text},
+    )
+    connection.execute(
+        """insert into treadle.lanes (queue, job_type, priority, partition, parked_name, parked_key, parked_at)
+        values (left(%(text)s, 50), left(%(text)s, 50), 100, '', %(name)s, left(%(text)s, 200), now())""",
+        {"name": LIMIT, "text": text},
+    )

@@ -1,5 +1,6 @@
 """Every page of the dashboard with a screen reader, a keyboard, a phone, and hostile data."""
 
+import json
 from typing import Any
 
 import pytest
@@ -7,12 +8,20 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 from psycopg import Connection
 
+from tests.queue.test_limits import claim, limit
 from tests.support.browser import Visit
 from treadle import JobQueue
 
 HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>\u202e javascript:alert(3) {{7*7}} " + "x" * 300
 PAGES = ["/", "/jobs", "/jobs?status=failed", "/job", "/workers", "/audit", "/health", "/pause?job_type=films"]
 PAGES += ["/bulk?action=cancel&all=1", "/schedules", "/schedule?name=nightly", "/schedules/run?name=nightly"]
+PAGES += [
+    "/limits",
+    "/limits?search=mail",
+    "/limit?name=tenants",
+    "/limits/set?name=rate",
+    "/limits/reset?name=tenants",
+]
 # Axe takes seconds for the table with the numbers of the charts. Its rows are all the same, so a few are enough.
 CHECKED = {"exclude": [[".chart-data tbody tr:nth-child(n+4)"]]}
 # Without loading axe, which `Axe` does, once more.
@@ -61,7 +70,25 @@ def full(queue: JobQueue, connection: Connection[Any]) -> str:
                 {"name": name, "nth": nth, "status": status, "is_job": nth < 5},
             )
     connection.execute("update schedules set error = %s, last_at = now(), next_at = now()", (HOSTILE,))
+    _add_limits(connection)
     return f"/jobs/{job.id}"
+
+
+def _add_limits(connection: Connection[Any]) -> None:
+    for tenant in ("acme", HOSTILE[:150], ""):
+        data = json.dumps({"tenant": tenant} if tenant else {})
+        connection.execute("select enqueue_jobs('limited', %s)", ([data] * 3,))
+    limit(connection, 2, per="tenant", name="tenants", job_types=["limited"])
+    limit(connection, 100, name="limited", job_types=["limited", HOSTILE[:50]])
+    limit(connection, 6, 60.0, name="rate", burst=1000, job_types=["limited"])
+    limit(connection, None, name="fair", per="tenant", fair=True, job_types=["limited"])
+    limit(connection, 3, name=HOSTILE[:100], per=HOSTILE[:50], job_types=["other"])
+    claim(connection, types="{limited}")
+    claim(connection, types="{limited}")
+    for key, amount in ((HOSTILE[:200], 7), ("paused", 0), ("acme", 2)):
+        connection.execute("select set_limit('tenants', %s, p_key => %s, p_actor => %s)", (amount, key, HOSTILE))
+    connection.execute("select set_limit('tenants', 3, p_actor => %s)", (HOSTILE,))
+    connection.execute("select set_limit('fair', 5, p_key => 'acme')")
 
 
 def opened(visit: Visit, full: str, path: str) -> Page:

@@ -12,7 +12,7 @@ from psycopg import Connection
 
 from tests.support.dashboard_requests import Reply, protected_routes, request
 from tests.support.dashboards import OPERATOR, VIEWER, Site
-from tests.support.hostile import HUGE, MARK, SCHEDULE, TEXTS, fill
+from tests.support.hostile import HUGE, LIMIT, MARK, SCHEDULE, TEXTS, fill
 from treadle import JobQueue
 from treadle.web.dashboard import errors
 from treadle.web.dashboard.pages.rendering import HEADERS
@@ -26,6 +26,7 @@ _ADDRESSES = {"href", "src", "action", "formaction", "data", "poster", "ping", "
 
 
 # What is about one schedule, which a parameter names.
+OF_ONE_LIMIT = {"/limit", "/limits/set", "/limits/pause", "/limits/reset"}
 OF_ONE_SCHEDULE = {"/schedule", "/schedules/pause", "/schedules/resume", "/schedules/run", "/api/schedules/why"}
 
 
@@ -82,6 +83,8 @@ def fetch(site: Site, route: RouteSpec, job: object, role: Role = Role.OPERATOR,
         query += "?action=retry&all=yes" if not query else "&action=retry&all=yes"
     if path in OF_ONE_SCHEDULE:
         query += f"{'&' if query else '?'}name={quote(SCHEDULE)}"
+    if path in OF_ONE_LIMIT:
+        query += f"{'&' if query else '?'}name={quote(LIMIT)}"
     cookie = f"treadle_session={RoleSecrets.from_environment().sign_session(role, 'Ada')}"
     answer: Reply = site.run(request(site.asgi, "GET", path + query, {"cookie": cookie, "accept": "text/html"}))
     return answer
@@ -94,7 +97,7 @@ def test_hostile_texts_do_not_change_the_markup(
     shapes: list[dict[tuple[Role, str, int], Any]] = []
     for texts in ([f"mark {n}" for n in range(len(TEXTS))], TEXTS):
         connection.execute("truncate jobs, errors, events, logs, steps, lanes, workers, pauses, audit, minutes")
-        connection.execute("truncate schedules, occurrences")
+        connection.execute("truncate schedules, occurrences, limits, limit_targets, limit_keys")
         jobs = fill(connection, texts)
         rendered = [route for route in pages if "/live/" not in route.path]
         shapes.append({})

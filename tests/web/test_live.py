@@ -20,6 +20,8 @@ from treadle.web.dashboard.pages.live_updates import (
     Deleted,
     JobPage,
     JobUpdate,
+    LimitSelection,
+    LimitsPage,
     LiveUpdates,
     OverviewPage,
     OverviewUpdate,
@@ -105,6 +107,19 @@ def test_a_hundred_lists_of_schedules_cost_as_much_as_one(app: Treadle, counted:
         async with AsyncExitStack() as stack:
             selections = [ScheduleSelection(), ScheduleSelection(state="error")] * 50
             await asyncio.gather(*(first(stack, live.schedules(SchedulesPage(each))) for each in selections))
+            rounds, before = live._round, len(counted.texts)
+            while live._round < rounds + 20:
+                await asyncio.sleep(0.001)
+            assert len(counted.texts) - before <= 10 * 2 + 2
+
+    run(app, body)
+
+
+def test_a_hundred_lists_of_limits_cost_as_much_as_one(app: Treadle, counted: Counted) -> None:
+    async def body(live: LiveUpdates) -> None:
+        async with AsyncExitStack() as stack:
+            selections = [LimitSelection(), LimitSelection("sync", "acme")] * 50
+            await asyncio.gather(*(first(stack, live.limits(LimitsPage(each))) for each in selections))
             rounds, before = live._round, len(counted.texts)
             while live._round < rounds + 20:
                 await asyncio.sleep(0.001)

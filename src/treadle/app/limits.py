@@ -37,12 +37,14 @@ class Limits:
 
     def pause(self, name: str, key: str | None = None, *, actor: str | None = None, reason: str | None = None) -> None:
         """Start no more jobs of the limit, or of one key, until the limit is set or reset."""
-        self.set(name, 0, **_given(key, actor, reason))
+        known = self._database.read(limit_queries.get_kind(name))
+        self._database.run(limit_queries.pause(name, known, _given(key, actor, reason)))
 
     async def apause(
         self, name: str, key: str | None = None, *, actor: str | None = None, reason: str | None = None
     ) -> None:
-        await self.aset(name, 0, **_given(key, actor, reason))
+        known = await self._database.aread(limit_queries.get_kind(name))
+        await self._database.arun(limit_queries.pause(name, known, _given(key, actor, reason)))
 
     def reset(self, name: str, key: str | None = None, *, actor: str | None = None, reason: str | None = None) -> bool:
         """Undo what was set for all keys, or for one: the limit is as the code declares it, or removed if no code does.

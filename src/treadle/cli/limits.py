@@ -7,7 +7,7 @@ import click
 
 from treadle.cli.options import actor, as_json, database_url, opened, reason, schema
 from treadle.cli.output import Column, print_json, say, screen, show_table
-from treadle.words.formatting import count, printable, span
+from treadle.words.formatting import count, printable
 from treadle.words.limit_status import LimitStatus, scope_in_words
 from treadle.words.masking import masked
 
@@ -143,11 +143,11 @@ def _show(rows: list[LimitStatus], as_json: bool) -> None:
     table = [
         [
             printable(each.name),
-            _key_text(each),
+            printable(each.key_in_words) or "-",
             each.description,
             _used(each),
-            f"{count(each.waiting)}{'' if each.exact else '+'}",
-            _next(each),
+            f"{count(each.waiting)}{'' if each.exact else '+'}" if each.starts else "-",
+            each.next_in_words or "-",
             printable(each.changed_by or "-"),
         ]
         for each in rows
@@ -157,30 +157,7 @@ def _show(rows: list[LimitStatus], as_json: bool) -> None:
         say(f"These are the first {ROWS}. Those of one limit: treadle limits --name NAME", stderr=True)
 
 
-def _key_text(row: LimitStatus) -> str:
-    if row.per is None:
-        return "-"
-    if row.key is None:
-        return f"each {printable(row.per)}"
-    return printable(row.key) or f"no {printable(row.per)}"
-
-
 def _used(row: LimitStatus) -> str:
     if row.in_use is not None:
         return count(row.in_use)
     return "-" if row.available is None else f"{count(row.available)} left"
-
-
-def _next(row: LimitStatus) -> str:
-    """When the next job may start."""
-    if row.amount == 0:
-        return "paused"
-    if row.opens_at is not None:
-        return f"in {span(max(0.0, (row.opens_at - row.at).total_seconds()))}"
-    if row.in_use is None and row.available is None:
-        return "-"
-    if row.amount is None or row.in_use is None or row.in_use < row.amount:
-        return "now"
-    if row.frees_at is None:
-        return "when one ends"
-    return f"in about {span(max(0.0, (row.frees_at - row.at).total_seconds()))}"

@@ -19,6 +19,7 @@ from treadle.doctor.facts import ClockOffset, Server
 from treadle.doctor.finding import Context, Finding, Severity, by_severity, worst
 from treadle.doctor.limits import Limits
 from treadle.doctor.rules import horizon, lanes, schedules, schema, server, stalled, storage, work
+from treadle.doctor.rules import limits as limit_rules
 from treadle.doctor.rules.unanswered import unanswered
 
 
@@ -45,6 +46,7 @@ SERVER = (
     Check(("row_security",), ("row_security",), schema.check_row_security),
 )
 VERSION = Check(("schema",), ("records", "expected"), schema.check_version)
+UNOPENED = Check(("unopened_limits",), ("workers", "unopened_limits"), limit_rules.check_unopened)
 STALLED = Check(("stalled_workers",), ("quiet_workers", "overdue_jobs"), stalled.check_stalled)
 # Only if the schema is the one that this version expects.
 SCHEMA = (
@@ -71,6 +73,8 @@ SCHEMA = (
     Check(("unclaimable_jobs",), ("unclaimable_jobs",), work.check_unclaimable),
     Check(("late_schedules", "failing_schedules"), ("workers", "late_schedules"), schedules.check_schedules),
     Check(("unserved_schedules",), ("workers", "scheduled_types"), schedules.check_scheduled_types),
+    Check(("paused_limits", "lowered_limits", "slow_limits"), ("waiting_limits",), limit_rules.check_limits),
+    UNOPENED,
 )
 # A worker that polls does so every second by default.
 LOOK_AGAIN_SECONDS = 1.5
@@ -142,14 +146,17 @@ def _server_queries() -> Mapping[str, Query[Any]]:
 
 
 def _look_again(context: Context, facts: Facts) -> Generator[Query[Any], Any, None]:
-    """Confirms that workers are stalled: a job that has just become claimable is claimed a moment later."""
-    queries_of_stalled = _stalled_queries(context.limits)
-    if any(isinstance(facts[name], QueryFailed) for name in queries_of_stalled):
-        return
-    if worst(_apply(context, STALLED, facts)) is Severity.OK:
+    """Confirms that workers are stalled, and limits not opened: a job that has just become claimable is claimed a
+    moment later, and so is one whose limit has just got room."""
+    suspected: dict[str, Query[Any]] = {}
+    for check, needed in ((STALLED, _stalled_queries(context.limits)), (UNOPENED, _unopened_queries(context.limits))):
+        failed = any(isinstance(facts[name], QueryFailed) for name in check.needs)
+        if not failed and worst(_apply(context, check, facts)) is not Severity.OK:
+            suspected.update(needed)
+    if not suspected:
         return
     yield queries.wait(LOOK_AGAIN_SECONDS)
-    for name, query in queries_of_stalled.items():
+    for name, query in suspected.items():
         again = yield query
         if not isinstance(again, QueryFailed):
             known = {each.id for each in facts[name]}
@@ -165,9 +172,14 @@ def _stalled_queries(limits: Limits) -> Mapping[str, Query[Any]]:
     }
 
 
+def _unopened_queries(limits: Limits) -> Mapping[str, Query[Any]]:
+    return {"unopened_limits": queries.find_unopened_limits(limits.unopened[0])}
+
+
 def _schema_queries(limits: Limits) -> Mapping[str, Query[Any]]:
     return {
         **_stalled_queries(limits),
+        **_unopened_queries(limits),
         "functions": queries.find_functions(),
         "indexes": queries.find_indexes(),
         "triggers": queries.find_triggers(),
@@ -184,6 +196,7 @@ def _schema_queries(limits: Limits) -> Mapping[str, Query[Any]]:
         "unclaimable_jobs": queries.find_unclaimable_jobs(),
         "late_schedules": queries.find_late_schedules(),
         "scheduled_types": queries.find_scheduled_types(),
+        "waiting_limits": queries.find_waiting_limits(),
     }
 
 

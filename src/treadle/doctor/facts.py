@@ -309,6 +309,51 @@ class ScheduledType(NamedTuple):
     """Until the first of them is due; negative if it is."""
 
 
+class WaitingLimit(NamedTuple):
+    """A limit, or one key of it, that due jobs wait for."""
+
+    name: str
+    per: str | None
+    key: str | None
+    """None: it has no keys."""
+    amount: int | None
+    seconds: float | None
+    """The period; None: the limit is for jobs that run at once."""
+    in_code: bool
+    for_key: bool
+    """The amount was set for this key only."""
+    usual_amount: int | None
+    """What it would be if the change at run time were undone."""
+    usual_seconds: float | None
+    changed_by: str | None
+    changed: float | None
+    """Since it was changed at run time; None: it was not."""
+    waiting: int
+    """How many jobs wait, as far as they were counted."""
+    exact: bool
+    due: float
+    """How long the oldest of them has waited."""
+
+
+class UnopenedLimit(NamedTuple):
+    """A limit that has room although lanes have been parked for it for some time."""
+
+    name: str
+    key: str
+    version: int
+    """Changes when a job is claimed under it."""
+    lanes: int
+    seconds: float
+    """Since the first of them was parked."""
+    job: str
+    """The id of a job that waits."""
+
+    @property
+    def id(self) -> tuple[str, str, int, int]:
+        """The same at two looks if nothing happened in between."""
+        return self[:4]
+
+
 class ClockJump(NamedTuple):
     before: datetime
     """What the clock would have shown."""

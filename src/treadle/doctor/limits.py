@@ -48,5 +48,11 @@ class Limits(NamedTuple):
     crashes: int = 2
     """How many times a job has crashed its worker."""
     failing_key: tuple[float, float] = (600, 3600)
+    lowered_limit: tuple[float, float] = (86_400, 7 * 86_400)
+    """How long a limit may be lower than in code while jobs wait for it."""
+    slow_limit: tuple[float, float] = (86_400, 3 * 86_400)
+    """How long jobs may wait for a limit, or would take at its rate."""
+    unopened: tuple[float, float] = (60, 300)
+    """How long lanes may be parked for a limit that has room. Ticks open them within seconds."""
     late_schedule: tuple[float, float] = (15, 60)
     """How long a schedule may be due without being enqueued. Workers take less than 0.1 s."""

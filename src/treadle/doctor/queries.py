@@ -24,7 +24,9 @@ from treadle.doctor.facts import (
     Tick,
     Trigger,
     UnclaimableJob,
+    UnopenedLimit,
     VacuumBlocker,
+    WaitingLimit,
     Worker,
 )
 
@@ -166,3 +168,12 @@ def find_late_schedules() -> Query[list[LateSchedule]]:
 
 def find_scheduled_types() -> Query[list[ScheduledType]]:
     return Query(statement("find_scheduled_types"), {}, lambda rows: [ScheduledType._make(row) for row in rows])
+
+
+def find_waiting_limits() -> Query[list[WaitingLimit]]:
+    return Query(statement("find_waiting_limits"), {}, lambda rows: [WaitingLimit._make(row) for row in rows])
+
+
+def find_unopened_limits(seconds: float) -> Query[list[UnopenedLimit]]:
+    params = {"seconds": seconds}
+    return Query(statement("find_unopened_limits"), params, lambda rows: [UnopenedLimit._make(row) for row in rows])

@@ -342,6 +342,8 @@ grant execute on function
     treadle.keeps_slots,
     -- limits
     treadle.find_limits,
+    treadle.limit_statuses,
+    treadle.limit_kind,
     treadle.limit_state,
     treadle.limit_lanes,
     treadle.count_pending,

@@ -130,6 +130,25 @@ def test_a_dashboard_with_the_rights_of_a_viewer_shows_schedules_and_cannot_chan
     site.close()
 
 
+def test_a_dashboard_with_the_rights_of_a_viewer_shows_limits_and_cannot_change_them(
+    roles: Roles, owner: Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner.execute("select set_limit('films', 1, p_job_type => 'films', p_per => 'tenant')")
+    for name, value in SECRETS.items():
+        monkeypatch.setenv(name, value)
+    app = Treadle(roles.url_of("viewer"))
+    site = Site(dashboard_app(app), app)
+    program = site.program(OPERATOR)
+    for path in ("/limits", "/limits?search=f", "/limit?name=films&key=acme", "/limits/pause?name=films&key=acme"):
+        assert program.get(path).status_code == 200
+    for query in ("", "?name=films&key=acme", "?search=film"):
+        assert program.send("GET", f"/api/limits{query}").json()["limits"][-1]["name"] == "films"
+    answer = program.send("POST", "/api/limits/pause", json={"name": "films"})
+    assert (answer.status_code, "lacks a privilege" in answer.json()["error"]) == (503, True)
+    assert one(owner, "select amount from limits") == 1
+    site.close()
+
+
 @pytest.mark.parametrize("status", [None, "pending"])
 def test_a_viewer_lists_jobs_but_cannot_search_payloads(roles: Roles, queue: JobQueue, status: str | None) -> None:
     """Otherwise a viewer could guess the contents of payloads letter by letter."""

@@ -1,13 +1,19 @@
 """What the keys of treadle top change, as values: the question to ask first, the query to run, the message to show."""
 
+import shlex
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from treadle.db.queries import limits as limit_queries
 from treadle.db.queries import operations as operation_queries
 from treadle.db.queries import schedules as schedule_queries
+from treadle.db.queries.limits import Kind, LimitOptions
 from treadle.db.query import Query
 from treadle.words.changes import Action, ChangeResult, Pause
+from treadle.words.errors import InvalidArgument
 from treadle.words.formatting import printable
+from treadle.words.limit_status import LimitStatus
+from treadle.words.masking import masked
 from treadle.words.schedule_status import ScheduleStatus
 from treadle.words.snapshot import JobSnapshot
 
@@ -74,6 +80,26 @@ def pause_or_resume_schedule(schedule: ScheduleStatus, actor: str) -> PendingAct
         f"Resume the schedule {name}? It was paused at {since}.",
         schedule_queries.operate("resume", schedule.name, actor),
         lambda changed: f"Resumed {name}." if changed else f"{name} was no longer paused.",
+    )
+
+
+def pause_or_resume_limit(row: LimitStatus, actor: str) -> PendingAction:
+    """Raises InvalidArgument if it cannot be paused or resumed."""
+    name = printable(masked(f"{row.name}{row.scope}"))
+    kind = Kind(row.name, row.per or "", row.kind)
+    if not row.paused:
+        options = LimitOptions(actor=actor) if row.key is None else LimitOptions(actor=actor, key=row.key)
+        return PendingAction(
+            f"Pause the limit {name}? Running jobs continue, no new ones start.",
+            limit_queries.pause(row.name, kind, options),
+            lambda _: f"Paused {name}.",
+        )
+    if row.changed_at is None or not (row.in_code or row.key is not None):
+        raise InvalidArgument(f"to resume it, set an amount: treadle limits set {shlex.quote(row.name)} AMOUNT")
+    return PendingAction(
+        f"Resume the limit {name}? It was paused by {printable(masked(row.changed_by or 'somebody'))}.",
+        limit_queries.reset(kind, row.key, actor),
+        lambda changed: f"Resumed {name}." if changed else f"{name} is paused for all keys, or was no longer paused.",
     )
 
 

@@ -19,6 +19,8 @@ class LaneNow(NamedTuple):
 
     lane: Lane
     at: datetime
+    at_limit: bool = False
+    """Jobs of its type wait for a limit."""
 
     @property
     def waited(self) -> float:
@@ -43,7 +45,9 @@ def _oldest(now: LaneNow, _: int) -> str:
 def _warning(now: LaneNow, _: int) -> Text:
     if now.lane.paused:
         return Text("paused", style="yellow")
-    return Text("") if now.lane.served or not now.lane.depth else Text("no worker", style="red")
+    if now.lane.depth and not now.lane.served:
+        return Text("no worker", style="red")
+    return Text("at limit" if now.lane.depth and now.at_limit else "", style="yellow")
 
 
 LANES = TableSpec[LaneNow](

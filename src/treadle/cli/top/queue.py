@@ -13,10 +13,18 @@ from textual.events import Key, Resize
 from textual.geometry import Size
 from textual.widgets import Static
 
-from treadle.cli.top.actions import change_job, pause_or_resume, pause_or_resume_schedule, run_schedule
+from treadle.cli.top.actions import (
+    change_job,
+    pause_or_resume,
+    pause_or_resume_limit,
+    pause_or_resume_schedule,
+    run_schedule,
+)
 from treadle.cli.top.columns import FAILED, JOBS, LANES, WORKERS, LaneNow, WorkerNow
 from treadle.cli.top.header import first_line, second_line
 from treadle.cli.top.job import JobScreen
+from treadle.cli.top.limit_columns import LIMITS, is_at_limit
+from treadle.cli.top.refresh import LIMITS as MOST_LIMITS
 from treadle.cli.top.refresh import QueueSnapshot, View
 from treadle.cli.top.schedule_columns import SCHEDULES, ScheduleNow
 from treadle.cli.top.screen import LiveScreen
@@ -24,6 +32,9 @@ from treadle.cli.top.table import Table, TableSpec
 from treadle.cli.top.widgets import Footer, Help
 from treadle.db.queries import snapshots as snapshot_queries
 from treadle.words.changes import Action
+from treadle.words.errors import InvalidArgument
+from treadle.words.formatting import printable
+from treadle.words.limit_status import LimitStatus
 from treadle.words.masking import masked
 from treadle.words.snapshot import JobSnapshot
 
@@ -31,9 +42,9 @@ from treadle.words.snapshot import JobSnapshot
 MINIMUM_SIZE = (60, 15)
 WIDE = 120
 KEYS = "Tab table  Enter open  s sort  / filter  p pause  c cancel  ? help  q quit"
-ALL_KEYS = "Tab table  Enter open  s sort  / filter  p pause  c cancel  r retry  f failed  t schedules  ? help  q quit"
+ALL_KEYS = f"{KEYS.partition('?')[0]}r retry  f failed  t schedules  l limits  ? help  q quit"
 # The lower table, by what it shows.
-VIEWS: dict[View, TableSpec[Any]] = {"running": JOBS, "failed": FAILED, "schedules": SCHEDULES}
+VIEWS: dict[View, TableSpec[Any]] = {"running": JOBS, "failed": FAILED, "schedules": SCHEDULES, "limits": LIMITS}
 
 
 class QueueScreen(LiveScreen):
@@ -61,6 +72,7 @@ class QueueScreen(LiveScreen):
         Binding("r", "change('retry')"),
         Binding("f", "view('failed')"),
         Binding("t", "view('schedules')"),
+        Binding("l", "view('limits')"),
         Binding("question_mark", "help"),
     ]
 
@@ -94,7 +106,14 @@ class QueueScreen(LiveScreen):
     def show(self, snapshot: QueueSnapshot) -> None:
         self._snapshot = snapshot
         at, overview = snapshot.overview.at, snapshot.overview
-        self.lanes.show([LaneNow(lane, at) for lane in overview.lanes if self._matches(lane.job_type)])
+        limits = snapshot.limits
+        self.lanes.show(
+            [
+                LaneNow(lane, at, is_at_limit(lane.job_type, lane.queue, limits))
+                for lane in overview.lanes
+                if self._matches(lane.job_type)
+            ]
+        )
         self.worker_table.show(
             [
                 WorkerNow(worker, at)
@@ -103,7 +122,10 @@ class QueueScreen(LiveScreen):
             ]
         )
         if self.jobs.spec is VIEWS[snapshot.view]:
-            if snapshot.schedules is not None:
+            if snapshot.view == "limits":
+                chosen = [each for each in limits if self._matches(each.name, each.key or "", *each.job_types)]
+                self.jobs.show(chosen, more=len(limits) >= MOST_LIMITS)
+            elif snapshot.schedules is not None:
                 rows = [each for each in snapshot.schedules.schedules if self._matches(each.name, each.job_type)]
                 shown = [ScheduleNow(each, snapshot.schedules.at) for each in rows]
                 self.jobs.show(shown, more=snapshot.schedules.next is not None)
@@ -163,6 +185,12 @@ class QueueScreen(LiveScreen):
         if isinstance(selected, ScheduleNow):
             self.app.perform(pause_or_resume_schedule(selected.schedule, self.app.actor))
             return
+        if isinstance(selected, LimitStatus):
+            try:
+                self.app.perform(pause_or_resume_limit(selected, self.app.actor))
+            except InvalidArgument as error:
+                self.query_one(Footer).show_message(printable(masked(str(error))))
+            return
         selected = selected.lane if isinstance(selected, LaneNow) else selected
         if selected is None or isinstance(selected, WorkerNow):
             self.query_one(Footer).show_message("Select a lane or a job to pause its job type.")
@@ -184,6 +212,8 @@ class QueueScreen(LiveScreen):
     def _open(self, event: Table.Opened) -> None:
         if isinstance(event.item, LaneNow):
             self._filter(event.item.lane.job_type)
+        elif isinstance(event.item, LimitStatus) and event.item.job_types:
+            self._filter(event.item.job_types[0])
         elif isinstance(event.item, JobSnapshot):
             self.app.push_screen(JobScreen(event.item))
         elif isinstance(event.item, ScheduleNow):

@@ -7,10 +7,12 @@ from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from treadle.app import Treadle
 from treadle.db.database import DatabaseError
+from treadle.db.queries import limits as limit_queries
 from treadle.db.queries import schedules as schedule_queries
 from treadle.db.queries import snapshots as snapshot_queries
 from treadle.operations.overview import aoverview
 from treadle.words.errors import DatabaseUnreachable, NotAllowed, SchemaError, TooSlow
+from treadle.words.limit_status import LimitStatus
 from treadle.words.masking import masked
 from treadle.words.overview import Overview
 from treadle.words.schedule_status import ScheduleList
@@ -24,6 +26,8 @@ SHARE = 2
 LIMIT = 500
 # Schedules shown at most, with 20 occurrences each; a filter finds the others.
 SCHEDULES = 100
+# Limits and keys of limits shown at most, those that jobs wait for first.
+LIMITS = 100
 # A refresh that takes longer is abandoned: a connection can die without an error.
 TIMEOUT = 5.0
 # Seconds without a reply after which the screen says so.
@@ -34,7 +38,7 @@ DISCONNECTED = (DatabaseError, OSError, DatabaseUnreachable)
 UNAVAILABLE = (*DISCONNECTED, NotAllowed, SchemaError, TooSlow)
 
 Result = TypeVar("Result")
-View: TypeAlias = Literal["running", "failed", "schedules"]
+View: TypeAlias = Literal["running", "failed", "schedules", "limits"]
 
 
 class QueueSnapshot(NamedTuple):
@@ -42,6 +46,7 @@ class QueueSnapshot(NamedTuple):
     view: View
     jobs: list[JobSnapshot]
     """The running jobs, or those that failed recently."""
+    limits: list[LimitStatus]
     schedules: ScheduleList | None = None
 
 
@@ -95,15 +100,19 @@ class Refresher:
         pauses = [each._replace(reason=masked(each.reason)) for each in overview.pauses]
         overview = overview._replace(pauses=pauses)
         view = self.view
-        if view == "schedules":
-            snapshot = QueueSnapshot(overview, view, [], await self._find_schedules())
+        # Their names and keys are needed unmasked, to pause them.
+        limits = await self._app.database.aread(limit_queries.find(limit=LIMITS))
+        if view == "limits":
+            snapshot = QueueSnapshot(overview, view, [], limits)
+        elif view == "schedules":
+            snapshot = QueueSnapshot(overview, view, [], limits, await self._find_schedules())
         else:
             query = (
                 snapshot_queries.find_failed_jobs(3600, LIMIT)
                 if view == "failed"
                 else snapshot_queries.find_snapshots((), LIMIT)
             )
-            snapshot = QueueSnapshot(overview, view, masked(await self._app.database.aread(query)))
+            snapshot = QueueSnapshot(overview, view, masked(await self._app.database.aread(query)), limits)
         self.interval = min(LONGEST, max(SECONDS, SHARE * (time.monotonic() - began)))
         return snapshot
 

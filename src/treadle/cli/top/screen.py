@@ -15,7 +15,7 @@ from treadle.cli.options import default_actor
 from treadle.cli.top.actions import PendingAction
 from treadle.cli.top.refresh import TIMEOUT, UNAVAILABLE, Refresher
 from treadle.cli.top.widgets import Confirmation, Footer
-from treadle.words.errors import NotAllowed, UnknownSchedule
+from treadle.words.errors import NotAllowed, UnknownLimit, UnknownSchedule
 from treadle.words.formatting import printable
 from treadle.words.masking import masked
 
@@ -52,7 +52,7 @@ class Top(App[None]):
         try:
             async with asyncio.timeout(TIMEOUT):
                 message = action.message(await self.treadle.database.arun(action.query))
-        except (NotAllowed, UnknownSchedule) as error:
+        except (NotAllowed, UnknownLimit, UnknownSchedule) as error:
             message = masked(str(error))
         except UNAVAILABLE as error:
             message = (

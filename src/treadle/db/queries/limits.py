@@ -9,11 +9,17 @@ from treadle.db.queries.operations import audit_params
 from treadle.db.query import Query, Rows, call, statement
 from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument, UnknownLimit, shown
-from treadle.words.limit_status import LimitStatus
-from treadle.words.limits import MOST, LimitDeclaration, LimitTargets
+from treadle.words.limit_status import LimitKind, LimitStatus
+from treadle.words.limits import MOST, MOST_PENDING, LimitDeclaration, LimitTargets
 from treadle.words.naming import int_within, text_within
 
-_COLUMNS = ", ".join(LimitStatus._fields).replace("exact", "waiting < counted_to and lanes < counted_to")
+_RULE = "from treadle.limits as rule where rule.name = find_limits.name"
+_COMPUTED = {
+    "kind": f"(select treadle.limit_kind(rule.fair, rule.when_full, rule.period) {_RULE})",
+    "when_full": f"(select rule.when_full {_RULE})",
+    "exact": "waiting < counted_to and lanes < counted_to",
+}
+_COLUMNS = ", ".join(_COMPUTED.get(each, each) for each in LimitStatus._fields)
 
 
 class LimitOptions(TypedDict, total=False):
@@ -41,7 +47,7 @@ class Kind(NamedTuple):
     name: str
     per: str
     """Empty: it has no keys."""
-    per_period: bool
+    kind: LimitKind
 
 
 def declare(limits: Iterable[tuple[LimitDeclaration, LimitTargets]]) -> Query[None]:
@@ -57,10 +63,32 @@ def declare(limits: Iterable[tuple[LimitDeclaration, LimitTargets]]) -> Query[No
     return call("declare_limits", {"limits": json.dumps(rows)}, lambda rows: None)
 
 
-def find(name: str | None = None, limit: int = 100) -> Query[list[LimitStatus]]:
-    """At most `limit` rows, those that jobs wait for first."""
+def find(
+    name: str | None = None, limit: int = 100, *, key: str | None = None, search: str | None = None
+) -> Query[list[LimitStatus]]:
+    """At most `limit` rows, those that jobs wait for first. With `key`, of the limit `name` the keys that begin with
+    it; with `search`, the limits whose name or job type contains it, without their keys."""
+    if key is not None and name is not None:
+        return find_keys(name, key, limit)
+    if search is not None:
+        return find_matching(search, limit)
     params = {"name": None if name is None else limit_name(name), "limit": limit}
     return call("find_limits", params, lambda rows: list(map(_status, rows)), columns=_COLUMNS)
+
+
+def find_matching(text: str, limit: int = 100) -> Query[list[LimitStatus]]:
+    """The limits whose name or job type contains the text, without their keys."""
+    return _search(None, None, text_within(text, 100, "search"), limit)
+
+
+def find_keys(name: str, key: str, limit: int = 100) -> Query[list[LimitStatus]]:
+    """A limit, with its keys that begin with `key`. The key that equals it is among them even if nothing uses it."""
+    return _search(limit_name(name), key_text(key), None, limit)
+
+
+def _search(name: str | None, key: str | None, text: str | None, limit: int) -> Query[list[LimitStatus]]:
+    params = {"name": name, "key": key, "search": text, "limit": limit}
+    return Query(statement("search_limits"), params, lambda rows: list(map(_status, rows)))
 
 
 def get_kind(name: str) -> Query[Kind]:
@@ -89,9 +117,10 @@ def change(name: str, known: Kind | None, amount: int | None, options: LimitOpti
     """Change the limit that is known, or add it. Raises InvalidArgument if it cannot have these values."""
     period, burst, key = options.get("period"), options.get("burst"), options.get("key")
     target = {"job_type": options.get("job_type"), "queue": options.get("queue"), "per": options.get("per")}
+    most = MOST_PENDING if known and known.kind == "pending" else MOST
     params = {
         "name": limit_name(name),
-        "amount": None if amount is None else int_within(amount, 0, MOST, "the amount of a limit"),
+        "amount": None if amount is None else int_within(amount, 0, most, "the amount of a limit"),
         "period": None if period is None else _period(period),
         "burst": None if burst is None else int_within(burst, 1, MOST, "burst"),
         "key": None if key is None else key_text(key),
@@ -108,6 +137,13 @@ def change(name: str, known: Kind | None, amount: int | None, options: LimitOpti
             raise UnknownLimit(name, [])
 
     return call("set_limit", params, read)
+
+
+def pause(name: str, known: Kind, options: LimitOptions) -> Query[None]:
+    """Raises InvalidArgument if it is no limit."""
+    if known.kind not in ("concurrency", "rate"):
+        raise InvalidArgument(f"{known.name!r} does not limit which jobs start: pause another limit, or the job type")
+    return change(name, known, 0, options)
 
 
 def adds(options: LimitOptions) -> bool:
@@ -143,13 +179,18 @@ def _check_added(name: str, known: Kind | None, options: LimitOptions) -> None:
     if known and (options.get("per") or "") != known.per:
         per = f"per {known.per}" if known.per else "for all its jobs together"
         raise InvalidArgument(f"there is already a limit {name!r}, {per}; choose another name")
-    if known and known.per_period != (period is not None):
+    if known and known.kind != ("concurrency" if period is None else "rate"):
         raise InvalidArgument(f"there is already a limit {name!r}, which {_counts(known)}; choose another name")
 
 
 def _check_changed(known: Kind, amount: int | None, options: LimitOptions) -> None:
     has_period = options.get("period") is not None or options.get("burst") is not None
-    if has_period and not known.per_period:
+    if known.kind == "fairness" and options.get("key") is None:
+        advice = f"set the weight of one {known.per}" if known.per else "all job types have the same weight"
+        raise InvalidArgument(f"limit {known.name!r} {_counts(known)}: {advice}")
+    if known.kind == "aging" and options.get("burst") is not None:
+        raise InvalidArgument(f"limit {known.name!r} {_counts(known)}: it has no burst")
+    if has_period and known.kind not in ("rate", "aging"):
         raise InvalidArgument(f"limit {known.name!r} {_counts(known)}: it has no period and no burst")
     if options.get("key") is None:
         return
@@ -166,7 +207,13 @@ def _check_key(known: Kind) -> None:
 
 
 def _counts(known: Kind) -> str:
-    return "counts the jobs that start per period" if known.per_period else "counts the jobs that run at once"
+    return {
+        "concurrency": "counts the jobs that run at once",
+        "rate": "counts the jobs that start per period",
+        "pending": "counts the jobs that wait",
+        "fairness": "is about fairness",
+        "aging": "is about aging",
+    }[known.kind]
 
 
 def _period(period: Duration) -> timedelta:
@@ -178,4 +225,6 @@ def _period(period: Duration) -> timedelta:
 
 def _status(row: tuple[Any, ...]) -> LimitStatus:
     values = LimitStatus._make(row)
+    if values.kind in ("fairness", "aging"):
+        values = values._replace(in_use=None, available=None, opens_at=None)
     return values._replace(job_types=values.job_types or [], queues=values.queues or [])

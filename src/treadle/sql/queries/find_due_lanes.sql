@@ -1,4 +1,4 @@
--- The lanes with due jobs.
+-- The lanes with due jobs, those of different partitions as one.
 with known as materialized (
     select known.lane, coalesce(bound.floor, '-infinity') as start
     from treadle.safe_tick(pg_current_snapshot()) as safe
@@ -11,7 +11,7 @@ select
     (known.lane).job_type,
     (known.lane).priority,
     -- An INSERT by hand can set any time, even -infinity.
-    extract(epoch from clock_timestamp() - greatest(head.run_at, '0001-01-02'))::double precision as due
+    extract(epoch from clock_timestamp() - greatest(min(head.run_at), '0001-01-02'))::double precision as due
 from known
 cross join lateral (
     select job.run_at
@@ -20,4 +20,5 @@ cross join lateral (
     limit 1
 ) as head
 where head.run_at <= clock_timestamp()
+group by (known.lane).queue, (known.lane).job_type, (known.lane).priority
 order by due desc

@@ -1,5 +1,6 @@
 -- Of each lane whose first job has been due for some time, the first job that a worker could claim now: not paused, the head
--- of its key, and not locked by an open transaction. The lanes that have waited longest come first.
+-- of its key, not locked by an open transaction, and not in a lane that waits for a limit. The lanes that have waited longest
+-- come first.
 with known as materialized (
     select known.lane, coalesce(bound.floor, '-infinity') as start
     from treadle.safe_tick(pg_current_snapshot()) as safe
@@ -10,6 +11,12 @@ with known as materialized (
         from treadle.pauses as pause
         where pause.job_type in ((known.lane).job_type, '')
           and pause.queue in ((known.lane).queue, '')
+    )
+      and not exists (
+        select
+        from treadle.lanes as parked
+        where treadle.is_in_lane(parked.queue, parked.job_type, parked.priority, parked.partition, known.lane)
+          and parked.parked_name is not null
     )
     limit 2000
 ),

@@ -2,7 +2,7 @@
 select
     rule.name,
     rule.per,
-    rule.period is not null,
+    treadle.limit_kind(rule.fair, rule.when_full, rule.period),
     case
         when rule.name is null then array(
             select known.name

@@ -8,9 +8,11 @@ from uuid import UUID
 from treadle.app import Treadle
 from treadle.db.queries import operations as operation_queries
 from treadle.db.queries import schedules as schedule_queries
+from treadle.db.queries.limits import LimitOptions
 from treadle.operations.bulk import Counts, achange_chunk
 from treadle.web.dashboard.security.access import Visitor
 from treadle.words.changes import Action, ChangeResult
+from treadle.words.duration import Duration
 from treadle.words.errors import InvalidArgument
 from treadle.words.listing import JobFilter
 
@@ -35,6 +37,21 @@ SCHEDULE_SUMMARIES = {
     ScheduleAction.PAUSE: "Pause a schedule",
     ScheduleAction.RESUME: "Resume a schedule",
     ScheduleAction.RUN: "Enqueue a job of a schedule now",
+}
+
+
+class LimitAction(StrEnum):
+    """An operator's action on a limit, or on one key of it."""
+
+    SET = "set"
+    PAUSE = "pause"
+    RESET = "reset"
+
+
+LIMIT_SUMMARIES = {
+    LimitAction.SET: "Change a limit, or one key of it",
+    LimitAction.PAUSE: "Start no more jobs of a limit, or of one key of it",
+    LimitAction.RESET: "Undo a change of a limit, or of one key of it",
 }
 
 
@@ -106,3 +123,34 @@ async def change_schedule(
 ) -> bool:
     """False: it was already paused, or was not paused."""
     return await app.database.arun(schedule_queries.operate(action.value, name, actor(visitor), reason))
+
+
+async def set_limit(
+    app: Treadle,
+    visitor: Visitor,
+    name: str,
+    amount: int | None,
+    key: str | None,
+    period: Duration | None,
+    burst: int | None,
+    reason: str | None,
+) -> None:
+    options = LimitOptions(actor=actor(visitor))
+    if key is not None:
+        options["key"] = key
+    if period is not None:
+        options["period"] = period
+    if burst is not None:
+        options["burst"] = burst
+    if reason is not None:
+        options["reason"] = reason
+    await app.limits.aset(name, amount, **options)
+
+
+async def pause_limit(app: Treadle, visitor: Visitor, name: str, key: str | None, reason: str | None) -> None:
+    await app.limits.apause(name, key, actor=actor(visitor), reason=reason)
+
+
+async def reset_limit(app: Treadle, visitor: Visitor, name: str, key: str | None, reason: str | None) -> bool:
+    """False: nothing was changed at run time."""
+    return await app.limits.areset(name, key, actor=actor(visitor), reason=reason)

@@ -2,9 +2,8 @@
 -- key that jobs wait for, that was changed, or that is in use. At most p_limit rows, those that jobs wait for first; half of
 -- them are left to the limits themselves.
 --
--- The cost is bounded: candidates are read from the beginning of an index, one step per key, and the jobs that wait are
--- counted up to an equal share of c_budget, counted_to. A row whose number of waiting jobs equals counted_to has at least
--- that many. The settings fix the plan, as in find_lanes.sql.
+-- The cost is bounded: candidates are read from the beginning of an index, one step per key; for the rest, see
+-- limit_statuses.sql. The settings fix the plan, as in find_lanes.sql.
 create or replace function treadle.find_limits(p_name varchar default null, p_limit int default 100)
 returns table (
     name varchar, per varchar, key varchar, job_types varchar[], queues varchar[],
@@ -23,13 +22,10 @@ set jit = off
 as $$
 #variable_conflict use_column
 declare
-    c_budget constant int := 50000;
     c_running constant int := 5000;
     v_now constant timestamptz := clock_timestamp();
-    v_safe constant treadle.ticks := treadle.safe_tick(pg_current_snapshot());
     v_names varchar[];
     v_keys varchar[];
-    v_counted_to int;
 begin
     with recursive parked as (
         (
@@ -140,74 +136,13 @@ begin
         order by min(candidate.rank), candidate.name, candidate.key
         limit p_limit
     )
-    select array_agg(chosen.name), array_agg(chosen.key), greatest(100, least(1000, c_budget / greatest(1, count(*))))
-    into v_names, v_keys, v_counted_to
+    select array_agg(chosen.name), array_agg(chosen.key)
+    into v_names, v_keys
     from chosen;
 
     return query
-    select
-        rule.name,
-        nullif(rule.per, '')::varchar,
-        case when rule.per <> '' then chosen.key end,
-        targets.job_types,
-        targets.queues,
-        state.amount,
-        extract(epoch from state.period)::double precision,
-        state.burst,
-        rule.declared is not null,
-        (rule.declared ->> 'amount')::int,
-        (rule.declared ->> 'seconds')::double precision,
-        (rule.declared ->> 'burst')::int,
-        state.changed_by,
-        state.changed_at,
-        state.in_use,
-        state.available,
-        state.opens_at,
-        state.frees_at,
-        parked.lanes,
-        parked.waiting,
-        v_counted_to,
-        v_now
-    from unnest(v_names, v_keys) as chosen (name, key)
-    join treadle.limits as rule on rule.name = chosen.name
-    cross join lateral treadle.limit_state(chosen.name, chosen.key, 1, v_now) as state
-    cross join lateral (
-        select
-            array_agg(distinct target.job_type order by target.job_type) filter (where target.job_type <> '') as job_types,
-            array_agg(distinct target.queue order by target.queue) filter (where target.queue <> '') as queues
-        from treadle.limit_targets as target
-        where target.name = chosen.name
-    ) as targets
-    cross join lateral (
-        with known as materialized (
-            select distinct row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane as lane
-            from (
-                select lane.queue, lane.job_type, lane.priority, lane.partition
-                from treadle.lanes as lane
-                where lane.parked_name = chosen.name
-                  and lane.parked_key = chosen.key
-                limit v_counted_to
-            ) as lane
-        )
-        select
-            (select count(*) from known) as lanes,
-            (
-                select count(*)
-                from (
-                    select
-                    from known
-                    left join lateral treadle.safe_floor(known.lane, v_safe) as bound on true
-                    cross join lateral (
-                        select
-                        from treadle.lane_jobs(known.lane, coalesce(bound.floor, '-infinity')) as job
-                        where job.run_at <= v_now
-                        limit v_counted_to
-                    ) as due
-                    limit v_counted_to
-                ) as counted
-            ) as waiting
-    ) as parked
-    order by parked.waiting desc, rule.name, chosen.key nulls first;
+    select status.*
+    from treadle.limit_statuses(v_names, v_keys) as status;
 end
 $$;
 

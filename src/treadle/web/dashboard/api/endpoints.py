@@ -8,6 +8,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from treadle.app import Treadle
+from treadle.db.queries import limits as limit_queries
 from treadle.db.queries import listing as listing_queries
 from treadle.db.queries import operations as operation_queries
 from treadle.db.queries import overview as overview_queries
@@ -17,6 +18,8 @@ from treadle.doctor import worst
 from treadle.operations.details import JobDetails, aget_details
 from treadle.operations.overview import aoverview
 from treadle.web.dashboard import actions
+from treadle.web.dashboard.actions import LimitAction
+from treadle.web.dashboard.api import limit_models as limit_responses
 from treadle.web.dashboard.api import openapi
 from treadle.web.dashboard.api import request_models as requests
 from treadle.web.dashboard.api import response_models as responses
@@ -72,6 +75,23 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
 
     async def why_schedule(context: Context, given: requests.ScheduleQuery) -> Any:
         return redact_reason(await awhy_schedule(app.database, given.name))
+
+    async def limits(context: Context, given: requests.LimitsQuery) -> Any:
+        query = limit_queries.find(given.name, given.limit, key=given.key, search=given.search)
+        found = await app.database.aread(query)
+        return {"limits": found[: given.limit], "more": len(found) >= given.limit}
+
+    async def set_limit(context: Context, given: requests.SetLimitBody) -> Any:
+        change = (given.name, given.amount, given.key, given.seconds, given.burst, given.reason)
+        await actions.set_limit(app, context.visitor, *change)
+        return {"done": True}
+
+    async def pause_limit(context: Context, given: requests.LimitBody) -> Any:
+        await actions.pause_limit(app, context.visitor, given.name, given.key, given.reason)
+        return {"done": True}
+
+    async def reset_limit(context: Context, given: requests.LimitBody) -> Any:
+        return {"done": await actions.reset_limit(app, context.visitor, given.name, given.key, given.reason)}
 
     def schedule_operation(action: actions.ScheduleAction) -> Operation:
         async def change(context: Context, given: requests.ScheduleBody) -> Any:
@@ -135,6 +155,7 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
         get("/api/health", health, responses.Health, "Problems in the queue and its database"),
         get("/api/schedules", schedules, responses.ScheduleList, "Schedules", requests.SchedulesQuery),
         get("/api/schedules/why", why_schedule, responses.Why, "Why a schedule does not run", requests.ScheduleQuery),
+        get("/api/limits", limits, limit_responses.LimitList, "Limits, and keys of limits", requests.LimitsQuery),
         get("/api/workers", workers, responses.WorkerList, "Workers"),
         get("/api/pauses", pauses, responses.PauseList, "Pauses"),
         get("/api/audit", audit, responses.AuditList, "Changes made by operators", requests.AuditQuery),
@@ -160,6 +181,20 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
                 requests.ScheduleBody,
             )
             for action, summary in actions.SCHEDULE_SUMMARIES.items()
+        ),
+        *(
+            post(
+                f"/api/limits/{action.value}",
+                operation,
+                limit_responses.LimitChange,
+                actions.LIMIT_SUMMARIES[action],
+                body,
+            )
+            for action, operation, body in (
+                (LimitAction.SET, set_limit, requests.SetLimitBody),
+                (LimitAction.PAUSE, pause_limit, requests.LimitBody),
+                (LimitAction.RESET, reset_limit, requests.LimitBody),
+            )
         ),
     ]
 

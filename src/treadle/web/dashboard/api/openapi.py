@@ -18,7 +18,7 @@ _ERRORS = {
     "400": "The parameters or the request body are invalid",
     "401": "The token or session is missing or not valid",
     "403": "The role does not allow it, or the request came from another site",
-    "404": "The job or the schedule does not exist",
+    "404": "The job, the schedule or the limit does not exist",
     "409": "The status of the job does not allow it, or another transaction has locked the job",
     "413": "The request body is too large",
     "415": "The request body is not JSON",

@@ -8,11 +8,16 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 from treadle.db.queries.operations import CHUNK
 from treadle.words import listing
 from treadle.words.changes import Action
+from treadle.words.limits import MOST, MOST_PENDING
 from treadle.words.schedule_status import State
 
+# Ten years.
+MOST_SECONDS = 315_360_000
 _LINE = r"^[^\x00\r\n]+$"
 Name = Annotated[str, StringConstraints(min_length=1, max_length=50, pattern=_LINE)]
 ScheduleName = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=_LINE)]
+LimitName = ScheduleName
+LimitKey = Annotated[str, StringConstraints(max_length=200, pattern=r"^[^\x00\r\n]*$")]
 Priority = Annotated[int, Field(strict=True, ge=-(2**31) + 1, le=2**31 - 1)]
 Reason = Annotated[str, StringConstraints(max_length=2000)]
 
@@ -73,6 +78,25 @@ class ScheduleQuery(RequestModel):
     name: ScheduleName
 
 
+class LimitsQuery(RequestModel):
+    name: LimitName | None = None
+    """Only the limit of this name, with its keys."""
+    key: LimitKey | None = None
+    """With `name`: only its keys that begin with this text, and the key that equals it even if nothing uses it."""
+    search: LimitName | None = None
+    """A part of the name or of the job type. The limits are listed without their keys."""
+    limit: Annotated[int, Field(ge=1, le=200)] = 100
+    """Limits and keys that are listed."""
+
+    @model_validator(mode="after")
+    def _check_combination(self) -> Self:
+        if self.key is not None and self.name is None:
+            raise ValueError("key requires the name of a limit")
+        if self.search is not None and self.name is not None:
+            raise ValueError("give either name or search")
+        return self
+
+
 class ChangeBody(RequestModel):
     reason: Reason | None = None
     """Written to the audit; for a cancelled job, also its error."""
@@ -80,6 +104,21 @@ class ChangeBody(RequestModel):
 
 class ScheduleBody(ChangeBody):
     name: ScheduleName
+
+
+class LimitBody(ChangeBody):
+    name: LimitName
+    key: LimitKey | None = None
+    """Only for this value of the limit's argument; empty: for the jobs without one. Null: for all."""
+
+
+class SetLimitBody(LimitBody):
+    amount: Annotated[int, Field(strict=True, ge=0, le=MOST_PENDING)] | None
+    """How many; 0: none. Null: no limit. Of fairness: the weight of the key. Of aging: how many of a hundred claims."""
+    seconds: Annotated[float, Field(strict=True, gt=0, le=MOST_SECONDS)] | None = None
+    """The period. Null: unchanged, or the limit is for jobs that run at once."""
+    burst: Annotated[int, Field(strict=True, ge=1, le=MOST)] | None = None
+    """How many may start at once after a quiet time. Null: unchanged."""
 
 
 class PriorityBody(ChangeBody):

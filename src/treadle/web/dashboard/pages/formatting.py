@@ -21,13 +21,15 @@ _ACTIONS = {
     "pause": ("Paused", "Pause"),
     "resume": ("Resumed", "Resume"),
     "run": ("Job enqueued", "Run now"),
+    "set": ("Limit changed", "Change limit"),
+    "reset": ("Limit reset", "Reset limit"),
 }
 _FAILURES = {
     "unfit": "the job's state does not allow it, or nothing would change",
     "busy": "the job is locked by another transaction; try again",
     "missing": "the job no longer exists",
 }
-_NOT_PAUSED = {"pause": "It is already paused.", "resume": "It is not paused."}
+_UNCHANGED = {"pause": "It is already paused.", "resume": "It is not paused.", "reset": "It was not changed."}
 _BULK_OUTCOMES = {
     "done": "changed",
     "unfit": "skipped",
@@ -51,7 +53,7 @@ def notices(query: Mapping[str, str]) -> dict[str, str]:
     for outcome, reason in _FAILURES.items():
         if query.get(outcome) in _ACTIONS:
             action = query[outcome]
-            found[outcome] = _NOT_PAUSED.get(action) or f"{_ACTIONS[action][1]} failed: {reason}."
+            found[outcome] = _UNCHANGED.get(action) or f"{_ACTIONS[action][1]} failed: {reason}."
     return found
 
 

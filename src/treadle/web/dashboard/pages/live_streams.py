@@ -1,16 +1,21 @@
 """Server-sent events for open pages: the parts that changed, rendered with the templates of the pages."""
 
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from datetime import datetime
+from typing import TypeVar
 
 from starlette.responses import Response
 
+from treadle.web.dashboard.pages import limits as limit_pages
+from treadle.web.dashboard.pages import schedules as schedule_pages
 from treadle.web.dashboard.pages.job import id_of, page_state, render_state
 from treadle.web.dashboard.pages.live_updates import (
     Deleted,
     JobPage,
     JobUpdate,
+    LimitsPage,
     LiveUpdates,
     OverviewPage,
     OverviewUpdate,
@@ -19,12 +24,15 @@ from treadle.web.dashboard.pages.live_updates import (
 )
 from treadle.web.dashboard.pages.overview import render_regions, window_of
 from treadle.web.dashboard.pages.rendering import fragment
-from treadle.web.dashboard.pages.schedules import render_list, selection_of
 from treadle.web.dashboard.routes import Context, RouteSpec
 from treadle.web.dashboard.security.access import Role
 from treadle.web.frames import frame
 from treadle.web.stream import EventStream
+from treadle.words.limit_status import LimitStatus
 from treadle.words.masking import masked
+from treadle.words.schedule_status import ScheduleList
+
+Update = TypeVar("Update")
 
 _CURSOR = re.compile(r"(\d{1,9})\.(\d{1,9})")
 
@@ -55,17 +63,35 @@ def routes(live: LiveUpdates) -> list[RouteSpec]:
         return EventStream(_job_frames(JobPage(id_of(context), event, line), context))
 
     async def schedules(context: Context) -> Response:
-        return EventStream(_schedule_frames(SchedulesPage(selection_of(context)), context))
+        page = SchedulesPage(schedule_pages.selection_of(context))
 
-    async def _schedule_frames(page: SchedulesPage, context: Context) -> AsyncGenerator[bytes, None]:
+        def render(found: ScheduleList) -> tuple[datetime, str]:
+            return found.at, schedule_pages.render_list(context.url(""), context.visitor.role, found, page.selection)
+
+        return EventStream(_list_frames("schedules", live.schedules(page), render))
+
+    async def limits(context: Context) -> Response:
+        page = LimitsPage(limit_pages.selection_of(context))
+
+        def render(found: list[LimitStatus]) -> tuple[datetime | None, str]:
+            at = found[0].at if found else None
+            return at, limit_pages.render_list(context.url(""), context.visitor.role, found, page.selection)
+
+        return EventStream(_list_frames("limits", live.limits(page), render))
+
+    async def _list_frames(
+        region: str,
+        following: AsyncGenerator[Update | Unavailable, None],
+        render: Callable[[Update], tuple[datetime | None, str]],
+    ) -> AsyncGenerator[bytes, None]:
         sent = ""
-        async with aclosing(live.schedules(page)) as updates:
+        async with aclosing(following) as updates:
             async for update in updates:
                 if isinstance(update, Unavailable):
                     yield frame("unavailable", {})
                     continue
-                html = render_list(context.url(""), context.visitor.role, update, page.selection)
-                yield frame("regions", {"at": update.at, "html": {} if html == sent else {"schedules": html}})
+                at, html = render(update)
+                yield frame("regions", {"at": at, "html": {} if html == sent else {region: html}})
                 sent = html
 
     async def _overview_frames(page: OverviewPage, context: Context) -> AsyncGenerator[bytes, None]:
@@ -111,6 +137,7 @@ def routes(live: LiveUpdates) -> list[RouteSpec]:
     return [
         RouteSpec("GET", "/live/overview", overview, Role.VIEWER, "Live updates of the overview"),
         RouteSpec("GET", "/live/schedules", schedules, Role.VIEWER, "Live updates of the schedules"),
+        RouteSpec("GET", "/live/limits", limits, Role.VIEWER, "Live updates of the limits"),
         RouteSpec("GET", "/live/jobs/{id}", job, Role.VIEWER, "Live updates of a job"),
     ]
 

@@ -1,25 +1,27 @@
 """Queries the database on behalf of all open pages.
 
 One task serves every page, so that a hundred open pages cost as much as one: each second one query for all jobs that
-are open on some page, and every 2 seconds one for the overview and one for each part of the list of schedules that is
-open. Without open pages, it does not run.
+are open on some page, and every 2 seconds one for the overview and one for each part of the lists of schedules and
+limits that is open. Without open pages, it does not run.
 """
 
 import asyncio
 import logging
 from collections.abc import AsyncGenerator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from treadle.app import Treadle
 from treadle.db.database import DatabaseError
 from treadle.db.queries import events as event_queries
+from treadle.db.queries import limits as limit_queries
 from treadle.db.queries import logs as log_queries
 from treadle.db.queries import overview as overview_queries
 from treadle.db.queries import schedules as schedule_queries
 from treadle.db.queries import snapshots as snapshot_queries
 from treadle.operations.overview import STEPS, aoverview
 from treadle.words.errors import TreadleError
+from treadle.words.limit_status import LimitStatus
 from treadle.words.overview import Overview
 from treadle.words.record import LogLine, RecordedEvent
 from treadle.words.schedule_status import ScheduleList
@@ -28,13 +30,15 @@ from treadle.words.snapshot import JobSnapshot
 log = logging.getLogger("treadle")
 
 JOB_SECONDS = 1.0
-# The overview and the schedules are queried in every second round.
+# The overview, the schedules and the limits are queried in every second round.
 OVERVIEW_EVERY = 2
 RETRY_SECONDS = 2.0
 # Running jobs that are listed on the overview.
 MAX_RUNNING = 20
 # Schedules on one page of their list.
 SCHEDULES = 50
+# Limits and keys of limits on one page.
+LIMITS = 100
 # New events and log lines of one job in one round. More than anyone reads in a second.
 MAX_LINES = 200
 # A page that does not take this many updates is disconnected. Its browser reconnects.
@@ -63,6 +67,17 @@ class ScheduleSelection(NamedTuple):
     after: str | None = None
     search: str | None = None
     state: str | None = None
+
+
+class LimitSelection(NamedTuple):
+    """Which limits a page shows."""
+
+    name: str | None = None
+    """Only this one, with its keys."""
+    key: str | None = None
+    """The beginning of its keys."""
+    search: str | None = None
+    """A part of their name or job type."""
 
 
 class Unavailable(NamedTuple):
@@ -105,6 +120,16 @@ class SchedulesPage:
         self.inbox: asyncio.Queue[ScheduleList | Unavailable | None] = asyncio.Queue(MAX_UNREAD)
 
 
+class LimitsPage:
+    def __init__(self, selection: LimitSelection) -> None:
+        self.selection = selection
+        self.inbox: asyncio.Queue[list[LimitStatus] | Unavailable | None] = asyncio.Queue(MAX_UNREAD)
+
+
+OpenPage = TypeVar("OpenPage")
+Update = TypeVar("Update")
+
+
 class LiveUpdates:
     """The task that queries for all open pages of this process."""
 
@@ -113,6 +138,7 @@ class LiveUpdates:
         self._jobs: set[JobPage] = set()
         self._overviews: set[OverviewPage] = set()
         self._schedules: set[SchedulesPage] = set()
+        self._limits: set[LimitsPage] = set()
         self._task: asyncio.Task[None] | None = None
         self._round = 0
 
@@ -128,23 +154,25 @@ class LiveUpdates:
         finally:
             self._jobs.discard(page)
 
-    async def overview(self, page: OverviewPage) -> AsyncGenerator[OverviewUpdate | Unavailable, None]:
-        self._overviews.add(page)
-        self._start()
-        try:
-            while (update := await page.inbox.get()) is not None:
-                yield update
-        finally:
-            self._overviews.discard(page)
+    def overview(self, page: OverviewPage) -> AsyncGenerator[OverviewUpdate | Unavailable, None]:
+        return self._updates(page, self._overviews, page.inbox)
 
-    async def schedules(self, page: SchedulesPage) -> AsyncGenerator[ScheduleList | Unavailable, None]:
-        self._schedules.add(page)
+    def schedules(self, page: SchedulesPage) -> AsyncGenerator[ScheduleList | Unavailable, None]:
+        return self._updates(page, self._schedules, page.inbox)
+
+    def limits(self, page: LimitsPage) -> AsyncGenerator[list[LimitStatus] | Unavailable, None]:
+        return self._updates(page, self._limits, page.inbox)
+
+    async def _updates(
+        self, page: OpenPage, pages: set[OpenPage], inbox: asyncio.Queue[Update | None]
+    ) -> AsyncGenerator[Update, None]:
+        pages.add(page)
         self._start()
         try:
-            while (update := await page.inbox.get()) is not None:
+            while (update := await inbox.get()) is not None:
                 yield update
         finally:
-            self._schedules.discard(page)
+            pages.discard(page)
 
     async def get_overview(self, window: int) -> OverviewUpdate:
         """For the first rendering of the page."""
@@ -157,6 +185,10 @@ class LiveUpdates:
         )
         return await self._app.database.aread(query)
 
+    async def get_limits(self, selection: LimitSelection) -> list[LimitStatus]:
+        query = limit_queries.find(selection.name, LIMITS, key=selection.key, search=selection.search)
+        return await self._app.database.aread(query)
+
     def _start(self) -> None:
         if self._task is None or self._task.done():
             self._round = 0
@@ -164,7 +196,7 @@ class LiveUpdates:
 
     async def _run(self) -> None:
         failing = False
-        while self._jobs or self._overviews or self._schedules:
+        while self._jobs or self._overviews or self._schedules or self._limits:
             try:
                 await self._update_pages()
             except Exception as error:  # of any kind: a bug for one page must not stop the updates of all others
@@ -185,6 +217,7 @@ class LiveUpdates:
             *(page.inbox for page in self._jobs),
             *(page.inbox for page in self._overviews),
             *(page.inbox for page in self._schedules),
+            *(page.inbox for page in self._limits),
         ]
 
     async def _update_pages(self) -> None:
@@ -195,6 +228,8 @@ class LiveUpdates:
             await self._update_overviews(list(self._overviews))
         if self._schedules and this_round % OVERVIEW_EVERY == 0:
             await self._update_schedules(list(self._schedules))
+        if self._limits and this_round % OVERVIEW_EVERY == 0:
+            await self._update_limits(list(self._limits))
 
     async def _update_jobs(self, pages: list[JobPage]) -> None:
         aread = self._app.database.aread
@@ -232,6 +267,11 @@ class LiveUpdates:
 
     async def _update_schedules(self, pages: list[SchedulesPage]) -> None:
         found = {each: await self.get_schedules(each) for each in {page.selection for page in pages}}
+        for page in pages:
+            _put(page.inbox, found[page.selection])
+
+    async def _update_limits(self, pages: list[LimitsPage]) -> None:
+        found = {each: await self.get_limits(each) for each in {page.selection for page in pages}}
         for page in pages:
             _put(page.inbox, found[page.selection])
 

@@ -1,0 +1,108 @@
+-- The state of limits, for display: of p_names, each for the element of p_keys (see limit_state()), those that jobs wait for first.
+-- The jobs that wait are counted up to an equal share of c_budget, counted_to: a row whose number equals it has at least that
+-- many. The settings fix the plan, as in find_lanes.sql.
+create or replace function treadle.limit_statuses(p_names varchar[], p_keys varchar[])
+returns table (
+    name varchar, per varchar, key varchar, job_types varchar[], queues varchar[],
+    amount int, seconds double precision, burst int,
+    in_code boolean, declared_amount int, declared_seconds double precision, declared_burst int,
+    changed_by text, changed_at timestamptz,
+    in_use bigint, available int, opens_at timestamptz, frees_at timestamptz,
+    lanes bigint, waiting bigint, counted_to int, at timestamptz
+)
+language plpgsql stable
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+#variable_conflict use_column
+declare
+    c_budget constant int := 50000;
+    -- Of limits for jobs that wait, only so many are counted, and only up to c_pending: see count_pending().
+    c_pending_limits constant int := 5;
+    c_pending constant int := 10000;
+    v_now constant timestamptz := clock_timestamp();
+    v_safe constant treadle.ticks := treadle.safe_tick(pg_current_snapshot());
+    v_counted_to constant int := greatest(100, least(1000, c_budget / greatest(1, cardinality(p_names))));
+begin
+    return query
+    select
+        rule.name,
+        nullif(rule.per, '')::varchar,
+        case when rule.per <> '' then chosen.key end,
+        targets.job_types,
+        targets.queues,
+        state.amount,
+        extract(epoch from state.period)::double precision,
+        state.burst,
+        rule.declared is not null,
+        (rule.declared ->> 'amount')::int,
+        (rule.declared ->> 'seconds')::double precision,
+        (rule.declared ->> 'burst')::int,
+        state.changed_by,
+        state.changed_at,
+        case
+            when rule.when_full is null then state.in_use
+            when chosen.key is not null and chosen.nth <= c_pending_limits
+                then treadle.count_pending(rule.name, rule.per, chosen.key, c_pending)
+        end,
+        state.available,
+        state.opens_at,
+        state.frees_at,
+        parked.lanes,
+        parked.waiting,
+        v_counted_to,
+        v_now
+    from (
+        select
+            chosen.name, chosen.key,
+            row_number() over (partition by known.when_full is null, chosen.key is null order by chosen.name, chosen.key) as nth
+        from unnest(p_names, p_keys) as chosen (name, key)
+        join treadle.limits as known on known.name = chosen.name
+    ) as chosen
+    join treadle.limits as rule on rule.name = chosen.name
+    cross join lateral treadle.limit_state(chosen.name, chosen.key, 1, v_now) as state
+    cross join lateral (
+        select
+            array_agg(distinct target.job_type order by target.job_type) filter (where target.job_type <> '') as job_types,
+            array_agg(distinct target.queue order by target.queue) filter (where target.queue <> '') as queues
+        from treadle.limit_targets as target
+        where target.name = chosen.name
+    ) as targets
+    cross join lateral (
+        with known as materialized (
+            select distinct row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane as lane
+            from (
+                select lane.queue, lane.job_type, lane.priority, lane.partition
+                from treadle.lanes as lane
+                where lane.parked_name = chosen.name
+                  and lane.parked_key = chosen.key
+                limit v_counted_to
+            ) as lane
+        )
+        select
+            (select count(*) from known) as lanes,
+            (
+                select count(*)
+                from (
+                    select
+                    from known
+                    left join lateral treadle.safe_floor(known.lane, v_safe) as bound on true
+                    cross join lateral (
+                        select
+                        from treadle.lane_jobs(known.lane, coalesce(bound.floor, '-infinity')) as job
+                        where job.run_at <= v_now
+                        limit v_counted_to
+                    ) as due
+                    limit v_counted_to
+                ) as counted
+            ) as waiting
+    ) as parked
+    order by parked.waiting desc, rule.name, chosen.key nulls first;
+end
+$$;
+
+comment on function treadle.limit_statuses(varchar[], varchar[])
+    is 'What is in force for limits and their keys, what is in use, when the next job may start, and how many wait.';

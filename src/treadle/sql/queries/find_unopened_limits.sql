@@ -1,0 +1,70 @@
+-- Limits that have room although lanes with due jobs have been parked for them for some time. Ticks open such lanes within
+-- seconds. With the version of its holders, which changes when a job is claimed under the limit, and the number of lanes,
+-- which falls while ticks open them.
+with old as materialized (
+    select distinct lane.parked_name as name, lane.parked_key as key
+    from (
+        select lane.parked_name, lane.parked_key
+        from treadle.lanes as lane
+        where lane.parked_name is not null
+          and lane.parked_at <= clock_timestamp() - make_interval(secs => %(seconds)s)
+        order by lane.parked_at
+        limit 1000
+    ) as lane
+    limit 100
+)
+select
+    old.name, old.key, coalesce(holders.version, 0), parked.lanes,
+    extract(epoch from clock_timestamp() - parked.since)::double precision as seconds,
+    oldest.job
+from old
+cross join lateral treadle.limit_state(old.name, old.key, 1, clock_timestamp()) as state
+cross join treadle.safe_tick(pg_current_snapshot()) as safe
+cross join lateral (
+    select count(*) as lanes, min(lane.parked_at) as since
+    from (
+        select lane.parked_at
+        from treadle.lanes as lane
+        where lane.parked_name = old.name
+          and lane.parked_key = old.key
+        limit 1001
+    ) as lane
+) as parked
+cross join lateral (
+    select head.id::text as job
+    from (
+        select row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane as lane
+        from treadle.lanes as lane
+        where lane.parked_name = old.name
+          and lane.parked_key = old.key
+          and lane.parked_at <= clock_timestamp() - make_interval(secs => %(seconds)s)
+        limit 20
+    ) as known
+    left join lateral treadle.safe_floor(known.lane, safe) as bound on true
+    cross join lateral (
+        select job.id, job.run_at
+        from treadle.lane_jobs(known.lane, coalesce(bound.floor, '-infinity')) as job
+        order by job.run_at
+        limit 1
+    ) as head
+    where head.run_at <= clock_timestamp() - make_interval(secs => %(seconds)s)
+    order by head.run_at
+    limit 1
+) as oldest
+left join lateral (
+    select holders.version
+    from treadle.limit_holders as holders
+    where holders.name = old.name
+      and holders.key = old.key
+    order by holders.version desc
+    limit 1
+) as holders on true
+where parked.lanes <= 1000
+  -- As has_room().
+  and (
+        state.amount is null
+        or state.amount > 0
+        and coalesce(state.opens_at <= clock_timestamp(), true)
+        and case when state.period is null then state.in_use < state.amount else state.available >= 1 end
+      )
+order by seconds desc
