@@ -39,6 +39,7 @@ declare
     v_starts timestamptz[];
     v_listed int;
     v_limited constant boolean := exists (select from treadle.limit_targets);
+    v_limits boolean := false; -- for jobs that run or start
     v_opened record;
     v_fair varchar[];
     v_aging record; -- how long jobs have to wait, and how many of a hundred claims begin with them
@@ -106,11 +107,12 @@ begin
 
     if v_limited then
         v_opened := treadle.opened_lanes(p_job_types, p_queues, v_now);
-        select array_agg(target.job_type) filter (where rule.period is null)
-        into v_fair
+        select
+            coalesce(bool_or(not rule.fair and rule.when_full is null), false),
+            array_agg(target.job_type) filter (where rule.fair and rule.period is null)
+        into v_limits, v_fair
         from treadle.limit_targets as target
-        join treadle.limits as rule on rule.name = target.name
-        where rule.fair;
+        join treadle.limits as rule on rule.name = target.name;
         select rule.period, rule.amount
         into v_aging
         from treadle.limits as rule
@@ -121,7 +123,7 @@ begin
             if v_aged.queues is not null then
                 v_claimed := treadle.claim_lanes(
                     p_worker_id, v_now, v_running, p_batch_size, v_aged.priority, v_aged.queues, v_aged.job_types,
-                    v_aged.partitions, v_aged.starts, true, v_fair, v_now - v_aging.period
+                    v_aged.partitions, v_aged.starts, v_limits, v_fair, v_now - v_aging.period
                 );
                 if cardinality(v_claimed) = p_batch_size then
                     return v_claimed;
@@ -153,7 +155,7 @@ begin
                 v_claimed := v_claimed || treadle.claim_lanes(
                     p_worker_id, v_now, v_running, p_batch_size - cardinality(v_claimed), v_priorities[v_first],
                     v_queues[v_first : v_last], v_job_types[v_first : v_last], v_partitions[v_first : v_last],
-                    v_starts[v_first : v_last], v_limited, v_fair
+                    v_starts[v_first : v_last], v_limits, v_fair
                 );
                 exit when cardinality(v_claimed) = p_batch_size;
                 v_first := v_last + 1;
@@ -179,7 +181,7 @@ begin
 
                 v_places := treadle.claim_lanes(
                     p_worker_id, v_now, v_running, p_batch_size - cardinality(v_claimed), v_next.level::int,
-                    v_next.queues, v_next.job_types, v_next.partitions, v_next.starts, v_limited, v_fair
+                    v_next.queues, v_next.job_types, v_next.partitions, v_next.starts, v_limits, v_fair
                 );
                 v_claimed := v_claimed || v_places;
                 exit when cardinality(v_claimed) = p_batch_size;
