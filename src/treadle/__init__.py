@@ -36,6 +36,7 @@ if typing.TYPE_CHECKING:
         UnknownJobType,
         UnknownLimit,
         UnknownSchedule,
+        UnknownWorker,
         WrongStatus,
     )
     from treadle.words.job import JobError, JobPage, JobRow
@@ -94,6 +95,7 @@ __all__ = [
     "UnknownJobType",
     "UnknownLimit",
     "UnknownSchedule",
+    "UnknownWorker",
     "WrongStatus",
     "current_job",
     "migrate",
@@ -131,6 +133,7 @@ _HOMES = {
         "UnknownJobType",
         "UnknownLimit",
         "UnknownSchedule",
+        "UnknownWorker",
         "WrongStatus",
     ],
     "words.job": ["JobError", "JobPage", "JobRow"],

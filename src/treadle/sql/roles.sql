@@ -95,6 +95,9 @@ grant select, insert, delete on
     treadle.wake_requests,
     treadle.clock_jumps
     to treadle_worker;
+grant select, delete on -- register_worker() deletes what was set for an earlier worker of the name
+    treadle.worker_concurrency
+    to treadle_worker;
 grant select, insert, update, delete on
     treadle.minutes,
     treadle.schedules,
@@ -201,6 +204,7 @@ grant execute on function
     -- workers and maintenance
     treadle.register_worker,
     treadle.renew_workers,
+    treadle.set_concurrency, -- (owner)
     treadle.heartbeat,
     treadle.recover_worker,
     treadle.recover_lost_workers,
@@ -273,6 +277,7 @@ grant select on
     treadle.clock_jumps,
     treadle.horizon, -- until version 0.3
     treadle.workers,
+    treadle.worker_concurrency,
     treadle.pauses,
     treadle.audit,
     treadle.minutes,
@@ -368,5 +373,6 @@ grant execute on function
     treadle.resume, -- (owner)
     treadle.set_limit, -- (owner)
     treadle.reset_limit, -- (owner)
+    treadle.set_concurrency, -- (owner)
     treadle.held_jobs -- until version 0.3
     to treadle_operator;
