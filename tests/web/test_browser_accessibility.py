@@ -13,6 +13,7 @@ from treadle import JobQueue
 HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>\u202e javascript:alert(3) {{7*7}} " + "x" * 300
 PAGES = ["/", "/jobs", "/jobs?status=failed", "/job", "/workers", "/audit", "/health", "/pause?job_type=films"]
 PAGES += ["/bulk?action=cancel&all=1", "/schedules", "/schedule?name=nightly", "/schedules/run?name=nightly"]
+PAGES += ["/workers/concurrency?worker=w"]
 # Axe takes seconds for the table with the numbers of the charts. Its rows are all the same, so a few are enough.
 CHECKED = {"exclude": [[".chart-data tbody tr:nth-child(n+4)"]]}
 # Without loading axe, which `Axe` does, once more.
@@ -41,6 +42,7 @@ def full(queue: JobQueue, connection: Connection[Any]) -> str:
     connection.execute("select pause(%s, null, %s, %s)", (HOSTILE[:50], HOSTILE[:100], HOSTILE))
     connection.execute("select pause('films', 'default', 'Ada', 'why not')")
     connection.execute("select heartbeat(%s)", (HOSTILE[:100],))
+    connection.execute("select register_worker('w', '1 hour', '{films}', null, 50), set_concurrency('w', 5)")
     connection.execute(
         """insert into minutes
         select date_trunc('minute', now()) - n * interval '1 minute', 'default', 'films', n, n % 3, 0, n % 5, n, 2, n, 9

@@ -354,7 +354,8 @@ grant execute on function
 
 
 -- treadle_operator: reads what a viewer reads, and also payloads, results and stored objects. It retries, cancels, deletes
--- and moves jobs, pauses and resumes, but only by functions that write each change to the audit, which it cannot write itself.
+-- and moves jobs, pauses and resumes, changes limits and the concurrency of workers, but only by functions that write each
+-- change to the audit, which it cannot write itself.
 grant select on
     treadle.jobs,
     treadle.steps,

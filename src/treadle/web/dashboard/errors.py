@@ -22,6 +22,7 @@ from treadle.words.errors import (
     TooSlow,
     TreadleError,
     UnknownSchedule,
+    UnknownWorker,
     WrongStatus,
 )
 from treadle.words.masking import masked
@@ -116,6 +117,7 @@ HANDLERS: Mapping[Any, Callable[[Request, Exception], Response]] = {
     InvalidPayload: _handler(400),
     JobNotFound: _handler(404),
     UnknownSchedule: _handler(404),
+    UnknownWorker: _handler(404),
     WrongStatus: _handler(409),
     TooSlow: _handler(503),
     NotAllowed: _handler(503, "the dashboard's database user lacks a privilege; see the server log"),

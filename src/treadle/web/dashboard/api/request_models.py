@@ -7,12 +7,13 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 
 from treadle.db.queries.operations import CHUNK
 from treadle.words import listing
-from treadle.words.changes import Action
+from treadle.words.changes import MOST_CONCURRENCY, Action
 from treadle.words.schedule_status import State
 
 _LINE = r"^[^\x00\r\n]+$"
 Name = Annotated[str, StringConstraints(min_length=1, max_length=50, pattern=_LINE)]
 ScheduleName = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=_LINE)]
+WorkerName = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=_LINE)]
 Priority = Annotated[int, Field(strict=True, ge=-(2**31) + 1, le=2**31 - 1)]
 Reason = Annotated[str, StringConstraints(max_length=2000)]
 
@@ -33,7 +34,7 @@ class JobFilter(RequestModel):
     """A status; `later`: pending, but not due yet; `held`: pending, but blocked by an earlier job with its key."""
     type: Name | None = None
     queue: Name | None = None
-    worker: Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=_LINE)] | None = None
+    worker: WorkerName | None = None
     key: Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=_LINE)] | None = None
     search: Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=_LINE)] | None = None
     """A text in the payload or the error, or a job id. Requires the role operator."""
@@ -80,6 +81,12 @@ class ChangeBody(RequestModel):
 
 class ScheduleBody(ChangeBody):
     name: ScheduleName
+
+
+class ConcurrencyBody(ChangeBody):
+    worker_id: WorkerName
+    concurrency: Annotated[int, Field(strict=True, ge=0, le=MOST_CONCURRENCY)] | None
+    """0: the worker claims nothing; null: as many as it was started with."""
 
 
 class PriorityBody(ChangeBody):

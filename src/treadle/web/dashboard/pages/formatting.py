@@ -20,6 +20,7 @@ _ACTIONS = {
     "priority": ("Priority changed", "Change priority"),
     "pause": ("Paused", "Pause"),
     "resume": ("Resumed", "Resume"),
+    "concurrency": ("Concurrency changed", "Change concurrency"),
     "run": ("Job enqueued", "Run now"),
 }
 _FAILURES = {
@@ -27,7 +28,11 @@ _FAILURES = {
     "busy": "the job is locked by another transaction; try again",
     "missing": "the job no longer exists",
 }
-_NOT_PAUSED = {"pause": "It is already paused.", "resume": "It is not paused."}
+_UNCHANGED = {
+    "pause": "It is already paused.",
+    "resume": "It is not paused.",
+    "concurrency": "It is already the concurrency of this worker.",
+}
 _BULK_OUTCOMES = {
     "done": "changed",
     "unfit": "skipped",
@@ -51,7 +56,7 @@ def notices(query: Mapping[str, str]) -> dict[str, str]:
     for outcome, reason in _FAILURES.items():
         if query.get(outcome) in _ACTIONS:
             action = query[outcome]
-            found[outcome] = _NOT_PAUSED.get(action) or f"{_ACTIONS[action][1]} failed: {reason}."
+            found[outcome] = _UNCHANGED.get(action) or f"{_ACTIONS[action][1]} failed: {reason}."
     return found
 
 
