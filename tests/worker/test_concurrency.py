@@ -3,14 +3,18 @@
 import asyncio
 import threading
 import time
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import psutil
 import psycopg
 import pytest
 from psycopg import Connection
 
-from tests.support.workers import WaitingJob, auntil, auntil_waiting, count, one, run
+from tests.support.commands import run_in_process
+from tests.support.handlers import nap
+from tests.support.workers import Ledger, WaitingJob, auntil, auntil_waiting, count, one, run, until, worker_process
 from treadle import InvalidArgument, Treadle, UnknownWorker, events
 from treadle.db.query import Query
 from treadle.db.reconnecting import ReconnectingConnection
@@ -110,8 +114,9 @@ def test_jobs_that_were_claimed_ahead_are_given_back_when_the_number_falls_below
         await auntil(lambda: count(connection, "status in ('claimed', 'running')") == 4 + 10)
         await app.workers.aset_concurrency(worker.worker_id, 2)
         await auntil(lambda: count(connection, "status = 'pending'") == 16)
+        leases = one(connection, "select sum(lease) from jobs")
         await asyncio.sleep(0.3)
-        assert count(connection, "status = 'pending'") == 16, "it claims ahead although it may start nothing"
+        assert one(connection, "select sum(lease) from jobs") == leases, "it claims ahead although it may start nothing"
         go.set()
         await auntil(lambda: count(connection, "status = 'completed'") == 20)
 
@@ -133,7 +138,7 @@ def test_with_0_a_worker_claims_nothing_until_it_is_reset(
         handle = await job.aenqueue(n=1)
         await child_job.aenqueue()
         await asyncio.sleep(0.5)
-        assert count(connection, "status = 'pending'") == 2, "it claims jobs"
+        assert count(connection, "status = 'pending' and lease = 0") == 2, "it claims jobs"
         (row,) = await app.workers.alist()
         assert (row.concurrency, row.initial_concurrency) == (0, 4)
         connection.execute("delete from jobs where job_type = 'in_child'")
@@ -173,6 +178,19 @@ def test_jobs_of_a_claim_that_was_under_way_are_given_back(
         assert began == []
 
     run(app, body, prefetch=5)
+
+
+def test_a_notification_makes_it_ask_at_once(app: Treadle) -> None:
+    @app.job
+    async def hello() -> None: ...
+
+    async def body(worker: Worker) -> None:
+        await auntil(lambda: worker.receives_notifications)
+        await auntil_waiting(worker)
+        await app.workers.aset_concurrency(worker.worker_id, 9)
+        await auntil(lambda: worker.concurrency.current == 9, 10)
+
+    run(app, body, poll="5m")
 
 
 @pytest.mark.parametrize("busy", [False, True])
@@ -261,6 +279,46 @@ def test_a_transaction_that_stays_open_does_not_keep_the_worker_from_renewing_it
         connection.execute("set lock_timeout = '1s'")
         connection.execute("select renew_workers('{w}', '1 minute')")
         connection.execute("select recover_worker('w', 'gone', p_keep => false)")
+
+
+# Worker processes
+
+
+@pytest.mark.own_database
+@pytest.mark.usefixtures("handlers_use_test_database")
+def test_each_process_of_a_command_has_its_own_number(
+    url: str, tmp_path: Path, connection: Connection[Any], ledger: Ledger
+) -> None:
+    def running() -> dict[str, int]:
+        return dict(
+            connection.execute("select worker_id, count(*) from jobs where status = 'running' group by 1").fetchall()
+        )
+
+    def change(*arguments: object) -> None:
+        done = run_in_process("concurrency", *arguments, TREADLE_DATABASE_URL=url)
+        assert (done.returncode, done.stderr) == (0, ""), done
+
+    nap.enqueue_many({"seconds": 600} for _ in range(20))
+    with worker_process(url, tmp_path, "--processes", "2", "--concurrency", "2") as program:
+        program.started(2)
+        until(lambda: sorted(running().values()) == [2, 2], running)
+        first, second = running()
+        change(first, 5)
+        change(second, 0)
+        until(lambda: running() == {first: 5, second: 2}, running)
+        log = program.log.read_text()
+        assert f"concurrency changed by an operator worker_id={second} concurrency=0 before=2" in log
+        # The supervisor knows all jobs that ran, also those beyond what the process was started with.
+        pid = one(connection, "select pid from workers where worker_id = %s", first)
+        psutil.Process(pid).kill()
+        program.started(3)
+        until(lambda: count(connection, "crashes = 1") == 5, running)
+        (third,) = connection.execute(
+            "select worker_id, concurrency from workers where lost_at is null and worker_id <> %s", [second]
+        ).fetchall()
+        assert third[1] == 2, "the process that replaces it has its option"
+        until(lambda: running().get(second) == 2 and running().get(third[0], 0) >= 2, running)
+        assert one(connection, "select count(*) from jobs where worker_id = %s", second) == 2, "it has claimed no more"
 
 
 # The function
