@@ -358,7 +358,7 @@ def test_a_job_whose_workers_have_a_concurrency_of_0_is_explained(
     assert why(made).name == "ready"
     assert why(made).data["workers"] == ["w2"]
     connection.execute("select set_concurrency('w2', 0)")
-    assert why(made).sentence.startswith("All 2 live workers that serve the job type mail claim nothing: their ")
+    assert why(made).sentence.startswith("The 2 live workers that serve the job type mail claim nothing: their ")
     connection.execute("select set_concurrency('w2', null)")
     assert why(made).name == "ready"
 

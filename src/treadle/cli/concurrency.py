@@ -18,7 +18,8 @@ COLUMNS = [
 ]
 
 
-@click.command()
+# -1 is a number, which is refused with a sentence, and not an option.
+@click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("worker", required=False)
 @click.argument("number", type=int, required=False)
 @click.option("--reset", is_flag=True, help="As many as the worker was started with.")

@@ -8,9 +8,6 @@ from uuid import UUID
 from treadle.words.json import Json
 from treadle.words.status import Status
 
-MOST_CONCURRENCY = 10_000
-"""How many jobs a worker can run at once."""
-
 
 class Action(StrEnum):
     """An operator's action on a job."""

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypedDict, Unpack
 
-from treadle.words.changes import MOST_CONCURRENCY
 from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument
-from treadle.words.naming import text_within
+from treadle.words.naming import MOST_CONCURRENCY, text_within
 
 # How long handlers that were interrupted may take to stop, and the last outcomes to be written.
 STOP_SECONDS = 3.0

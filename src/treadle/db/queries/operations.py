@@ -5,9 +5,9 @@ from datetime import timedelta
 from uuid import UUID
 
 from treadle.db.query import Query, Rows, call, statement
-from treadle.words.changes import MOST_CONCURRENCY, Action, AuditEntry, ChangeResult, Pause
+from treadle.words.changes import Action, AuditEntry, ChangeResult, Pause
 from treadle.words.errors import InvalidArgument, UnknownWorker, shown
-from treadle.words.naming import int_within, text_within
+from treadle.words.naming import MOST_CONCURRENCY, int_within, text_within
 from treadle.words.payload import clean_error, decode
 from treadle.words.status import Status
 

@@ -179,7 +179,7 @@ def workers_paused(facts: Facts | ScheduleFacts) -> Reason | None:
         return None
     one = len(serving) == 1
     ids = [each.worker_id for each in serving]
-    workers = "The only live worker that serves" if one else f"All {len(serving)} live workers that serve"
+    workers = "The only live worker that serves" if one else f"The {len(serving)} live workers that serve"
     return Reason(
         "workers_paused",
         f"{workers} the job type {clipped(facts.job_type)} {'claims' if one else 'claim'} nothing: "

@@ -7,7 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 
 from treadle.db.queries.operations import CHUNK
 from treadle.words import listing
-from treadle.words.changes import MOST_CONCURRENCY, Action
+from treadle.words.changes import Action
+from treadle.words.naming import MOST_CONCURRENCY
 from treadle.words.schedule_status import State
 
 _LINE = r"^[^\x00\r\n]+$"

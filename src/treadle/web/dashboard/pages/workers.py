@@ -10,8 +10,8 @@ from treadle.web.dashboard.pages.rendering import page
 from treadle.web.dashboard.routes import Context, RouteSpec
 from treadle.web.dashboard.security.access import Role
 from treadle.web.dashboard.urls import with_result
-from treadle.words.changes import MOST_CONCURRENCY
 from treadle.words.errors import InvalidArgument, UnknownWorker, shown
+from treadle.words.naming import MOST_CONCURRENCY
 
 
 def routes(app: Treadle) -> list[RouteSpec]:
