@@ -13,6 +13,8 @@ COMMENT ON TYPE treadle.lane IS 'What identifies a lane: its jobs are claimed in
 
 COMMENT ON FUNCTION treadle.admit_jobs(p_now timestamp with time zone, p_places tid[], p_names character varying[], p_keys character varying[], p_room integer[], p_fair boolean) IS 'Those of the jobs at p_places that fit into the room of their limits.';
 
+COMMENT ON FUNCTION treadle.aged_lanes(p_job_types character varying[], p_queues character varying[], p_before timestamp with time zone, OUT priority integer, OUT queues character varying[], OUT job_types character varying[], OUT partitions character varying[], OUT starts timestamp with time zone[]) IS 'The lanes of the priority whose first job has waited longest, if that was due before p_before.';
+
 COMMENT ON FUNCTION treadle.announce(p_ids uuid[], p_kind text) IS 'Notifies sessions that wait for these jobs to finish (ends), or that watch their events and progress (news).';
 
 COMMENT ON FUNCTION treadle.await_ends(p_for interval) IS 'Deprecated: use request_notifications(). Dropped in version 0.3.';
@@ -180,7 +182,7 @@ COMMENT ON COLUMN treadle.jobs.partition IS 'The values that limits and fairness
 
 COMMENT ON COLUMN treadle.jobs.weight IS 'How much of each of its limits the job uses. Null: 1.';
 
-COMMENT ON FUNCTION treadle.change_unique_jobs(p_job treadle.jobs, p_data text[], p_nths integer[], p_unique character varying[], p_ids uuid[], p_on_conflict character varying[], p_latest interval) IS 'Changes pending jobs as on_conflict says.';
+COMMENT ON FUNCTION treadle.change_unique_jobs(p_job treadle.jobs, p_data text[], p_nths integer[], p_unique character varying[], p_ids uuid[], p_on_conflict character varying[], p_latest interval, p_partitions text[]) IS 'Changes pending jobs as on_conflict says.';
 
 COMMENT ON FUNCTION treadle.channel(p_kind text) IS 'The name of the channel to LISTEN to: "work" (jobs to claim, or to stop), "ends" (the ids of jobs that finished) or "news" (the ids of jobs with new events or progress).';
 
@@ -188,7 +190,7 @@ COMMENT ON FUNCTION treadle.claim_job_batch(p_worker_id character varying, p_job
 
 COMMENT ON FUNCTION treadle.claim_jobs(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[]) IS 'Claims up to p_batch_size due jobs of the given types (in the given queues, or in all), highest priority first, then oldest.';
 
-COMMENT ON FUNCTION treadle.claim_lanes(p_worker_id character varying, p_now timestamp with time zone, p_running xid[], p_wanted integer, p_priority integer, p_queues character varying[], p_job_types character varying[], p_partitions character varying[], p_starts timestamp with time zone[], p_limited boolean, p_fair character varying[]) IS 'Claims up to p_wanted due jobs from these lanes, the oldest first, and returns where their rows are then.';
+COMMENT ON FUNCTION treadle.claim_lanes(p_worker_id character varying, p_now timestamp with time zone, p_running xid[], p_wanted integer, p_priority integer, p_queues character varying[], p_job_types character varying[], p_partitions character varying[], p_starts timestamp with time zone[], p_limited boolean, p_fair character varying[], p_due timestamp with time zone) IS 'Claims up to p_wanted due jobs from these lanes, the oldest first, and returns where their rows are then.';
 
 COMMENT ON FUNCTION treadle.claim_places(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[]) IS 'Claims up to p_batch_size due jobs and returns where their rows are.';
 
@@ -207,6 +209,8 @@ COMMENT ON FUNCTION treadle.complete_jobs(p_ids uuid[], p_leases bigint[], p_wor
 COMMENT ON FUNCTION treadle.confirm_blocked() IS 'Trigger: at commit, unblocks an inserted job that no other job would unblock any more.';
 
 COMMENT ON FUNCTION treadle.count_minutes(p_lag interval, p_limit integer, p_keep interval) IS 'Counts the jobs that finished since the last call in "treadle".minutes, for charts. Returns how many of its rows changed. Workers call it every few seconds.';
+
+COMMENT ON FUNCTION treadle.count_pending(p_name character varying, p_per character varying, p_key character varying, p_most integer) IS 'How many of the jobs that a limit is for, or of one value of its "per", wait; counted up to p_most.';
 
 COMMENT ON FUNCTION treadle.declare_limits(p_limits jsonb) IS 'Declares the limits of a worker''s code.';
 
@@ -252,9 +256,11 @@ COMMENT ON FUNCTION treadle.divide_jobs(p_jobs integer, p_weights double precisi
 
 COMMENT ON FUNCTION treadle.drop_belongings() IS 'Trigger: deletes the errors, events, log lines, steps and uses of stored objects of deleted jobs.';
 
-COMMENT ON FUNCTION treadle.enqueue(p_job_type character varying, p_data jsonb, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_key character varying, p_max_attempts integer, p_partition jsonb) IS 'Enqueues one job and returns its id: select "treadle".enqueue(''welcome'', ''{"user_id": 7}'').';
+COMMENT ON FUNCTION treadle.drop_oldest(p_name character varying, p_per character varying, p_key character varying, p_priority integer, p_count integer) IS 'Cancels the oldest waiting jobs that a limit is for.';
 
-COMMENT ON FUNCTION treadle.enqueue_jobs(p_job_type character varying, p_data text[], p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_keys character varying[], p_max_attempts integer, p_partitions text[]) IS 'Enqueues one job per element of p_data (JSON texts) and returns their ids in that order.';
+COMMENT ON FUNCTION treadle.enqueue(p_job_type character varying, p_data jsonb, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_key character varying, p_max_attempts integer, p_partition jsonb) IS 'Enqueues one job and returns its id, or null if max_pending is reached: select "treadle".enqueue(''welcome'', ''{"user_id": 7}'').';
+
+COMMENT ON FUNCTION treadle.enqueue_jobs(p_job_type character varying, p_data text[], p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_keys character varying[], p_max_attempts integer, p_partitions text[]) IS 'Enqueues one job per element of p_data (JSON texts) and returns their ids in that order; none if max_pending is reached.';
 
 COMMENT ON FUNCTION treadle.enqueue_occurrences(p_due jsonb) IS 'Enqueues the jobs of schedules that are due. Returns what was done for which schedule.';
 
@@ -266,7 +272,7 @@ COMMENT ON FUNCTION treadle.enqueue_unique(p_job_type character varying, p_uniqu
 
 COMMENT ON FUNCTION treadle.enqueue_unless_exists(p_job treadle.jobs, p_data text[], p_unique character varying[], p_keys character varying[], p_on_conflict character varying[], p_latest interval, p_partitions text[]) IS 'Enqueues jobs whose unique key no other job has, and returns or changes the others.';
 
-COMMENT ON FUNCTION treadle.enqueue_with_options(p_job_type character varying, p_data text[], p_unique character varying[], p_while character varying, p_period interval, p_per_period integer, p_on_conflict character varying[], p_latest interval, p_all_or_none boolean, p_expires interval, p_expires_at timestamp with time zone, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_keys character varying[], p_max_attempts integer, p_partitions text[], p_weight integer) IS 'Enqueues one job per element of p_data (JSON texts), with unique keys or expiry. Returns for each the id, whether it is new, and whether an existing job was changed.';
+COMMENT ON FUNCTION treadle.enqueue_with_options(p_job_type character varying, p_data text[], p_unique character varying[], p_while character varying, p_period interval, p_per_period integer, p_on_conflict character varying[], p_latest interval, p_all_or_none boolean, p_expires interval, p_expires_at timestamp with time zone, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_keys character varying[], p_max_attempts integer, p_partitions text[], p_weight integer) IS 'Enqueues one job per element of p_data (JSON texts), with unique keys or expiry. Returns for each the id, whether it is new, and whether an existing job was changed; no row if max_pending is reached.';
 
 COMMENT ON FUNCTION treadle.expire_jobs(p_limit integer) IS 'Cancels jobs that no worker has claimed before they expired. Returns how many it has looked at. Workers call it every 10 seconds.';
 
@@ -358,6 +364,8 @@ COMMENT ON FUNCTION treadle.lane_jobs(p_lane treadle.lane, p_start timestamp wit
 
 COMMENT ON FUNCTION treadle.limit_key(p_per character varying, p_partition character varying) IS 'The value of a part of a partition; empty if it has none.';
 
+COMMENT ON FUNCTION treadle.limit_lanes(p_name character varying, p_per character varying, p_key character varying) IS 'The lanes of the jobs that a limit is for, or of one value of its "per".';
+
 COMMENT ON FUNCTION treadle.limit_state(p_name character varying, p_key character varying, p_weight integer, p_now timestamp with time zone, OUT amount integer, OUT period interval, OUT burst integer, OUT in_use bigint, OUT running bigint, OUT available integer, OUT opens_at timestamp with time zone, OUT frees_at timestamp with time zone, OUT for_key boolean, OUT changed_by text, OUT changed_at timestamp with time zone) IS 'How much of a limit is in use for a key, and when the next job may start.';
 
 COMMENT ON FUNCTION treadle.limits_of(p_queue character varying, p_job_type character varying, p_partition character varying) IS 'The limits of a lane, or of a job, each with the value of its "per".';
@@ -375,6 +383,8 @@ COMMENT ON FUNCTION treadle.lock_unblocked(p_key character varying) IS 'Locks a 
 COMMENT ON FUNCTION treadle.lost_leases(p_ids uuid[], p_leases bigint[]) IS 'Deprecated: use find_lost_claims(). Dropped in version 0.3.';
 
 COMMENT ON FUNCTION treadle.make_idle(p_ids bigint[], p_now timestamp with time zone) IS 'Makes those of these lanes idle that have had no due jobs for some time.';
+
+COMMENT ON FUNCTION treadle.make_room(p_job_type character varying, p_queue character varying, p_priority integer, p_partitions character varying[]) IS 'Whether so many jobs may be enqueued; drops the oldest if max_pending says so.';
 
 COMMENT ON FUNCTION treadle.mark_claimed(p_worker_id character varying, p_now timestamp with time zone, p_places tid[], p_keyed boolean, p_keeps smallint) IS 'Marks the rows that claim_lanes() has locked as claimed, and returns where they are then.';
 
@@ -410,7 +420,7 @@ COMMENT ON FUNCTION treadle.park_lanes(p_now timestamp with time zone, p_priorit
 
 COMMENT ON FUNCTION treadle.partition_of(p_parts character varying[], p_data jsonb, p_given jsonb) IS 'The partition of a job: the values of these arguments, or those that are given instead.';
 
-COMMENT ON FUNCTION treadle.partition_parts(p_job_type character varying, p_queue character varying) IS 'By which arguments the limits of a job type and queue tell jobs apart; null for most.';
+COMMENT ON FUNCTION treadle.partition_parts(p_job_type character varying, p_queue character varying) IS 'By which arguments the limits of a job type and queue tell jobs apart; null if they have none.';
 
 COMMENT ON FUNCTION treadle.pause(p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Stops claims of this job type in this queue (null: any). Claimed jobs continue. Returns false if it was paused already.';
 
@@ -807,9 +817,11 @@ CREATE TABLE treadle.limits (
     declared_at timestamp with time zone,
     changed_by text,
     changed_at timestamp with time zone,
+    when_full character varying(10),
     CONSTRAINT limits_amount_check CHECK ((amount >= 0)),
     CONSTRAINT limits_burst_check CHECK ((burst >= 1)),
-    CONSTRAINT limits_period_check CHECK ((period > '00:00:00'::interval))
+    CONSTRAINT limits_period_check CHECK ((period > '00:00:00'::interval)),
+    CONSTRAINT limits_when_full_check CHECK (((when_full)::text = ANY ((ARRAY['refuse'::character varying, 'drop'::character varying])::text[])))
 );
 
 COMMENT ON TABLE treadle.limits IS 'How many jobs may run at once, or start per period.';
@@ -822,11 +834,13 @@ COMMENT ON COLUMN treadle.limits.period IS 'Null: the limit is for jobs that run
 
 COMMENT ON COLUMN treadle.limits.burst IS 'How many may start at once after a quiet time, if there is a period. 1: evenly spaced.';
 
-COMMENT ON COLUMN treadle.limits.fair IS 'Not a limit: the values of "per" take turns, or if that is empty, the job types.';
+COMMENT ON COLUMN treadle.limits.fair IS 'Not a limit: the values of "per" take turns, or if that is empty, the job types. With a period, it is about aging: so many of a hundred claims begin with jobs that have waited for longer than the period.';
 
 COMMENT ON COLUMN treadle.limits.declared IS 'Amount, period and burst as the code declares them. Null: not declared in code.';
 
 COMMENT ON COLUMN treadle.limits.changed_by IS 'Who changed the values at run time: then they stay when the code declares others. Null: nobody.';
+
+COMMENT ON COLUMN treadle.limits.when_full IS 'The limit is for jobs that wait, and this is what happens when it is reached: refuse the new ones, or drop (cancel) the oldest. Null: it is for jobs that run or start.';
 
 CREATE TABLE treadle.logs (
     job_id uuid NOT NULL,

@@ -1,4 +1,5 @@
-"""The jobs that benchmarks/lanes runs: ten job types, hence ten lanes, and one that says when it started."""
+"""The jobs that benchmarks/lanes runs: ten job types, hence ten lanes, one with an argument that limits can be per, and
+one that says when it started."""
 
 import time
 from pathlib import Path
@@ -16,6 +17,11 @@ async def nothing() -> None:
 
 for name in TYPES:
     app.job(name=name)(nothing)
+
+
+@app.job
+async def sync(tenant: str) -> None:
+    pass
 
 
 @app.job

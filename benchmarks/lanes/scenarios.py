@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from benchmarks.lanes.app import TYPES
 from benchmarks.lanes.claimers import claims
+from benchmarks.lanes.limits import blocked_jobs, fair_drain, limited_drain, many_tenants
 from benchmarks.lanes.server import Server, connect
 from benchmarks.lanes.statements import (
     CLAIM,
@@ -41,9 +42,13 @@ class Sizes:
     snapshot_jobs: int = 100_000
     history: int = 1_000_000
     pick_ups: int = 100
+    keys: int = 1_000
+    blocked: int = 200_000
+    blocked_keys: int = 20_000
+    tenants: int = 10_000
 
 
-QUICK = Sizes(2_000, (1, 2), 16, 10, 2_000, (10, 500), 500, 2_000, 5_000, 20_000, 10)
+QUICK = Sizes(2_000, (1, 2), 16, 10, 2_000, (10, 500), 500, 2_000, 5_000, 20_000, 10, 50, 2_000, 200, 500)
 
 
 def drains(server: Server, sizes: Sizes) -> Iterator[Row]:
@@ -170,6 +175,35 @@ def open_transaction(server: Server, sizes: Sizes) -> Iterator[Row]:
         other.execute("rollback")
 
 
+def limits(server: Server, sizes: Sizes) -> Iterator[Row]:
+    yield from _in_turns(server, sizes, f"50 per key, {sizes.keys:,} keys", limited_drain)
+
+
+def fairness(server: Server, sizes: Sizes) -> Iterator[Row]:
+    yield from _in_turns(server, sizes, f"{sizes.keys:,} tenants take turns", fair_drain)
+
+
+def _in_turns(server: Server, sizes: Sizes, case: str, drain_keys: Callable[..., dict[str, float]]) -> Iterator[Row]:
+    """Without and with it, in turns."""
+    for processes in sizes.processes:
+        rates = []
+        for on in (False, True):
+            found = drain_keys(server.fresh(), sizes.jobs, sizes.keys, processes, on)
+            rates.append(found["jobs/s"])
+            name = f"{case if on else 'without'}, {processes} processes"
+            yield name, {**found, "to without": found["jobs/s"] / rates[0]}
+
+
+def blocked(server: Server, sizes: Sizes) -> Iterator[Row]:
+    for keys in (1, sizes.blocked_keys):
+        yield from blocked_jobs(server.fresh(), sizes.blocked, keys)
+
+
+def tenants(server: Server, sizes: Sizes) -> Iterator[Row]:
+    for number in (10, sizes.tenants):
+        yield f"{number:,} tenants", many_tenants(server.fresh(), number)
+
+
 SCENARIOS: dict[str, tuple[str, Callable[[Server, Sizes], Iterator[Row]]]] = {
     "drain": ("no-op jobs through treadle worker --processes N, one job type and ten", drains),
     "claims": ("claims of 10 and nothing else, by many connections at once, one lane and ten", concurrent_claims),
@@ -178,6 +212,10 @@ SCENARIOS: dict[str, tuple[str, Callable[[Server, Sizes], Iterator[Row]]]] = {
     "busy-lanes": ("a claim of 10 and a tick with many lanes of one job each", busy_lanes),
     "priorities": ("a claim of 10, a tick and an enqueue with many distinct priorities", distinct_priorities),
     "snapshot": ("claim_job_batch of 10 without ticks, while a snapshot is held open", held_snapshot),
+    "limits": ("no-op jobs with a limit of 50 per key, against the same jobs without", limits),
+    "fairness": ("no-op jobs of tenants that take turns, against the same jobs without", fairness),
+    "blocked": ("a claim of 10 beside many jobs that wait for their limit", blocked),
+    "tenants": ("a claim of 10 with many tenants that take turns", tenants),
     "transaction": ("claim, tick and pick-up beside a writing transaction that was left open", open_transaction),
 }
 

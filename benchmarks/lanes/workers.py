@@ -5,7 +5,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -40,10 +40,17 @@ def worker(connection: Connection[Any], url: str, processes: int) -> Iterator[No
 
 
 def drain(url: str, jobs: int, types: list[str], processes: int) -> dict[str, float]:
-    """Drain no-op jobs. They are enqueued while everything is paused, so that all processes begin together."""
+    """Drain no-op jobs."""
+    return drain_enqueued(url, jobs, processes, lambda connection: enqueue(connection, jobs, types))
+
+
+def drain_enqueued(
+    url: str, jobs: int, processes: int, enqueue_all: Callable[[Connection[Any]], None]
+) -> dict[str, float]:
+    """The jobs are enqueued while everything is paused, so that all processes begin together."""
     with connect(url) as connection:
         connection.execute("select treadle.pause()")
-        enqueue(connection, jobs, types)
+        enqueue_all(connection)
         vacuum(connection)
         with worker(connection, url, processes):
             before = cpu_seconds(url)

@@ -9,6 +9,7 @@ PARK = f"{FUNCTIONS}/parts/park_lanes.sql"
 CLOSE = f"{FUNCTIONS}/parts/close_limits.sql"
 CLAIM_LANES = f"{FUNCTIONS}/parts/claim_lanes.sql"
 HOLDS_SLOT = f"{FUNCTIONS}/parts/holds_slot.sql"
+MAKE_ROOM = f"{FUNCTIONS}/parts/make_room.sql"
 
 MUTANTS = [
     Mutant(
@@ -213,5 +214,75 @@ MUTANTS = [
         "    if v_from is null then\n",
         "    if true then\n",
         test("queue/limit_races", "test_a_change_that_nobody_noted_is_found_by_a_tick"),
+    ),
+    Mutant(
+        "what a session has counted is undone with its jobs",
+        MAKE_ROOM,
+        "            false\n        );",
+        "            true\n        );",
+        test("queue/max_pending", "test_a_large_bound_is_not_counted_for_each_job"),
+    ),
+    Mutant(
+        "what a session enqueues itself counts at once",
+        MAKE_ROOM,
+        "case when v_fits then least(v_pending + v_bound.jobs, v_bound.amount) else v_pending end",
+        "v_pending",
+        test("queue/max_pending", "test_a_large_bound_is_not_counted_for_each_job"),
+    ),
+    Mutant(
+        "in SERIALIZABLE, enqueuers do not count each other's jobs",
+        MAKE_ROOM,
+        "= 'serializable'",
+        "= 'other'",
+        test("queue/max_pending", "test_other_isolation_levels"),
+    ),
+    Mutant(
+        "jobs that wait for their key are counted",
+        f"{FUNCTIONS}/parts/count_pending.sql",
+        "    return v_count + v_blocked;",
+        "    return v_count;",
+        test("queue/max_pending", "test_jobs_that_wait_for_their_key_count"),
+    ),
+    Mutant(
+        "jobs that are being claimed are not dropped",
+        f"{FUNCTIONS}/parts/drop_oldest.sql",
+        "            for update skip locked\n",
+        "            for update\n",
+        test("queue/max_pending", "test_a_job_that_is_being_claimed_is_not_dropped"),
+    ),
+    Mutant(
+        "jobs of a higher priority are not dropped",
+        f"{FUNCTIONS}/parts/drop_oldest.sql",
+        "        where lane.priority <= p_priority\n",
+        "",
+        test("queue/max_pending", "test_the_oldest_of_the_lowest_priority_are_dropped"),
+    ),
+    Mutant(
+        "nothing is dropped for jobs that do not fit anyway",
+        f"{FUNCTIONS}/parts/drop_oldest.sql",
+        "    if cardinality(v_ids) < p_count then",
+        "    if false then",
+        test("queue/max_pending", "test_the_oldest_of_the_lowest_priority_are_dropped"),
+    ),
+    Mutant(
+        "a unique job that exists needs no room",
+        f"{FUNCTIONS}/public/enqueue_with_options.sql",
+        "                where item.unique_key is null\n",
+        "                where true\n",
+        test("queue/max_pending", "test_a_unique_job_that_exists_is_returned_although_it_is_full"),
+    ),
+    Mutant(
+        "with aging, paused jobs stay where they are",
+        f"{FUNCTIONS}/parts/aged_lanes.sql",
+        "        where not exists (\n            select\n            from treadle.pauses as pause\n",
+        "        where true or not exists (\n            select\n            from treadle.pauses as pause\n",
+        test("queue/aging", "test_paused_jobs_and_other_queues_stay_where_they_are"),
+    ),
+    Mutant(
+        "with aging, only jobs that have waited for long come first",
+        CLAIM_LANES,
+        "coalesce(p_due, p_now)",
+        "p_now",
+        test("queue/aging", "test_only_those_that_have_waited_are_claimed_first"),
     ),
 ]

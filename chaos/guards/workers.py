@@ -247,7 +247,7 @@ MUTANTS = [
     Mutant(
         "the concurrency of a worker that does not follow cannot be changed",
         f"{FUNCTIONS}/public/set_concurrency.sql",
-        "    if not v_supported then\n        return 'unsupported';\n    end if;\n",
+        "    if v_supported is not true then\n        return 'unsupported';\n    end if;\n",
         "",
         test("worker/concurrency", "test_what_set_concurrency_returns"),
     ),

@@ -26,6 +26,7 @@ if typing.TYPE_CHECKING:
         JobNotFound,
         LeaseLost,
         NotAllowed,
+        QueueFull,
         SchemaError,
         StepsChanged,
         StoredDamaged,
@@ -40,7 +41,7 @@ if typing.TYPE_CHECKING:
         WrongStatus,
     )
     from treadle.words.job import JobError, JobPage, JobRow
-    from treadle.words.limits import Limit, Rate
+    from treadle.words.limits import Limit, MaxPending, Rate
     from treadle.words.masking import Redaction
     from treadle.words.priority import Priority
     from treadle.words.progress import Progress
@@ -71,10 +72,12 @@ __all__ = [
     "LeaseLost",
     "Limit",
     "LogLine",
+    "MaxPending",
     "NotAllowed",
     "Pause",
     "Priority",
     "Progress",
+    "QueueFull",
     "Rate",
     "RateLimited",
     "Reason",
@@ -123,6 +126,7 @@ _HOMES = {
         "JobNotFound",
         "LeaseLost",
         "NotAllowed",
+        "QueueFull",
         "SchemaError",
         "StepsChanged",
         "StoreMissing",
@@ -138,7 +142,7 @@ _HOMES = {
     ],
     "words.job": ["JobError", "JobPage", "JobRow"],
     "words.changes": ["Pause"],
-    "words.limits": ["Limit", "Rate"],
+    "words.limits": ["Limit", "MaxPending", "Rate"],
     "words.masking": ["Redaction"],
     "words.priority": ["Priority"],
     "words.progress": ["Progress"],

@@ -71,6 +71,20 @@ def test_the_partition_by_a_function_or_given(app: Treadle, connection: Connecti
     assert partition_of(connection) == {"region": "no", "plan": "free"}
 
 
+def test_a_replaced_job_has_the_values_of_its_new_arguments(app: Treadle, connection: Connection[Any]) -> None:
+    @app.job(limit=[Limit(3, per="tenant"), Limit(5, per=lambda tenant, **_: tenant[0])], unique="once")
+    def sync(tenant: str) -> None: ...
+
+    handle = sync.enqueue("acme")
+    assert partition_of(connection) == {"tenant": "acme", "key": "a"}
+    app.run_worker(drain=True)
+    handle = sync.enqueue("acme")
+    assert sync.using(on_conflict="replace").enqueue("globex").id == handle.id
+    assert partition_of(connection) == {"tenant": "globex", "key": "g"}
+    app.run_worker(drain=True)
+    assert handle.job().status == "completed"
+
+
 def test_two_types_share_a_limit_by_its_name(app: Treadle) -> None:
     @app.job(limit=Limit(2, name="crm"))
     def pull() -> None: ...

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from treadle.words.errors import InvalidArgument
-from treadle.words.limits import Limit, LimitDeclaration, LimitTargets, Rate, declared_limit
+from treadle.words.limits import AnyLimit, LimitDeclaration, LimitTargets, MaxPending, declared_limit
 
 
 class DeclaredLimits:
@@ -24,7 +24,10 @@ class DeclaredLimits:
             targets.job_types.update(job_types)
             targets.queues.update(queues)
 
-    def limit_queue(self, queue: str, given: Iterable[Limit | Rate]) -> None:
+    def limit_queue(self, queue: str, given: Iterable[AnyLimit]) -> None:
+        given = list(given)
+        if any(isinstance(each, MaxPending) and each.wait is not None for each in given):
+            raise InvalidArgument("wait is for the max_pending of a job, not for that of a queue")
         limits = [declared_limit(each, f"queue {queue}") for each in given]
         self.add(limits, queues=[queue])
 

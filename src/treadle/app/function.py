@@ -1,8 +1,11 @@
 """A job function: an ordinary function that can also be enqueued."""
 
+import asyncio
 import functools
 import inspect
 import json
+import random
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import starmap
@@ -19,7 +22,7 @@ from treadle.db.queries import stored as stored_queries
 from treadle.db.queries.enqueueing import EnqueueOptions, split_options
 from treadle.db.query import Query
 from treadle.words.backoff import Backoff
-from treadle.words.errors import InvalidJob
+from treadle.words.errors import InvalidJob, QueueFull
 from treadle.words.limits import LimitDeclaration, Per, partition_of
 from treadle.words.payload import Encoded
 from treadle.words.stored import Noted
@@ -70,24 +73,45 @@ class Enqueuer(Generic[P, R]):
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Enqueue a call of the function and return a handle of the job. The arguments are checked first."""
         queries, database = self._one(args, kwargs)
-        return self._function.handle(*database.run_together(queries)[-1][0])
+        return self._function.handle(*self._run(queries, database)[-1][0])
 
     async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         queries, database = self._one(args, kwargs)
-        return self._function.handle(*(await database.arun_together(queries))[-1][0])
+        return self._function.handle(*(await self._arun(queries, database))[-1][0])
 
     def enqueue_many(
         self, calls: Iterable[Mapping[str, Any]], *, keys: Iterable[str | None] | None = None
     ) -> list[Handle[R]]:
         """Enqueue one job for each mapping of arguments, all or none, and return their handles."""
         queries, database = self._many(calls, keys)
-        return [self._function.handle(*each) for several in database.run_together(queries) for each in several]
+        return [self._function.handle(*each) for several in self._run(queries, database) for each in several]
 
     async def aenqueue_many(
         self, calls: Iterable[Mapping[str, Any]], *, keys: Iterable[str | None] | None = None
     ) -> list[Handle[R]]:
         queries, database = self._many(calls, keys)
-        return [self._function.handle(*each) for several in await database.arun_together(queries) for each in several]
+        return [self._function.handle(*each) for several in await self._arun(queries, database) for each in several]
+
+    def _run(self, queries: list[Query[list[Enqueued]]], database: Database) -> list[list[Enqueued]]:
+        """If max_pending is reached, it is tried again for as long as the function says."""
+        end = time.monotonic() + (self._function.wait or 0)
+        while True:
+            try:
+                return database.run_together(queries)
+            except QueueFull:
+                if time.monotonic() >= end:
+                    raise
+            time.sleep(_pause(end))
+
+    async def _arun(self, queries: list[Query[list[Enqueued]]], database: Database) -> list[list[Enqueued]]:
+        end = time.monotonic() + (self._function.wait or 0)
+        while True:
+            try:
+                return await database.arun_together(queries)
+            except QueueFull:
+                if time.monotonic() >= end:
+                    raise
+            await asyncio.sleep(_pause(end))
 
     def _one(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Query[list[Enqueued]]], Database]:
         chosen = self._resolved()
@@ -126,7 +150,15 @@ class Enqueuer(Generic[P, R]):
         payloads = starmap(encoded, enumerate(calls))
         defaults = arguments.defaults if chosen.rule is not None else None
         queries = enqueueing.enqueue_many(
-            self._function.name, payloads, keys, limit, chosen.rule, defaults, partitions, **chosen.options
+            self._function.name,
+            payloads,
+            keys,
+            limit,
+            chosen.rule,
+            defaults,
+            partitions,
+            in_one=self._function.wait is not None,
+            **chosen.options,
         )
         if uses:
             queries = stored_queries.enqueue_using(queries, uses)
@@ -150,6 +182,11 @@ class Enqueuer(Generic[P, R]):
         return _Chosen(database, key, rule, options)
 
 
+def _pause(end: float) -> float:
+    """Seconds until an enqueue is tried again, with jitter, and once more at the end."""
+    return min(random.uniform(0.05, 0.15), max(0.0, end - time.monotonic()))  # noqa: S311 - jitter, not a secret
+
+
 class _Chosen(NamedTuple):
     database: Database
     key: str | None
@@ -170,10 +207,12 @@ class JobFunction(Enqueuer[P, R], Generic[P, R, Q, C]):
         defaults: UsingOptions,
         limits: Sequence[LimitDeclaration] = (),
         parts: Mapping[str, Per] = MappingProxyType({}),
+        wait: float | None = None,
     ) -> None:
         super().__init__(self, {})
         self.limits = limits
         self.parts = parts
+        self.wait = wait  # for fewer jobs to wait; None: it has no max_pending
         self.backend = backend
         self.name = name
         self.aliases = aliases

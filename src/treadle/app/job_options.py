@@ -8,7 +8,7 @@ from treadle.db.queries.enqueueing import check_options, split_options
 from treadle.words.backoff import Backoff
 from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument
-from treadle.words.limits import Limit, Per, Rate, check_limits, part_name
+from treadle.words.limits import AnyLimit, Limit, MaxPending, Per, Rate, check_limits, check_max_pending, part_name
 from treadle.words.priority import Priority
 from treadle.words.size import Size, size
 from treadle.words.unique import OnConflict, Unique, While
@@ -24,8 +24,14 @@ class JobOptions(NamedTuple):
     aliases: tuple[str, ...]
     policy: Policy
     defaults: UsingOptions
-    limits: tuple[Limit | Rate, ...] = ()
+    limits: tuple[AnyLimit, ...] = ()
     fair_by: Per | None = None
+
+    @property
+    def wait(self) -> float | None:
+        """How long an enqueue waits until fewer jobs do; None: max_pending is not given."""
+        bounds = [each for each in self.limits if isinstance(each, MaxPending)]
+        return max((duration(each.wait or 0).total_seconds() for each in bounds), default=None)
 
     @property
     def parts(self) -> dict[str, Per]:
@@ -60,6 +66,7 @@ def job_options(
     throttle: str | None = None,
     limit: Limit | Sequence[Limit] | None = None,
     rate: Rate | Sequence[Rate] | None = None,
+    max_pending: int | MaxPending | Sequence[MaxPending] | None = None,
     fair_by: Per | None = None,
     weight: int | None = None,
 ) -> JobOptions:
@@ -102,7 +109,11 @@ def job_options(
         logs=bool(logs),
         prints=bool(prints),
     )
-    limits = (*check_limits(limit, Limit, "limit"), *check_limits(rate, Rate, "rate"))
+    limits = (
+        *check_limits(limit, Limit, "limit"),
+        *check_limits(rate, Rate, "rate"),
+        *check_max_pending(max_pending),
+    )
     if fair_by is not None:
         part_name(fair_by)
     return JobOptions(name, tuple(aliases), policy, defaults, limits, fair_by)

@@ -27,7 +27,7 @@ from treadle.watching.watch import Watch
 from treadle.words.backoff import Backoff
 from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument, InvalidJob, UnknownJobType
-from treadle.words.limits import FAIR_TYPES, Limit, Per, Rate, declared_limits
+from treadle.words.limits import FAIR_TYPES, AnyLimit, Limit, MaxPending, Per, Rate, declared_aging, declared_limits
 from treadle.words.log_redaction import redact_own_log
 from treadle.words.masking import Redaction, use_redaction
 from treadle.words.naming import SCHEMA, text_within
@@ -85,7 +85,9 @@ class Treadle:
     Secrets are masked in errors, tracebacks and log lines before they are stored or written. `redaction` adds keys or a
     function to what is recognised; with False, they are masked only where they are shown. It applies to the process.
 
-    With `fair_types`, the job types of one priority take turns; otherwise the oldest job comes first.
+    With `fair_types`, the job types of one priority take turns; otherwise the oldest job comes first. With
+    `aging`, such as "1h", jobs that have waited for longer get a tenth of the claims, whatever their priority: without
+    it, jobs of a higher priority can hold them up for ever.
     """
 
     def __init__(
@@ -102,6 +104,7 @@ class Treadle:
         store_limit: Size = LIMIT,
         redaction: Redaction | bool = True,
         fair_types: bool = False,
+        aging: Duration | None = None,
     ) -> None:
         use_redaction(redaction)
         redact_own_log()
@@ -121,6 +124,8 @@ class Treadle:
         self.declared_limits = DeclaredLimits()
         if fair_types:
             self.declared_limits.add([FAIR_TYPES], [""])
+        if aging is not None:
+            self.declared_limits.add([declared_aging(aging)], [""])
         self._functions: dict[str, JobFunction[..., Any, ..., Any]] = {}
 
     # Jobs
@@ -167,6 +172,7 @@ class Treadle:
         throttle: str = ...,
         limit: Limit | Sequence[Limit] = ...,
         rate: Rate | Sequence[Rate] = ...,
+        max_pending: int | MaxPending | Sequence[MaxPending] = ...,
         fair_by: Per = ...,
         weight: int = ...,
     ) -> _Decorator: ...
@@ -201,7 +207,8 @@ class Treadle:
 
         `limit` is how many of its jobs may run at once, `rate` how many may start per period, on all workers together:
         `limit=[Limit(100), Limit(3, per="tenant")], rate=Rate(10, "1s", per="tenant")`. A job uses `weight` of each.
-        With `fair_by`, the values of that argument take turns.
+        With `fair_by`, the values of that argument take turns. `max_pending` is how many may wait: then enqueue()
+        raises QueueFull, or what `MaxPending(…)` says.
         """
         options = job_options(**given)
         if schedule is None and every is None:
@@ -234,7 +241,7 @@ class Treadle:
         """
         self.schedules.declare(name, expression, function, arguments, options)
 
-    def limit_queue(self, queue: str, *limits: Limit | Rate) -> None:
+    def limit_queue(self, queue: str, *limits: AnyLimit) -> None:
         """Limit the jobs of a queue, whatever their type: `app.limit_queue("mail", Limit(5), Rate(100, "1m"))`."""
         self.declared_limits.limit_queue(text_within(queue, 50, "queue"), limits)
 
@@ -357,6 +364,7 @@ class Treadle:
             options.defaults,
             declared_limits(options.limits, options.fair_by, name),
             options.parts,
+            options.wait,
         )
         for known in (name, *options.aliases):
             if known in self._functions:

@@ -60,6 +60,7 @@ grant execute on function
     treadle.insert_jobs,
     treadle.partition_parts,
     treadle.partition_of,
+    treadle.make_room, -- (owner)
     treadle.new_id
     to treadle_enqueue;
 grant select on
@@ -127,6 +128,7 @@ grant execute on function
     treadle.enqueue_with_options, -- (owner)
     treadle.partition_parts,
     treadle.partition_of,
+    treadle.make_room, -- (owner)
     treadle.new_id,
     treadle.use_stored,
     -- claiming
@@ -154,6 +156,7 @@ grant execute on function
     treadle.hold_slots,
     treadle.pick_fairly,
     treadle.fair_shares,
+    treadle.aged_lanes,
     treadle.divide_jobs,
     treadle.park_lanes,
     treadle.opened_lanes,
@@ -168,6 +171,9 @@ grant execute on function
     treadle.move_to_partitions,
     treadle.forget_limit,
     treadle.forget_limit_keys,
+    treadle.limit_lanes,
+    treadle.count_pending,
+    treadle.drop_oldest,
     treadle.declare_limits,
     treadle.set_limit, -- (owner)
     treadle.reset_limit, -- (owner)
@@ -341,6 +347,8 @@ grant execute on function
     -- limits
     treadle.find_limits,
     treadle.limit_state,
+    treadle.limit_lanes,
+    treadle.count_pending,
     -- notifications
     treadle.request_notifications, -- (owner)
     treadle.channel,

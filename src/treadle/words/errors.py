@@ -97,6 +97,18 @@ class DuplicateJob(TreadleError):
         self.job_id = job_id
 
 
+class QueueFull(TreadleError):
+    """As many jobs wait as max_pending allows. No job was added."""
+
+    def __init__(self, job_type: str, count: int = 1) -> None:
+        what = f"{job_type} was" if count == 1 else f"{count:,} jobs of type {job_type} were"
+        super().__init__(
+            f"{what} not enqueued: as many jobs wait as max_pending allows; "
+            "try again later, or change it: see `treadle limits`"
+        )
+        self.job_type = job_type
+
+
 class JobFailed(TreadleError):
     """The job whose result was requested has failed."""
 

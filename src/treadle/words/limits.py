@@ -1,10 +1,10 @@
-"""How many jobs may run at once, or start per period: the options `limit`, `rate` and `fair_by`."""
+"""How many jobs may run at once, start per period, or wait: `limit`, `rate`, `max_pending` and `fair_by`."""
 
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument
@@ -13,7 +13,10 @@ from treadle.words.naming import int_within, text_within
 
 Per: TypeAlias = str | Callable[..., object]
 
+WhenFull: TypeAlias = Literal["refuse", "drop"]
+
 MOST = 100_000
+MOST_PENDING = 10_000_000
 LONGEST_PART, LONGEST_PARTITION = 200, 500
 
 
@@ -58,6 +61,35 @@ class Rate:
         _check(self.per, self.name)
 
 
+@dataclass(frozen=True)
+class MaxPending:
+    """How many jobs may wait to be run."""
+
+    amount: int
+    per: Per | None = None
+    """The name of an argument: each of its values has the limit for itself. Or a function of the arguments."""
+    when_full: WhenFull = "refuse"
+    """What happens when so many wait: "refuse" raises QueueFull; "drop" cancels the oldest, the lowest priority
+    first, and none of a higher priority than the new job."""
+    wait: Duration | None = None
+    """First wait for this long at most until fewer do."""
+    name: str | None = None
+    """Job types that give the same name have the limit together. By default, each type has its own."""
+
+    def __post_init__(self) -> None:
+        int_within(self.amount, 0, MOST_PENDING, "max_pending")
+        if self.when_full not in ("refuse", "drop"):
+            raise InvalidArgument(f'when_full must be "refuse" or "drop", got {self.when_full!r}')
+        if self.wait is not None:
+            duration(self.wait, "wait")
+            if self.when_full == "drop":
+                raise InvalidArgument('wait cannot be used with when_full="drop", which makes room at once')
+        _check(self.per, self.name)
+
+
+AnyLimit: TypeAlias = Limit | Rate | MaxPending
+
+
 class LimitDeclaration(NamedTuple):
     """A limit as code declares it."""
 
@@ -67,6 +99,7 @@ class LimitDeclaration(NamedTuple):
     seconds: float | None
     burst: int | None
     fair: bool = False
+    when_full: WhenFull | None = None
 
     @property
     def digest(self) -> str:
@@ -74,7 +107,18 @@ class LimitDeclaration(NamedTuple):
         return hashlib.sha256(repr(tuple(self)).encode()).hexdigest()
 
 
+# How many of a hundred claims begin with jobs that have waited for long: see declared_aging().
+AGING_SHARE = 10
+
 FAIR_TYPES = LimitDeclaration("job types fair", "", None, None, None, fair=True)
+
+
+def declared_aging(wait: Duration) -> LimitDeclaration:
+    """Jobs that have waited for longer than this get a share of the claims, whatever their priority."""
+    seconds = duration(wait, "aging").total_seconds()
+    if not seconds:
+        raise InvalidArgument(f"aging must be longer than 0 s, got {wait!r}")
+    return LimitDeclaration("aging", "", AGING_SHARE, seconds, None, fair=True)
 
 
 class LimitTargets(NamedTuple):
@@ -84,7 +128,7 @@ class LimitTargets(NamedTuple):
     queues: set[str]
 
 
-def declared_limits(given: Iterable[Limit | Rate], fair_by: Per | None, job_type: str) -> list[LimitDeclaration]:
+def declared_limits(given: Iterable[AnyLimit], fair_by: Per | None, job_type: str) -> list[LimitDeclaration]:
     """What the options of a job type declare."""
     found = [declared_limit(each, job_type) for each in given]
     if fair_by is not None:
@@ -96,22 +140,30 @@ def declared_limits(given: Iterable[Limit | Rate], fair_by: Per | None, job_type
     return found
 
 
-def declared_limit(given: Limit | Rate, subject: str) -> LimitDeclaration:
+def declared_limit(given: AnyLimit, subject: str) -> LimitDeclaration:
     part = "" if given.per is None else part_name(given.per)
-    kind = "" if isinstance(given, Limit) else " rate"
+    kind = {Limit: "", Rate: " rate", MaxPending: " max_pending"}[type(given)]
     name = given.name or f"{subject}{kind}{f' per {part}' if part else ''}"
+    if isinstance(given, MaxPending):
+        return LimitDeclaration(name, part, given.amount, None, None, when_full=given.when_full)
     if isinstance(given, Limit):
         return LimitDeclaration(name, part, given.amount, None, None)
     burst = 1 if given.smooth else given.burst
     return LimitDeclaration(name, part, given.amount, duration(given.period).total_seconds(), burst)
 
 
-def check_limits(given: Any, kind: type[Limit] | type[Rate], option: str) -> list[Limit | Rate]:
+def check_limits(given: Any, kind: type[AnyLimit], option: str) -> list[AnyLimit]:
     several: Sequence[Any] = given if isinstance(given, list | tuple) else [] if given is None else [given]
     for each in several:
         if not isinstance(each, kind):
             raise InvalidArgument(f"{option} must be a {kind.__name__}(…), or a list of them, got {each!r}")
     return list(several)
+
+
+def check_max_pending(given: Any) -> list[AnyLimit]:
+    if isinstance(given, int) and not isinstance(given, bool):
+        given = MaxPending(given)
+    return check_limits(given, MaxPending, "max_pending")
 
 
 def part_name(per: Per) -> str:

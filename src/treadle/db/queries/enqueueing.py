@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, TypedDict, Unpack, cast
 
 from treadle.db.query import Query, Rows, call, statement
 from treadle.words.duration import Duration, duration
-from treadle.words.errors import DuplicateJob, InvalidArgument
+from treadle.words.errors import DuplicateJob, InvalidArgument, QueueFull
 from treadle.words.limits import MOST, partition_of
 from treadle.words.naming import int_within, text_within
 from treadle.words.payload import PAYLOAD_LIMIT, Json, encode, encode_many
@@ -68,7 +69,7 @@ def enqueue(
     params = {**_shared(job_type, **options), "data": text, "key": _key(key)}
     if partition is not None:
         params["partition"] = partition
-    return call("enqueue", params, _added, often=True)
+    return call("enqueue", params, partial(_added, job_type, 1), often=True)
 
 
 def enqueue_many(
@@ -79,10 +80,12 @@ def enqueue_many(
     rule: UniqueRule | None = None,
     defaults: Mapping[str, Json] | None = None,
     partitions: Sequence[str] = (),
+    in_one: bool = False,
     **options: Unpack[EnqueueOptions],
 ) -> list[Query[list[Enqueued]]]:
     """All payloads are checked before the first query is made: if one of them is bad, nothing is enqueued. `partitions`
-    has one for each job, if they have any; it may be filled while the payloads are read."""
+    has one for each job, if they have any; it may be filled while the payloads are read. With `in_one`, all are
+    enqueued by one statement, so that max_pending is applied to all or none."""
     shared = _shared(job_type, **options)
     texts = encode_many(data, payload_limit)
     names = None if keys is None else [_key(key) for key in keys]
@@ -91,7 +94,7 @@ def enqueue_many(
     shares = list(partitions) or None
     if shares is None and (partition := _partition(options)):
         shares = [partition] * len(texts)
-    if _needs_options(rule, options):
+    if in_one or _needs_options(rule, options):
         # One statement for all: it locks unique keys in their order, which several would not.
         return [_with_options(job_type, texts, names, rule, defaults or {}, options, shares)] if texts else []
     return [
@@ -103,7 +106,7 @@ def enqueue_many(
                 "keys": None if names is None else names[begin : begin + CHUNK],
                 "partitions": None if shares is None else shares[begin : begin + CHUNK],
             },
-            _added,
+            partial(_added, job_type, len(texts[begin : begin + CHUNK])),
         )
         for begin in range(0, len(texts), CHUNK)
     ]
@@ -159,6 +162,8 @@ def _with_options(
 
     def read(rows: Rows) -> list[Enqueued]:
         enqueued = [Enqueued(*row) for row in rows]
+        if not enqueued:
+            raise QueueFull(job_type, len(texts))
         for each in enqueued if raises else ():
             if each.is_new is False:
                 raise DuplicateJob(job_type, each.id)
@@ -176,7 +181,9 @@ def _partition(options: EnqueueOptions) -> str | None:
     return None if given is None else partition_of({}, {}, given)
 
 
-def _added(rows: Rows) -> list[Enqueued]:
+def _added(job_type: str, count: int, rows: Rows) -> list[Enqueued]:
+    if not rows or rows[0][0] is None:
+        raise QueueFull(job_type, count)
     return [Enqueued(row[0]) for row in rows]
 
 

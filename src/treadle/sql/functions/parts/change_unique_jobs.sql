@@ -7,7 +7,8 @@ create or replace function treadle.change_unique_jobs(
     p_unique varchar[],
     p_ids uuid[],
     p_on_conflict varchar[],
-    p_latest interval
+    p_latest interval,
+    p_partitions text[]
 ) returns void
 language plpgsql
 set enable_seqscan = off
@@ -16,10 +17,16 @@ declare
     v_replace constant boolean := 'replace' = any (p_on_conflict);
     v_reschedule constant boolean := 'reschedule' = any (p_on_conflict);
     v_prioritize constant boolean := 'prioritize' = any (p_on_conflict);
+    v_parts constant varchar[] := treadle.partition_parts(p_job.job_type, p_job.queue);
 begin
     update treadle.jobs as job
     set data = case when v_replace then item.data::jsonb else job.data end,
         checkpoint = case when not v_replace then job.checkpoint end,
+        partition = case
+            when v_replace and (v_parts is not null or item.given is not null)
+                then treadle.partition_of(v_parts, item.data::jsonb, item.given::jsonb)
+            else job.partition
+        end,
         priority = case when v_prioritize then greatest(job.priority, p_job.priority) else job.priority end,
         run_at = case when v_reschedule then moved.run_at else job.run_at end,
         -- Counted from when the job is due.
@@ -33,7 +40,7 @@ begin
         select greatest(least(p_job.run_at, before.created_at + p_latest), p_job.created_at) as run_at
     ) as moved
     join unnest(p_unique, p_nths) as chosen (unique_key, nth) on chosen.unique_key = before.unique_key
-    join unnest(p_data) with ordinality as item (data, nth) on item.nth = chosen.nth
+    join unnest(p_data, p_partitions) with ordinality as item (data, given, nth) on item.nth = chosen.nth
     where before.id = any (p_ids)
       and job.id = before.id;
 
@@ -51,5 +58,5 @@ begin
 end
 $$;
 
-comment on function treadle.change_unique_jobs(treadle.jobs, text[], int[], varchar[], uuid[], varchar[], interval)
+comment on function treadle.change_unique_jobs(treadle.jobs, text[], int[], varchar[], uuid[], varchar[], interval, text[])
     is 'Changes pending jobs as on_conflict says.';

@@ -22,7 +22,8 @@ create or replace function treadle.claim_lanes(
     p_partitions varchar[],
     p_starts timestamptz[],
     p_limited boolean, -- there are limits
-    p_fair varchar[] default null -- the job types whose lanes take turns: see fair_shares()
+    p_fair varchar[] default null, -- the job types whose lanes take turns: see fair_shares()
+    p_due timestamptz default null -- only jobs that were due then
 ) returns tid[]
 language plpgsql
 as $$
@@ -36,6 +37,7 @@ declare
     c_expired constant int := 10;
     v_read constant bigint := pg_stat_get_xact_tuples_returned('treadle.idx_jobs_claimable'::regclass);
     v_snapshot constant pg_snapshot := pg_current_snapshot();
+    v_due constant timestamptz := coalesce(p_due, p_now);
     v_lanes constant int := cardinality(p_queues);
     v_each constant double precision := p_wanted::double precision / v_lanes;
     -- How many jobs of each lane are read: enough if they are spread evenly.
@@ -80,7 +82,7 @@ begin
             select fair.lanes, fair.shares, fair.begins, fair.jobs
             into v_picked, v_shares, v_begins, v_found
             from treadle.pick_fairly(
-                p_fair, p_now, v_lockers, p_wanted, v_head, p_priority, p_queues, p_job_types, p_partitions, p_starts
+                p_fair, v_due, v_lockers, p_wanted, v_head, p_priority, p_queues, p_job_types, p_partitions, p_starts
             ) as fair;
         elsif not v_any then
             with head as materialized (
@@ -93,7 +95,7 @@ begin
                             row(lane.queue, lane.job_type, p_priority, lane.partition)::treadle.lane,
                             greatest(lane.start, v_after)
                          ) as job
-                    where job.run_at <= p_now
+                    where job.run_at <= v_due
                       and not job.locked_by = any (v_lockers)
                       and (job.key is null or treadle.is_head_of_key(job.key, job.id))
                     order by job.run_at
@@ -161,7 +163,7 @@ begin
                         row(p_queues[share.lane], p_job_types[share.lane], p_priority, p_partitions[share.lane])::treadle.lane
                       )
                   and job.run_at >= share.begins
-                  and job.run_at <= p_now
+                  and job.run_at <= v_due
                   and treadle.is_claimable(job.status, job.holds, job.attempts, job.max_attempts)
                   and not job.xmax = any (p_running)
                   and (job.key is null or treadle.is_head_of_key(job.key, job.id))
@@ -241,5 +243,5 @@ begin
 end
 $$;
 
-comment on function treadle.claim_lanes(varchar, timestamptz, xid[], int, int, varchar[], varchar[], varchar[], timestamptz[], boolean, varchar[])
+comment on function treadle.claim_lanes(varchar, timestamptz, xid[], int, int, varchar[], varchar[], varchar[], timestamptz[], boolean, varchar[], timestamptz)
     is 'Claims up to p_wanted due jobs from these lanes, the oldest first, and returns where their rows are then.';

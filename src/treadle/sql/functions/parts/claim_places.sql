@@ -39,6 +39,8 @@ declare
     v_limited constant boolean := exists (select from treadle.limit_targets);
     v_opened record;
     v_fair varchar[];
+    v_aging record; -- how long jobs have to wait, and how many of a hundred claims begin with them
+    v_aged record;
     v_turn int := 1;
     v_first int;
     v_next record;
@@ -102,11 +104,28 @@ begin
 
     if v_limited then
         v_opened := treadle.opened_lanes(p_job_types, p_queues, v_now);
-        select array_agg(target.job_type)
+        select array_agg(target.job_type) filter (where rule.period is null)
         into v_fair
         from treadle.limit_targets as target
         join treadle.limits as rule on rule.name = target.name
         where rule.fair;
+        select rule.period, rule.amount
+        into v_aging
+        from treadle.limits as rule
+        where rule.fair
+          and rule.period is not null;
+        if v_safe.xid is null and random() * 100 < v_aging.amount then
+            v_aged := treadle.aged_lanes(p_job_types, p_queues, v_now - v_aging.period);
+            if v_aged.queues is not null then
+                v_claimed := treadle.claim_lanes(
+                    p_worker_id, v_now, v_running, p_batch_size, v_aged.priority, v_aged.queues, v_aged.job_types,
+                    v_aged.partitions, v_aged.starts, true, v_fair, v_now - v_aging.period
+                );
+                if cardinality(v_claimed) = p_batch_size then
+                    return v_claimed;
+                end if;
+            end if;
+        end if;
         if v_listed <= c_lanes and v_opened.queues is not null then
             select
                 array_agg(lane.queue order by lane.priority desc), array_agg(lane.job_type order by lane.priority desc),

@@ -70,7 +70,7 @@ begin
                     for no key update
                 ) as locked;
 
-                perform treadle.change_unique_jobs(p_job, p_data, v_nths, v_wanted, v_ids, p_on_conflict, p_latest);
+                perform treadle.change_unique_jobs(p_job, p_data, v_nths, v_wanted, v_ids, p_on_conflict, p_latest, p_partitions);
                 v_changed := v_changed || v_ids;
             else
                 select array_agg(locked.id), array_agg(locked.unique_key)

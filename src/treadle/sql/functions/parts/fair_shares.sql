@@ -58,6 +58,7 @@ begin
             join treadle.limit_keys as own on own.name = rule.name
             where target.job_type = lane.job_type
               and rule.fair
+              and rule.period is null
               and own.key = treadle.limit_key(rule.per, lane.partition)
             limit 1
         ) as chosen on true

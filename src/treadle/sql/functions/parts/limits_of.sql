@@ -10,6 +10,7 @@ as $$
     where target.job_type in (p_job_type, '')
       and target.queue in (p_queue, '')
       and not rule.fair
+      and rule.when_full is null
 $$;
 
 comment on function treadle.limits_of(varchar, varchar, varchar)

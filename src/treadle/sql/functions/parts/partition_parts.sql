@@ -7,15 +7,14 @@ begin
         return null;
     end if;
     return (
-        select array_agg(distinct rule.per)
+        select array_remove(array_agg(distinct rule.per), '')
         from treadle.limit_targets as target
         join treadle.limits as rule on rule.name = target.name
         where target.job_type in (p_job_type, '')
           and target.queue in (p_queue, '')
-          and rule.per <> ''
     );
 end
 $$;
 
 comment on function treadle.partition_parts(varchar, varchar)
-    is 'By which arguments the limits of a job type and queue tell jobs apart; null for most.';
+    is 'By which arguments the limits of a job type and queue tell jobs apart; null if they have none.';

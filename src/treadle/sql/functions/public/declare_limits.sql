@@ -1,5 +1,5 @@
 -- A worker declares the limits in its code, when it starts and every minute: a list of objects with name, per, amount, seconds,
--- burst, fair, digest, job_types and queues. As with schedules, the version of the code that was seen first later is in force, and
+-- burst, fair, when_full, digest, job_types and queues. As with schedules, the version of the code that was seen first later is in force, and
 -- what no worker has declared for ten minutes is removed. What an operator has changed stays.
 create or replace function treadle.declare_limits(p_limits jsonb) returns void
 language plpgsql
@@ -13,21 +13,22 @@ begin
             declared.*,
             jsonb_build_object('amount', declared.amount, 'seconds', declared.seconds, 'burst', declared.burst) as declared
         from jsonb_to_recordset(p_limits) as declared (
-            name varchar, per varchar, amount int, seconds double precision, burst int, fair boolean, digest varchar,
+            name varchar, per varchar, amount int, seconds double precision, burst int, fair boolean, when_full varchar, digest varchar,
             job_types varchar[], queues varchar[]
         )
         order by declared.name
     loop
-        insert into treadle.limits as known (name, per, amount, period, burst, fair, declared, digest, declared_at)
+        insert into treadle.limits as known (name, per, amount, period, burst, fair, when_full, declared, digest, declared_at)
         values (
             v_limit.name, v_limit.per, v_limit.amount, v_limit.seconds * interval '1 second', v_limit.burst,
-            coalesce(v_limit.fair, false), v_limit.declared, v_limit.digest, v_now
+            coalesce(v_limit.fair, false), v_limit.when_full, v_limit.declared, v_limit.digest, v_now
         )
         on conflict (name) do update
         set per = excluded.per,
             amount = case when known.changed_by is null then excluded.amount else known.amount end,
             period = case when known.changed_by is null then excluded.period else known.period end,
             burst = case when known.changed_by is null then excluded.burst else known.burst end,
+            when_full = excluded.when_full,
             declared = excluded.declared,
             digest = excluded.digest,
             former_digests = (array_remove(known.digest || known.former_digests, excluded.digest))[:20],

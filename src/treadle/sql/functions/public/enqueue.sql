@@ -16,10 +16,18 @@ declare
     v_now timestamptz;
     v_id uuid;
     v_parts constant varchar[] := treadle.partition_parts(p_job_type, p_queue);
+    v_partition varchar := '';
 begin
     if p_max_attempts < 1 then
         raise exception 'p_max_attempts must be 1 or more, got %', p_max_attempts
             using errcode = 'invalid_parameter_value';
+    end if;
+
+    if v_parts is not null or p_partition is not null then
+        v_partition := treadle.partition_of(v_parts, p_data, p_partition);
+        if not treadle.make_room(p_job_type, p_queue, p_priority, array[v_partition]) then
+            return null;
+        end if;
     end if;
 
     -- First the transaction id, then the clock: the tick relies on that order (see tick.sql).
@@ -36,10 +44,7 @@ begin
         greatest(coalesce(p_run_at, v_now + p_delay, v_now), v_now),
         p_key,
         p_max_attempts,
-        case
-            when v_parts is null and p_partition is null then ''
-            else treadle.partition_of(v_parts, p_data, p_partition)
-        end
+        v_partition
     )
     returning id into v_id;
     return v_id;
@@ -47,4 +52,4 @@ end
 $$;
 
 comment on function treadle.enqueue(varchar, jsonb, int, varchar, timestamptz, interval, varchar, int, jsonb)
-    is 'Enqueues one job and returns its id: select treadle.enqueue(''welcome'', ''{"user_id": 7}'').';
+    is 'Enqueues one job and returns its id, or null if max_pending is reached: select treadle.enqueue(''welcome'', ''{"user_id": 7}'').';

@@ -19,10 +19,22 @@ declare
     v_now timestamptz;
     v_first timestamptz;
     v_parts constant varchar[] := treadle.partition_parts(p_job_type, p_queue);
+    v_partitions varchar[];
 begin
     if p_max_attempts < 1 then
         raise exception 'p_max_attempts must be 1 or more, got %', p_max_attempts
             using errcode = 'invalid_parameter_value';
+    end if;
+
+    if v_parts is not null or p_partitions is not null then
+        v_partitions := array(
+            select treadle.partition_of(v_parts, item.data::jsonb, item.given::jsonb)
+            from unnest(p_data, p_partitions) with ordinality as item (data, given, nth)
+            order by item.nth
+        );
+        if not treadle.make_room(p_job_type, p_queue, p_priority, v_partitions) then
+            return;
+        end if;
     end if;
 
     -- First the transaction id, then the clock: the tick relies on that order (see tick.sql).
@@ -42,14 +54,11 @@ begin
         v_first + item.nth * interval '1 microsecond',
         item.key,
         p_max_attempts,
-        case
-            when v_parts is null and item.partition is null then ''
-            else treadle.partition_of(v_parts, item.data::jsonb, item.partition::jsonb)
-        end
-    from unnest(p_data, p_keys, p_partitions) with ordinality as item (data, key, partition, nth)
+        coalesce(item.partition, '')
+    from unnest(p_data, p_keys, v_partitions) with ordinality as item (data, key, partition, nth)
     returning id;
 end
 $$;
 
 comment on function treadle.enqueue_jobs(varchar, text[], int, varchar, timestamptz, interval, varchar[], int, text[])
-    is 'Enqueues one job per element of p_data (JSON texts) and returns their ids in that order.';
+    is 'Enqueues one job per element of p_data (JSON texts) and returns their ids in that order; none if max_pending is reached.';

@@ -1,5 +1,6 @@
 -- Enqueues jobs of one type with the options that enqueue_jobs() does not have: unique keys in all their forms, and expiry.
--- Returns one row per element of p_data, in that order: the job, whether it is new, and whether an existing one was changed.
+-- Returns one row per element of p_data, in that order: the job, whether it is new, and whether an existing one was changed. No row
+-- if max_pending is reached.
 --
 -- p_unique has a unique key for each job. What is unique depends on p_while and p_period:
 --
@@ -41,6 +42,7 @@ security definer
 set enable_seqscan = off
 as $$
 declare
+    v_parts constant varchar[] := treadle.partition_parts(p_job_type, p_queue);
     v_now timestamptz;
     v_template treadle.jobs;
     v_ids uuid[];
@@ -117,6 +119,29 @@ begin
         return;
     end if;
 
+    if v_parts is not null
+        and not treadle.make_room(
+            p_job_type,
+            p_queue,
+            p_priority,
+            array(
+                select treadle.partition_of(v_parts, item.data::jsonb, item.given::jsonb)
+                from unnest(p_data, p_unique, p_partitions) as item (data, unique_key, given)
+                where item.unique_key is null
+                   or p_period is not null
+                   or not exists (
+                        select
+                        from treadle.jobs as job
+                        where job.unique_key = item.unique_key
+                          and job.job_type = p_job_type
+                          and job.status in ('pending', 'claimed', 'running')
+                   )
+            )
+        )
+    then
+        return;
+    end if;
+
     -- First the transaction id, then the clock: the tick relies on that order (see tick.sql).
     perform pg_current_xact_id();
     v_now := clock_timestamp();
@@ -151,6 +176,6 @@ end
 $$;
 
 comment on function treadle.enqueue_with_options(varchar, text[], varchar[], varchar, interval, int, varchar[], interval, boolean, interval, timestamptz, int, varchar, timestamptz, interval, varchar[], int, text[], int)
-    is 'Enqueues one job per element of p_data (JSON texts), with unique keys or expiry. Returns for each the id, whether it is new, and whether an existing job was changed.';
+    is 'Enqueues one job per element of p_data (JSON texts), with unique keys or expiry. Returns for each the id, whether it is new, and whether an existing job was changed; no row if max_pending is reached.';
 
 revoke all on function treadle.enqueue_with_options(varchar, text[], varchar[], varchar, interval, int, varchar[], interval, boolean, interval, timestamptz, int, varchar, timestamptz, interval, varchar[], int, text[], int) from public;

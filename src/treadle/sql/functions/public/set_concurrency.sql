@@ -31,7 +31,7 @@ begin
     select
         worker.concurrency,
         worker.concurrency is not null
-        and worker.started_at >= (select known.applied_at from treadle.migrations as known where known.version = 15)
+        and worker.started_at >= (select known.applied_at from treadle.migrations as known where known.version = 16)
     into v_started_with, v_supported
     from treadle.workers as worker
     where worker.worker_id = p_worker_id
@@ -40,7 +40,7 @@ begin
     if not found then
         return 'missing';
     end if;
-    if not v_supported then
+    if v_supported is not true then
         return 'unsupported';
     end if;
 

@@ -47,8 +47,9 @@ begin
         end if;
 
         perform treadle.wake_workers(v_oldest);
-        perform treadle.set_partitions(array(select inserted.id from new_jobs as inserted where inserted.partition = ''))
-        where exists (select from treadle.limit_targets);
+        if exists (select from treadle.limit_targets) then
+            perform treadle.set_partitions(array(select inserted.id from new_jobs as inserted where inserted.partition = ''));
+        end if;
         return null;
     end if;
 
@@ -103,9 +104,21 @@ begin
     end if;
 
     perform treadle.wake_workers(v_oldest);
-    -- Inserted by hand.
-    perform treadle.set_partitions(array(select inserted.id from new_jobs as inserted where inserted.partition = ''))
-    where exists (select from treadle.limit_targets);
+    if exists (select from treadle.limit_targets) then
+        -- Inserted by hand.
+        perform treadle.set_partitions(array_agg(inserted.id))
+        from new_jobs as inserted
+        join (
+            select distinct other.job_type, other.queue
+            from new_jobs as other
+            where other.partition = ''
+        ) as kind
+            on kind.job_type = inserted.job_type
+           and kind.queue = inserted.queue
+        where inserted.partition = ''
+          and treadle.partition_parts(kind.job_type, kind.queue) <> '{}'
+        having count(*) > 0;
+    end if;
     return null;
 end
 $$;

@@ -1,0 +1,103 @@
+-- Whether jobs with these partitions may be enqueued, as far as max_pending is concerned. Where the oldest jobs are to be dropped,
+-- it drops them. Jobs of a higher priority are not dropped.
+--
+-- The bound is not exact: jobs of transactions that are still open are not counted, because enqueuers would have to wait for each
+-- other until they commit. And to count many jobs takes time. So a session remembers what it has counted, adds what it enqueues
+-- itself, and counts again after a while, or when the bound seems to be reached. What it remembers is undone if the transaction is
+-- rolled back, as the jobs are.
+--
+-- In SERIALIZABLE, counting would make enqueuers abort each other: nothing is checked.
+--
+-- Runs with the rights of its owner: a role that may only enqueue cannot read or cancel jobs.
+create or replace function treadle.make_room(
+    p_job_type varchar,
+    p_queue varchar,
+    p_priority int,
+    p_partitions varchar[]
+) returns boolean
+language plpgsql
+security definer
+set enable_seqscan = off
+as $$
+declare
+    c_counted_at_once constant int := 1000; -- so many are counted every time
+    c_counted_per_second constant int := 20000;
+    v_bound record;
+    v_digest text;
+    v_setting text; -- one of 256
+    v_known text[];
+    v_now double precision;
+    v_pause double precision;
+    v_pending int;
+    v_fits boolean;
+begin
+    if current_setting('transaction_isolation') = 'serializable' then
+        return true;
+    end if;
+
+    for v_bound in
+        select rule.name, rule.per, rule.when_full, arrived.key, coalesce(own.amount, rule.amount) as amount, arrived.jobs
+        from (
+            select distinct target.name
+            from treadle.limit_targets as target
+            where target.job_type in (p_job_type, '')
+              and target.queue in (p_queue, '')
+        ) as target
+        join treadle.limits as rule on rule.name = target.name
+        cross join lateral (
+            select treadle.limit_key(rule.per, each.partition) as key, count(*)::int as jobs
+            from unnest(p_partitions) as each (partition)
+            group by 1
+        ) as arrived
+        left join treadle.limit_keys as own on own.name = rule.name and own.key = arrived.key
+        where rule.when_full is not null
+          and coalesce(own.amount, rule.amount) is not null
+        -- First those that refuse: then nothing has been dropped.
+        order by rule.when_full desc, rule.name, arrived.key
+    loop
+        v_digest := md5(concat_ws(E'\n', 'treadle.jobs'::regclass::oid, v_bound.name, v_bound.key));
+        v_setting := 'treadle' || '.pending_' || left(v_digest, 2);
+        v_known := string_to_array(nullif(current_setting(v_setting, true), ''), ' ');
+        v_now := extract(epoch from clock_timestamp());
+        v_pause := case when v_bound.amount > c_counted_at_once then v_bound.amount / c_counted_per_second::double precision else 0 end;
+        v_pending := null;
+        if v_known[1] = v_digest and v_now - v_known[2]::double precision between 0 and v_pause then
+            v_pending := v_known[3];
+        end if;
+
+        -- If it seemed to be full a moment ago, it is not counted again for each call.
+        if v_pending is null
+            or v_pending + v_bound.jobs > v_bound.amount and v_now - v_known[2]::double precision > v_pause / 10
+        then
+            v_pending := treadle.count_pending(v_bound.name, v_bound.per, v_bound.key, v_bound.amount + 1);
+            v_now := extract(epoch from clock_timestamp());
+        else
+            v_now := v_known[2];
+        end if;
+
+        v_fits := v_pending + v_bound.jobs <= v_bound.amount;
+        if not v_fits and v_bound.when_full = 'drop' and v_bound.jobs <= v_bound.amount then
+            v_fits := treadle.drop_oldest(
+                v_bound.name, v_bound.per, v_bound.key, p_priority, v_pending + v_bound.jobs - v_bound.amount
+            );
+        end if;
+        perform set_config(
+            v_setting,
+            concat_ws(' ', v_digest, v_now, case when v_fits then least(v_pending + v_bound.jobs, v_bound.amount) else v_pending end),
+            false
+        );
+
+        if not v_fits then
+            raise notice '% not enqueued: % allows % jobs to wait%', p_job_type, v_bound.name, v_bound.amount,
+                case when v_bound.per <> '' then format(' for %s %s', v_bound.per, v_bound.key) else '' end;
+            return false;
+        end if;
+    end loop;
+    return true;
+end
+$$;
+
+comment on function treadle.make_room(varchar, varchar, int, varchar[])
+    is 'Whether so many jobs may be enqueued; drops the oldest if max_pending says so.';
+
+revoke all on function treadle.make_room(varchar, varchar, int, varchar[]) from public;

@@ -1,0 +1,126 @@
+"""Aging: jobs that have waited for long get a share of the claims, whatever their priority."""
+
+from typing import Any
+
+import pytest
+from psycopg import Connection
+
+from tests.queue.test_limits import limit
+from tests.support.buffers import buffers
+from treadle import InvalidArgument, Treadle
+
+Rows = Connection[Any]
+
+
+def aging(connection: Rows, percent: int, seconds: float = 3600) -> None:
+    limit(connection, percent, seconds, name="aging", fair=True, job_types=[""])
+
+
+def fill(connection: Rows, count: int, priority: int, age: str, job_type: str = "sync", queue: str = "default") -> None:
+    """Jobs that have waited for so long. Triggers are off: a job that is dated back would be due now."""
+    connection.execute("set session_replication_role = replica")
+    connection.execute(
+        """insert into jobs (id, job_type, queue, priority, run_at, created_at)
+        select new_id(), %s, %s, %s, now() - %s::interval + n * interval '1 microsecond', now()
+        from generate_series(1, %s) as n""",
+        [job_type, queue, priority, age, count],
+    )
+    connection.execute("insert into lanes (queue, job_type, priority) values (%s, %s, %s)", [queue, job_type, priority])
+    connection.execute("set session_replication_role = origin")
+
+
+def claimed(connection: Rows, batch: int = 1, times: int = 1, queues: str | None = None) -> list[int]:
+    """The priorities of the jobs that are claimed."""
+    found = []
+    for _ in range(times):
+        rows = connection.execute(
+            "select priority from claim_jobs('w', '{sync,other}', %s, %s::varchar[])", [batch, queues]
+        )
+        found += [row[0] for row in rows]
+    return found
+
+
+def test_priorities_are_strict_without_it(connection: Rows) -> None:
+    fill(connection, 100, 10, "1 year")
+    fill(connection, 100, 100, "1 second")
+    assert claimed(connection, 10, 5) == [100] * 50
+
+
+def test_jobs_that_have_waited_get_a_share(connection: Rows) -> None:
+    fill(connection, 1000, 10, "2 hours")
+    fill(connection, 1000, 100, "1 second")
+    aging(connection, 25)
+    found = claimed(connection, 1, 400)
+    assert 60 < found.count(10) < 140, found.count(10)  # 100, and 8.7 is one standard deviation
+
+
+def test_jobs_that_have_waited_for_less_get_none(connection: Rows) -> None:
+    fill(connection, 100, 10, "30 minutes")
+    fill(connection, 200, 100, "1 second")
+    aging(connection, 100)
+    assert claimed(connection, 10, 5) == [100] * 50
+
+
+def test_only_those_that_have_waited_are_claimed_first(connection: Rows) -> None:
+    fill(connection, 3, 10, "2 hours")
+    fill(connection, 10, 10, "1 minute")
+    fill(connection, 10, 100, "1 second")
+    aging(connection, 100)
+    assert sorted(claimed(connection, 6)) == [10] * 3 + [100] * 3
+
+
+def test_the_priority_that_has_waited_longest_comes_first(connection: Rows) -> None:
+    fill(connection, 5, 10, "2 hours")
+    fill(connection, 5, 50, "3 hours", "other")
+    fill(connection, 5, 100, "1 second")
+    aging(connection, 100)
+    assert claimed(connection, 5) == [50] * 5
+    assert claimed(connection, 5) == [10] * 5
+    assert claimed(connection, 5) == [100] * 5
+
+
+def test_paused_jobs_and_other_queues_stay_where_they_are(connection: Rows) -> None:
+    fill(connection, 5, 10, "2 hours")
+    fill(connection, 5, 20, "2 hours", queue="other")
+    fill(connection, 50, 100, "1 second", "other")
+    aging(connection, 100)
+    assert claimed(connection, 5, queues="{default}") == [10] * 5
+    connection.execute("select pause(p_queue => 'other')")
+    assert claimed(connection, 5) == [100] * 5
+
+
+def test_limits_hold(connection: Rows) -> None:
+    fill(connection, 50, 10, "2 hours")
+    fill(connection, 50, 100, "1 second", "other")
+    aging(connection, 100)
+    limit(connection, 3)
+    assert sorted(claimed(connection, 10)) == [10] * 3 + [100] * 7
+
+
+@pytest.mark.fresh_database
+def test_the_cost_does_not_grow_with_the_lanes(connection: Rows) -> None:
+    fill(connection, 50, 10, "2 hours")
+    fill(connection, 50, 100, "1 second")
+    aging(connection, 100)
+    claim = "select from claim_jobs('w', '{sync,other}', 10)"
+    few = buffers(connection, claim, rows=10, tick=True)
+    connection.execute("set session_replication_role = replica")
+    connection.execute(
+        "insert into lanes (queue, job_type, priority) select 'default', 'sync', n from generate_series(101, 5000) as n"
+    )
+    connection.execute("set session_replication_role = origin")
+    assert buffers(connection, claim, rows=10, tick=True) < few * 1.5 + 50
+
+
+def test_an_application_declares_it(app: Treadle, connection: Rows, url: str) -> None:
+    with pytest.raises(InvalidArgument, match=r"aging must be longer than 0 s, got 0"):
+        Treadle(url, aging=0)
+    aged = Treadle(url, aging="1h")
+
+    @aged.job
+    def sync() -> None: ...
+
+    aged.run_worker(drain=True)
+    row = connection.execute("select amount, period = '1 hour' from limits where name = 'aging'").fetchone()
+    assert row == (10, True)
+    aged.close()
