@@ -494,6 +494,8 @@ COMMENT ON FUNCTION treadle.send_notification(p_kind text, p_payload text) IS 'S
 
 COMMENT ON FUNCTION treadle.serving_workers(p_queue character varying, p_job_type character varying, p_now timestamp with time zone) IS 'The live workers that claim jobs of this type in this queue, the job types that share slots with it, and how many slots there are.';
 
+COMMENT ON FUNCTION treadle.set_concurrency(p_worker_id character varying, p_concurrency integer, p_actor text, p_reason text) IS 'Changes how many jobs a live worker runs at once, until it ends (null: as many as it was started with; 0: it claims nothing). Returns done, unchanged, missing or unsupported.';
+
 COMMENT ON FUNCTION treadle.set_limit(p_name character varying, p_amount integer, p_period interval, p_burst integer, p_key character varying, p_per character varying, p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Changes a limit at run time (p_amount null: no limit; 0: nothing runs), for one value of its "per" (p_key) or for all; with a job type or queue, adds it. Returns false if there is no such limit.';
 
 COMMENT ON FUNCTION treadle.set_partitions(p_ids uuid[]) IS 'Gives pending jobs the partition that their limits need. Returns how many were changed.';
@@ -1022,6 +1024,18 @@ CREATE SEQUENCE treadle.watched
     NO MAXVALUE
     CACHE 1;
 
+CREATE TABLE treadle.worker_concurrency (
+    worker_id character varying(100) NOT NULL,
+    concurrency integer NOT NULL,
+    changed_by text NOT NULL,
+    changed_at timestamp with time zone NOT NULL,
+    CONSTRAINT worker_concurrency_concurrency_check CHECK (((concurrency >= 0) AND (concurrency <= 10000)))
+);
+
+COMMENT ON TABLE treadle.worker_concurrency IS 'How many jobs a worker runs at once, if an operator has changed it; otherwise it is workers.concurrency. See set_concurrency().';
+
+COMMENT ON COLUMN treadle.worker_concurrency.concurrency IS '0: the worker claims nothing.';
+
 CREATE TABLE treadle.workers (
     worker_id character varying(100) NOT NULL,
     started_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
@@ -1137,6 +1151,9 @@ ALTER TABLE ONLY treadle.unique_periods
 
 ALTER TABLE treadle.jobs
     ADD CONSTRAINT valid_partition CHECK ((((partition)::text = ''::text) OR (jsonb_typeof((partition)::jsonb) = 'object'::text))) NOT VALID;
+
+ALTER TABLE ONLY treadle.worker_concurrency
+    ADD CONSTRAINT worker_concurrency_pkey PRIMARY KEY (worker_id);
 
 ALTER TABLE ONLY treadle.workers
     ADD CONSTRAINT workers_pkey PRIMARY KEY (worker_id);

@@ -18,10 +18,11 @@ def shop(job: Job, what: str) -> None:
 
 async def main() -> None:
     async with app.worker():
-        first, second = await shop.aenqueue(what="apples"), await shop.aenqueue(what="plums")
-        for handle in (first, second):
-            await handle.aresult(timeout=30)
-    for handle in (first, second):
+        handles = []
+        for what in ("apples", "plums"):  # one after the other: two threads could print into one line
+            handles.append(await shop.aenqueue(what=what))
+            await handles[-1].aresult(timeout=30)
+    for handle in handles:
         print([(line.level, line.message) for line in await handle.alogs()])
     await app.aclose()
 

@@ -37,6 +37,7 @@ if typing.TYPE_CHECKING:
         UnknownJobType,
         UnknownLimit,
         UnknownSchedule,
+        UnknownWorker,
         WrongStatus,
     )
     from treadle.words.job import JobError, JobPage, JobRow
@@ -97,6 +98,7 @@ __all__ = [
     "UnknownJobType",
     "UnknownLimit",
     "UnknownSchedule",
+    "UnknownWorker",
     "WrongStatus",
     "current_job",
     "migrate",
@@ -135,6 +137,7 @@ _HOMES = {
         "UnknownJobType",
         "UnknownLimit",
         "UnknownSchedule",
+        "UnknownWorker",
         "WrongStatus",
     ],
     "words.job": ["JobError", "JobPage", "JobRow"],

@@ -72,6 +72,7 @@ def test_a_due_job_that_an_idle_worker_does_not_claim_is_found(
     "change",
     [
         "select pause('mail')",
+        "insert into worker_concurrency values ('w1', 0, 'ada', now())",
         "update jobs set run_at = clock_timestamp() + interval '1 hour'",
         "update jobs set holds = 1",
         "update workers set queues = '{other}'",

@@ -352,3 +352,20 @@ def test_a_claimed_or_finished_job_without_attempts_left_is_ok(url: str, queue: 
     first, _ = queue.claim(["mail"], 2)
     queue.fail(first, "no luck")
     assert_ok(url, "unclaimable_jobs")
+
+
+def test_a_worker_whose_concurrency_is_0_serves_no_lane() -> None:
+    paused = WORKER._replace(concurrency=0)
+    (found,) = check_lanes(CONTEXT, [paused], [LANE], [])
+    assert found.level is not Severity.OK
+    assert "workers whose concurrency was set to 0: w-1" in found.detail
+    assert found.remedy.startswith("To let a worker claim jobs again: treadle concurrency w-1 --reset\n")
+    (found,) = check_lanes(CONTEXT, [paused, WORKER._replace(worker_id="w-2", concurrency=5)], [LANE], [])
+    assert found.level is Severity.OK
+
+
+def test_the_doctor_sees_a_concurrency_of_0(url: str, connection: Connection[Any], queue: JobQueue) -> None:
+    connection.execute("select register_worker('w', '1 hour', '{a}', null, 5), set_concurrency('w', 0)")
+    queue.enqueue("a")
+    connection.execute("update jobs set run_at = clock_timestamp() - interval '10 minutes'")
+    assert "treadle concurrency w --reset" in get_finding(url, "unserved_lanes").remedy

@@ -16,6 +16,8 @@ MARK = "mark"
 SCHEDULE = "mark nightly"
 # The name of one of the limits that `fill` adds.
 LIMIT = "mark limit"
+# And of one of the workers.
+WORKER = "mark worker"
 
 TEXTS = [
     "<script>window.mark=1</script>",
@@ -110,12 +112,13 @@ def _add_records(connection: Connection[Any], job: UUID, text: str) -> None:
 
 def _add_surroundings(connection: Connection[Any], job: UUID, text: str, minute: datetime) -> None:
     values = {"id": job, "text": text, "json": Jsonb(_nested(text)), "minute": minute}
-    connection.execute(
-        """insert into treadle.workers (worker_id, lease, job_types, queues, concurrency, host, pid, version)
-        values (left(%(text)s, 100), '1 hour', array[left(%(text)s, 50)], array[left(%(text)s, 50)], 1, %(text)s, 1,
-            %(text)s)""",
-        values,
-    )
+    for name in (text[:100], WORKER):
+        connection.execute(
+            """insert into treadle.workers (worker_id, lease, job_types, queues, concurrency, host, pid, version)
+            values (%(name)s, '1 hour', array[left(%(text)s, 50)], array[left(%(text)s, 50)], 1, %(text)s, 1, %(text)s)
+            on conflict do nothing""",
+            values | {"name": name},
+        )
     connection.execute(
         """insert into treadle.pauses (job_type, queue, paused_by, reason)
         values (left(%(text)s, 50), left(%(text)s, 50), %(text)s, %(text)s)""",

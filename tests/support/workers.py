@@ -47,7 +47,7 @@ async def running_worker(app: Treadle, **options: Any) -> AsyncIterator[Worker]:
     """A worker whose keeper runs in this process, as it does in a supervisor. Starting a keeper process takes longer
     than most tests do; app.worker() starts one, for the tests that stop it or block the event loop."""
     chosen = settings(app.job_types, os.cpu_count() or 1, **options)
-    slots = JobSlots.create(chosen.concurrency + chosen.children)
+    slots = JobSlots.create(chosen.slots)
     worker = Worker(app, slots=slots, **options)
     await worker.start()
     keeper = Keeper(app.database.url, app.schema, chosen.lease, chosen.crash_limit)

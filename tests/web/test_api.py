@@ -135,6 +135,20 @@ def test_workers_pauses_and_audit(program: Browser, queue: JobQueue, connection:
     assert [each["action"] for each in get(program, "/audit", limit=1, before=first["next"])["changes"]] == ["pause"]
 
 
+def test_change_the_concurrency_of_a_worker(program: Browser, queue: JobQueue, connection: Connection[Any]) -> None:
+    connection.execute("select register_worker('w', '1 hour', '{a}', null, 50)")
+    body = {"worker_id": "w", "concurrency": 0, "reason": "r"}
+    assert post(program, "/workers/concurrency", body) == (200, {"done": True})
+    assert post(program, "/workers/concurrency", body) == (200, {"done": False})
+    (worker,) = get(program, "/workers")["workers"]
+    assert (worker["concurrency"], worker["initial_concurrency"]) == (0, 50)
+    assert post(program, "/workers/concurrency", body | {"concurrency": None}) == (200, {"done": True})
+    assert post(program, "/workers/concurrency", body | {"worker_id": "x"})[0] == 404
+    for wrong in ({"concurrency": -1}, {"concurrency": 10_001}, {"concurrency": "5"}, {"worker_id": ""}):
+        assert post(program, "/workers/concurrency", body | wrong)[0] == 400
+    assert post(program, "/workers/concurrency", {"worker_id": "w"})[0] == 400, "nothing resets by mistake"
+
+
 def test_change_a_job(program: Browser, queue: JobQueue) -> None:
     job = queue.enqueue("films", delay="1h")
     assert post(program, f"/jobs/{job}/run_now") == (200, {"id": str(job), "outcome": "done", "status": "pending"})

@@ -22,6 +22,7 @@ PAGES += [
     "/limits/set?name=rate",
     "/limits/reset?name=tenants",
 ]
+PAGES += ["/workers/concurrency?worker=w"]
 # Axe takes seconds for the table with the numbers of the charts. Its rows are all the same, so a few are enough.
 CHECKED = {"exclude": [[".chart-data tbody tr:nth-child(n+4)"]]}
 # Without loading axe, which `Axe` does, once more.
@@ -50,6 +51,7 @@ def full(queue: JobQueue, connection: Connection[Any]) -> str:
     connection.execute("select pause(%s, null, %s, %s)", (HOSTILE[:50], HOSTILE[:100], HOSTILE))
     connection.execute("select pause('films', 'default', 'Ada', 'why not')")
     connection.execute("select heartbeat(%s)", (HOSTILE[:100],))
+    connection.execute("select register_worker('w', '1 hour', '{films}', null, 50), set_concurrency('w', 5)")
     connection.execute(
         """insert into minutes
         select date_trunc('minute', now()) - n * interval '1 minute', 'default', 'films', n, n % 3, 0, n % 5, n, 2, n, 9

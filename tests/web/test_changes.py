@@ -251,3 +251,37 @@ def test_query_parameters_are_not_form_fields(operator: Browser, queue: JobQueue
     assert operator.post(f"/jobs/{job}/priority?priority=7").status_code == 400
     assert operator.post(f"/bulk?action=cancel&ids={job}").status_code == 400
     assert queue.get(job).priority == 100
+
+
+def test_change_the_concurrency_of_a_worker(operator: Browser, queue: JobQueue, connection: Connection[Any]) -> None:
+    connection.execute("select register_worker('w <1>', '1 hour', '{films}', null, 50)")
+    form = {"worker": "w <1>", "concurrency": "0", "reason": "slow"}
+    assert "It was started with 50." in operator.send("GET", "/workers/concurrency", params={"worker": "w <1>"}).text
+    assert redirect(operator.post("/workers/concurrency", form)) == ("/workers", {"done": "concurrency"})
+    assert redirect(operator.post("/workers/concurrency", form)) == ("/workers", {"unfit": "concurrency"})
+    page = operator.send("GET", "/workers", params={"done": "concurrency"}).text
+    assert "Concurrency changed." in page
+    assert '>0 <span class="muted">(started with 50)</span>' in page
+    assert "0 of 0 slots in use" in operator.send("GET", "/").text
+    assert redirect(operator.post("/workers/concurrency", form | {"reset": "1"})) == (
+        "/workers",
+        {"done": "concurrency"},
+    )
+    details = {"worker": "w <1>", "before": 50, "concurrency": 0}
+    first, second = audit_entries(connection)
+    assert first == ("dashboard:Ada", "concurrency", None, "slow", details)
+    assert second[:2] == ("dashboard:Ada", "reset concurrency")
+
+
+def test_a_worker_and_a_number_that_are_wrong_are_refused(
+    operator: Browser, queue: JobQueue, connection: Connection[Any]
+) -> None:
+    connection.execute("select register_worker('w', '1 hour', '{films}', null, 50), heartbeat('client')")
+    for number in ("", "many", "-1", "10001", "1e3", "9" * 30, "\u0663"):
+        answer = operator.post("/workers/concurrency", {"worker": "w", "concurrency": number})
+        assert (answer.status_code, "from 0 to 10,000" in answer.text) == (400, True), number
+    for worker in ("nobody", "client"):
+        assert operator.post("/workers/concurrency", {"worker": worker, "concurrency": "5"}).status_code == 404
+        assert operator.send("GET", "/workers/concurrency", params={"worker": worker}).status_code == 404
+    assert operator.post("/workers/concurrency", {"worker": "x" * 101, "concurrency": "5"}).status_code == 400
+    assert audit_entries(connection) == []

@@ -12,7 +12,7 @@ from psycopg import Connection
 
 from tests.support.dashboard_requests import Reply, protected_routes, request
 from tests.support.dashboards import OPERATOR, VIEWER, Site
-from tests.support.hostile import HUGE, LIMIT, MARK, SCHEDULE, TEXTS, fill
+from tests.support.hostile import HUGE, LIMIT, MARK, SCHEDULE, TEXTS, WORKER, fill
 from treadle import JobQueue
 from treadle.web.dashboard import errors
 from treadle.web.dashboard.pages.rendering import HEADERS
@@ -85,6 +85,8 @@ def fetch(site: Site, route: RouteSpec, job: object, role: Role = Role.OPERATOR,
         query += f"{'&' if query else '?'}name={quote(SCHEDULE)}"
     if path in OF_ONE_LIMIT:
         query += f"{'&' if query else '?'}name={quote(LIMIT)}"
+    if path == "/workers/concurrency":
+        query += f"{'&' if query else '?'}worker={quote(WORKER)}"
     cookie = f"treadle_session={RoleSecrets.from_environment().sign_session(role, 'Ada')}"
     answer: Reply = site.run(request(site.asgi, "GET", path + query, {"cookie": cookie, "accept": "text/html"}))
     return answer

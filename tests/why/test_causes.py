@@ -342,6 +342,45 @@ def test_a_job_whose_queue_no_worker_serves_is_explained(
     assert why(made).name == "ready"
 
 
+def test_a_job_whose_workers_have_a_concurrency_of_0_is_explained(
+    queue: JobQueue, connection: Connection[Any], why: Why
+) -> None:
+    made = queue.enqueue("mail")
+    register_worker(connection, "{mail}", "w1")
+    connection.execute("select set_concurrency('w1', 0)")
+    reason = why(made)
+    assert (reason.name, reason.data["workers"]) == ("workers_paused", ["w1"])
+    assert reason.sentence == (
+        "The only live worker that serves the job type mail claims nothing: its concurrency was set to 0 (w1)."
+    )
+    assert reason.remedy == "To let it claim jobs: treadle concurrency w1 --reset"
+    register_worker(connection, "{mail}", "w2")
+    assert why(made).name == "ready"
+    assert why(made).data["workers"] == ["w2"]
+    connection.execute("select set_concurrency('w2', 0)")
+    assert why(made).sentence.startswith("The 2 live workers that serve the job type mail claim nothing: their ")
+    connection.execute("select set_concurrency('w2', null)")
+    assert why(made).name == "ready"
+
+
+def test_a_changed_concurrency_is_how_many_slots_there_are(
+    queue: JobQueue, connection: Connection[Any], why: Why
+) -> None:
+    register_worker(connection, "{mail,film}", "w1", places=1, process_types="{film}", children=3)
+    queue.enqueue_many("mail", [{}, {}])
+    connection.execute("select claim_jobs('w1', '{mail}', 1)")
+    connection.execute("select claim_jobs('w1', '{mail}', 1)")
+    made, apart = queue.enqueue("mail"), queue.enqueue("film")
+    assert why(made).name == "busy"
+    connection.execute("select set_concurrency('w1', 3)")
+    assert why(made).name == "ready"
+    connection.execute("select set_concurrency('w1', 2)")
+    assert why(made).data["places"] == 2
+    assert why(apart).name == "ready", "child processes have slots of their own"
+    connection.execute("select set_concurrency('w1', 0)")
+    assert why(apart).name == "workers_paused", "but a worker with 0 claims nothing"
+
+
 def test_a_job_whose_row_is_locked_is_explained(
     queue: JobQueue, connection: Connection[Any], connect: Connect, why: Why
 ) -> None:

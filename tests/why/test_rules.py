@@ -78,6 +78,7 @@ def all_combinations() -> list[Facts]:
         "queue": [worker(queues=["slow"], serves=False)],
         "free": SERVED,
         "full": [worker(busy=50)],
+        "paused": [worker(slots=0, busy=0)],
     }
     pause = Pause("mail", None, ago(hours=1), "ada", HOSTILE)
     choices: dict[str, list[Any]] = {
@@ -141,7 +142,9 @@ def expected(given: Facts) -> list[str]:
     if first.amount and not others and given.run_at <= NOW:
         names += ["limited" if first.seconds is None else "rate_limited"]
     serving = [each for each in given.workers if each.serves]
-    if serving:
+    if serving and serving[0].slots == 0:
+        names += ["workers_paused"]
+    elif serving:
         waits = given.ahead.total > 0 or serving[0].busy == serving[0].slots
         names += ["busy"] * (waits and given.run_at <= NOW)
     elif given.workers and given.workers[0].job_types:
@@ -166,7 +169,7 @@ def test_every_combination_of_facts_has_a_reason() -> None:
         seen.add(reason.name)
     names = "completed failed cancelled running claimed worker_lost client_silent out_of_attempts due_later paused"
     names += " key_blocked limited rate_limited limit_paused"
-    names += " no_worker no_worker_for_type no_worker_for_queue busy locked ready"
+    names += " no_worker no_worker_for_type no_worker_for_queue workers_paused busy locked ready"
     assert seen == set(names.split())
 
 

@@ -144,6 +144,17 @@ def test_a_job_type_or_queue_that_nobody_serves(connection: Connection[Any], ask
     assert ask().name == "no_worker_for_queue"
 
 
+def test_its_workers_have_a_concurrency_of_0(connection: Connection[Any], ask: Ask) -> None:
+    put(connection)
+    before = ask().name
+    connection.execute("select set_concurrency(worker_id, 0) from workers")
+    reason = ask()
+    assert reason.name == "workers_paused"
+    assert "serves the job type report claims nothing: its concurrency was set to 0" in reason.sentence
+    connection.execute("select set_concurrency(worker_id, null) from workers")
+    assert ask().name == before
+
+
 def test_its_jobs_are_paused(queue: JobQueue, connection: Connection[Any], ask: Ask) -> None:
     put(connection)
     queue.pause("report", reason="the bank is closed")

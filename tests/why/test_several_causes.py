@@ -27,10 +27,11 @@ ORDER = [
     "no_worker",
     "no_worker_for_type",
     "no_worker_for_queue",
+    "workers_paused",
     "busy",
     "locked",
 ]
-UNSERVED = {"no_worker", "no_worker_for_type", "no_worker_for_queue"}
+UNSERVED = {"no_worker", "no_worker_for_type", "no_worker_for_queue", "workers_paused"}
 PAIRS = [
     pair
     for pair in combinations(ORDER, 2)
@@ -80,6 +81,9 @@ class Obstacles:
 
     def no_worker_for_queue(self, remove: bool = False) -> None:
         register_worker(self.connection, queues=None if remove else "{elsewhere}")
+
+    def workers_paused(self, remove: bool = False) -> None:
+        self.connection.execute("select set_concurrency('w1', %s)", [None if remove else 0])
 
     def busy(self, remove: bool = False) -> None:
         if remove:

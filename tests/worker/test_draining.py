@@ -58,7 +58,7 @@ def test_a_worker_is_not_drained_while_a_claimer_claims(app: Treadle, queue: Job
         first.connection, second.connection = First(), Second()  # type: ignore[assignment]
         # Each asks alone, as when their claims do not end at the same time.
         for each in (first, second):
-            each._due_check = DueCheck(each.connection, None, sure=True)
+            each._due_check = DueCheck(each.connection, worker.worker_id, None, sure=True)
         await asyncio.wait_for(worker.drained(), 20)
         await worker.stop()
 

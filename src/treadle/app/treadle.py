@@ -14,6 +14,7 @@ from treadle.app.job_options import Errors, JobOptions, job_options
 from treadle.app.limits import Limits
 from treadle.app.listeners import Kind, Listeners
 from treadle.app.schedules import ScheduleOptions, Schedules
+from treadle.app.workers import Workers
 from treadle.attempt.attempt import running_job_id
 from treadle.attempt.job import Job
 from treadle.db.database import Database, Source
@@ -119,6 +120,7 @@ class Treadle:
         self.storage = Store(self.database, store, store_grace, store_limit)
         self.schedules = Schedules(self.database)
         self.limits = Limits(self.database)
+        self.workers = Workers(self.database)
         self.declared_limits = DeclaredLimits()
         if fair_types:
             self.declared_limits.add([FAIR_TYPES], [""])

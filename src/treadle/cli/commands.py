@@ -34,6 +34,7 @@ COMMANDS = {
     "pause": "Stop starting jobs of a type, in a queue, or at all.",
     "resume": "Resume jobs that were paused.",
     "pauses": "List the pauses, with their age, actor and reason.",
+    "concurrency": "Change how many jobs a live worker runs at once, until it ends.",
     "schedules": "List and change schedules.",
     "limits": "List and change limits.",
     "top": "Monitor the whole queue live on one screen.",

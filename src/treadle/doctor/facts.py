@@ -186,6 +186,8 @@ class Worker(NamedTuple):
     has_jobs: bool
     outdated: bool
     """It was started before the functions of the schema last changed."""
+    concurrency: int | None = None
+    """0: an operator has set it so, and it claims nothing."""
 
     @property
     def live(self) -> bool:

@@ -70,6 +70,7 @@ def _together(
 def _serves(worker: WorkerRow, lane: LaneDepth) -> bool:
     return (
         worker.alive
+        and worker.concurrency != 0
         and worker.job_types is not None
         and lane.job_type in worker.job_types
         and (worker.queues is None or lane.queue in worker.queues)

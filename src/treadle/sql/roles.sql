@@ -96,6 +96,9 @@ grant select, insert, delete on
     treadle.wake_requests,
     treadle.clock_jumps
     to treadle_worker;
+grant select, delete on -- register_worker() deletes what was set for an earlier worker of the name
+    treadle.worker_concurrency
+    to treadle_worker;
 grant select, insert, update, delete on
     treadle.minutes,
     treadle.schedules,
@@ -208,6 +211,7 @@ grant execute on function
     -- workers and maintenance
     treadle.register_worker,
     treadle.renew_workers,
+    treadle.set_concurrency, -- (owner)
     treadle.heartbeat,
     treadle.recover_worker,
     treadle.recover_lost_workers,
@@ -280,6 +284,7 @@ grant select on
     treadle.clock_jumps,
     treadle.horizon, -- until version 0.3
     treadle.workers,
+    treadle.worker_concurrency,
     treadle.pauses,
     treadle.audit,
     treadle.minutes,
@@ -360,7 +365,8 @@ grant execute on function
 
 
 -- treadle_operator: reads what a viewer reads, and also payloads, results and stored objects. It retries, cancels, deletes
--- and moves jobs, pauses and resumes, but only by functions that write each change to the audit, which it cannot write itself.
+-- and moves jobs, pauses and resumes, changes limits and the concurrency of workers, but only by functions that write each
+-- change to the audit, which it cannot write itself.
 grant select on
     treadle.jobs,
     treadle.steps,
@@ -379,5 +385,6 @@ grant execute on function
     treadle.resume, -- (owner)
     treadle.set_limit, -- (owner)
     treadle.reset_limit, -- (owner)
+    treadle.set_concurrency, -- (owner)
     treadle.held_jobs -- until version 0.3
     to treadle_operator;

@@ -5,7 +5,7 @@ from treadle.why.reason import Other, Reason
 from treadle.why.rules.claimed import claimed
 from treadle.why.rules.finished import finished
 from treadle.why.rules.limits import limited
-from treadle.why.rules.pending import due_later, key_blocked, locked, out_of_attempts, paused, unserved
+from treadle.why.rules.pending import due_later, key_blocked, locked, out_of_attempts, paused, unserved, workers_paused
 from treadle.why.rules.position import busy, ready
 from treadle.why.rules.schedule import (
     ended,
@@ -40,6 +40,7 @@ def decide(facts: Facts, blocker: Reason | None = None) -> Reason:
         key_blocked(facts, blocker),
         *limited(facts),
         unserved(facts),
+        workers_paused(facts),
         # Which jobs will be ahead of it when it is due is not known.
         None if later else busy(facts),
         locked(facts),
@@ -62,6 +63,7 @@ def decide_schedule(facts: ScheduleFacts, unfinished: Reason | None = None) -> R
         # From here on, jobs are enqueued, but they do not run.
         *jobs_paused(facts),
         unserved(facts) if any(not each.is_client for each in facts.workers) else None,
+        workers_paused(facts),
     ]
     return _first([each for each in causes if each] or [on_time(facts)])
 

@@ -78,6 +78,16 @@ class UnknownLimit(TreadleError, LookupError):
         self.name = name
 
 
+class UnknownWorker(TreadleError, LookupError):
+    """There is no live worker of this name."""
+
+    def __init__(self, worker_id: str) -> None:
+        super().__init__(
+            f"there is no live worker {shown(worker_id)}; it may have ended; `treadle concurrency` lists those that run"
+        )
+        self.worker_id = worker_id
+
+
 class DuplicateJob(TreadleError):
     """There is a job with the same unique key already. No job was added."""
 

@@ -102,6 +102,15 @@ class WorkerStarted(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ConcurrencyChanged(Event):
+    """An operator has changed how many jobs the worker runs at once."""
+
+    worker_id: str
+    concurrency: int
+    before: int
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerStopped(Event):
     worker_id: str
 

@@ -8,6 +8,8 @@ from uuid import uuid4
 from treadle.words.errors import InvalidArgument, shown
 
 SCHEMA = "treadle"
+# How many jobs a worker can run at once.
+MOST_CONCURRENCY = 10_000
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}", re.ASCII)
 # With the longest suffix, "_operator", the name is within PostgreSQL's limit of 63 characters.
 _PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,53}", re.ASCII)

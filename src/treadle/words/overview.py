@@ -36,6 +36,7 @@ class WorkerRow(NamedTuple):
     queues: list[str] | None
     """None: all."""
     concurrency: int | None
+    """How many jobs it runs at once: what an operator has set, or else what it was started with."""
     started_at: datetime
     seen_at: datetime
     alive: bool
@@ -43,6 +44,8 @@ class WorkerRow(NamedTuple):
     """When it was declared lost and its jobs were recovered."""
     holds: int
     """How many jobs it has claimed or is running."""
+    initial_concurrency: int | None = None
+    """What it was started with."""
 
 
 class Span(NamedTuple):

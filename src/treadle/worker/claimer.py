@@ -80,7 +80,7 @@ class Claimer:
         self._queues = queues
         self._limit = limit
         self._start = start
-        self._apart = apart
+        self.apart = apart
         self._free_children = free_children
         self._is_suspect = is_suspect
         self._release = release
@@ -94,7 +94,7 @@ class Claimer:
         self._prefetch = Prefetch(prefetch)
         self._drain = drain
         self._full = full
-        self._due_check = due_check or DueCheck(connection, queues, drain)
+        self._due_check = due_check or DueCheck(connection, worker_id, queues, drain)
         self.ready: deque[Claim] = deque()
         """Claimed and not yet started."""
         self.suspects = Suspects(release)
@@ -124,6 +124,13 @@ class Claimer:
         self.running -= 1
         self._prefetch.finished += 1
         self.refill()
+
+    def set_limit(self, limit: int) -> None:
+        """Run so many jobs at once from now on. Those that run are not stopped."""
+        self._limit = limit
+        self.fill()
+        self._release_surplus()
+        self._wake.set()
 
     def refill(self) -> None:
         """A slot or a child process is free."""
@@ -158,7 +165,7 @@ class Claimer:
         if self.running < self._limit:
             if self.suspects.waiting and self._free_children() > 0:
                 return self.suspects.waiting
-            if self.ready and not (self._apart and self._free_children() < 1):
+            if self.ready and not (self.apart and self._free_children() < 1):
                 return self.ready
         return None
 
@@ -172,6 +179,7 @@ class Claimer:
             for claim in claims:
                 (self.suspects.waiting if claim.crashes and self._is_suspect(claim) else self.ready).append(claim)
             self.fill()
+            self._release_surplus()
             self.suspects.offer()
         else:
             # The worker is stopping, or cannot be sure that the jobs are still its own.
@@ -299,6 +307,11 @@ class Claimer:
         self._release(claims, None)
         return math.inf
 
+    def _release_surplus(self) -> None:
+        """Give back the jobs that are not started, if the limit was lowered below what runs: others may have room."""
+        if self.running > self._limit or self._limit == 0:
+            self.release_ready()
+
     def _report_full(self, claimed: int) -> None:
         if self._looking:
             self._looking = False
@@ -340,7 +353,9 @@ class Claimer:
         """How many to claim now; 0 while enough are ready."""
         ahead = self._prefetch.size()
         room = self._limit - self.running
-        if self._apart:
+        if room < 0 or self._limit == 0:  # it was lowered
+            return 0
+        if self.apart:
             room = min(room, self._free_children())
         room += ahead - len(self.ready)
         return min(room, BATCH) if len(self.ready) <= ahead // 2 else 0

@@ -1,7 +1,7 @@
 """Asks when the next job is due, in one query for all claimers of a worker that want to know at the same time."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from treadle.db.queries import worker as worker_queries
@@ -9,7 +9,17 @@ from treadle.db.reconnecting import ReconnectingConnection
 
 
 class DueCheck:
-    def __init__(self, connection: ReconnectingConnection, queues: Sequence[str] | None, sure: bool) -> None:
+    def __init__(
+        self,
+        connection: ReconnectingConnection,
+        worker_id: str,
+        queues: Sequence[str] | None,
+        sure: bool,
+        concurrency: Callable[[int | None], None] = lambda _: None,
+    ) -> None:
+        """`concurrency` is told what an operator has set for the worker: each reply says it."""
+        self._worker_id = worker_id
+        self._concurrency = concurrency
         self._connection = connection
         self._queues = queues
         self._sure = sure
@@ -65,4 +75,7 @@ class DueCheck:
                     answer.set_exception(error)
 
     async def _query(self, types: Sequence[str]) -> float | None:
-        return await self._connection.run(worker_queries.next_due(types, self._queues, self._sure))
+        query = worker_queries.next_due(self._worker_id, types, self._queues, self._sure)
+        due = await self._connection.run(query)
+        self._concurrency(due.concurrency)
+        return due.seconds

@@ -29,7 +29,7 @@ from treadle.worker.running import Running, deadline_of
 class Executor:
     def __init__(self, middlewares: list[Middleware], threads: int, children: int, slots: JobSlots) -> None:
         self._middlewares = middlewares
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="treadle-job")
+        self._threads = _pool(threads)
         self._children = Children(children)
         self._slots = slots
 
@@ -54,6 +54,11 @@ class Executor:
             return returned(function, attempt, result)
         except BaseException as error:  # also SystemExit: a handler must not end the worker
             return raised(function, attempt, error)
+
+    def set_threads(self, threads: int) -> None:
+        """Let so many sync functions run at once. Those that run continue on their threads."""
+        former, self._threads = self._threads, _pool(threads)
+        former.shutdown(wait=False)
 
     def close(self) -> None:
         self._children.kill()
@@ -94,6 +99,10 @@ class Executor:
         if outcomes and (None if outcomes[-1].result is None else from_json(outcomes[-1].result)) == result:
             return outcomes[-1]
         return returned(running.function, running.attempt, result)
+
+
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max(1, threads), thread_name_prefix="treadle-job")
 
 
 def _called(call: Callable[[], Any]) -> tuple[bool, Any]:

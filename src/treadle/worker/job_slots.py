@@ -10,12 +10,14 @@ import mmap
 import os
 import struct
 import tempfile
+import threading
 from typing import NamedTuple
 from uuid import UUID
 
 from treadle.words.clock import now
 
-_HEADER = struct.Struct("<d")
+_HEADER = struct.Struct("<d")  # when the lease was last renewed
+_HIGHEST = struct.Struct("<i")  # the highest slot that was ever used, behind it
 _SLOT = struct.Struct("<16sqddi")  # job, lease number, started, deadline, process
 _USED = 63
 
@@ -31,13 +33,16 @@ class Entry(NamedTuple):
 
 
 class JobSlots:
-    """A header and slots of 64 bytes in an unlinked file."""
+    """A header and slots of 64 bytes in an unlinked file. There are more slots than a worker uses, unless an operator
+    raises its concurrency: those that were never used take no memory, and no time to read."""
 
     def __init__(self, descriptor: int, count: int) -> None:
         self.descriptor = descriptor
         self.count = count
         self._memory = mmap.mmap(descriptor, _SIZE * (count + 1))
         self._free = list(range(count, 0, -1))
+        self._highest = 0
+        self._raising = threading.Lock()
 
     @classmethod
     def create(cls, count: int) -> "JobSlots":
@@ -62,6 +67,8 @@ class JobSlots:
     def add(self, job_id: UUID, lease: int, deadline: float, process: int = 0) -> int:
         """Note a job that begins; returns its slot. A job that waits for a child process has not begun."""
         slot = self._free.pop()
+        if slot > self._highest:
+            self._raise_highest(slot)
         _SLOT.pack_into(self._memory, slot * _SIZE, job_id.bytes, lease, now(), deadline, process)
         self._memory[slot * _SIZE + _USED] = 1
         return slot
@@ -78,11 +85,16 @@ class JobSlots:
     def entries(self) -> list[Entry]:
         """The jobs that are running, or were running when the worker died."""
         found = []
-        for slot in range(1, self.count + 1):
+        for slot in range(1, _HIGHEST.unpack_from(self._memory, _HEADER.size)[0] + 1):
             if self._memory[slot * _SIZE + _USED]:
                 raw, lease, started, deadline, process = _SLOT.unpack_from(self._memory, slot * _SIZE)
                 found.append(Entry(UUID(bytes=raw), lease, started, deadline, process))
         return found
+
+    def _raise_highest(self, slot: int) -> None:
+        with self._raising:  # another thread may have taken a higher one
+            self._highest = max(slot, self._highest)
+            _HIGHEST.pack_into(self._memory, _HEADER.size, self._highest)
 
     def close(self) -> None:
         self._memory.close()

@@ -22,6 +22,7 @@ LINES: dict[type[events.Event], tuple[int, str]] = {
     events.JobRecovered: (logging.WARNING, "job recovered from a lost worker"),
     events.LeaseWasLost: (logging.WARNING, "lease lost: the outcome of the job was not written"),
     events.WorkerStarted: (logging.INFO, "worker started"),
+    events.ConcurrencyChanged: (logging.WARNING, "concurrency changed by an operator"),
     events.WorkerStopped: (logging.INFO, "worker stopped"),
     events.WorkerFenced: (logging.ERROR, "lease not renewed: handlers were stopped"),
     events.DatabaseLost: (logging.ERROR, "database unavailable, retrying"),

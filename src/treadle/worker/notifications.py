@@ -9,6 +9,7 @@ probe <worker> <group>          they do
 left <worker>                   it stops
 cancelled <job>
 schedules                       they were changed
+concurrency <worker>            an operator has changed how many jobs it runs at once
 """
 
 import asyncio
@@ -58,10 +59,13 @@ class Notifications:
         check_soon: Callable[[], None],
         cancel: Callable[[UUID], None],
         schedules_changed: Callable[[], None],
+        concurrency_changed: Callable[[], None],
     ) -> None:
         """`wake` is called when this worker is to look for jobs, and is told whether to look again a little later;
         `check_soon`, when another one is, and this one checks that none were left; `cancel`, when a job was cancelled
-        that may run here; `schedules_changed`, when somebody changed a schedule. The connections are for sending."""
+        that may run here; `schedules_changed`, when somebody changed a schedule;
+        `concurrency_changed`, when somebody changed how many jobs this worker runs at once. The connections are for
+        sending."""
         self.listener = Listener(url, schema, "work", self.received, name)
         self.peers = Peers(worker_id, group, FORGET_SECONDS)
         self._worker_id = worker_id
@@ -71,6 +75,7 @@ class Notifications:
         self._check_soon = check_soon
         self._cancel = cancel
         self._schedules_changed = schedules_changed
+        self._concurrency_changed = concurrency_changed
         self._turn: tuple[int, int] | None = None  # the number and the place of the last notification for this worker
         self._passed_at = float("-inf")
         self._all_looked_at = float("-inf")
@@ -102,6 +107,8 @@ class Notifications:
                     self._cancel(UUID(job_id))
                 case ["schedules"]:
                     self._schedules_changed()
+                case ["concurrency", self._worker_id]:
+                    self._concurrency_changed()
 
     def pass_on(self, claimed: int) -> None:
         """This worker has no room for more jobs; it has just claimed so many. Others may have room."""

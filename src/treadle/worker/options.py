@@ -7,7 +7,7 @@ from typing import TypedDict, Unpack
 
 from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument
-from treadle.words.naming import text_within
+from treadle.words.naming import MOST_CONCURRENCY, text_within
 
 # How long handlers that were interrupted may take to stop, and the last outcomes to be written.
 STOP_SECONDS = 3.0
@@ -54,6 +54,11 @@ class Settings:
     listen: bool
     prefetch: int | None
     crash_limit: int
+
+    @property
+    def slots(self) -> int:
+        """For as many jobs as an operator can let it run. A slot takes memory only when it is used."""
+        return MOST_CONCURRENCY + self.children
 
     # A worker that cannot renew its lease stops its handlers before the lease runs out, and is killed if it does not.
     @property
@@ -109,6 +114,6 @@ def settings(known: Sequence[str], cores: int, **options: Unpack[WorkerOptions])
 
 
 def _count(value: int, name: str, low: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= 10_000:
-        raise InvalidArgument(f"{name} must be an integer from {low} to 10,000, got {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= MOST_CONCURRENCY:
+        raise InvalidArgument(f"{name} must be an integer from {low} to {MOST_CONCURRENCY:,}, got {value!r}")
     return value

@@ -133,7 +133,7 @@ class Supervisor:
             await within(self._stopping.wait(), seconds)
 
     async def _start(self) -> WorkerProcess:
-        slots = JobSlots.create(self._settings.concurrency + self._settings.children)
+        slots = JobSlots.create(self._settings.slots)
         theirs_to_write, ours_to_read = os.pipe()[::-1]
         try:
             process = await asyncio.create_subprocess_exec(

@@ -28,6 +28,7 @@ from treadle.worker import maintenance
 from treadle.worker.cancellations import Cancellations
 from treadle.worker.claimer import Claimer
 from treadle.worker.completer import Completer
+from treadle.worker.concurrency import CHECK_SECONDS, Concurrency
 from treadle.worker.draining import Draining
 from treadle.worker.due_check import DueCheck
 from treadle.worker.executor import Executor
@@ -75,7 +76,7 @@ class Worker:
         self.settings: Settings = settings(app.job_types, os.cpu_count() or 1, **options)
         self.worker_id = worker_name()
         self.schema = app.schema
-        self.slots = slots or JobSlots.create(self.settings.concurrency + self.settings.children)
+        self.slots = slots or JobSlots.create(self.settings.slots)
         self.outage = Outage()
         self.stopping = False
         self.stuck = False
@@ -249,6 +250,13 @@ class Worker:
         for claimer in self.claimers:
             claimer.check_soon()
 
+    def _concurrency_changed(self, number: int, former: int) -> None:
+        self._listeners.emit(events.ConcurrencyChanged(self.worker_id, number, former))
+        self._executor.set_threads(number)
+        for claimer in self.claimers:
+            # With 0 it claims nothing, also none that would run in child processes.
+            claimer.set_limit(self.settings.children if number and claimer.apart else number)
+
     def _fence(self) -> None:
         self._listeners.emit(events.WorkerFenced(self.worker_id))
         self.running.interrupt_all(Interrupt.FENCED)
@@ -283,6 +291,7 @@ class Worker:
             self._refill,
             self._listeners,
         )
+        self.concurrency = Concurrency(claims, self.worker_id, chosen.concurrency, self.poll, self._concurrency_changed)
         self.cancellations = Cancellations(claims, self.claimers, self.running)
         self.scheduler = Scheduler(claims, self._app.schedules, self.unavailable)
         self.lost_replies = LostReplies(
@@ -300,13 +309,16 @@ class Worker:
             check_soon=self._check_soon,
             cancel=self.cancellations.add,
             schedules_changed=self.scheduler.wake.set,
+            concurrency_changed=self.concurrency.notified,
         )
         self.claimers[:] = self._make_claimers()
 
     def _make_claimers(self) -> Iterator[Claimer]:
         """One for the jobs that run in this process, and one for those that run in child processes."""
         chosen, apart = self.settings, self._process_types()
-        due_check = DueCheck(self.connections.claims, chosen.queues, chosen.drain)
+        due_check = DueCheck(
+            self.connections.claims, self.worker_id, chosen.queues, chosen.drain, self.concurrency.heard
+        )
         here = [name for name in chosen.types if name not in apart]
         for types, limit in ((here, chosen.concurrency), (apart, chosen.children)):  # suspects come first
             if types:
@@ -349,6 +361,7 @@ class Worker:
         yield Service(self._lease.check, chosen.lease.total_seconds() / 50)
         yield Service(self.lost_replies.check, LOST_REPLIES_SECONDS, self.lost_replies.wake)
         yield Service(self.cancellations.check, WATCH_SECONDS, self.cancellations.wake)
+        yield Service(self.concurrency.check, CHECK_SECONDS, self.concurrency.wake)
         yield Service(self.scheduler.declare, DECLARE_SECONDS)
         if limits := self._app.declared_limits():
             declare = partial(connections.maintenance.run, limit_queries.declare(limits))

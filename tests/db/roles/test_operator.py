@@ -4,6 +4,7 @@ from typing import Any
 
 from psycopg import Connection
 
+from tests.support.commands import output_of, run_treadle
 from tests.support.roles import Roles
 from tests.support.workers import one
 from treadle import JobQueue, Treadle
@@ -54,3 +55,18 @@ def test_an_operator_can_make_every_change(roles: Roles, queue: JobQueue, owner:
     assert lines[:7] == [(action, "ada", "because", user) for action in asked]
     assert lines[7:] == [(action, user, None, user) for action in ("pause", "resume")]
     database.close()
+
+
+def test_an_operator_changes_the_concurrency_of_a_worker_and_a_viewer_cannot(
+    roles: Roles, queue: JobQueue, owner: Connection[Any]
+) -> None:
+    owner.execute("select register_worker('w', '1 hour', '{a}', null, 5)")
+    refused = run_treadle("concurrency", "w", 9, "--database-url", roles.url_of("viewer"))
+    assert refused.exit_code == 1
+    assert "permission denied for function set_concurrency" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert one(owner, "select count(*) from worker_concurrency") == 0
+    assert "Set the concurrency of w to 9." in output_of(
+        "concurrency", "w", 9, "--database-url", roles.url_of("operator")
+    )
+    assert one(owner, "select db_user from audit") == f"{roles.prefix}_user_operator"

@@ -36,6 +36,7 @@ READING_ALL = {
     "uses": "select * from stored_uses",
     "lanes": "select * from lanes",
     "workers": "select * from workers",
+    "concurrency of workers": "select * from worker_concurrency",
     "ends": "select find_finished('{}')",
     "asking for ends": "select request_notifications('ends')",
     "asking for news": "select request_notifications('news')",
@@ -110,6 +111,7 @@ PAUSING = {
     "setting a limit": "select set_limit('a', 1, p_job_type => 'a')",
     "setting the limit of a key": "select set_limit('a', 1, p_key => 'b')",
     "resetting a limit": "select reset_limit('a')",
+    "changing the concurrency of a worker": "select set_concurrency('w', 1)",
 }
 CHARTING = {
     "counting": "select count_minutes()",
@@ -123,6 +125,8 @@ OWNING = {
     "no audit lines": "delete from audit",
     "pausing without a trace": "insert into pauses (job_type) values ('b')",
     "resuming without a trace": "delete from pauses",
+    "another concurrency without a trace": "insert into worker_concurrency values ('w', 1, 'somebody else', now())",
+    "other concurrencies without a trace": "update worker_concurrency set concurrency = 1",
     "migrations": "delete from migrations",
     "functions": "update functions set digest = ''",
     "truncating": "truncate jobs",

@@ -6,8 +6,8 @@ from uuid import UUID
 
 from treadle.db.query import Query, Rows, call, statement
 from treadle.words.changes import Action, AuditEntry, ChangeResult, Pause
-from treadle.words.errors import InvalidArgument, shown
-from treadle.words.naming import text_within
+from treadle.words.errors import InvalidArgument, UnknownWorker, shown
+from treadle.words.naming import MOST_CONCURRENCY, int_within, text_within
 from treadle.words.payload import clean_error, decode
 from treadle.words.status import Status
 
@@ -56,6 +56,30 @@ def resume(job_type: str | None, queue: str | None, actor: str | None = None, re
 
 def find_pauses() -> Query[list[Pause]]:
     return Query(statement("find_pauses"), {}, lambda rows: [Pause._make(row) for row in rows])
+
+
+def set_concurrency(
+    worker_id: str, concurrency: int | None, actor: str | None = None, reason: str | None = None
+) -> Query[bool]:
+    """Change how many jobs a live worker runs at once; None: as many as it was started with. Returns False if it is so
+    already."""
+    if concurrency is not None:
+        int_within(concurrency, 0, MOST_CONCURRENCY, "concurrency")
+    name = text_within(worker_id, 100, "worker")
+    params = {"worker_id": name, "concurrency": concurrency, **audit_params(actor, reason)}
+
+    def read(rows: Rows) -> bool:
+        outcome = rows[0][0]
+        if outcome == "missing":
+            raise UnknownWorker(name)
+        if outcome == "unsupported":
+            raise InvalidArgument(
+                f"the concurrency of {shown(name)} cannot be changed: it was started before the schema was upgraded, "
+                "or is not a worker of Treadle; restart it"
+            )
+        return bool(outcome == "done")
+
+    return call("set_concurrency", params, read)
 
 
 def find_audit(job_id: UUID | None = None, before: int | None = None, limit: int = 100) -> Query[list[AuditEntry]]:

@@ -128,10 +128,22 @@ def find_lost_claims(claims: Sequence[Claim]) -> Query[dict[UUID, bool]]:
     )
 
 
-def next_due(job_types: Sequence[str], queues: Sequence[str] | None, sure: bool) -> Query[float | None]:
-    """Seconds until the next job is due, or None if there is none. `sure` also finds jobs that were committed late."""
-    params = {"job_types": job_types, "queues": queues, "sure": sure, "numbers": True}
-    return call("next_due", params, lambda rows: rows[0][0], often=True)
+class Due(NamedTuple):
+    seconds: float | None
+    """Until the next job is due; None: there is none."""
+    concurrency: int | None
+    """What an operator has set for the worker."""
+
+
+def next_due(worker_id: str, job_types: Sequence[str], queues: Sequence[str] | None, sure: bool) -> Query[Due]:
+    """When the next job is due. `sure` also finds jobs that were committed late."""
+    params = {"worker_id": worker_id, "job_types": job_types, "queues": queues, "sure": sure, "numbers": True}
+    return Query(statement("next_due"), params, lambda rows: Due._make(rows[0]), often=True)
+
+
+def get_concurrency(worker_id: str) -> Query[int | None]:
+    """What an operator has set for the worker."""
+    return Query(statement("get_concurrency"), {"worker_id": worker_id}, lambda rows: rows[0][0] if rows else None)
 
 
 def register(worker: Worker) -> Query[None]:

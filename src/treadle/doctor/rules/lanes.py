@@ -25,6 +25,7 @@ def check_lanes(
     if not unserved:
         return [ok("unserved_lanes", "Every lane with due jobs has a worker.")]
     types = sorted({each.job_type for each in unserved})
+    paused = paused_workers(live, unserved)
     known = sorted({name for each in live for name in each.job_types or ()})
     severity = highest(*(severity_of(each.due, *context.limits.unserved) for each in unserved))
     return [
@@ -36,8 +37,10 @@ def check_lanes(
             else "Jobs are due, but there are no live workers.",
             lines([_lane(each) for each in unserved])
             + (f"\njob types of the live workers: {names(known[:20])}" if known else "")
+            + (f"\nworkers whose concurrency was set to 0: {names(paused[:5])}" if paused else "")
             + ("\na client that claims without a worker process may claim them" if unknown else ""),
-            f"Start a worker whose application defines {names(types[:5])}: treadle worker module:app\n"
+            resume_worker(paused)
+            + f"Start a worker whose application defines {names(types[:5])}: treadle worker module:app\n"
             "If a type was renamed, keep its old name: @app.job(aliases=[…]). If the jobs are not needed, cancel them.",
         )
     ]
@@ -83,6 +86,19 @@ def _arguments(pause: Pause) -> str:
 
 
 def serves(worker: Worker, lane: DueLane | ScheduledType) -> bool:
+    return worker.concurrency != 0 and _fits(worker, lane)
+
+
+def paused_workers(live: Sequence[Worker], unserved: Sequence[DueLane | ScheduledType]) -> list[str]:
+    """Those that would serve one of these, if their concurrency had not been set to 0."""
+    return [each.worker_id for each in live if each.concurrency == 0 and any(_fits(each, lane) for lane in unserved)]
+
+
+def resume_worker(paused: Sequence[str]) -> str:
+    return f"To let a worker claim jobs again: treadle concurrency {paused[0]} --reset\n" if paused else ""
+
+
+def _fits(worker: Worker, lane: DueLane | ScheduledType) -> bool:
     return lane.job_type in (worker.job_types or ()) and (worker.queues is None or lane.queue in worker.queues)
 
 

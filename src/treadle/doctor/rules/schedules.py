@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from treadle.doctor.facts import LateSchedule, ScheduledType, Worker
 from treadle.doctor.finding import Context, Finding, Severity, highest, ok, severity_of
-from treadle.doctor.rules.lanes import serves
+from treadle.doctor.rules.lanes import paused_workers, resume_worker, serves
 from treadle.doctor.text import lines, names
 from treadle.words.formatting import printable, span
 
@@ -66,6 +66,7 @@ def check_scheduled_types(
     if not unserved:
         return [ok("unserved_schedules", "Live workers serve the job types of all schedules.")]
     types = sorted({each.job_type for each in unserved})
+    paused = paused_workers(live, unserved)
     known = sorted({name for each in live for name in each.job_types or ()})
     # A client that claims through the SQL functions does not register the types that it takes.
     unknown = any(each.job_types is None for each in live)
@@ -78,8 +79,10 @@ def check_scheduled_types(
             else "There are no live workers for the jobs of schedules.",
             lines([_scheduled(each) for each in unserved])
             + (f"\njob types of the live workers: {names(known[:20])}" if known else "")
+            + (f"\nworkers whose concurrency was set to 0: {names(paused[:5])}" if paused else "")
             + ("\na client that claims without a worker process may claim them" if unknown else ""),
-            f"Start a worker whose application defines {names(types[:5])}: treadle worker module:app\n"
+            resume_worker(paused)
+            + f"Start a worker whose application defines {names(types[:5])}: treadle worker module:app\n"
             "If the schedules are not needed, pause or delete them: treadle schedules pause NAME",
         )
     ]

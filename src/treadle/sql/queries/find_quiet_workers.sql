@@ -26,9 +26,12 @@ with finished as materialized (
 ),
 worker as materialized (
     select
-        worker.worker_id, worker.host, worker.pid, worker.job_types, worker.queues, worker.started_at, worker.concurrency,
-        worker.process_types, coalesce(worker.children, 0) as children
+        worker.worker_id, worker.host, worker.pid, worker.job_types, worker.queues, worker.started_at,
+        coalesce(changed.concurrency, worker.concurrency) as concurrency, worker.process_types,
+        -- With 0, it claims nothing.
+        case when changed.concurrency = 0 then 0 else coalesce(worker.children, 0) end as children
     from treadle.workers as worker
+    left join treadle.worker_concurrency as changed on changed.worker_id = worker.worker_id
     where worker.lost_at is null
       and worker.version is not null
       and worker.concurrency is not null

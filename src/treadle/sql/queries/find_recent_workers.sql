@@ -1,12 +1,15 @@
 -- The live workers, and those that were lost within the last hour.
 select
-    worker.worker_id, worker.host, worker.pid, worker.version, worker.job_types, worker.queues, worker.concurrency,
+    worker.worker_id, worker.host, worker.pid, worker.version, worker.job_types, worker.queues,
+    coalesce(changed.concurrency, worker.concurrency),
     worker.started_at, worker.seen_at,
     -- A worker without a lease does not register how often it sends heartbeats.
     worker.lost_at is null and worker.seen_at > clock_timestamp() - coalesce(worker.lease, interval '1 minute'),
     worker.lost_at,
-    claimed.jobs
+    claimed.jobs,
+    worker.concurrency
 from treadle.workers as worker
+left join treadle.worker_concurrency as changed on changed.worker_id = worker.worker_id
 cross join lateral (
     select count(*) as jobs
     from (

@@ -10,8 +10,10 @@ select
     worker.queues::text[],
     worker.version,
     claimed.id is not null,
-    worker.started_at < (select max(function.applied_at) from treadle.functions as function)
+    worker.started_at < (select max(function.applied_at) from treadle.functions as function),
+    coalesce(changed.concurrency, worker.concurrency)
 from treadle.workers as worker
+left join treadle.worker_concurrency as changed on changed.worker_id = worker.worker_id
 -- Not with exists, for which the planner would read all claimed jobs.
 left join lateral (
     select job.id

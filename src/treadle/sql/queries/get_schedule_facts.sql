@@ -17,9 +17,11 @@ known as materialized (
             and (worker.queues is null or schedule.queue = any (worker.queues)),
             false
         ) as serves,
+        coalesce(changed.concurrency, worker.concurrency) as concurrency,
         worker.seen_at
     from schedule
     cross join treadle.workers as worker
+    left join treadle.worker_concurrency as changed on changed.worker_id = worker.worker_id
     where worker.lost_at is null
       -- A worker without a lease does not register how often it sends heartbeats.
       and worker.seen_at >= schedule.at - coalesce(worker.lease, interval '1 minute')
@@ -54,7 +56,7 @@ select
                     known.worker_id, known.by_hand,
                     -- There may be thousands of types; they matter only if no worker serves its jobs.
                     case when not exists (select from known as other where other.serves) then known.job_types end,
-                    known.queues, known.serves, null, null, extract(epoch from known.seen_at)
+                    known.queues, known.serves, known.concurrency, null, extract(epoch from known.seen_at)
                 )
             )::text
         from known

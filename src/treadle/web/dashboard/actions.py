@@ -54,6 +54,8 @@ LIMIT_SUMMARIES = {
     LimitAction.RESET: "Undo a change of a limit, or of one key of it",
 }
 
+CONCURRENCY_SUMMARY = "Change how many jobs a worker runs at once"
+
 
 class Chunk(NamedTuple):
     """How many jobs of one chunk had which outcome."""
@@ -116,6 +118,13 @@ async def pause(
 async def resume(app: Treadle, visitor: Visitor, job_type: str | None, queue: str | None, reason: str | None) -> bool:
     """False: it was not paused."""
     return await app.database.arun(operation_queries.resume(job_type, queue, actor(visitor), reason))
+
+
+async def set_concurrency(
+    app: Treadle, visitor: Visitor, worker_id: str, concurrency: int | None, reason: str | None
+) -> bool:
+    """False: it was already so."""
+    return await app.database.arun(operation_queries.set_concurrency(worker_id, concurrency, actor(visitor), reason))
 
 
 async def change_schedule(

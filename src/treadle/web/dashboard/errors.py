@@ -23,6 +23,7 @@ from treadle.words.errors import (
     TreadleError,
     UnknownLimit,
     UnknownSchedule,
+    UnknownWorker,
     WrongStatus,
 )
 from treadle.words.masking import masked
@@ -118,6 +119,7 @@ HANDLERS: Mapping[Any, Callable[[Request, Exception], Response]] = {
     JobNotFound: _handler(404),
     UnknownSchedule: _handler(404),
     UnknownLimit: _handler(404),
+    UnknownWorker: _handler(404),
     WrongStatus: _handler(409),
     TooSlow: _handler(503),
     NotAllowed: _handler(503, "the dashboard's database user lacks a privilege; see the server log"),

@@ -172,6 +172,25 @@ def unserved(facts: Facts | ScheduleFacts) -> Reason | None:
     )
 
 
+def workers_paused(facts: Facts | ScheduleFacts) -> Reason | None:
+    """All live workers that would claim it have a concurrency of 0."""
+    serving = [each for each in facts.workers if each.serves]
+    if not serving or any(each.slots != 0 for each in serving):
+        return None
+    one = len(serving) == 1
+    ids = [each.worker_id for each in serving]
+    workers = "The only live worker that serves" if one else f"The {len(serving)} live workers that serve"
+    return Reason(
+        "workers_paused",
+        f"{workers} the job type {clipped(facts.job_type)} {'claims' if one else 'claim'} nothing: "
+        f"{'its' if one else 'their'} concurrency was set to 0 ({enumerated(ids, 3)}).",
+        f"To let {'it' if one else 'one of them'} claim jobs: "
+        f"treadle concurrency {shlex.quote(printable(ids[0]))} --reset",
+        "is served only by workers whose concurrency is 0",
+        {"job_type": facts.job_type, "queue": facts.queue, "workers": ids},
+    )
+
+
 def _serve(workers: list[LiveWorker]) -> str:
     return "the only one serves" if len(workers) == 1 else f"the {len(workers)} live workers serve"
 

@@ -38,6 +38,10 @@ begin
         end loop;
     end if;
 
+    -- What an operator set was for the earlier one.
+    delete from treadle.worker_concurrency as changed
+    where changed.worker_id = p_worker_id;
+
     insert into treadle.workers (
         worker_id, lease, job_types, queues, concurrency, host, pid, version, process_types, children
     )

@@ -11,7 +11,6 @@ from treadle.app import Treadle
 from treadle.db.queries import limits as limit_queries
 from treadle.db.queries import listing as listing_queries
 from treadle.db.queries import operations as operation_queries
-from treadle.db.queries import overview as overview_queries
 from treadle.db.queries import schedules as schedule_queries
 from treadle.db.queries.jobs import job_id
 from treadle.doctor import worst
@@ -56,7 +55,11 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
         return {"level": worst(findings), "findings": findings}
 
     async def workers(context: Context, given: None) -> Any:
-        return {"workers": await app.database.aread(overview_queries.find_recent_workers())}
+        return {"workers": await app.workers.alist()}
+
+    async def set_concurrency(context: Context, given: requests.ConcurrencyBody) -> Any:
+        done = await actions.set_concurrency(app, context.visitor, given.worker_id, given.concurrency, given.reason)
+        return {"done": done}
 
     async def pauses(context: Context, given: None) -> Any:
         return {"pauses": await app.database.aread(operation_queries.find_pauses())}
@@ -172,6 +175,13 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
         post("/api/bulk", bulk, responses.BulkChange, "Change several jobs, one chunk per request", requests.BulkBody),
         post("/api/pauses", pause, responses.PauseChange, "Pause a job type or a queue", requests.PauseBody),
         post("/api/resumes", resume, responses.PauseChange, "Resume a job type or a queue", requests.ResumeBody),
+        post(
+            "/api/workers/concurrency",
+            set_concurrency,
+            responses.ConcurrencyChange,
+            actions.CONCURRENCY_SUMMARY,
+            requests.ConcurrencyBody,
+        ),
         *(
             post(
                 f"/api/schedules/{action.value}",

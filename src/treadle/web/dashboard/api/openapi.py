@@ -18,7 +18,7 @@ _ERRORS = {
     "400": "The parameters or the request body are invalid",
     "401": "The token or session is missing or not valid",
     "403": "The role does not allow it, or the request came from another site",
-    "404": "The job, the schedule or the limit does not exist",
+    "404": "The job, the schedule, the limit or the worker does not exist",
     "409": "The status of the job does not allow it, or another transaction has locked the job",
     "413": "The request body is too large",
     "415": "The request body is not JSON",
@@ -62,9 +62,9 @@ def _schemas(models: tuple[tuple[type[BaseModel], JsonSchemaMode], ...]) -> dict
 def _operation(route: RouteSpec, schemas: dict[str, Any]) -> dict[str, Any]:
     names = re.findall(r"\{(\w+)\}", route.path)
     query_parameters = [] if route.query_model is None else _parameters(schemas[route.query_model.__name__])
-    # A schedule is named by a parameter: its name may contain a slash.
+    # A schedule or a worker is named by a parameter: its name may contain a slash.
     models = [model for model in (route.body_model, route.query_model) if model is not None]
-    is_of_one = bool(names) or any("name" in model.model_fields for model in models)
+    is_of_one = bool(names) or any({"name", "worker_id"} & model.model_fields.keys() for model in models)
     errors = {
         status: description
         for status, description in _ERRORS.items()

@@ -9,6 +9,7 @@ from treadle.db.queries.operations import CHUNK
 from treadle.words import listing
 from treadle.words.changes import Action
 from treadle.words.limits import MOST, MOST_PENDING
+from treadle.words.naming import MOST_CONCURRENCY
 from treadle.words.schedule_status import State
 
 # Ten years.
@@ -18,6 +19,7 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=50, pattern=_LI
 ScheduleName = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=_LINE)]
 LimitName = ScheduleName
 LimitKey = Annotated[str, StringConstraints(max_length=200, pattern=r"^[^\x00\r\n]*$")]
+WorkerName = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=_LINE)]
 Priority = Annotated[int, Field(strict=True, ge=-(2**31) + 1, le=2**31 - 1)]
 Reason = Annotated[str, StringConstraints(max_length=2000)]
 
@@ -38,7 +40,7 @@ class JobFilter(RequestModel):
     """A status; `later`: pending, but not due yet; `held`: pending, but blocked by an earlier job with its key."""
     type: Name | None = None
     queue: Name | None = None
-    worker: Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=_LINE)] | None = None
+    worker: WorkerName | None = None
     key: Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=_LINE)] | None = None
     search: Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=_LINE)] | None = None
     """A text in the payload or the error, or a job id. Requires the role operator."""
@@ -119,6 +121,12 @@ class SetLimitBody(LimitBody):
     """The period. Null: unchanged, or the limit is for jobs that run at once."""
     burst: Annotated[int, Field(strict=True, ge=1, le=MOST)] | None = None
     """How many may start at once after a quiet time. Null: unchanged."""
+
+
+class ConcurrencyBody(ChangeBody):
+    worker_id: WorkerName
+    concurrency: Annotated[int, Field(strict=True, ge=0, le=MOST_CONCURRENCY)] | None
+    """0: the worker claims nothing; null: as many as it was started with."""
 
 
 class PriorityBody(ChangeBody):

@@ -59,6 +59,7 @@ class Worker(ResponseModel):
     queues: list[str] | None
     """Null: all queues."""
     concurrency: int | None
+    """How many jobs it runs at once. Null: unknown; 0: it claims nothing."""
     started_at: datetime
     seen_at: datetime
     """The last heartbeat."""
@@ -66,6 +67,8 @@ class Worker(ResponseModel):
     lost_at: datetime | None
     holds: int
     """Jobs that the worker has claimed or is running."""
+    initial_concurrency: int | None
+    """What it was started with."""
 
 
 class Span(ResponseModel):
@@ -355,6 +358,11 @@ class BulkChange(ResponseModel):
     """The job does not exist."""
     next: str | None
     """Pass it as `after` to change the next chunk; null after the last one."""
+
+
+class ConcurrencyChange(ResponseModel):
+    done: bool
+    """False: it was already so, and nothing changed."""
 
 
 class PauseChange(ResponseModel):

@@ -20,6 +20,7 @@ _ACTIONS = {
     "priority": ("Priority changed", "Change priority"),
     "pause": ("Paused", "Pause"),
     "resume": ("Resumed", "Resume"),
+    "concurrency": ("Concurrency changed", "Change concurrency"),
     "run": ("Job enqueued", "Run now"),
     "set": ("Limit changed", "Change limit"),
     "reset": ("Limit reset", "Reset limit"),
@@ -29,7 +30,12 @@ _FAILURES = {
     "busy": "the job is locked by another transaction; try again",
     "missing": "the job no longer exists",
 }
-_UNCHANGED = {"pause": "It is already paused.", "resume": "It is not paused.", "reset": "It was not changed."}
+_UNCHANGED = {
+    "pause": "It is already paused.",
+    "resume": "It is not paused.",
+    "reset": "It was not changed.",
+    "concurrency": "It is already the concurrency of this worker.",
+}
 _BULK_OUTCOMES = {
     "done": "changed",
     "unfit": "skipped",

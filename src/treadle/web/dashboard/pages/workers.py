@@ -1,17 +1,45 @@
-"""The list of workers."""
+"""The list of workers, and the form that changes the concurrency of one."""
 
-from starlette.responses import Response
+import re
+
+from starlette.responses import RedirectResponse, Response
 
 from treadle.app import Treadle
-from treadle.db.queries import overview as overview_queries
+from treadle.web.dashboard import actions
 from treadle.web.dashboard.pages.rendering import page
 from treadle.web.dashboard.routes import Context, RouteSpec
 from treadle.web.dashboard.security.access import Role
+from treadle.web.dashboard.urls import with_result
+from treadle.words.errors import InvalidArgument, UnknownWorker, shown
+from treadle.words.naming import MOST_CONCURRENCY
 
 
 def routes(app: Treadle) -> list[RouteSpec]:
     async def workers(context: Context) -> Response:
-        found = await app.database.aread(overview_queries.find_recent_workers())
-        return page(context, "workers.html", workers=found)
+        return page(context, "workers.html", workers=await app.workers.alist())
 
-    return [RouteSpec("GET", "/workers", workers, Role.VIEWER, "Workers")]
+    async def concurrency_form(context: Context) -> Response:
+        name = context.field("worker") or ""
+        found = [each for each in await app.workers.alist() if each.alive and each.worker_id == name]
+        if not found or found[0].initial_concurrency is None:
+            raise UnknownWorker(name)
+        return page(context, "change_concurrency.html", worker=found[0], most=MOST_CONCURRENCY)
+
+    async def change_concurrency(context: Context) -> Response:
+        name, number = context.field("worker") or "", None if context.field("reset") else _number(context)
+        done = await actions.set_concurrency(app, context.visitor, name, number, context.field("reason"))
+        result = {"done" if done else "unfit": "concurrency"}
+        return RedirectResponse(context.url(with_result("/workers", **result)), 303)
+
+    return [
+        RouteSpec("GET", "/workers", workers, Role.VIEWER, "Workers"),
+        RouteSpec("GET", "/workers/concurrency", concurrency_form, Role.OPERATOR, "Confirm another concurrency"),
+        RouteSpec("POST", "/workers/concurrency", change_concurrency, Role.OPERATOR, actions.CONCURRENCY_SUMMARY),
+    ]
+
+
+def _number(context: Context) -> int:
+    given = context.field("concurrency") or ""
+    if re.fullmatch(r"[+-]?[0-9]{1,10}", given, re.ASCII) is None:
+        raise InvalidArgument(f"concurrency must be an integer from 0 to {MOST_CONCURRENCY:,}, got {shown(given)}")
+    return int(given)

@@ -1,0 +1,10 @@
+-- With the number that an operator has set for this worker: a worker without jobs sends no statement of its own for it.
+select
+    treadle.next_due(
+        p_job_types => %(job_types)s, p_queues => %(queues)s, p_sure => %(sure)s, p_numbers => %(numbers)s
+    ),
+    (
+        select changed.concurrency
+        from treadle.worker_concurrency as changed
+        where changed.worker_id operator(pg_catalog.=) %(worker_id)s
+    )
