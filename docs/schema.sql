@@ -190,7 +190,7 @@ COMMENT ON FUNCTION treadle.claim_job_batch(p_worker_id character varying, p_job
 
 COMMENT ON FUNCTION treadle.claim_jobs(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[]) IS 'Claims up to p_batch_size due jobs of the given types (in the given queues, or in all), highest priority first, then oldest.';
 
-COMMENT ON FUNCTION treadle.claim_lanes(p_worker_id character varying, p_now timestamp with time zone, p_running xid[], p_wanted integer, p_priority integer, p_queues character varying[], p_job_types character varying[], p_partitions character varying[], p_starts timestamp with time zone[], p_limited boolean, p_fair character varying[], p_due timestamp with time zone) IS 'Claims up to p_wanted due jobs from these lanes, the oldest first, and returns where their rows are then.';
+COMMENT ON FUNCTION treadle.claim_lanes(p_worker_id character varying, p_now timestamp with time zone, p_running xid[], p_wanted integer, p_priority integer, p_queues character varying[], p_job_types character varying[], p_partitions character varying[], p_starts timestamp with time zone[], p_limited boolean, p_fair character varying[], p_due timestamp with time zone, p_wait boolean) IS 'Claims up to p_wanted due jobs from these lanes, the oldest first, and returns where their rows are then.';
 
 COMMENT ON FUNCTION treadle.claim_places(p_worker_id character varying, p_job_types character varying[], p_batch_size integer, p_queues character varying[]) IS 'Claims up to p_batch_size due jobs and returns where their rows are.';
 
@@ -308,6 +308,8 @@ COMMENT ON FUNCTION treadle.forget_other_server() IS 'Removes the transaction id
 
 COMMENT ON FUNCTION treadle.forget_ticks(p_oldest treadle.ticks) IS 'Deletes ticks and floors that no running transaction needs.';
 
+COMMENT ON FUNCTION treadle.free_lanes(p_queues character varying[], p_job_types character varying[], p_partitions character varying[], p_wait boolean) IS 'Those of these lanes whose limits no other claim has locked; this one locks them.';
+
 COMMENT ON FUNCTION treadle.has_attempts_left(p_attempts integer, p_max_attempts integer) IS 'Whether a job may be attempted again.';
 
 COMMENT ON FUNCTION treadle.has_room(p_name character varying, p_key character varying, p_now timestamp with time zone) IS 'Whether a limit has room for one more job.';
@@ -378,7 +380,9 @@ COMMENT ON FUNCTION treadle.lock_claimed(p_worker_id character varying, p_ids uu
 
 COMMENT ON FUNCTION treadle.lock_held(p_worker_id character varying, p_ids uuid[], p_leases bigint[]) IS 'Deprecated: use lock_claimed(). Dropped in version 0.3.';
 
-COMMENT ON FUNCTION treadle.lock_limits(p_now timestamp with time zone, p_priority integer, p_queues character varying[], p_job_types character varying[], p_partitions character varying[], INOUT shares integer[], OUT lanes integer[], OUT limits integer[], OUT names character varying[], OUT keys character varying[], OUT room integer[], OUT enough boolean) IS 'Locks the limits of these lanes, and says how many jobs of each they allow at most. Parks lanes that must wait.';
+COMMENT ON FUNCTION treadle.lock_limit_keys(p_names character varying[], p_keys character varying[], p_wait boolean) IS 'Locks the rows of these limits, as far as no other claim has locked them, and says which.';
+
+COMMENT ON FUNCTION treadle.lock_limits(p_now timestamp with time zone, p_priority integer, p_queues character varying[], p_job_types character varying[], p_partitions character varying[], p_wait boolean, INOUT shares integer[], OUT lanes integer[], OUT limits integer[], OUT names character varying[], OUT keys character varying[], OUT room integer[], OUT enough boolean) IS 'Locks the limits of these lanes, and says how many jobs of each they allow at most. Parks lanes that must wait.';
 
 COMMENT ON FUNCTION treadle.lock_unblocked(p_key character varying) IS 'Locks a job with this key that is unfinished and not blocked, without waiting. Returns whether there is one.';
 

@@ -152,6 +152,8 @@ grant execute on function
     treadle.next_due,
     -- limits
     treadle.lock_limits,
+    treadle.lock_limit_keys,
+    treadle.free_lanes,
     treadle.admit_jobs,
     treadle.hold_slots,
     treadle.taken_slots,

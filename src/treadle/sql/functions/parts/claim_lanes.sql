@@ -23,7 +23,8 @@ create or replace function treadle.claim_lanes(
     p_starts timestamptz[],
     p_limited boolean, -- there are limits
     p_fair varchar[] default null, -- the job types whose lanes take turns: see fair_shares()
-    p_due timestamptz default null -- only jobs that were due then
+    p_due timestamptz default null, -- only jobs that were due then
+    p_wait boolean default false -- for limits that others have locked
 ) returns tid[]
 language plpgsql
 as $$
@@ -38,10 +39,9 @@ declare
     v_read constant bigint := pg_stat_get_xact_tuples_returned('treadle.idx_jobs_claimable'::regclass);
     v_snapshot constant pg_snapshot := pg_current_snapshot();
     v_due constant timestamptz := coalesce(p_due, p_now);
-    v_lanes constant int := cardinality(p_queues);
-    v_each constant double precision := p_wanted::double precision / v_lanes;
-    -- How many jobs of each lane are read: enough if they are spread evenly.
-    v_head int := least(p_wanted, greatest(ceil(v_each + 3 * sqrt(v_each)), c_read / v_lanes));
+    v_lanes int := cardinality(p_queues);
+    v_each double precision;
+    v_head int; -- how many jobs of each lane are read
     v_after timestamptz := '-infinity'; -- the jobs before this one were read
     v_cut timestamptz; -- the jobs up to this one were read; null: all were
     v_any boolean := v_lanes = 1 and not p_limited and p_fair is null; -- take the jobs of one lane after the other
@@ -54,6 +54,7 @@ declare
     v_locked tid[];
     v_keyed boolean;
     v_weighted boolean;
+    v_free int[]; -- the lanes whose limits nobody else has locked
     v_limited_lanes int[]; -- which of the picked lanes has
     v_limits int[]; -- which of the limits
     v_names varchar[]; -- that were locked
@@ -66,6 +67,25 @@ declare
     v_expired int := 0;
     v_taken tid[] := '{}';
 begin
+    if p_limited and v_lanes > 1 then
+        v_free := treadle.free_lanes(p_queues, p_job_types, p_partitions, p_wait);
+        if cardinality(v_free) < v_lanes then
+            p_queues := array(select p_queues[lane] from unnest(v_free) as lane);
+            p_job_types := array(select p_job_types[lane] from unnest(v_free) as lane);
+            p_partitions := array(select p_partitions[lane] from unnest(v_free) as lane);
+            p_starts := array(select p_starts[lane] from unnest(v_free) as lane);
+            v_begins := p_starts;
+            v_lanes := cardinality(v_free);
+            if v_lanes = 0 then
+                return '{}';
+            end if;
+        end if;
+    end if;
+
+    -- Enough if they are spread evenly.
+    v_each := p_wanted::double precision / v_lanes;
+    v_head := least(p_wanted, greatest(ceil(v_each + 3 * sqrt(v_each)), c_read / v_lanes));
+
     if not v_any then
         v_lockers := array(
             select running::xid
@@ -140,6 +160,7 @@ begin
                 array(select p_queues[lane] from unnest(v_picked) as lane),
                 array(select p_job_types[lane] from unnest(v_picked) as lane),
                 array(select p_partitions[lane] from unnest(v_picked) as lane),
+                p_wait and v_taken = '{}',
                 v_shares
             ) as limited;
             v_reached := v_granted <> v_shares;
@@ -252,5 +273,5 @@ begin
 end
 $$;
 
-comment on function treadle.claim_lanes(varchar, timestamptz, xid[], int, int, varchar[], varchar[], varchar[], timestamptz[], boolean, varchar[], timestamptz)
+comment on function treadle.claim_lanes(varchar, timestamptz, xid[], int, int, varchar[], varchar[], varchar[], timestamptz[], boolean, varchar[], timestamptz, boolean)
     is 'Claims up to p_wanted due jobs from these lanes, the oldest first, and returns where their rows are then.';

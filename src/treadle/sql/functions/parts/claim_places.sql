@@ -1,7 +1,7 @@
 -- Claims jobs, highest priority first, then oldest, and returns where their rows are then: claim_jobs() and claim_work()
 -- return the rows. A claim searches the active lanes, priority after priority: see claim_lanes().
 --
--- Usually all lanes of the job types are read at once. If there are more than c_lanes, next_lanes() returns c_few of one
+-- Usually all lanes of the job types are read at once. If there are more than c_lanes, next_lanes() returns v_few of one
 -- priority, then c_lanes at a time: the lanes take turns, and the oldest job of those is claimed first. If they have no jobs, they
 -- become idle at once, without waiting for a tick, so that the next claim does not search them again.
 --
@@ -26,8 +26,8 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
     c_lanes constant int := 100;
-    -- A claim takes several jobs of each: that costs less than one job each of many.
-    c_few constant int := 30;
+    -- A claim takes several jobs of few of them, which costs less than one job of each; but not too many under a limit.
+    v_few constant int := least(c_lanes, greatest(12, p_batch_size / 10));
     v_now constant timestamptz := clock_timestamp();
     v_snapshot constant pg_snapshot := pg_current_snapshot();
     v_running xid[] := '{}';
@@ -155,13 +155,13 @@ begin
                 v_claimed := v_claimed || treadle.claim_lanes(
                     p_worker_id, v_now, v_running, p_batch_size - cardinality(v_claimed), v_priorities[v_first],
                     v_queues[v_first : v_last], v_job_types[v_first : v_last], v_partitions[v_first : v_last],
-                    v_starts[v_first : v_last], v_limits, v_fair
+                    v_starts[v_first : v_last], v_limits, v_fair, p_wait => v_claimed = '{}'
                 );
                 exit when cardinality(v_claimed) = p_batch_size;
                 v_first := v_last + 1;
             end loop;
         else
-            v_next := treadle.next_lanes(p_job_types, p_queues, v_safe, c_few, null, null, null, null, null);
+            v_next := treadle.next_lanes(p_job_types, p_queues, v_safe, v_few, null, null, null, null, null);
             loop
                 -- Before them, the opened lanes of a higher or the same priority.
                 if v_limited then
@@ -181,7 +181,8 @@ begin
 
                 v_places := treadle.claim_lanes(
                     p_worker_id, v_now, v_running, p_batch_size - cardinality(v_claimed), v_next.level::int,
-                    v_next.queues, v_next.job_types, v_next.partitions, v_next.starts, v_limits, v_fair
+                    v_next.queues, v_next.job_types, v_next.partitions, v_next.starts, v_limits, v_fair,
+                    p_wait => v_claimed = '{}'
                 );
                 v_claimed := v_claimed || v_places;
                 exit when cardinality(v_claimed) = p_batch_size;
@@ -189,7 +190,7 @@ begin
                     perform treadle.make_idle(v_next.ids, v_now);
                 end if;
                 v_next := treadle.next_lanes(
-                    p_job_types, p_queues, v_safe, case when v_places = '{}' then c_lanes else c_few end,
+                    p_job_types, p_queues, v_safe, case when v_places = '{}' then c_lanes else v_few end,
                     v_next.level, v_next.first, v_next.turn, v_next.step, v_next.place
                 );
             end loop;

@@ -1,9 +1,9 @@
 -- Locks the limits of lanes that a claim is about to take jobs from, and says how many jobs of each they allow at most.
 -- A part of claim_lanes().
 --
--- A limit that another claim has locked counts as reached, for this claim. (That claim may have left room; then the lanes are not
--- parked, and the next claim finds it.) Only if all of them are locked does it wait, for a moment: claims are short. So there is at
--- most one claim at a time that takes jobs under a limit, and the number of those that run is exact. They are the jobs of the newest row of limit_holders, as far as they are
+-- A limit that another claim has locked counts as reached, for this claim: see lock_limit_keys(). (That claim may have left room;
+-- then the lanes are not parked, and the next claim finds it.) So there is at most one claim at a time that takes jobs under a
+-- limit, and the number of those that run is exact. They are the jobs of the newest row of limit_holders, as far as they are
 -- still claimed or running under the same lease: nothing needs to be counted down when a job ends, by whatever statement.
 --
 -- A lane for which there is no room is parked: see park_lanes().
@@ -13,6 +13,7 @@ create or replace function treadle.lock_limits(
     p_queues varchar[],
     p_job_types varchar[],
     p_partitions varchar[],
+    p_wait boolean, -- there are no other jobs that could be claimed instead
     inout shares int[], -- how many jobs of each are wanted; then, how many are allowed
     out lanes int[], -- which of these lanes has
     out limits int[], -- which of these limits
@@ -29,7 +30,6 @@ declare
     v_wanted bigint[];
     v_locked int[];
     v_opens timestamptz[];
-    v_timeout text;
 begin
     with need as materialized (
         select lane.nth as lane, rule.name, rule.key, dense_rank() over (order by rule.name, rule.key) as nth
@@ -53,66 +53,7 @@ begin
         return;
     end if;
 
-    for v_try in 1 .. 2 loop
-        v_locked := array(
-            select used.nth
-            from unnest(names, keys) with ordinality as used (name, key, nth)
-            cross join lateral (
-                select
-                from treadle.limit_keys as known
-                where known.name = used.name
-                  and known.key = used.key
-                for no key update skip locked
-            ) as locked
-        );
-        exit when v_try = 2 or cardinality(v_locked) = cardinality(names);
-
-        -- A claim that has just added the same one may stay open: do not wait long for it.
-        if exists (
-            select
-            from unnest(names, keys) as used (name, key)
-            where not exists (
-                select
-                from treadle.limit_keys as known
-                where known.name = used.name
-                  and known.key = used.key
-            )
-        ) then
-            v_timeout := current_setting('lock_timeout');
-            perform set_config('lock_timeout', '50ms', true);
-            begin
-                insert into treadle.limit_keys (name, key)
-                select used.name, used.key
-                from unnest(names, keys) as used (name, key)
-                order by used.name, used.key
-                on conflict do nothing;
-            exception when lock_not_available or deadlock_detected then
-                null;
-            end;
-            perform set_config('lock_timeout', v_timeout, true);
-        end if;
-    end loop;
-
-    if v_locked = '{}' then
-        v_timeout := current_setting('lock_timeout');
-        perform set_config('lock_timeout', '20ms', true);
-        begin
-            v_locked := array(
-                select used.nth
-                from unnest(names, keys) with ordinality as used (name, key, nth)
-                cross join lateral (
-                    select
-                    from treadle.limit_keys as known
-                    where known.name = used.name
-                      and known.key = used.key
-                    for no key update
-                ) as locked
-            );
-        exception when lock_not_available or deadlock_detected then
-            null;
-        end;
-        perform set_config('lock_timeout', v_timeout, true);
-    end if;
+    v_locked := treadle.lock_limit_keys(names, keys, p_wait);
 
     -- Before the holders are read: an opening that is noted after this stays.
     delete from treadle.limit_openings as opening
@@ -211,5 +152,5 @@ begin
 end
 $$;
 
-comment on function treadle.lock_limits(timestamptz, int, varchar[], varchar[], varchar[], int[])
+comment on function treadle.lock_limits(timestamptz, int, varchar[], varchar[], varchar[], boolean, int[])
     is 'Locks the limits of these lanes, and says how many jobs of each they allow at most. Parks lanes that must wait.';
