@@ -3,6 +3,7 @@
 from chaos.guards.mutant import FUNCTIONS, Mutant, test
 
 LOCK = f"{FUNCTIONS}/parts/lock_limits.sql"
+LOCK_KEYS = f"{FUNCTIONS}/parts/lock_limit_keys.sql"
 ADMIT = f"{FUNCTIONS}/parts/admit_jobs.sql"
 HOLD = f"{FUNCTIONS}/parts/hold_slots.sql"
 PARK = f"{FUNCTIONS}/parts/park_lanes.sql"
@@ -14,14 +15,14 @@ MAKE_ROOM = f"{FUNCTIONS}/parts/make_room.sql"
 MUTANTS = [
     Mutant(
         "one claim at a time takes jobs under a limit",
-        LOCK,
+        LOCK_KEYS,
         "                for no key update skip locked\n",
         "",
         test("queue/limit_races", "test_two_claims_and_one_slot_of_several"),
     ),
     Mutant(
         "a claim does not wait for another one that uses the same limit",
-        LOCK,
+        LOCK_KEYS,
         "                for no key update skip locked\n",
         "                for no key update\n",
         test("queue/limit_races", "test_two_claims_and_one_slot_of_several"),
@@ -78,8 +79,8 @@ MUTANTS = [
     Mutant(
         "the list of jobs that use a limit stays short",
         HOLD,
-        "                and cardinality(holders.jobs) < 2 * holders.found + c_jobs as unneeded\n",
-        "                as unneeded\n",
+        "                    and cardinality(holders.jobs) < 2 * holders.found + c_jobs,\n",
+        "                    ,\n",
         test("queue/limits", "test_the_list_of_jobs_that_use_a_limit_stays_short"),
     ),
     Mutant(
@@ -284,5 +285,12 @@ MUTANTS = [
         "coalesce(p_due, p_now)",
         "p_now",
         test("queue/aging", "test_only_those_that_have_waited_are_claimed_first"),
+    ),
+    Mutant(
+        "a claim reads only the lanes whose limits no other claim has locked",
+        f"{FUNCTIONS}/parts/free_lanes.sql",
+        "            where need.nth <> all (v_locked)\n",
+        "            where false\n",
+        test("queue/limit_cost", "test_a_claim_does_not_read_jobs_whose_limits_another_one_has_locked"),
     ),
 ]

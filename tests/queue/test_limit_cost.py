@@ -60,3 +60,28 @@ def test_jobs_that_wait_for_a_limit_cost_claims_nothing(connect: Connect, keys: 
             connection.execute("select count(*) from claim_jobs('w', '{sync}', 10)")
             connection.execute("select tick('0')")
         assert cost(connection) <= 1.5 * before
+
+
+def test_a_claim_does_not_read_jobs_whose_limits_another_one_has_locked(connect: Connect) -> None:
+    connection, other = connect(), connect()
+    limit(connection, 50, per="tenant")
+    enqueue(connection, 20, 50)
+    connection.execute("select enqueue_jobs('other', array_fill('{}'::text, '{500}'))")
+    wait_for_floor_margin(connection)
+    read = "select pg_stat_get_xact_tuples_returned('idx_jobs_claimable'::regclass)"
+
+    def claim() -> tuple[int, int]:
+        with connection.transaction(force_rollback=True):
+            (before,) = connection.execute(read).fetchone() or (0,)
+            found = connection.execute("select from claim_jobs('w', '{sync,other}', 100)").rowcount
+            (after,) = connection.execute(read).fetchone() or (0,)
+        return found, after - before
+
+    assert claim() == (100, pytest.approx(250, abs=150))
+    with other.transaction():
+        other.execute("select from limit_keys for no key update")
+        other.execute("select from claim_jobs('other', '{sync}', 20)")
+        found, entries = claim()
+    # Those of the other type.
+    assert found == 100
+    assert entries < 250
