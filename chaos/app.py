@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import treadle
 from chaos.ledger import Ledger, RunLocks
 from treadle import Backoff, Cancel, Job, Snooze, Treadle, events
 
@@ -113,6 +114,20 @@ def pay(job: Job, token: str, seconds: float, exclusive: list[str], ending: dict
             run_locks.release(acquired)
             job.complete({"lease": job.fence})
         return None
+
+
+MODERN = hasattr(treadle, "Limit")
+
+if MODERN:
+
+    @app.job(backoff=SHORT_BACKOFF, limit=treadle.Limit(1, per="tenant"), fair_by="tenant")
+    async def limited(
+        job: Job, tenant: str, token: str, seconds: float, exclusive: list[str], ending: dict[str, Any]
+    ) -> dict[str, int]:
+        """One at a time of each tenant, in any order."""
+        with recorded_run(job, token, [*exclusive, f"limit {tenant}"]):
+            await asyncio.sleep(seconds)
+            return decide(job, **ending)
 
 
 ACCEPTED: dict[type[events.JobEvent], str] = {

@@ -17,15 +17,16 @@ from uuid import UUID, uuid4
 
 import psycopg
 
-import treadle
-from chaos.app import app, in_child_process, ledger, never_checks, on_event_loop, on_thread, pay
+from chaos import app as app_module
+from chaos.app import MODERN, app, in_child_process, ledger, never_checks, on_event_loop, on_thread, pay
 
 Call: TypeAlias = dict[str, Any]
 
 KINDS = [on_event_loop, on_thread, never_checks, in_child_process, pay]
 WEIGHTS = [60, 18, 2, 8, 12]
-KEYS, UNIQUES = 12, 6
-MODERN = hasattr(treadle, "DuplicateJob")
+if MODERN:
+    KINDS, WEIGHTS = [*KINDS, app_module.limited], [*WEIGHTS, 10]
+KEYS, UNIQUES, TENANTS = 12, 6, 5
 STOP_SECONDS = 15.0
 
 
@@ -70,7 +71,7 @@ class Load:
         except Exception as error:  # after any error the caller does not know whether it was committed
             ledger.note("unknown", tokens=tokens, error=repr(error)[:200])
         else:
-            self._returned(tokens, [handle.id for handle in handles], options)
+            self._returned(tokens, [handle.id for handle in handles], _may_be_cancelled(function, options))
 
     def _in_a_transaction(self, rng: Random) -> None:
         """Write each job together with a row of another table, in one transaction."""
@@ -100,7 +101,7 @@ class Load:
                 ledger.note("unknown", tokens=tokens, error=repr(error)[:200])
         else:
             if commit:
-                self._returned(tokens, ids, {"key": "never cancelled"})
+                self._returned(tokens, ids, may_be_cancelled=False)
             else:
                 ledger.note("rolled_back", tokens=tokens)
 
@@ -131,7 +132,7 @@ class Load:
             except Exception as error:
                 ledger.note("unknown", tokens=tokens, error=repr(error)[:200])
             else:
-                self._returned(tokens, [handle.id for handle in handles], options)
+                self._returned(tokens, [handle.id for handle in handles], _may_be_cancelled(function, options))
 
     # Choosing jobs, and recording calls
 
@@ -159,6 +160,9 @@ class Load:
             {"token": uuid4().hex, "seconds": _seconds(function, rng), "exclusive": exclusive, "ending": _ending(rng)}
             for _ in range(rng.randint(2, 25) if many else 1)
         ]
+        if function.name == "limited":
+            for call in calls:
+                call["tenant"] = f"t{rng.randrange(TENANTS)}"
         return function, options, calls
 
     def _invoke(self, calls: list[Call], options: dict[str, Any]) -> list[str]:
@@ -166,12 +170,15 @@ class Load:
         ledger.note("invoked", tokens=tokens, unique=options.get("unique"), max_attempts=options["max_attempts"])
         return tokens
 
-    def _returned(self, tokens: list[str], ids: list[UUID], options: dict[str, Any]) -> None:
+    def _returned(self, tokens: list[str], ids: list[UUID], may_be_cancelled: bool) -> None:
         ledger.note("returned", tokens=tokens, ids=[str(each) for each in ids])
-        # Jobs with a key are never cancelled: a cancelled handler briefly overlaps with the next job of its key
-        # (docs/worker.md).
-        if "key" not in options and "unique" not in options:
+        if may_be_cancelled:
             self._known.extend(ids)
+
+
+def _may_be_cancelled(function: Any, options: dict[str, Any]) -> bool:
+    """A cancelled handler briefly overlaps with the next job of its key or limit (docs/worker.md)."""
+    return "key" not in options and "unique" not in options and function.name != "limited"
 
 
 def _seconds(function: Any, rng: Random) -> float:

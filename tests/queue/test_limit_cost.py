@@ -77,7 +77,9 @@ def test_a_claim_does_not_read_jobs_whose_limits_another_one_has_locked(connect:
             (after,) = connection.execute(read).fetchone() or (0,)
         return found, after - before
 
-    assert claim() == (100, pytest.approx(250, abs=150))
+    found, entries = claim()
+    assert found == 100
+    assert entries < 400
     with other.transaction():
         other.execute("select from limit_keys for no key update")
         other.execute("select from claim_jobs('other', '{sync}', 20)")
