@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from treadle import Backoff, Job, Snooze, Treadle, TreadleError, events
+from treadle import Backoff, Job, Limit, MaxPending, Snooze, Treadle, TreadleError, events
 from treadle.words.clock import now
 
 # Short retention, so that the table reaches its final size after a few minutes.
@@ -20,7 +20,8 @@ app = Treadle(keep={"completed": "3m", "cancelled": "3m", "failed": "3m"})
 FLUSH_SECONDS = 1.0
 # The share of each job type, in percent.
 MIX = {
-    "quick": 70,
+    "quick": 60,
+    "limited": 10,
     "keyed": 8,
     "unique_job": 4,
     "delayed": 5,
@@ -86,6 +87,11 @@ async def quick(at: float) -> None:
     counters.add("latencies_ms", now() - at)
 
 
+@app.job(limit=Limit(5, per="tenant"), fair_by="tenant", max_pending=MaxPending(100_000, per="tenant"))
+async def limited(at: float) -> None:
+    await asyncio.sleep(0.001)
+
+
 @app.job
 async def keyed(at: float) -> None:
     await asyncio.sleep(0.001)
@@ -145,6 +151,8 @@ async def produce(rate: int) -> None:
         options: dict[str, Any] = {}
         if kind == "keyed":
             options["key"] = f"key-{random.randrange(100)}"
+        elif kind == "limited":
+            options["partition"] = {"tenant": f"tenant-{random.randrange(50)}"}
         elif kind == "unique_job":
             options |= random.choice(UNIQUE) | {"unique": f"unique-{random.randrange(20)}"}
         elif kind == "delayed":
