@@ -287,6 +287,13 @@ MUTANTS = [
         test("queue/aging", "test_only_those_that_have_waited_are_claimed_first"),
     ),
     Mutant(
+        "a claim that takes long does not add to a rate",
+        HOLD,
+        "greatest(holders.full_at, clock_timestamp()) as full_at",
+        "greatest(holders.full_at, p_now) as full_at",
+        test("queue/limit_races", "test_a_claim_that_takes_long_does_not_add_to_a_rate"),
+    ),
+    Mutant(
         "a claim reads only the lanes whose limits no other claim has locked",
         f"{FUNCTIONS}/parts/free_lanes.sql",
         "            where need.nth <> all (v_locked)\n",

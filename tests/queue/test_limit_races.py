@@ -292,3 +292,18 @@ def test_nobody_waits_for_longer_after_the_clock_was_set_back(connection: Rows) 
     deadline = time.monotonic() + 10
     while not claim(connection):
         assert time.monotonic() < deadline
+
+
+def test_a_claim_that_takes_long_does_not_add_to_a_rate(connection: Rows) -> None:
+    """What starts counts from when it was claimed, not from when the claim began."""
+    limit(connection, 2, 1, burst=1)
+    enqueue(connection, 3)
+    connection.execute("""
+        create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(0.6); return new; end $$;
+        create trigger slow before update on jobs for each row when (new.status = 'claimed') execute function slow()
+    """)
+    assert len(claim(connection, 1)) == 1
+    connection.execute("drop trigger slow on jobs")
+    assert claim(connection, 1) == []
+    time.sleep(0.51)
+    assert len(claim(connection, 1)) == 1

@@ -36,7 +36,8 @@ begin
             case when checked.all_stay then holders.weight else coalesce(kept.weight, 0) end as kept_weight,
             case when checked.all_stay then holders.found else coalesce(kept.found, 0) end as found,
             rule.period / nullif(coalesce(own.amount, rule.amount), 0) as each,
-            greatest(holders.full_at, p_now) as full_at,
+            -- By the clock: jobs count from when they were claimed, not from when the claim began, which may be long ago.
+            greatest(holders.full_at, clock_timestamp()) as full_at,
             coalesce(holders.closed_until, '-infinity') as closed_until
         from taken
         join treadle.limits as rule on rule.name = p_names[taken.nth]
