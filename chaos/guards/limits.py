@@ -170,8 +170,8 @@ MUTANTS = [
     Mutant(
         "a quiet time does not add to the burst of a limit",
         HOLD,
-        "greatest(holders.full_at, p_now)",
-        "coalesce(holders.full_at, p_now)",
+        "greatest(holders.full_at, clock_timestamp())",
+        "coalesce(holders.full_at, clock_timestamp())",
         test("queue/limit_races", "test_a_quiet_time_does_not_add_to_the_burst"),
     ),
     Mutant(
