@@ -13,7 +13,7 @@ COMMENT ON TYPE treadle.lane IS 'What identifies a lane: its jobs are claimed in
 
 COMMENT ON FUNCTION treadle.admit_jobs(p_now timestamp with time zone, p_places tid[], p_names character varying[], p_keys character varying[], p_room integer[], p_fair boolean) IS 'Those of the jobs at p_places that fit into the room of their limits.';
 
-COMMENT ON FUNCTION treadle.aged_lanes(p_job_types character varying[], p_queues character varying[], p_before timestamp with time zone, OUT priority integer, OUT queues character varying[], OUT job_types character varying[], OUT partitions character varying[], OUT starts timestamp with time zone[]) IS 'The lanes of the priority whose first job has waited longest, if that was due before p_before.';
+COMMENT ON FUNCTION treadle.aged_lanes(p_before timestamp with time zone, INOUT queues character varying[], INOUT job_types character varying[], p_priorities integer[], INOUT partitions character varying[], INOUT starts timestamp with time zone[], OUT priority integer) IS 'Of these lanes, those of the priority whose first job has waited longest, if that was due before p_before.';
 
 COMMENT ON FUNCTION treadle.announce(p_ids uuid[], p_kind text) IS 'Notifies sessions that wait for these jobs to finish (ends), or that watch their events and progress (news).';
 
@@ -256,7 +256,7 @@ COMMENT ON FUNCTION treadle.divide_jobs(p_jobs integer, p_weights double precisi
 
 COMMENT ON FUNCTION treadle.drop_belongings() IS 'Trigger: deletes the errors, events, log lines, steps and uses of stored objects of deleted jobs.';
 
-COMMENT ON FUNCTION treadle.drop_oldest(p_name character varying, p_per character varying, p_key character varying, p_priority integer, p_count integer) IS 'Cancels the oldest waiting jobs that a limit is for.';
+COMMENT ON FUNCTION treadle.drop_oldest(p_name character varying, p_per character varying, p_key character varying, p_priority integer, p_count integer, p_kept uuid[]) IS 'Cancels the oldest waiting jobs that a limit is for.';
 
 COMMENT ON FUNCTION treadle.enqueue(p_job_type character varying, p_data jsonb, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_key character varying, p_max_attempts integer, p_partition jsonb) IS 'Enqueues one job and returns its id, or null if max_pending is reached: select "treadle".enqueue(''welcome'', ''{"user_id": 7}'').';
 
@@ -308,7 +308,7 @@ COMMENT ON FUNCTION treadle.forget_other_server() IS 'Removes the transaction id
 
 COMMENT ON FUNCTION treadle.forget_ticks(p_oldest treadle.ticks) IS 'Deletes ticks and floors that no running transaction needs.';
 
-COMMENT ON FUNCTION treadle.free_lanes(p_queues character varying[], p_job_types character varying[], p_partitions character varying[], p_wait boolean) IS 'Those of these lanes whose limits no other claim has locked; this one locks them.';
+COMMENT ON FUNCTION treadle.free_lanes(p_lockers xid[], p_queues character varying[], p_job_types character varying[], p_partitions character varying[]) IS 'Those of these lanes whose limits no other claim seems to have locked.';
 
 COMMENT ON FUNCTION treadle.has_attempts_left(p_attempts integer, p_max_attempts integer) IS 'Whether a job may be attempted again.';
 
@@ -388,9 +388,11 @@ COMMENT ON FUNCTION treadle.lock_unblocked(p_key character varying) IS 'Locks a 
 
 COMMENT ON FUNCTION treadle.lost_leases(p_ids uuid[], p_leases bigint[]) IS 'Deprecated: use find_lost_claims(). Dropped in version 0.3.';
 
+COMMENT ON FUNCTION treadle.low_lanes(p_job_types character varying[], p_queues character varying[], OUT queues character varying[], OUT job_types character varying[], OUT priorities integer[], OUT partitions character varying[], OUT starts timestamp with time zone[]) IS 'Some lanes of each of the lowest priorities of these job types.';
+
 COMMENT ON FUNCTION treadle.make_idle(p_ids bigint[], p_now timestamp with time zone) IS 'Makes those of these lanes idle that have had no due jobs for some time.';
 
-COMMENT ON FUNCTION treadle.make_room(p_job_type character varying, p_queue character varying, p_priority integer, p_partitions character varying[]) IS 'Whether so many jobs may be enqueued; drops the oldest if max_pending says so.';
+COMMENT ON FUNCTION treadle.make_room(p_job_type character varying, p_queue character varying, p_priority integer, p_partitions character varying[], p_added uuid[]) IS 'Whether so many jobs may be enqueued; drops the oldest if max_pending says so.';
 
 COMMENT ON FUNCTION treadle.mark_claimed(p_worker_id character varying, p_now timestamp with time zone, p_places tid[], p_keyed boolean, p_keeps smallint) IS 'Marks the rows that claim_lanes() has locked as claimed, and returns where they are then.';
 

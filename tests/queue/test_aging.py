@@ -89,6 +89,53 @@ def test_paused_jobs_and_other_queues_stay_where_they_are(connection: Rows) -> N
     assert claimed(connection, 5) == [100] * 5
 
 
+def many_lanes(connection: Rows, priority: int = 1000) -> None:
+    """So many that not all of them are looked at."""
+    connection.execute("set session_replication_role = replica")
+    connection.execute(
+        """insert into lanes (queue, job_type, priority, partition)
+        select 'default', 'sync', %s, format('{"tenant": "%%s"}', n) from generate_series(1, 150) as n""",
+        [priority],
+    )
+    connection.execute("set session_replication_role = origin")
+
+
+def test_paused_jobs_stay_where_they_are_with_many_lanes(connection: Rows) -> None:
+    many_lanes(connection)
+    fill(connection, 5, 20, "3 hours", queue="other")
+    fill(connection, 5, 30, "2 hours")
+    fill(connection, 50, 100, "1 second", "other")
+    aging(connection, 100)
+    connection.execute("select pause(p_queue => 'other')")
+    assert claimed(connection, 5) == [30] * 5
+
+
+def test_lanes_of_a_lower_priority_that_have_not_waited_hide_nobody(connection: Rows) -> None:
+    many_lanes(connection, 1)
+    fill(connection, 5, 30, "2 hours")
+    fill(connection, 50, 100, "1 second", "other")
+    aging(connection, 100)
+    assert claimed(connection, 5) == [30] * 5
+
+
+def test_lanes_of_one_priority_take_turns(connection: Rows) -> None:
+    many_lanes(connection)
+    connection.execute("set session_replication_role = replica")
+    connection.execute(
+        """insert into jobs (id, job_type, priority, run_at, partition)
+        select new_id(), 'sync', 1000, now() - interval '2 hours', format('{"tenant": "%s"}', n % 150 + 1)
+        from generate_series(1, 3000) as n"""
+    )
+    connection.execute("set session_replication_role = origin")
+    fill(connection, 500, 2000, "1 second", "other")
+    aging(connection, 100)
+    claimed(connection, 1, 100)
+    found = connection.execute(
+        "select count(distinct partition) from jobs where status = 'claimed' and priority = 1000"
+    )
+    assert found.fetchone() > (40,)
+
+
 def test_limits_hold(connection: Rows) -> None:
     fill(connection, 50, 10, "2 hours")
     fill(connection, 50, 100, "1 second", "other")
@@ -109,7 +156,8 @@ def test_the_cost_does_not_grow_with_the_lanes(connection: Rows) -> None:
         "insert into lanes (queue, job_type, priority) select 'default', 'sync', n from generate_series(101, 5000) as n"
     )
     connection.execute("set session_replication_role = origin")
-    assert buffers(connection, claim, rows=10, tick=True) < few * 1.5 + 50
+    # Twenty priorities are looked at, in three steps each.
+    assert buffers(connection, claim, rows=10, tick=True) < few + 400
 
 
 def test_an_application_declares_it(app: Treadle, connection: Rows, url: str) -> None:

@@ -160,6 +160,7 @@ grant execute on function
     treadle.pick_fairly,
     treadle.fair_shares,
     treadle.aged_lanes,
+    treadle.low_lanes,
     treadle.divide_jobs,
     treadle.park_lanes,
     treadle.opened_lanes,

@@ -4,6 +4,8 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from math import isfinite
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from treadle.words.duration import Duration, duration
@@ -204,9 +206,14 @@ def _check(per: object, name: str | None) -> None:
 
 def _text(name: str, value: Json | object) -> str:
     """As PostgreSQL's ->> shows a JSON value."""
-    text = value if isinstance(value, str) else json.dumps(value, default=str)
-    if text == "null":
+    if isinstance(value, str):
+        text = value
+    elif value is None:
         text = ""
+    elif isinstance(value, float) and isfinite(value):
+        text = format(Decimal(repr(value)), "f")
+    else:
+        text = json.dumps(value, default=str, ensure_ascii=False)
     if len(text) > LONGEST_PART:
         raise InvalidArgument(f"{name} must have at most {LONGEST_PART} characters for a limit, got {len(text)}")
     return text

@@ -1,14 +1,13 @@
--- The lanes of the priority whose first job has waited longest, if that was due before p_before: see Treadle(aging=…). Of each job
--- type, the c_lanes lanes of the lowest priorities are considered: the others are claimed from anyway.
+-- Of these lanes, those of the priority whose first job has waited longest, if that was due before p_before: see
+-- Treadle(aging=…).
 create or replace function treadle.aged_lanes(
-    p_job_types varchar[],
-    p_queues varchar[],
     p_before timestamptz,
-    out priority int,
-    out queues varchar[],
-    out job_types varchar[],
-    out partitions varchar[],
-    out starts timestamptz[]
+    inout queues varchar[],
+    inout job_types varchar[],
+    p_priorities int[],
+    inout partitions varchar[],
+    inout starts timestamptz[],
+    out priority int
 )
 language plpgsql stable
 set enable_seqscan = off
@@ -18,44 +17,13 @@ set enable_mergejoin = off
 set jit = off
 as $$
 #variable_conflict use_column
-declare
-    c_lanes constant int := 20;
 begin
-    with lane as materialized (
-        select distinct listed.queue, listed.job_type, listed.priority, listed.partition
-        from unnest(p_job_types) as wanted (job_type)
-        cross join lateral (
-            select lane.queue, lane.job_type, lane.priority, lane.partition
-            from treadle.lanes as lane
-            where lane.job_type = wanted.job_type
-              and lane.idle_xid is null
-              and lane.parked_name is null
-              and (p_queues is null or lane.queue = any (p_queues))
-            order by lane.priority, lane.id + 0
-            limit c_lanes
-        ) as listed
-        where not exists (
-            select
-            from treadle.pauses as pause
-            where pause.job_type in (listed.job_type, '')
-              and pause.queue in (listed.queue, '')
-        )
-    ),
-    head as materialized (
-        select lane.queue, lane.job_type, lane.priority, lane.partition, bound.start, head.run_at
-        from lane
-        cross join lateral (
-            select coalesce(
-                (
-                    select known.floor
-                    from treadle.lane_floor(row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane) as known
-                ),
-                '-infinity'
-            ) as start
-        ) as bound
+    with head as materialized (
+        select lane.queue, lane.job_type, lane.priority, lane.partition, lane.start, head.run_at
+        from unnest(queues, job_types, p_priorities, partitions, starts) as lane (queue, job_type, priority, partition, start)
         cross join lateral (
             select job.run_at
-            from treadle.lane_jobs(row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane, bound.start) as job
+            from treadle.lane_jobs(row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane, lane.start) as job
             order by job.run_at
             limit 1
         ) as head
@@ -69,5 +37,5 @@ begin
 end
 $$;
 
-comment on function treadle.aged_lanes(varchar[], varchar[], timestamptz)
-    is 'The lanes of the priority whose first job has waited longest, if that was due before p_before.';
+comment on function treadle.aged_lanes(timestamptz, varchar[], varchar[], int[], varchar[], timestamptz[])
+    is 'Of these lanes, those of the priority whose first job has waited longest, if that was due before p_before.';

@@ -67,9 +67,23 @@ declare
     v_expired int := 0;
     v_taken tid[] := '{}';
 begin
+    if not v_any then
+        v_lockers := array(
+            select running::xid
+            from pg_snapshot_xip(v_snapshot) as running
+            union all
+            -- Not this transaction: it may have locked jobs that did not fit into a limit.
+            select (pg_snapshot_xmax(v_snapshot)::text::bigint + nth)::text::xid8::xid
+            from generate_series(0, c_newest - 1) as nth
+            where (pg_snapshot_xmax(v_snapshot)::text::bigint + nth)::text::xid8
+                is distinct from pg_current_xact_id_if_assigned()
+        );
+    end if;
+
     if p_limited and v_lanes > 1 then
-        v_free := treadle.free_lanes(p_queues, p_job_types, p_partitions, p_wait);
-        if cardinality(v_free) < v_lanes then
+        v_free := treadle.free_lanes(v_lockers, p_queues, p_job_types, p_partitions);
+        -- If none is free, lock_limits() may wait for them.
+        if cardinality(v_free) < v_lanes and (v_free <> '{}' or not p_wait) then
             p_queues := array(select p_queues[lane] from unnest(v_free) as lane);
             p_job_types := array(select p_job_types[lane] from unnest(v_free) as lane);
             p_partitions := array(select p_partitions[lane] from unnest(v_free) as lane);
@@ -85,19 +99,6 @@ begin
     -- Enough if they are spread evenly.
     v_each := p_wanted::double precision / v_lanes;
     v_head := least(p_wanted, greatest(ceil(v_each + 3 * sqrt(v_each)), c_read / v_lanes));
-
-    if not v_any then
-        v_lockers := array(
-            select running::xid
-            from pg_snapshot_xip(v_snapshot) as running
-            union all
-            -- Not this transaction: it may have locked jobs that did not fit into a limit.
-            select (pg_snapshot_xmax(v_snapshot)::text::bigint + nth)::text::xid8::xid
-            from generate_series(0, c_newest - 1) as nth
-            where (pg_snapshot_xmax(v_snapshot)::text::bigint + nth)::text::xid8
-                is distinct from pg_current_xact_id_if_assigned()
-        );
-    end if;
 
     loop
         if not v_any and p_fair is not null then

@@ -43,6 +43,7 @@ declare
     v_opened record;
     v_fair varchar[];
     v_aging record; -- how long jobs have to wait, and how many of a hundred claims begin with them
+    v_low record;
     v_aged record;
     v_turn int := 1;
     v_first int;
@@ -119,7 +120,14 @@ begin
         where rule.fair
           and rule.period is not null;
         if v_safe.xid is null and random() * 100 < v_aging.amount then
-            v_aged := treadle.aged_lanes(p_job_types, p_queues, v_now - v_aging.period);
+            if v_listed <= c_lanes then
+                v_aged := treadle.aged_lanes(v_now - v_aging.period, v_queues, v_job_types, v_priorities, v_partitions, v_starts);
+            else
+                v_low := treadle.low_lanes(p_job_types, p_queues);
+                v_aged := treadle.aged_lanes(
+                    v_now - v_aging.period, v_low.queues, v_low.job_types, v_low.priorities, v_low.partitions, v_low.starts
+                );
+            end if;
             if v_aged.queues is not null then
                 v_claimed := treadle.claim_lanes(
                     p_worker_id, v_now, v_running, p_batch_size, v_aged.priority, v_aged.queues, v_aged.job_types,

@@ -9,7 +9,7 @@ set enable_mergejoin = off
 set jit = off
 as $$
 declare
-    c_blocked constant int := 20000;
+    c_blocked constant int := 2000;
     v_safe constant treadle.ticks := treadle.safe_tick(pg_current_snapshot());
     v_count int;
     v_blocked int;

@@ -1,7 +1,7 @@
 -- Of the jobs that a limit is for: those of the lowest priority first, and none of a higher priority than p_priority. Jobs that a
 -- claim has locked are passed over, and so are those that wait for an earlier one of their key. Returns whether there were enough;
 -- otherwise none is cancelled.
-create or replace function treadle.drop_oldest(p_name varchar, p_per varchar, p_key varchar, p_priority int, p_count int)
+create or replace function treadle.drop_oldest(p_name varchar, p_per varchar, p_key varchar, p_priority int, p_count int, p_kept uuid[])
 returns boolean
 language plpgsql
 set enable_seqscan = off
@@ -33,6 +33,7 @@ begin
                     cross join lateral (
                         select waiting.id, waiting.run_at
                         from treadle.lane_jobs(known.lane, coalesce(bound.floor, '-infinity')) as waiting
+                        where p_kept is null or waiting.id <> all (p_kept)
                         order by waiting.run_at
                         limit p_count + c_spare
                     ) as oldest
@@ -62,5 +63,5 @@ begin
 end
 $$;
 
-comment on function treadle.drop_oldest(varchar, varchar, varchar, int, int)
+comment on function treadle.drop_oldest(varchar, varchar, varchar, int, int, uuid[])
     is 'Cancels the oldest waiting jobs that a limit is for.';

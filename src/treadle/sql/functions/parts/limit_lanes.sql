@@ -39,7 +39,9 @@ begin
         where level.priority is not null
           and level.for_queue in (level.queue, '')
     loop
-        v_single := p_per <> '' and treadle.partition_parts(v_level.job_type, v_level.queue) = array[p_per];
+        v_single := p_per <> ''
+            and length(p_key) between 1 and 199 -- a longer value is cut
+            and treadle.partition_parts(v_level.job_type, v_level.queue) = array[p_per];
         return query
         select distinct lane.queue, lane.job_type, lane.priority, lane.partition
         from treadle.lanes as lane

@@ -41,7 +41,17 @@ begin
                 order by used.name, used.key
                 on conflict do nothing;
             exception when lock_not_available or deadlock_detected then
-                null;
+                -- Then those that nobody else has added.
+                perform set_config('lock_timeout', '1ms', true);
+                for v_nth in 1 .. cardinality(p_names) loop
+                    begin
+                        insert into treadle.limit_keys (name, key)
+                        values (p_names[v_nth], p_keys[v_nth])
+                        on conflict do nothing;
+                    exception when lock_not_available or deadlock_detected then
+                        null;
+                    end;
+                end loop;
             end;
             perform set_config('lock_timeout', v_timeout, true);
         end if;

@@ -13,7 +13,8 @@ create or replace function treadle.make_room(
     p_job_type varchar,
     p_queue varchar,
     p_priority int,
-    p_partitions varchar[]
+    p_partitions varchar[],
+    p_added uuid[] default null -- they have been enqueued already, or exist: they count, and are not dropped
 ) returns boolean
 language plpgsql
 security definer
@@ -22,6 +23,7 @@ as $$
 declare
     c_counted_at_once constant int := 1000; -- so many are counted every time
     c_counted_per_second constant int := 20000;
+    c_excess constant int := 100; -- how many too many are dropped at once
     v_bound record;
     v_digest text;
     v_setting text; -- one of 256
@@ -30,74 +32,87 @@ declare
     v_pause double precision;
     v_pending int;
     v_fits boolean;
+    v_dropped boolean := false;
 begin
     if current_setting('transaction_isolation') = 'serializable' then
         return true;
     end if;
 
-    for v_bound in
-        select rule.name, rule.per, rule.when_full, arrived.key, coalesce(own.amount, rule.amount) as amount, arrived.jobs
-        from (
-            select distinct target.name
-            from treadle.limit_targets as target
-            where target.job_type in (p_job_type, '')
-              and target.queue in (p_queue, '')
-        ) as target
-        join treadle.limits as rule on rule.name = target.name
-        cross join lateral (
-            select treadle.limit_key(rule.per, each.partition) as key, count(*)::int as jobs
-            from unnest(p_partitions) as each (partition)
-            group by 1
-        ) as arrived
-        left join treadle.limit_keys as own on own.name = rule.name and own.key = arrived.key
-        where rule.when_full is not null
-          and coalesce(own.amount, rule.amount) is not null
-        -- First those that refuse: then nothing has been dropped.
-        order by rule.when_full desc, rule.name, arrived.key
-    loop
-        v_digest := md5(concat_ws(E'\n', 'treadle.jobs'::regclass::oid, v_bound.name, v_bound.key));
-        v_setting := 'treadle' || '.pending_' || left(v_digest, 2);
-        v_known := string_to_array(nullif(current_setting(v_setting, true), ''), ' ');
-        v_now := extract(epoch from clock_timestamp());
-        v_pause := case when v_bound.amount > c_counted_at_once then v_bound.amount / c_counted_per_second::double precision else 0 end;
-        v_pending := null;
-        if v_known[1] = v_digest and v_now - v_known[2]::double precision between 0 and v_pause then
-            v_pending := v_known[3];
-        end if;
-
-        -- If it seemed to be full a moment ago, it is not counted again for each call.
-        if v_pending is null
-            or v_pending + v_bound.jobs > v_bound.amount and v_now - v_known[2]::double precision > v_pause / 10
-        then
-            v_pending := treadle.count_pending(v_bound.name, v_bound.per, v_bound.key, v_bound.amount + 1);
+    begin
+        for v_bound in
+            select rule.name, rule.per, rule.when_full, arrived.key, coalesce(own.amount, rule.amount) as amount, arrived.jobs
+            from (
+                select distinct target.name
+                from treadle.limit_targets as target
+                where target.job_type in (p_job_type, '')
+                  and target.queue in (p_queue, '')
+            ) as target
+            join treadle.limits as rule on rule.name = target.name
+            cross join lateral (
+                select treadle.limit_key(rule.per, each.partition) as key, count(*)::int as jobs
+                from unnest(p_partitions) as each (partition)
+                group by 1
+            ) as arrived
+            left join treadle.limit_keys as own on own.name = rule.name and own.key = arrived.key
+            where rule.when_full is not null
+              and coalesce(own.amount, rule.amount) is not null
+            order by rule.when_full desc, rule.name, arrived.key
+        loop
+            v_digest := md5(concat_ws(E'\n', 'treadle.jobs'::regclass::oid, v_bound.name, v_bound.key));
+            v_setting := 'treadle' || '.pending_' || left(v_digest, 2);
+            v_known := string_to_array(nullif(current_setting(v_setting, true), ''), ' ');
             v_now := extract(epoch from clock_timestamp());
-        else
-            v_now := v_known[2];
-        end if;
+            v_pause := case when v_bound.amount > c_counted_at_once then v_bound.amount / c_counted_per_second::double precision else 0 end;
+            v_pending := null;
+            if v_known[1] = v_digest and v_now - v_known[2]::double precision between 0 and v_pause then
+                v_pending := v_known[3];
+            end if;
 
-        v_fits := v_pending + v_bound.jobs <= v_bound.amount;
-        if not v_fits and v_bound.when_full = 'drop' and v_bound.jobs <= v_bound.amount then
-            v_fits := treadle.drop_oldest(
-                v_bound.name, v_bound.per, v_bound.key, p_priority, v_pending + v_bound.jobs - v_bound.amount
+            -- If it seemed to be full a moment ago, it is not counted again for each call.
+            if v_pending is null
+                or v_pending + v_bound.jobs > v_bound.amount and v_now - v_known[2]::double precision > v_pause / 10
+            then
+                v_pending := treadle.count_pending(
+                    v_bound.name, v_bound.per, v_bound.key, v_bound.amount + v_bound.jobs + c_excess
+                );
+                if p_added is not null then
+                    v_pending := v_pending - v_bound.jobs;
+                end if;
+                v_now := extract(epoch from clock_timestamp());
+            else
+                v_now := v_known[2];
+            end if;
+
+            v_fits := v_pending + v_bound.jobs <= v_bound.amount;
+            if not v_fits and v_bound.when_full = 'drop' and v_bound.jobs <= v_bound.amount then
+                v_fits := treadle.drop_oldest(
+                    v_bound.name, v_bound.per, v_bound.key, p_priority, v_pending + v_bound.jobs - v_bound.amount, p_added
+                );
+                v_dropped := v_dropped or v_fits;
+            end if;
+            perform set_config(
+                v_setting,
+                concat_ws(' ', v_digest, v_now, case when v_fits then least(v_pending + v_bound.jobs, v_bound.amount) else v_pending end),
+                false
             );
-        end if;
-        perform set_config(
-            v_setting,
-            concat_ws(' ', v_digest, v_now, case when v_fits then least(v_pending + v_bound.jobs, v_bound.amount) else v_pending end),
-            false
-        );
 
-        if not v_fits then
-            raise notice '% not enqueued: % allows % jobs to wait%', p_job_type, v_bound.name, v_bound.amount,
-                case when v_bound.per <> '' then format(' for %s %s', v_bound.per, v_bound.key) else '' end;
-            return false;
-        end if;
-    end loop;
+            if not v_fits then
+                raise notice '% not enqueued: % allows % jobs to wait%', p_job_type, v_bound.name, v_bound.amount,
+                    case when v_bound.per <> '' then format(' for %s %s', v_bound.per, v_bound.key) else '' end;
+                if v_dropped then
+                    raise exception using errcode = 'TRD02'; -- what was dropped for others is undone
+                end if;
+                return false;
+            end if;
+        end loop;
+    exception when sqlstate 'TRD02' then
+        return false;
+    end;
     return true;
 end
 $$;
 
-comment on function treadle.make_room(varchar, varchar, int, varchar[])
+comment on function treadle.make_room(varchar, varchar, int, varchar[], uuid[])
     is 'Whether so many jobs may be enqueued; drops the oldest if max_pending says so.';
 
-revoke all on function treadle.make_room(varchar, varchar, int, varchar[]) from public;
+revoke all on function treadle.make_room(varchar, varchar, int, varchar[], uuid[]) from public;

@@ -23,11 +23,15 @@ begin
         array_agg(coalesce(job.weight, 1)),
         sum(coalesce(job.weight, 1))
     from treadle.jobs as job
-    join unnest(p_queues, p_job_types, p_partitions) with ordinality as lane (queue, job_type, partition, nth)
-        on lane.partition = job.partition
-       and lane.job_type = job.job_type
-       and lane.queue = job.queue
-    join unnest(p_lanes, p_limits) as need (lane, nth) on need.lane = lane.nth
+    join (
+        -- A lane may be listed twice.
+        select distinct lane.queue, lane.job_type, lane.partition, known.nth
+        from unnest(p_queues, p_job_types, p_partitions) with ordinality as lane (queue, job_type, partition, number)
+        join unnest(p_lanes, p_limits) as known (lane, nth) on known.lane = lane.number
+    ) as need
+        on need.partition = job.partition
+       and need.job_type = job.job_type
+       and need.queue = job.queue
     where job.ctid = any (p_places)
     group by need.nth;
 end

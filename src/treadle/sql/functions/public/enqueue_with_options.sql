@@ -42,11 +42,12 @@ security definer
 set enable_seqscan = off
 as $$
 declare
-    v_parts constant varchar[] := treadle.partition_parts(p_job_type, p_queue);
+    v_bounded constant boolean := treadle.partition_parts(p_job_type, p_queue) is not null; -- perhaps
     v_now timestamptz;
     v_template treadle.jobs;
     v_ids uuid[];
     v_new boolean[];
+    v_changed boolean[];
 begin
     if p_max_attempts < 1 then
         raise exception 'p_max_attempts must be 1 or more, got %', p_max_attempts
@@ -119,29 +120,6 @@ begin
         return;
     end if;
 
-    if v_parts is not null
-        and not treadle.make_room(
-            p_job_type,
-            p_queue,
-            p_priority,
-            array(
-                select treadle.partition_of(v_parts, item.data::jsonb, item.given::jsonb)
-                from unnest(p_data, p_unique, p_partitions) as item (data, unique_key, given)
-                where item.unique_key is null
-                   or p_period is not null
-                   or not exists (
-                        select
-                        from treadle.jobs as job
-                        where job.unique_key = item.unique_key
-                          and job.job_type = p_job_type
-                          and job.status in ('pending', 'claimed', 'running')
-                   )
-            )
-        )
-    then
-        return;
-    end if;
-
     -- First the transaction id, then the clock: the tick relies on that order (see tick.sql).
     perform pg_current_xact_id();
     v_now := clock_timestamp();
@@ -155,23 +133,55 @@ begin
     v_template.weight := p_weight;
     v_template.unique_while := case when p_while = 'pending' and p_period is null then 'pending' end;
 
-    if p_period is not null then
-        return query
-        select added.id, added.is_new, false
-        from treadle.enqueue_per_period(v_template, p_data, p_unique, p_keys, p_period, p_per_period, p_partitions) as added
-        order by added.nth;
-    elsif p_unique is not null then
-        return query
-        select added.id, added.is_new, added.is_changed
-        from treadle.enqueue_unless_exists(v_template, p_data, p_unique, p_keys, p_on_conflict, p_latest, p_partitions) as added
-        order by added.nth;
-    else
-        return query
-        select added.id, true, false
-        from treadle.insert_jobs(
-            v_template, p_data, p_keys, array(select generate_series(1, cardinality(p_data))), p_partitions => p_partitions
-        ) as added;
-    end if;
+    -- Which of them are new is known only then. If there is no room for those, it is undone.
+    begin
+        if p_period is not null then
+            select array_agg(added.id order by added.nth), array_agg(added.is_new order by added.nth)
+            into v_ids, v_new
+            from treadle.enqueue_per_period(v_template, p_data, p_unique, p_keys, p_period, p_per_period, p_partitions) as added;
+        elsif p_unique is not null then
+            select
+                array_agg(added.id order by added.nth), array_agg(added.is_new order by added.nth),
+                array_agg(added.is_changed order by added.nth)
+            into v_ids, v_new, v_changed
+            from treadle.enqueue_unless_exists(v_template, p_data, p_unique, p_keys, p_on_conflict, p_latest, p_partitions) as added;
+        else
+            v_ids := array(
+                select added.id
+                from treadle.insert_jobs(
+                    v_template, p_data, p_keys, array(select generate_series(1, cardinality(p_data))), p_partitions => p_partitions
+                ) as added
+            );
+        end if;
+
+        if v_bounded
+            and not treadle.make_room(
+                p_job_type,
+                p_queue,
+                p_priority,
+                array(
+                    select job.partition
+                    from treadle.jobs as job
+                    where job.id = any (v_ids)
+                      and (v_new is null or job.id in (
+                            select added.id
+                            from unnest(v_ids, v_new) as added (id, is_new)
+                            where added.is_new
+                      ))
+                ),
+                v_ids
+            )
+        then
+            raise exception using errcode = 'TRD02';
+        end if;
+    exception when sqlstate 'TRD02' then
+        return;
+    end;
+
+    return query
+    select added.id, coalesce(added.is_new, true), coalesce(added.is_changed, false)
+    from unnest(v_ids, v_new, v_changed) with ordinality as added (id, is_new, is_changed, nth)
+    order by added.nth;
 end
 $$;
 
