@@ -268,8 +268,8 @@ MUTANTS = [
     Mutant(
         "a unique job that exists needs no room",
         f"{FUNCTIONS}/public/enqueue_with_options.sql",
-        "                where item.unique_key is null\n",
-        "                where true\n",
+        "                            where added.is_new\n",
+        "                            where true\n",
         test("queue/max_pending", "test_a_unique_job_that_exists_is_returned_although_it_is_full"),
     ),
     Mutant(
@@ -299,5 +299,26 @@ MUTANTS = [
         "                  and known.xmax = any (p_lockers)\n",
         "                  and false\n",
         test("queue/limit_cost", "test_a_claim_does_not_read_jobs_whose_limits_another_one_has_locked"),
+    ),
+    Mutant(
+        "what was dropped for jobs that are refused then is undone",
+        MAKE_ROOM,
+        "                if v_dropped then\n",
+        "                if false then\n",
+        test("queue/max_pending", "test_nothing_is_dropped_if_another_bound_refuses"),
+    ),
+    Mutant(
+        "a job that a call returns is not dropped by it",
+        f"{FUNCTIONS}/parts/drop_oldest.sql",
+        "                        where p_kept is null or waiting.id <> all (p_kept)\n",
+        "",
+        test("queue/max_pending", "test_a_job_that_a_call_returns_is_not_dropped_by_it"),
+    ),
+    Mutant(
+        "a key of a limit that another claim has just added holds up no others",
+        LOCK_KEYS,
+        "                for v_nth in 1 .. cardinality(p_names) loop\n",
+        "                for v_nth in 1 .. 0 loop\n",
+        test("queue/limit_races", "test_a_claim_that_stays_open_keeps_only_the_limits_of_its_jobs"),
     ),
 ]

@@ -1,6 +1,7 @@
 """Limits as code declares them: what is refused, the partition of a job, and a worker that obeys."""
 
 import asyncio
+import json
 import time
 from itertools import pairwise
 from typing import Any
@@ -69,6 +70,19 @@ def test_the_partition_by_a_function_or_given(app: Treadle, connection: Connecti
         sync.enqueue("no-acme")
     sync.using(partition={"plan": "free"}).enqueue("no-acme")
     assert partition_of(connection) == {"region": "no", "plan": "free"}
+
+
+@pytest.mark.parametrize("value", ["null", None, "", 7, True, 1e22, 1.5, 1e-7, ["é"]])
+def test_sql_and_python_give_a_value_the_same_key(app: Treadle, connection: Connection[Any], value: Any) -> None:
+    @app.job(limit=Limit(1, per="tenant"))
+    def sync(tenant: Any) -> None: ...
+
+    app.run_worker(drain=True)  # which declares the limit
+    sync.enqueue(value)
+    connection.execute("select enqueue('sync', %s)", [json.dumps({"tenant": value})])
+    rows = connection.execute("select limit_key('tenant', partition) from jobs where status = 'pending'").fetchall()
+    assert len(rows) == 2
+    assert len(set(rows)) == 1, rows
 
 
 def test_a_replaced_job_has_the_values_of_its_new_arguments(app: Treadle, connection: Connection[Any]) -> None:

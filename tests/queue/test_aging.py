@@ -130,10 +130,8 @@ def test_lanes_of_one_priority_take_turns(connection: Rows) -> None:
     fill(connection, 500, 2000, "1 second", "other")
     aging(connection, 100)
     claimed(connection, 1, 100)
-    found = connection.execute(
-        "select count(distinct partition) from jobs where status = 'claimed' and priority = 1000"
-    )
-    assert found.fetchone() > (40,)
+    found = connection.execute("select distinct partition from jobs where status = 'claimed' and priority = 1000")
+    assert len(found.fetchall()) > 40
 
 
 def test_limits_hold(connection: Rows) -> None:

@@ -299,11 +299,30 @@ def test_a_claim_that_takes_long_does_not_add_to_a_rate(connection: Rows) -> Non
     limit(connection, 2, 1, burst=1)
     enqueue(connection, 3)
     connection.execute("""
-        create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(0.6); return new; end $$;
-        create trigger slow before update on jobs for each row when (new.status = 'claimed') execute function slow()
+        create function public.slow() returns trigger language plpgsql as $$
+        begin
+            perform pg_sleep(0.6);
+            return new;
+        end $$;
+        create trigger slow before update on jobs for each row
+            when (new.status = 'claimed') execute function public.slow()
     """)
     assert len(claim(connection, 1)) == 1
-    connection.execute("drop trigger slow on jobs")
+    connection.execute("drop function public.slow() cascade")
     assert claim(connection, 1) == []
     time.sleep(0.51)
     assert len(claim(connection, 1)) == 1
+
+
+@pytest.mark.parametrize("used_before", [True, False])
+def test_a_claim_that_stays_open_keeps_only_the_limits_of_its_jobs(connect: Connect, used_before: bool) -> None:
+    connection, other = connect(), connect()
+    limit(connection, 1, per="tenant")
+    tenants = ["a", "b", "c", "d"]
+    for tenant in tenants:
+        enqueue(connection, 2, tenant=tenant)
+    if used_before:
+        complete(connection, *claim(connection))
+    with other.transaction():
+        ((_, first, _),) = claim(other, 1)
+        assert sorted(row[1] for row in claim(connection)) == [each for each in tenants if each != first]

@@ -186,6 +186,49 @@ def test_a_unique_job_that_exists_is_returned_although_it_is_full(queue: JobQueu
         queue.enqueue("sync", unique="other")
 
 
+def test_calls_that_add_no_job_need_no_room(queue: JobQueue, connection: Rows) -> None:
+    bound(connection, 2)
+    throttled = [queue.enqueue("sync", unique="t", throttle="1 per 1h") for _ in range(3)]
+    assert len(set(throttled)) == 1
+    assert len(set(queue.enqueue_many("sync", [{}] * 3, unique="u"))) == 1, "three calls, one job"
+    assert queue.enqueue("sync", unique="t", throttle="1 per 1h") == throttled[0]
+    with pytest.raises(QueueFull):
+        queue.enqueue("sync", unique="other", throttle="1 per 1h")
+    assert len(pending(connection)) == 2
+
+
+def test_nothing_is_dropped_for_calls_that_add_no_job(queue: JobQueue, connection: Rows) -> None:
+    bound(connection, 3, "drop")
+    ids = [queue.enqueue("sync", unique=name, throttle="1 per 1h") for name in "abc"]
+    assert queue.enqueue("sync", unique="c", throttle="1 per 1h") == ids[2]
+    assert queue.enqueue_many("sync", [{"n": 1}, {"n": 1}], unique=["n"])
+    assert [queue.get(each).status for each in ids] == ["cancelled", "pending", "pending"]
+
+
+def test_a_job_that_a_call_returns_is_not_dropped_by_it(queue: JobQueue, connection: Rows) -> None:
+    bound(connection, 3, "drop")
+    oldest, second, _ = (queue.enqueue("sync", {"n": n}, unique=["n"]) for n in range(3))
+    assert queue.enqueue_many("sync", [{"n": 0}, {"n": 9}], unique=["n"])[0] == oldest
+    assert [queue.get(each).status for each in (oldest, second)] == ["pending", "cancelled"]
+    assert len(pending(connection)) == 3
+
+
+def test_nothing_is_dropped_if_another_bound_refuses(connection: Rows) -> None:
+    bound(connection, 2, "drop", per="tenant")
+    enqueue(connection, 2, tenant="a")
+    data = [json.dumps({"tenant": tenant}) for tenant in "abbb"]
+    assert connection.execute("select enqueue_jobs('sync', %s)", [data]).fetchall() == []
+    assert pending(connection, "a") == [0, 1]
+
+
+@pytest.mark.parametrize("value", ["", None, "x" * 201, "null"])
+def test_unusual_values_have_a_bound_as_well(connection: Rows, value: str | None) -> None:
+    bound(connection, 2, per="tenant")
+    for _ in range(4):
+        connection.execute("select enqueue('sync', %s)", [json.dumps({"tenant": value})])
+    assert len(pending(connection)) == 2
+
+
 @pytest.mark.parametrize("level", [IsolationLevel.REPEATABLE_READ, IsolationLevel.SERIALIZABLE])
 def test_other_isolation_levels(connect: Connect, level: IsolationLevel) -> None:
     """In SERIALIZABLE it is not checked: enqueuers would abort each other."""
