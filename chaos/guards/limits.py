@@ -219,8 +219,8 @@ MUTANTS = [
     Mutant(
         "what a session has counted is undone with its jobs",
         MAKE_ROOM,
-        "            false\n        );",
-        "            true\n        );",
+        "                false\n            );",
+        "                true\n            );",
         test("queue/max_pending", "test_a_large_bound_is_not_counted_for_each_job"),
     ),
     Mutant(
@@ -264,13 +264,6 @@ MUTANTS = [
         "    if cardinality(v_ids) < p_count then",
         "    if false then",
         test("queue/max_pending", "test_the_oldest_of_the_lowest_priority_are_dropped"),
-    ),
-    Mutant(
-        "a unique job that exists needs no room",
-        f"{FUNCTIONS}/public/enqueue_with_options.sql",
-        "                            where added.is_new\n",
-        "                            where true\n",
-        test("queue/max_pending", "test_a_unique_job_that_exists_is_returned_although_it_is_full"),
     ),
     Mutant(
         "with aging, paused jobs stay where they are",
