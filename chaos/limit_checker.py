@@ -249,7 +249,8 @@ def _check_rate(what: str, rule: Rule, times: list[float], slack: float, verdict
     for at in sorted(times):
         full_at = max(full_at, at) + 1 / rule.amount
         if (over := (full_at - at) * rule.amount - burst) > 1e-3:
-            verdict.problems.append(f"{what}: at {at:.4f} a window has {over:.3f} too many")
+            before = [f"{each - at:.4f}" for each in sorted(times) if at - 3 < each < at + 1]
+            verdict.problems.append(f"{what}: at {at:.4f} a window has {over:.3f} too many; around it: {before}")
 
 
 def _check_closed(
