@@ -102,3 +102,14 @@ def test_a_signal_stops_all_processes(write: Write, start: Start, by: str) -> No
         assert screen.wait_for_exit(60) == 0
         assert "Traceback" not in screen.text()
     assert psutil.wait_procs(family, 30)[1] == []
+
+
+def test_a_change_while_the_application_is_loaded_is_noticed(
+    write: Write, start: Start, queue: JobQueue, tmp_path: Path
+) -> None:
+    write("import pathlib, time; pathlib.Path(__file__).with_name('loading').touch(); time.sleep(2); nope")
+    with start("--no-dashboard") as screen:
+        until((tmp_path / "loading").exists, seconds=60)
+        write(GOOD.format(word="one"))
+        screen.wait_for("Changed: ", "worker started", seconds=60)
+        assert greeting(queue) == "one"

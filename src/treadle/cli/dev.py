@@ -96,8 +96,10 @@ class Development:
     def run(self) -> None:
         """Returns after Ctrl-C or SIGTERM."""
         try:
+            found = changes(self._folders)
+            next(found)  # from now on changes are noticed, also while the application is loaded
             self._begin()
-            for changed in changes(self._folders):
+            for changed in found:
                 if changed:
                     names = ", ".join(printable(name) for name in changed[:NAMED])
                     more = f" and {counted(len(changed) - NAMED, 'more file')}" if len(changed) > NAMED else ""
@@ -141,14 +143,14 @@ class Development:
 
 
 def changes(folders: tuple[str, ...]) -> Iterator[list[str]]:
-    """Yields the Python files that changed, and an empty list every 0.5 s without a change."""
+    """Yields the Python files that changed, and an empty list every 0.1 s without a change."""
     from watchfiles import PythonFilter, watch
 
     found = watch(
         *folders,
         watch_filter=PythonFilter(),
         yield_on_timeout=True,
-        rust_timeout=500,
+        rust_timeout=100,
         raise_interrupt=True,
         stop_event=threading.Event(),
     )
