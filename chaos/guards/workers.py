@@ -235,20 +235,20 @@ MUTANTS = [
         f"{WORKER}/job_slots.py",
         "            self._highest = max(slot, self._highest)\n",
         "            self._highest = 1\n",
-        test("worker/concurrency", "test_only_slots_that_were_used_are_read"),
+        test("worker/job_slots", "test_only_slots_that_were_used_are_read"),
     ),
     Mutant(
         "a worker that starts again has its own concurrency",
         f"{FUNCTIONS}/public/register_worker.sql",
         "    delete from treadle.worker_concurrency as changed\n    where changed.worker_id = p_worker_id;\n",
         "",
-        test("worker/concurrency", "test_a_worker_that_starts_again_has_its_own_number"),
+        test("queue/set_concurrency", "test_a_worker_that_starts_again_has_its_own_number"),
     ),
     Mutant(
         "the concurrency of a worker that does not follow cannot be changed",
         f"{FUNCTIONS}/public/set_concurrency.sql",
         "    if v_supported is not true then\n        return 'unsupported';\n    end if;\n",
         "",
-        test("worker/concurrency", "test_what_set_concurrency_returns"),
+        test("queue/set_concurrency", "test_what_set_concurrency_returns"),
     ),
 ]

@@ -5,7 +5,6 @@ import threading
 import time
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import psutil
 import psycopg
@@ -15,12 +14,11 @@ from psycopg import Connection
 from tests.support.commands import run_in_process
 from tests.support.handlers import nap
 from tests.support.workers import Ledger, WaitingJob, auntil, auntil_waiting, count, one, run, until, worker_process
-from treadle import InvalidArgument, Treadle, UnknownWorker, events
+from treadle import Treadle, events
 from treadle.db.query import Query
 from treadle.db.reconnecting import ReconnectingConnection
 from treadle.worker import Worker
 from treadle.worker.concurrency import CHECK_SECONDS
-from treadle.worker.job_slots import JobSlots
 
 
 def in_child() -> None: ...
@@ -319,89 +317,3 @@ def test_each_process_of_a_command_has_its_own_number(
         assert third[1] == 2, "the process that replaces it has its option"
         until(lambda: running().get(second) == 2 and running().get(third[0], 0) >= 2, running)
         assert one(connection, "select count(*) from jobs where worker_id = %s", second) == 2, "it has claimed no more"
-
-
-# The function
-
-
-def outcome(connection: Connection[Any], worker_id: str, number: int | None) -> str:
-    return str(one(connection, "select set_concurrency(%s, %s)", worker_id, number))
-
-
-def test_what_set_concurrency_returns(app: Treadle, connection: Connection[Any]) -> None:
-    connection.execute("select register_worker('w', '1 minute', '{a}', null, 5), heartbeat('client')")
-    numbers = (6, 6, 5, None, None, 5, 0)
-    assert [outcome(connection, "w", each) for each in numbers] == [
-        "done",
-        "unchanged",
-        "done",
-        "done",
-        "unchanged",
-        "unchanged",
-        "done",
-    ]
-    assert one(connection, "select count(*) from audit") == 4
-    assert outcome(connection, "nobody", 5) == "missing"
-    assert outcome(connection, "client", 5) == "missing", "it has no lease"
-    connection.execute("select register_worker('other', '1 minute', '{a}')")
-    assert outcome(connection, "other", 5) == "unsupported", "it has registered no number"
-    connection.execute("update workers set started_at = '2020-01-01' where worker_id = 'w'")
-    assert outcome(connection, "w", 5) == "unsupported", "it was started by a version that does not follow"
-    connection.execute("update workers set seen_at = now() - interval '2 minutes' where worker_id = 'w'")
-    assert outcome(connection, "w", 5) == "missing", "its lease has run out"
-
-
-@pytest.mark.parametrize("number", [-1, 10_001])
-def test_a_number_out_of_range_is_refused(app: Treadle, connection: Connection[Any], number: int) -> None:
-    connection.execute("select register_worker('w', '1 minute', '{a}', null, 5)")
-    with pytest.raises(psycopg.errors.InvalidParameterValue, match=f"from 0 to 10000, .* got {number}"):
-        outcome(connection, "w", number)
-    with pytest.raises(InvalidArgument, match=f"concurrency must be an integer from 0 to 10,000, got {number}"):
-        app.workers.set_concurrency("w", number)
-
-
-def test_a_worker_that_does_not_exist_or_does_not_follow_is_an_error(app: Treadle, connection: Connection[Any]) -> None:
-    with pytest.raises(UnknownWorker, match="there is no live worker 'w'; it may have ended"):
-        app.workers.set_concurrency("w", 5)
-    connection.execute("select register_worker('w', '1 minute', '{a}')")
-    with pytest.raises(InvalidArgument, match=r"the concurrency of 'w' cannot be changed: .*; restart it"):
-        app.workers.reset_concurrency("w")
-
-
-def test_a_worker_that_starts_again_has_its_own_number(app: Treadle, connection: Connection[Any]) -> None:
-    connection.execute("select register_worker('w', '1 minute', '{a}', null, 5)")
-    app.workers.set_concurrency("w", 9)
-    connection.execute("select register_worker('w', '1 minute', '{a}', null, 6)")
-    (row,) = app.workers()
-    assert (row.concurrency, row.initial_concurrency) == (6, 6)
-
-
-def test_what_was_set_for_workers_that_are_gone_is_deleted(app: Treadle, connection: Connection[Any]) -> None:
-    connection.execute("select register_worker(name, '1 minute', '{a}', null, 5) from unnest('{v,w}'::text[]) as name")
-    app.workers.set_concurrency("v", 9)
-    connection.execute("delete from workers where worker_id = 'v'")
-    app.workers.set_concurrency("w", 9)
-    assert connection.execute("select worker_id from worker_concurrency").fetchall() == [("w",)]
-
-
-# The slots
-
-
-def test_only_slots_that_were_used_are_read() -> None:
-    slots = JobSlots.create(10_000)
-    reader = JobSlots(slots.descriptor, slots.count)
-    try:
-        assert reader.entries() == []
-        ids = [uuid4() for _ in range(300)]
-        taken = [slots.add(each, 1, 0.0) for each in ids]
-        assert {entry.id for entry in reader.entries()} == set(ids)
-        for each in taken[:299]:
-            slots.remove(each)
-        assert [entry.id for entry in reader.entries()] == [ids[299]]
-        began = time.perf_counter()
-        for _ in range(100):
-            reader.entries()
-        assert (time.perf_counter() - began) / 100 < 0.0005, "it reads slots that were never used"
-    finally:
-        reader._memory.close()
-        slots.close()
