@@ -9,6 +9,7 @@ HOLD = f"{FUNCTIONS}/parts/hold_slots.sql"
 PARK = f"{FUNCTIONS}/parts/park_lanes.sql"
 CLOSE = f"{FUNCTIONS}/parts/close_limits.sql"
 CLAIM_LANES = f"{FUNCTIONS}/parts/claim_lanes.sql"
+FORGET_KEYS = f"{FUNCTIONS}/parts/forget_limit_keys.sql"
 SLOTS_IN_USE = f"{FUNCTIONS}/parts/slots_in_use.sql"
 MAKE_ROOM = f"{FUNCTIONS}/parts/make_room.sql"
 
@@ -26,6 +27,13 @@ MUTANTS = [
         "                for no key update skip locked\n",
         "                for no key update\n",
         test("queue/limit_races", "test_two_claims_and_one_slot_of_several"),
+    ),
+    Mutant(
+        "a rate is not forgotten as soon as it is full",
+        FORGET_KEYS,
+        "p_now - interval '1 minute'",
+        "p_now",
+        test("queue/limits", "test_a_claim_that_began_before_a_rate_was_full_finds_it_as_it_was"),
     ),
     Mutant(
         "a job that was claimed again uses its limit once",

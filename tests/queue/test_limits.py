@@ -356,3 +356,19 @@ def test_keys_that_nobody_uses_are_forgotten(connection: Rows) -> None:
     connection.execute("select forget_limit_keys(clock_timestamp())")
     assert connection.execute("select count(*) from limit_keys").fetchone() == (1,)
     assert connection.execute("select count(*) from limit_holders").fetchone() == (1,)
+
+
+def test_a_claim_that_began_before_a_rate_was_full_finds_it_as_it_was(connection: Rows) -> None:
+    limit(connection, 100, 1.0, burst=10)
+    enqueue(connection, 30)
+    began = connection.execute("select clock_timestamp()").fetchone()
+    assert began
+    assert len(claim(connection, 10)) == 10
+    time.sleep(0.12)
+    connection.execute("select forget_limit_keys(clock_timestamp())")
+    room = connection.execute(
+        """select room from lock_limits(%s, 100, '{default}', '{sync}', '{""}', false, '{10}')""", began
+    ).fetchone()
+    assert room == ([0],)
+    connection.execute("select forget_limit_keys(clock_timestamp() + interval '2 minutes')")
+    assert connection.execute("select count(*) from limit_holders").fetchone() == (0,)

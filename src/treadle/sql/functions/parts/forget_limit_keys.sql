@@ -4,6 +4,8 @@ language plpgsql
 as $$
 declare
     c_keys constant double precision := 1000;
+    -- Claims that have begun before a rate was full again, and have not yet looked at it, count from when they began.
+    v_before constant timestamptz := p_now - interval '1 minute';
     v_rows double precision;
     v_key record;
 begin
@@ -22,7 +24,7 @@ begin
         delete from treadle.limit_holders as holders
         where holders.name = v_key.name
           and holders.key = v_key.key
-          and holders.full_at < p_now
+          and holders.full_at < v_before
           and holders.closed_until < p_now
           and not exists (
                 select
