@@ -58,6 +58,7 @@ class Node:
         self.port = _free_port()
         self._data = folder / name
         self._log = folder / f"{name}.log"
+        self._log_seen = 0
         self._programs = programs
         self._account = account
         self._fsync = fsync
@@ -102,6 +103,12 @@ class Node:
         with self.connect() as connection:
             for each in statements:
                 connection.execute(each.encode())
+
+    def new_log(self) -> str:
+        """What it has logged since the last call."""
+        log = self._log.read_bytes()[self._log_seen :]
+        self._log_seen += len(log)
+        return log.decode(errors="replace")
 
     def kill(self) -> None:
         """Kill the server and all of its processes at the same time."""
@@ -175,6 +182,24 @@ class Cluster:
         self.primary, self.standby = (
             Node(self._folder, name, programs, account, fsync) for name in ("first", "second")
         )
+        self._writer = self.primary
+
+    # What a chaos.servers.Server can do as well
+
+    def crash(self) -> None:
+        self._writer.kill()
+
+    def come_back(self) -> None:
+        """Promote the standby. If that was done before, start it again."""
+        if self._writer is self.primary:
+            self._writer = self.standby
+            self.standby.promote()
+        else:
+            self.standby.start()
+
+    def new_log(self) -> str:
+        """What the server that accepts writes has logged since the last call."""
+        return self._writer.new_log()
 
     @property
     def url(self) -> str:

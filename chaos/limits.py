@@ -1,8 +1,9 @@
 """Kills and stops workers, restarts the server, cancels jobs and changes limits while jobs run under limits, and checks
 from a ledger outside of the database that no limit was exceeded at any moment.
 
-    python -m chaos.limits [--jobs 50000] [--seed 1]
+    python -m chaos.limits [--jobs 50000] [--seed 1] [--failover]
 
+With --failover, the server has a synchronous standby, which is promoted when the server is killed for the first time.
 There are eight worker processes. chaos/limit_checker.py has the limits, and says exactly what is counted. At the end a
 last round of jobs fills each limit: as many as it allows must run at once, otherwise a slot was lost.
 """
@@ -19,18 +20,20 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
 import psycopg
 
+from chaos.cluster import Cluster
 from chaos.ledger import FOLDER, Ledger, Record, read
 from chaos.limit_checker import RULES, Move, Verdict, check
 from chaos.processes import WorkerProgram
 from chaos.servers import Server, serving
 from chaos.waiting import until
+from treadle import migrate
 
 LEASE = 3.0
 FAULT_SECONDS = (1.0, 3.0)
@@ -191,8 +194,8 @@ class Storm:
                     self._programs[n] = self._start(n)
             time.sleep(0.05)
 
-    def restart(self, server: Server, crash: bool) -> None:
-        if crash:
+    def restart(self, server: Server | Cluster, crash: bool) -> None:
+        if crash or isinstance(server, Cluster):
             server.crash()
         else:
             server.close()
@@ -201,9 +204,9 @@ class Storm:
         server.come_back()
         self.counts["crashes" if crash else "restarts"] += 1
 
-    def read_log(self, server: Server) -> None:
-        """The next start overwrites it."""
-        log = (server.folder / "data" / "server.log").read_text(errors="replace")
+    def read_log(self, server: Server | Cluster) -> None:
+        """The next start may overwrite it."""
+        log = server.new_log()
         self.problems += server_log_problems(log)
         self.counts["outcomes postponed"] += log.count(POSTPONED)
 
@@ -327,8 +330,15 @@ def worker_log_problems(log: str) -> list[str]:
     ]
 
 
-def storm(folder: Path, jobs: int, seed: int) -> tuple[Verdict, Counter[str], float]:
-    with serving() as server:
+@contextmanager
+def _failing_over() -> Iterator[Cluster]:
+    with Cluster(synchronous=True) as cluster:
+        migrate(cluster.url)
+        yield cluster
+
+
+def storm(folder: Path, jobs: int, seed: int, failover: bool = False) -> tuple[Verdict, Counter[str], float]:
+    with _failing_over() if failover else serving() as server:
         trial = Storm(server.url, folder, seed)
         over = threading.Event()
         producer = threading.Thread(target=trial.enqueue, args=(jobs, over))
@@ -365,9 +375,10 @@ def main() -> int:
     )
     parser.add_argument("--jobs", type=int, default=50_000)
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    parser.add_argument("--failover", action="store_true", help="to a synchronous standby, at the first crash")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="treadle-limits-"))
-    verdict, counts, seconds = storm(folder, options.jobs, options.seed)
+    verdict, counts, seconds = storm(folder, options.jobs, options.seed, options.failover)
     faults = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
     print(
         f"seed {options.seed}: {options.jobs} jobs in {seconds:.0f} s ({options.jobs / seconds:.0f} per second), "

@@ -61,6 +61,10 @@ class Server:
         if url != self.url:
             raise AssertionError("the server started at another address")
 
+    def new_log(self) -> str:
+        """What it has logged since it was started."""
+        return (self.folder / "data" / "server.log").read_text(errors="replace")
+
     def answers(self) -> bool:
         return answers(self.url)
 

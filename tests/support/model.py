@@ -11,6 +11,7 @@ from uuid import UUID
 
 UNFINISHED, CLAIMED = ("pending", "claimed", "running"), ("claimed", "running")
 CRASH_LIMIT = 2  # low, so that it is reached
+LIMITED = "c"  # the job type that has a limit
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,8 @@ class Transaction:
     locks: set[UUID] = field(default_factory=set)
     keys: set[str] = field(default_factory=set)
     """Keys of jobs that it enqueued or finished: the jobs blocked by them may be locked, too."""
+    may_lock_limit: bool = False
+    """It has claimed jobs under the limit, or tried to: no other claim can until it ends."""
     uniques: set[tuple[str, str | None]] = field(default_factory=set)
     """Type and unique key of each row that it wrote, even if deleted again: the index keeps them until it ends."""
 
@@ -65,6 +68,8 @@ class Oracle:
         self.committed: Rows = {}
         self.open: dict[int, Transaction] = {}
         self.pauses: set[str] = set()
+        self.amount = 2
+        """How many jobs of the type that has a limit may run at once."""
         self.unclear: set[str] = set()
         """Keys of which jobs were enqueued in overlapping transactions, or retried: their order is not guaranteed."""
         self.turns = 0
@@ -156,7 +161,8 @@ class Oracle:
         assert set(claimed_ids) <= allowed.keys(), f"claimed although not claimable: {wrong}"
         keys = [view[each].key for each in claimed_ids if view[each].key]
         assert len(keys) == len(set(keys)), f"two jobs of a key at once: {keys}"
-        missed = [job for job_id, job in required.items() if job_id not in claimed_ids]
+        may_miss = self._check_limit(actor, wanted, [view[each] for each in claimed_ids])
+        missed = [job for job_id, job in required.items() if job_id not in claimed_ids and job.job_type not in may_miss]
         if len(claimed_ids) < limit:
             assert not missed, f"claimable but not claimed: {missed}"
         for job in missed:
@@ -171,6 +177,22 @@ class Oracle:
                 job, status="claimed", worker=worker, attempts=job.attempts + 1, lease=job.lease + 1, place_unknown=True
             )
             self.write(actor, job_id, claimed_job, job)
+
+    def _check_limit(self, actor: int, wanted: set[str], claimed: list[Job]) -> set[str]:
+        """No more run than the limit allows. Returns the types of which jobs may stay."""
+        if LIMITED not in wanted:
+            return set()
+        new = sum(job.job_type == LIMITED for job in claimed)
+        locked = any(each.may_lock_limit for each in self.others(actor))
+        # What another transaction has claimed or finished is not committed: both count.
+        views = [self.view(actor), *(each.rows for each in self.others(actor))]
+        used = {
+            job_id for rows in views for job_id, job in rows.items() if job and job.claimed and job.job_type == LIMITED
+        }
+        assert not new or len(used) + new <= self.amount, f"{len(used)} + {new} run under a limit of {self.amount}"
+        if actor in self.open:
+            self.open[actor].may_lock_limit = True
+        return {LIMITED} if locked or len(used) + new >= self.amount else set()
 
     # Changes of a job
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from psycopg import Connection
 
-from tests.support.model import CRASH_LIMIT, Job, Oracle, Transaction
+from tests.support.model import CRASH_LIMIT, LIMITED, Job, Oracle, Transaction
 from treadle import JobNotFound, JobQueue, JobRow, LeaseLost, WrongStatus
 
-TYPES, WORKERS = ["a", "b"], ["by hand", "leased"]
+TYPES, WORKERS = ["a", "b", LIMITED], ["by hand", "leased"]
 FACTS = """
     select id, status, job_type, priority, key, unique_key, worker_id,
         run_at > clock_timestamp() + interval '30 minutes', attempts, max_attempts, lease, crashes,
@@ -55,9 +55,11 @@ class Queue(RuleBasedStateMachine):
     @initialize(worker=st.sampled_from(WORKERS), limit=which)
     def begin_with_first_jobs(self, worker: str, limit: int) -> None:
         self.observer.execute("truncate jobs, errors, lanes, floors, workers, pauses, audit, events, logs, steps")
+        self.observer.execute("truncate limits, limit_targets, limit_keys, limit_holders, limit_openings")
+        self._set_limit(self.oracle.amount)
         self.observer.execute("select register_worker('leased', '10 seconds', %s)", [TYPES])
         for n, (key, unique) in enumerate(FIRST_JOBS):
-            self.enqueue(0, TYPES[n % 2], 100, key, unique, later=False, max_attempts=1 + n % 2)
+            self.enqueue(0, TYPES[n % 3], 100, key, unique, later=False, max_attempts=1 + n % 2)
         self.claim(0, worker, set(TYPES), limit)
 
     def teardown(self) -> None:
@@ -323,12 +325,18 @@ class Queue(RuleBasedStateMachine):
         assert changed == ((job_type in self.oracle.pauses) != pause)
         (self.oracle.pauses.add if pause else self.oracle.pauses.discard)(job_type)
 
+    def _set_limit(self, amount: int) -> None:
+        self.observer.execute("select set_limit('limit', %s, p_job_type => %s)", [amount, LIMITED])
+        self.oracle.amount = amount
+
     # Maintenance
 
-    @rule(what=st.sampled_from(["pause", "resume", "stale", "lost", "prune"]), nth=which)
+    @rule(what=st.sampled_from(["pause", "resume", "limit", "stale", "lost", "prune"]), nth=which)
     def maintain(self, what: str, nth: int) -> None:
         if what in ("pause", "resume"):
             self._pause(TYPES[nth % len(TYPES)], what == "pause" and nth % 3 == 0)
+        elif what == "limit":
+            self._set_limit(nth % 4)
         elif what == "prune":
             self._prune(["completed", "failed", "cancelled"][nth % 3])
         elif what == "stale":
