@@ -192,7 +192,8 @@ class Oracle:
         assert not new or len(used) + new <= self.amount, f"{len(used)} + {new} run under a limit of {self.amount}"
         if actor in self.open:
             self.open[actor].may_lock_limit = True
-        return {LIMITED} if locked or len(used) + new >= self.amount else set()
+        # A claim that finds some room does not look for all of it: the next claim does.
+        return {LIMITED} if locked or new or len(used) >= self.amount else set()
 
     # Changes of a job
 

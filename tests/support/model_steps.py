@@ -359,7 +359,8 @@ class Queue(RuleBasedStateMachine):
             return
         query = "select id, status from recover_lost_workers(%s, clock_timestamp() + %s::interval)"
         found = dict(self.observer.execute(query, [CRASH_LIMIT, "1 hour" if silent else "0"]).fetchall())
-        self.observer.execute("select register_worker('leased', '10 seconds', %s)", [TYPES])
+        if silent:
+            self.observer.execute("select register_worker('leased', '10 seconds', %s)", [TYPES])
         lost = self._not_locked(lambda job: silent and job.claimed and job.worker == "leased")
         after = {job_id: self.oracle.recover_lost(job) for job_id, job in lost.items()}
         assert found == {job_id: job.status for job_id, job in after.items()}
