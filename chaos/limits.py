@@ -49,6 +49,8 @@ CHANGES = {"typed": (5, 35), "crm": (3, 8), "tenanted per tenant": (1, 6), "weig
 EXPECTED = re.compile(r"unavailable|could not be renewed|was killed|died|is restarted|lease not renewed|exited with")
 # A worker waits 100 ms for a lock when it writes outcomes, and then tries again later.
 POSTPONED = "canceling statement due to lock timeout"
+# A worker that was stopped cancels a statement whose time is over.
+CANCELLED = "canceling statement due to user request"
 
 SCHEMA = """
 create table public.moves (job uuid, lease bigint, at timestamptz, status text, job_type text, tenant text);
@@ -318,7 +320,7 @@ def server_log_problems(log: str) -> list[str]:
     return [
         "server: " + " ".join(line.strip() for line in lines[n : n + 8])
         for n, line in enumerate(lines)
-        if re.search(r"ERROR: |PANIC: ", line) and POSTPONED not in line
+        if re.search(r"ERROR: |PANIC: ", line) and POSTPONED not in line and CANCELLED not in line
     ]
 
 

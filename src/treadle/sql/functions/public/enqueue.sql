@@ -15,7 +15,7 @@ as $$
 declare
     v_now timestamptz;
     v_id uuid;
-    v_parts constant varchar[] := treadle.partition_parts(p_job_type, p_queue);
+    v_parts varchar[];
     v_partition varchar := '';
 begin
     if p_max_attempts < 1 then
@@ -23,6 +23,10 @@ begin
             using errcode = 'invalid_parameter_value';
     end if;
 
+    -- An empty table is read without touching a page.
+    if exists (select from treadle.limit_targets) then
+        v_parts := treadle.partition_parts(p_job_type, p_queue);
+    end if;
     if v_parts is not null or p_partition is not null then
         v_partition := treadle.partition_of(v_parts, p_data, p_partition);
         if not treadle.make_room(p_job_type, p_queue, p_priority, array[v_partition]) then

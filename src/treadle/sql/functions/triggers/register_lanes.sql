@@ -18,6 +18,7 @@ declare
     v_missing boolean;
     v_below boolean;
     v_oldest timestamptz;
+    v_limited boolean;
 begin
     if not treadle.is_read_committed() then
         v_added := nullif(current_setting(c_added, true), '');
@@ -56,8 +57,9 @@ begin
     select
         bool_or(not entry.is_listed),
         bool_or(arrived.oldest < entry.floor),
-        min(arrived.oldest)
-    into v_missing, v_below, v_oldest
+        min(arrived.oldest),
+        (select exists (select from treadle.limit_targets))
+    into v_missing, v_below, v_oldest, v_limited
     from (
         select
             row(inserted.queue, inserted.job_type, inserted.priority, inserted.partition)::treadle.lane as lane,
@@ -104,7 +106,7 @@ begin
     end if;
 
     perform treadle.wake_workers(v_oldest);
-    if exists (select from treadle.limit_targets) then
+    if v_limited then
         -- Inserted by hand.
         perform treadle.set_partitions(array_agg(inserted.id))
         from new_jobs as inserted
