@@ -11,7 +11,11 @@ CREATE TYPE treadle.lane AS (
 
 COMMENT ON TYPE treadle.lane IS 'What identifies a lane: its jobs are claimed in the order of their run_at.';
 
+COMMENT ON FUNCTION treadle.add_dependencies(p_ids uuid[], p_after jsonb) IS 'Notes which jobs these new ones wait for.';
+
 COMMENT ON FUNCTION treadle.admit_jobs(p_now timestamp with time zone, p_places tid[], p_names character varying[], p_keys character varying[], p_room integer[], p_fair boolean) IS 'Those of the jobs at p_places that fit into the room of their limits.';
+
+COMMENT ON FUNCTION treadle.advance_waiting(p_limit integer) IS 'Decides about jobs that wait for others, as far as that could not be decided at commit.';
 
 COMMENT ON FUNCTION treadle.aged_lanes(p_before timestamp with time zone, INOUT queues character varying[], INOUT job_types character varying[], p_priorities integer[], INOUT partitions character varying[], INOUT starts timestamp with time zone[], OUT priority integer) IS 'Of these lanes, those of the priority whose first job has waited longest, if that was due before p_before.';
 
@@ -20,6 +24,8 @@ COMMENT ON FUNCTION treadle.announce(p_ids uuid[], p_kind text) IS 'Notifies ses
 COMMENT ON FUNCTION treadle.await_ends(p_for interval) IS 'Deprecated: use request_notifications(). Dropped in version 0.3.';
 
 COMMENT ON FUNCTION treadle.await_news(p_for interval) IS 'Deprecated: use request_notifications(). Dropped in version 0.3.';
+
+COMMENT ON FUNCTION treadle.blocked_by_jobs() IS 'The bit of jobs.holds that says: other jobs have to end first.';
 
 COMMENT ON FUNCTION treadle.blocked_by_key() IS 'The bit of jobs.holds that says: an earlier job with the same key has not finished.';
 
@@ -152,7 +158,7 @@ COMMENT ON COLUMN treadle.jobs.run_at IS 'The job is not claimed before this tim
 
 COMMENT ON COLUMN treadle.jobs.lease IS 'The lease number: each claim increments it, and nothing else does. It fences the writes of a worker.';
 
-COMMENT ON COLUMN treadle.jobs.holds IS 'What a pending job is blocked by, as bits: 1 = an earlier job with the same key. Only jobs with 0 can be claimed.';
+COMMENT ON COLUMN treadle.jobs.holds IS 'What a pending job waits for besides its time, as bits: 1 = an earlier job with the same key, 2 = other jobs (dependencies). 0: nothing.';
 
 COMMENT ON COLUMN treadle.jobs.crashes IS 'How often the process in which the job ran has died.';
 
@@ -168,7 +174,7 @@ COMMENT ON COLUMN treadle.jobs.pace IS 'What the handler counts: done, total, ra
 
 COMMENT ON COLUMN treadle.jobs.checkpoint IS 'What the handler saved last; the next attempt finds it.';
 
-COMMENT ON COLUMN treadle.jobs.keeps IS 'What else is stored for this job, as bits: 1 = events, 2 = log lines, 4 = steps, 8 = it was claimed under a limit. It is deleted with the job.';
+COMMENT ON COLUMN treadle.jobs.keeps IS 'What else is stored for this job, as bits: 1 = events, 2 = log lines, 4 = steps, 8 = it was claimed under a limit, 16 = its end is watched by jobs that wait for it, 32 = it has dependencies, 64 = it takes results of other jobs. It is deleted with the job.';
 
 COMMENT ON COLUMN treadle.jobs.losses IS 'How often its worker was lost as a whole while the job ran, since an attempt last failed by itself; null: never.';
 
@@ -185,6 +191,12 @@ COMMENT ON COLUMN treadle.jobs.weight IS 'How much of each of its limits the job
 COMMENT ON FUNCTION treadle.change_unique_jobs(p_job treadle.jobs, p_data text[], p_nths integer[], p_unique character varying[], p_ids uuid[], p_on_conflict character varying[], p_latest interval, p_partitions text[]) IS 'Changes pending jobs as on_conflict says.';
 
 COMMENT ON FUNCTION treadle.channel(p_kind text) IS 'The name of the channel to LISTEN to: "work" (jobs to claim, or to stop), "ends" (the ids of jobs that finished) or "news" (the ids of jobs with new events or progress).';
+
+COMMENT ON FUNCTION treadle.check_at_commit() IS 'Trigger: at commit, decides what an end, a retry or an enqueue means for jobs that wait for others.';
+
+COMMENT ON FUNCTION treadle.check_ended(p_id uuid, p_limit integer) IS 'Decides what the end or the retry of a job means for those that wait for it. Returns false if there is more to do.';
+
+COMMENT ON FUNCTION treadle.check_waiting(p_ids uuid[]) IS 'Decides what these jobs wait for. Returns those that are locked.';
 
 COMMENT ON FUNCTION treadle.claim_job_batch(p_worker_id character varying, p_job_types character varying[], p_batch_size integer) IS 'Claims up to p_batch_size pending jobs of the given types, highest priority first, then oldest: select * from "treadle".claim_job_batch(''worker-1'', ''{welcome}'').';
 
@@ -211,6 +223,8 @@ COMMENT ON FUNCTION treadle.confirm_blocked() IS 'Trigger: at commit, unblocks a
 COMMENT ON FUNCTION treadle.count_minutes(p_lag interval, p_limit integer, p_keep interval) IS 'Counts the jobs that finished since the last call in "treadle".minutes, for charts. Returns how many of its rows changed. Workers call it every few seconds.';
 
 COMMENT ON FUNCTION treadle.count_pending(p_name character varying, p_per character varying, p_key character varying, p_most integer) IS 'How many of the jobs that a limit is for, or of one value of its "per", wait; counted up to p_most.';
+
+COMMENT ON FUNCTION treadle.decide_check(p_check bigint, p_ids uuid[], p_ended boolean, p_limit integer) IS 'Decides about the jobs of a row of dependency_checks, and deletes it, or leaves those that are left.';
 
 COMMENT ON FUNCTION treadle.declare_limits(p_limits jsonb) IS 'Declares the limits of a worker''s code.';
 
@@ -254,7 +268,7 @@ COMMENT ON FUNCTION treadle.delete_unused_lanes(p_oldest treadle.ticks, p_limit 
 
 COMMENT ON FUNCTION treadle.divide_jobs(p_jobs integer, p_weights double precision[], p_available integer[], p_turn double precision) IS 'Divides jobs by weights, no more than each can use.';
 
-COMMENT ON FUNCTION treadle.drop_belongings() IS 'Trigger: deletes the errors, events, log lines, steps and uses of stored objects of deleted jobs.';
+COMMENT ON FUNCTION treadle.drop_belongings() IS 'Trigger: deletes the errors, events, log lines, steps, dependencies and uses of stored objects of deleted jobs.';
 
 COMMENT ON FUNCTION treadle.drop_oldest(p_name character varying, p_per character varying, p_key character varying, p_priority integer, p_count integer, p_kept uuid[]) IS 'Cancels the oldest waiting jobs that a limit is for.';
 
@@ -272,7 +286,7 @@ COMMENT ON FUNCTION treadle.enqueue_unique(p_job_type character varying, p_uniqu
 
 COMMENT ON FUNCTION treadle.enqueue_unless_exists(p_job treadle.jobs, p_data text[], p_unique character varying[], p_keys character varying[], p_on_conflict character varying[], p_latest interval, p_partitions text[]) IS 'Enqueues jobs whose unique key no other job has, and returns or changes the others.';
 
-COMMENT ON FUNCTION treadle.enqueue_with_options(p_job_type character varying, p_data text[], p_unique character varying[], p_while character varying, p_period interval, p_per_period integer, p_on_conflict character varying[], p_latest interval, p_all_or_none boolean, p_expires interval, p_expires_at timestamp with time zone, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_keys character varying[], p_max_attempts integer, p_partitions text[], p_weight integer) IS 'Enqueues one job per element of p_data (JSON texts), with unique keys or expiry. Returns for each the id, whether it is new, and whether an existing job was changed; no row if max_pending is reached.';
+COMMENT ON FUNCTION treadle.enqueue_with_options(p_job_type character varying, p_data text[], p_unique character varying[], p_while character varying, p_period interval, p_per_period integer, p_on_conflict character varying[], p_latest interval, p_all_or_none boolean, p_expires interval, p_expires_at timestamp with time zone, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_keys character varying[], p_max_attempts integer, p_partitions text[], p_weight integer, p_after jsonb) IS 'Enqueues one job per element of p_data (JSON texts), with unique keys or expiry. Returns for each the id, whether it is new, and whether an existing job was changed; no row if max_pending is reached.';
 
 COMMENT ON FUNCTION treadle.expire_jobs(p_limit integer) IS 'Cancels jobs that no worker has claimed before they expired. Returns how many it has looked at. Workers call it every 10 seconds.';
 
@@ -310,6 +324,8 @@ COMMENT ON FUNCTION treadle.forget_ticks(p_oldest treadle.ticks) IS 'Deletes tic
 
 COMMENT ON FUNCTION treadle.free_lanes(p_lockers xid[], p_queues character varying[], p_job_types character varying[], p_partitions character varying[]) IS 'Those of these lanes whose limits no other claim seems to have locked.';
 
+COMMENT ON FUNCTION treadle.free_waiting(p_ids uuid[]) IS 'Lets jobs run that waited for others.';
+
 COMMENT ON FUNCTION treadle.has_attempts_left(p_attempts integer, p_max_attempts integer) IS 'Whether a job may be attempted again.';
 
 COMMENT ON FUNCTION treadle.has_room(p_name character varying, p_key character varying, p_now timestamp with time zone) IS 'Whether a limit has room for one more job.';
@@ -336,6 +352,8 @@ COMMENT ON FUNCTION treadle.is_in_lane(p_queue character varying, p_job_type cha
 
 COMMENT ON FUNCTION treadle.is_read_committed() IS 'Whether the transaction is READ COMMITTED: only then does each of its statements see what other transactions have just committed.';
 
+COMMENT ON FUNCTION treadle.is_waiting(p_status character varying, p_holds smallint) IS 'Whether a job waits for other jobs.';
+
 COMMENT ON FUNCTION treadle.job_events(p_id uuid, p_number integer, p_lease bigint, p_phase integer, p_limit integer) IS 'The events of a job after a position, with its transitions among them, in order.';
 
 COMMENT ON FUNCTION treadle.job_status(p_id uuid) IS 'The status of a job as of now; null if there is none.';
@@ -346,13 +364,19 @@ COMMENT ON FUNCTION treadle.keep_logs(p_worker_id character varying, p_ids uuid[
 
 COMMENT ON FUNCTION treadle.keep_worker() IS 'Trigger: keeps the row of a worker with a lease while it has jobs.';
 
+COMMENT ON FUNCTION treadle.keeps_dependencies() IS 'The bit of jobs.keeps that says: this job waits for others, or did.';
+
 COMMENT ON FUNCTION treadle.keeps_events() IS 'The bit of jobs.keeps that says: this job has events.';
+
+COMMENT ON FUNCTION treadle.keeps_inputs() IS 'The bit of jobs.keeps that says: results of other jobs are arguments of this one.';
 
 COMMENT ON FUNCTION treadle.keeps_logs() IS 'The bit of jobs.keeps that says: this job has log lines.';
 
 COMMENT ON FUNCTION treadle.keeps_slots() IS 'The bit of jobs.keeps that says: this job was claimed under a limit.';
 
 COMMENT ON FUNCTION treadle.keeps_steps() IS 'The bit of jobs.keeps that says: this job has steps.';
+
+COMMENT ON FUNCTION treadle.keeps_watchers() IS 'The bit of jobs.keeps that says: jobs wait for the end of this one.';
 
 COMMENT ON FUNCTION treadle.key_rank(p_status character varying, p_holds smallint) IS 'The rank of an unfinished job among those with its key: 0 running, 1 next to run, 2 blocked.';
 
@@ -409,6 +433,8 @@ COMMENT ON FUNCTION treadle.next_lane(p_lane treadle.lane, p_lockers xid[], OUT 
 COMMENT ON FUNCTION treadle.next_lanes(p_job_types character varying[], p_queues character varying[], p_safe treadle.ticks, p_lanes integer, INOUT level bigint, INOUT first integer, INOUT turn bigint, INOUT step integer, INOUT place bigint, OUT queues character varying[], OUT job_types character varying[], OUT partitions character varying[], OUT starts timestamp with time zone[], OUT ids bigint[]) IS 'The active lanes of these job types that a claim searches next, with the time at which the search of each starts.';
 
 COMMENT ON FUNCTION treadle.note_clock_jump(p_before timestamp with time zone, p_after timestamp with time zone) IS 'Notes that the server''s clock shows p_after where it should show p_before. Returns false if that was noted already.';
+
+COMMENT ON FUNCTION treadle.note_dependency_check(p_ids uuid[], p_ended boolean, p_later boolean) IS 'Decides at commit, or later, what these jobs wait for; or, if they have ended, what that means for those that wait for them.';
 
 COMMENT ON FUNCTION treadle.note_openings(p_queue character varying, p_job_type character varying, p_partition character varying) IS 'Notes that the limits of a job that has ended may have room.';
 
@@ -510,11 +536,15 @@ COMMENT ON FUNCTION treadle.set_paused(p_paused boolean, p_job_type character va
 
 COMMENT ON FUNCTION treadle.settle_jobs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_outcomes character varying[], p_errors text[], p_tracebacks text[], p_delays double precision[], p_seconds double precision[], p_crash_limit integer, p_limited_for character varying[]) IS 'Ends attempts that did not complete (retry, failed, cancelled, released, crashed, lost), each fenced by its lease number and worker. Returns the jobs that were accepted, with their new status.';
 
+COMMENT ON FUNCTION treadle.settle_waiting(p_ids uuid[], p_past uuid) IS 'Frees or stops jobs that wait for others, or watches the next that they wait for.';
+
 COMMENT ON FUNCTION treadle.slots_in_use(p_jobs uuid[], p_leases bigint[], p_weights integer[]) IS 'Those of the listed jobs that are still claimed or running under the same lease.';
 
 COMMENT ON FUNCTION treadle.start_job(p_id uuid, p_lease bigint, p_worker_id character varying) IS 'Marks a claimed job as running. Returns false if the claim is lost.';
 
 COMMENT ON FUNCTION treadle.start_jobs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_seconds double precision[], p_progress integer[], p_stages character varying[], p_paces text[]) IS 'Marks claimed jobs as running for p_seconds, with this progress, stage and pace (null: unchanged). Returns the ids that were accepted.';
+
+COMMENT ON FUNCTION treadle.stop_waiting(p_ids uuid[], p_causes uuid[]) IS 'Cancels jobs that wait for jobs that did not complete.';
 
 COMMENT ON FUNCTION treadle.sweep_stored(p_grace interval, p_limit integer, p_parts integer, OUT swept integer, OUT more boolean, OUT files uuid[], OUT places text[]) IS 'Removes stored objects that no job uses and that were not written to for p_grace, in small steps. Returns how many, whether there is more to do, and the files to remove elsewhere.';
 
@@ -526,7 +556,7 @@ COMMENT ON FUNCTION treadle.tick(p_interval interval) IS 'Maintains the lanes; w
 
 COMMENT ON FUNCTION treadle.tick_is_fresh() IS 'Whether the last tick is recent enough to trust the floors of the lanes.';
 
-COMMENT ON FUNCTION treadle.unblock_next() IS 'Trigger: when a job finishes, unblocks the next one of its key, and notes that its limits may have room.';
+COMMENT ON FUNCTION treadle.unblock_next() IS 'Trigger: when a job finishes, unblocks the next one of its key, and notes that its limits may have room and that jobs may have waited for it.';
 
 COMMENT ON FUNCTION treadle.use_stored(p_job_ids uuid[], p_stored_ids uuid[]) IS 'Records that each of these jobs uses the stored object beside it until the job is deleted. Returns the objects that do not exist.';
 
@@ -594,6 +624,57 @@ COMMENT ON COLUMN treadle.clock_jumps.after IS 'What the clock showed when the j
 
 ALTER TABLE treadle.clock_jumps ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME treadle.clock_jumps_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE treadle.dependencies (
+    job_id uuid NOT NULL,
+    after_id uuid NOT NULL,
+    ok_to_fail boolean DEFAULT false NOT NULL,
+    watched boolean DEFAULT false NOT NULL,
+    stopped boolean DEFAULT false NOT NULL,
+    arguments character varying(100)[],
+    nth integer
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='5000', autovacuum_vacuum_cost_delay='0');
+
+COMMENT ON TABLE treadle.dependencies IS 'Which jobs wait for which others (using(after=…)). Kept until the job that waits is deleted.';
+
+COMMENT ON COLUMN treadle.dependencies.job_id IS 'The job that waits.';
+
+COMMENT ON COLUMN treadle.dependencies.after_id IS 'The job that it waits for.';
+
+COMMENT ON COLUMN treadle.dependencies.ok_to_fail IS 'It may also fail, be cancelled or be deleted.';
+
+COMMENT ON COLUMN treadle.dependencies.watched IS 'The end of that job is noticed. Of all jobs that a job waits for, one is watched at a time.';
+
+COMMENT ON COLUMN treadle.dependencies.stopped IS 'The job was cancelled because this one did not complete. If this one is retried, so is the job.';
+
+COMMENT ON COLUMN treadle.dependencies.arguments IS 'The arguments of the job that get the result of the other.';
+
+COMMENT ON COLUMN treadle.dependencies.nth IS 'The argument is a list, and this is the place of the result in it. Null: the argument is the result.';
+
+CREATE TABLE treadle.dependency_checks (
+    id bigint NOT NULL,
+    noted_at timestamp with time zone NOT NULL,
+    jobs uuid[] NOT NULL,
+    ended boolean NOT NULL,
+    later boolean DEFAULT false NOT NULL
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
+
+COMMENT ON TABLE treadle.dependency_checks IS 'Jobs that were enqueued to wait, or have ended, or were retried: at commit, what this means for jobs that wait is decided. What could not be decided then stays here, for the next claim or tick.';
+
+COMMENT ON COLUMN treadle.dependency_checks.ended IS 'These have ended, or were retried, and others may wait for them. False: these wait for others.';
+
+COMMENT ON COLUMN treadle.dependency_checks.later IS 'Not at commit: another transaction has to end first.';
+
+ALTER TABLE treadle.dependency_checks ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME treadle.dependency_checks_id_seq
     START WITH 1
     INCREMENT BY 1
     NO MINVALUE
@@ -1077,6 +1158,12 @@ ALTER TABLE ONLY treadle.audit
 ALTER TABLE ONLY treadle.clock_jumps
     ADD CONSTRAINT clock_jumps_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY treadle.dependencies
+    ADD CONSTRAINT dependencies_pkey PRIMARY KEY (job_id, after_id);
+
+ALTER TABLE ONLY treadle.dependency_checks
+    ADD CONSTRAINT dependency_checks_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY treadle.errors
     ADD CONSTRAINT errors_pkey PRIMARY KEY (job_id, failed_at);
 
@@ -1166,6 +1253,12 @@ ALTER TABLE ONLY treadle.workers
 
 CREATE INDEX idx_audit_job ON treadle.audit USING btree (job_id) WHERE (job_id IS NOT NULL);
 
+CREATE INDEX idx_dependencies_after ON treadle.dependencies USING btree (after_id, job_id);
+
+CREATE INDEX idx_dependencies_watched ON treadle.dependencies USING btree (after_id, job_id) WHERE watched;
+
+CREATE INDEX idx_dependency_checks_noted ON treadle.dependency_checks USING btree (noted_at);
+
 CREATE INDEX idx_errors_failed_at ON treadle.errors USING btree (failed_at);
 
 CREATE INDEX idx_events_transaction ON treadle.events USING btree (transaction, job_id, number);
@@ -1228,6 +1321,8 @@ CREATE INDEX idx_unique_periods_end ON treadle.unique_periods USING btree (ends_
 
 CREATE TRIGGER change_job BEFORE UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((new.status)::text = 'pending'::text) OR (old.finished_at IS NOT NULL) OR (((new.status)::text = ANY ((ARRAY['completed'::character varying, 'failed'::character varying, 'cancelled'::character varying])::text[])) <> (new.finished_at IS NOT NULL)) OR ((old.key)::text IS DISTINCT FROM (new.key)::text) OR (((old.status)::text = 'pending'::text) AND (new.lease = old.lease)))) EXECUTE FUNCTION treadle.change_job();
 
+CREATE CONSTRAINT TRIGGER check_at_commit AFTER INSERT ON treadle.dependency_checks DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((NOT new.later)) EXECUTE FUNCTION treadle.check_at_commit();
+
 CREATE CONSTRAINT TRIGGER confirm_blocked AFTER INSERT ON treadle.jobs DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((((new.holds)::integer & 1) = 1)) EXECUTE FUNCTION treadle.confirm_blocked();
 
 CREATE TRIGGER drop_belongings AFTER DELETE ON treadle.jobs REFERENCING OLD TABLE AS old_jobs FOR EACH STATEMENT EXECUTE FUNCTION treadle.drop_belongings();
@@ -1240,7 +1335,7 @@ CREATE TRIGGER prepare_job BEFORE INSERT ON treadle.jobs FOR EACH ROW WHEN (((ne
 
 CREATE TRIGGER register_lanes AFTER INSERT ON treadle.jobs REFERENCING NEW TABLE AS new_jobs FOR EACH STATEMENT EXECUTE FUNCTION treadle.register_lanes();
 
-CREATE TRIGGER unblock_next AFTER UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((old.key IS NOT NULL) OR (old.keeps >= 8)) AND ((new.finished_at IS NOT NULL) OR ((new.status)::text = 'pending'::text)))) EXECUTE FUNCTION treadle.unblock_next();
+CREATE TRIGGER unblock_next AFTER UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((old.key IS NOT NULL) OR (old.keeps >= 8) OR ((new.status)::text = ANY ((ARRAY['failed'::character varying, 'cancelled'::character varying])::text[])) OR (old.finished_at IS NOT NULL)) AND ((new.finished_at IS NOT NULL) OR ((new.status)::text = 'pending'::text)))) EXECUTE FUNCTION treadle.unblock_next();
 
 CREATE TRIGGER unblock_next_deleted AFTER DELETE ON treadle.jobs FOR EACH ROW WHEN (((old.key IS NOT NULL) OR (old.keeps >= 8))) EXECUTE FUNCTION treadle.unblock_next();
 

@@ -9,6 +9,7 @@ if typing.TYPE_CHECKING:
     from treadle.queue import JobQueue
     from treadle.why.reason import Reason
     from treadle.words import events as events
+    from treadle.words.after import ok_to_fail
     from treadle.words.backoff import Backoff
     from treadle.words.changes import Pause
     from treadle.words.control import Cancel, RateLimited, Retry, Snooze
@@ -102,6 +103,7 @@ __all__ = [
     "WrongStatus",
     "current_job",
     "migrate",
+    "ok_to_fail",
 ]
 
 # Where each name is defined, below this package. A module is imported when one of its names is first used, so that
@@ -111,6 +113,7 @@ _HOMES = {
     "db.migrations": ["migrate"],
     "queue": ["JobQueue"],
     "words": ["events"],
+    "words.after": ["ok_to_fail"],
     "words.backoff": ["Backoff"],
     "words.errors": [
         "DatabaseUnreachable",

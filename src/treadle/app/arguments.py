@@ -10,9 +10,10 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, NotRequired, Union, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 from typing_extensions import TypeAliasType, TypedDict  # pydantic needs these before Python 3.12
 
+from treadle.app.outputs import annotation_of, fits, outputs_of
 from treadle.attempt.attempt import Attempt
 from treadle.attempt.job import Job, job_of
 from treadle.words.errors import InvalidArgument, InvalidJob, InvalidPayload
@@ -63,6 +64,45 @@ class Arguments:
         if self._open_ended:
             given.update(given.pop(self._open_ended, {}))
         return self.encode(given, limit)
+
+    def separate(
+        self, positional: tuple[Any, ...], named: dict[str, Any], limit: int
+    ) -> tuple[Encoded, dict[str, Any]]:
+        """The payload for a call, without the arguments that are results of other jobs; and those."""
+        try:
+            bound = self._caller.bind(*positional, **named)
+        except TypeError as error:
+            raise InvalidPayload(
+                self._name, str(error), f"it takes {self._caller} (the worker passes the job)"
+            ) from None
+        given = bound.arguments
+        if self._open_ended:
+            given.update(given.pop(self._open_ended, {}))
+        later = {name: value for name, value in given.items() if outputs_of(value)}
+        for name, value in later.items():
+            returned = annotation_of(value)
+            if not fits(returned, self._takes(name)):
+                raise InvalidPayload(
+                    f"{self._name}.{name}",
+                    f"it gets the result of another job, which is {_shown(returned)}",
+                    f"it takes {_shown(self._takes(name))}",
+                )
+        texts = []
+        for name, value in given.items():
+            if name not in later:
+                adapter = self._adapted(self._takes(name))
+                try:
+                    checked = adapter.validate_python(value)
+                except ValidationError as error:
+                    path, problem = first_problem(error)
+                    raise InvalidPayload(
+                        f"{self._name}.{name}{path}", problem, f"it takes {self._caller}"
+                    ) from None
+                text = Encoder(adapter, validated=True).encode(checked, limit, f"{self._name}.{name}")
+                texts.append(f"{to_json(name).decode()}:{text}")
+        text = "{" + ",".join(texts) + "}"
+        check_size(len(text.encode()), limit, self._name)
+        return Encoded(text), later
 
     def encode(self, given: Mapping[str, Any], limit: int) -> Encoded:
         """The payload for arguments by name."""
@@ -136,10 +176,15 @@ class Arguments:
                 f"{option} names {unknown[0]!r}, which is not an argument of {self._name}{self._caller}"
             )
 
+    @property
+    def returns(self) -> Any:
+        """The annotation of what the function returns."""
+        return self._hints.get("return", Any)
+
     @cached_property
     def result(self) -> TypeAdapter[Any]:
         """The type that the function returns."""
-        return self._adapted(self._hints.get("return", Any))
+        return self._adapted(self.returns)
 
     @cached_property
     def result_encoder(self) -> Encoder:
@@ -223,6 +268,10 @@ def _is_job(hint: object) -> bool:
     if get_origin(hint) in (Union, UnionType):
         return any(_is_job(part) for part in get_args(hint) if part is not NoneType)
     return isinstance(hint, type) and issubclass(hint, Job)
+
+
+def _shown(annotation: Any) -> str:
+    return inspect.formatannotation(annotation)
 
 
 def _name(function: Callable[..., Any]) -> str:

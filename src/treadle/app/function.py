@@ -16,13 +16,15 @@ from uuid import UUID
 from treadle.app.arguments import Arguments
 from treadle.app.backend import Backend
 from treadle.app.handle import Handle
+from treadle.app.outputs import after_of, outputs_of
 from treadle.db.database import Database, Source
 from treadle.db.queries import enqueueing
 from treadle.db.queries import stored as stored_queries
 from treadle.db.queries.enqueueing import EnqueueOptions, split_options
 from treadle.db.query import Query
+from treadle.words.after import After, Waitable, combined, waits_for
 from treadle.words.backoff import Backoff
-from treadle.words.errors import InvalidJob, QueueFull
+from treadle.words.errors import InvalidArgument, InvalidJob, QueueFull
 from treadle.words.limits import LimitDeclaration, Per, partition_of
 from treadle.words.payload import Encoded
 from treadle.words.stored import Noted
@@ -39,6 +41,9 @@ class UsingOptions(EnqueueOptions, UniqueOptions, total=False):
 
     key: str | None
     """Jobs with the same key run one at a time, in the order in which they were enqueued."""
+    after: Waitable | Iterable[Waitable] | None
+    """The job waits until these have completed: handles or ids. If one does not complete, the job is cancelled, unless
+    it is given as ok_to_fail(…)."""
     connection: Source | None
     """Your connection, of psycopg, asyncpg, SQLAlchemy or Django: the job becomes part of its transaction."""
 
@@ -67,7 +72,7 @@ class Enqueuer(Generic[P, R]):
 
     def using(self, **options: Unpack[UsingOptions]) -> "Enqueuer[P, R]":
         """Return the same function with other options: priority, queue, delay, run_at, max_attempts, key, connection,
-        expires, weight, partition, and those of UniqueOptions."""
+        after, expires, weight, partition, and those of UniqueOptions."""
         return Enqueuer(self._function, {**self._options, **options})
 
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
@@ -116,13 +121,23 @@ class Enqueuer(Generic[P, R]):
     def _one(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Query[list[Enqueued]]], Database]:
         chosen = self._resolved()
         arguments, limit = self._function.arguments, self._function.backend.payload_limit
+        after = chosen.after
         with Noted() as used:
-            data = arguments.bind(args, kwargs, limit)
+            if any(outputs_of(value) for value in (*args, *kwargs.values())):
+                data, later = arguments.separate(args, kwargs, limit)
+                after = [*after, *(each for name, value in later.items() for each in after_of(name, value))]
+                self._check_known(later)
+            else:
+                data = arguments.bind(args, kwargs, limit)
         defaults = arguments.defaults if chosen.rule is not None else None
         options = chosen.options
         if self._function.parts:
             options = {**options, "partition": json.loads(self._partition(data, options))}
-        queries = [enqueueing.enqueue(self._function.name, data, chosen.key, limit, chosen.rule, defaults, **options)]
+        queries = [
+            enqueueing.enqueue(
+                self._function.name, data, chosen.key, limit, chosen.rule, defaults, combined(after), **options
+            )
+        ]
         if used:
             queries = stored_queries.enqueue_using(queries, [(0, each) for each in used])
         return queries, chosen.database
@@ -139,6 +154,8 @@ class Enqueuer(Generic[P, R]):
         arguments, limit = self._function.arguments, self._function.backend.payload_limit
 
         def encoded(nth: int, call: Mapping[str, Any]) -> Encoded:
+            if isinstance(call, Mapping) and any(map(outputs_of, call.values())):
+                raise InvalidArgument("enqueue_many() cannot pass results of other jobs: call enqueue() for each")
             with Noted() as used:
                 data = arguments.encode(call, limit)
             if used:
@@ -158,11 +175,21 @@ class Enqueuer(Generic[P, R]):
             defaults,
             partitions,
             in_one=self._function.wait is not None,
+            after=combined(chosen.after),
             **chosen.options,
         )
         if uses:
             queries = stored_queries.enqueue_using(queries, uses)
         return queries, chosen.database
+
+    def _check_known(self, later: Mapping[str, Any]) -> None:
+        """What the results of other jobs are is known only when they have ended."""
+        names = {name for name, per in self._function.parts.items() if isinstance(per, str)} & later.keys()
+        if names:
+            raise InvalidArgument(
+                f"{min(names)} is the result of another job, but a limit of {self._function.name} needs its value now: "
+                "give it with using(partition=…)"
+            )
 
     def _partition(self, data: Encoded, options: EnqueueOptions) -> str:
         arguments = {**self._function.arguments.defaults, **json.loads(data.text)}
@@ -172,6 +199,7 @@ class Enqueuer(Generic[P, R]):
         """The options of the function and of using()."""
         given: UsingOptions = {**self._function.defaults, **self._options}
         key, connection = given.pop("key", None), given.pop("connection", None)
+        after = given.pop("after", None)
         database = self._function.backend.database
         if connection is not None:
             database = Database(connection, database.schema)
@@ -179,7 +207,7 @@ class Enqueuer(Generic[P, R]):
         self._function.arguments.check_annotations()
         if rule is not None:
             self._function.arguments.check_names(argument_names(rule.unique), "unique")
-        return _Chosen(database, key, rule, options)
+        return _Chosen(database, key, rule, options, [] if after is None else waits_for(after))
 
 
 def _pause(end: float) -> float:
@@ -192,6 +220,7 @@ class _Chosen(NamedTuple):
     key: str | None
     rule: UniqueRule | None
     options: EnqueueOptions
+    after: list[After]
 
 
 class JobFunction(Enqueuer[P, R], Generic[P, R, Q, C]):
@@ -240,7 +269,7 @@ class JobFunction(Enqueuer[P, R], Generic[P, R, Q, C]):
 
     def handle(self, job_id: UUID, is_new: bool = False, is_changed: bool = False) -> Handle[R]:
         """Return a handle of a job of this type."""
-        return Handle(self.backend, job_id, self.arguments.result, is_new, is_changed)
+        return Handle(self.backend, job_id, self.arguments.result, is_new, is_changed, self.arguments.returns)
 
     def encode_result(self, result: Any) -> str | None:
         """Encode what the handler returned as JSON."""

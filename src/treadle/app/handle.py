@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from treadle.app.backend import Backend
+from treadle.app.outputs import Output
 from treadle.db.queries import jobs as job_queries
 from treadle.db.queries import logs as log_queries
 from treadle.db.queries import worker as worker_queries
@@ -45,15 +46,22 @@ class Handle(Generic[Result]):
         result: TypeAdapter[Any] | None = None,
         is_new: bool = False,
         is_changed: bool = False,
+        returns: Any = Any,
     ) -> None:
         self._database = backend.database
         self._watch = backend.watch
         self._result = result
+        self._returns = returns
         self.id = job_id
         self.is_new = is_new
         """Whether the call that returned this handle has added the job. With `unique`, it may have existed before."""
         self.is_changed = is_changed
         """Whether that call has changed a job that existed before."""
+
+    @property
+    def output(self) -> Result:
+        """The result, as an argument of another job, which waits for this one: `ship.enqueue(receipt=pay.output)`."""
+        return cast(Result, Output(self.id, self._returns))
 
     def job(self) -> JobRow:
         """Return the job's row as it is now. Raises JobNotFound if it has been deleted."""

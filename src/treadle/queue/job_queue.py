@@ -19,6 +19,7 @@ from treadle.db.queries.enqueueing import EnqueueOptions, split_options
 from treadle.db.queries.jobs import AnyJob, ListFilters
 from treadle.db.query import Query
 from treadle.db.script import adrive, drive
+from treadle.words.after import Waitable, combined, waits_for
 from treadle.words.changes import Pause
 from treadle.words.duration import Duration
 from treadle.words.errors import TreadleError
@@ -34,6 +35,10 @@ log = logging.getLogger("treadle")
 
 class QueueOptions(EnqueueOptions, UniqueOptions, total=False):
     """The options of enqueue()."""
+
+    after: Waitable | Iterable[Waitable] | None
+    """The job waits until these have completed: rows, handles or ids. If one does not complete, the job is cancelled,
+    unless it is given as ok_to_fail(…)."""
 
 
 class JobQueue:
@@ -110,14 +115,18 @@ class JobQueue:
         return [each.id for several in await self._database.arun_together(queries) for each in several]
 
     def _one(self, job_type: str, data: Json, key: str | None, given: QueueOptions) -> Query[builtins.list[Enqueued]]:
+        after = given.pop("after", None)
         rule, options = split_options(given)
-        return enqueueing.enqueue(job_type, data, key, self.payload_limit, rule, **options)
+        waits = [] if after is None else combined(waits_for(after))
+        return enqueueing.enqueue(job_type, data, key, self.payload_limit, rule, None, waits, **options)
 
     def _many(
         self, job_type: str, data: Iterable[Json], keys: Iterable[str | None] | None, given: QueueOptions
     ) -> builtins.list[Query[builtins.list[Enqueued]]]:
+        after = given.pop("after", None)
         rule, options = split_options(given)
-        return enqueueing.enqueue_many(job_type, data, keys, self.payload_limit, rule, **options)
+        waits = [] if after is None else combined(waits_for(after))
+        return enqueueing.enqueue_many(job_type, data, keys, self.payload_limit, rule, after=waits, **options)
 
     # Working
 

@@ -86,7 +86,9 @@ grant select, insert, update, delete on
     treadle.limit_targets,
     treadle.limit_keys,
     treadle.limit_holders,
-    treadle.limit_openings
+    treadle.limit_openings,
+    treadle.dependencies,
+    treadle.dependency_checks
     to treadle_worker;
 grant select, insert, delete on
     treadle.errors,
@@ -181,6 +183,19 @@ grant execute on function
     treadle.declare_limits,
     treadle.set_limit, -- (owner)
     treadle.reset_limit, -- (owner)
+    -- jobs that wait for others
+    treadle.note_dependency_check, -- (owner)
+    treadle.add_dependencies,
+    treadle.advance_waiting,
+    treadle.decide_check,
+    treadle.check_waiting,
+    treadle.check_ended,
+    treadle.settle_waiting,
+    treadle.free_waiting,
+    treadle.stop_waiting,
+    treadle.keeps_watchers,
+    treadle.keeps_dependencies,
+    treadle.keeps_inputs,
     -- what a worker writes about its jobs
     treadle.start_job,
     treadle.start_jobs,
@@ -299,7 +314,9 @@ grant select on
     treadle.limit_targets,
     treadle.limit_keys,
     treadle.limit_holders,
-    treadle.limit_openings
+    treadle.limit_openings,
+    treadle.dependencies,
+    treadle.dependency_checks
     to treadle_viewer, treadle_operator;
 grant select (
     name, job_type, priority, queue, max_attempts, key, expression, timezone, clocks_forward, clocks_back, missed,
@@ -348,6 +365,8 @@ grant execute on function
     treadle.limits_of,
     treadle.limit_key,
     treadle.keeps_slots,
+    treadle.blocked_by_jobs,
+    treadle.is_waiting,
     -- limits
     treadle.find_limits,
     treadle.limit_statuses,

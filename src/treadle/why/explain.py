@@ -14,18 +14,18 @@ from treadle.words.errors import JobNotFound
 def why(database: Database, job_id: UUID) -> Reason:
     facts = database.read(queries.get_job_facts(job_id))
     blocker = None
-    if facts.blocker:
+    if other := facts.waited_for or facts.blocker:
         with suppress(JobNotFound):  # deleted in the meantime
-            blocker = decide(database.read(queries.get_job_facts(facts.blocker)))
+            blocker = decide(database.read(queries.get_job_facts(other)))
     return decide(facts, blocker)
 
 
 async def awhy(database: Database, job_id: UUID) -> Reason:
     facts = await database.aread(queries.get_job_facts(job_id))
     blocker = None
-    if facts.blocker:
+    if other := facts.waited_for or facts.blocker:
         with suppress(JobNotFound):
-            blocker = decide(await database.aread(queries.get_job_facts(facts.blocker)))
+            blocker = decide(await database.aread(queries.get_job_facts(other)))
     return decide(facts, blocker)
 
 

@@ -163,6 +163,12 @@ class Facts(NamedTuple):
     origin: Origin | None = None
     """The schedule that enqueued it."""
     limits: Sequence[LimitUse] = ()
+    waits: bool = False
+    """It waits for other jobs."""
+    waited_for: UUID | None = None
+    """One of those that have not ended."""
+    others_waited_for: int = 0
+    """How many others there are."""
 
 
 class ScheduleFacts(NamedTuple):

@@ -62,6 +62,7 @@ def _facts(row: tuple[Any, ...]) -> Facts:
     ahead = take(3)
     finished_attempts, finished_within, tick_age = take(3)
     null_columns, schema, origin, limits = take(4)
+    waits, waited_for, unended = take(3)
     return Facts(
         **job | {"status": Status(job["status"])},
         worker=worker,
@@ -84,6 +85,9 @@ def _facts(row: tuple[Any, ...]) -> Facts:
         schema=schema,
         origin=None if origin is None else _origin(origin),
         limits=[_limit(each) for each in json.loads(limits or "[]")],
+        waits=waits,
+        waited_for=waited_for,
+        others_waited_for=max(0, (unended or 0) - 1),
     )
 
 

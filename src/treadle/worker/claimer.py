@@ -109,7 +109,7 @@ class Claimer:
         self._stopped = False
         self._filling = False
         self._enough = -1  # while it waits for room: claim again when no more than these are ready; otherwise -1
-        self._waits_for_jobs = False
+        self._blocked_by_jobs = False
         self._check_first = False  # there may be no job: check before claiming
         self._told_to_look = False
         self._told_to_check = False
@@ -240,11 +240,11 @@ class Claimer:
     async def step(self, woken: bool = False) -> float:
         """One round: claim if there is room, and start what was claimed. Returns how many seconds to wait before the
         next round unless woken. `woken` says how the wait before this round ended."""
-        if woken and self._waits_for_jobs:
+        if woken and self._blocked_by_jobs:
             self._check_first = self._told_to_check and not self._told_to_look
             self._recheck = not self._check_first and self._recheck_when_told
-        self._looking |= self._told_to_look or self._waits_for_jobs
-        self._told_to_look = self._told_to_check = self._waits_for_jobs = False
+        self._looking |= self._told_to_look or self._blocked_by_jobs
+        self._told_to_look = self._told_to_check = self._blocked_by_jobs = False
         self._enough = -1
         self._wake.clear()
         if not self._may_start():
@@ -320,12 +320,12 @@ class Claimer:
     def _wait_for_jobs(self, next_due: float | None) -> float:
         every = RECHECK_SECONDS if self._recheck else self._poll()
         self._recheck = self._looking = False
-        self._waits_for_jobs = True
+        self._blocked_by_jobs = True
         self._check_first = next_due is None or next_due >= every
         return every if next_due is None else min(next_due, every)
 
     def _check(self) -> None:
-        if self.is_waiting and self._waits_for_jobs:
+        if self.is_waiting and self._blocked_by_jobs:
             self._told_to_check = True
             self._wake.set()
 

@@ -6,8 +6,9 @@ from functools import partial
 from typing import Any, TypedDict, Unpack, cast
 
 from treadle.db.query import Query, Rows, call, statement
+from treadle.words.after import After
 from treadle.words.duration import Duration, duration
-from treadle.words.errors import DuplicateJob, InvalidArgument, QueueFull
+from treadle.words.errors import DuplicateJob, InvalidArgument, JobNotFound, QueueFull
 from treadle.words.limits import MOST, partition_of
 from treadle.words.naming import int_within, text_within
 from treadle.words.payload import PAYLOAD_LIMIT, Json, encode, encode_many
@@ -59,13 +60,15 @@ def enqueue(
     payload_limit: int = PAYLOAD_LIMIT,
     rule: UniqueRule | None = None,
     defaults: Mapping[str, Json] | None = None,
+    after: Sequence[After] = (),
     **options: Unpack[EnqueueOptions],
 ) -> Query[list[Enqueued]]:
     """`defaults` are those of the function's parameters: a call that leaves one out is the same as one with it."""
     text = encode(data, payload_limit)
     partition = _partition(options)
-    if _needs_options(rule, options):
-        return _with_options(job_type, [text], [_key(key)], rule, defaults or {}, options, partition and [partition])
+    if after or _needs_options(rule, options):
+        shares = None if partition is None else [partition]
+        return _with_options(job_type, [text], [_key(key)], rule, defaults or {}, options, shares, after)
     params = {**_shared(job_type, **options), "data": text, "key": _key(key)}
     if partition is not None:
         params["partition"] = partition
@@ -81,6 +84,7 @@ def enqueue_many(
     defaults: Mapping[str, Json] | None = None,
     partitions: Sequence[str] = (),
     in_one: bool = False,
+    after: Sequence[After] = (),
     **options: Unpack[EnqueueOptions],
 ) -> list[Query[list[Enqueued]]]:
     """All payloads are checked before the first query is made: if one of them is bad, nothing is enqueued. `partitions`
@@ -94,9 +98,9 @@ def enqueue_many(
     shares = list(partitions) or None
     if shares is None and (partition := _partition(options)):
         shares = [partition] * len(texts)
-    if in_one or _needs_options(rule, options):
+    if in_one or after or _needs_options(rule, options):
         # One statement for all: it locks unique keys in their order, which several would not.
-        return [_with_options(job_type, texts, names, rule, defaults or {}, options, shares)] if texts else []
+        return [_with_options(job_type, texts, names, rule, defaults or {}, options, shares, after)] if texts else []
     return [
         Query(
             statement("enqueue_jobs"),
@@ -135,6 +139,7 @@ def _with_options(
     defaults: Mapping[str, Json],
     options: EnqueueOptions,
     partitions: Sequence[str] | None,
+    after: Sequence[After],
 ) -> Query[list[Enqueued]]:
     if rule is not None and rule.delay is not None:
         if "run_at" in options or "delay" in options:
@@ -158,12 +163,15 @@ def _with_options(
         "all_or_none": raises,
         "partitions": None if partitions is None else list(partitions),
         "weight": options.get("weight"),
+        "after": encode([each.record() for each in after]) if after else None,
     }
 
     def read(rows: Rows) -> list[Enqueued]:
         enqueued = [Enqueued(*row) for row in rows]
         if not enqueued:
             raise QueueFull(job_type, len(texts))
+        if after and enqueued[0].is_new is None and enqueued[0].id in {each.id for each in after}:
+            raise JobNotFound(enqueued[0].id)
         for each in enqueued if raises else ():
             if each.is_new is False:
                 raise DuplicateJob(job_type, each.id)

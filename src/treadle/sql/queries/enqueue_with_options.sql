@@ -18,5 +18,6 @@ from treadle.enqueue_with_options(
     p_keys => %(keys)s::varchar[],
     p_max_attempts => %(max_attempts)s,
     p_partitions => %(partitions)s::text[],
-    p_weight => %(weight)s
+    p_weight => %(weight)s,
+    p_after => %(after)s::pg_catalog.jsonb
 )

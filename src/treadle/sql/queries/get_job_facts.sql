@@ -144,7 +144,9 @@ select
         join treadle.limits as known on known.name = rule.name
         cross join lateral treadle.limit_state(rule.name, rule.key, job.weight, job.at) as state
         where job.status = 'pending'
-    )
+    ),
+    treadle.is_waiting(job.status, job.holds),
+    waited.watched, waited.jobs
 from job
 cross join finished
 cross join treadle.tick_clock as clock
@@ -226,6 +228,19 @@ left join lateral (
         limit 10001
     ) as other
 ) as earlier on blocking.id is not null
+left join lateral (
+    -- The jobs that it waits for: the one that is watched, and how many have not ended.
+    select max(other.id::text) filter (where other.watched)::uuid as watched, count(*) as jobs
+    from (
+        select source.id, edge.watched
+        from treadle.dependencies as edge
+        join treadle.jobs as source on source.id = edge.after_id
+        where edge.job_id = job.id
+          and source.finished_at is null
+        order by not edge.watched
+        limit 1001
+    ) as other
+) as waited on treadle.is_waiting(job.status, job.holds)
 left join lateral (
     select worker.worker_id, worker.seen_at
     from treadle.workers as worker

@@ -104,6 +104,30 @@ def was(pause: Pause) -> str:
     return "was" if pause.job_type or pause.queue else "were"
 
 
+def waiting(facts: Facts, blocker: Reason | None) -> Reason | None:
+    """`blocker` is the reason why the job that it waits for has not ended."""
+    if not facts.waits:
+        return None
+    if facts.waited_for is None:
+        return Reason(
+            "waiting_for_jobs",
+            "The jobs that it waits for have just ended, or are just being changed.",
+            "It is looked at again within a second",
+            "waits for other jobs",
+            {"waits_for": None, "reason": None, "others": 0},
+        )
+    others = facts.others_waited_for
+    more = f", and for {limited(others, COUNT_LIMIT)} {'other' if others == 1 else 'others'}" if others else ""
+    state = f", which {blocker.short}" if blocker else ""
+    return Reason(
+        "waiting_for_jobs",
+        f"The job waits for job {facts.waited_for}{state}{more}.",
+        f"It starts when they have completed: treadle why {facts.waited_for}",
+        f"waits for job {facts.waited_for}",
+        {"waits_for": facts.waited_for, "reason": blocker.name if blocker else None, "others": others},
+    )
+
+
 def key_blocked(facts: Facts, blocker: Reason | None) -> Reason | None:
     """`blocker` is the reason why the job that it waits for has not finished."""
     key = f"its key {clipped(facts.key or '', 60)}"

@@ -22,7 +22,7 @@ begin
     with added as (
         insert into treadle.jobs as job (
             job_type, priority, data, created_at, queue, run_at, key, max_attempts, unique_key, unique_while, expires_at,
-            partition, weight
+            partition, weight, holds, keeps
         )
         select
             p_job.job_type,
@@ -41,7 +41,9 @@ begin
                 when v_parts is null and item.given is null then ''
                 else treadle.partition_of(v_parts, item.data::jsonb, item.given::jsonb)
             end,
-            p_job.weight
+            p_job.weight,
+            coalesce(p_job.holds, 0),
+            coalesce(p_job.keeps, 0)
         from unnest(p_nths, p_unique) as wanted (nth, unique_key)
         join unnest(p_data, p_keys, p_partitions) with ordinality as item (data, key, given, nth) on item.nth = wanted.nth
         order by

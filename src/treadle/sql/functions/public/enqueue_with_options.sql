@@ -15,6 +15,10 @@
 -- p_partitions has a JSON object for each job, with values for the parts of its partition that are not arguments. p_weight says
 -- how much of its limits a job uses.
 --
+-- p_after has the jobs that these wait for, as a list of JSON objects: id; ok_to_fail, if it may also fail; arguments, a list of the
+-- arguments that get its result; nth, if these are lists, and that is its place. If one of them does not exist, nothing is enqueued,
+-- and its id is returned with null for is_new.
+--
 -- Runs with the rights of its owner: a role that may only enqueue cannot read unique keys, which are data of the user.
 create or replace function treadle.enqueue_with_options(
     p_job_type varchar,
@@ -35,7 +39,8 @@ create or replace function treadle.enqueue_with_options(
     p_keys varchar[] default null,
     p_max_attempts int default 3,
     p_partitions text[] default null,
-    p_weight int default null
+    p_weight int default null,
+    p_after jsonb default null
 ) returns table (id uuid, is_new boolean, is_changed boolean)
 language plpgsql
 security definer
@@ -48,6 +53,7 @@ declare
     v_ids uuid[];
     v_new boolean[];
     v_changed boolean[];
+    v_missing uuid;
 begin
     if p_max_attempts < 1 then
         raise exception 'p_max_attempts must be 1 or more, got %', p_max_attempts
@@ -99,13 +105,30 @@ begin
             using errcode = 'invalid_parameter_value';
     end if;
 
+    if p_after is not null then
+        select each.id
+        into v_missing
+        from jsonb_to_recordset(p_after) as each (id uuid)
+        where not exists (select from treadle.jobs as job where job.id = each.id)
+        limit 1;
+        if found then
+            return query select v_missing, null::boolean, null::boolean;
+            return;
+        end if;
+        v_template.holds := treadle.blocked_by_jobs();
+        v_template.keeps := treadle.keeps_dependencies() | case
+            when jsonb_path_exists(p_after, '$[*].arguments') then treadle.keeps_inputs()
+            else 0
+        end;
+    end if;
+
     if p_all_or_none then
         begin
             select array_agg(added.id), array_agg(added.is_new)
             into v_ids, v_new
             from treadle.enqueue_with_options(
                 p_job_type, p_data, p_unique, p_while, p_period, p_per_period, '{}', p_latest, false, p_expires, p_expires_at,
-                p_priority, p_queue, p_run_at, p_delay, p_keys, p_max_attempts, p_partitions, p_weight
+                p_priority, p_queue, p_run_at, p_delay, p_keys, p_max_attempts, p_partitions, p_weight, p_after
             ) as added;
             if false = any (v_new) then
                 raise exception using errcode = 'TRD01'; -- undone here, seen by nobody
@@ -174,6 +197,17 @@ begin
         then
             raise exception using errcode = 'TRD02';
         end if;
+
+        if p_after is not null then
+            perform treadle.add_dependencies(
+                array(
+                    select added.id
+                    from unnest(v_ids, v_new) as added (id, is_new)
+                    where coalesce(added.is_new, true)
+                ),
+                p_after
+            );
+        end if;
     exception when sqlstate 'TRD02' then
         return;
     end;
@@ -185,7 +219,7 @@ begin
 end
 $$;
 
-comment on function treadle.enqueue_with_options(varchar, text[], varchar[], varchar, interval, int, varchar[], interval, boolean, interval, timestamptz, int, varchar, timestamptz, interval, varchar[], int, text[], int)
+comment on function treadle.enqueue_with_options(varchar, text[], varchar[], varchar, interval, int, varchar[], interval, boolean, interval, timestamptz, int, varchar, timestamptz, interval, varchar[], int, text[], int, jsonb)
     is 'Enqueues one job per element of p_data (JSON texts), with unique keys or expiry. Returns for each the id, whether it is new, and whether an existing job was changed; no row if max_pending is reached.';
 
-revoke all on function treadle.enqueue_with_options(varchar, text[], varchar[], varchar, interval, int, varchar[], interval, boolean, interval, timestamptz, int, varchar, timestamptz, interval, varchar[], int, text[], int) from public;
+revoke all on function treadle.enqueue_with_options(varchar, text[], varchar[], varchar, interval, int, varchar[], interval, boolean, interval, timestamptz, int, varchar, timestamptz, interval, varchar[], int, text[], int, jsonb) from public;

@@ -36,6 +36,27 @@ begin
         for update skip locked
     ) as old;
 
+    -- Not those that others still wait for. Ids are ordered by time: one search shows whether there can be any.
+    if exists (
+        select
+        from treadle.dependencies as edge
+        where edge.after_id >= (select job.id from treadle.jobs as job where job.ctid = any (v_places) order by job.id limit 1)
+          and edge.after_id <= (select job.id from treadle.jobs as job where job.ctid = any (v_places) order by job.id desc limit 1)
+    ) then
+        v_places := array(
+            select job.ctid
+            from treadle.jobs as job
+            where job.ctid = any (v_places)
+              and not exists (
+                    select
+                    from treadle.dependencies as edge
+                    join treadle.jobs as waiting on waiting.id = edge.job_id
+                    where edge.after_id = job.id
+                      and waiting.finished_at is null
+              )
+        );
+    end if;
+
     delete from treadle.jobs as job
     where job.ctid = any (v_places);
 

@@ -27,6 +27,11 @@ begin
     where step.job_id = job.id
       and job.keeps & treadle.keeps_steps() <> 0;
 
+    delete from treadle.dependencies as edge
+    using old_jobs as job
+    where edge.job_id = job.id
+      and job.keeps & treadle.keeps_dependencies() <> 0;
+
     -- Ids are ordered by time, and so are batches of pruned jobs: one search in the range of their ids shows whether any of
     -- them used a stored object. So jobs without one cost one index search per statement, not one per job.
     perform
@@ -44,7 +49,7 @@ begin
 end
 $$;
 
-comment on function treadle.drop_belongings() is 'Trigger: deletes the errors, events, log lines, steps and uses of stored objects of deleted jobs.';
+comment on function treadle.drop_belongings() is 'Trigger: deletes the errors, events, log lines, steps, dependencies and uses of stored objects of deleted jobs.';
 
 create or replace trigger drop_belongings
     after delete on treadle.jobs

@@ -1,5 +1,5 @@
 -- After a job has finished or was deleted, by whatever statement: unblocks the oldest blocked job of its key, and notes that
--- its limits may have room.
+-- its limits may have room, and that jobs may have waited for it. The last also if a finished job was retried.
 --
 -- While a key has blocked jobs, it has at least one unfinished job that is not blocked. Each of those unblocks one other
 -- when it finishes, so two that finish at the same time unblock two. More than one unblocked job does no harm: claims take
@@ -16,6 +16,22 @@ begin
         and exists (select from treadle.lanes as lane where lane.parked_name is not null)
     then
         perform treadle.note_openings(old.queue, old.job_type, old.partition);
+    end if;
+
+    if tg_op = 'DELETE' then
+        if old.keeps & treadle.keeps_watchers() <> 0 then
+            perform treadle.note_dependency_check(array[old.id], true);
+        end if;
+    elsif (old.finished_at is null) <> (new.finished_at is null) then
+        if old.keeps & treadle.keeps_watchers() <> 0
+            or new.status <> 'completed'
+            and exists (select from treadle.dependencies as edge where edge.after_id = old.id)
+        then
+            perform treadle.note_dependency_check(array[old.id], true);
+        end if;
+        if new.finished_at is null and old.holds & treadle.blocked_by_jobs() <> 0 then
+            perform treadle.note_dependency_check(array[old.id], false);
+        end if;
     end if;
 
     if old.key is null
@@ -56,12 +72,15 @@ begin
 end
 $$;
 
-comment on function treadle.unblock_next() is 'Trigger: when a job finishes, unblocks the next one of its key, and notes that its limits may have room.';
+comment on function treadle.unblock_next() is 'Trigger: when a job finishes, unblocks the next one of its key, and notes that its limits may have room and that jobs may have waited for it.';
 
 create or replace trigger unblock_next
     after update on treadle.jobs
     for each row
-    when ((old.key is not null or old.keeps >= 8) and (new.finished_at is not null or new.status = 'pending'))
+    when (
+        (old.key is not null or old.keeps >= 8 or new.status in ('failed', 'cancelled') or old.finished_at is not null)
+        and (new.finished_at is not null or new.status = 'pending')
+    )
     execute function treadle.unblock_next();
 
 create or replace trigger unblock_next_deleted

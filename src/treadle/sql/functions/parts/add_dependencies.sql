@@ -1,0 +1,16 @@
+-- For enqueue_with_options(): p_after is a list of objects such as {"id": "…", "ok_to_fail": true, "arguments": ["receipt"]}.
+create or replace function treadle.add_dependencies(p_ids uuid[], p_after jsonb) returns void
+language plpgsql
+as $$
+begin
+    insert into treadle.dependencies (job_id, after_id, ok_to_fail, arguments, nth)
+    select job.id, each.id, coalesce(each.ok_to_fail, false), each.arguments, each.nth
+    from unnest(p_ids) as job (id)
+    cross join jsonb_to_recordset(p_after) as each (id uuid, ok_to_fail boolean, arguments varchar[], nth int)
+    on conflict do nothing;
+
+    perform treadle.note_dependency_check(p_ids, false);
+end
+$$;
+
+comment on function treadle.add_dependencies(uuid[], jsonb) is 'Notes which jobs these new ones wait for.';

@@ -1,0 +1,51 @@
+-- For jobs whose rows are locked, and that wait for jobs that did not complete. If such a job was itself stopped, the reason names
+-- the one that was the cause. They stay held: whoever retries one makes it wait again.
+create or replace function treadle.stop_waiting(p_ids uuid[], p_causes uuid[]) returns void
+language plpgsql
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+begin
+    update treadle.jobs as job
+    set status = 'cancelled',
+        finished_at = clock_timestamp(),
+        last_error = reason.text
+    from unnest(p_ids, p_causes) as stopped (id, cause)
+    cross join lateral (
+        select coalesce(
+            (
+                select
+                    case
+                        when exists (
+                            select
+                            from treadle.dependencies as edge
+                            where edge.job_id = source.id
+                              and edge.stopped
+                        ) then source.last_error
+                        else format('job %s (%s), which it waits for, ', source.id, source.job_type) || case
+                            when source.status = 'failed'
+                                then 'failed' || coalesce(': ' || left(split_part(source.last_error, E'\n', 1), 300), '')
+                            else 'was cancelled' || coalesce(': ' || left(split_part(source.last_error, E'\n', 1), 300), '')
+                        end
+                    end
+                from treadle.jobs as source
+                where source.id = stopped.cause
+            ),
+            format('job %s, which it waits for, was deleted', stopped.cause)
+        ) as text
+    ) as reason
+    where job.id = stopped.id;
+
+    update treadle.dependencies as edge
+    set stopped = true,
+        watched = false
+    from unnest(p_ids, p_causes) as stopped (id, cause)
+    where edge.job_id = stopped.id
+      and edge.after_id = stopped.cause;
+
+    perform treadle.announce(p_ids);
+end
+$$;
+
+comment on function treadle.stop_waiting(uuid[], uuid[]) is 'Cancels jobs that wait for jobs that did not complete.';

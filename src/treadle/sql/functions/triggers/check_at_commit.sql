@@ -1,0 +1,31 @@
+-- At commit of a transaction that has enqueued jobs that wait for others, or has ended or retried a job that others may wait for.
+-- At commit, because the rows that are locked here must not stay locked for long: workers that end those jobs would have to wait.
+--
+-- On an older snapshot (REPEATABLE READ, SERIALIZABLE) it cannot be decided: then the next claim or tick does it, like everything
+-- that is locked by somebody else, and the rest of very many.
+--
+-- Runs with the rights of its owner: at commit, the current role may be any.
+create or replace function treadle.check_at_commit() returns trigger
+language plpgsql
+security definer
+as $$
+declare
+    c_limit constant int := 200;
+begin
+    if treadle.is_read_committed() then
+        perform treadle.decide_check(new.id, new.jobs, new.ended, c_limit);
+    end if;
+    return null;
+end
+$$;
+
+comment on function treadle.check_at_commit() is 'Trigger: at commit, decides what an end, a retry or an enqueue means for jobs that wait for others.';
+
+drop trigger if exists check_at_commit on treadle.dependency_checks;
+
+create constraint trigger check_at_commit
+    after insert on treadle.dependency_checks
+    deferrable initially deferred
+    for each row
+    when (not new.later)
+    execute function treadle.check_at_commit();

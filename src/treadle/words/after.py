@@ -1,0 +1,89 @@
+"""The jobs that a job waits for: the option `after`, and results of those jobs that are arguments of this one."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
+from uuid import UUID
+
+from treadle.words.errors import InvalidArgument
+
+
+class HasId(Protocol):
+    """A Handle or a JobRow."""
+
+    @property
+    def id(self) -> UUID: ...
+
+
+class After(NamedTuple):
+    """A job that has to end first."""
+
+    id: UUID
+    ok_to_fail: bool = False
+    """It may also fail, be cancelled or be deleted."""
+    arguments: tuple[str, ...] = ()
+    """The arguments that get its result."""
+    nth: int | None = None
+    """The arguments are lists, and this is the place of the result in them."""
+
+    def record(self) -> dict[str, Any]:
+        """As enqueue_with_options() reads it."""
+        found: dict[str, Any] = {"id": str(self.id)}
+        if self.ok_to_fail:
+            found["ok_to_fail"] = True
+        if self.arguments:
+            found["arguments"] = list(self.arguments)
+        if self.nth is not None:
+            found["nth"] = self.nth
+        return found
+
+
+Waitable: TypeAlias = HasId | UUID | str | After
+
+
+def ok_to_fail(job: Waitable) -> After:
+    """For `after`: the job that waits also runs if this one fails, is cancelled or is deleted."""
+    return _one(job)._replace(ok_to_fail=True)
+
+
+def waits_for(given: Waitable | Iterable[Waitable]) -> list[After]:
+    """Check the option `after`."""
+    if isinstance(given, str | UUID | After) or hasattr(given, "id"):
+        return [_one(given)]
+    if not isinstance(given, Iterable):
+        raise InvalidArgument(f"after must be a job or a list of jobs (handles or ids), got {given!r}")
+    return [_one(each) for each in given]
+
+
+def combined(jobs: Sequence[After]) -> list[After]:
+    """One for each job, with everything that was said about it."""
+    found: dict[UUID, After] = {}
+    for each in jobs:
+        known = found.get(each.id)
+        if known is None:
+            found[each.id] = each
+            continue
+        if known.arguments and each.arguments and known.nth != each.nth:
+            raise InvalidArgument(f"the result of job {each.id} is used as an argument, and in a list: use it once")
+        found[each.id] = After(
+            each.id,
+            known.ok_to_fail or each.ok_to_fail,
+            known.arguments + each.arguments,
+            known.nth if known.arguments else each.nth,
+        )
+    return list(found.values())
+
+
+def _one(given: Any) -> After:
+    if isinstance(given, After):
+        return given
+    if isinstance(given, UUID):
+        return After(given)
+    if isinstance(given, str):
+        try:
+            return After(UUID(given))
+        except ValueError:
+            raise InvalidArgument(f"after must be a job or its id, got {given!r}") from None
+    job_id = getattr(given, "id", None)
+    if not isinstance(job_id, UUID):
+        raise InvalidArgument(f"after must be a job (a handle or an id), got {given!r}")
+    return After(job_id)
