@@ -31,8 +31,9 @@ def status(queue: JobQueue, job_id: UUID) -> Status:
 
 def left(connection: Rows) -> int:
     """How much is left to be decided."""
-    (count,) = connection.execute("select count(*) from dependency_checks").fetchone() or (None,)
-    return int(count)
+    row = connection.execute("select count(*) from dependency_checks").fetchone()
+    assert row
+    return int(row[0])
 
 
 def test_a_job_runs_after_another(queue: JobQueue, connection: Rows) -> None:
@@ -105,9 +106,7 @@ def test_the_failure_of_one_of_several_is_noticed_at_once(queue: JobQueue) -> No
 
 
 @pytest.mark.parametrize("how", ["cancel", "delete"])
-def test_what_comes_after_a_cancelled_or_deleted_job_is_cancelled(
-    queue: JobQueue, connection: Rows, how: str
-) -> None:
+def test_what_comes_after_a_cancelled_or_deleted_job_is_cancelled(queue: JobQueue, connection: Rows, how: str) -> None:
     first = queue.enqueue("a")
     second = queue.enqueue("b", after=first)
     if how == "cancel":
@@ -116,7 +115,9 @@ def test_what_comes_after_a_cancelled_or_deleted_job_is_cancelled(
         connection.execute("delete from jobs where id = %s", [first])
     row = queue.get(second)
     assert row.status == Status.CANCELLED
-    ended = "(a), which it waits for, was cancelled: not needed" if how == "cancel" else "which it waits for, was deleted"
+    ended = (
+        "(a), which it waits for, was cancelled: not needed" if how == "cancel" else "which it waits for, was deleted"
+    )
     assert row.last_error
     assert row.last_error.endswith(ended)
 

@@ -4,7 +4,7 @@ Time is a count of turns, and a job is due now or in an hour. An open transactio
 changes; the rows that it changed are locked for the other transactions.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 from uuid import UUID
@@ -185,7 +185,7 @@ class Oracle:
         new = sum(job.job_type == LIMITED for job in claimed)
         locked = any(each.may_lock_limit for each in self.others(actor))
         # What another transaction has claimed or finished is not committed: both count.
-        views = [self.view(actor), *(each.rows for each in self.others(actor))]
+        views: list[Mapping[UUID, Job | None]] = [self.view(actor), *(each.rows for each in self.others(actor))]
         used = {
             job_id for rows in views for job_id, job in rows.items() if job and job.claimed and job.job_type == LIMITED
         }

@@ -95,9 +95,7 @@ class Arguments:
                     checked = adapter.validate_python(value)
                 except ValidationError as error:
                     path, problem = first_problem(error)
-                    raise InvalidPayload(
-                        f"{self._name}.{name}{path}", problem, f"it takes {self._caller}"
-                    ) from None
+                    raise InvalidPayload(f"{self._name}.{name}{path}", problem, f"it takes {self._caller}") from None
                 text = Encoder(adapter, validated=True).encode(checked, limit, f"{self._name}.{name}")
                 texts.append(f"{to_json(name).decode()}:{text}")
         text = "{" + ",".join(texts) + "}"

@@ -5,7 +5,16 @@ from treadle.why.reason import Other, Reason
 from treadle.why.rules.claimed import claimed
 from treadle.why.rules.finished import finished
 from treadle.why.rules.limits import limited
-from treadle.why.rules.pending import due_later, key_blocked, locked, out_of_attempts, paused, unserved, waiting, workers_paused
+from treadle.why.rules.pending import (
+    due_later,
+    key_blocked,
+    locked,
+    out_of_attempts,
+    paused,
+    unserved,
+    waiting,
+    workers_paused,
+)
 from treadle.why.rules.position import busy, ready
 from treadle.why.rules.schedule import (
     ended,
@@ -23,11 +32,11 @@ from treadle.words.status import Status
 
 
 def decide(facts: Facts, blocker: Reason | None = None) -> Reason:
-    """The first cause that applies, with the others in short. `blocker` is the reason of the job that it
-    waits for, or of the one that blocks its key.
+    """The first cause that applies, with the others in short. `blocker` is the reason of the job that it waits for, or
+    of the one that blocks its key.
 
-    The causes are in the order in which they take effect: the job itself, its lane, those it waits for, its key, its limits, the workers.
-    Each of them would keep the job from running even if all that follow were removed.
+    The causes are in the order in which they take effect: the job itself, its lane, the jobs that it waits for, its
+    key, its limits, the workers. Each of them would keep the job from running even if all that follow were removed.
     """
     if facts.status.finished:
         return _with_origin(facts, finished(facts))
