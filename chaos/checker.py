@@ -73,6 +73,10 @@ class History:
     starts: list[Record] = field(default_factory=list)
     ends: dict[tuple[str, int], str] = field(default_factory=dict)
     accepted: list[Record] = field(default_factory=list)
+    after: dict[str, list[tuple[str, bool]]] = field(default_factory=dict)
+    """For a token, the jobs that its job waits for, and whether they may fail."""
+    ended: dict[tuple[str, int], float] = field(default_factory=dict)
+    """When each run ended."""
     stops: list[tuple[int, float, float]] = field(default_factory=list)
     """Process id, and the times at which it was stopped and continued."""
     counts: Counter[str] = field(default_factory=Counter)
@@ -86,6 +90,7 @@ def check(records: Iterable[Record], tables: Tables, crash_limit: int) -> Verdic
         *_ends(history, rows, crash_limit),
         *_outcomes(history, rows, tables),
         *_overlaps(history),
+        *_waits(history, rows),
         *_limits(history, rows, crash_limit),
         *_transactions(tables, rows),
     ]
@@ -114,6 +119,9 @@ def _read(records: Iterable[Record]) -> History:
             history.invoked.update(tokens)
             if record.get("unique"):
                 history.unique.update(tokens)
+            if record.get("after"):
+                after = [(str(job_id), bool(ok)) for job_id, ok in record["after"]]
+                history.after |= dict.fromkeys(tokens, after)
         elif what == "returned":
             history.returned.update(tokens)
             history.returned_ids.update(record["ids"])
@@ -127,6 +135,7 @@ def _read(records: Iterable[Record]) -> History:
             history.starts.append(record)
         elif what == "end":
             history.ends[record["id"], record["lease"]] = record["how"]
+            history.ended[record["id"], record["lease"]] = record["at"]
         elif what == "accepted":
             history.accepted.append(record)
         elif what == "refused":
@@ -190,8 +199,26 @@ def _ends(history: History, rows: dict[str, Row], crash_limit: int) -> Iterator[
             if raised[row.id] < row.max_attempts and row.blame < crash_limit:
                 tried = f"{raised[row.id]} of {row.max_attempts} attempts, {row.blame} of {crash_limit} crashes"
                 yield Violation("lost", f"job {row.id}: failed too early: {tried}")
-        elif row.id not in history.cancelling | gave_up:
+        elif row.id not in history.cancelling | gave_up and not _is_stopped(history, row, rows):
             yield Violation("lost", f"job {row.id}: cancelled, but nothing cancelled it")
+
+
+def _is_stopped(history: History, row: Row, rows: dict[str, Row]) -> bool:
+    """Whether a job that it waits for did not complete."""
+    return any(not ok and rows[each].status != "completed" for each, ok in history.after.get(row.token, ()))
+
+
+def _waits(history: History, rows: dict[str, Row]) -> Iterator[Violation]:
+    """No job starts before those that it waits for have ended."""
+    for start in history.starts:
+        for each, ok in history.after.get(start["token"], ()):
+            parent = rows[each]
+            if not ok and parent.status != "completed":
+                yield Violation("too early", f"job {start['id']} ran, but job {each} did not complete")
+            # The handler of pay commits its completion itself, before it ends.
+            ended = 0.0 if parent.job_type == "pay" else history.ended.get((each, parent.lease), 0.0)
+            if ended > start["at"]:
+                yield Violation("too early", f"job {start['id']} started before job {each} had ended")
 
 
 def _outcomes(history: History, rows: dict[str, Row], tables: Tables) -> Iterator[Violation]:

@@ -42,6 +42,18 @@ BROKEN = {
         select key, array_agg(id) from jobs
         where key is not null and status in ('pending', 'claimed', 'running')
         group by key having bool_and(status = 'pending' and holds & 1 = 1)""",
+    "a job that waits for others and that nothing would free": """
+        select job.id from jobs as job
+        where job.status = 'pending' and job.holds & 2 = 2
+          and not exists (
+                select from dependencies as edge join jobs as source on source.id = edge.after_id
+                where edge.job_id = job.id and edge.watched and source.finished_at is null and source.keeps & 16 = 16
+          )
+          and not exists (
+                select from dependency_checks as noted
+                left join dependencies as edge on edge.job_id = job.id and edge.after_id = any (noted.jobs)
+                where job.id = any (noted.jobs) or edge.job_id is not null
+          )""",
 }
 UNFINISHED = """
     select jobs.id, job_type, priority, status, holds, key, run_at::text, idle_xid::text, next_run_at::text,

@@ -25,6 +25,8 @@ Call: TypeAlias = dict[str, Any]
 KINDS = [on_event_loop, on_thread, never_checks, in_child_process, pay]
 WEIGHTS = [60, 18, 2, 8, 12]
 if MODERN:
+    from treadle.words.after import After, ok_to_fail
+
     KINDS, WEIGHTS = [*KINDS, app_module.limited], [*WEIGHTS, 10]
 KEYS, UNIQUES, TENANTS = 12, 6, 5
 STOP_SECONDS = 15.0
@@ -36,6 +38,7 @@ class Load:
         self._pause = pause  # average seconds between two calls of one thread or task
         self._stopping = threading.Event()
         self._known: deque[UUID] = deque(maxlen=300)
+        self._recent: deque[UUID] = deque(maxlen=50)
 
     def run(self) -> None:
         signal.signal(signal.SIGTERM, lambda *_: self._stopping.set())
@@ -155,6 +158,10 @@ class Load:
             options["delay"] = round(rng.uniform(0, 1.5), 2)
         if rng.random() < 0.3:
             options["priority"] = rng.choice([30, 150])
+        if MODERN and "unique" not in options and self._recent and rng.random() < 0.15:
+            recent = list(self._recent)
+            chosen = rng.sample(recent, min(len(recent), rng.choice([1, 1, 2, 5])))
+            options["after"] = [ok_to_fail(each) if rng.random() < 0.5 else each for each in chosen]
         many = "unique" not in options and function is on_event_loop and rng.random() < 0.1
         calls = [
             {"token": uuid4().hex, "seconds": _seconds(function, rng), "exclusive": exclusive, "ending": _ending(rng)}
@@ -167,11 +174,15 @@ class Load:
 
     def _invoke(self, calls: list[Call], options: dict[str, Any]) -> list[str]:
         tokens = [str(call["token"]) for call in calls]
-        ledger.note("invoked", tokens=tokens, unique=options.get("unique"), max_attempts=options["max_attempts"])
+        after = [(each.id, True) if isinstance(each, After) else (each, False) for each in options.get("after", ())]
+        ledger.note(
+            "invoked", tokens=tokens, unique=options.get("unique"), max_attempts=options["max_attempts"], after=after
+        )
         return tokens
 
     def _returned(self, tokens: list[str], ids: list[UUID], may_be_cancelled: bool) -> None:
         ledger.note("returned", tokens=tokens, ids=[str(each) for each in ids])
+        self._recent.extend(ids)
         if may_be_cancelled:
             self._known.extend(ids)
 

@@ -124,6 +124,23 @@ def test_a_stale_outcome() -> None:
     assert "stale" in violation_kinds([*GOOD, start(2, 6)], DONE)
 
 
+def test_a_job_that_did_not_wait() -> None:
+    other = DONE._replace(id="b", token="u")
+    waits = entry("invoked", 1, tokens=["u"], after=[["a", False]])
+    late = [waits, start(1, 5, job_id="b", token="u"), {**end("returned", 1, 6), "id": "b"}]
+    assert violation_kinds([*GOOD, *late], DONE, other) == []
+    early = [waits, start(1, 3.5, job_id="b", token="u"), {**end("returned", 1, 6), "id": "b"}]
+    assert violation_kinds([*GOOD, *early], DONE, other) == ["too early"]
+    cancelled = [*GOOD[:2], entry("cancelling", 2, id="a")]
+    gone = DONE._replace(status="cancelled", lease=0, attempts=0, result_lease=None)
+    assert violation_kinds([*cancelled, *late], gone, other) == ["too early"]
+    stopped = gone._replace(id="b", token="u")
+    assert violation_kinds([*cancelled, waits], gone, stopped) == []
+    allowed = entry("invoked", 1, tokens=["u"], after=[["a", True]])
+    assert violation_kinds([*cancelled, allowed, *late[1:]], gone, other) == []
+    assert violation_kinds([*cancelled, allowed], gone, stopped) == ["lost"]
+
+
 def test_overlapping_runs() -> None:
     others = [{"lock": "job a", "pid": 8, "lease": 1, "id": "a"}]
     runs = [*GOOD[:3], start(2, 6, others=others), end("returned", 2, 7), accepted("completed", 2)]

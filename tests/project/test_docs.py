@@ -41,6 +41,10 @@ EXPECTED: dict[str, str | re.Pattern[str]] = {
         "15 calls at 20 per second, after a pause, took more than half a second: True\n"
         "limits: call_api rate, sync_account, sync_account fair, sync_account per tenant\n"
     ),
+    "17_after.py": (
+        "why: waiting_for_jobs\nshipping 4.5 kg with receipt 7\norder 9 is on its way\norder 7 is on its way\n"
+        "cancelled: which it waits for, failed: ConnectionError: the courier does not answer\ncompleted\n"
+    ),
     # The number of lines between them depends on the speed of the machine.
     "07_watching.py": re.compile(
         r"(import_rows: .*\n)*import_rows: checked row=10\n(import_rows: .*\n)*"

@@ -90,6 +90,8 @@ def _facts(console: Console, details: JobDetails) -> None:
         lines.insert(
             2, ("key", printable(job.key) + (", blocked by an earlier job with this key" if job.holds & 1 else ""))
         )
+    if job.status == Status.PENDING and job.holds & 2:
+        lines.insert(2, ("waits", f"for other jobs: treadle why {job.id}"))
     if job.unique_key is not None:
         lines.insert(2, ("unique", printable(job.unique_key)))
     if job.status == Status.PENDING and job.run_at != job.created_at:
