@@ -196,7 +196,7 @@ COMMENT ON FUNCTION treadle.check_at_commit() IS 'Trigger: at commit, decides wh
 
 COMMENT ON FUNCTION treadle.check_ended(p_id uuid, p_limit integer) IS 'Decides what the end or the retry of a job means for those that wait for it. Returns false if there is more to do.';
 
-COMMENT ON FUNCTION treadle.check_waiting(p_ids uuid[]) IS 'Decides what these jobs wait for. Returns those that are locked.';
+COMMENT ON FUNCTION treadle.check_waiting(p_ids uuid[], p_past uuid) IS 'Decides what these jobs wait for. Returns those that are locked.';
 
 COMMENT ON FUNCTION treadle.claim_job_batch(p_worker_id character varying, p_job_types character varying[], p_batch_size integer) IS 'Claims up to p_batch_size pending jobs of the given types, highest priority first, then oldest: select * from "treadle".claim_job_batch(''worker-1'', ''{welcome}'').';
 
@@ -224,7 +224,7 @@ COMMENT ON FUNCTION treadle.count_minutes(p_lag interval, p_limit integer, p_kee
 
 COMMENT ON FUNCTION treadle.count_pending(p_name character varying, p_per character varying, p_key character varying, p_most integer) IS 'How many of the jobs that a limit is for, or of one value of its "per", wait; counted up to p_most.';
 
-COMMENT ON FUNCTION treadle.decide_check(p_check bigint, p_ids uuid[], p_ended boolean, p_limit integer) IS 'Decides about the jobs of a row of dependency_checks, and deletes it, or leaves those that are left.';
+COMMENT ON FUNCTION treadle.decide_check(p_check bigint, p_ids uuid[], p_ended boolean, p_past uuid, p_limit integer) IS 'Decides about the jobs of a row of dependency_checks, and deletes it, or leaves those that are left.';
 
 COMMENT ON FUNCTION treadle.declare_limits(p_limits jsonb) IS 'Declares the limits of a worker''s code.';
 
@@ -352,6 +352,8 @@ COMMENT ON FUNCTION treadle.is_in_lane(p_queue character varying, p_job_type cha
 
 COMMENT ON FUNCTION treadle.is_read_committed() IS 'Whether the transaction is READ COMMITTED: only then does each of its statements see what other transactions have just committed.';
 
+COMMENT ON FUNCTION treadle.is_satisfied(p_needs character varying, p_status character varying) IS 'Whether a job that has ended like this is what another one waits for.';
+
 COMMENT ON FUNCTION treadle.is_waiting(p_status character varying, p_holds smallint) IS 'Whether a job waits for other jobs.';
 
 COMMENT ON FUNCTION treadle.job_events(p_id uuid, p_number integer, p_lease bigint, p_phase integer, p_limit integer) IS 'The events of a job after a position, with its transitions among them, in order.';
@@ -434,7 +436,7 @@ COMMENT ON FUNCTION treadle.next_lanes(p_job_types character varying[], p_queues
 
 COMMENT ON FUNCTION treadle.note_clock_jump(p_before timestamp with time zone, p_after timestamp with time zone) IS 'Notes that the server''s clock shows p_after where it should show p_before. Returns false if that was noted already.';
 
-COMMENT ON FUNCTION treadle.note_dependency_check(p_ids uuid[], p_ended boolean, p_later boolean) IS 'Decides at commit, or later, what these jobs wait for; or, if they have ended, what that means for those that wait for them.';
+COMMENT ON FUNCTION treadle.note_dependency_check(p_ids uuid[], p_ended boolean, p_past uuid, p_later boolean) IS 'Decides at commit, or later, what these jobs wait for; or, if they have ended, what that means for those that wait for them.';
 
 COMMENT ON FUNCTION treadle.note_openings(p_queue character varying, p_job_type character varying, p_partition character varying) IS 'Notes that the limits of a job that has ended may have room.';
 
@@ -634,11 +636,12 @@ ALTER TABLE treadle.clock_jumps ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY
 CREATE TABLE treadle.dependencies (
     job_id uuid NOT NULL,
     after_id uuid NOT NULL,
-    ok_to_fail boolean DEFAULT false NOT NULL,
+    needs character varying(20) DEFAULT 'completed'::character varying NOT NULL,
     watched boolean DEFAULT false NOT NULL,
     stopped boolean DEFAULT false NOT NULL,
     arguments character varying(100)[],
-    nth integer
+    nth integer,
+    CONSTRAINT dependencies_needs_check CHECK (((needs)::text = ANY ((ARRAY['completed'::character varying, 'ended'::character varying])::text[])))
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='5000', autovacuum_vacuum_cost_delay='0');
 
@@ -648,7 +651,7 @@ COMMENT ON COLUMN treadle.dependencies.job_id IS 'The job that waits.';
 
 COMMENT ON COLUMN treadle.dependencies.after_id IS 'The job that it waits for.';
 
-COMMENT ON COLUMN treadle.dependencies.ok_to_fail IS 'It may also fail, be cancelled or be deleted.';
+COMMENT ON COLUMN treadle.dependencies.needs IS 'What that job has to be: completed; or ended, then it may also have failed, or was cancelled or deleted.';
 
 COMMENT ON COLUMN treadle.dependencies.watched IS 'The end of that job is noticed. Of all jobs that a job waits for, one is watched at a time.';
 
@@ -663,6 +666,7 @@ CREATE TABLE treadle.dependency_checks (
     noted_at timestamp with time zone NOT NULL,
     jobs uuid[] NOT NULL,
     ended boolean NOT NULL,
+    past uuid,
     later boolean DEFAULT false NOT NULL
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
@@ -670,6 +674,8 @@ WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', au
 COMMENT ON TABLE treadle.dependency_checks IS 'Jobs that were enqueued to wait, or have ended, or were retried: at commit, what this means for jobs that wait is decided. What could not be decided then stays here, for the next claim or tick.';
 
 COMMENT ON COLUMN treadle.dependency_checks.ended IS 'These have ended, or were retried, and others may wait for them. False: these wait for others.';
+
+COMMENT ON COLUMN treadle.dependency_checks.past IS 'The jobs that they wait for have ended up to this one. Null: this is not known.';
 
 COMMENT ON COLUMN treadle.dependency_checks.later IS 'Not at commit: another transaction has to end first.';
 

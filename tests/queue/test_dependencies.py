@@ -1,5 +1,6 @@
 """Jobs that wait for others: using(after=…), in SQL and through JobQueue."""
 
+import json
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -187,13 +188,28 @@ def test_results_become_arguments(queue: JobQueue, connection: Rows) -> None:
     ]
     (second,) = connection.execute(
         """select id from enqueue_with_options('b', '{"{\\"own\\": 1}"}', p_after => %s::jsonb)""",
-        [str(after).replace("'", '"')],
+        [json.dumps(after)],
     ).fetchone() or (None,)
     for row in claim(queue):
         queue.complete(row, {"n": 1} if row.id == first else None)
     (row,) = claim(queue)
     assert row.id == second
     assert row.data == {"own": 1, "one": {"n": 1}, "same": {"n": 1}, "many": [None]}
+
+
+def test_a_result_that_is_computed_again_is_waited_for(queue: JobQueue, connection: Rows) -> None:
+    first, other = queue.enqueue("a"), queue.enqueue("a")
+    after = json.dumps([{"id": str(first), "arguments": ["n"]}, {"id": str(other)}])
+    connection.execute("select enqueue_with_options('b', '{{}}', p_after => %s::jsonb)", [after])
+    rows = {row.id: row for row in claim(queue)}
+    queue.complete(rows[first], 1)
+    queue.retry(first)
+    queue.complete(rows[other])
+    (again,) = claim(queue)
+    assert again.id == first
+    queue.complete(again, 2)
+    (row,) = claim(queue)
+    assert row.data == {"n": 2}
 
 
 def test_a_job_that_does_not_exist_is_refused_and_the_transaction_goes_on(connect: Connect) -> None:

@@ -367,6 +367,7 @@ grant execute on function
     treadle.keeps_slots,
     treadle.blocked_by_jobs,
     treadle.is_waiting,
+    treadle.is_satisfied,
     -- limits
     treadle.find_limits,
     treadle.limit_statuses,

@@ -3,8 +3,8 @@ create or replace function treadle.add_dependencies(p_ids uuid[], p_after jsonb)
 language plpgsql
 as $$
 begin
-    insert into treadle.dependencies (job_id, after_id, ok_to_fail, arguments, nth)
-    select job.id, each.id, coalesce(each.ok_to_fail, false), each.arguments, each.nth
+    insert into treadle.dependencies (job_id, after_id, needs, arguments, nth)
+    select job.id, each.id, case when each.ok_to_fail then 'ended' else 'completed' end, each.arguments, each.nth
     from unnest(p_ids) as job (id)
     cross join jsonb_to_recordset(p_after) as each (id uuid, ok_to_fail boolean, arguments varchar[], nth int)
     on conflict do nothing;

@@ -12,13 +12,13 @@ begin
     end if;
 
     for v_check in
-        select noted.id, noted.jobs, noted.ended
+        select noted.id, noted.jobs, noted.ended, noted.past
         from treadle.dependency_checks as noted
         order by noted.noted_at
         limit c_checks
         for update skip locked
     loop
-        perform treadle.decide_check(v_check.id, v_check.jobs, v_check.ended, p_limit);
+        perform treadle.decide_check(v_check.id, v_check.jobs, v_check.ended, v_check.past, p_limit);
     end loop;
 end
 $$;

@@ -9,7 +9,6 @@ set jit = off
 as $$
 declare
     v_status varchar;
-    v_failed boolean;
     v_ids uuid[];
     v_ok boolean[];
 begin
@@ -40,16 +39,15 @@ begin
         return cardinality(v_ids) < p_limit;
     end if;
 
-    -- If it did not complete, also those that do not watch it.
-    v_failed := v_status is distinct from 'completed';
+    -- Also those that do not watch it, if it has not ended as they need it.
     select array_agg(waiting.id), array_agg(waiting.ok)
     into v_ids, v_ok
     from (
-        select job.id, edge.ok_to_fail or not v_failed as ok
+        select job.id, treadle.is_satisfied(edge.needs, v_status) as ok
         from treadle.dependencies as edge
         join treadle.jobs as job on job.id = edge.job_id
         where edge.after_id = p_id
-          and (edge.watched or v_failed and not edge.ok_to_fail and not edge.stopped)
+          and (edge.watched or not edge.stopped and not treadle.is_satisfied(edge.needs, v_status))
           and treadle.is_waiting(job.status, job.holds)
         order by edge.after_id, edge.job_id
         limit p_limit
@@ -72,7 +70,7 @@ begin
         from treadle.dependencies as edge
         join treadle.jobs as job on job.id = edge.job_id
         where edge.after_id = p_id
-          and (edge.watched or v_failed and not edge.ok_to_fail and not edge.stopped)
+          and (edge.watched or not edge.stopped and not treadle.is_satisfied(edge.needs, v_status))
           and treadle.is_waiting(job.status, job.holds)
     );
 end

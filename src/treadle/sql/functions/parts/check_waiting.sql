@@ -1,6 +1,6 @@
 -- Decides what these jobs wait for. Returns those whose rows somebody else has locked: whoever did that may let them run, or cancel
 -- them.
-create or replace function treadle.check_waiting(p_ids uuid[]) returns uuid[]
+create or replace function treadle.check_waiting(p_ids uuid[], p_past uuid) returns uuid[]
 language plpgsql
 set enable_seqscan = off
 as $$
@@ -16,7 +16,7 @@ declare
     );
 begin
     if v_locked <> '{}' then
-        perform treadle.settle_waiting(v_locked);
+        perform treadle.settle_waiting(v_locked, p_past);
     end if;
     if cardinality(v_locked) = cardinality(p_ids) then
         return '{}';
@@ -31,4 +31,4 @@ begin
 end
 $$;
 
-comment on function treadle.check_waiting(uuid[]) is 'Decides what these jobs wait for. Returns those that are locked.';
+comment on function treadle.check_waiting(uuid[], uuid) is 'Decides what these jobs wait for. Returns those that are locked.';

@@ -1,5 +1,5 @@
 -- For a row of dependency_checks. It stays, with the jobs that are left.
-create or replace function treadle.decide_check(p_check bigint, p_ids uuid[], p_ended boolean, p_limit int) returns void
+create or replace function treadle.decide_check(p_check bigint, p_ids uuid[], p_ended boolean, p_past uuid, p_limit int) returns void
 language plpgsql
 set enable_seqscan = off
 as $$
@@ -7,7 +7,7 @@ declare
     v_left uuid[] := '{}';
 begin
     if not p_ended then
-        v_left := treadle.check_waiting(p_ids);
+        v_left := treadle.check_waiting(p_ids, p_past);
     else
         v_left := array(
             select each.id
@@ -27,5 +27,5 @@ begin
 end
 $$;
 
-comment on function treadle.decide_check(bigint, uuid[], boolean, int)
+comment on function treadle.decide_check(bigint, uuid[], boolean, uuid, int)
     is 'Decides about the jobs of a row of dependency_checks, and deletes it, or leaves those that are left.';

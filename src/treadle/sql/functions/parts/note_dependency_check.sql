@@ -1,19 +1,24 @@
 -- In several rows, so that each is decided in a short time.
 -- Runs with the rights of its owner: whoever ends a job may not know which others wait for it.
-create or replace function treadle.note_dependency_check(p_ids uuid[], p_ended boolean, p_later boolean default false) returns void
+create or replace function treadle.note_dependency_check(
+    p_ids uuid[],
+    p_ended boolean,
+    p_past uuid default null,
+    p_later boolean default false
+) returns void
 language plpgsql
 security definer
 as $$
 declare
     c_ids constant int := 1000;
 begin
-    insert into treadle.dependency_checks (noted_at, jobs, ended, later)
-    select clock_timestamp(), p_ids[first : first + c_ids - 1], p_ended, p_later
+    insert into treadle.dependency_checks (noted_at, jobs, ended, past, later)
+    select clock_timestamp(), p_ids[first : first + c_ids - 1], p_ended, p_past, p_later
     from generate_series(1, cardinality(p_ids), c_ids) as first;
 end
 $$;
 
-comment on function treadle.note_dependency_check(uuid[], boolean, boolean)
+comment on function treadle.note_dependency_check(uuid[], boolean, uuid, boolean)
     is 'Decides at commit, or later, what these jobs wait for; or, if they have ended, what that means for those that wait for them.';
 
-revoke all on function treadle.note_dependency_check(uuid[], boolean, boolean) from public;
+revoke all on function treadle.note_dependency_check(uuid[], boolean, uuid, boolean) from public;

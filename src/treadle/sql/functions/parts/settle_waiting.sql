@@ -1,9 +1,9 @@
--- Decides about jobs that wait for others and whose rows the caller has locked. p_past has ended, and was watched by each of them;
--- null: look at all that they wait for.
+-- Decides about jobs that wait for others and whose rows the caller has locked. Those that they wait for have ended up to p_past, in
+-- the order of ids; null: this is not known.
 --
--- Of all jobs that a job waits for, one that has not ended is watched: its row is locked, and marked, so that whoever ends it comes
--- here again. They are watched in the order of their ids, so the ends of a thousand cost no more than those of a thousand chains.
--- If there is none left, all are looked at once more, because a row that was locked had to be passed over.
+-- Of all jobs that a job waits for, the first that has not ended is watched: its row is locked, and marked, so that whoever ends it
+-- comes here again, and goes on from there. So each of them is looked at once, however many there are, and whatever the order in which
+-- they end. If its row is locked by somebody else, who may just end it, it is looked at later.
 create or replace function treadle.settle_waiting(p_ids uuid[], p_past uuid default null) returns void
 language plpgsql
 set enable_seqscan = off
@@ -12,26 +12,28 @@ set enable_mergejoin = off
 set jit = off
 as $$
 declare
-    v_watching uuid[];
-    v_next uuid[];
+    v_waiting uuid[]; -- those for which there is a
+    v_next uuid[]; -- next job
+    v_ended boolean[]; -- which has ended, but not as it has to
+    v_locked uuid[];
     v_free uuid[];
-    v_stopped uuid[];
-    v_causes uuid[];
-    v_later uuid[];
+    v_again uuid[];
 begin
-    select array_agg(waiting.id), array_agg(next.id)
-    into v_watching, v_next
+    select array_agg(waiting.id), array_agg(next.id), array_agg(next.ended)
+    into v_waiting, v_next, v_ended
     from unnest(p_ids) as waiting (id)
     cross join lateral (
-        select job.id
+        select edge.after_id as id, job.id is null or job.finished_at is not null as ended
         from treadle.dependencies as edge
-        join treadle.jobs as job on job.id = edge.after_id
+        left join treadle.jobs as job on job.id = edge.after_id
         where edge.job_id = waiting.id
           and edge.after_id > coalesce(p_past, '00000000-0000-0000-0000-000000000000')
-          and job.finished_at is null
+          and (
+                job.id is not null and job.finished_at is null
+                or not treadle.is_satisfied(edge.needs, job.status)
+          )
         order by edge.after_id
         limit 1
-        for no key update of job skip locked
     ) as next;
 
     update treadle.dependencies as edge
@@ -40,52 +42,62 @@ begin
       and edge.after_id = p_past
       and edge.watched;
 
-    if v_next is not null then
-        update treadle.jobs as job
-        set keeps = job.keeps | treadle.keeps_watchers()
-        where job.id = any (v_next)
-          and job.keeps & treadle.keeps_watchers() = 0;
-
-        update treadle.dependencies as edge
-        set watched = true
-        from unnest(v_watching, v_next) as chosen (job_id, after_id)
-        where edge.job_id = chosen.job_id
-          and edge.after_id = chosen.after_id;
-
-        if cardinality(v_next) = cardinality(p_ids) then
-            return;
+    v_free := array(
+        select waiting.id
+        from unnest(p_ids) as waiting (id)
+        where waiting.id = any (v_waiting) is not true
+    );
+    if p_past is not null and v_free <> '{}' then
+        -- A job whose result is needed may have been retried since.
+        v_again := array(
+            select job.id
+            from treadle.jobs as job
+            where job.id = any (v_free)
+              and job.keeps & treadle.keeps_inputs() <> 0
+        );
+        if v_again <> '{}' then
+            perform treadle.settle_waiting(v_again);
+            v_free := array(select each.id from unnest(v_free) as each (id) where each.id <> all (v_again));
         end if;
     end if;
-
-    select
-        array_agg(waiting.id) filter (where state.cause is null and not state.is_open),
-        array_agg(waiting.id) filter (where state.cause is not null),
-        array_agg(state.cause) filter (where state.cause is not null),
-        array_agg(waiting.id) filter (where state.cause is null and state.is_open)
-    into v_free, v_stopped, v_causes, v_later
-    from unnest(p_ids) as waiting (id)
-    cross join lateral (
-        select
-            (array_agg(edge.after_id order by edge.after_id) filter (
-                where not edge.ok_to_fail
-                  and (job.id is null or job.status in ('failed', 'cancelled'))
-            ))[1] as cause,
-            coalesce(bool_or(job.finished_at is null) filter (where job.id is not null), false) as is_open
-        from treadle.dependencies as edge
-        left join treadle.jobs as job on job.id = edge.after_id
-        where edge.job_id = waiting.id
-    ) as state
-    where waiting.id = any (v_watching) is not true;
-
-    if v_free is not null then
+    if v_free <> '{}' then
         perform treadle.free_waiting(v_free);
     end if;
-    if v_stopped is not null then
-        perform treadle.stop_waiting(v_stopped, v_causes);
+
+    perform treadle.stop_waiting(array_agg(chosen.id), array_agg(chosen.next))
+    from unnest(v_waiting, v_next, v_ended) as chosen (id, next, ended)
+    where chosen.ended
+    having count(*) > 0;
+
+    if not false = any (v_ended) then
+        return;
     end if;
-    if v_later is not null then
-        perform treadle.note_dependency_check(v_later, false, true);
-    end if;
+
+    v_locked := array(
+        select job.id
+        from treadle.jobs as job
+        where job.id = any (v_next)
+          and job.finished_at is null
+        order by job.id
+        for no key update skip locked
+    );
+    update treadle.jobs as job
+    set keeps = job.keeps | treadle.keeps_watchers()
+    where job.id = any (v_locked)
+      and job.keeps & treadle.keeps_watchers() = 0;
+    update treadle.dependencies as edge
+    set watched = true
+    from unnest(v_waiting, v_next, v_ended) as chosen (id, next, ended)
+    where not chosen.ended
+      and chosen.next = any (v_locked)
+      and edge.job_id = chosen.id
+      and edge.after_id = chosen.next;
+
+    perform treadle.note_dependency_check(array_agg(chosen.id), false, p_past, true)
+    from unnest(v_waiting, v_next, v_ended) as chosen (id, next, ended)
+    where not chosen.ended
+      and chosen.next <> all (v_locked)
+    having count(*) > 0;
 end
 $$;
 
