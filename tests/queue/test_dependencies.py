@@ -200,7 +200,7 @@ def test_results_become_arguments(queue: JobQueue, connection: Rows) -> None:
 def test_a_result_that_is_computed_again_is_waited_for(queue: JobQueue, connection: Rows) -> None:
     first, other = queue.enqueue("a"), queue.enqueue("a")
     after = json.dumps([{"id": str(first), "arguments": ["n"]}, {"id": str(other)}])
-    connection.execute("select enqueue_with_options('b', '{{}}', p_after => %s::jsonb)", [after])
+    connection.execute("select enqueue_with_options('b', array['{}'], p_after => %s::jsonb)", [after])
     rows = {row.id: row for row in claim(queue)}
     queue.complete(rows[first], 1)
     queue.retry(first)
