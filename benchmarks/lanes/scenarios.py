@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from benchmarks.lanes.app import TYPES
 from benchmarks.lanes.claimers import claims
+from benchmarks.lanes.dependencies import fan, waiting_jobs
 from benchmarks.lanes.limits import blocked_jobs, fair_drain, limited_drain, many_tenants
 from benchmarks.lanes.server import Server, connect
 from benchmarks.lanes.statements import (
@@ -194,6 +195,20 @@ def _in_turns(server: Server, sizes: Sizes, case: str, drain_keys: Callable[...,
             yield name, {**found, "to without": found["jobs/s"] / rates[0]}
 
 
+def waiting(server: Server, sizes: Sizes) -> Iterator[Row]:
+    yield from waiting_jobs(server.fresh(), sizes.blocked)
+
+
+def fan_out(server: Server, sizes: Sizes) -> Iterator[Row]:
+    for processes in sizes.processes:
+        rates = []
+        for waits in (False, True):
+            found = fan(server.fresh(), sizes.jobs, processes, waits)
+            rates.append(found["jobs/s"])
+            name = f"{'one, many, one' if waits else 'none waits'}, {processes} processes"
+            yield name, {**found, "to none": found["jobs/s"] / rates[0]}
+
+
 def blocked(server: Server, sizes: Sizes) -> Iterator[Row]:
     for keys in (1, sizes.blocked_keys):
         yield from blocked_jobs(server.fresh(), sizes.blocked, keys)
@@ -216,6 +231,8 @@ SCENARIOS: dict[str, tuple[str, Callable[[Server, Sizes], Iterator[Row]]]] = {
     "fairness": ("no-op jobs of tenants that take turns, against the same jobs without", fairness),
     "blocked": ("a claim of 10 beside many jobs that wait for their limit", blocked),
     "tenants": ("a claim of 10 with many tenants that take turns", tenants),
+    "waiting": ("a claim of 10 and a tick beside many jobs that wait for others", waiting),
+    "fan-out": ("one job, many after it, and one after all of them, against the same jobs without waiting", fan_out),
     "transaction": ("claim, tick and pick-up beside a writing transaction that was left open", open_transaction),
 }
 

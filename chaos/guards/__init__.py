@@ -1,6 +1,18 @@
 """The guards that chaos/mutants.py removes, by subject, and the test or storm that must fail without each of them."""
 
-from chaos.guards import claims, clocks, database, keys, lanes, limits, notifications, schedules, unique, workers
+from chaos.guards import (
+    claims,
+    clocks,
+    database,
+    dependencies,
+    keys,
+    lanes,
+    limits,
+    notifications,
+    schedules,
+    unique,
+    workers,
+)
 from chaos.guards.mutant import Mutant
 
 MUTANTS = [
@@ -14,6 +26,7 @@ MUTANTS = [
     *schedules.MUTANTS,
     *unique.MUTANTS,
     *limits.MUTANTS,
+    *dependencies.MUTANTS,
 ]
 
 __all__ = ["MUTANTS", "Mutant"]

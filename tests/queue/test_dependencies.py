@@ -304,3 +304,17 @@ def test_more_than_are_freed_at_commit_follow_with_the_next_claims(queue: JobQue
         total += len(rows)
     assert total == 3000
     assert left(connection) == 0
+
+
+def test_a_tick_decides_what_is_older(queue: JobQueue, connect: Connect, connection: Rows) -> None:
+    """Claims look only at what is new, so that they need not read what an open snapshot keeps."""
+    first = queue.enqueue("a")
+    second = queue.enqueue("b", after=first)
+    ending = connect(autocommit=False)
+    ending.execute("set transaction isolation level repeatable read")
+    own = JobQueue(ending, "w")
+    own.complete(own.claim(["a"])[0])
+    ending.commit()
+    connection.execute("update dependency_checks set noted_at = noted_at - interval '1 minute'")
+    connection.execute("select tick('0')")
+    run(queue, second)

@@ -103,6 +103,19 @@ def test_a_row_that_somebody_has_locked_is_looked_at_later(queue: JobQueue, conn
     assert next_claim(queue) == [last]
 
 
+def test_a_new_job_that_somebody_has_locked_is_looked_at_later(queue: JobQueue, connect: Connect) -> None:
+    enqueueing = connect(autocommit=False)
+    enqueueing.execute("set transaction isolation level repeatable read")
+    own = JobQueue(enqueueing, "w")
+    second = own.enqueue("b", after=queue.enqueue("a"))
+    enqueueing.commit()  # on an older snapshot, the decision is left to the next claim
+    locking = connect(autocommit=False)
+    locking.execute("select from jobs where id = %s for update", [second])
+    queue.complete(queue.claim(["a"])[0])
+    locking.rollback()
+    assert next_claim(queue) == [second]
+
+
 def test_a_job_that_is_cancelled_while_it_is_freed_stays_cancelled(queue: JobQueue, connect: Connect) -> None:
     first = queue.enqueue("a")
     second = queue.enqueue("b", after=first)

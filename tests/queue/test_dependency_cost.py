@@ -1,0 +1,50 @@
+"""What jobs that wait for others cost, counted in buffers and rows."""
+
+from typing import Any
+
+import pytest
+from psycopg import Connection
+
+from tests.support.buffers import buffers
+from tests.support.waiting import wait_for_floor_margin
+from treadle import JobQueue
+
+pytestmark = pytest.mark.fresh_database
+
+CLAIM = "select from claim_jobs('w', '{waits,other}', 10)"
+
+
+def moves(connection: Connection[Any]) -> int:
+    """How many rows of dependencies were changed."""
+    connection.execute("select pg_stat_force_next_flush()")
+    row = connection.execute(
+        "select n_tup_upd from pg_stat_user_tables where relid = 'dependencies'::regclass"
+    ).fetchone()
+    assert row
+    return int(row[0])
+
+
+def test_jobs_that_wait_cost_claims_nothing(connection: Connection[Any], queue: JobQueue) -> None:
+    queue.enqueue_many("other", [{}] * 500)
+    wait_for_floor_margin(connection)
+    before = buffers(connection, CLAIM, rows=10, tick=True)
+    first = queue.enqueue("waits", delay="1h")
+    queue.enqueue_many("waits", [{}] * 3000, after=first, priority=150)
+    wait_for_floor_margin(connection)
+    for _ in range(3):
+        connection.execute("select tick('0')")
+    connection.execute("vacuum lanes")
+    assert buffers(connection, CLAIM, rows=10, tick=True) <= 1.2 * before
+
+
+def test_a_job_that_is_not_watched_ends_at_no_cost(connection: Connection[Any], queue: JobQueue) -> None:
+    """A job after many others watches one of them. The others end without a row being changed for it."""
+    first = queue.enqueue_many("a", [{}] * 300)
+    last = queue.enqueue("b", after=first)
+    rows = sorted(queue.claim(["a"], 300), key=lambda row: row.id)
+    before = moves(connection)
+    queue.complete_many(rows[1:])
+    assert moves(connection) == before
+    assert connection.execute("select count(*) from dependency_checks").fetchone() == (0,)
+    queue.complete(rows[0])
+    assert [row.id for row in queue.claim(["b"])] == [last]
