@@ -194,7 +194,7 @@ COMMENT ON FUNCTION treadle.channel(p_kind text) IS 'The name of the channel to 
 
 COMMENT ON FUNCTION treadle.check_at_commit() IS 'Trigger: at commit, decides what an end, a retry or an enqueue means for jobs that wait for others.';
 
-COMMENT ON FUNCTION treadle.check_ended(p_id uuid, p_limit integer) IS 'Decides what the end or the retry of a job means for those that wait for it. Returns false if there is more to do.';
+COMMENT ON FUNCTION treadle.check_ended(p_id uuid, p_past uuid, p_limit integer) IS 'Decides what the end or the retry of a job means for those that wait for it. Returns the last of these, if there may be more.';
 
 COMMENT ON FUNCTION treadle.check_waiting(p_ids uuid[], p_past uuid) IS 'Decides what these jobs wait for. Returns those that are locked.';
 
@@ -224,7 +224,7 @@ COMMENT ON FUNCTION treadle.count_minutes(p_lag interval, p_limit integer, p_kee
 
 COMMENT ON FUNCTION treadle.count_pending(p_name character varying, p_per character varying, p_key character varying, p_most integer) IS 'How many of the jobs that a limit is for, or of one value of its "per", wait; counted up to p_most.';
 
-COMMENT ON FUNCTION treadle.decide_check(p_check bigint, p_ids uuid[], p_ended boolean, p_past uuid, p_limit integer) IS 'Decides about the jobs of a row of dependency_checks, and deletes it, or leaves those that are left.';
+COMMENT ON FUNCTION treadle.decide_check(p_check bigint, p_ids uuid[], p_ended boolean, p_past uuid, p_limit integer) IS 'Decides about the jobs of a row of dependency_checks, and deletes it, or leaves what is left.';
 
 COMMENT ON FUNCTION treadle.declare_limits(p_limits jsonb) IS 'Declares the limits of a worker''s code.';
 
@@ -508,6 +508,8 @@ COMMENT ON FUNCTION treadle.reset_limit(p_name character varying, p_key characte
 
 COMMENT ON FUNCTION treadle.rest(p_job_types character varying[], p_queues character varying[], p_sure boolean) IS 'Deprecated: use next_due(). Dropped in version 0.3.';
 
+COMMENT ON FUNCTION treadle.results_for(p_id uuid) IS 'The arguments of a job that are results of others.';
+
 COMMENT ON FUNCTION treadle.resume(p_job_type character varying, p_queue character varying, p_actor text, p_reason text) IS 'Ends the pause with exactly this job type and queue (null: any). Returns false if there is no such pause.';
 
 COMMENT ON FUNCTION treadle.retry_delay(p_attempts integer) IS 'The default delay before a job is retried after p_attempts attempts.';
@@ -653,7 +655,7 @@ COMMENT ON COLUMN treadle.dependencies.after_id IS 'The job that it waits for.';
 
 COMMENT ON COLUMN treadle.dependencies.needs IS 'What that job has to be: completed; or ended, then it may also have failed, or was cancelled or deleted.';
 
-COMMENT ON COLUMN treadle.dependencies.watched IS 'The end of that job is noticed. Of all jobs that a job waits for, one is watched at a time.';
+COMMENT ON COLUMN treadle.dependencies.watched IS 'The end of that job is, or was, noticed. Of all jobs that a job waits for, one is watched at a time.';
 
 COMMENT ON COLUMN treadle.dependencies.stopped IS 'The job was cancelled because this one did not complete. If this one is retried, so is the job.';
 
@@ -675,7 +677,7 @@ COMMENT ON TABLE treadle.dependency_checks IS 'Jobs that were enqueued to wait, 
 
 COMMENT ON COLUMN treadle.dependency_checks.ended IS 'These have ended, or were retried, and others may wait for them. False: these wait for others.';
 
-COMMENT ON COLUMN treadle.dependency_checks.past IS 'The jobs that they wait for have ended up to this one. Null: this is not known.';
+COMMENT ON COLUMN treadle.dependency_checks.past IS 'Those that they wait for have ended up to this one; or, if they have ended, those that wait for them were looked at up to this one. Null: none is known.';
 
 COMMENT ON COLUMN treadle.dependency_checks.later IS 'Not at commit: another transaction has to end first.';
 
@@ -1341,9 +1343,9 @@ CREATE TRIGGER prepare_job BEFORE INSERT ON treadle.jobs FOR EACH ROW WHEN (((ne
 
 CREATE TRIGGER register_lanes AFTER INSERT ON treadle.jobs REFERENCING NEW TABLE AS new_jobs FOR EACH STATEMENT EXECUTE FUNCTION treadle.register_lanes();
 
-CREATE TRIGGER unblock_next AFTER UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((old.key IS NOT NULL) OR (old.keeps >= 8) OR ((new.status)::text = ANY ((ARRAY['failed'::character varying, 'cancelled'::character varying])::text[])) OR (old.finished_at IS NOT NULL)) AND ((new.finished_at IS NOT NULL) OR ((new.status)::text = 'pending'::text)))) EXECUTE FUNCTION treadle.unblock_next();
+CREATE TRIGGER unblock_next AFTER UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((old.key IS NOT NULL) OR (((old.keeps)::integer & 24) <> 0) OR ((new.status)::text = ANY ((ARRAY['failed'::character varying, 'cancelled'::character varying])::text[])) OR (old.finished_at IS NOT NULL)) AND ((new.finished_at IS NOT NULL) OR ((new.status)::text = 'pending'::text)))) EXECUTE FUNCTION treadle.unblock_next();
 
-CREATE TRIGGER unblock_next_deleted AFTER DELETE ON treadle.jobs FOR EACH ROW WHEN (((old.key IS NOT NULL) OR (old.keeps >= 8))) EXECUTE FUNCTION treadle.unblock_next();
+CREATE TRIGGER unblock_next_deleted AFTER DELETE ON treadle.jobs FOR EACH ROW WHEN (((old.key IS NOT NULL) OR (((old.keeps)::integer & 24) <> 0))) EXECUTE FUNCTION treadle.unblock_next();
 
 ALTER TABLE ONLY treadle.stored_parts
     ADD CONSTRAINT stored_parts_stored_id_fkey FOREIGN KEY (stored_id) REFERENCES treadle.stored(id);

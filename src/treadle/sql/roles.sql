@@ -192,6 +192,7 @@ grant execute on function
     treadle.check_ended,
     treadle.settle_waiting,
     treadle.free_waiting,
+    treadle.results_for,
     treadle.stop_waiting,
     treadle.keeps_watchers,
     treadle.keeps_dependencies,

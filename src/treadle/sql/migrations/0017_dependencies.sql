@@ -21,7 +21,7 @@ comment on table treadle.dependencies is 'Which jobs wait for which others (usin
 comment on column treadle.dependencies.job_id is 'The job that waits.';
 comment on column treadle.dependencies.after_id is 'The job that it waits for.';
 comment on column treadle.dependencies.needs is 'What that job has to be: completed; or ended, then it may also have failed, or was cancelled or deleted.';
-comment on column treadle.dependencies.watched is 'The end of that job is noticed. Of all jobs that a job waits for, one is watched at a time.';
+comment on column treadle.dependencies.watched is 'The end of that job is, or was, noticed. Of all jobs that a job waits for, one is watched at a time.';
 comment on column treadle.dependencies.stopped is 'The job was cancelled because this one did not complete. If this one is retried, so is the job.';
 comment on column treadle.dependencies.arguments is 'The arguments of the job that get the result of the other.';
 comment on column treadle.dependencies.nth is 'The argument is a list, and this is the place of the result in it. Null: the argument is the result.';
@@ -43,7 +43,7 @@ create index idx_dependency_checks_noted on treadle.dependency_checks (noted_at)
 
 comment on table treadle.dependency_checks is 'Jobs that were enqueued to wait, or have ended, or were retried: at commit, what this means for jobs that wait is decided. What could not be decided then stays here, for the next claim or tick.';
 comment on column treadle.dependency_checks.ended is 'These have ended, or were retried, and others may wait for them. False: these wait for others.';
-comment on column treadle.dependency_checks.past is 'The jobs that they wait for have ended up to this one. Null: this is not known.';
+comment on column treadle.dependency_checks.past is 'Those that they wait for have ended up to this one; or, if they have ended, those that wait for them were looked at up to this one. Null: none is known.';
 comment on column treadle.dependency_checks.later is 'Not at commit: another transaction has to end first.';
 
 comment on column treadle.jobs.holds is 'What a pending job waits for besides its time, as bits: 1 = an earlier job with the same key, 2 = other jobs (dependencies). 0: nothing.';

@@ -1,6 +1,6 @@
--- What the end, or the retry, of a job means for those that wait for it; up to p_limit of them. Returns whether that is all. Rows that
--- somebody else has locked are left for later.
-create or replace function treadle.check_ended(p_id uuid, p_limit int) returns boolean
+-- What the end, or the retry, of a job means for those that wait for it: for p_limit of them, those after p_past. Returns the last of
+-- these; null if that is all. Rows that somebody else has locked are noted for later.
+create or replace function treadle.check_ended(p_id uuid, p_past uuid, p_limit int) returns uuid
 language plpgsql
 set enable_seqscan = off
 set enable_hashjoin = off
@@ -11,6 +11,7 @@ declare
     v_status varchar;
     v_ids uuid[];
     v_ok boolean[];
+    v_locked uuid[];
 begin
     select job.status
     into v_status
@@ -23,6 +24,7 @@ begin
             select edge.job_id
             from treadle.dependencies as edge
             where edge.after_id = p_id
+              and edge.job_id > coalesce(p_past, '00000000-0000-0000-0000-000000000000')
               and edge.stopped
             order by edge.job_id
             limit p_limit
@@ -36,45 +38,55 @@ begin
         where job.id = any (v_ids)
           and job.status = 'cancelled'
           and job.holds & treadle.blocked_by_jobs() <> 0;
-        return cardinality(v_ids) < p_limit;
-    end if;
+    else
+        -- Those that watch it; and if it has not ended as they need it, all.
+        select array_agg(waiting.id order by waiting.id), array_agg(waiting.ok order by waiting.id)
+        into v_ids, v_ok
+        from (
+            select edge.job_id as id, treadle.is_satisfied(edge.needs, v_status) as ok
+            from treadle.dependencies as edge
+            join treadle.jobs as job on job.id = edge.job_id
+            where edge.after_id = p_id
+              and edge.job_id > coalesce(p_past, '00000000-0000-0000-0000-000000000000')
+              and (edge.watched or not edge.stopped and not treadle.is_satisfied(edge.needs, v_status))
+              and treadle.is_waiting(job.status, job.holds)
+            order by edge.after_id, edge.job_id
+            limit p_limit
+        ) as waiting;
+        if v_ids is null then
+            return null;
+        end if;
 
-    -- Also those that do not watch it, if it has not ended as they need it.
-    select array_agg(waiting.id), array_agg(waiting.ok)
-    into v_ids, v_ok
-    from (
-        select job.id, treadle.is_satisfied(edge.needs, v_status) as ok
-        from treadle.dependencies as edge
-        join treadle.jobs as job on job.id = edge.job_id
-        where edge.after_id = p_id
-          and (edge.watched or not edge.stopped and not treadle.is_satisfied(edge.needs, v_status))
-          and treadle.is_waiting(job.status, job.holds)
-        order by edge.after_id, edge.job_id
-        limit p_limit
-        for no key update of job skip locked
-    ) as waiting;
-
-    if v_ids is not null then
+        v_locked := array(
+            select job.id
+            from treadle.jobs as job
+            where job.id = any (v_ids)
+              and treadle.is_waiting(job.status, job.holds)
+            order by job.id
+            for no key update skip locked
+        );
         perform treadle.settle_waiting(array_agg(waiting.id), p_id)
         from unnest(v_ids, v_ok) as waiting (id, ok)
         where waiting.ok
+          and waiting.id = any (v_locked)
         having count(*) > 0;
         perform treadle.stop_waiting(array_agg(waiting.id), array_agg(p_id))
         from unnest(v_ids, v_ok) as waiting (id, ok)
         where not waiting.ok
+          and waiting.id = any (v_locked)
         having count(*) > 0;
+
+        if cardinality(v_locked) < cardinality(v_ids) then
+            perform treadle.note_dependency_check(array_agg(waiting.id), false, p_later => true)
+            from unnest(v_ids) as waiting (id)
+            where waiting.id <> all (v_locked)
+            having count(*) > 0;
+        end if;
     end if;
 
-    return not exists (
-        select
-        from treadle.dependencies as edge
-        join treadle.jobs as job on job.id = edge.job_id
-        where edge.after_id = p_id
-          and (edge.watched or not edge.stopped and not treadle.is_satisfied(edge.needs, v_status))
-          and treadle.is_waiting(job.status, job.holds)
-    );
+    return case when cardinality(v_ids) = p_limit then v_ids[p_limit] end;
 end
 $$;
 
-comment on function treadle.check_ended(uuid, int)
-    is 'Decides what the end or the retry of a job means for those that wait for it. Returns false if there is more to do.';
+comment on function treadle.check_ended(uuid, uuid, int)
+    is 'Decides what the end or the retry of a job means for those that wait for it. Returns the last of these, if there may be more.';

@@ -1,5 +1,7 @@
 -- For jobs that wait no longer, whose rows are locked. They are due from now on, one after the other, in the order of their ids; and
 -- get the results that are their arguments. Those of jobs that did not complete are null.
+--
+-- There may be a hundred thousand of them: what the trigger change_job would do for each is done here for all.
 create or replace function treadle.free_waiting(p_ids uuid[]) returns void
 language plpgsql
 set enable_seqscan = off
@@ -7,35 +9,41 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
 declare
-    v_now constant timestamptz := clock_timestamp();
+    c_placed constant text := 'treadle' || '.placed';
+    v_now timestamptz;
+    v_due timestamptz;
 begin
+    -- First the transaction id, then the clock: the tick relies on that order (see public/tick.sql).
+    perform pg_current_xact_id();
+    v_now := clock_timestamp();
+
+    perform set_config(c_placed, 'on', true);
     update treadle.jobs as job
     set holds = job.holds & ~treadle.blocked_by_jobs(),
-        run_at = greatest(job.run_at, v_now + freed.nth * interval '1 microsecond'),
-        data = job.data || coalesce(inputs.data, '{}')
-    from (
-        select each.id, row_number() over (order by each.id) - cardinality(p_ids) as nth
-        from unnest(p_ids) as each (id)
-    ) as freed
-    cross join lateral (
-        select jsonb_object_agg(input.argument, input.value) as data
-        from (
-            select
-                part.argument,
-                case
-                    when bool_and(edge.nth is null) then (array_agg(coalesce(source.result, 'null')))[1]
-                    else jsonb_agg(coalesce(source.result, 'null') order by edge.nth)
-                end as value
-            from treadle.jobs as own
-            join treadle.dependencies as edge on edge.job_id = own.id
-            cross join unnest(edge.arguments) as part (argument)
-            left join treadle.jobs as source on source.id = edge.after_id and source.status = 'completed'
-            where own.id = freed.id
-              and own.keeps & treadle.keeps_inputs() <> 0
-            group by part.argument
-        ) as input
-    ) as inputs
+        run_at = greatest(job.run_at, v_now + (freed.nth - cardinality(p_ids)) * interval '1 microsecond'),
+        data = case when job.keeps & treadle.keeps_inputs() <> 0 then job.data || treadle.results_for(job.id) else job.data end
+    from unnest(p_ids) with ordinality as freed (id, nth)
     where job.id = freed.id;
+    perform set_config(c_placed, '', true);
+
+    insert into treadle.lanes (queue, job_type, priority, partition)
+    select lane.queue, lane.job_type, lane.priority, lane.partition
+    from (
+        select job.queue, job.job_type, job.priority, job.partition, min(job.run_at) as run_at
+        from treadle.jobs as job
+        where job.id = any (p_ids)
+        group by job.queue, job.job_type, job.priority, job.partition
+    ) as lane
+    cross join lateral treadle.lane_entry(
+        row(lane.queue, lane.job_type, lane.priority, lane.partition)::treadle.lane, lane.run_at
+    ) as entry
+    where not entry.is_listed;
+
+    select min(job.run_at)
+    into v_due
+    from treadle.jobs as job
+    where job.id = any (p_ids);
+    perform treadle.wake_workers(v_due);
 
     -- Stored objects that the results refer to.
     insert into treadle.stored_uses (stored_id, job_id)

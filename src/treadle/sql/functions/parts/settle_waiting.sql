@@ -36,12 +36,6 @@ begin
         limit 1
     ) as next;
 
-    update treadle.dependencies as edge
-    set watched = false
-    where edge.job_id = any (p_ids)
-      and edge.after_id = p_past
-      and edge.watched;
-
     v_free := array(
         select waiting.id
         from unnest(p_ids) as waiting (id)

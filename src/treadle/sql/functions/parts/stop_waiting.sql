@@ -38,8 +38,7 @@ begin
     where job.id = stopped.id;
 
     update treadle.dependencies as edge
-    set stopped = true,
-        watched = false
+    set stopped = true
     from unnest(p_ids, p_causes) as stopped (id, cause)
     where edge.job_id = stopped.id
       and edge.after_id = stopped.cause;

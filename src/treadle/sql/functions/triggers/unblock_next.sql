@@ -78,7 +78,7 @@ create or replace trigger unblock_next
     after update on treadle.jobs
     for each row
     when (
-        (old.key is not null or old.keeps >= 8 or new.status in ('failed', 'cancelled') or old.finished_at is not null)
+        (old.key is not null or old.keeps & 24 <> 0 or new.status in ('failed', 'cancelled') or old.finished_at is not null)
         and (new.finished_at is not null or new.status = 'pending')
     )
     execute function treadle.unblock_next();
@@ -86,5 +86,5 @@ create or replace trigger unblock_next
 create or replace trigger unblock_next_deleted
     after delete on treadle.jobs
     for each row
-    when (old.key is not null or old.keeps >= 8)
+    when (old.key is not null or old.keeps & 24 <> 0) -- keeps_slots() and keeps_watchers()
     execute function treadle.unblock_next();

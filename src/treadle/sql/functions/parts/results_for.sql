@@ -1,0 +1,27 @@
+create or replace function treadle.results_for(p_id uuid) returns jsonb
+language plpgsql stable
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+begin
+    return (
+        select coalesce(jsonb_object_agg(input.argument, input.value), '{}')
+        from (
+            select
+                part.argument,
+                case
+                    when bool_and(edge.nth is null) then (array_agg(coalesce(source.result, 'null')))[1]
+                    else jsonb_agg(coalesce(source.result, 'null') order by edge.nth)
+                end as value
+            from treadle.dependencies as edge
+            cross join unnest(edge.arguments) as part (argument)
+            left join treadle.jobs as source on source.id = edge.after_id and source.status = 'completed'
+            where edge.job_id = p_id
+            group by part.argument
+        ) as input
+    );
+end
+$$;
+
+comment on function treadle.results_for(uuid) is 'The arguments of a job that are results of others.';
