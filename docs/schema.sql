@@ -31,7 +31,7 @@ COMMENT ON FUNCTION treadle.blocked_by_key() IS 'The bit of jobs.holds that says
 
 COMMENT ON FUNCTION treadle.cancel_expired(p_ids uuid[]) IS 'Cancels jobs that have expired.';
 
-COMMENT ON FUNCTION treadle.cancel_job(p_id uuid, p_reason text, p_lease bigint, p_worker_id character varying) IS 'Cancels an unfinished job; a worker that has claimed it loses the claim. Returns false if the job has finished already.';
+COMMENT ON FUNCTION treadle.cancel_job(p_id uuid, p_reason text, p_lease bigint, p_worker_id character varying) IS 'Cancels an unfinished job; a worker that has claimed it loses the claim. Of a workflow, all of its jobs are cancelled. Returns false if it has finished already.';
 
 COMMENT ON FUNCTION treadle.change_job() IS 'Trigger: guards the key of a job, sets finished_at, and places a job that becomes claimable at or above the floor of its lane.';
 
@@ -174,7 +174,7 @@ COMMENT ON COLUMN treadle.jobs.pace IS 'What the handler counts: done, total, ra
 
 COMMENT ON COLUMN treadle.jobs.checkpoint IS 'What the handler saved last; the next attempt finds it.';
 
-COMMENT ON COLUMN treadle.jobs.keeps IS 'What else is stored for this job, as bits: 1 = events, 2 = log lines, 4 = steps, 8 = it was claimed under a limit, 16 = its end is watched by jobs that wait for it, 32 = it has dependencies, 64 = it takes results of other jobs. It is deleted with the job.';
+COMMENT ON COLUMN treadle.jobs.keeps IS 'What else is stored for this job, as bits: 1 = events, 2 = log lines, 4 = steps, 8 = it was claimed under a limit, 16 = its end is watched by jobs that wait for it, 32 = it has dependencies, 64 = it takes results of other jobs, 128 = it is a workflow. It is deleted with the job.';
 
 COMMENT ON COLUMN treadle.jobs.losses IS 'How often its worker was lost as a whole while the job ran, since an attempt last failed by itself; null: never.';
 
@@ -272,6 +272,8 @@ COMMENT ON FUNCTION treadle.drop_belongings() IS 'Trigger: deletes the errors, e
 
 COMMENT ON FUNCTION treadle.drop_oldest(p_name character varying, p_per character varying, p_key character varying, p_priority integer, p_count integer, p_kept uuid[]) IS 'Cancels the oldest waiting jobs that a limit is for.';
 
+COMMENT ON FUNCTION treadle.end_workflows(p_ids uuid[]) IS 'Ends workflows all of whose jobs have ended.';
+
 COMMENT ON FUNCTION treadle.enqueue(p_job_type character varying, p_data jsonb, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_key character varying, p_max_attempts integer, p_partition jsonb) IS 'Enqueues one job and returns its id, or null if max_pending is reached: select "treadle".enqueue(''welcome'', ''{"user_id": 7}'').';
 
 COMMENT ON FUNCTION treadle.enqueue_jobs(p_job_type character varying, p_data text[], p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_keys character varying[], p_max_attempts integer, p_partitions text[]) IS 'Enqueues one job per element of p_data (JSON texts) and returns their ids in that order; none if max_pending is reached.';
@@ -287,6 +289,8 @@ COMMENT ON FUNCTION treadle.enqueue_unique(p_job_type character varying, p_uniqu
 COMMENT ON FUNCTION treadle.enqueue_unless_exists(p_job treadle.jobs, p_data text[], p_unique character varying[], p_keys character varying[], p_on_conflict character varying[], p_latest interval, p_partitions text[]) IS 'Enqueues jobs whose unique key no other job has, and returns or changes the others.';
 
 COMMENT ON FUNCTION treadle.enqueue_with_options(p_job_type character varying, p_data text[], p_unique character varying[], p_while character varying, p_period interval, p_per_period integer, p_on_conflict character varying[], p_latest interval, p_all_or_none boolean, p_expires interval, p_expires_at timestamp with time zone, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_keys character varying[], p_max_attempts integer, p_partitions text[], p_weight integer, p_after jsonb) IS 'Enqueues one job per element of p_data (JSON texts), with unique keys or expiry. Returns for each the id, whether it is new, and whether an existing job was changed; no row if max_pending is reached.';
+
+COMMENT ON FUNCTION treadle.enqueue_workflow(p_name character varying, p_blocks jsonb) IS 'Enqueues the jobs of a workflow in their order, and the workflow. Returns their ids, at last that of the workflow; only the id of a job that does not exist, with null, if one waits for it.';
 
 COMMENT ON FUNCTION treadle.expire_jobs(p_limit integer) IS 'Cancels jobs that no worker has claimed before they expired. Returns how many it has looked at. Workers call it every 10 seconds.';
 
@@ -373,6 +377,8 @@ COMMENT ON FUNCTION treadle.keeps_events() IS 'The bit of jobs.keeps that says: 
 COMMENT ON FUNCTION treadle.keeps_inputs() IS 'The bit of jobs.keeps that says: results of other jobs are arguments of this one.';
 
 COMMENT ON FUNCTION treadle.keeps_logs() IS 'The bit of jobs.keeps that says: this job has log lines.';
+
+COMMENT ON FUNCTION treadle.keeps_members() IS 'The bit of jobs.keeps that says: this job is a workflow, and ends when all of its jobs have ended.';
 
 COMMENT ON FUNCTION treadle.keeps_slots() IS 'The bit of jobs.keeps that says: this job was claimed under a limit.';
 
@@ -516,6 +522,8 @@ COMMENT ON FUNCTION treadle.retry_delay(p_attempts integer) IS 'The default dela
 
 COMMENT ON FUNCTION treadle.retry_job(p_id uuid) IS 'Runs a finished job again, with at least one more attempt. Returns false if it has not finished.';
 
+COMMENT ON FUNCTION treadle.retry_workflow(p_id uuid) IS 'Retries the jobs of a workflow that failed or were cancelled; the rest goes on. Returns how many.';
+
 COMMENT ON FUNCTION treadle.safe_floor(p_lane treadle.lane, p_safe treadle.ticks) IS 'A floor below which no transaction that saw the tick p_safe has placed a job; null: every job must be searched.';
 
 COMMENT ON FUNCTION treadle.safe_tick(p_snapshot pg_snapshot) IS 'A tick such that every transaction that has ended since the last tick has seen what was visible to it.';
@@ -643,7 +651,8 @@ CREATE TABLE treadle.dependencies (
     stopped boolean DEFAULT false NOT NULL,
     arguments character varying(100)[],
     nth integer,
-    CONSTRAINT dependencies_needs_check CHECK (((needs)::text = ANY ((ARRAY['completed'::character varying, 'ended'::character varying])::text[])))
+    step character varying(100),
+    CONSTRAINT dependencies_needs_check CHECK (((needs)::text = ANY ((ARRAY['completed'::character varying, 'ended'::character varying, 'member'::character varying])::text[])))
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='5000', autovacuum_vacuum_cost_delay='0');
 
@@ -653,15 +662,17 @@ COMMENT ON COLUMN treadle.dependencies.job_id IS 'The job that waits.';
 
 COMMENT ON COLUMN treadle.dependencies.after_id IS 'The job that it waits for.';
 
-COMMENT ON COLUMN treadle.dependencies.needs IS 'What that job has to be: completed; or ended, then it may also have failed, or was cancelled or deleted.';
+COMMENT ON COLUMN treadle.dependencies.needs IS 'What that job has to be: completed; ended, then it may also have failed, or was cancelled or deleted; or a member, then the job that waits is a workflow, and fails if this one does not complete.';
 
 COMMENT ON COLUMN treadle.dependencies.watched IS 'The end of that job is, or was, noticed. Of all jobs that a job waits for, one is watched at a time.';
 
-COMMENT ON COLUMN treadle.dependencies.stopped IS 'The job was cancelled because this one did not complete. If this one is retried, so is the job.';
+COMMENT ON COLUMN treadle.dependencies.stopped IS 'This one did not complete, and so the job was cancelled, or the workflow fails. If this one is retried, the other waits again.';
 
 COMMENT ON COLUMN treadle.dependencies.arguments IS 'The arguments of the job that get the result of the other.';
 
 COMMENT ON COLUMN treadle.dependencies.nth IS 'The argument is a list, and this is the place of the result in it. Null: the argument is the result.';
+
+COMMENT ON COLUMN treadle.dependencies.step IS 'What the workflow calls this job.';
 
 CREATE TABLE treadle.dependency_checks (
     id bigint NOT NULL,
@@ -1262,6 +1273,8 @@ ALTER TABLE ONLY treadle.workers
 CREATE INDEX idx_audit_job ON treadle.audit USING btree (job_id) WHERE (job_id IS NOT NULL);
 
 CREATE INDEX idx_dependencies_after ON treadle.dependencies USING btree (after_id, job_id);
+
+CREATE INDEX idx_dependencies_stopped ON treadle.dependencies USING btree (job_id, after_id) WHERE stopped;
 
 CREATE INDEX idx_dependencies_watched ON treadle.dependencies USING btree (after_id, job_id) WHERE watched;
 

@@ -4,7 +4,7 @@ import importlib
 import typing
 
 if typing.TYPE_CHECKING:
-    from treadle.app import Handle, Job, Treadle, current_job
+    from treadle.app import Handle, Job, Treadle, Workflow, WorkflowHandle, chain, current_job, group
     from treadle.db.migrations import migrate
     from treadle.queue import JobQueue
     from treadle.why.reason import Reason
@@ -100,8 +100,12 @@ __all__ = [
     "UnknownLimit",
     "UnknownSchedule",
     "UnknownWorker",
+    "Workflow",
+    "WorkflowHandle",
     "WrongStatus",
+    "chain",
     "current_job",
+    "group",
     "migrate",
     "ok_to_fail",
 ]
@@ -109,7 +113,7 @@ __all__ = [
 # Where each name is defined, below this package. A module is imported when one of its names is first used, so that
 # commands, supervisors and keepers do not load what they do not use. The imports above are for type checkers alone.
 _HOMES = {
-    "app": ["Handle", "Job", "Treadle", "current_job"],
+    "app": ["Handle", "Job", "Treadle", "Workflow", "WorkflowHandle", "chain", "current_job", "group"],
     "db.migrations": ["migrate"],
     "queue": ["JobQueue"],
     "words": ["events"],

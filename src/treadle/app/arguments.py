@@ -175,6 +175,11 @@ class Arguments:
             )
 
     @property
+    def first(self) -> str | None:
+        """The first parameter, without that of the job."""
+        return next((name for name in self._caller.parameters if name != self._open_ended), None)
+
+    @property
     def returns(self) -> Any:
         """The annotation of what the function returns."""
         return self._hints.get("return", Any)

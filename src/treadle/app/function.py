@@ -21,11 +21,13 @@ from treadle.db.database import Database, Source
 from treadle.db.queries import enqueueing
 from treadle.db.queries import stored as stored_queries
 from treadle.db.queries.enqueueing import EnqueueOptions, split_options
+from treadle.db.queries.workflows import step_options
 from treadle.db.query import Query
 from treadle.words.after import After, Waitable, combined, waits_for
 from treadle.words.backoff import Backoff
 from treadle.words.errors import InvalidArgument, InvalidJob, QueueFull
 from treadle.words.limits import LimitDeclaration, Per, partition_of
+from treadle.words.naming import text_within
 from treadle.words.payload import Encoded
 from treadle.words.stored import Noted
 from treadle.words.unique import Enqueued, UniqueOptions, UniqueRule, argument_names
@@ -96,6 +98,27 @@ class Enqueuer(Generic[P, R]):
     ) -> list[Handle[R]]:
         queries, database = self._many(calls, keys)
         return [self._function.handle(*each) for several in await self._arun(queries, database) for each in several]
+
+    def call(self, /, *args: Any, **kwargs: Any) -> "Call[R]":
+        """The call as a value, for chain(), group() and Workflow.add(). In a chain, the first argument may be left out.
+        The arguments are checked when the workflow is enqueued."""
+        return Call(self._function, self, args, kwargs)
+
+    def prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> "Prepared":
+        """A call with these arguments, checked."""
+        chosen = self._resolved()
+        if chosen.rule is not None or "connection" in self._options:
+            raise InvalidArgument(f"{self._function.name}: a step of a workflow cannot be unique or have a connection")
+        if chosen.after:
+            raise InvalidArgument(f"{self._function.name}: give after to Workflow.add()")
+        data, later = self._function.arguments.separate(args, kwargs, self._function.backend.payload_limit)
+        options = step_options(chosen.options)
+        if chosen.key is not None:
+            options["key"] = text_within(chosen.key, 200, "key")
+        if self._function.parts:
+            self._check_known(later)
+            options["partitions"] = [self._partition(data, chosen.options)]
+        return Prepared(data.text, later, options)
 
     def _run(self, queries: list[Query[list[Enqueued]]], database: Database) -> list[list[Enqueued]]:
         """If max_pending is reached, it is tried again for as long as the function says."""
@@ -213,6 +236,43 @@ class Enqueuer(Generic[P, R]):
 def _pause(end: float) -> float:
     """Seconds until an enqueue is tried again, with jitter, and once more at the end."""
     return min(random.uniform(0.05, 0.15), max(0.0, end - time.monotonic()))  # noqa: S311 - jitter, not a secret
+
+
+class Prepared(NamedTuple):
+    data: str
+    """The payload, without the arguments that are results of other jobs."""
+    outputs: dict[str, Any]
+    """Those."""
+    options: dict[str, Any]
+
+
+class Call(Generic[R]):
+    """A call of a job function that is not enqueued yet."""
+
+    def __init__(
+        self,
+        function: "JobFunction[..., R, ..., Any]",
+        enqueuer: Enqueuer[..., R],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> None:
+        self.function = function
+        self.args = args
+        self.kwargs = kwargs
+        self._enqueuer = enqueuer
+
+    def prepared(self) -> Prepared:
+        return self._enqueuer.prepared(self.args, self.kwargs)
+
+    def with_first(self, value: Any) -> "Call[R]":
+        """The same call with this as its first argument, unless that is given or it has none."""
+        first = self.function.arguments.first
+        if self.args or first is None or first in self.kwargs:
+            return self
+        return Call(self.function, self._enqueuer, (), {first: value, **self.kwargs})
+
+    def __repr__(self) -> str:
+        return f"<call of {self.function.name}>"
 
 
 class _Chosen(NamedTuple):

@@ -124,7 +124,7 @@ class Handle(Generic[Result]):
         return (await self._viewer().arun())[self.id]
 
     def cancel(self, reason: str | None = None) -> None:
-        """Cancel the job. If it is running, its handler is stopped."""
+        """Cancel the job. If it is running, its handler is stopped. Of a workflow, all jobs are cancelled."""
         self._database.run(job_queries.cancel(self.id, reason))
 
     async def acancel(self, reason: str | None = None) -> None:

@@ -12,22 +12,24 @@ from uuid import UUID
 from pydantic import BaseModel
 
 from treadle.words.after import After
+from treadle.words.errors import InvalidArgument
 
 _TEXTS = (str, bytes, UUID, datetime, date, time, timedelta, Decimal)
 ANY = frozenset({"any"})
 
 
 class Output:
-    """Stands for the result of a job that may not have ended. Handle.output returns it as if it were the result."""
+    """Stands for the result of a job that may not have ended. `output` returns it as if it were the result."""
 
-    __slots__ = ("annotation", "id")
+    __slots__ = ("annotation", "source")
 
-    def __init__(self, job_id: UUID, annotation: Any) -> None:
-        self.id = job_id
+    def __init__(self, source: Any, annotation: Any) -> None:
+        self.source = source
+        """The id of the job; or a Step, if it is not enqueued yet."""
         self.annotation = annotation
 
     def __repr__(self) -> str:
-        return f"<the result of job {self.id}>"
+        return f"<the result of {self.source}>"
 
 
 def outputs_of(value: Any) -> list[Output]:
@@ -41,9 +43,19 @@ def outputs_of(value: Any) -> list[Output]:
 
 def after_of(name: str, value: Any) -> list[After]:
     """What the job waits for, because of this argument."""
+    found = []
+    for output, place in places_of(value):
+        if not isinstance(output.source, UUID):
+            raise InvalidArgument(f"{name} is {output}, which is not enqueued yet: add this call to the workflow")
+        found.append(After(output.source, arguments=(name,), nth=place))
+    return found
+
+
+def places_of(value: Any) -> list[tuple[Output, int | None]]:
+    """The outputs that an argument consists of, each with its place in a list."""
     if isinstance(value, Output):
-        return [After(value.id, arguments=(name,))]
-    return [After(each.id, arguments=(name,), nth=nth) for nth, each in enumerate(outputs_of(value))]
+        return [(value, None)]
+    return [(each, nth) for nth, each in enumerate(outputs_of(value))]
 
 
 def annotation_of(value: Any) -> Any:

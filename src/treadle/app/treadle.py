@@ -15,6 +15,7 @@ from treadle.app.limits import Limits
 from treadle.app.listeners import Kind, Listeners
 from treadle.app.schedules import ScheduleOptions, Schedules
 from treadle.app.workers import Workers
+from treadle.app.workflows import WorkflowHandle
 from treadle.attempt.attempt import running_job_id
 from treadle.attempt.job import Job
 from treadle.db.database import Database, Source
@@ -261,6 +262,10 @@ class Treadle:
     def handle(self, job: AnyJob) -> Handle[Any]:
         """Return a handle of the job with this id."""
         return Handle(self.backend, job_id(job))
+
+    def workflow(self, job: AnyJob) -> WorkflowHandle:
+        """Return a handle of the workflow with this id."""
+        return WorkflowHandle(self.backend, job_id(job), is_new=False)
 
     def events(
         self,

@@ -1,12 +1,15 @@
 """Draws the details of a job, for treadle show."""
 
 import json
+from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime
 
 from rich.console import Console
 from rich.text import Text
 
 from treadle.cli.output import COLOURS, counted, heading, status_text, write
+from treadle.db.queries.workflows import Member
 from treadle.operations.details import JobDetails
 from treadle.words.formatting import describe_state, facts, pace, printable, printable_lines, span
 from treadle.words.payload import Json
@@ -16,6 +19,7 @@ from treadle.words.status import Status
 
 # Colours of transitions.
 _TRANSITIONS = {"retried": "red"} | {status.value: colour for status, colour in COLOURS.items()}
+MEMBERS = 50
 _LEVELS = {"WARNING": "yellow", "ERROR": "red", "CRITICAL": "red"}
 
 
@@ -24,6 +28,8 @@ def show_details(console: Console, details: JobDetails, *, full: bool = False) -
     job = details.job
     write(console, Text.assemble((printable(job.job_type), "bold"), "  ").append_text(status_text(job.status)))
     _facts(console, details)
+    if details.members:
+        _members(console, details.members, full)
     heading(console, "timeline")
     _left_out(console, details.earlier_events, "event")
     for event in details.events:
@@ -72,6 +78,27 @@ def show_details(console: Console, details: JobDetails, *, full: bool = False) -
             because = f": {printable(audited.reason)}" if audited.reason else ""
             done = f"{printable(audited.action)} by {printable(audited.actor)}{because}"
             _cut(console, Text(f"  {_after(audited.at, job.created_at)}  {done}  {facts(audited.details)}"), full)
+
+
+def _members(console: Console, members: Sequence[Member], full: bool) -> None:
+    """Of a workflow. If there are many, those that have not completed first."""
+    heading(console, "jobs")
+    counts = Counter(each.status or "deleted" for each in members)
+    write(console, f"  {', '.join(f'{count:,} {status}' for status, count in counts.most_common())}")
+    shown = members
+    if len(members) > MEMBERS and not full:
+        shown = sorted(members, key=lambda each: each.status == Status.COMPLETED)[:MEMBERS]
+    for each in shown:
+        line = Text("  ")
+        if each.status is None:
+            line.append("deleted".ljust(10))
+        else:
+            line.append_text(status_text(Status(each.status)))
+            line.pad_right(max(0, 12 - len(line)))
+        name = f"{printable(each.name)}: " if each.name else ""
+        _cut(console, line.append(f"{name}{printable(each.job_type or '')}  {each.id}"), full)
+    if len(shown) < len(members):
+        write(console, f"  and {len(members) - len(shown):,} more: treadle show --full")
 
 
 def _facts(console: Console, details: JobDetails) -> None:

@@ -54,6 +54,7 @@ grant execute on function
     treadle.enqueue_jobs,
     treadle.enqueue_unique, -- (owner)
     treadle.enqueue_with_options, -- (owner)
+    treadle.enqueue_workflow, -- (owner)
     treadle.enqueue_unless_exists,
     treadle.change_unique_jobs,
     treadle.enqueue_per_period,
@@ -197,6 +198,10 @@ grant execute on function
     treadle.keeps_watchers,
     treadle.keeps_dependencies,
     treadle.keeps_inputs,
+    treadle.keeps_members,
+    treadle.end_workflows,
+    treadle.enqueue_workflow, -- (owner)
+    treadle.retry_workflow,
     -- what a worker writes about its jobs
     treadle.start_job,
     treadle.start_jobs,

@@ -40,14 +40,31 @@ class After(NamedTuple):
 Waitable: TypeAlias = HasId | UUID | str | After
 
 
-def ok_to_fail(job: Waitable) -> After:
-    """For `after`: the job that waits also runs if this one fails, is cancelled or is deleted."""
-    return _one(job)._replace(ok_to_fail=True)
+class OkToFail(NamedTuple):
+    """A step of a workflow, or its name, that may also fail."""
+
+    step: Any
+
+
+def ok_to_fail(job: Any) -> Any:
+    """For `after`: the job that waits also runs if this one fails, is cancelled or is deleted. A step of a workflow, or
+    its name, can be given as well."""
+    if isinstance(job, UUID | After) or hasattr(job, "id") or (isinstance(job, str) and is_id(job)):
+        return _one(job)._replace(ok_to_fail=True)
+    return OkToFail(job)
+
+
+def is_id(text: str) -> bool:
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True
 
 
 def waits_for(given: Waitable | Iterable[Waitable]) -> list[After]:
     """Check the option `after`."""
-    if isinstance(given, str | UUID | After) or hasattr(given, "id"):
+    if isinstance(given, str | UUID | After | OkToFail) or hasattr(given, "id"):
         return [_one(given)]
     if not isinstance(given, Iterable):
         raise InvalidArgument(f"after must be a job or a list of jobs (handles or ids), got {given!r}")
@@ -78,11 +95,8 @@ def _one(given: Any) -> After:
         return given
     if isinstance(given, UUID):
         return After(given)
-    if isinstance(given, str):
-        try:
-            return After(UUID(given))
-        except ValueError:
-            raise InvalidArgument(f"after must be a job or its id, got {given!r}") from None
+    if isinstance(given, str) and is_id(given):
+        return After(UUID(given))
     job_id = getattr(given, "id", None)
     if not isinstance(job_id, UUID):
         raise InvalidArgument(f"after must be a job (a handle or an id), got {given!r}")

@@ -36,9 +36,17 @@ begin
         perform treadle.retry_job(job.id)
         from treadle.jobs as job
         where job.id = any (v_ids)
-          and job.status = 'cancelled'
+          and (job.status = 'cancelled' or job.status = 'failed' and job.keeps & treadle.keeps_members() <> 0)
           and job.holds & treadle.blocked_by_jobs() <> 0;
     else
+        if v_status is distinct from 'completed' then
+            update treadle.dependencies as edge
+            set stopped = true
+            where edge.after_id = p_id
+              and edge.needs = 'member'
+              and not edge.stopped;
+        end if;
+
         -- Those that watch it; and if it has not ended as they need it, all.
         select array_agg(waiting.id order by waiting.id), array_agg(waiting.ok order by waiting.id)
         into v_ids, v_ok

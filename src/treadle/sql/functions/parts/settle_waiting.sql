@@ -18,6 +18,7 @@ declare
     v_locked uuid[];
     v_free uuid[];
     v_again uuid[];
+    v_workflows uuid[];
 begin
     select array_agg(waiting.id), array_agg(next.id), array_agg(next.ended)
     into v_waiting, v_next, v_ended
@@ -52,6 +53,18 @@ begin
         if v_again <> '{}' then
             perform treadle.settle_waiting(v_again);
             v_free := array(select each.id from unnest(v_free) as each (id) where each.id <> all (v_again));
+        end if;
+    end if;
+    if v_free <> '{}' then
+        v_workflows := array(
+            select job.id
+            from treadle.jobs as job
+            where job.id = any (v_free)
+              and job.keeps & treadle.keeps_members() <> 0
+        );
+        if v_workflows <> '{}' then
+            perform treadle.end_workflows(v_workflows);
+            v_free := array(select each.id from unnest(v_free) as each (id) where each.id <> all (v_workflows));
         end if;
     end if;
     if v_free <> '{}' then

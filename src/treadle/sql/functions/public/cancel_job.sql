@@ -9,6 +9,7 @@ set enable_seqscan = off
 as $$
 declare
     v_worker_id varchar;
+    v_keeps smallint;
 begin
     update treadle.jobs as job
     set status = 'cancelled',
@@ -18,8 +19,8 @@ begin
       and (job.status in ('claimed', 'running') or job.status = 'pending' and p_lease is null)
       and (p_lease is null or job.lease = p_lease)
       and (p_worker_id is null or job.worker_id = p_worker_id)
-    returning job.worker_id
-    into v_worker_id;
+    returning job.worker_id, job.keeps
+    into v_worker_id, v_keeps;
     if not found then
         return false;
     end if;
@@ -29,8 +30,23 @@ begin
         perform treadle.send_notification('work', 'cancelled ' || p_id);
     end if;
     perform treadle.announce(array[p_id]);
+
+    -- A workflow is cancelled before its jobs: otherwise it would fail because of them.
+    if v_keeps & treadle.keeps_members() <> 0 then
+        perform treadle.cancel_job(job.id, p_reason)
+        from (
+            select job.id
+            from treadle.dependencies as edge
+            join treadle.jobs as job on job.id = edge.after_id
+            where edge.job_id = p_id
+              and edge.needs = 'member'
+              and job.finished_at is null
+            order by job.id
+            offset 0
+        ) as job;
+    end if;
     return true;
 end
 $$;
 
-comment on function treadle.cancel_job(uuid, text, bigint, varchar) is 'Cancels an unfinished job; a worker that has claimed it loses the claim. Returns false if the job has finished already.';
+comment on function treadle.cancel_job(uuid, text, bigint, varchar) is 'Cancels an unfinished job; a worker that has claimed it loses the claim. Of a workflow, all of its jobs are cancelled. Returns false if it has finished already.';

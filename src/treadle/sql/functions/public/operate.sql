@@ -39,7 +39,7 @@ begin
     for v_id in select distinct given.id from unnest(p_ids) as given (id) order by given.id loop
         if v_wait then
             begin
-                select job.status, job.job_type, job.queue, job.priority, job.run_at
+                select job.status, job.job_type, job.queue, job.priority, job.run_at, job.keeps
                 into v_job
                 from treadle.jobs as job
                 where job.id = v_id
@@ -50,7 +50,7 @@ begin
             end;
         else
             -- Without an exception block: each would take a transaction id, and there may be millions of jobs.
-            select job.status, job.job_type, job.queue, job.priority, job.run_at
+            select job.status, job.job_type, job.queue, job.priority, job.run_at, job.keeps
             into v_job
             from treadle.jobs as job
             where job.id = v_id
@@ -68,7 +68,10 @@ begin
         v_details := jsonb_build_object('status', v_job.status);
         case p_action
             when 'retry' then
-                v_done := treadle.retry_job(v_id);
+                v_done := case
+                    when v_job.keeps & treadle.keeps_members() <> 0 and treadle.retry_workflow(v_id) > 0 then true
+                    else treadle.retry_job(v_id)
+                end;
             when 'cancel' then
                 v_done := treadle.cancel_job(v_id, p_reason);
             when 'delete' then

@@ -1,0 +1,2 @@
+select nth, id
+from treadle.enqueue_workflow(%(name)s, %(blocks)s::pg_catalog.jsonb)
