@@ -137,7 +137,12 @@ def _facts(console: Console, details: JobDetails) -> None:
         stage = [printable(progress.stage)] if progress.stage else []
         lines.append(("progress", ", ".join([f"{progress.percent}%", *stage, *pace(progress)])))
     if job.status not in (Status.RUNNING, Status.COMPLETED):
-        lines.append(("state", describe_state(details.snapshot)))
+        state = describe_state(details.snapshot)
+        lines.append(("state", printable(job.last_error or "") if details.members else state))
+    if details.members:  # a workflow: no worker runs it
+        hidden = {"attempts", "due"} if job.last_error else {"attempts", "due", "state"}
+        name = job.data.get("name", "") if isinstance(job.data, dict) else ""
+        lines = [("name", printable(str(name))), *(line for line in lines if line[0] not in hidden)]
     for name, value in lines:
         write(console, Text.assemble((f"  {name:<9} ", "dim"), value))
 

@@ -1,6 +1,6 @@
-"""Jobs that wait for others: results become arguments, and a failure stops what comes after it."""
+"""Jobs that wait for others, chains and groups: results become arguments, and a failure stops what comes after it."""
 
-from treadle import Treadle, ok_to_fail
+from treadle import Treadle, chain, group, ok_to_fail
 
 app = Treadle()
 
@@ -40,6 +40,10 @@ booked = book_courier.enqueue(order=8)
 stopped = tell_customer.using(after=booked).enqueue(order=8)
 anyway = tell_customer.using(after=ok_to_fail(booked)).enqueue(order=9)
 
+whole = chain(pay.call(order=10), tell_customer.call(order=10)).enqueue("order 10")
+heaviest = group(*(weigh.call(item) for item in ("cup", "saucer"))).enqueue()
+
 app.run_worker(drain=True, concurrency=1)
 print(f"{stopped.status()}: {str(stopped.job().last_error).split(', ', 1)[1]}")
 print(anyway.status())
+print(whole.status(), [job.job_type for job in whole.jobs()], "weights:", heaviest.result())
