@@ -6,6 +6,8 @@ import signal
 import subprocess
 from typing import Any
 
+import psutil
+
 Program = subprocess.Popen[str]
 
 
@@ -27,10 +29,18 @@ def end(program: Program) -> None:
 
 
 def end_group(program: Program) -> None:
-    """Kill the whole process group, including processes that outlived the program."""
+    """Kill the program and all processes that it started, including those that outlived it."""
     signal_group(program, signal.SIGKILL)
 
 
 def signal_group(program: Program, number: signal.Signals) -> None:
+    """To the program and all processes that it started, also those that have a process group of their own, like the
+    worker processes of Treadle."""
+    started: list[psutil.Process] = []
+    with contextlib.suppress(psutil.NoSuchProcess):
+        started = psutil.Process(program.pid).children(recursive=True)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(program.pid, number)
+    for each in started:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            each.send_signal(number)

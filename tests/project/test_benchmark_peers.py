@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ from benchmarks.peers.bench import Bench
 from benchmarks.peers.figures import quantiles
 from benchmarks.peers.measures import Measure, growing, held, types
 from benchmarks.peers.peer import Failed, LeftOut, Peer
+from benchmarks.peers.program import end_group, signal_group, start
 from benchmarks.peers.results import Results
 from benchmarks.peers.servers import Postgres
 from benchmarks.peers.summary import Summary
@@ -48,6 +50,29 @@ def test_a_drain_ends_when_no_jobs_are_left(bare: Peer, empty_url: str) -> None:
     assert drained.jobs == 50
     assert drained.rate > 0
     assert bare.ask(place, "left") == {"left": 0}
+
+
+def test_processes_are_suspended_with_those_that_they_started() -> None:
+    """Also those that have a process group of their own, like the worker processes of Treadle."""
+    child = "import time; time.sleep(60)"
+    parent = f"""if True:
+        import subprocess, sys, time
+        started = subprocess.Popen([sys.executable, "-c", {child!r}], start_new_session=True)
+        print(started.pid, flush=True)
+        time.sleep(60)"""
+    program = start([sys.executable, "-c", parent], {})
+    assert program.stdout
+    process = psutil.Process(int(program.stdout.readline()))
+    try:
+        signal_group(program, signal.SIGSTOP)
+        until(lambda: process.status() == psutil.STATUS_STOPPED)
+        signal_group(program, signal.SIGCONT)
+        until(lambda: process.status() != psutil.STATUS_STOPPED)
+    finally:
+        end_group(program)
+        program.wait()
+        program.stdout.close()
+    until(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE)
 
 
 def test_ten_job_types_are_drained_by_processes_that_begin_together(bare: Peer, empty_url: str) -> None:

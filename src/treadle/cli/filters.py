@@ -31,7 +31,7 @@ _OPTIONS = [
     click.option(
         "--status",
         type=StatusChoice(),
-        help="Jobs with this status; blocked: pending, behind an earlier job with the same key; later: not yet due.",
+        help="Jobs with this status; blocked: pending, but others have to end first; later: not yet due.",
     ),
     click.option("--type", "job_type", metavar="TYPE", shell_complete=complete_job_types, help="Jobs of this type."),
     click.option("--queue", metavar="NAME", help="Jobs in this queue."),

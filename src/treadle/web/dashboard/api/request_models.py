@@ -37,7 +37,8 @@ class JobFilter(RequestModel):
     """Selects jobs that match all of the given fields."""
 
     status: Literal["pending", "held", "later", "claimed", "running", "completed", "failed", "cancelled"] | None = None
-    """A status; `later`: pending, but not due yet; `held`: pending, but blocked by an earlier job with its key."""
+    """A status; `later`: pending, but not due yet; `held`: pending, but blocked by an earlier job
+    with its key or by jobs that it waits for."""
     type: Name | None = None
     queue: Name | None = None
     worker: WorkerName | None = None
