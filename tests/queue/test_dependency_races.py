@@ -79,6 +79,34 @@ def test_a_job_that_ends_while_another_that_waits_for_it_is_enqueued(queue: JobQ
     assert next_claim(queue) == [second]
 
 
+def test_a_claim_in_an_open_transaction_does_not_decide_for_others(queue: JobQueue, connect: Connect) -> None:
+    first = queue.enqueue("a")
+    second = queue.enqueue("b", after=first)
+    ending = connect(autocommit=False)
+    ending.execute("set transaction isolation level repeatable read")
+    own = JobQueue(ending, "w")
+    own.complete(own.claim(["a"])[0])
+    ending.commit()  # on an older snapshot: the decision is left to the next claim
+    claiming = connect(autocommit=False)
+    claiming.execute("select 1")
+    assert JobQueue(claiming, "w").claim(["c"]) == []
+    assert next_claim(queue) == [second]
+
+
+def test_a_retry_does_not_wait_for_a_stopped_job_that_is_locked(queue: JobQueue, connect: Connect) -> None:
+    first = queue.enqueue("a")
+    second = queue.enqueue("b", after=first)
+    queue.fail(queue.claim(["a"])[0], "no", final=True)
+    locking = connect(autocommit=False)
+    locking.execute("select from jobs where id = %s for update", [second])
+    retrying = connect()
+    retrying.execute("set lock_timeout = '2s'")
+    JobQueue(retrying, "w").retry(first)
+    locking.rollback()
+    assert next_claim(queue) == [first]
+    assert queue.get(second).status == Status.PENDING
+
+
 def test_an_enqueue_that_is_rolled_back_leaves_nothing(queue: JobQueue, connect: Connect, connection: Rows) -> None:
     first = queue.enqueue("a")
     enqueueing = connect(autocommit=False)

@@ -20,24 +20,36 @@ begin
 
     if v_status in ('pending', 'claimed', 'running') then
         -- It was retried: so are the jobs that were stopped because of it.
-        v_ids := array(
-            select edge.job_id
+        select array_agg(stopped.id order by stopped.id)
+        into v_ids
+        from (
+            select edge.job_id as id
             from treadle.dependencies as edge
             where edge.after_id = p_id
               and edge.job_id > coalesce(p_past, '00000000-0000-0000-0000-000000000000')
               and edge.stopped
             order by edge.job_id
             limit p_limit
+        ) as stopped;
+        v_locked := array(
+            select job.id
+            from treadle.jobs as job
+            where job.id = any (v_ids)
+            order by job.id
+            for no key update skip locked
         );
         update treadle.dependencies as edge
         set stopped = false
         where edge.after_id = p_id
-          and edge.job_id = any (v_ids);
+          and edge.job_id = any (v_locked);
         perform treadle.retry_job(job.id)
         from treadle.jobs as job
-        where job.id = any (v_ids)
+        where job.id = any (v_locked)
           and (job.status = 'cancelled' or job.status = 'failed' and job.keeps & treadle.keeps_members() <> 0)
           and job.holds & treadle.blocked_by_jobs() <> 0;
+        if cardinality(v_locked) < cardinality(v_ids) then
+            perform treadle.note_dependency_check(array[p_id], true, p_later => true);
+        end if;
     else
         if v_status is distinct from 'completed' then
             update treadle.dependencies as edge

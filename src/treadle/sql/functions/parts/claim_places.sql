@@ -56,8 +56,11 @@ begin
             using errcode = 'invalid_parameter_value';
     end if;
 
-    -- Jobs that may no longer have to wait for others. What is older is left to the tick.
-    if exists (select from treadle.dependency_checks as noted where noted.noted_at > v_now - interval '10 seconds') then
+    -- Jobs that may no longer have to wait for others. What is older is left to the tick. Not in a transaction that has begun with
+    -- another statement: it may stay open, and nobody else could decide about them until it ends.
+    if statement_timestamp() = transaction_timestamp()
+        and exists (select from treadle.dependency_checks as noted where noted.noted_at > v_now - interval '10 seconds')
+    then
         perform treadle.advance_waiting(1000);
         v_now := clock_timestamp();
     end if;
