@@ -57,8 +57,8 @@ MUTANTS = [
     Mutant(
         "a job that waits and is locked when the other ends is looked at later",
         ENDED,
-        "    return not exists (\n",
-        "    return true or not exists (\n",
+        "            where waiting.id <> all (v_locked)\n",
+        "            where false\n",
         test(RACES, "test_a_row_that_somebody_has_locked_is_looked_at_later"),
     ),
     Mutant(
@@ -80,20 +80,20 @@ MUTANTS = [
         COMMIT,
         "    if treadle.is_read_committed() then\n",
         "    if true then\n",
-        test(PLAIN, "test_what_ends_on_an_older_snapshot_is_noticed_by_the_next_claim"),
+        test(PLAIN, "test_what_ends_on_an_older_snapshot_is_noticed_by_the_next_tick"),
     ),
     Mutant(
         "claims decide what could not be decided at commit",
-        f"{FUNCTIONS}/parts/claim_places.sql",
+        f"{FUNCTIONS}/parts/claim_work.sql",
         "        perform treadle.advance_waiting(1000);\n",
-        "",
-        test(PLAIN, "test_more_than_are_freed_at_commit_follow_with_the_next_claims"),
+        "        null;\n",
+        test(PLAIN, "test_more_than_are_freed_at_commit_follow_with_the_next_claims_of_a_worker"),
     ),
     Mutant(
         "ticks decide what claims have left",
         f"{FUNCTIONS}/public/tick.sql",
-        "        perform treadle.advance_waiting(1000);\n",
-        "        null;\n",
+        "    perform treadle.advance_waiting(5000) where exists (select from treadle.dependency_checks);\n",
+        "",
         test(PLAIN, "test_a_tick_decides_what_is_older"),
     ),
     Mutant(

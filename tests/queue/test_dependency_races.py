@@ -9,6 +9,7 @@ import pytest
 from psycopg import Connection
 
 from tests.conftest import Connect
+from tests.queue.test_dependencies import tick
 from treadle import JobQueue, JobRow, ok_to_fail
 from treadle.words.status import Status
 
@@ -23,6 +24,7 @@ def two(queue: JobQueue) -> tuple[UUID, dict[UUID, JobRow]]:
 
 
 def next_claim(queue: JobQueue) -> list[UUID]:
+    tick(queue)
     return [row.id for row in queue.claim(["a", "b"], 100)]
 
 
@@ -76,20 +78,6 @@ def test_a_job_that_ends_while_another_that_waits_for_it_is_enqueued(queue: JobQ
     second = JobQueue(enqueueing, "w").enqueue("b", after=first)
     queue.complete(row)
     enqueueing.commit()
-    assert next_claim(queue) == [second]
-
-
-def test_a_claim_in_an_open_transaction_does_not_decide_for_others(queue: JobQueue, connect: Connect) -> None:
-    first = queue.enqueue("a")
-    second = queue.enqueue("b", after=first)
-    ending = connect(autocommit=False)
-    ending.execute("set transaction isolation level repeatable read")
-    own = JobQueue(ending, "w")
-    own.complete(own.claim(["a"])[0])
-    ending.commit()  # on an older snapshot: the decision is left to the next claim
-    claiming = connect(autocommit=False)
-    claiming.execute("select 1")
-    assert JobQueue(claiming, "w").claim(["c"]) == []
     assert next_claim(queue) == [second]
 
 

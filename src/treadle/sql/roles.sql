@@ -86,10 +86,8 @@ grant select, insert, update, delete on
     treadle.limits,
     treadle.limit_targets,
     treadle.limit_keys,
-    treadle.limit_holders,
-    treadle.limit_openings,
-    treadle.dependencies,
-    treadle.dependency_checks
+    treadle.limit_holders, treadle.limit_openings,
+    treadle.dependencies, treadle.dependency_checks
     to treadle_worker;
 grant select, insert, delete on
     treadle.errors,
@@ -184,24 +182,12 @@ grant execute on function
     treadle.declare_limits,
     treadle.set_limit, -- (owner)
     treadle.reset_limit, -- (owner)
-    -- jobs that wait for others
+    -- jobs that wait for others, and workflows
     treadle.note_dependency_check, -- (owner)
-    treadle.add_dependencies,
-    treadle.advance_waiting,
-    treadle.decide_check,
-    treadle.check_waiting,
-    treadle.check_ended,
-    treadle.settle_waiting,
-    treadle.free_waiting,
-    treadle.results_for,
-    treadle.stop_waiting,
-    treadle.keeps_watchers,
-    treadle.keeps_dependencies,
-    treadle.keeps_inputs,
-    treadle.keeps_members,
-    treadle.end_workflows,
     treadle.enqueue_workflow, -- (owner)
-    treadle.retry_workflow,
+    treadle.add_dependencies, treadle.advance_waiting, treadle.decide_check, treadle.check_waiting, treadle.check_ended,
+    treadle.settle_waiting, treadle.free_waiting, treadle.results_for, treadle.stop_waiting, treadle.end_workflows,
+    treadle.retry_workflow, treadle.keeps_watchers, treadle.keeps_dependencies, treadle.keeps_inputs, treadle.keeps_members,
     -- what a worker writes about its jobs
     treadle.start_job,
     treadle.start_jobs,
@@ -319,10 +305,8 @@ grant select on
     treadle.limits,
     treadle.limit_targets,
     treadle.limit_keys,
-    treadle.limit_holders,
-    treadle.limit_openings,
-    treadle.dependencies,
-    treadle.dependency_checks
+    treadle.limit_holders, treadle.limit_openings,
+    treadle.dependencies, treadle.dependency_checks
     to treadle_viewer, treadle_operator;
 grant select (
     name, job_type, priority, queue, max_attempts, key, expression, timezone, clocks_forward, clocks_back, missed,
@@ -368,12 +352,9 @@ grant execute on function
     treadle.safe_tick,
     treadle.tick_is_fresh,
     treadle.is_read_committed,
-    treadle.limits_of,
-    treadle.limit_key,
+    treadle.limits_of, treadle.limit_key,
     treadle.keeps_slots,
-    treadle.blocked_by_jobs,
-    treadle.is_waiting,
-    treadle.is_satisfied,
+    treadle.blocked_by_jobs, treadle.is_waiting, treadle.is_satisfied,
     -- limits
     treadle.find_limits,
     treadle.limit_statuses,

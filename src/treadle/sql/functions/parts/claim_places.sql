@@ -28,7 +28,7 @@ declare
     c_lanes constant int := 100;
     -- A claim takes several jobs of few of them, which costs less than one job of each; but not too many under a limit.
     v_few constant int := least(c_lanes, greatest(12, p_batch_size / 10));
-    v_now timestamptz := clock_timestamp();
+    v_now constant timestamptz := clock_timestamp();
     v_snapshot constant pg_snapshot := pg_current_snapshot();
     v_running xid[] := '{}';
     v_safe treadle.ticks;
@@ -54,15 +54,6 @@ begin
     if p_batch_size is null or p_batch_size < 1 then
         raise exception 'batch size must be at least 1, got %', coalesce(p_batch_size::text, 'null')
             using errcode = 'invalid_parameter_value';
-    end if;
-
-    -- Jobs that may no longer have to wait for others. What is older is left to the tick. Not in a transaction that has begun with
-    -- another statement: it may stay open, and nobody else could decide about them until it ends.
-    if statement_timestamp() = transaction_timestamp()
-        and exists (select from treadle.dependency_checks as noted where noted.noted_at > v_now - interval '10 seconds')
-    then
-        perform treadle.advance_waiting(1000);
-        v_now := clock_timestamp();
     end if;
 
     if not treadle.tick_is_fresh() then

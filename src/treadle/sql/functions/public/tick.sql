@@ -379,10 +379,7 @@ begin
     -- Idle lanes that no running transaction has seen active.
     v_changed := v_changed + treadle.delete_unused_lanes(v_oldest, c_examined);
 
-    if exists (select from treadle.dependency_checks) then
-        perform treadle.advance_waiting(1000);
-    end if;
-
+    perform treadle.advance_waiting(5000) where exists (select from treadle.dependency_checks);
     if exists (select from treadle.limit_targets) or exists (select from treadle.limit_openings) then
         perform treadle.open_lanes(v_now);
     end if;

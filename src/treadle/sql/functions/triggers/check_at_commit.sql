@@ -1,7 +1,7 @@
 -- At commit of a transaction that has enqueued jobs that wait for others, or has ended or retried a job that others may wait for.
 -- At commit, because the rows that are locked here must not stay locked for long: workers that end those jobs would have to wait.
 --
--- On an older snapshot (REPEATABLE READ, SERIALIZABLE) it cannot be decided: then the next claim or tick does it, like everything
+-- On an older snapshot (REPEATABLE READ, SERIALIZABLE) it cannot be decided: then the next claim of a worker or tick does it, like everything
 -- that is locked by somebody else, and the rest of very many.
 --
 -- Runs with the rights of its owner: at commit, the current role may be any.
