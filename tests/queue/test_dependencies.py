@@ -164,11 +164,14 @@ def test_a_failure_that_is_retried_makes_the_rest_go_on(queue: JobQueue, connect
 
 def test_a_job_that_was_stopped_waits_again_when_it_is_retried(queue: JobQueue) -> None:
     first = queue.enqueue("a")
-    second = queue.enqueue("b", after=first)
-    queue.cancel(second, "later")
+    second, third = queue.enqueue_many("b", [{}] * 2, after=first)
+    for each in (second, third):
+        queue.cancel(each, "later")
     queue.retry(second)
     run(queue, first)
     run(queue, second)
+    queue.retry(third)
+    run(queue, third)
 
 
 def test_a_stopped_job_that_is_retried_is_stopped_again_while_its_cause_is_failed(queue: JobQueue) -> None:
@@ -293,14 +296,16 @@ def test_dependencies_are_deleted_with_the_job_that_waits(queue: JobQueue, conne
 def test_what_ends_on_an_older_snapshot_is_noticed_by_the_next_tick(
     queue: JobQueue, connect: Connect, level: str
 ) -> None:
-    first = queue.enqueue("a")
-    second = queue.enqueue("b", after=first)
+    first = queue.enqueue_many("a", [{}] * 2)
+    last = queue.enqueue("b", after=first)
     connection = connect(autocommit=False)
     connection.execute(f"set transaction isolation level {level}")
     own = JobQueue(connection, "w")
-    own.complete(own.claim(["a"])[0])
+    (row,) = own.claim(["a"], 1)
+    queue.complete(queue.claim(["a"])[0])  # which the older snapshot does not see
+    own.complete(row)
     connection.commit()
-    run(queue, second)
+    run(queue, last)
 
 
 def test_more_than_are_freed_at_commit_follow_with_the_next_claims_of_a_worker(

@@ -35,6 +35,7 @@ def test_two_that_end_at_the_same_moment_free_the_job_once(
     last, rows = two(queue)
     ending = [connect(autocommit=False), connect(autocommit=False)]
     for each, row in zip(ending, rows.values(), strict=True):
+        each.execute("set lock_timeout = '2s'")
         JobQueue(each, "worker-1").complete(row)
     for nth in order:
         assert next_claim(queue) == []
