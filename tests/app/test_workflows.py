@@ -129,6 +129,15 @@ def test_a_workflow_of_any_shape(shop: Shop) -> None:
     assert {each.name for each in handle.jobs()} == {"one", "both", "three", None}
 
 
+def test_a_workflow_can_be_enqueued_again(shop: Shop) -> None:
+    flow = Workflow()
+    one = flow.add(shop.number.call(1))
+    flow.returns(flow.add(shop.double.call(one.output), after=one))
+    handles = [flow.enqueue(), flow.enqueue()]
+    shop.run()
+    assert [handle.result(timeout=5) for handle in handles] == [2, 2]
+
+
 def test_a_failure_stops_the_rest_and_a_retry_makes_it_go_on(shop: Shop) -> None:
     handle = chain(shop.number.call(1), shop.fail_once.call(), shop.double.call()).enqueue()
     shop.run()

@@ -118,7 +118,7 @@ def test_top(job: UUID, url: str, queue: JobQueue) -> None:
         screen.wait_for("gave up on postgresql://ada:********@db/films")
         screen.press("f")
         until(lambda: "gave up" not in screen.text(), screen.text)
-        screen.wait_for("posters", "progress")
+        screen.wait_for("progress", "worker-1")  # the row of the job, which follows its headings
         screen.press(ENTER)
         screen.wait_for("fetched", "token=********")
         screen.press("q")

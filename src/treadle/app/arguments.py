@@ -69,6 +69,8 @@ class Arguments:
         self, positional: tuple[Any, ...], named: dict[str, Any], limit: int
     ) -> tuple[Encoded, dict[str, Any]]:
         """The payload for a call, without the arguments that are results of other jobs; and those."""
+        if not any(map(outputs_of, (*positional, *named.values()))):
+            return self.bind(positional, named, limit), {}
         try:
             bound = self._caller.bind(*positional, **named)
         except TypeError as error:

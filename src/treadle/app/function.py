@@ -146,12 +146,10 @@ class Enqueuer(Generic[P, R]):
         arguments, limit = self._function.arguments, self._function.backend.payload_limit
         after = chosen.after
         with Noted() as used:
-            if any(outputs_of(value) for value in (*args, *kwargs.values())):
-                data, later = arguments.separate(args, kwargs, limit)
-                after = [*after, *(each for name, value in later.items() for each in after_of(name, value))]
-                self._check_known(later)
-            else:
-                data = arguments.bind(args, kwargs, limit)
+            data, later = arguments.separate(args, kwargs, limit)
+        if later:
+            after = [*after, *(each for name, value in later.items() for each in after_of(name, value))]
+            self._check_known(later)
         defaults = arguments.defaults if chosen.rule is not None else None
         options = chosen.options
         if self._function.parts:

@@ -68,7 +68,8 @@ class Workflow:
     def __init__(self, name: str = "workflow") -> None:
         self.name = text_within(name, 200, "name")
         self._steps: list[Step[Any]] = []
-        self._outputs: Step[Any] | list[Step[Any]] | None = None
+        self._names: dict[str, Step[Any]] = {}
+        self._places: dict[Step[Any], int] = {}  # of the results in that of the workflow; -1: it is this one
 
     def add(self, call: Call[R], *, name: str | None = None, after: Before | Iterable[Before] = ()) -> Step[R]:
         """Add a job. It waits for the steps in `after`, which are given as they are or by name, and for those whose
@@ -78,7 +79,7 @@ class Workflow:
             raise InvalidArgument(f"a step must be a call, such as pay.call(order=7), got {call!r}")
         if name is not None:
             text_within(name, 100, "name of a step")
-            if any(step.name == name for step in self._steps):
+            if name in self._names:
                 raise InvalidArgument(f"{self.name} has two steps called {name!r}")
         step = Step(self, len(self._steps), call, name)
         for value in (*call.args, *call.kwargs.values()):
@@ -86,11 +87,13 @@ class Workflow:
         given = [after] if isinstance(after, str | UUID | After | OkToFail | Step) or hasattr(after, "id") else after
         step.after = [self._edge(each) for each in cast(Iterable[Before], given)]
         self._steps.append(step)
+        if name is not None:
+            self._names[name] = step
         return step
 
     def returns(self, output: "Step[Any] | Sequence[Step[Any]]") -> None:
         """The result of the workflow is that of this step, or the list of those of these."""
-        self._outputs = output if isinstance(output, Step) else list(output)
+        self._places = {output: -1} if isinstance(output, Step) else {step: nth for nth, step in enumerate(output)}
 
     def enqueue(self, *, connection: Source | None = None) -> "WorkflowHandle":
         """Enqueue all jobs in one transaction: that of `connection`, if it is given."""
@@ -121,11 +124,10 @@ class Workflow:
         return _Edge(found.id, found.ok_to_fail)
 
     def _named(self, name: str, by: Step[Any]) -> Step[Any]:
-        for step in self._steps:
-            if step.name == name:
-                return step
-        known = ", ".join(step.name for step in self._steps if step.name) or "none has a name"
-        raise InvalidArgument(f"{by} waits for {name!r}, but there is no such step; there are: {known}")
+        if name not in self._names:
+            known = ", ".join(self._names) or "none has a name"
+            raise InvalidArgument(f"{by} waits for {name!r}, but there is no such step; there are: {known}")
+        return self._names[name]
 
     def _in_order(self) -> list[Step[Any]]:
         """The steps, each after those that it waits for."""
@@ -193,7 +195,7 @@ class Workflow:
         prepared = step.call.prepared()
         edges: dict[Any, _Edge] = {}
         for edge in step.after:
-            edges[edge.source] = edge
+            edges[edge.source] = _Edge(edge.source, edge.ok_to_fail)
         for name, value in prepared.outputs.items():
             for output, place in places_of(value):
                 known = edges.setdefault(output.source, _Edge(output.source))
@@ -207,14 +209,9 @@ class Workflow:
             "data": [prepared.data],
             "steps": [step.name],
             "after": after or None,
-            "outputs": [self._place(step)],
+            "outputs": [self._places.get(step)],
             **prepared.options,
         }
-
-    def _place(self, step: Step[Any]) -> int | None:
-        if isinstance(self._outputs, Step):
-            return -1 if self._outputs is step else None
-        return self._outputs.index(step) if self._outputs and step in self._outputs else None
 
     def _handle(self, enqueued: EnqueuedWorkflow) -> "WorkflowHandle":
         steps = {}
