@@ -111,6 +111,16 @@ def test_a_limit_needs_its_argument_at_once(app: Treadle) -> None:
         sync.enqueue(first.output)
 
 
+@pytest.mark.parametrize("unique", [True, ["receipt"]])
+def test_a_unique_job_needs_its_arguments_at_once(shop: Treadle, unique: Any) -> None:
+    j = jobs(shop)
+    pay = j["pay"].enqueue(order=7)
+    with pytest.raises(InvalidArgument, match="receipt is the result of another job, but unique needs its value"):
+        j["ship"].using(unique=unique).enqueue(receipt=pay.output)
+    assert j["ship"].using(unique=["note"]).enqueue(receipt=pay.output, note="!").is_new
+    assert not j["ship"].using(unique=["note"]).enqueue(receipt=pay.output, note="!").is_new
+
+
 def test_many_jobs_cannot_take_results(shop: Treadle) -> None:
     j = jobs(shop)
     weigh = j["weigh"].enqueue(order=1)

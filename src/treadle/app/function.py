@@ -149,7 +149,7 @@ class Enqueuer(Generic[P, R]):
             data, later = arguments.separate(args, kwargs, limit)
         if later:
             after = [*after, *(each for name, value in later.items() for each in after_of(name, value))]
-            self._check_known(later)
+            self._check_known(later, chosen.rule)
         defaults = arguments.defaults if chosen.rule is not None else None
         options = chosen.options
         if self._function.parts:
@@ -203,8 +203,13 @@ class Enqueuer(Generic[P, R]):
             queries = stored_queries.enqueue_using(queries, uses)
         return queries, chosen.database
 
-    def _check_known(self, later: Mapping[str, Any]) -> None:
+    def _check_known(self, later: Mapping[str, Any], rule: UniqueRule | None = None) -> None:
         """What the results of other jobs are is known only when they have ended."""
+        if rule is not None and (rule.unique is True or later.keys() & set(argument_names(rule.unique))):
+            raise InvalidArgument(
+                f"{min(later)} is the result of another job, but unique needs its value now: "
+                "use a text, or name other arguments"
+            )
         names = {name for name, per in self._function.parts.items() if isinstance(per, str)} & later.keys()
         if names:
             raise InvalidArgument(
