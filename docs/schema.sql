@@ -266,6 +266,8 @@ COMMENT ON COLUMN treadle.ticks.set_back_until IS 'Transactions with a lower id 
 
 COMMENT ON FUNCTION treadle.delete_unused_lanes(p_oldest treadle.ticks, p_limit integer) IS 'Deletes idle lanes without jobs that no running transaction has seen active. Returns how many.';
 
+COMMENT ON FUNCTION treadle.describe_end(p_id uuid, p_relation text) IS 'How a job ended that did not complete, as a reason for another one.';
+
 COMMENT ON FUNCTION treadle.divide_jobs(p_jobs integer, p_weights double precision[], p_available integer[], p_turn double precision) IS 'Divides jobs by weights, no more than each can use.';
 
 COMMENT ON FUNCTION treadle.drop_belongings() IS 'Trigger: deletes the errors, events, log lines, steps, dependencies and uses of stored objects of deleted jobs.';

@@ -36,8 +36,8 @@ MUTANTS = [
     Mutant(
         "a result that is computed again is waited for",
         SETTLE,
-        "    if p_past is not null and v_free <> '{}' then\n",
-        "    if false then\n",
+        "            p_past is not null and job.keeps & treadle.keeps_inputs() <> 0 as again,\n",
+        "            false as again,\n",
         test(PLAIN, "test_a_result_that_is_computed_again_is_waited_for"),
     ),
     Mutant(

@@ -154,8 +154,8 @@ def test_the_cost_does_not_grow_with_the_lanes(connection: Rows) -> None:
         "insert into lanes (queue, job_type, priority) select 'default', 'sync', n from generate_series(101, 5000) as n"
     )
     connection.execute("set session_replication_role = origin")
-    # Twenty priorities are looked at, in three steps each. On a busy machine a claim may have to make the tick itself.
-    assert min(buffers(connection, claim, rows=10, tick=True) for _ in range(3)) < few + 400
+    # Twenty priorities are looked at, in three steps each.
+    assert buffers(connection, claim, rows=10, tick=True) < few + 400
 
 
 def test_an_application_declares_it(app: Treadle, connection: Rows, url: str) -> None:

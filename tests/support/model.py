@@ -278,3 +278,12 @@ class Oracle:
         after = self.apply_outcome(job, "loss" if job.status == "running" else "release", job.worker, job.lease)
         assert after is not None
         return after
+
+
+def difference(found: Mapping[UUID, object], expected: Mapping[UUID, object]) -> str:
+    both = found.keys() | expected.keys()
+    return "\n".join(
+        f"{each}: {found.get(each)} instead of {expected.get(each)}"
+        for each in both
+        if found.get(each) != expected.get(each)
+    )

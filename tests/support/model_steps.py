@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from psycopg import Connection
 
-from tests.support.model import CRASH_LIMIT, LIMITED, Job, Oracle, Transaction
+from tests.support.model import CRASH_LIMIT, LIMITED, Job, Oracle, Transaction, difference
 from treadle import JobNotFound, JobQueue, JobRow, LeaseLost, WrongStatus
 
 TYPES, WORKERS = ["a", "b", LIMITED], ["by hand", "leased"]
@@ -389,17 +389,8 @@ class Queue(RuleBasedStateMachine):
             if connection is self.observer or seen in self.oracle.open:
                 found = {row[0]: tuple(row[1:]) for row in connection.execute(FACTS).fetchall()}
                 expected = {job_id: job.facts() for job_id, job in self.oracle.view(seen).items()}
-                assert found == expected, _difference(found, expected)
+                assert found == expected, difference(found, expected)
         # An invariant can only be broken by a commit.
         if self.actor not in self.oracle.open:
             for what, query in BROKEN.items():
                 assert not self.observer.execute(query.encode()).fetchall(), what
-
-
-def _difference(found: dict[UUID, Any], expected: dict[UUID, Any]) -> str:
-    both = found.keys() | expected.keys()
-    return "\n".join(
-        f"{each}: {found.get(each)} instead of {expected.get(each)}"
-        for each in both
-        if found.get(each) != expected.get(each)
-    )

@@ -54,16 +54,7 @@ class Arguments:
         """The payload for a call with these arguments."""
         if not positional and named.keys() == self._names:
             return self.encode(named, limit)  # the usual call; binding would double the time
-        try:
-            bound = self._caller.bind(*positional, **named)
-        except TypeError as error:
-            raise InvalidPayload(
-                self._name, str(error), f"it takes {self._caller} (the worker passes the job)"
-            ) from None
-        given = bound.arguments
-        if self._open_ended:
-            given.update(given.pop(self._open_ended, {}))
-        return self.encode(given, limit)
+        return self.encode(self._by_name(positional, named), limit)
 
     def separate(
         self, positional: tuple[Any, ...], named: dict[str, Any], limit: int
@@ -71,15 +62,7 @@ class Arguments:
         """The payload for a call, without the arguments that are results of other jobs; and those."""
         if not any(map(outputs_of, (*positional, *named.values()))):
             return self.bind(positional, named, limit), {}
-        try:
-            bound = self._caller.bind(*positional, **named)
-        except TypeError as error:
-            raise InvalidPayload(
-                self._name, str(error), f"it takes {self._caller} (the worker passes the job)"
-            ) from None
-        given = bound.arguments
-        if self._open_ended:
-            given.update(given.pop(self._open_ended, {}))
+        given = self._by_name(positional, named)
         later = {name: value for name, value in given.items() if outputs_of(value)}
         for name, value in later.items():
             returned = annotation_of(value)
@@ -103,6 +86,17 @@ class Arguments:
         text = "{" + ",".join(texts) + "}"
         check_size(len(text.encode()), limit, self._name)
         return Encoded(text), later
+
+    def _by_name(self, positional: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+        try:
+            given = self._caller.bind(*positional, **named).arguments
+        except TypeError as error:
+            raise InvalidPayload(
+                self._name, str(error), f"it takes {self._caller} (the worker passes the job)"
+            ) from None
+        if self._open_ended:
+            given.update(given.pop(self._open_ended, {}))
+        return given
 
     def encode(self, given: Mapping[str, Any], limit: int) -> Encoded:
         """The payload for arguments by name."""

@@ -225,7 +225,7 @@ class Enqueuer(Generic[P, R]):
         """The options of the function and of using()."""
         given: UsingOptions = {**self._function.defaults, **self._options}
         key, connection = given.pop("key", None), given.pop("connection", None)
-        after = given.pop("after", None)
+        after = waits_for(given.pop("after", None))
         database = self._function.backend.database
         if connection is not None:
             database = Database(connection, database.schema)
@@ -233,7 +233,7 @@ class Enqueuer(Generic[P, R]):
         self._function.arguments.check_annotations()
         if rule is not None:
             self._function.arguments.check_names(argument_names(rule.unique), "unique")
-        return _Chosen(database, key, rule, options, [] if after is None else waits_for(after))
+        return _Chosen(database, key, rule, options, after)
 
 
 def _pause(end: float) -> float:

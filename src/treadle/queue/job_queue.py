@@ -115,18 +115,16 @@ class JobQueue:
         return [each.id for several in await self._database.arun_together(queries) for each in several]
 
     def _one(self, job_type: str, data: Json, key: str | None, given: QueueOptions) -> Query[builtins.list[Enqueued]]:
-        after = given.pop("after", None)
+        after = combined(waits_for(given.pop("after", None)))
         rule, options = split_options(given)
-        waits = [] if after is None else combined(waits_for(after))
-        return enqueueing.enqueue(job_type, data, key, self.payload_limit, rule, None, waits, **options)
+        return enqueueing.enqueue(job_type, data, key, self.payload_limit, rule, None, after, **options)
 
     def _many(
         self, job_type: str, data: Iterable[Json], keys: Iterable[str | None] | None, given: QueueOptions
     ) -> builtins.list[Query[builtins.list[Enqueued]]]:
-        after = given.pop("after", None)
+        after = combined(waits_for(given.pop("after", None)))
         rule, options = split_options(given)
-        waits = [] if after is None else combined(waits_for(after))
-        return enqueueing.enqueue_many(job_type, data, keys, self.payload_limit, rule, after=waits, **options)
+        return enqueueing.enqueue_many(job_type, data, keys, self.payload_limit, rule, after=after, **options)
 
     # Working
 

@@ -186,7 +186,7 @@ grant execute on function
     treadle.note_dependency_check, -- (owner)
     treadle.enqueue_workflow, -- (owner)
     treadle.add_dependencies, treadle.advance_waiting, treadle.decide_check, treadle.check_waiting, treadle.check_ended,
-    treadle.settle_waiting, treadle.free_waiting, treadle.results_for, treadle.stop_waiting, treadle.end_workflows,
+    treadle.settle_waiting, treadle.free_waiting, treadle.results_for, treadle.stop_waiting, treadle.describe_end, treadle.end_workflows,
     treadle.retry_workflow, treadle.keeps_watchers, treadle.keeps_dependencies, treadle.keeps_inputs, treadle.keeps_members,
     -- what a worker writes about its jobs
     treadle.start_job,

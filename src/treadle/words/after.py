@@ -62,8 +62,10 @@ def is_id(text: str) -> bool:
     return True
 
 
-def waits_for(given: Waitable | Iterable[Waitable]) -> list[After]:
+def waits_for(given: Waitable | Iterable[Waitable] | None) -> list[After]:
     """Check the option `after`."""
+    if given is None:
+        return []
     if isinstance(given, str | UUID | After | OkToFail) or hasattr(given, "id"):
         return [_one(given)]
     if not isinstance(given, Iterable):

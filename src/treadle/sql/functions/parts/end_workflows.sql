@@ -8,31 +8,16 @@ set enable_mergejoin = off
 as $$
 begin
     update treadle.jobs as job
-    set status = case when failed.job_id is null then 'completed' else 'failed' end,
-        completed_at = case when failed.job_id is null then clock_timestamp() end,
+    set status = case when failed.id is null then 'completed' else 'failed' end,
+        completed_at = case when failed.id is null then clock_timestamp() end,
         finished_at = clock_timestamp(),
-        progress = case when failed.job_id is null then 100 else job.progress end,
-        result = case when failed.job_id is null then inputs.result -> 'result' end,
-        last_error = failed.reason
+        progress = case when failed.id is null then 100 else job.progress end,
+        result = case when failed.id is null then treadle.results_for(job.id) -> 'result' end,
+        last_error = case when failed.id is not null then treadle.describe_end(failed.id) end
     from unnest(p_ids) as ended (id)
-    cross join lateral (select treadle.results_for(ended.id) as result) as inputs
     left join lateral (
-        select
-            edge.job_id,
-            case
-                when source.id is null then format('job %s was deleted', edge.after_id)
-                when exists (
-                    select
-                    from treadle.dependencies as cause
-                    where cause.job_id = source.id
-                      and cause.stopped
-                ) then source.last_error
-                else format('job %s (%s) ', source.id, source.job_type)
-                    || case source.status when 'failed' then 'failed' else 'was cancelled' end
-                    || coalesce(': ' || left(split_part(source.last_error, E'\n', 1), 300), '')
-            end as reason
+        select edge.after_id as id
         from treadle.dependencies as edge
-        left join treadle.jobs as source on source.id = edge.after_id
         where edge.job_id = ended.id
           and edge.stopped
         order by edge.after_id

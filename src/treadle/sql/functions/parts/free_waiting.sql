@@ -44,17 +44,6 @@ begin
     from treadle.jobs as job
     where job.id = any (p_ids);
     perform treadle.wake_workers(v_due);
-
-    -- Stored objects that the results refer to.
-    insert into treadle.stored_uses (stored_id, job_id)
-    select distinct known.stored_id, edge.job_id
-    from treadle.jobs as own
-    join treadle.dependencies as edge on edge.job_id = own.id
-    join treadle.stored_uses as known on known.job_id = edge.after_id
-    where own.id = any (p_ids)
-      and own.keeps & treadle.keeps_inputs() <> 0
-      and edge.arguments is not null
-    on conflict do nothing;
 end
 $$;
 

@@ -16,9 +16,10 @@ declare
     v_next uuid[]; -- next job
     v_ended boolean[]; -- which has ended, but not as it has to
     v_locked uuid[];
-    v_free uuid[];
     v_again uuid[];
+    v_taking uuid[];
     v_workflows uuid[];
+    v_free uuid[];
 begin
     select array_agg(waiting.id), array_agg(next.id), array_agg(next.ended)
     into v_waiting, v_next, v_ended
@@ -37,37 +38,39 @@ begin
         limit 1
     ) as next;
 
-    v_free := array(
-        select waiting.id
-        from unnest(p_ids) as waiting (id)
-        where waiting.id = any (v_waiting) is not true
-    );
-    if p_past is not null and v_free <> '{}' then
-        -- A job whose result is needed may have been retried since.
-        v_again := array(
-            select job.id
-            from treadle.jobs as job
-            where job.id = any (v_free)
-              and job.keeps & treadle.keeps_inputs() <> 0
-        );
-        if v_again <> '{}' then
-            perform treadle.settle_waiting(v_again);
-            v_free := array(select each.id from unnest(v_free) as each (id) where each.id <> all (v_again));
-        end if;
+    -- The others need not wait any longer; except that a job whose result is needed may have been retried since.
+    select
+        array_agg(job.id order by job.id) filter (where sort.again),
+        array_agg(job.id order by job.id) filter (where not sort.again and sort.takes_results),
+        array_agg(job.id order by job.id) filter (where not sort.again and sort.workflow),
+        array_agg(job.id order by job.id) filter (where not sort.again and not sort.workflow)
+    into v_again, v_taking, v_workflows, v_free
+    from treadle.jobs as job
+    cross join lateral (
+        select
+            p_past is not null and job.keeps & treadle.keeps_inputs() <> 0 as again,
+            job.keeps & treadle.keeps_inputs() <> 0 as takes_results,
+            job.keeps & treadle.keeps_members() <> 0 as workflow
+    ) as sort
+    where job.id = any (p_ids)
+      and job.id = any (v_waiting) is not true;
+    if v_again is not null then
+        perform treadle.settle_waiting(v_again);
     end if;
-    if v_free <> '{}' then
-        v_workflows := array(
-            select job.id
-            from treadle.jobs as job
-            where job.id = any (v_free)
-              and job.keeps & treadle.keeps_members() <> 0
-        );
-        if v_workflows <> '{}' then
-            perform treadle.end_workflows(v_workflows);
-            v_free := array(select each.id from unnest(v_free) as each (id) where each.id <> all (v_workflows));
-        end if;
+    if v_taking is not null then
+        -- The stored objects that the results refer to.
+        insert into treadle.stored_uses (stored_id, job_id)
+        select distinct known.stored_id, edge.job_id
+        from treadle.dependencies as edge
+        join treadle.stored_uses as known on known.job_id = edge.after_id
+        where edge.job_id = any (v_taking)
+          and edge.arguments is not null
+        on conflict do nothing;
     end if;
-    if v_free <> '{}' then
+    if v_workflows is not null then
+        perform treadle.end_workflows(v_workflows);
+    end if;
+    if v_free is not null then
         perform treadle.free_waiting(v_free);
     end if;
 

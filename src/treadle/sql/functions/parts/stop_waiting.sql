@@ -10,31 +10,8 @@ begin
     update treadle.jobs as job
     set status = 'cancelled',
         finished_at = clock_timestamp(),
-        last_error = reason.text
+        last_error = treadle.describe_end(stopped.cause, ', which it waits for,')
     from unnest(p_ids, p_causes) as stopped (id, cause)
-    cross join lateral (
-        select coalesce(
-            (
-                select
-                    case
-                        when exists (
-                            select
-                            from treadle.dependencies as edge
-                            where edge.job_id = source.id
-                              and edge.stopped
-                        ) then source.last_error
-                        else format('job %s (%s), which it waits for, ', source.id, source.job_type) || case
-                            when source.status = 'failed'
-                                then 'failed' || coalesce(': ' || left(split_part(source.last_error, E'\n', 1), 300), '')
-                            else 'was cancelled' || coalesce(': ' || left(split_part(source.last_error, E'\n', 1), 300), '')
-                        end
-                    end
-                from treadle.jobs as source
-                where source.id = stopped.cause
-            ),
-            format('job %s, which it waits for, was deleted', stopped.cause)
-        ) as text
-    ) as reason
     where job.id = stopped.id;
 
     update treadle.dependencies as edge

@@ -3,7 +3,7 @@
 -- p_blocks is a list of JSON objects, each with jobs of one type and with the same options: job_type; data, a list of JSON texts;
 -- steps, a list of names; after, as p_after of enqueue_with_options(), where nth instead of id is the number of a job of this
 -- workflow, from 0, and place instead of nth is the place in a list; priority, queue, run_at, delay, key, max_attempts, weight,
--- partitions, expires and expires_at; output, the place of their results in that of the workflow: null for none, -1 for the whole.
+-- partitions, expires and expires_at; outputs, a list of places of their results in that of the workflow: null for none, -1 for the whole.
 --
 -- Returns the ids of the jobs, in this order, and at last that of the workflow. If a job that one of them waits for does not exist,
 -- nothing is enqueued, and only its id is returned, with null for nth.

@@ -1,0 +1,29 @@
+-- For a reason: how a job ended that did not complete. If it was itself stopped because of another one, how that one ended.
+create or replace function treadle.describe_end(p_id uuid, p_relation text default '') returns text
+language plpgsql stable
+set enable_seqscan = off
+as $$
+begin
+    return coalesce(
+        (
+            select
+                case
+                    when exists (
+                        select
+                        from treadle.dependencies as edge
+                        where edge.job_id = job.id
+                          and edge.stopped
+                    ) then job.last_error
+                    else format('job %s (%s)%s ', job.id, job.job_type, p_relation)
+                        || case job.status when 'failed' then 'failed' else 'was cancelled' end
+                        || coalesce(': ' || left(split_part(job.last_error, E'\n', 1), 300), '')
+                end
+            from treadle.jobs as job
+            where job.id = p_id
+        ),
+        format('job %s%s was deleted', p_id, p_relation)
+    );
+end
+$$;
+
+comment on function treadle.describe_end(uuid, text) is 'How a job ended that did not complete, as a reason for another one.';
