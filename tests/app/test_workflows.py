@@ -1,7 +1,9 @@
 """Workflows: chain(), group() and Workflow, as an application uses them."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -13,6 +15,8 @@ from treadle import (
     JobFailed,
     JobNotFound,
     Status,
+    Stored,
+    StoredNotFound,
     Treadle,
     Workflow,
     chain,
@@ -73,6 +77,7 @@ def shop(app: Treadle) -> Shop:
 def test_a_chain_hands_on_results(shop: Shop) -> None:
     handle = chain(shop.number.call(3), shop.double.call(), shop.double.call()).enqueue()
     assert handle.why().name == "waiting_for_jobs"
+    assert handle.why().also == ()  # no worker runs a workflow, so it does not matter which are alive
     shop.run()
     assert handle.result(timeout=5) == 12
     assert shop.ran == ["number 3", "double 3", "double 6"]
@@ -215,6 +220,24 @@ def test_async(shop: Shop) -> None:
 def test_many_steps_are_one_statement_for_each_kind(shop: Shop) -> None:
     handle = group(*(shop.number.call(n) for n in range(2000))).then(shop.total.call()).enqueue()
     assert len(handle.jobs()) == 2001
+
+
+def test_steps_take_and_return_stored_values(shop: Shop, connection: psycopg.Connection[Any]) -> None:
+    app = shop.app
+
+    @app.job
+    async def copy(value: Stored) -> Stored:
+        return value
+
+    stored = app.store(b"content", name="a.txt")
+    handle = chain(copy.call(stored), copy.call()).enqueue()
+    shop.run()
+    assert handle.result(timeout=5)
+    uses = connection.execute("select job_id from stored_uses").fetchall()
+    assert {job_id for (job_id,) in uses} == {handle.id, *(each.id for each in handle.jobs())}
+    missing = replace(stored, id=uuid4())
+    with pytest.raises(StoredNotFound):
+        chain(copy.call(missing)).enqueue()
 
 
 def test_circles_are_refused_with_their_path(shop: Shop) -> None:

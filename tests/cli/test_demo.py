@@ -67,7 +67,7 @@ def test_on_a_terminal_it_runs_until_ctrl_c(url: str) -> None:
             "Dashboard: http://127.0.0.1:",
             "▸ import books.csv",
             "importing",
-            "waiting for an earlier job",
+            "waiting for other jobs",
             seconds=120,
         )
         screen.wait_for("backup: resumed", "✓ backup", seconds=120)

@@ -60,7 +60,7 @@ def test_the_bars_fit_into_any_width() -> None:
         (snapshot(status=Status.FAILED, attempts=3, error="no good"), "failed on attempt 3 of 3: no good"),
         (snapshot(status=Status.CANCELLED), "cancelled"),
         (snapshot(status=Status.PENDING, run_at=NOW + timedelta(hours=2, minutes=5)), "due in 2h 05m"),
-        (snapshot(status=Status.PENDING, may_be_blocked=True), "waiting for an earlier job"),
+        (snapshot(status=Status.PENDING, may_be_blocked=True), "waiting for other jobs"),
         (snapshot(status=Status.PENDING), "waiting for a worker"),
         (snapshot(status=Status.PENDING, error="no", run_at=NOW + timedelta(seconds=2.1)), "retries in 3s: no"),
         (snapshot(status=Status.PENDING, error="no"), "retries now: no"),

@@ -70,7 +70,7 @@ def test_a_pending_job_shows_what_it_waits_for_and_its_id_if_its_type_is_shown_t
     ids.append(queue.enqueue("second", {}, key="k"))
     with terminal("watch", *map(str, ids), "--database-url", url) as screen:
         screen.wait_for(*(f"soon {each.hex[-4:]}" for each in twice))
-        screen.wait_for("waiting for a worker", "later", "due in 59m", "second", "waiting for an earlier job")
+        screen.wait_for("waiting for a worker", "later", "due in 59m", "second", "waiting for other jobs")
 
 
 def test_without_ids_all_running_jobs_are_watched(url: str, queue: JobQueue) -> None:

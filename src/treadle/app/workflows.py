@@ -10,6 +10,7 @@ from treadle.app.function import Call
 from treadle.app.handle import Handle
 from treadle.app.outputs import Output, outputs_of, places_of
 from treadle.db.database import Database, Source
+from treadle.db.queries import stored as stored_queries
 from treadle.db.queries import workflows as queries
 from treadle.db.queries.workflows import EnqueuedWorkflow, Member
 from treadle.db.query import Query
@@ -97,12 +98,12 @@ class Workflow:
 
     def enqueue(self, *, connection: Source | None = None) -> "WorkflowHandle":
         """Enqueue all jobs in one transaction: that of `connection`, if it is given."""
-        query, database = self._query(connection)
-        return self._handle(database.run(query))
+        statements, database = self._queries(connection)
+        return self._handle(database.run_together(statements)[-1])
 
     async def aenqueue(self, *, connection: Source | None = None) -> "WorkflowHandle":
-        query, database = self._query(connection)
-        return self._handle(await database.arun(query))
+        statements, database = self._queries(connection)
+        return self._handle((await database.arun_together(statements))[-1])
 
     # Building
 
@@ -164,7 +165,7 @@ class Workflow:
             found += [each.source for each in outputs_of(value) if isinstance(each.source, Step)]
         return found
 
-    def _query(self, connection: Source | None) -> tuple[Query[EnqueuedWorkflow], Database]:
+    def _queries(self, connection: Source | None) -> tuple[list[Query[Any]], Database]:
         if not self._steps:
             raise InvalidArgument(f"{self.name} has no steps")
         steps = self._in_order()
@@ -189,7 +190,10 @@ class Workflow:
         if connection is not None:
             database = Database(connection, database.schema)
         self._order = steps
-        return queries.enqueue_workflow(self.name, blocks, uses), database
+        found: list[Query[Any]] = [queries.enqueue_workflow(self.name, blocks, uses)]
+        if uses:
+            found.insert(0, stored_queries.lock({stored_id for _, stored_id in uses}))
+        return found, database
 
     def _block(self, step: Step[Any], numbers: Mapping[Step[Any], int]) -> dict[str, Any]:
         prepared = step.call.prepared()

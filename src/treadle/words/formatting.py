@@ -108,7 +108,7 @@ def describe_state(job: JobSnapshot) -> str:
                 return f"retries {f'in {countdown(due)}' if due > 0 else 'now'}{because}"
             if due > 0:
                 return f"due in {countdown(due)}"
-            return "waiting for an earlier job" if job.may_be_blocked else "waiting for a worker"
+            return "waiting for other jobs" if job.may_be_blocked else "waiting for a worker"
     return job.status
 
 

@@ -122,7 +122,7 @@ def waiting(facts: Facts, blocker: Reason | None) -> Reason | None:
     return Reason(
         "waiting_for_jobs",
         f"The job waits for job {facts.waited_for}{state}{more}.",
-        f"It starts when they have completed: treadle why {facts.waited_for}",
+        f"To see more about that job: treadle why {facts.waited_for}",
         f"waits for job {facts.waited_for}",
         {"waits_for": facts.waited_for, "reason": blocker.name if blocker else None, "others": others},
     )

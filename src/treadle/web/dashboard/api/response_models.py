@@ -124,7 +124,7 @@ class JobSummary(ResponseModel):
     worker_id: str | None
     key: str | None
     held: bool
-    """Blocked by an earlier job with the same key."""
+    """Blocked by an earlier job with the same key, or by jobs that it waits for."""
     created_at: datetime
     run_at: datetime
     started_at: datetime | None
