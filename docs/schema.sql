@@ -13,6 +13,10 @@ COMMENT ON TYPE treadle.lane IS 'What identifies a lane: its jobs are claimed in
 
 COMMENT ON FUNCTION treadle.add_dependencies(p_ids uuid[], p_after jsonb) IS 'Notes which jobs these new ones wait for.';
 
+COMMENT ON FUNCTION treadle.add_members(p_ids uuid[], p_workflow jsonb) IS 'Makes new jobs part of a workflow.';
+
+COMMENT ON FUNCTION treadle.add_workflow(p_id uuid, p_data jsonb, p_returns boolean, p_open boolean, p_deadline double precision, p_plan jsonb, p_after jsonb, p_part jsonb) IS 'Adds the job that a workflow is.';
+
 COMMENT ON FUNCTION treadle.admit_jobs(p_now timestamp with time zone, p_places tid[], p_names character varying[], p_keys character varying[], p_room integer[], p_fair boolean) IS 'Those of the jobs at p_places that fit into the room of their limits.';
 
 COMMENT ON FUNCTION treadle.advance_waiting(p_limit integer) IS 'Decides about jobs that wait for others, as far as that could not be decided at commit.';
@@ -25,13 +29,21 @@ COMMENT ON FUNCTION treadle.await_ends(p_for interval) IS 'Deprecated: use reque
 
 COMMENT ON FUNCTION treadle.await_news(p_for interval) IS 'Deprecated: use request_notifications(). Dropped in version 0.3.';
 
+COMMENT ON FUNCTION treadle.begin_signals(p_ids uuid[]) IS 'Lets jobs wait for their signals.';
+
 COMMENT ON FUNCTION treadle.blocked_by_jobs() IS 'The bit of jobs.holds that says: other jobs have to end first.';
 
 COMMENT ON FUNCTION treadle.blocked_by_key() IS 'The bit of jobs.holds that says: an earlier job with the same key has not finished.';
 
-COMMENT ON FUNCTION treadle.cancel_expired(p_ids uuid[]) IS 'Cancels jobs that have expired.';
+COMMENT ON FUNCTION treadle.blocked_by_signal() IS 'The bit of jobs.holds that says: a signal has to be sent first.';
+
+COMMENT ON FUNCTION treadle.cancel_expired(p_ids uuid[]) IS 'Ends jobs whose time is over: they are cancelled; one that waits for a signal fails.';
 
 COMMENT ON FUNCTION treadle.cancel_job(p_id uuid, p_reason text, p_lease bigint, p_worker_id character varying) IS 'Cancels an unfinished job; a worker that has claimed it loses the claim. Of a workflow, all of its jobs are cancelled. Returns false if it has finished already.';
+
+COMMENT ON FUNCTION treadle.cancel_members(p_id uuid, p_reason text) IS 'Cancels the jobs of a workflow that have not ended.';
+
+COMMENT ON FUNCTION treadle.carry_out_plan(p_id uuid, p_plan jsonb) IS 'Adds the jobs of a workflow that are only known when it begins.';
 
 COMMENT ON FUNCTION treadle.change_job() IS 'Trigger: guards the key of a job, sets finished_at, and places a job that becomes claimable at or above the floor of its lane.';
 
@@ -158,7 +170,7 @@ COMMENT ON COLUMN treadle.jobs.run_at IS 'The job is not claimed before this tim
 
 COMMENT ON COLUMN treadle.jobs.lease IS 'The lease number: each claim increments it, and nothing else does. It fences the writes of a worker.';
 
-COMMENT ON COLUMN treadle.jobs.holds IS 'What a pending job waits for besides its time, as bits: 1 = an earlier job with the same key, 2 = other jobs (dependencies). 0: nothing.';
+COMMENT ON COLUMN treadle.jobs.holds IS 'What a pending job waits for besides its time, as bits: 1 = an earlier job with the same key, 2 = other jobs (dependencies), 4 = a signal. 0: nothing.';
 
 COMMENT ON COLUMN treadle.jobs.crashes IS 'How often the process in which the job ran has died.';
 
@@ -174,7 +186,7 @@ COMMENT ON COLUMN treadle.jobs.pace IS 'What the handler counts: done, total, ra
 
 COMMENT ON COLUMN treadle.jobs.checkpoint IS 'What the handler saved last; the next attempt finds it.';
 
-COMMENT ON COLUMN treadle.jobs.keeps IS 'What else is stored for this job, as bits: 1 = events, 2 = log lines, 4 = steps, 8 = it was claimed under a limit, 16 = its end is watched by jobs that wait for it, 32 = it has dependencies, 64 = it takes results of other jobs, 128 = it is a workflow. It is deleted with the job.';
+COMMENT ON COLUMN treadle.jobs.keeps IS 'What else is stored for this job, as bits: 1 = events, 2 = log lines, 4 = steps, 8 = it was claimed under a limit, 16 = its end is watched by jobs that wait for it, 32 = it has dependencies, 64 = it takes results of other jobs, 128 = it is a workflow, 256 = it is part of a workflow, 512 = it was cancelled because it was not needed, 1024 = it waits for a signal. What is stored is deleted with the job.';
 
 COMMENT ON COLUMN treadle.jobs.losses IS 'How often its worker was lost as a whole while the job ran, since an attempt last failed by itself; null: never.';
 
@@ -214,6 +226,8 @@ COMMENT ON FUNCTION treadle.clock_before(p_age interval, p_now timestamp with ti
 
 COMMENT ON FUNCTION treadle.close_limits(p_ids uuid[], p_until timestamp with time zone[], p_parts character varying[]) IS 'Closes the limits of each job until its element of p_until.';
 
+COMMENT ON FUNCTION treadle.close_workflow(p_id uuid) IS 'Closes a batch: it ends when all of its jobs have ended. Returns false if it is not open.';
+
 COMMENT ON FUNCTION treadle.complete_job(p_id uuid, p_result jsonb, p_lease bigint, p_worker_id character varying) IS 'Completes a job, with its result. Returns false if the claim is lost or the job has finished already.';
 
 COMMENT ON FUNCTION treadle.complete_jobs(p_ids uuid[], p_leases bigint[], p_worker_ids character varying[], p_results text[], p_seconds double precision[]) IS 'Completes claimed jobs, each fenced by its lease number and worker, with results as JSON texts and how many seconds ago they started. Returns the ids that were accepted.';
@@ -229,6 +243,8 @@ COMMENT ON FUNCTION treadle.decide_check(p_check bigint, p_ids uuid[], p_ended b
 COMMENT ON FUNCTION treadle.declare_limits(p_limits jsonb) IS 'Declares the limits of a worker''s code.';
 
 COMMENT ON FUNCTION treadle.declare_schedules(p_schedules jsonb) IS 'Declares the schedules of a worker''s code. Returns the names of those that are in force as declared.';
+
+COMMENT ON FUNCTION treadle.delete_members(p_ids uuid[], p_limit integer) IS 'Deletes jobs of workflows that have ended. Returns how many.';
 
 CREATE TABLE treadle.ticks (
     xid xid8 NOT NULL,
@@ -266,13 +282,15 @@ COMMENT ON COLUMN treadle.ticks.set_back_until IS 'Transactions with a lower id 
 
 COMMENT ON FUNCTION treadle.delete_unused_lanes(p_oldest treadle.ticks, p_limit integer) IS 'Deletes idle lanes without jobs that no running transaction has seen active. Returns how many.';
 
-COMMENT ON FUNCTION treadle.describe_end(p_id uuid, p_relation text) IS 'How a job ended that did not complete, as a reason for another one.';
+COMMENT ON FUNCTION treadle.describe_end(p_id uuid, p_relation text) IS 'How a job ended, as a reason for another one.';
 
 COMMENT ON FUNCTION treadle.divide_jobs(p_jobs integer, p_weights double precision[], p_available integer[], p_turn double precision) IS 'Divides jobs by weights, no more than each can use.';
 
 COMMENT ON FUNCTION treadle.drop_belongings() IS 'Trigger: deletes the errors, events, log lines, steps, dependencies and uses of stored objects of deleted jobs.';
 
 COMMENT ON FUNCTION treadle.drop_oldest(p_name character varying, p_per character varying, p_key character varying, p_priority integer, p_count integer, p_kept uuid[]) IS 'Cancels the oldest waiting jobs that a limit is for.';
+
+COMMENT ON FUNCTION treadle.end_signal(p_id uuid, p_value jsonb) IS 'Completes a job that waits for a signal.';
 
 COMMENT ON FUNCTION treadle.end_workflows(p_ids uuid[]) IS 'Ends workflows all of whose jobs have ended.';
 
@@ -284,19 +302,23 @@ COMMENT ON FUNCTION treadle.enqueue_occurrences(p_due jsonb) IS 'Enqueues the jo
 
 COMMENT ON FUNCTION treadle.enqueue_per_period(p_job treadle.jobs, p_data text[], p_unique character varying[], p_keys character varying[], p_period interval, p_per_period integer, p_partitions text[]) IS 'Enqueues as many jobs as each unique key allows per period, and returns the latest job for the others.';
 
+COMMENT ON FUNCTION treadle.enqueue_planned(p_options jsonb, p_data text[], p_after jsonb, p_workflow jsonb) IS 'Enqueues jobs with the options of a JSON object.';
+
 COMMENT ON FUNCTION treadle.enqueue_schedule(p_schedule treadle.schedules, p_times timestamp with time zone[], p_missed timestamp with time zone[]) IS 'Enqueues the jobs of a schedule for these times, and notes the times that were missed. Returns the number of jobs.';
 
 COMMENT ON FUNCTION treadle.enqueue_unique(p_job_type character varying, p_unique character varying, p_data jsonb, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_key character varying, p_max_attempts integer) IS 'Enqueues one job, unless there is an unfinished one of its type with the same p_unique; then returns the id of that one.';
 
 COMMENT ON FUNCTION treadle.enqueue_unless_exists(p_job treadle.jobs, p_data text[], p_unique character varying[], p_keys character varying[], p_on_conflict character varying[], p_latest interval, p_partitions text[]) IS 'Enqueues jobs whose unique key no other job has, and returns or changes the others.';
 
-COMMENT ON FUNCTION treadle.enqueue_with_options(p_job_type character varying, p_data text[], p_unique character varying[], p_while character varying, p_period interval, p_per_period integer, p_on_conflict character varying[], p_latest interval, p_all_or_none boolean, p_expires interval, p_expires_at timestamp with time zone, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_keys character varying[], p_max_attempts integer, p_partitions text[], p_weight integer, p_after jsonb) IS 'Enqueues one job per element of p_data (JSON texts), with unique keys or expiry. Returns for each the id, whether it is new, and whether an existing job was changed; no row if max_pending is reached.';
+COMMENT ON FUNCTION treadle.enqueue_with_options(p_job_type character varying, p_data text[], p_unique character varying[], p_while character varying, p_period interval, p_per_period integer, p_on_conflict character varying[], p_latest interval, p_all_or_none boolean, p_expires interval, p_expires_at timestamp with time zone, p_priority integer, p_queue character varying, p_run_at timestamp with time zone, p_delay interval, p_keys character varying[], p_max_attempts integer, p_partitions text[], p_weight integer, p_after jsonb, p_workflow jsonb) IS 'Enqueues one job per element of p_data (JSON texts), with unique keys or expiry. Returns for each the id, whether it is new, and whether an existing job was changed; no row if max_pending is reached.';
 
-COMMENT ON FUNCTION treadle.enqueue_workflow(p_name character varying, p_blocks jsonb) IS 'Enqueues the jobs of a workflow in their order, and the workflow. Returns their ids, at last that of the workflow; only the id of a job that does not exist, with null, if one waits for it.';
+COMMENT ON FUNCTION treadle.enqueue_workflow(p_name character varying, p_blocks jsonb, p_options jsonb) IS 'Enqueues the jobs of a workflow in their order, and the workflow. Returns their ids, at last that of the workflow; only the id of a job that does not exist, with null, if one waits for it.';
 
 COMMENT ON FUNCTION treadle.expire_jobs(p_limit integer) IS 'Cancels jobs that no worker has claimed before they expired. Returns how many it has looked at. Workers call it every 10 seconds.';
 
 COMMENT ON FUNCTION treadle.fail_job(p_id uuid, p_error text, p_delay interval, p_final boolean, p_lease bigint, p_worker_id character varying, p_traceback text) IS 'Records a failed attempt: the job is retried after p_delay (default: exponential), or fails if that was its last attempt or p_final is true. Returns false if the claim is lost or the job has finished already.';
+
+COMMENT ON FUNCTION treadle.failed_member(p_id uuid) IS 'The first job of a workflow that did not complete.';
 
 COMMENT ON FUNCTION treadle.fair_shares(p_fair character varying[], p_job_types character varying[], p_partitions character varying[], p_available integer[], p_shares integer[]) IS 'Divides jobs among lanes that take turns.';
 
@@ -318,6 +340,8 @@ COMMENT ON FUNCTION treadle.find_limits(p_name character varying, p_limit intege
 
 COMMENT ON FUNCTION treadle.find_lost_claims(p_ids uuid[], p_leases bigint[]) IS 'Those of the claims that are lost, and whether the job was completed under the claim.';
 
+COMMENT ON FUNCTION treadle.find_workflow(p_id uuid, OUT id uuid, OUT has_ended boolean) IS 'The workflow that jobs are to be added to, which cannot end until the transaction does.';
+
 COMMENT ON FUNCTION treadle.finish_step(p_id uuid, p_position integer, p_name character varying, p_result jsonb, p_lease bigint, p_worker_id character varying) IS 'Records that a step of a job is finished, with its result. Returns false if the claim is lost.';
 
 COMMENT ON FUNCTION treadle.forget_limit(p_name character varying) IS 'Deletes what belongs to a limit that was deleted.';
@@ -333,6 +357,8 @@ COMMENT ON FUNCTION treadle.free_lanes(p_lockers xid[], p_queues character varyi
 COMMENT ON FUNCTION treadle.free_waiting(p_ids uuid[]) IS 'Lets jobs run that waited for others.';
 
 COMMENT ON FUNCTION treadle.has_attempts_left(p_attempts integer, p_max_attempts integer) IS 'Whether a job may be attempted again.';
+
+COMMENT ON FUNCTION treadle.has_members(p_id uuid) IS 'Whether jobs of a workflow exist.';
 
 COMMENT ON FUNCTION treadle.has_room(p_name character varying, p_key character varying, p_now timestamp with time zone) IS 'Whether a limit has room for one more job.';
 
@@ -358,7 +384,7 @@ COMMENT ON FUNCTION treadle.is_in_lane(p_queue character varying, p_job_type cha
 
 COMMENT ON FUNCTION treadle.is_read_committed() IS 'Whether the transaction is READ COMMITTED: only then does each of its statements see what other transactions have just committed.';
 
-COMMENT ON FUNCTION treadle.is_satisfied(p_needs character varying, p_status character varying) IS 'Whether a job that has ended like this is what another one waits for.';
+COMMENT ON FUNCTION treadle.is_satisfied(p_needs character varying, p_outcome character varying) IS 'Whether a job that has ended like this is what another one waits for.';
 
 COMMENT ON FUNCTION treadle.is_waiting(p_status character varying, p_holds smallint) IS 'Whether a job waits for other jobs.';
 
@@ -381,6 +407,12 @@ COMMENT ON FUNCTION treadle.keeps_inputs() IS 'The bit of jobs.keeps that says: 
 COMMENT ON FUNCTION treadle.keeps_logs() IS 'The bit of jobs.keeps that says: this job has log lines.';
 
 COMMENT ON FUNCTION treadle.keeps_members() IS 'The bit of jobs.keeps that says: this job is a workflow, and ends when all of its jobs have ended.';
+
+COMMENT ON FUNCTION treadle.keeps_part() IS 'The bit of jobs.keeps that says: this job is part of a workflow.';
+
+COMMENT ON FUNCTION treadle.keeps_signal() IS 'The bit of jobs.keeps that says: this job waits for a signal, and no worker runs it.';
+
+COMMENT ON FUNCTION treadle.keeps_skipped() IS 'The bit of jobs.keeps that says: this job was cancelled because it was not needed.';
 
 COMMENT ON FUNCTION treadle.keeps_slots() IS 'The bit of jobs.keeps that says: this job was claimed under a limit.';
 
@@ -446,6 +478,8 @@ COMMENT ON FUNCTION treadle.note_clock_jump(p_before timestamp with time zone, p
 
 COMMENT ON FUNCTION treadle.note_dependency_check(p_ids uuid[], p_ended boolean, p_past uuid, p_later boolean) IS 'Decides at commit, or later, what these jobs wait for; or, if they have ended, what that means for those that wait for them.';
 
+COMMENT ON FUNCTION treadle.note_member_change(p_id uuid, p_old character varying, p_new character varying) IS 'Notes for the counts of a workflow that one of its jobs has ended, or was retried.';
+
 COMMENT ON FUNCTION treadle.note_openings(p_queue character varying, p_job_type character varying, p_partition character varying) IS 'Notes that the limits of a job that has ended may have room.';
 
 COMMENT ON FUNCTION treadle.notify_at_commit() IS 'Trigger: at commit, notifies an idle worker if one wants to be notified.';
@@ -459,6 +493,8 @@ COMMENT ON FUNCTION treadle.opened_limits(p_now timestamp with time zone, p_unti
 COMMENT ON FUNCTION treadle.operate(p_action character varying, p_ids uuid[], p_actor text, p_reason text, p_priority integer) IS 'Changes jobs for an operator (retry, cancel, delete, run_now, priority), with a row in the audit for each. Returns the outcome for each job (done, unfit, busy, missing) and the status that it had.';
 
 COMMENT ON FUNCTION treadle.operate_schedule(p_action character varying, p_name character varying, p_actor text, p_reason text) IS 'Pauses, resumes, runs or deletes a schedule. Returns done, unchanged, missing, or declared (in code).';
+
+COMMENT ON FUNCTION treadle.outcome_of(p_status character varying, p_keeps smallint) IS 'The status of a job; skipped if it was cancelled because it was not needed.';
 
 COMMENT ON FUNCTION treadle.park_lanes(p_now timestamp with time zone, p_priority integer, p_queues character varying[], p_job_types character varying[], p_partitions character varying[], p_names character varying[], p_keys character varying[], p_opens timestamp with time zone[]) IS 'Parks lanes whose jobs wait for a limit.';
 
@@ -508,6 +544,39 @@ COMMENT ON FUNCTION treadle.reopen_limit(p_name character varying) IS 'After a l
 
 COMMENT ON FUNCTION treadle.report_progress(p_id uuid, p_progress integer, p_stage character varying, p_lease bigint, p_worker_id character varying) IS 'Records the progress (0 to 100) and the stage of a running job; null leaves a value as it is. Returns false if the claim is lost.';
 
+CREATE TABLE treadle.workflows (
+    id uuid NOT NULL,
+    is_open boolean DEFAULT false NOT NULL,
+    plan jsonb,
+    jobs integer DEFAULT 0 NOT NULL,
+    completed integer DEFAULT 0 NOT NULL,
+    failed integer DEFAULT 0 NOT NULL,
+    cancelled integer DEFAULT 0 NOT NULL,
+    work bigint DEFAULT 0 NOT NULL,
+    done bigint DEFAULT 0 NOT NULL
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
+
+COMMENT ON TABLE treadle.workflows IS 'What is known of workflows and batches besides their rows in jobs. The counts are those of the last tick: member_changes has what came since.';
+
+COMMENT ON COLUMN treadle.workflows.id IS 'The job that is the workflow.';
+
+COMMENT ON COLUMN treadle.workflows.is_open IS 'It does not end, even if all of its jobs have ended: more are to be added.';
+
+COMMENT ON COLUMN treadle.workflows.plan IS 'Which jobs are added when it begins: one for each element of a list, or those that undo others. Null: none, or they were added.';
+
+COMMENT ON COLUMN treadle.workflows.jobs IS 'How many jobs it has.';
+
+COMMENT ON COLUMN treadle.workflows.completed IS 'How many have completed, or were not needed.';
+
+COMMENT ON COLUMN treadle.workflows.cancelled IS 'How many were cancelled, or deleted before they ended.';
+
+COMMENT ON COLUMN treadle.workflows.work IS 'The efforts of its jobs, for its progress.';
+
+COMMENT ON COLUMN treadle.workflows.done IS 'The efforts of those that have ended.';
+
+COMMENT ON FUNCTION treadle.report_workflow(p_workflow treadle.workflows) IS 'Writes the progress of a workflow into its row in jobs.';
+
 COMMENT ON FUNCTION treadle.request_notifications(p_kind text, p_for interval) IS 'Starts notifications on channel(p_kind) for this long, at most 5 minutes; call it again to continue. ends: the ids of jobs that finish. news: the ids of jobs with new events or progress.';
 
 COMMENT ON FUNCTION treadle.reset_floors(p_before timestamp with time zone, p_now timestamp with time zone) IS 'After the clock was set back: notes it, removes all floors, and corrects times that are in the future.';
@@ -526,6 +595,10 @@ COMMENT ON FUNCTION treadle.retry_job(p_id uuid) IS 'Runs a finished job again, 
 
 COMMENT ON FUNCTION treadle.retry_workflow(p_id uuid) IS 'Retries the jobs of a workflow that failed or were cancelled; the rest goes on. Returns how many.';
 
+COMMENT ON FUNCTION treadle.roll_up_workflow(p_id uuid) IS 'Adds what has changed to the counts of a workflow, and returns it.';
+
+COMMENT ON FUNCTION treadle.roll_up_workflows(p_since timestamp with time zone) IS 'Adds up what has changed in workflows since then, and reports their progress.';
+
 COMMENT ON FUNCTION treadle.safe_floor(p_lane treadle.lane, p_safe treadle.ticks) IS 'A floor below which no transaction that saw the tick p_safe has placed a job; null: every job must be searched.';
 
 COMMENT ON FUNCTION treadle.safe_tick(p_snapshot pg_snapshot) IS 'A tick such that every transaction that has ended since the last tick has seen what was visible to it.';
@@ -537,6 +610,8 @@ COMMENT ON FUNCTION treadle.save_checkpoint(p_id uuid, p_checkpoint jsonb, p_lea
 COMMENT ON FUNCTION treadle.see_lanes(p_budget integer) IS 'Deprecated: use find_lanes(). Dropped in version 0.3.';
 
 COMMENT ON FUNCTION treadle.send_notification(p_kind text, p_payload text) IS 'Sends a notification on channel(p_kind), if that is possible.';
+
+COMMENT ON FUNCTION treadle.send_signal(p_id uuid, p_name character varying, p_value jsonb) IS 'Sends a signal to a workflow: the step that waits for it completes, with the value as its result. Returns taken, too late or unknown.';
 
 COMMENT ON FUNCTION treadle.serving_workers(p_queue character varying, p_job_type character varying, p_now timestamp with time zone) IS 'The live workers that claim jobs of this type in this queue, the job types that share slots with it, and how many slots there are.';
 
@@ -552,13 +627,15 @@ COMMENT ON FUNCTION treadle.settle_jobs(p_worker_id character varying, p_ids uui
 
 COMMENT ON FUNCTION treadle.settle_waiting(p_ids uuid[], p_past uuid) IS 'Frees or stops jobs that wait for others, or watches the next that they wait for.';
 
+COMMENT ON FUNCTION treadle.settle_workflows(p_ids uuid[], p_past uuid) IS 'Lets workflows begin or end, or watches another of their jobs.';
+
 COMMENT ON FUNCTION treadle.slots_in_use(p_jobs uuid[], p_leases bigint[], p_weights integer[]) IS 'Those of the listed jobs that are still claimed or running under the same lease.';
 
 COMMENT ON FUNCTION treadle.start_job(p_id uuid, p_lease bigint, p_worker_id character varying) IS 'Marks a claimed job as running. Returns false if the claim is lost.';
 
 COMMENT ON FUNCTION treadle.start_jobs(p_worker_id character varying, p_ids uuid[], p_leases bigint[], p_seconds double precision[], p_progress integer[], p_stages character varying[], p_paces text[]) IS 'Marks claimed jobs as running for p_seconds, with this progress, stage and pace (null: unchanged). Returns the ids that were accepted.';
 
-COMMENT ON FUNCTION treadle.stop_waiting(p_ids uuid[], p_causes uuid[]) IS 'Cancels jobs that wait for jobs that did not complete.';
+COMMENT ON FUNCTION treadle.stop_waiting(p_ids uuid[], p_causes uuid[]) IS 'Cancels jobs that wait for jobs that have not ended as they need it.';
 
 COMMENT ON FUNCTION treadle.sweep_stored(p_grace interval, p_limit integer, p_parts integer, OUT swept integer, OUT more boolean, OUT files uuid[], OUT places text[]) IS 'Removes stored objects that no job uses and that were not written to for p_grace, in small steps. Returns how many, whether there is more to do, and the files to remove elsewhere.';
 
@@ -577,6 +654,8 @@ COMMENT ON FUNCTION treadle.use_stored(p_job_ids uuid[], p_stored_ids uuid[]) IS
 COMMENT ON FUNCTION treadle.wake_workers(p_due timestamp with time zone) IS 'Notifies an idle worker, when this transaction commits, of a job that is due at p_due.';
 
 COMMENT ON FUNCTION treadle.wanted_lanes(p_job_types character varying[], p_queues character varying[], p_fresh boolean) IS 'Deprecated: part of claim_jobs(). Dropped in version 0.3.';
+
+COMMENT ON FUNCTION treadle.watch_member(p_id uuid, p_past uuid) IS 'Watches one of the jobs of a workflow that have not ended.';
 
 CREATE TABLE treadle.audit (
     id bigint NOT NULL,
@@ -654,7 +733,8 @@ CREATE TABLE treadle.dependencies (
     arguments character varying(100)[],
     nth integer,
     step character varying(100),
-    CONSTRAINT dependencies_needs_check CHECK (((needs)::text = ANY ((ARRAY['completed'::character varying, 'ended'::character varying, 'member'::character varying])::text[])))
+    effort integer DEFAULT 1 NOT NULL,
+    CONSTRAINT dependencies_needs_check CHECK (((needs)::text = ANY ((ARRAY['completed'::character varying, 'ended'::character varying, 'failed'::character varying, 'member'::character varying])::text[])))
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='5000', autovacuum_vacuum_cost_delay='0');
 
@@ -664,7 +744,7 @@ COMMENT ON COLUMN treadle.dependencies.job_id IS 'The job that waits.';
 
 COMMENT ON COLUMN treadle.dependencies.after_id IS 'The job that it waits for.';
 
-COMMENT ON COLUMN treadle.dependencies.needs IS 'What that job has to be: completed; ended, then it may also have failed, or was cancelled or deleted; or a member, then the job that waits is a workflow, and fails if this one does not complete.';
+COMMENT ON COLUMN treadle.dependencies.needs IS 'What that job has to be: completed; ended, then it may also have failed, or was cancelled or deleted; failed, then it must not have completed; or a member, then the job that waits is a workflow, and fails if this one does not complete.';
 
 COMMENT ON COLUMN treadle.dependencies.watched IS 'The end of that job is, or was, noticed. Of all jobs that a job waits for, one is watched at a time.';
 
@@ -675,6 +755,8 @@ COMMENT ON COLUMN treadle.dependencies.arguments IS 'The arguments of the job th
 COMMENT ON COLUMN treadle.dependencies.nth IS 'The argument is a list, and this is the place of the result in it. Null: the argument is the result.';
 
 COMMENT ON COLUMN treadle.dependencies.step IS 'What the workflow calls this job.';
+
+COMMENT ON COLUMN treadle.dependencies.effort IS 'Of a member: how much of the work of the workflow it is.';
 
 CREATE TABLE treadle.dependency_checks (
     id bigint NOT NULL,
@@ -969,6 +1051,20 @@ CREATE TABLE treadle.logs (
 );
 
 COMMENT ON TABLE treadle.logs IS 'What handlers logged: the first and the last lines of each job. Deleted with their job.';
+
+CREATE TABLE treadle.member_changes (
+    workflow_id uuid NOT NULL,
+    noted_at timestamp with time zone NOT NULL,
+    jobs integer NOT NULL,
+    completed integer NOT NULL,
+    failed integer NOT NULL,
+    cancelled integer NOT NULL,
+    work bigint NOT NULL,
+    done bigint NOT NULL
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', autovacuum_vacuum_cost_delay='0');
+
+COMMENT ON TABLE treadle.member_changes IS 'By how much the counts of a workflow change: a row for each job that was added, has ended or was retried. A tick adds them up, so that no row is updated by every job.';
 
 CREATE TABLE treadle.meter (
     only_row boolean DEFAULT true NOT NULL,
@@ -1272,6 +1368,9 @@ ALTER TABLE ONLY treadle.worker_concurrency
 ALTER TABLE ONLY treadle.workers
     ADD CONSTRAINT workers_pkey PRIMARY KEY (worker_id);
 
+ALTER TABLE ONLY treadle.workflows
+    ADD CONSTRAINT workflows_pkey PRIMARY KEY (id);
+
 CREATE INDEX idx_audit_job ON treadle.audit USING btree (job_id) WHERE (job_id IS NOT NULL);
 
 CREATE INDEX idx_dependencies_after ON treadle.dependencies USING btree (after_id, job_id);
@@ -1332,6 +1431,10 @@ CREATE INDEX idx_limit_keys_changed ON treadle.limit_keys USING btree (name, key
 
 CREATE INDEX idx_limit_openings_key ON treadle.limit_openings USING btree (name, key, opens_at);
 
+CREATE INDEX idx_member_changes_noted ON treadle.member_changes USING btree (noted_at);
+
+CREATE INDEX idx_member_changes_workflow ON treadle.member_changes USING btree (workflow_id);
+
 CREATE INDEX idx_occurrences_decided ON treadle.occurrences USING btree (decided_at);
 
 CREATE INDEX idx_schedules_next ON treadle.schedules USING btree (next_at NULLS FIRST) WHERE ((paused_at IS NULL) AND (retired_at IS NULL));
@@ -1358,9 +1461,9 @@ CREATE TRIGGER prepare_job BEFORE INSERT ON treadle.jobs FOR EACH ROW WHEN (((ne
 
 CREATE TRIGGER register_lanes AFTER INSERT ON treadle.jobs REFERENCING NEW TABLE AS new_jobs FOR EACH STATEMENT EXECUTE FUNCTION treadle.register_lanes();
 
-CREATE TRIGGER unblock_next AFTER UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((old.key IS NOT NULL) OR (((old.keeps)::integer & 24) <> 0) OR ((new.status)::text = ANY ((ARRAY['failed'::character varying, 'cancelled'::character varying])::text[])) OR (old.finished_at IS NOT NULL)) AND ((new.finished_at IS NOT NULL) OR ((new.status)::text = 'pending'::text)))) EXECUTE FUNCTION treadle.unblock_next();
+CREATE TRIGGER unblock_next AFTER UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((old.key IS NOT NULL) OR (((old.keeps)::integer & 280) <> 0) OR ((new.status)::text = ANY ((ARRAY['failed'::character varying, 'cancelled'::character varying])::text[])) OR (old.finished_at IS NOT NULL)) AND ((new.finished_at IS NOT NULL) OR ((new.status)::text = 'pending'::text)))) EXECUTE FUNCTION treadle.unblock_next();
 
-CREATE TRIGGER unblock_next_deleted AFTER DELETE ON treadle.jobs FOR EACH ROW WHEN (((old.key IS NOT NULL) OR (((old.keeps)::integer & 24) <> 0))) EXECUTE FUNCTION treadle.unblock_next();
+CREATE TRIGGER unblock_next_deleted AFTER DELETE ON treadle.jobs FOR EACH ROW WHEN (((old.key IS NOT NULL) OR (((old.keeps)::integer & 280) <> 0))) EXECUTE FUNCTION treadle.unblock_next();
 
 ALTER TABLE ONLY treadle.stored_parts
     ADD CONSTRAINT stored_parts_stored_id_fkey FOREIGN KEY (stored_id) REFERENCES treadle.stored(id);

@@ -4,12 +4,23 @@ import importlib
 import typing
 
 if typing.TYPE_CHECKING:
-    from treadle.app import Handle, Job, Treadle, Workflow, WorkflowHandle, chain, current_job, group
+    from treadle.app import (
+        Batch,
+        Handle,
+        Job,
+        Treadle,
+        Workflow,
+        WorkflowHandle,
+        chain,
+        current_job,
+        group,
+        wait_for_signal,
+    )
     from treadle.db.migrations import migrate
     from treadle.queue import JobQueue
     from treadle.why.reason import Reason
     from treadle.words import events as events
-    from treadle.words.after import ok_to_fail
+    from treadle.words.after import if_failed, ok_to_fail
     from treadle.words.backoff import Backoff
     from treadle.words.changes import Pause
     from treadle.words.control import Cancel, RateLimited, Retry, Snooze
@@ -38,7 +49,9 @@ if typing.TYPE_CHECKING:
         UnknownJobType,
         UnknownLimit,
         UnknownSchedule,
+        UnknownSignal,
         UnknownWorker,
+        WorkflowEnded,
         WrongStatus,
     )
     from treadle.words.job import JobError, JobPage, JobRow
@@ -52,6 +65,7 @@ if typing.TYPE_CHECKING:
 
 __all__ = [
     "Backoff",
+    "Batch",
     "Cancel",
     "DatabaseUnreachable",
     "DuplicateJob",
@@ -99,25 +113,40 @@ __all__ = [
     "UnknownJobType",
     "UnknownLimit",
     "UnknownSchedule",
+    "UnknownSignal",
     "UnknownWorker",
     "Workflow",
+    "WorkflowEnded",
     "WorkflowHandle",
     "WrongStatus",
     "chain",
     "current_job",
     "group",
+    "if_failed",
     "migrate",
     "ok_to_fail",
+    "wait_for_signal",
 ]
 
 # Where each name is defined, below this package. A module is imported when one of its names is first used, so that
 # commands, supervisors and keepers do not load what they do not use. The imports above are for type checkers alone.
 _HOMES = {
-    "app": ["Handle", "Job", "Treadle", "Workflow", "WorkflowHandle", "chain", "current_job", "group"],
+    "app": [
+        "Batch",
+        "Handle",
+        "Job",
+        "Treadle",
+        "Workflow",
+        "WorkflowHandle",
+        "chain",
+        "current_job",
+        "group",
+        "wait_for_signal",
+    ],
     "db.migrations": ["migrate"],
     "queue": ["JobQueue"],
     "words": ["events"],
-    "words.after": ["ok_to_fail"],
+    "words.after": ["if_failed", "ok_to_fail"],
     "words.backoff": ["Backoff"],
     "words.errors": [
         "DatabaseUnreachable",
@@ -144,7 +173,9 @@ _HOMES = {
         "UnknownJobType",
         "UnknownLimit",
         "UnknownSchedule",
+        "UnknownSignal",
         "UnknownWorker",
+        "WorkflowEnded",
         "WrongStatus",
     ],
     "words.job": ["JobError", "JobPage", "JobRow"],

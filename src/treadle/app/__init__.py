@@ -2,7 +2,18 @@
 
 from treadle.app.handle import Handle
 from treadle.app.treadle import Treadle
-from treadle.app.workflows import Workflow, WorkflowHandle, chain, group
+from treadle.app.workflows import Batch, Workflow, WorkflowHandle, chain, group, wait_for_signal
 from treadle.attempt.job import Job, current_job
 
-__all__ = ["Handle", "Job", "Treadle", "Workflow", "WorkflowHandle", "chain", "current_job", "group"]
+__all__ = [
+    "Batch",
+    "Handle",
+    "Job",
+    "Treadle",
+    "Workflow",
+    "WorkflowHandle",
+    "chain",
+    "current_job",
+    "group",
+    "wait_for_signal",
+]

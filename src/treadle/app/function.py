@@ -23,7 +23,7 @@ from treadle.db.queries import stored as stored_queries
 from treadle.db.queries.enqueueing import EnqueueOptions, split_options
 from treadle.db.queries.workflows import step_options
 from treadle.db.query import Query
-from treadle.words.after import After, Waitable, combined, waits_for
+from treadle.words.after import After, HasId, Waitable, combined, id_of, waits_for
 from treadle.words.backoff import Backoff
 from treadle.words.errors import InvalidArgument, InvalidJob, QueueFull
 from treadle.words.limits import LimitDeclaration, Per, partition_of
@@ -46,6 +46,8 @@ class UsingOptions(EnqueueOptions, UniqueOptions, total=False):
     after: Waitable | Iterable[Waitable] | None
     """The job waits until these have completed: handles or ids. If one does not complete, the job is cancelled, unless
     it is given as ok_to_fail(…)."""
+    workflow: HasId | UUID | str | None
+    """The job becomes part of this workflow or batch; or, if this is a job, of the one that it is part of."""
     connection: Source | None
     """Your connection, of psycopg, asyncpg, SQLAlchemy or Django: the job becomes part of its transaction."""
 
@@ -74,7 +76,7 @@ class Enqueuer(Generic[P, R]):
 
     def using(self, **options: Unpack[UsingOptions]) -> "Enqueuer[P, R]":
         """Return the same function with other options: priority, queue, delay, run_at, max_attempts, key, connection,
-        after, expires, weight, partition, and those of UniqueOptions."""
+        after, workflow, expires, weight, partition, and those of UniqueOptions."""
         return Enqueuer(self._function, {**self._options, **options})
 
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
@@ -111,6 +113,8 @@ class Enqueuer(Generic[P, R]):
             raise InvalidArgument(f"{self._function.name}: a step of a workflow cannot be unique or have a connection")
         if chosen.after:
             raise InvalidArgument(f"{self._function.name}: give after to Workflow.add()")
+        if chosen.workflow is not None:
+            raise InvalidArgument(f"{self._function.name}: a step is part of its own workflow: leave out workflow")
         data, later = self._function.arguments.separate(args, kwargs, self._function.backend.payload_limit)
         options = step_options(chosen.options)
         if chosen.key is not None:
@@ -156,7 +160,15 @@ class Enqueuer(Generic[P, R]):
             options = {**options, "partition": json.loads(self._partition(data, options))}
         queries = [
             enqueueing.enqueue(
-                self._function.name, data, chosen.key, limit, chosen.rule, defaults, combined(after), **options
+                self._function.name,
+                data,
+                chosen.key,
+                limit,
+                chosen.rule,
+                defaults,
+                combined(after),
+                chosen.workflow,
+                **options,
             )
         ]
         if used:
@@ -197,6 +209,7 @@ class Enqueuer(Generic[P, R]):
             partitions,
             in_one=self._function.wait is not None,
             after=combined(chosen.after),
+            workflow=chosen.workflow,
             **chosen.options,
         )
         if uses:
@@ -226,6 +239,7 @@ class Enqueuer(Generic[P, R]):
         given: UsingOptions = {**self._function.defaults, **self._options}
         key, connection = given.pop("key", None), given.pop("connection", None)
         after = waits_for(given.pop("after", None))
+        workflow = given.pop("workflow", None)
         database = self._function.backend.database
         if connection is not None:
             database = Database(connection, database.schema)
@@ -233,7 +247,7 @@ class Enqueuer(Generic[P, R]):
         self._function.arguments.check_annotations()
         if rule is not None:
             self._function.arguments.check_names(argument_names(rule.unique), "unique")
-        return _Chosen(database, key, rule, options, after)
+        return _Chosen(database, key, rule, options, after, None if workflow is None else id_of(workflow, "workflow"))
 
 
 def _pause(end: float) -> float:
@@ -284,6 +298,7 @@ class _Chosen(NamedTuple):
     rule: UniqueRule | None
     options: EnqueueOptions
     after: list[After]
+    workflow: UUID | None
 
 
 class JobFunction(Enqueuer[P, R], Generic[P, R, Q, C]):

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeAli
 
 from treadle.app.backend import Backend
 from treadle.app.declared_limits import DeclaredLimits
-from treadle.app.function import JobFunction
+from treadle.app.function import Call, JobFunction
 from treadle.app.handle import Handle
 from treadle.app.job_options import Errors, JobOptions, job_options
+from treadle.app.keep import checked_keep
 from treadle.app.limits import Limits
 from treadle.app.listeners import Kind, Listeners
 from treadle.app.schedules import ScheduleOptions, Schedules
 from treadle.app.workers import Workers
-from treadle.app.workflows import WorkflowHandle
+from treadle.app.workflows import Batch, WorkflowHandle
+from treadle.app.workflows.batches import aopen_batch, open_batch
 from treadle.attempt.attempt import running_job_id
 from treadle.attempt.job import Job
 from treadle.db.database import Database, Source
@@ -26,7 +28,7 @@ from treadle.store.store import GRACE, LIMIT, Store
 from treadle.watching.streams import Stream, all_events
 from treadle.watching.watch import Watch
 from treadle.words.backoff import Backoff
-from treadle.words.duration import Duration, duration
+from treadle.words.duration import Duration
 from treadle.words.errors import InvalidArgument, InvalidJob, UnknownJobType
 from treadle.words.limits import FAIR_TYPES, AnyLimit, Limit, MaxPending, Per, Rate, declared_aging, declared_limits
 from treadle.words.log_redaction import redact_own_log
@@ -35,7 +37,6 @@ from treadle.words.naming import SCHEMA, text_within
 from treadle.words.payload import PAYLOAD_LIMIT
 from treadle.words.record import RecordedEvent
 from treadle.words.size import Size
-from treadle.words.status import FINISHED, Status
 from treadle.words.stored import Stored
 from treadle.words.unique import OnConflict, Unique, While
 
@@ -48,9 +49,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C")
 Middleware: TypeAlias = Callable[[Job, Callable[[], Awaitable[Any]]], Awaitable[Any]]
-
-# How long finished jobs are kept.
-KEEP: Mapping[str, Duration | None] = {"completed": "7d", "cancelled": "7d", "failed": "30d"}
 
 
 class _Decorator(Protocol):
@@ -117,7 +115,7 @@ class Treadle:
         self.backend = Backend(self.database, self.watch, payload_limit)
         self.listeners = Listeners()
         self.middlewares: list[Middleware] = []
-        self.keep = _keep(keep or {})
+        self.keep = checked_keep(keep or {})
         self.storage = Store(self.database, store, store_grace, store_limit)
         self.schedules = Schedules(self.database)
         self.limits = Limits(self.database)
@@ -267,6 +265,20 @@ class Treadle:
         """Return a handle of the workflow with this id."""
         return WorkflowHandle(self.backend, job_id(job), is_new=False)
 
+    def batch(self, name: str, *, deadline: Duration | None = None, **callbacks: Call[Any] | None) -> Batch:
+        """Open a batch: a workflow that jobs are added to over time, from anywhere, until it is closed.
+
+            with app.batch("import 7", on_success=report.call(7)) as batch:
+                batch.enqueue_many(load, ({"row": row} for row in rows))
+
+        When it is closed and all of its jobs have ended, `on_complete` is enqueued; if all have completed,
+        `on_success`, else `on_failure`. If it has not ended within `deadline`, it is cancelled.
+        """
+        return open_batch(self.backend, name, deadline, callbacks)
+
+    async def abatch(self, name: str, *, deadline: Duration | None = None, **callbacks: Call[Any] | None) -> Batch:
+        return await aopen_batch(self.backend, name, deadline, callbacks)
+
     def events(
         self,
         *,
@@ -384,13 +396,3 @@ def _texts(given: Sequence[str] | None, name: str) -> list[str] | None:
     if isinstance(given, str):
         raise InvalidArgument(f"{name} must be a list of strings, got {given!r}")
     return None if given is None else list(given)
-
-
-def _keep(given: Mapping[str, Duration | None]) -> dict[Status, Duration | None]:
-    unknown = set(given) - {status.value for status in FINISHED}
-    if unknown:
-        raise InvalidArgument(f"the keys of keep are completed, failed and cancelled, got {', '.join(sorted(unknown))}")
-    for status, span in given.items():
-        if span is not None:
-            duration(span, f"keep[{status!r}]")
-    return {Status(status): span for status, span in {**KEEP, **given}.items()}

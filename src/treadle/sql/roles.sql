@@ -54,7 +54,7 @@ grant execute on function
     treadle.enqueue_jobs,
     treadle.enqueue_unique, -- (owner)
     treadle.enqueue_with_options, -- (owner)
-    treadle.enqueue_workflow, -- (owner)
+    treadle.enqueue_workflow, treadle.close_workflow, treadle.send_signal, -- (owner)
     treadle.enqueue_unless_exists,
     treadle.change_unique_jobs,
     treadle.enqueue_per_period,
@@ -87,7 +87,7 @@ grant select, insert, update, delete on
     treadle.limit_targets,
     treadle.limit_keys,
     treadle.limit_holders, treadle.limit_openings,
-    treadle.dependencies, treadle.dependency_checks
+    treadle.dependencies, treadle.dependency_checks, treadle.workflows, treadle.member_changes
     to treadle_worker;
 grant select, insert, delete on
     treadle.errors,
@@ -183,11 +183,15 @@ grant execute on function
     treadle.set_limit, -- (owner)
     treadle.reset_limit, -- (owner)
     -- jobs that wait for others, and workflows
-    treadle.note_dependency_check, -- (owner)
-    treadle.enqueue_workflow, -- (owner)
+    treadle.note_dependency_check, treadle.note_member_change, -- (owner)
+    treadle.enqueue_workflow, treadle.close_workflow, treadle.send_signal, -- (owner)
     treadle.add_dependencies, treadle.advance_waiting, treadle.decide_check, treadle.check_waiting, treadle.check_ended,
     treadle.settle_waiting, treadle.free_waiting, treadle.results_for, treadle.stop_waiting, treadle.describe_end, treadle.end_workflows,
     treadle.retry_workflow, treadle.keeps_watchers, treadle.keeps_dependencies, treadle.keeps_inputs, treadle.keeps_members,
+    treadle.keeps_part, treadle.keeps_signal, treadle.blocked_by_signal, treadle.add_members, treadle.add_workflow,
+    treadle.find_workflow, treadle.settle_workflows, treadle.roll_up_workflow, treadle.roll_up_workflows, treadle.report_workflow,
+    treadle.watch_member, treadle.failed_member, treadle.carry_out_plan, treadle.enqueue_planned, treadle.begin_signals,
+    treadle.end_signal, treadle.cancel_members, treadle.delete_members, treadle.has_members,
     -- what a worker writes about its jobs
     treadle.start_job,
     treadle.start_jobs,
@@ -306,7 +310,7 @@ grant select on
     treadle.limit_targets,
     treadle.limit_keys,
     treadle.limit_holders, treadle.limit_openings,
-    treadle.dependencies, treadle.dependency_checks
+    treadle.dependencies, treadle.dependency_checks, treadle.workflows, treadle.member_changes
     to treadle_viewer, treadle_operator;
 grant select (
     name, job_type, priority, queue, max_attempts, key, expression, timezone, clocks_forward, clocks_back, missed,
@@ -354,14 +358,10 @@ grant execute on function
     treadle.is_read_committed,
     treadle.limits_of, treadle.limit_key,
     treadle.keeps_slots,
-    treadle.blocked_by_jobs, treadle.is_waiting, treadle.is_satisfied,
+    treadle.blocked_by_jobs, treadle.is_waiting, treadle.is_satisfied, treadle.outcome_of, treadle.keeps_skipped,
     -- limits
-    treadle.find_limits,
-    treadle.limit_statuses,
-    treadle.limit_kind,
-    treadle.limit_state,
-    treadle.limit_lanes,
-    treadle.count_pending,
+    treadle.find_limits, treadle.limit_statuses, treadle.limit_kind,
+    treadle.limit_state, treadle.limit_lanes, treadle.count_pending,
     -- notifications
     treadle.request_notifications, -- (owner)
     treadle.channel,

@@ -97,6 +97,23 @@ class DuplicateJob(TreadleError):
         self.job_id = job_id
 
 
+class UnknownSignal(TreadleError):
+    """No step of the workflow waits for this signal."""
+
+    def __init__(self, name: str, workflow_id: UUID) -> None:
+        super().__init__(f"no step of workflow {workflow_id} waits for the signal {name!r}")
+        self.name = name
+        self.workflow_id = workflow_id
+
+
+class WorkflowEnded(TreadleError):
+    """Jobs cannot be added to a workflow or batch that has ended."""
+
+    def __init__(self, workflow_id: UUID) -> None:
+        super().__init__(f"jobs cannot be added to workflow {workflow_id}: it has ended")
+        self.workflow_id = workflow_id
+
+
 class QueueFull(TreadleError):
     """As many jobs wait as max_pending allows. No job was added."""
 

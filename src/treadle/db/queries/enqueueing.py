@@ -4,11 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypedDict, Unpack, cast
+from uuid import UUID
 
 from treadle.db.query import Query, Rows, call, statement
 from treadle.words.after import After
 from treadle.words.duration import Duration, duration
-from treadle.words.errors import DuplicateJob, InvalidArgument, JobNotFound, QueueFull
+from treadle.words.errors import DuplicateJob, InvalidArgument, JobNotFound, QueueFull, WorkflowEnded
 from treadle.words.limits import MOST, partition_of
 from treadle.words.naming import int_within, text_within
 from treadle.words.payload import PAYLOAD_LIMIT, Json, encode, encode_many
@@ -61,14 +62,15 @@ def enqueue(
     rule: UniqueRule | None = None,
     defaults: Mapping[str, Json] | None = None,
     after: Sequence[After] = (),
+    workflow: UUID | None = None,
     **options: Unpack[EnqueueOptions],
 ) -> Query[list[Enqueued]]:
     """`defaults` are those of the function's parameters: a call that leaves one out is the same as one with it."""
     text = encode(data, payload_limit)
     partition = _partition(options)
-    if after or _needs_options(rule, options):
+    if after or workflow or _needs_options(rule, options):
         shares = None if partition is None else [partition]
-        return _with_options(job_type, [text], [_key(key)], rule, defaults or {}, options, shares, after)
+        return _with_options(job_type, [text], [_key(key)], rule, defaults or {}, options, shares, after, workflow)
     params = {**_shared(job_type, **options), "data": text, "key": _key(key)}
     if partition is not None:
         params["partition"] = partition
@@ -85,6 +87,7 @@ def enqueue_many(
     partitions: Sequence[str] = (),
     in_one: bool = False,
     after: Sequence[After] = (),
+    workflow: UUID | None = None,
     **options: Unpack[EnqueueOptions],
 ) -> list[Query[list[Enqueued]]]:
     """All payloads are checked before the first query is made: if one of them is bad, nothing is enqueued. `partitions`
@@ -98,9 +101,11 @@ def enqueue_many(
     shares = list(partitions) or None
     if shares is None and (partition := _partition(options)):
         shares = [partition] * len(texts)
-    if in_one or after or _needs_options(rule, options):
+    if in_one or after or workflow or _needs_options(rule, options):
         # One statement for all: it locks unique keys in their order, which several would not.
-        return [_with_options(job_type, texts, names, rule, defaults or {}, options, shares, after)] if texts else []
+        if not texts:
+            return []
+        return [_with_options(job_type, texts, names, rule, defaults or {}, options, shares, after, workflow)]
     return [
         Query(
             statement("enqueue_jobs"),
@@ -140,6 +145,7 @@ def _with_options(
     options: EnqueueOptions,
     partitions: Sequence[str] | None,
     after: Sequence[After],
+    workflow: UUID | None,
 ) -> Query[list[Enqueued]]:
     if rule is not None and rule.delay is not None:
         if "run_at" in options or "delay" in options:
@@ -164,12 +170,15 @@ def _with_options(
         "partitions": None if partitions is None else list(partitions),
         "weight": options.get("weight"),
         "after": encode([each.record() for each in after]) if after else None,
+        "workflow": None if workflow is None else encode({"id": str(workflow)}),
     }
 
     def read(rows: Rows) -> list[Enqueued]:
         enqueued = [Enqueued(*row) for row in rows]
         if not enqueued:
             raise QueueFull(job_type, len(texts))
+        if workflow and enqueued[0].is_new is None and enqueued[0].id == workflow:
+            raise JobNotFound(workflow) if enqueued[0].is_changed is None else WorkflowEnded(workflow)
         if after and enqueued[0].is_new is None and enqueued[0].id in {each.id for each in after}:
             raise JobNotFound(enqueued[0].id)
         for each in enqueued if raises else ():

@@ -9,11 +9,14 @@ from uuid import UUID
 from treadle.db.queries.enqueueing import EnqueueOptions, check_options
 from treadle.db.query import Query, Rows, call, statement
 from treadle.words.duration import duration
-from treadle.words.errors import JobNotFound, QueueFull
+from treadle.words.errors import JobNotFound, QueueFull, UnknownSignal
 from treadle.words.naming import text_within
+from treadle.words.payload import encode
 
 WORKFLOW = "workflow"
 """The type of a job that is a workflow."""
+SIGNAL = "signal"
+"""The type of a job that waits for a signal."""
 
 
 class EnqueuedWorkflow(NamedTuple):
@@ -22,10 +25,10 @@ class EnqueuedWorkflow(NamedTuple):
 
 
 def enqueue_workflow(
-    name: str, blocks: Sequence[Mapping[str, Any]], uses: Sequence[tuple[int, UUID]]
+    name: str, blocks: Sequence[Mapping[str, Any]], uses: Sequence[tuple[int, UUID]], options: Mapping[str, Any]
 ) -> Query[EnqueuedWorkflow]:
     """`blocks` are as enqueue_workflow() reads them; `uses` are the stored objects, with the numbers of their jobs."""
-    params = {"name": text_within(name, 200, "name"), "blocks": json.dumps(blocks)}
+    params = {"name": text_within(name, 200, "name"), "blocks": json.dumps(blocks), "options": json.dumps(options)}
 
     def read(rows: Rows) -> EnqueuedWorkflow:
         if rows[0][0] is None:
@@ -39,6 +42,49 @@ def enqueue_workflow(
         return Query(statement("enqueue_workflow"), params, read)
     stored = {"stored": ",".join(str(each) for _, each in uses), "nths": ",".join(str(nth) for nth, _ in uses)}
     return Query(statement("enqueue_workflow_using"), params | stored, read)
+
+
+class WorkflowCounts(NamedTuple):
+    """How many jobs of a workflow there are, and how they have ended."""
+
+    is_open: bool
+    """More are to be added: it is not closed yet."""
+    jobs: int
+    completed: int
+    """Also those that were not needed."""
+    failed: int
+    cancelled: int
+    """Also those that were deleted before they ended."""
+
+    @property
+    def left(self) -> int:
+        """How many have not ended."""
+        return self.jobs - self.completed - self.failed - self.cancelled
+
+
+def count_members(workflow: UUID) -> Query[WorkflowCounts]:
+    def read(rows: Rows) -> WorkflowCounts:
+        if not rows:
+            raise JobNotFound(workflow)
+        return WorkflowCounts(*rows[0])
+
+    return Query(statement("count_members"), {"id": workflow}, read)
+
+
+def close_workflow(workflow: UUID) -> Query[bool]:
+    return call("close_workflow", {"id": workflow}, lambda rows: bool(rows[0][0]))
+
+
+def send_signal(workflow: UUID, name: str, value: Any) -> Query[bool]:
+    """Whether it was taken: only the first one is. Raises UnknownSignal if nothing waits for it."""
+    params = {"id": workflow, "name": text_within(name, 100, "name of a signal"), "value": encode(value)}
+
+    def read(rows: Rows) -> bool:
+        if rows[0][0] == "unknown":
+            raise UnknownSignal(name, workflow)
+        return bool(rows[0][0] == "taken")
+
+    return Query(statement("send_signal"), params, read)
 
 
 def retry_workflow(workflow: UUID) -> Query[int]:

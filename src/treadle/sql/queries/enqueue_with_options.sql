@@ -19,5 +19,6 @@ from treadle.enqueue_with_options(
     p_max_attempts => %(max_attempts)s,
     p_partitions => %(partitions)s::text[],
     p_weight => %(weight)s,
-    p_after => %(after)s::pg_catalog.jsonb
+    p_after => %(after)s::pg_catalog.jsonb,
+    p_workflow => %(workflow)s::pg_catalog.jsonb
 )

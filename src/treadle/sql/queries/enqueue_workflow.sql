@@ -1,2 +1,2 @@
 select nth, id
-from treadle.enqueue_workflow(%(name)s, %(blocks)s::pg_catalog.jsonb)
+from treadle.enqueue_workflow(%(name)s, %(blocks)s::pg_catalog.jsonb, %(options)s::pg_catalog.jsonb)

@@ -1,7 +1,7 @@
 -- As enqueue_workflow.sql, with the stored objects that the jobs use: for each the number of its job, from 0.
 with enqueued as materialized (
     select nth, id
-    from treadle.enqueue_workflow(%(name)s, %(blocks)s::pg_catalog.jsonb)
+    from treadle.enqueue_workflow(%(name)s, %(blocks)s::pg_catalog.jsonb, %(options)s::pg_catalog.jsonb)
 ),
 used as (
     insert into treadle.stored_uses (stored_id, job_id)

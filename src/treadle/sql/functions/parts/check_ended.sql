@@ -8,17 +8,18 @@ set enable_mergejoin = off
 set jit = off
 as $$
 declare
-    v_status varchar;
+    v_outcome varchar; -- null: it was deleted
     v_ids uuid[];
     v_ok boolean[];
+    v_member boolean[];
     v_locked uuid[];
 begin
-    select job.status
-    into v_status
+    select treadle.outcome_of(job.status, job.keeps)
+    into v_outcome
     from treadle.jobs as job
     where job.id = p_id;
 
-    if v_status in ('pending', 'claimed', 'running') then
+    if v_outcome in ('pending', 'claimed', 'running') then
         -- It was retried: so are the jobs that were stopped because of it.
         select array_agg(stopped.id order by stopped.id)
         into v_ids
@@ -51,7 +52,7 @@ begin
             perform treadle.note_dependency_check(array[p_id], true, p_later => true);
         end if;
     else
-        if v_status is distinct from 'completed' then
+        if coalesce(v_outcome not in ('completed', 'skipped'), true) then
             update treadle.dependencies as edge
             set stopped = true
             where edge.after_id = p_id
@@ -60,15 +61,17 @@ begin
         end if;
 
         -- Those that watch it; and if it has not ended as they need it, all.
-        select array_agg(waiting.id order by waiting.id), array_agg(waiting.ok order by waiting.id)
-        into v_ids, v_ok
+        select
+            array_agg(waiting.id order by waiting.id), array_agg(waiting.ok order by waiting.id),
+            array_agg(waiting.is_member order by waiting.id)
+        into v_ids, v_ok, v_member
         from (
-            select edge.job_id as id, treadle.is_satisfied(edge.needs, v_status) as ok
+            select edge.job_id as id, treadle.is_satisfied(edge.needs, v_outcome) as ok, edge.needs = 'member' as is_member
             from treadle.dependencies as edge
             join treadle.jobs as job on job.id = edge.job_id
             where edge.after_id = p_id
               and edge.job_id > coalesce(p_past, '00000000-0000-0000-0000-000000000000')
-              and (edge.watched or not edge.stopped and not treadle.is_satisfied(edge.needs, v_status))
+              and (edge.watched or not edge.stopped and not treadle.is_satisfied(edge.needs, v_outcome))
               and treadle.is_waiting(job.status, job.holds)
             order by edge.after_id, edge.job_id
             limit p_limit
@@ -85,9 +88,15 @@ begin
             order by job.id
             for no key update skip locked
         );
+        perform treadle.settle_workflows(array_agg(waiting.id))
+        from unnest(v_ids, v_member) as waiting (id, is_member)
+        where waiting.is_member
+          and waiting.id = any (v_locked)
+        having count(*) > 0;
         perform treadle.settle_waiting(array_agg(waiting.id), p_id)
-        from unnest(v_ids, v_ok) as waiting (id, ok)
+        from unnest(v_ids, v_ok, v_member) as waiting (id, ok, is_member)
         where waiting.ok
+          and not waiting.is_member
           and waiting.id = any (v_locked)
         having count(*) > 0;
         perform treadle.stop_waiting(array_agg(waiting.id), array_agg(p_id))

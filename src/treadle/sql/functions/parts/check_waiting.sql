@@ -14,10 +14,21 @@ declare
         order by job.id
         for no key update skip locked
     );
+    -- Workflows that have begun wait for their own jobs only.
+    v_begun constant uuid[] := array(
+        select workflow.id
+        from treadle.workflows as workflow
+        where workflow.id = any (v_locked)
+          and workflow.plan is null
+    );
 begin
-    if v_locked <> '{}' then
-        perform treadle.settle_waiting(v_locked, p_past);
+    if v_begun <> '{}' then
+        perform treadle.settle_workflows(v_begun, p_past);
     end if;
+    perform treadle.settle_waiting(array_agg(waiting.id), p_past)
+    from unnest(v_locked) as waiting (id)
+    where waiting.id <> all (v_begun)
+    having count(*) > 0;
     if cardinality(v_locked) = cardinality(p_ids) then
         return '{}';
     end if;

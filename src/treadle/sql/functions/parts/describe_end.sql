@@ -1,4 +1,4 @@
--- For a reason: how a job ended that did not complete. If it was itself stopped because of another one, how that one ended.
+-- For a reason: how a job ended. If it was itself stopped because of another one, how that one ended.
 create or replace function treadle.describe_end(p_id uuid, p_relation text default '') returns text
 language plpgsql stable
 set enable_seqscan = off
@@ -15,8 +15,8 @@ begin
                           and edge.stopped
                     ) then job.last_error
                     else format('job %s (%s)%s ', job.id, job.job_type, p_relation)
-                        || case job.status when 'failed' then 'failed' else 'was cancelled' end
-                        || coalesce(': ' || left(split_part(job.last_error, E'\n', 1), 300), '')
+                        || case job.status when 'failed' then 'failed' when 'completed' then 'completed' else 'was cancelled' end
+                        || case when job.status = 'completed' then '' else coalesce(': ' || left(split_part(job.last_error, E'\n', 1), 300), '') end
                 end
             from treadle.jobs as job
             where job.id = p_id
@@ -26,4 +26,4 @@ begin
 end
 $$;
 
-comment on function treadle.describe_end(uuid, text) is 'How a job ended that did not complete, as a reason for another one.';
+comment on function treadle.describe_end(uuid, text) is 'How a job ended, as a reason for another one.';

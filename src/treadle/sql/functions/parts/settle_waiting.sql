@@ -19,6 +19,7 @@ declare
     v_again uuid[];
     v_taking uuid[];
     v_workflows uuid[];
+    v_signals uuid[];
     v_free uuid[];
 begin
     select array_agg(waiting.id), array_agg(next.id), array_agg(next.ended)
@@ -29,10 +30,11 @@ begin
         from treadle.dependencies as edge
         left join treadle.jobs as job on job.id = edge.after_id
         where edge.job_id = waiting.id
+          and edge.needs <> 'member'
           and edge.after_id > coalesce(p_past, '00000000-0000-0000-0000-000000000000')
           and (
                 job.id is not null and job.finished_at is null
-                or not treadle.is_satisfied(edge.needs, job.status)
+                or not treadle.is_satisfied(edge.needs, treadle.outcome_of(job.status, job.keeps))
           )
         order by edge.after_id
         limit 1
@@ -43,14 +45,16 @@ begin
         array_agg(job.id order by job.id) filter (where sort.again),
         array_agg(job.id order by job.id) filter (where not sort.again and sort.takes_results),
         array_agg(job.id order by job.id) filter (where not sort.again and sort.workflow),
-        array_agg(job.id order by job.id) filter (where not sort.again and not sort.workflow)
-    into v_again, v_taking, v_workflows, v_free
+        array_agg(job.id order by job.id) filter (where not sort.again and sort.signal),
+        array_agg(job.id order by job.id) filter (where not sort.again and not sort.workflow and not sort.signal)
+    into v_again, v_taking, v_workflows, v_signals, v_free
     from treadle.jobs as job
     cross join lateral (
         select
             p_past is not null and job.keeps & treadle.keeps_inputs() <> 0 as again,
             job.keeps & treadle.keeps_inputs() <> 0 as takes_results,
-            job.keeps & treadle.keeps_members() <> 0 as workflow
+            job.keeps & treadle.keeps_members() <> 0 as workflow,
+            job.keeps & treadle.keeps_signal() <> 0 as signal
     ) as sort
     where job.id = any (p_ids)
       and job.id = any (v_waiting) is not true;
@@ -68,7 +72,10 @@ begin
         on conflict do nothing;
     end if;
     if v_workflows is not null then
-        perform treadle.end_workflows(v_workflows);
+        perform treadle.settle_workflows(v_workflows);
+    end if;
+    if v_signals is not null then
+        perform treadle.begin_signals(v_signals);
     end if;
     if v_free is not null then
         perform treadle.free_waiting(v_free);

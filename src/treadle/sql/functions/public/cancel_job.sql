@@ -33,17 +33,7 @@ begin
 
     -- A workflow is cancelled before its jobs: otherwise it would fail because of them.
     if v_keeps & treadle.keeps_members() <> 0 then
-        perform treadle.cancel_job(job.id, p_reason)
-        from (
-            select job.id
-            from treadle.dependencies as edge
-            join treadle.jobs as job on job.id = edge.after_id
-            where edge.job_id = p_id
-              and edge.needs = 'member'
-              and job.finished_at is null
-            order by job.id
-            offset 0
-        ) as job;
+        perform treadle.cancel_members(p_id, p_reason);
     end if;
     return true;
 end

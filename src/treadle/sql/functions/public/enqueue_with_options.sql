@@ -15,9 +15,12 @@
 -- p_partitions has a JSON object for each job, with values for the parts of its partition that are not arguments. p_weight says
 -- how much of its limits a job uses.
 --
--- p_after has the jobs that these wait for, as a list of JSON objects: id; ok_to_fail, if it may also fail; arguments, a list of the
+-- p_after has the jobs that these wait for, as a list of JSON objects: id; ok_to_fail, if it may also fail, or if_failed, if it must not complete; arguments, a list of the
 -- arguments that get its result; nth, if these are lists, and that is its place. If one of them does not exist, nothing is enqueued,
 -- and its id is returned with null for is_new.
+--
+-- p_workflow makes them part of a workflow, or of the one that a job is part of: a JSON object with its id (see add_members()). If it
+-- does not exist, nothing is enqueued, and its id is returned with null for is_new; if it has ended, with false for is_changed.
 --
 -- Runs with the rights of its owner: a role that may only enqueue cannot read unique keys, which are data of the user.
 create or replace function treadle.enqueue_with_options(
@@ -40,7 +43,8 @@ create or replace function treadle.enqueue_with_options(
     p_max_attempts int default 3,
     p_partitions text[] default null,
     p_weight int default null,
-    p_after jsonb default null
+    p_after jsonb default null,
+    p_workflow jsonb default null
 ) returns table (id uuid, is_new boolean, is_changed boolean)
 language plpgsql
 security definer
@@ -54,6 +58,7 @@ declare
     v_new boolean[];
     v_changed boolean[];
     v_missing uuid;
+    v_workflow record;
 begin
     if p_max_attempts < 1 then
         raise exception 'p_max_attempts must be 1 or more, got %', p_max_attempts
@@ -122,13 +127,24 @@ begin
         end;
     end if;
 
+    if p_workflow is not null then
+        v_workflow := treadle.find_workflow((p_workflow ->> 'id')::uuid);
+        if v_workflow.id is null or v_workflow.has_ended then
+            return query
+            select (p_workflow ->> 'id')::uuid, null::boolean, case when v_workflow.has_ended then false end;
+            return;
+        end if;
+        p_workflow := p_workflow || jsonb_build_object('id', v_workflow.id);
+        v_template.keeps := coalesce(v_template.keeps, 0) | treadle.keeps_part();
+    end if;
+
     if p_all_or_none then
         begin
             select array_agg(added.id), array_agg(added.is_new)
             into v_ids, v_new
             from treadle.enqueue_with_options(
                 p_job_type, p_data, p_unique, p_while, p_period, p_per_period, '{}', p_latest, false, p_expires, p_expires_at,
-                p_priority, p_queue, p_run_at, p_delay, p_keys, p_max_attempts, p_partitions, p_weight, p_after
+                p_priority, p_queue, p_run_at, p_delay, p_keys, p_max_attempts, p_partitions, p_weight, p_after, p_workflow
             ) as added;
             if false = any (v_new) then
                 raise exception using errcode = 'TRD01'; -- undone here, seen by nobody
@@ -208,6 +224,17 @@ begin
                 p_after
             );
         end if;
+        if p_workflow is not null then
+            perform treadle.add_members(
+                array(
+                    select added.id
+                    from unnest(v_ids, v_new) with ordinality as added (id, is_new, nth)
+                    where coalesce(added.is_new, true)
+                    order by added.nth
+                ),
+                p_workflow
+            );
+        end if;
     exception when sqlstate 'TRD02' then
         return;
     end;
@@ -219,7 +246,7 @@ begin
 end
 $$;
 
-comment on function treadle.enqueue_with_options(varchar, text[], varchar[], varchar, interval, int, varchar[], interval, boolean, interval, timestamptz, int, varchar, timestamptz, interval, varchar[], int, text[], int, jsonb)
+comment on function treadle.enqueue_with_options(varchar, text[], varchar[], varchar, interval, int, varchar[], interval, boolean, interval, timestamptz, int, varchar, timestamptz, interval, varchar[], int, text[], int, jsonb, jsonb)
     is 'Enqueues one job per element of p_data (JSON texts), with unique keys or expiry. Returns for each the id, whether it is new, and whether an existing job was changed; no row if max_pending is reached.';
 
-revoke all on function treadle.enqueue_with_options(varchar, text[], varchar[], varchar, interval, int, varchar[], interval, boolean, interval, timestamptz, int, varchar, timestamptz, interval, varchar[], int, text[], int, jsonb) from public;
+revoke all on function treadle.enqueue_with_options(varchar, text[], varchar[], varchar, interval, int, varchar[], interval, boolean, interval, timestamptz, int, varchar, timestamptz, interval, varchar[], int, text[], int, jsonb, jsonb) from public;

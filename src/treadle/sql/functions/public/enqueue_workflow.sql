@@ -1,106 +1,130 @@
 -- Enqueues the jobs of a workflow, and the workflow itself, which is a job that ends when all of them have ended.
 --
--- p_blocks is a list of JSON objects, each with jobs of one type and with the same options: job_type; data, a list of JSON texts;
--- steps, a list of names; after, as p_after of enqueue_with_options(), where nth instead of id is the number of a job of this
--- workflow, from 0, and place instead of nth is the place in a list; priority, queue, run_at, delay, key, max_attempts, weight,
--- partitions, expires and expires_at; outputs, a list of places of their results in that of the workflow: null for none, -1 for the whole.
+-- p_blocks is a list of JSON objects, each with jobs of one type and with the same options:
+--
+--   job_type, data   data is a list of JSON texts
+--   part             of which workflow they are a part: 0 is this one, others are nested in it. Null: of none
+--   steps, efforts   lists: what the workflow calls them, and how much of its work they are
+--   places           a list: the places of their results in that of their workflow; null for none, -1 for the whole
+--   after            as p_after of enqueue_with_options(), where nth instead of id is the number of a job of this workflow, from 0, and
+--                    place instead of nth is the place in a list; -1 as nth is this workflow itself
+--   priority, queue, run_at, delay, key, max_attempts, weight, partitions, expires, expires_at
+--   signal           they wait for a signal; data has its name and the timeout in seconds
+--   workflow         the number of a nested workflow, which this block is: its data has a name
+--   plan             what a nested workflow does when it begins: see carry_out_plan(), with steps of undo as numbers
+--   returns          a nested workflow has a result
+--
+-- p_options may have is_open, deadline (in seconds) and returns.
 --
 -- Returns the ids of the jobs, in this order, and at last that of the workflow. If a job that one of them waits for does not exist,
 -- nothing is enqueued, and only its id is returned, with null for nth.
-create or replace function treadle.enqueue_workflow(p_name varchar, p_blocks jsonb) returns table (nth int, id uuid)
+create or replace function treadle.enqueue_workflow(p_name varchar, p_blocks jsonb, p_options jsonb default '{}')
+returns table (nth int, id uuid)
 language plpgsql
 security definer
 set enable_seqscan = off
 as $$
 declare
-    v_block record;
+    v_block jsonb;
+    v_own constant uuid := treadle.new_id();
+    v_workflows uuid[]; -- by their number
     v_ids uuid[] := '{}';
     v_added uuid[];
+    v_after jsonb;
     v_missing uuid;
-    v_workflow uuid;
-    v_steps text[] := '{}';
-    v_output boolean := false;
+    v_part jsonb;
 begin
     begin
+        select array_agg(case when number = 0 then v_own else treadle.new_id() end order by number)
+        into v_workflows
+        from generate_series(
+            0, coalesce((select max((block.value ->> 'workflow')::int) from jsonb_array_elements(p_blocks) as block (value)), 0)
+        ) as number;
+        insert into treadle.workflows (id)
+        select added.id
+        from unnest(v_workflows) as added (id);
+        perform treadle.add_workflow(
+            v_own,
+            jsonb_build_object('name', p_name),
+            coalesce((p_options ->> 'returns')::boolean, false),
+            p_open => coalesce((p_options ->> 'is_open')::boolean, false),
+            p_deadline => (p_options ->> 'deadline')::double precision
+        );
+
         for v_block in
-            select block.*
-            from jsonb_to_recordset(p_blocks) as block (
-                job_type varchar, data text[], steps text[], after jsonb, priority int, queue varchar, run_at timestamptz,
-                delay double precision, key varchar, max_attempts int, weight int, partitions text[], expires double precision,
-                expires_at timestamptz, outputs int[]
-            )
+            select block.value
+            from jsonb_array_elements(p_blocks) with ordinality as block (value, nth)
+            order by block.nth
         loop
-            select array_agg(added.id), (array_agg(added.id) filter (where added.is_new is null))[1]
-            into v_added, v_missing
-            from treadle.enqueue_with_options(
-                v_block.job_type,
-                v_block.data,
-                p_expires => v_block.expires * interval '1 second',
-                p_expires_at => v_block.expires_at,
-                p_priority => coalesce(v_block.priority, 100),
-                p_queue => coalesce(v_block.queue, 'default'),
-                p_run_at => v_block.run_at,
-                p_delay => v_block.delay * interval '1 second',
-                p_keys => case when v_block.key is not null then array_fill(v_block.key, array[cardinality(v_block.data)]) end,
-                p_max_attempts => coalesce(v_block.max_attempts, 3),
-                p_partitions => v_block.partitions,
-                p_weight => v_block.weight,
-                p_after => (
-                    select jsonb_agg(jsonb_strip_nulls(jsonb_build_object(
-                        'id', coalesce(edge.id, v_ids[edge.nth + 1]), 'ok_to_fail', edge.ok_to_fail,
-                        'arguments', edge.arguments, 'nth', edge.place
-                    )))
-                    from jsonb_to_recordset(v_block.after)
-                        as edge (id uuid, nth int, ok_to_fail boolean, arguments jsonb, place int)
-                )
-            ) as added;
-            if v_missing is not null or v_added is null then
+            select jsonb_agg(jsonb_strip_nulls(jsonb_build_object(
+                'id', coalesce(edge.id, case when edge.nth = -1 then v_own else v_ids[edge.nth + 1] end),
+                'ok_to_fail', edge.ok_to_fail, 'if_failed', edge.if_failed, 'arguments', edge.arguments, 'nth', edge.place
+            )))
+            into v_after
+            from jsonb_to_recordset(nullif(v_block -> 'after', 'null'))
+                as edge (id uuid, nth int, ok_to_fail boolean, if_failed boolean, arguments jsonb, place int);
+            select each.id
+            into v_missing
+            from jsonb_to_recordset(v_after) as each (id uuid)
+            where not exists (select from treadle.jobs as job where job.id = each.id)
+            limit 1;
+            if found then
                 raise exception using errcode = 'TRD03';
             end if;
-            v_steps := v_steps || v_block.steps;
-            v_ids := v_ids || v_added;
-            v_output := v_output or v_block.outputs is not null;
-        end loop;
 
-        insert into treadle.jobs (job_type, data, holds, keeps)
-        values (
-            'workflow',
-            jsonb_build_object('name', p_name, 'jobs', cardinality(v_ids)),
-            treadle.blocked_by_jobs(),
-            treadle.keeps_dependencies() | treadle.keeps_members()
-                | case when v_output then treadle.keeps_inputs() else 0::smallint end
-        )
-        returning jobs.id
-        into v_workflow;
-        insert into treadle.dependencies (job_id, after_id, needs, arguments, nth, step)
-        select
-            v_workflow,
-            member.id,
-            'member',
-            case when output.place is not null then array['result'] end,
-            case when output.place >= 0 then output.place end,
-            member.step
-        from unnest(v_ids, v_steps) with ordinality as member (id, step, nth)
-        left join (
-            select out.place, row_number() over (order by block.nth, out.nth) as nth
-            from jsonb_array_elements(p_blocks) with ordinality as block (value, nth)
-            cross join lateral jsonb_array_elements_text(block.value -> 'data') with ordinality as datum (text, nth)
-            cross join lateral (select (block.value -> 'outputs' ->> (datum.nth - 1)::int)::int as place, datum.nth) as out
-        ) as output on output.nth = member.nth;
-        perform treadle.note_dependency_check(array[v_workflow], false);
+            v_part := case
+                when v_block ? 'part' then jsonb_strip_nulls(jsonb_build_object(
+                    'id', v_workflows[(v_block ->> 'part')::int + 1], 'efforts', v_block -> 'efforts'
+                )) || jsonb_build_object('steps', v_block -> 'steps', 'places', v_block -> 'places')
+            end;
+            if v_block ? 'workflow' then
+                v_added := array[v_workflows[(v_block ->> 'workflow')::int + 1]];
+                perform treadle.add_workflow(
+                    v_added[1],
+                    (v_block -> 'data' ->> 0)::jsonb,
+                    coalesce((v_block ->> 'returns')::boolean, false),
+                    p_plan => case
+                        when v_block -> 'plan' ? 'undo' then jsonb_build_object('of', v_own, 'undo', (
+                            select jsonb_agg(undo.value || jsonb_build_object('step', v_ids[(undo.value ->> 'step')::int + 1]))
+                            from jsonb_array_elements(v_block -> 'plan' -> 'undo') as undo (value)
+                        ))
+                        else v_block -> 'plan'
+                    end,
+                    p_after => v_after,
+                    p_part => v_part
+                );
+            else
+                v_added := treadle.enqueue_planned(
+                    v_block,
+                    array(select jsonb_array_elements_text(v_block -> 'data')),
+                    case when v_block ? 'signal' then coalesce(v_after, '[]') else v_after end,
+                    v_part
+                );
+            end if;
+            if v_added = '{}' then
+                raise exception using errcode = 'TRD03';
+            end if;
+            if v_block ? 'signal' then
+                update treadle.jobs as job
+                set keeps = job.keeps | treadle.keeps_signal()
+                where job.id = any (v_added);
+            end if;
+            v_ids := v_ids || v_added;
+        end loop;
     exception when sqlstate 'TRD03' then
         return query select null::int, v_missing;
         return;
     end;
 
+    perform treadle.note_dependency_check(v_workflows, false);
     return query
     select added.nth::int - 1, added.id
-    from unnest(v_ids || v_workflow) with ordinality as added (id, nth)
+    from unnest(v_ids || v_own) with ordinality as added (id, nth)
     order by added.nth;
 end
 $$;
 
-comment on function treadle.enqueue_workflow(varchar, jsonb)
+comment on function treadle.enqueue_workflow(varchar, jsonb, jsonb)
     is 'Enqueues the jobs of a workflow in their order, and the workflow. Returns their ids, at last that of the workflow; only the id of a job that does not exist, with null, if one waits for it.';
 
-revoke all on function treadle.enqueue_workflow(varchar, jsonb) from public;
+revoke all on function treadle.enqueue_workflow(varchar, jsonb, jsonb) from public;

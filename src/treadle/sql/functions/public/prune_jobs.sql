@@ -21,6 +21,8 @@ as $$
 declare
     v_before constant timestamptz := treadle.clock_before(p_age, clock_timestamp());
     v_places tid[];
+    v_workflows uuid[];
+    v_parts int := 0;
 begin
     select array_agg(old.place), max(old.finished_at)
     into v_places, reached
@@ -31,6 +33,7 @@ begin
           and job.status = p_status
           and job.finished_at >= p_after
           and job.finished_at < v_before
+          and job.keeps & treadle.keeps_part() = 0 -- deleted with the workflow
         order by job.finished_at
         limit p_limit
         for update skip locked
@@ -57,10 +60,28 @@ begin
         );
     end if;
 
+    -- Workflows: first their jobs, and theirs.
+    v_workflows := array(
+        select job.id
+        from treadle.jobs as job
+        where job.ctid = any (v_places)
+          and job.keeps & treadle.keeps_members() <> 0
+    );
+    if v_workflows <> '{}' then
+        v_parts := treadle.delete_members(v_workflows, p_limit);
+        v_places := array(
+            select job.ctid
+            from treadle.jobs as job
+            where job.ctid = any (v_places)
+              and (job.keeps & treadle.keeps_members() = 0 or not treadle.has_members(job.id))
+        );
+    end if;
+
     delete from treadle.jobs as job
     where job.ctid = any (v_places);
 
     get diagnostics pruned = row_count;
+    pruned := pruned + v_parts;
 end
 $$;
 

@@ -39,6 +39,7 @@ begin
                     ) then job.unique_key
                 end,
                 expires_at = null,
+                keeps = job.keeps & ~treadle.keeps_skipped(),
                 result = null
             where job.id = p_id
               and job.status in ('completed', 'failed', 'cancelled');

@@ -376,10 +376,9 @@ begin
        or changed.switched
        or cardinality(changed.ids) > 1;
 
-    -- Idle lanes that no running transaction has seen active.
     v_changed := v_changed + treadle.delete_unused_lanes(v_oldest, c_examined);
-
     perform treadle.advance_waiting(5000) where exists (select from treadle.dependency_checks);
+    perform treadle.roll_up_workflows(v_last.ticked_at - c_wait) where exists (select from treadle.member_changes);
     if exists (select from treadle.limit_targets) or exists (select from treadle.limit_openings) then
         perform treadle.open_lanes(v_now);
     end if;
@@ -389,6 +388,7 @@ begin
     if div(extract(epoch from v_now)::numeric, 15) <> div(extract(epoch from v_last.ticked_at)::numeric, 15) then
         perform treadle.forget_ticks(v_oldest);
         perform treadle.forget_limit_keys(v_now) where exists (select from treadle.limit_keys);
+        perform treadle.roll_up_workflows('-infinity') where exists (select from treadle.member_changes);
     end if;
 
     perform setval('treadle.tick_clock', (extract(epoch from clock_timestamp()) * 1000000)::bigint);

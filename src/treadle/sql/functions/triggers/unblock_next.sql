@@ -1,5 +1,6 @@
 -- After a job has finished or was deleted, by whatever statement: unblocks the oldest blocked job of its key, and notes that
--- its limits may have room, and that jobs may have waited for it. The last also if a finished job was retried.
+-- its limits may have room, that jobs may have waited for it, and that its workflow has one less. The last two also if a finished
+-- job was retried.
 --
 -- While a key has blocked jobs, it has at least one unfinished job that is not blocked. Each of those unblocks one other
 -- when it finishes, so two that finish at the same time unblock two. More than one unblocked job does no harm: claims take
@@ -16,6 +17,16 @@ begin
         and exists (select from treadle.lanes as lane where lane.parked_name is not null)
     then
         perform treadle.note_openings(old.queue, old.job_type, old.partition);
+    end if;
+
+    if old.keeps & treadle.keeps_part() <> 0 then
+        if tg_op = 'UPDATE' and old.status <> new.status and (old.finished_at is not null or new.finished_at is not null) then
+            perform treadle.note_member_change(
+                old.id, treadle.outcome_of(old.status, old.keeps), treadle.outcome_of(new.status, new.keeps)
+            );
+        elsif tg_op = 'DELETE' and old.finished_at is null then
+            perform treadle.note_member_change(old.id, old.status, null);
+        end if;
     end if;
 
     if tg_op = 'DELETE' then
@@ -78,7 +89,7 @@ create or replace trigger unblock_next
     after update on treadle.jobs
     for each row
     when (
-        (old.key is not null or old.keeps & 24 <> 0 or new.status in ('failed', 'cancelled') or old.finished_at is not null)
+        (old.key is not null or old.keeps & 280 <> 0 or new.status in ('failed', 'cancelled') or old.finished_at is not null)
         and (new.finished_at is not null or new.status = 'pending')
     )
     execute function treadle.unblock_next();
@@ -86,5 +97,5 @@ create or replace trigger unblock_next
 create or replace trigger unblock_next_deleted
     after delete on treadle.jobs
     for each row
-    when (old.key is not null or old.keeps & 24 <> 0) -- keeps_slots() and keeps_watchers()
+    when (old.key is not null or old.keeps & 280 <> 0) -- keeps_slots(), keeps_watchers() and keeps_part()
     execute function treadle.unblock_next();

@@ -1,0 +1,181 @@
+"""What enqueue_workflow() is given: the steps of a workflow, those of one kind together."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from treadle.app.backend import Backend
+from treadle.app.function import Call
+from treadle.app.handle import Handle
+from treadle.app.outputs import places_of
+from treadle.app.workflows.steps import Edge, ForEach, Signal, Step
+from treadle.db.queries.workflows import SIGNAL, WORKFLOW
+from treadle.words.errors import InvalidArgument
+from treadle.words.stored import Noted
+
+if TYPE_CHECKING:
+    from treadle.app.workflows.workflow import Workflow
+
+LISTS = {"data", "steps", "efforts", "places", "partitions"}
+"""What has an element for each job of a block."""
+
+
+class Blocks:
+    """Collects the blocks. Steps must be added in an order in which each comes after those that it waits for."""
+
+    def __init__(self) -> None:
+        self.records: list[dict[str, Any]] = []
+        self.uses: list[tuple[int, UUID]] = []
+        """Stored objects, with the numbers of their jobs."""
+        self.backend: Backend | None = None
+        self._numbers: dict[Step[Any], int] = {}
+        self._count = 0
+        self._workflows = 0
+        self._nested: dict[Workflow, int] = {}
+        self._undo: list[dict[str, Any]] = []
+
+    def add(self, step: Step[Any], after: Sequence[Edge]) -> None:
+        with Noted() as used:
+            block = self._block(step, after)
+        place = step.workflow.places.get(step)
+        block |= {"part": self._part(step.workflow), "steps": [step.name], "efforts": [step.effort], "places": [place]}
+        self._numbers[step] = self._append(block, used)
+        if step.undo is not None:
+            with Noted() as used:
+                prepared = step.undo.prepared()
+            if any(output.source is not step for value in prepared.outputs.values() for output, _ in places_of(value)):
+                raise InvalidArgument(f"{step}: undo can only use the result of its own step")
+            self.uses += [(self._numbers[step], each) for each in used or ()]
+            self._undo.append(
+                {
+                    "step": self._numbers[step],
+                    "job_type": step.undo.function.name,
+                    "data": prepared.data,
+                    "arguments": list(prepared.outputs) or None,
+                    **prepared.options,
+                }
+            )
+
+    def add_undo(self, name: str) -> None:
+        """What is to be done if the workflow fails, if anything is."""
+        if self._undo:
+            block = {
+                "job_type": WORKFLOW,
+                "workflow": self._next_workflow(),
+                "data": [json.dumps({"name": f"undo {name}"})],
+                "plan": {"undo": self._undo},
+                "after": [{"nth": -1, "ok_to_fail": True}],
+            }
+            self._append(block, ())
+
+    def add_callback(self, call: Call[Any], when: Mapping[str, Any]) -> None:
+        with Noted() as used:
+            block = self._called(call, [])
+        block["after"] = [*(block["after"] or ()), {"nth": -1, **when}]
+        self._append(block, used or ())
+
+    def handle(self, backend: Backend, step: Step[Any], jobs: Sequence[UUID]) -> Handle[Any]:
+        """The handle of a step that is enqueued."""
+        job_id = jobs[self._numbers[step]]
+        if isinstance(step.work, Call):
+            return step.work.function.handle(job_id, is_new=True)
+        return Handle(backend, job_id, is_new=True, returns=step.returns)
+
+    def _block(self, step: Step[Any], after: Sequence[Edge]) -> dict[str, Any]:
+        work = step.work
+        if isinstance(work, Call):
+            return self._called(work, after, str(step))
+        if isinstance(work, Signal):
+            data = {"signal": work.name} | ({} if work.timeout is None else {"timeout": work.timeout})
+            records = [self._record(edge) for edge in after]
+            return {"job_type": SIGNAL, "signal": True, "data": [json.dumps(data)], "after": records or None}
+        if isinstance(work, ForEach):
+            return self._mapped(step, work, after)
+        data = {"name": step.name or work.name}
+        number = self._part(work)
+        return {"job_type": WORKFLOW, "workflow": number, "data": [json.dumps(data)], "returns": bool(work.places)}
+
+    def _called(self, call: Call[Any], after: Sequence[Edge], shown: str = "") -> dict[str, Any]:
+        prepared = call.prepared()
+        self.backend = call.function.backend
+        edges: dict[Any, Edge] = {}
+        for edge in after:
+            edges[edge.source] = Edge(edge.source, edge.ok_to_fail, edge.if_failed)
+        for name, value in prepared.outputs.items():
+            for output, place in places_of(value):
+                known = edges.setdefault(output.source, Edge(output.source))
+                if known.arguments and known.place != place:
+                    raise InvalidArgument(f"{shown}: a result is used as an argument, and in a list: use it once")
+                known.arguments.append(name)
+                known.place = place
+        return {
+            "job_type": call.function.name,
+            "data": [prepared.data],
+            "after": [self._record(edge) for edge in edges.values()] or None,
+            **prepared.options,
+        }
+
+    def _mapped(self, step: Step[Any], work: ForEach, after: Sequence[Edge]) -> dict[str, Any]:
+        prepared = work.call.prepared()
+        self.backend = work.call.function.backend
+        if prepared.outputs.keys() != {work.argument}:
+            raise InvalidArgument(f"{step}: the other arguments of map() must be values, not results of other steps")
+        plan = {"job_type": work.call.function.name, "data": prepared.data, "argument": work.argument}
+        options = dict(prepared.options)
+        if "partitions" in options:
+            (options["partition"],) = options.pop("partitions")
+        data = {"name": step.name or work.call.function.name, "map": work.call.function.name}
+        return {
+            "job_type": WORKFLOW,
+            "workflow": self._next_workflow(),
+            "data": [json.dumps(data)],
+            "plan": plan | options,
+            "after": [self._record(edge) for edge in after],
+            "returns": True,
+        }
+
+    def _append(self, block: dict[str, Any], used: Sequence[UUID]) -> int:
+        """Returns the number of the job."""
+        last = self.records[-1] if self.records else None
+        if last is not None and "workflow" not in block and _alike(last, block):
+            for name in LISTS & block.keys():
+                last[name] += block[name]
+        else:
+            self.records.append(block)
+        self.uses += [(self._count, each) for each in used]
+        self._count += 1
+        return self._count - 1
+
+    def _part(self, workflow: "Workflow") -> int:
+        if workflow.place is None:
+            return 0
+        if workflow not in self._nested:
+            self._nested[workflow] = self._next_workflow()
+        return self._nested[workflow]
+
+    def _next_workflow(self) -> int:
+        self._workflows += 1
+        return self._workflows
+
+    def _record(self, edge: Edge) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        if isinstance(edge.source, Step):
+            found["nth"] = self._numbers[edge.source]
+        else:
+            found["id"] = str(edge.source)
+        if edge.ok_to_fail:
+            found["ok_to_fail"] = True
+        if edge.if_failed:
+            found["if_failed"] = True
+        if edge.arguments:
+            found["arguments"] = edge.arguments
+        if edge.place is not None:
+            found["place"] = edge.place
+        return found
+
+
+def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether one statement can enqueue both."""
+    same = one.keys() | other.keys()
+    return all(one.get(name) == other.get(name) for name in same - LISTS) and one.keys() == other.keys()

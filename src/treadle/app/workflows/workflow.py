@@ -1,0 +1,307 @@
+"""Workflows: any graph of steps, as a value that can be enqueued."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeVar, get_args, get_origin, overload
+
+from treadle.app.backend import Backend
+from treadle.app.function import Call
+from treadle.app.outputs import Output, fits
+from treadle.app.workflows.blocks import Blocks
+from treadle.app.workflows.handles import WorkflowHandle
+from treadle.app.workflows.steps import Before, Edge, ForEach, Signal, Step, edges_of, sources_of
+from treadle.db.database import Database, Source
+from treadle.db.queries import stored as stored_queries
+from treadle.db.queries import workflows as queries
+from treadle.db.queries.workflows import EnqueuedWorkflow
+from treadle.db.query import Query
+from treadle.words.duration import Duration, duration
+from treadle.words.errors import InvalidArgument
+from treadle.words.naming import int_within, text_within
+
+R = TypeVar("R")
+
+CALLBACKS = {"on_complete": {"ok_to_fail": True}, "on_success": {}, "on_failure": {"if_failed": True}}
+"""The callbacks of a workflow, and how they wait for it."""
+
+
+class Workflow:
+    """Jobs that belong together.
+
+        order = Workflow("order 7")
+        paid = order.add(pay.call(order=7))
+        packed = order.add(pack.call(order=7))
+        order.add(ship.call(receipt=paid.output), after=[packed])
+        handle = order.enqueue()
+
+    Nothing is enqueued before enqueue(). If it has not ended within `deadline`, it is cancelled. When it has ended,
+    `on_complete` is enqueued; if all has completed, `on_success`, else `on_failure`.
+    """
+
+    def __init__(
+        self,
+        name: str = "workflow",
+        *,
+        deadline: Duration | None = None,
+        on_complete: Call[Any] | None = None,
+        on_success: Call[Any] | None = None,
+        on_failure: Call[Any] | None = None,
+    ) -> None:
+        self.name = text_within(name, 200, "name")
+        self.deadline = None if deadline is None else duration(deadline, "deadline").total_seconds()
+        self.callbacks = checked_callbacks(on_complete=on_complete, on_success=on_success, on_failure=on_failure)
+        self.steps: list[Step[Any]] = []
+        self.place: Step[Any] | None = None  # the step of another workflow that this one is
+        self.places: dict[Step[Any], int] = {}  # of the results in that of the workflow; -1: it is this one
+        self._names: dict[str, Step[Any]] = {}
+        self._returns: Any = Any
+
+    @overload
+    def add(
+        self,
+        work: Call[R] | Signal[R],
+        *,
+        name: str | None = None,
+        after: Before | Iterable[Before] = (),
+        effort: int = 1,
+        undo: Call[Any] | None = None,
+    ) -> Step[R]: ...
+    @overload
+    def add(
+        self,
+        work: Any,
+        *,
+        name: str | None = None,
+        after: Before | Iterable[Before] = (),
+        effort: int = 1,
+        undo: Call[Any] | None = None,
+    ) -> Step[Any]: ...
+    def add(
+        self,
+        work: Any,
+        *,
+        name: str | None = None,
+        after: Before | Iterable[Before] = (),
+        effort: int = 1,
+        undo: Call[Any] | None = None,
+    ) -> Step[Any]:
+        """Add a step: a call, another workflow, chain or group, or wait_for_signal().
+
+        It waits for the steps in `after`, which are given as they are or by name, and for those whose outputs are among
+        its arguments. `ok_to_fail(step)` may also fail; after `if_failed(step)`, it runs only if that does. Jobs that
+        are no part of the workflow can be given too.
+
+        `effort` is how much of the progress of the workflow it is. If the workflow fails after this step has completed,
+        `undo` is called, in the reverse order of completion; the result of the step is its first argument, unless that
+        is given or it has none.
+        """
+        if hasattr(work, "workflow") and not isinstance(work, Workflow | Step):
+            work = work.workflow(name or "workflow")  # a chain or a group
+        if isinstance(work, Workflow):
+            work = self._nested(work)
+            returns = work.returned
+        elif isinstance(work, Call):
+            returns = work.function.arguments.returns
+        elif isinstance(work, Signal):
+            returns = work.returns
+        else:
+            raise InvalidArgument(f"a step must be a call, such as pay.call(order=7), got {work!r}")
+        step: Step[Any] = self._step(work, name, returns, edges_of(after), effort)
+        if undo is not None:
+            if not isinstance(undo, Call) or not isinstance(work, Call):
+                raise InvalidArgument(f"undo must be a call, for a step that is a call, got {undo!r}")
+            step.undo = undo.with_first(step.output)
+        if isinstance(work, Workflow):
+            work.place = step
+        return step
+
+    def map(
+        self,
+        call: Call[R],
+        over: Any,
+        *,
+        name: str | None = None,
+        after: Before | Iterable[Before] = (),
+        effort: int = 1,
+    ) -> Step[list[R]]:
+        """Add one job for each element of a list that is known when the workflow runs: the result of the step `over`.
+        The element is the first argument of the call, which must be left out. The result is the list of results."""
+        if not isinstance(call, Call):
+            raise InvalidArgument(f"map() needs a call, such as resize.call(size=3), got {call!r}")
+        source = over.output if isinstance(over, Step) else over
+        if not isinstance(source, Output):
+            raise InvalidArgument(f"over must be a step that returns a list, or its output, got {over!r}")
+        if not fits(source.annotation, list[Any]):
+            raise InvalidArgument(f"over must be a list, but {source} is {source.annotation!r}")
+        inside = get_args(source.annotation)
+        is_list = get_origin(source.annotation) in (list, tuple, set, frozenset, Sequence)
+        element = Output(source.source, inside[0] if is_list and inside else Any)
+        given = call.with_first(element)
+        if given is call:
+            raise InvalidArgument(f"map() gives each element to the first argument of {call}, which must be left out")
+        edges = [*edges_of(after), Edge(source.source, arguments=["over"])]
+        work = ForEach(given, str(given.function.arguments.first), element)
+        result = call.function.arguments.returns
+        return self._step(work, name, list[result], edges, effort)  # type: ignore[valid-type]
+
+    def returns(self, output: "Step[Any] | Sequence[Step[Any]]") -> None:
+        """The result of the workflow is that of this step, or the list of those of these."""
+        if isinstance(output, Step):
+            self.places, self._returns = {output: -1}, output.returns
+        else:
+            self.places, self._returns = {step: nth for nth, step in enumerate(output)}, list
+
+    def enqueue(self, *, connection: Source | None = None) -> WorkflowHandle:
+        """Enqueue all jobs in one transaction: that of `connection`, if it is given."""
+        statements, blocks, backend = self._queries()
+        enqueued = _database(backend, connection).run_together(statements)[-1]
+        return self._handle(enqueued, blocks, backend)
+
+    async def aenqueue(self, *, connection: Source | None = None) -> WorkflowHandle:
+        statements, blocks, backend = self._queries()
+        enqueued = (await _database(backend, connection).arun_together(statements))[-1]
+        return self._handle(enqueued, blocks, backend)
+
+    @property
+    def returned(self) -> Any:
+        """The annotation of its result."""
+        return self._returns
+
+    # Building
+
+    def _step(self, work: Any, name: str | None, returns: Any, after: list[Edge], effort: int) -> Step[Any]:
+        if name is not None:
+            text_within(name, 100, "name of a step")
+            if name in self._names:
+                raise InvalidArgument(f"{self.name} has two steps called {name!r}")
+        signals = {each.work.name for each in self.steps if isinstance(each.work, Signal)}
+        if isinstance(work, Signal) and work.name in signals:
+            raise InvalidArgument(f"{self.name} has two steps that wait for the signal {work.name!r}")
+        step: Step[Any] = Step(self, work, name, returns, after, int_within(effort, 1, 1_000_000, "effort"))
+        self.steps.append(step)
+        if name is not None:
+            self._names[name] = step
+        return step
+
+    def _nested(self, inner: "Workflow") -> "Workflow":
+        if inner.place is not None:
+            raise InvalidArgument(f"{inner.name} is part of a workflow already: build another one")
+        if inner.callbacks or inner.deadline is not None:
+            raise InvalidArgument(f"{inner.name} is part of a workflow: only the whole has callbacks and a deadline")
+        outer: Workflow | None = self
+        while outer is not None:
+            if outer is inner:
+                raise InvalidArgument(f"{inner.name} cannot be a part of itself")
+            outer = outer.place.workflow if outer.place else None
+        if not inner.steps:
+            raise InvalidArgument(f"{inner.name} has no steps")
+        return inner
+
+    def _all_steps(self) -> Iterator[Step[Any]]:
+        for step in self.steps:
+            if isinstance(step.work, Workflow):
+                yield from step.work._all_steps()
+            yield step
+
+    def _in_order(self) -> list[Step[Any]]:
+        """All steps, also of nested workflows, each after those that it waits for."""
+        steps = list(self._all_steps())
+        known = set(steps)
+        ordered: list[Step[Any]] = []
+        done: set[Step[Any]] = set()
+        for first in steps:
+            path: dict[Step[Any], list[Step[Any]]] = {first: self._before(first, known)}
+            while path:
+                step = next(reversed(path))
+                if step in done:
+                    path.popitem()
+                elif not path[step]:
+                    done.add(step)
+                    ordered.append(step)
+                    path.popitem()
+                elif (following := path[step].pop()) in path:
+                    circle = list(path)
+                    names = [str(each.name or each.number) for each in circle[circle.index(following) :]]
+                    raise InvalidArgument(
+                        f"the steps of {self.name} wait for each other: {' after '.join([*names, names[0]])}"
+                    )
+                else:
+                    path[following] = self._before(following, known)
+        return ordered
+
+    def _before(self, step: Step[Any], known: set[Step[Any]]) -> list[Step[Any]]:
+        found = [edge.source for edge in edges_for(step) if isinstance(edge.source, Step)]
+        if isinstance(step.work, Call):
+            found += sources_of(step.work)
+        if isinstance(step.work, Workflow):
+            found += step.work.steps
+        for each in found:
+            if each not in known:
+                raise InvalidArgument(f"{each} is a step of another workflow")
+        return found
+
+    def named(self, name: str, by: Step[Any]) -> Step[Any]:
+        if name not in self._names:
+            known = ", ".join(self._names) or "none has a name"
+            raise InvalidArgument(f"{by} waits for {name!r}, but there is no such step; there are: {known}")
+        return self._names[name]
+
+    # Enqueueing
+
+    def _queries(self) -> tuple[list[Query[Any]], Blocks, Backend]:
+        if self.place is not None:
+            raise InvalidArgument(f"{self.name} is part of {self.place.workflow.name}: enqueue that")
+        if not self.steps:
+            raise InvalidArgument(f"{self.name} has no steps")
+        blocks = Blocks()
+        for step in self._in_order():
+            blocks.add(step, edges_for(step))
+        blocks.add_undo(self.name)
+        for name, call in self.callbacks.items():
+            blocks.add_callback(call, CALLBACKS[name])
+        if blocks.backend is None:
+            raise InvalidArgument(f"{self.name} has no call, such as pay.call(order=7)")
+        options: dict[str, Any] = {"returns": bool(self.places)}
+        if self.deadline is not None:
+            options["deadline"] = self.deadline
+        found: list[Query[Any]] = [queries.enqueue_workflow(self.name, blocks.records, blocks.uses, options)]
+        if blocks.uses:
+            found.insert(0, stored_queries.lock({stored_id for _, stored_id in blocks.uses}))
+        return found, blocks, blocks.backend
+
+    def _handle(self, enqueued: EnqueuedWorkflow, blocks: Blocks, backend: Backend) -> WorkflowHandle:
+        named = {name: blocks.handle(backend, step, enqueued.jobs) for name, step in self._names.items()}
+        return WorkflowHandle(backend, enqueued.id, named)
+
+
+def edges_for(step: Step[Any]) -> list[Edge]:
+    """What a step waits for, by `after`. The first steps of a nested workflow also wait for what that waits for."""
+    for edge in step.after:
+        if isinstance(edge.source, str):
+            edge.source = step.workflow.named(edge.source, step)
+    found = [] if isinstance(step.work, Workflow) else list(step.after)
+    inside = [each for each in found if isinstance(each.source, Step) and each.source.workflow is step.workflow]
+    inputs = sources_of(step.work) if isinstance(step.work, Call) else []
+    if step.workflow.place and not inside and not any(each.workflow is step.workflow for each in inputs):
+        found += _outer_edges(step.workflow.place)
+    return found
+
+
+def _outer_edges(place: Step[Any]) -> list[Edge]:
+    for edge in place.after:
+        if isinstance(edge.source, str):
+            edge.source = place.workflow.named(edge.source, place)
+    inside = [each for each in place.after if isinstance(each.source, Step)]
+    if place.workflow.place and not inside:
+        return [*place.after, *_outer_edges(place.workflow.place)]
+    return list(place.after)
+
+
+def checked_callbacks(**given: Call[Any] | None) -> dict[str, Call[Any]]:
+    for name, call in given.items():
+        if call is not None and not isinstance(call, Call):
+            raise InvalidArgument(f"{name} must be a call, such as report.call(order=7), got {call!r}")
+    return {name: call for name, call in given.items() if call is not None}
+
+
+def _database(backend: Backend, connection: Source | None) -> Database:
+    return backend.database if connection is None else Database(connection, backend.database.schema)

@@ -1,0 +1,31 @@
+-- p_workflow is an object such as {"id": "…", "steps": ["fetch", null], "places": [0, 1], "efforts": [1, 5]}, where the lists have an
+-- element for each job, or are missing: what the workflow calls them; the places of their results in that of the workflow, null for
+-- none, -1 for the whole; and how much of the work of the workflow they are.
+create or replace function treadle.add_members(p_ids uuid[], p_workflow jsonb) returns void
+language plpgsql
+as $$
+declare
+    v_id constant uuid := p_workflow ->> 'id';
+begin
+    with added as (
+        insert into treadle.dependencies (job_id, after_id, needs, arguments, nth, step, effort)
+        select
+            v_id,
+            member.id,
+            'member',
+            case when place.nth is not null then array['result'] end,
+            nullif(place.nth, -1),
+            p_workflow -> 'steps' ->> (member.nth - 1)::int,
+            coalesce((p_workflow -> 'efforts' ->> (member.nth - 1)::int)::int, 1)
+        from unnest(p_ids) with ordinality as member (id, nth)
+        cross join lateral (select (p_workflow -> 'places' ->> (member.nth - 1)::int)::int as nth) as place
+        returning effort
+    )
+    insert into treadle.member_changes (workflow_id, noted_at, jobs, completed, failed, cancelled, work, done)
+    select v_id, clock_timestamp(), count(*), 0, 0, 0, sum(added.effort), 0
+    from added
+    having count(*) > 0;
+end
+$$;
+
+comment on function treadle.add_members(uuid[], jsonb) is 'Makes new jobs part of a workflow.';

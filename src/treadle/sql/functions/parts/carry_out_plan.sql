@@ -1,0 +1,79 @@
+-- Adds the jobs of a workflow that are only known when it begins. The row of the workflow is locked.
+--
+-- A plan is an object with job_type, data and options as in p_blocks of enqueue_workflow(), and with argument: then one job is added
+-- for each element of a list, which is that argument; the list is the result that the workflow takes as "over". There may be many:
+-- they are added in parts, and begun says how many there are. Or a plan has undo, a list of such objects, each with step, the id
+-- of a job, and arguments, which get its result: for those that have completed, in the reverse order of their completion, one job each
+-- is added, which waits for the one before.
+create or replace function treadle.carry_out_plan(p_id uuid, p_plan jsonb) returns void
+language plpgsql
+set enable_seqscan = off
+as $$
+declare
+    c_part constant int := 1000;
+    v_begun constant int := coalesce((p_plan ->> 'begun')::int, 0);
+    v_over jsonb;
+    v_data text[];
+    v_added uuid[];
+    v_undo record;
+    v_last uuid;
+begin
+    if p_plan ? 'undo' then
+        for v_undo in
+            select planned.value, job.id
+            from jsonb_array_elements(p_plan -> 'undo') as planned (value)
+            join treadle.jobs as job on job.id = (planned.value ->> 'step')::uuid
+            where job.status = 'completed'
+              and exists (select from treadle.jobs as failed where failed.id = (p_plan ->> 'of')::uuid and failed.status <> 'completed')
+            order by job.completed_at desc, job.id desc
+        loop
+            v_added := treadle.enqueue_planned(
+                v_undo.value,
+                array[v_undo.value ->> 'data'],
+                case when v_last is null then '[]' else jsonb_build_array(jsonb_build_object('id', v_last)) end
+                    || jsonb_strip_nulls(jsonb_build_object('id', v_undo.id, 'arguments', v_undo.value -> 'arguments')),
+                jsonb_build_object('id', p_id)
+            );
+            v_last := v_added[1];
+        end loop;
+    else
+        v_over := treadle.results_for(p_id) -> 'over';
+        if jsonb_typeof(v_over) is distinct from 'array' then
+            update treadle.jobs as job
+            set status = 'failed',
+                finished_at = clock_timestamp(),
+                last_error = 'map needs a list, but got ' || coalesce(left(nullif(v_over, 'null')::text, 100), 'nothing')
+            where job.id = p_id;
+            perform treadle.announce(array[p_id]);
+            return; -- whoever retries it tries it again
+        end if;
+
+        v_data := array(
+            select ((p_plan ->> 'data')::jsonb || jsonb_build_object(p_plan ->> 'argument', element.value))::text
+            from jsonb_array_elements(v_over) with ordinality as element (value, nth)
+            where element.nth > v_begun
+            order by element.nth
+            limit c_part
+        );
+        if v_data <> '{}' then
+            v_added := treadle.enqueue_planned(p_plan, v_data, null, jsonb_build_object(
+                'id', p_id, 'places', (select jsonb_agg(v_begun + nth - 1) from generate_series(1, cardinality(v_data)) as nth)
+            ));
+        end if;
+        if v_begun + coalesce(cardinality(v_added), 0) < jsonb_array_length(v_over) then
+            update treadle.workflows as workflow
+            set plan = p_plan || jsonb_build_object('begun', v_begun + coalesce(cardinality(v_added), 0))
+            where workflow.id = p_id;
+            perform treadle.note_dependency_check(array[p_id], false, p_later => true);
+            return;
+        end if;
+    end if;
+
+    update treadle.workflows as workflow
+    set is_open = false,
+        plan = null
+    where workflow.id = p_id;
+end
+$$;
+
+comment on function treadle.carry_out_plan(uuid, jsonb) is 'Adds the jobs of a workflow that are only known when it begins.';

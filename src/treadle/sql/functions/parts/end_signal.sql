@@ -1,0 +1,19 @@
+create or replace function treadle.end_signal(p_id uuid, p_value jsonb) returns void
+language plpgsql
+set enable_seqscan = off
+as $$
+begin
+    update treadle.jobs as job
+    set status = 'completed',
+        progress = 100,
+        completed_at = clock_timestamp(),
+        finished_at = clock_timestamp(),
+        expires_at = null,
+        result = nullif(p_value, 'null')
+    where job.id = p_id;
+
+    perform treadle.announce(array[p_id]);
+end
+$$;
+
+comment on function treadle.end_signal(uuid, jsonb) is 'Completes a job that waits for a signal.';

@@ -1,0 +1,29 @@
+-- For enqueue_with_options(): the workflow with this id, or the one that this job is a part of. It cannot end before the transaction
+-- does. Null for id: there is none; true for has_ended: it has ended already.
+create or replace function treadle.find_workflow(p_id uuid, out id uuid, out has_ended boolean)
+language plpgsql
+set enable_seqscan = off
+as $$
+begin
+    id := coalesce(
+        (select workflow.id from treadle.workflows as workflow where workflow.id = p_id),
+        (select edge.job_id from treadle.dependencies as edge where edge.after_id = p_id and edge.needs = 'member' limit 1)
+    );
+
+    -- Only settle_workflows() waits for this lock; or rather, it comes back later.
+    perform
+    from treadle.workflows as workflow
+    where workflow.id = find_workflow.id
+    for key share;
+
+    -- Not before it is locked.
+    has_ended := exists (
+        select
+        from treadle.jobs as job
+        where job.id = find_workflow.id
+          and job.finished_at is not null
+    );
+end
+$$;
+
+comment on function treadle.find_workflow(uuid) is 'The workflow that jobs are to be added to, which cannot end until the transaction does.';

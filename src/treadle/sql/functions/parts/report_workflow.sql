@@ -1,0 +1,22 @@
+create or replace function treadle.report_workflow(p_workflow treadle.workflows) returns void
+language plpgsql
+set enable_seqscan = off
+as $$
+declare
+    v_ended constant int := p_workflow.completed + p_workflow.failed + p_workflow.cancelled;
+    v_progress constant int := case when p_workflow.work > 0 then least(100, 100 * p_workflow.done / p_workflow.work) else 0 end;
+    v_stage constant text := v_ended || ' of ' || p_workflow.jobs || case when p_workflow.jobs = 1 then ' job' else ' jobs' end;
+begin
+    update treadle.jobs as job
+    set progress = v_progress,
+        current_stage = v_stage
+    where job.id = p_workflow.id
+      and job.finished_at is null
+      and (job.progress, job.current_stage) is distinct from (v_progress, v_stage);
+    if found then
+        perform treadle.announce(array[p_workflow.id], 'news');
+    end if;
+end
+$$;
+
+comment on function treadle.report_workflow(treadle.workflows) is 'Writes the progress of a workflow into its row in jobs.';

@@ -1,0 +1,50 @@
+-- The row of the workflow is locked by the caller.
+create or replace function treadle.roll_up_workflow(p_id uuid) returns treadle.workflows
+language plpgsql
+set enable_seqscan = off
+as $$
+declare
+    v_workflow treadle.workflows;
+    v_added int;
+begin
+    with gone as (
+        delete from treadle.member_changes as change
+        where change.workflow_id = p_id
+        returning change.*
+    ),
+    total as (
+        select
+            sum(gone.jobs) as jobs, sum(gone.completed) as completed, sum(gone.failed) as failed, sum(gone.cancelled) as cancelled,
+            sum(gone.work) as work, sum(gone.done) as done
+        from gone
+        having count(*) > 0
+    )
+    update treadle.workflows as workflow
+    set jobs = workflow.jobs + total.jobs,
+        completed = workflow.completed + total.completed,
+        failed = workflow.failed + total.failed,
+        cancelled = workflow.cancelled + total.cancelled,
+        work = workflow.work + total.work,
+        done = workflow.done + total.done
+    from total
+    where workflow.id = p_id
+    returning total.jobs
+    into v_added;
+
+    select workflow.*
+    into v_workflow
+    from treadle.workflows as workflow
+    where workflow.id = p_id;
+
+    -- Jobs that were added while somebody cancelled it.
+    if v_added > 0 then
+        perform treadle.cancel_members(p_id, job.last_error)
+        from treadle.jobs as job
+        where job.id = p_id
+          and job.status = 'cancelled';
+    end if;
+    return v_workflow;
+end
+$$;
+
+comment on function treadle.roll_up_workflow(uuid) is 'Adds what has changed to the counts of a workflow, and returns it.';

@@ -1,0 +1,38 @@
+-- A part of ticks. What is older than p_since was left because somebody had locked the workflow, or was committed late.
+create or replace function treadle.roll_up_workflows(p_since timestamptz) returns void
+language plpgsql
+set enable_seqscan = off
+as $$
+declare
+    c_workflows constant int := 50;
+    v_id uuid;
+begin
+    for v_id in
+        select job.id
+        from treadle.jobs as job
+        where job.id in (
+            select distinct change.workflow_id
+            from (
+                select change.workflow_id
+                from treadle.member_changes as change
+                where change.noted_at >= p_since
+                order by change.noted_at
+                limit 10000
+            ) as change
+            limit c_workflows
+        )
+        order by job.id
+        for no key update skip locked
+    loop
+        perform
+        from treadle.workflows as workflow
+        where workflow.id = v_id
+        for no key update skip locked;
+        if found then
+            perform treadle.report_workflow(treadle.roll_up_workflow(v_id));
+        end if;
+    end loop;
+end
+$$;
+
+comment on function treadle.roll_up_workflows(timestamptz) is 'Adds up what has changed in workflows since then, and reports their progress.';

@@ -1,0 +1,65 @@
+-- Sends a signal to the step of a workflow that waits for it, or will: a signal may come before its step begins to wait. Only the
+-- first one counts. p_id is the workflow, or the step itself.
+--
+-- Returns taken; or too late, if the step has got a signal, or has ended in another way; or unknown, if there is no such step.
+create or replace function treadle.send_signal(p_id uuid, p_name varchar, p_value jsonb default null) returns text
+language plpgsql
+security definer
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+    v_job record;
+begin
+    select job.id, job.status, job.holds, job.checkpoint, job.expires_at
+    into v_job
+    from treadle.jobs as job
+    where job.id = (
+            -- Also of workflows that are part of it.
+            with recursive part as (
+                select job.id, job.keeps
+                from treadle.jobs as job
+                where job.id = p_id
+                union all
+                select job.id, job.keeps
+                from part
+                join treadle.dependencies as edge on edge.job_id = part.id and edge.needs = 'member'
+                join treadle.jobs as job on job.id = edge.after_id
+                where part.keeps & treadle.keeps_members() <> 0
+                  and job.keeps & (treadle.keeps_members() | treadle.keeps_signal()) <> 0
+            )
+            select part.id
+            from part
+            join treadle.jobs as job on job.id = part.id
+            where part.keeps & treadle.keeps_signal() <> 0
+              and job.data ->> 'signal' = p_name
+            order by part.id
+            limit 1
+        )
+    for no key update;
+
+    if not found then
+        return 'unknown';
+    elsif v_job.status <> 'pending' or v_job.checkpoint is not null then
+        return 'too late';
+    elsif v_job.expires_at <= clock_timestamp() then
+        perform treadle.cancel_expired(array[v_job.id]);
+        return 'too late';
+    end if;
+
+    if v_job.holds & treadle.blocked_by_signal() <> 0 then
+        perform treadle.end_signal(v_job.id, p_value);
+    else
+        update treadle.jobs as job
+        set checkpoint = coalesce(p_value, 'null')
+        where job.id = v_job.id;
+    end if;
+    return 'taken';
+end
+$$;
+
+comment on function treadle.send_signal(uuid, varchar, jsonb)
+    is 'Sends a signal to a workflow: the step that waits for it completes, with the value as its result. Returns taken, too late or unknown.';
+
+revoke all on function treadle.send_signal(uuid, varchar, jsonb) from public;
