@@ -64,7 +64,8 @@ class Lines:
         moved = (
             abs(before.progress.percent - job.progress.percent) >= POINTS or before.progress.stage != job.progress.stage
         )
-        return job.status == Status.RUNNING and moved and time.monotonic() - at >= SECONDS
+        goes_on = job.status == Status.RUNNING or (job.status == Status.PENDING and job.may_be_blocked)  # a workflow
+        return goes_on and moved and time.monotonic() - at >= SECONDS
 
     def _print_job(self, job: JobSnapshot) -> None:
         self._printed[job.id] = (job, time.monotonic())

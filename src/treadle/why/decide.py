@@ -1,6 +1,6 @@
 """Decides, from the facts, on the one reason why a job or a schedule does not run."""
 
-from treadle.db.queries.workflows import WORKFLOW
+from treadle.db.queries.workflows import SIGNAL, WORKFLOW
 from treadle.why.facts import Facts, ScheduleFacts
 from treadle.why.reason import Other, Reason
 from treadle.why.rules.claimed import claimed
@@ -12,6 +12,7 @@ from treadle.why.rules.pending import (
     locked,
     out_of_attempts,
     paused,
+    signal,
     unserved,
     waiting,
     workers_paused,
@@ -43,7 +44,7 @@ def decide(facts: Facts, blocker: Reason | None = None) -> Reason:
         return _with_origin(facts, finished(facts))
     if facts.status in (Status.CLAIMED, Status.RUNNING):
         return _with_origin(facts, claimed(facts))
-    if facts.job_type == WORKFLOW and (reason := waiting(facts, blocker)):
+    if reason := signal(facts) or (waiting(facts, blocker) if facts.job_type in (WORKFLOW, SIGNAL) else None):
         return reason  # no worker runs it
     later = due_later(facts)
     causes = [

@@ -169,6 +169,9 @@ class Facts(NamedTuple):
     """One of those that have not ended."""
     others_waited_for: int = 0
     """How many others there are."""
+    is_open: bool = False
+    """It is a batch that is not closed."""
+    waits_for_signal: bool = False
 
 
 class ScheduleFacts(NamedTuple):

@@ -62,7 +62,7 @@ def _facts(row: tuple[Any, ...]) -> Facts:
     ahead = take(3)
     finished_attempts, finished_within, tick_age = take(3)
     null_columns, schema, origin, limits = take(4)
-    waits, waited_for, unended = take(3)
+    waits, waited_for, unended, is_open, waits_for_signal = take(5)
     return Facts(
         **job | {"status": Status(job["status"])},
         worker=worker,
@@ -87,7 +87,9 @@ def _facts(row: tuple[Any, ...]) -> Facts:
         limits=[_limit(each) for each in json.loads(limits or "[]")],
         waits=waits,
         waited_for=waited_for,
-        others_waited_for=max(0, (unended or 0) - 1),
+        others_waited_for=max(0, int(unended or 0) - 1),
+        is_open=is_open,
+        waits_for_signal=waits_for_signal,
     )
 
 

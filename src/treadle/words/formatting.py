@@ -108,7 +108,9 @@ def describe_state(job: JobSnapshot) -> str:
                 return f"retries {f'in {countdown(due)}' if due > 0 else 'now'}{because}"
             if due > 0:
                 return f"due in {countdown(due)}"
-            return "waiting for other jobs" if job.may_be_blocked else "waiting for a worker"
+            if job.may_be_blocked:
+                return printable(job.progress.stage) if job.progress.stage else "waiting for other jobs"
+            return "waiting for a worker"
     return job.status
 
 

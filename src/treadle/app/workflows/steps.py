@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast, overload
 from uuid import UUID
 
 from treadle.app.function import Call
@@ -27,7 +27,11 @@ class Signal(Generic[R]):
         self.timeout = timeout
 
 
-def wait_for_signal(name: str, returns: type[R] | Any = Any, *, timeout: Duration | None = None) -> Signal[R]:
+@overload
+def wait_for_signal(name: str, returns: type[R], *, timeout: Duration | None = None) -> Signal[R]: ...
+@overload
+def wait_for_signal(name: str, returns: Any = Any, *, timeout: Duration | None = None) -> Signal[Any]: ...
+def wait_for_signal(name: str, returns: Any = Any, *, timeout: Duration | None = None) -> Signal[Any]:
     """A step of a workflow that completes when somebody sends this signal: `handle.signal("approved", by="ann")`. It
     occupies no worker. Its result is the value that is sent with it, which `returns` describes. If the signal has not
     come within `timeout`, counted from when everything before the step has ended, the step fails."""

@@ -146,7 +146,8 @@ select
         where job.status = 'pending'
     ),
     treadle.is_waiting(job.status, job.holds),
-    waited.watched, waited.jobs
+    coalesce(waited.watched, workflow.first), coalesce(nullif(waited.jobs, 0), workflow.jobs), coalesce(workflow.is_open, false),
+    job.holds & 4 <> 0
 from job
 cross join finished
 cross join treadle.tick_clock as clock
@@ -236,11 +237,40 @@ left join lateral (
         from treadle.dependencies as edge
         join treadle.jobs as source on source.id = edge.after_id
         where edge.job_id = job.id
+          and edge.needs <> 'member'
           and source.finished_at is null
         order by not edge.watched
         limit 1001
     ) as other
 ) as waited on treadle.is_waiting(job.status, job.holds)
+left join lateral (
+    -- Of a workflow: one of its jobs that have not ended (that is one of the last), and how many there are.
+    select
+        workflow.is_open and workflow.plan is null as is_open,
+        workflow.jobs - workflow.completed - workflow.failed - workflow.cancelled
+            + coalesce((
+                select sum(change.jobs - change.completed - change.failed - change.cancelled)
+                from treadle.member_changes as change
+                where change.workflow_id = job.id
+            ), 0) as jobs,
+        (
+            select member.id
+            from (
+                select edge.after_id as id
+                from treadle.dependencies as edge
+                where edge.job_id = job.id
+                  and edge.needs = 'member'
+                order by edge.after_id desc
+                limit 1000
+            ) as member
+            join treadle.jobs as source on source.id = member.id
+            where source.finished_at is null
+            order by source.id
+            limit 1
+        ) as first
+    from treadle.workflows as workflow
+    where workflow.id = job.id
+) as workflow on job.status = 'pending'
 left join lateral (
     select worker.worker_id, worker.seen_at
     from treadle.workers as worker

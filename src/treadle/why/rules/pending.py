@@ -108,6 +108,17 @@ def waiting(facts: Facts, blocker: Reason | None) -> Reason | None:
     """`blocker` is the reason why the job that it waits for has not ended."""
     if not facts.waits:
         return None
+    if facts.is_open:
+        left = facts.others_waited_for + (facts.waited_for is not None)
+        jobs = "all of its jobs have ended" if not left else f"{left:,} of its jobs have not ended"
+        return Reason(
+            "open_batch",
+            f"The batch is open, so that more jobs can be added; {jobs}.",
+            "When all of its jobs are enqueued, close it: batch.close(), or in SQL: "
+            f"select {facts.schema}.close_workflow('{facts.id}')",
+            "is an open batch",
+            {"left": left},
+        )
     if facts.waited_for is None:
         return Reason(
             "waiting_for_jobs",
@@ -125,6 +136,20 @@ def waiting(facts: Facts, blocker: Reason | None) -> Reason | None:
         f"To see more about that job: treadle why {facts.waited_for}",
         f"waits for job {facts.waited_for}",
         {"waits_for": facts.waited_for, "reason": blocker.name if blocker else None, "others": others},
+    )
+
+
+def signal(facts: Facts) -> Reason | None:
+    if not facts.waits_for_signal:
+        return None
+    name = (facts.stage or "").removeprefix("waiting for the signal ")
+    since = f" since {utc(facts.started_at)}" if facts.started_at else ""
+    return Reason(
+        "waiting_for_signal",
+        f"The job waits for the signal {printable(name)}{since}.",
+        f"Send it: treadle signal {facts.id} {shlex.quote(printable(name))}",
+        f"waits for the signal {printable(name)}",
+        {"signal": name},
     )
 
 

@@ -10,6 +10,7 @@ begin
     update treadle.jobs as job
     set holds = job.holds & ~treadle.blocked_by_jobs() | treadle.blocked_by_signal(),
         started_at = v_now,
+        current_stage = left('waiting for the signal ' || (job.data ->> 'signal'), 100),
         expires_at = v_now + (job.data ->> 'timeout')::double precision * interval '1 second'
     where job.id = any (p_ids);
 

@@ -9,6 +9,7 @@ begin
         completed_at = clock_timestamp(),
         finished_at = clock_timestamp(),
         expires_at = null,
+        current_stage = null,
         result = nullif(p_value, 'null')
     where job.id = p_id;
 

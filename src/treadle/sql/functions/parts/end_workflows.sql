@@ -21,6 +21,7 @@ begin
     update treadle.jobs as job
     set status = case when ended.ok then 'completed' else 'failed' end,
         completed_at = case when ended.ok then clock_timestamp() end,
+        started_at = coalesce(job.started_at, job.created_at),
         finished_at = clock_timestamp(),
         progress = case when ended.ok then 100 else job.progress end,
         current_stage = ended.stage,

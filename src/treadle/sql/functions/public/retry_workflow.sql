@@ -23,6 +23,7 @@ begin
                 select
                 from treadle.dependencies as cause
                 where cause.job_id = job.id
+                  and cause.needs <> 'member'
                   and cause.stopped
           )
         order by job.id
