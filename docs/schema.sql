@@ -611,7 +611,7 @@ COMMENT ON FUNCTION treadle.see_lanes(p_budget integer) IS 'Deprecated: use find
 
 COMMENT ON FUNCTION treadle.send_notification(p_kind text, p_payload text) IS 'Sends a notification on channel(p_kind), if that is possible.';
 
-COMMENT ON FUNCTION treadle.send_signal(p_id uuid, p_name character varying, p_value jsonb) IS 'Sends a signal to a workflow: the step that waits for it completes, with the value as its result. Returns taken, too late or unknown.';
+COMMENT ON FUNCTION treadle.send_signal(p_id uuid, p_name character varying, p_value jsonb, p_actor text) IS 'Sends a signal to a workflow: the step that waits for it completes, with the value as its result. Returns taken, too late or unknown.';
 
 COMMENT ON FUNCTION treadle.serving_workers(p_queue character varying, p_job_type character varying, p_now timestamp with time zone) IS 'The live workers that claim jobs of this type in this queue, the job types that share slots with it, and how many slots there are.';
 
@@ -1053,6 +1053,7 @@ CREATE TABLE treadle.logs (
 COMMENT ON TABLE treadle.logs IS 'What handlers logged: the first and the last lines of each job. Deleted with their job.';
 
 CREATE TABLE treadle.member_changes (
+    id bigint NOT NULL,
     workflow_id uuid NOT NULL,
     noted_at timestamp with time zone NOT NULL,
     jobs integer NOT NULL,
@@ -1065,6 +1066,15 @@ CREATE TABLE treadle.member_changes (
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', autovacuum_vacuum_cost_delay='0');
 
 COMMENT ON TABLE treadle.member_changes IS 'By how much the counts of a workflow change: a row for each job that was added, has ended or was retried. A tick adds them up, so that no row is updated by every job.';
+
+ALTER TABLE treadle.member_changes ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME treadle.member_changes_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
 
 CREATE TABLE treadle.meter (
     only_row boolean DEFAULT true NOT NULL,
@@ -1322,6 +1332,9 @@ ALTER TABLE ONLY treadle.limits
 
 ALTER TABLE ONLY treadle.logs
     ADD CONSTRAINT logs_pkey PRIMARY KEY (job_id, number);
+
+ALTER TABLE ONLY treadle.member_changes
+    ADD CONSTRAINT member_changes_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY treadle.meter
     ADD CONSTRAINT meter_pkey PRIMARY KEY (only_row);

@@ -43,7 +43,7 @@ MUTANTS = [
     Mutant(
         "a job that has not ended as it has to stops those that wait for it",
         SETTLE,
-        "                or not treadle.is_satisfied(edge.needs, job.status)\n",
+        "                or not treadle.is_satisfied(edge.needs, treadle.outcome_of(job.status, job.keeps))\n",
         "",
         test(PLAIN, "test_a_job_after_one_that_has_failed_is_cancelled_at_once"),
     ),

@@ -10,7 +10,7 @@ from psycopg import Connection
 
 from tests.conftest import Connect
 from tests.queue.test_dependencies import tick
-from treadle import JobQueue, JobRow, ok_to_fail
+from treadle import JobQueue, JobRow, if_failed, ok_to_fail
 from treadle.words.status import Status
 
 Rows = Connection[Any]
@@ -155,7 +155,7 @@ class Graph:
             each.execute("set lock_timeout = '50ms'")
             each.commit()
         self.nodes = nodes
-        self.after: dict[UUID, list[tuple[UUID, bool]]] = {}
+        self.after: dict[UUID, list[tuple[UUID, str]]] = {}  # what each waits for, and how that has to end
         self.fate: dict[UUID, str] = {}
         self.known: list[UUID] = []
         self.added: list[list[UUID]] = [[], [], []]
@@ -167,9 +167,13 @@ class Graph:
         """Some are enqueued while others run already."""
         candidates = self.known + self.added[n]
         chosen = self.rng.sample(candidates, min(len(candidates), self.rng.choice([0, 1, 1, 2, 3, 6])))
-        edges = [(each, self.rng.random() < 0.3) for each in chosen]
-        after = [ok_to_fail(each) if ok else each for each, ok in edges]
-        job_id = self.queues[n].enqueue("a", max_attempts=100, after=after or None)
+        edges = [(each, "ended" if self.rng.random() < 0.3 else "completed") for each in chosen]
+        self.enqueue(n, edges)
+
+    def enqueue(self, n: int, edges: list[tuple[UUID, str]], **options: Any) -> None:
+        ways = {"completed": lambda each: each, "ended": ok_to_fail, "failed": if_failed}
+        after = [ways[needs](each) for each, needs in edges]
+        job_id = self.queues[n].enqueue("a", max_attempts=100, after=after or None, **options)
         self.after[job_id] = edges
         self.fate[job_id] = self.rng.choice(["complete"] * 6 + ["fail", "retry"])
         self.added[n].append(job_id)
@@ -242,8 +246,8 @@ class Graph:
             idle = 0 if any(self.held) else idle + 1
 
     def expected(self, job_id: UUID) -> str:
-        for parent, ok in self.after[job_id]:
-            if not ok and self.expected(parent) != "completed":
+        for parent, needs in self.after[job_id]:
+            if needs == "completed" and self.expected(parent) != "completed":
                 return "cancelled"
         return "failed" if self.fate[job_id] == "fail" else "completed"
 
@@ -258,5 +262,7 @@ def test_random_graphs_end_as_an_oracle_predicts(connect: Connect, connection: R
     assert found == {job_id: graph.expected(job_id) for job_id in graph.known}
     assert connection.execute("select count(*) from dependency_checks").fetchone() == (0,)
     for job_id in found.keys() & graph.started:
-        for parent, ok in graph.after[job_id]:
-            assert ok or found[parent] == "completed", f"{job_id} was claimed before {parent} had completed"
+        for parent, needs in graph.after[job_id]:
+            assert needs != "completed" or found[parent] == "completed", (
+                f"{job_id} was claimed before {parent} had completed"
+            )

@@ -31,6 +31,7 @@ COMMANDS = {
     "delete": "Delete jobs with their events and logs.",
     "run-now": "Make scheduled jobs due now.",
     "priority": "Change the priority of jobs that have not finished.",
+    "signal": "Send a signal to a workflow that waits for it.",
     "pause": "Stop starting jobs of a type, in a queue, or at all.",
     "resume": "Resume jobs that were paused.",
     "pauses": "List the pauses, with their age, actor and reason.",

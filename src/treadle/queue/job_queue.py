@@ -19,7 +19,7 @@ from treadle.db.queries.enqueueing import EnqueueOptions, split_options
 from treadle.db.queries.jobs import AnyJob, ListFilters
 from treadle.db.query import Query
 from treadle.db.script import adrive, drive
-from treadle.words.after import Waitable, combined, waits_for
+from treadle.words.after import After, HasId, Waitable, combined, id_of, waits_for
 from treadle.words.changes import Pause
 from treadle.words.duration import Duration
 from treadle.words.errors import TreadleError
@@ -39,6 +39,8 @@ class QueueOptions(EnqueueOptions, UniqueOptions, total=False):
     after: Waitable | Iterable[Waitable] | None
     """The job waits until these have completed: rows, handles or ids. If one does not complete, the job is cancelled,
     unless it is given as ok_to_fail(…)."""
+    workflow: HasId | UUID | str | None
+    """The job becomes part of this workflow or batch; or, if this is a job, of the one that it is part of."""
 
 
 class JobQueue:
@@ -115,16 +117,18 @@ class JobQueue:
         return [each.id for several in await self._database.arun_together(queries) for each in several]
 
     def _one(self, job_type: str, data: Json, key: str | None, given: QueueOptions) -> Query[builtins.list[Enqueued]]:
-        after = combined(waits_for(given.pop("after", None)))
+        after, workflow = _wanted(given)
         rule, options = split_options(given)
-        return enqueueing.enqueue(job_type, data, key, self.payload_limit, rule, None, after, **options)
+        return enqueueing.enqueue(job_type, data, key, self.payload_limit, rule, None, after, workflow, **options)
 
     def _many(
         self, job_type: str, data: Iterable[Json], keys: Iterable[str | None] | None, given: QueueOptions
     ) -> builtins.list[Query[builtins.list[Enqueued]]]:
-        after = combined(waits_for(given.pop("after", None)))
+        after, workflow = _wanted(given)
         rule, options = split_options(given)
-        return enqueueing.enqueue_many(job_type, data, keys, self.payload_limit, rule, after=after, **options)
+        return enqueueing.enqueue_many(
+            job_type, data, keys, self.payload_limit, rule, after=after, workflow=workflow, **options
+        )
 
     # Working
 
@@ -350,3 +354,10 @@ def _prune(status: str, older_than: Duration, batch_size: int) -> Generator[Quer
         total += pruned
         if pruned < batch_size:
             return total
+
+
+def _wanted(given: QueueOptions) -> tuple[builtins.list[After], UUID | None]:
+    """What a job waits for, and what it is part of; removed from the options."""
+    workflow = given.pop("workflow", None)
+    after = combined(waits_for(given.pop("after", None)))
+    return after, None if workflow is None else id_of(workflow, "workflow")

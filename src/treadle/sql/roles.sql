@@ -387,7 +387,7 @@ grant select on
 grant execute on function
     treadle.find_claimed_jobs,
     treadle.find_claimable,
-    treadle.operate, -- (owner)
+    treadle.operate, treadle.send_signal, -- (owner)
     treadle.put_schedule, -- (owner)
     treadle.operate_schedule, -- (owner)
     treadle.set_paused, -- (owner)

@@ -21,13 +21,14 @@ from treadle.words.duration import Duration
 from treadle.words.status import Status
 from treadle.worker.options import Settings
 from treadle.worker.server_clock import ServerClock
-from treadle.worker.services import Service
+from treadle.worker.services import Delay, Service
 
 TICK_EVERY = 0.5
 PRUNE_EVERY = 60.0
 COUNT_EVERY = 5.0
 RECOVER_CLIENTS_EVERY = 60.0
 EXPIRE_EVERY = 10.0
+LOOK_FOR_EXPIRY_EVERY = 3.0
 # Floors move only when jobs are claimed: there is no tick if the last claim is longer ago.
 TICK_AFTER_CLAIM = 2.0
 PRUNE_BATCH = 2000
@@ -73,8 +74,17 @@ def services(
     async def count_finished() -> None:
         await count(connection)
 
-    async def cancel_expired() -> None:
-        await expire(connection)
+    expired_at = 0.0
+
+    async def cancel_expired() -> Delay | None:
+        nonlocal expired_at
+        left = await connection.run(enqueueing.next_expiry())
+        # Also those that are long past, and were left because somebody had locked them.
+        if time.monotonic() - expired_at >= EXPIRE_EVERY or (left is not None and left <= 0):
+            await expire(connection)
+            expired_at = time.monotonic()
+            return None
+        return None if left is None else Delay(min(LOOK_FOR_EXPIRY_EVERY, left))
 
     return [
         Service(tick, TICK_EVERY),
@@ -82,7 +92,7 @@ def services(
         Service(recover_clients, RECOVER_CLIENTS_EVERY),
         Service(remove_old, PRUNE_EVERY),
         Service(count_finished, COUNT_EVERY),
-        Service(cancel_expired, EXPIRE_EVERY),
+        Service(cancel_expired, LOOK_FOR_EXPIRY_EVERY),
     ]
 
 

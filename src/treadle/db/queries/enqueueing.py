@@ -126,6 +126,11 @@ def expire(limit: int) -> Query[int]:
     return call("expire_jobs", {"limit": limit}, lambda rows: int(rows[0][0]))
 
 
+def next_expiry() -> Query[float | None]:
+    """Seconds until the next job expires: 0 or less if one has."""
+    return Query(statement("next_expiry"), {}, lambda rows: None if rows[0][0] is None else float(rows[0][0]))
+
+
 def prune_unique_periods() -> Query[int]:
     return call("prune_unique_periods", {}, lambda rows: int(rows[0][0]))
 

@@ -75,9 +75,14 @@ def close_workflow(workflow: UUID) -> Query[bool]:
     return call("close_workflow", {"id": workflow}, lambda rows: bool(rows[0][0]))
 
 
-def send_signal(workflow: UUID, name: str, value: Any) -> Query[bool]:
+def send_signal(workflow: UUID, name: str, value: Any, actor: str | None = None) -> Query[bool]:
     """Whether it was taken: only the first one is. Raises UnknownSignal if nothing waits for it."""
-    params = {"id": workflow, "name": text_within(name, 100, "name of a signal"), "value": encode(value)}
+    params = {
+        "id": workflow,
+        "name": text_within(name, 100, "name of a signal"),
+        "value": encode(value),
+        "actor": actor,
+    }
 
     def read(rows: Rows) -> bool:
         if rows[0][0] == "unknown":

@@ -27,6 +27,7 @@ comment on column treadle.workflows.work is 'The efforts of its jobs, for its pr
 comment on column treadle.workflows.done is 'The efforts of those that have ended.';
 
 create table treadle.member_changes (
+    id           bigint generated always as identity primary key,
     workflow_id  uuid not null,
     noted_at     timestamptz not null,
     jobs         int not null,

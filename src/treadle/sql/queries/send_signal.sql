@@ -1,1 +1,1 @@
-select treadle.send_signal(%(id)s, %(name)s, %(value)s::pg_catalog.jsonb)
+select treadle.send_signal(%(id)s, %(name)s, %(value)s::pg_catalog.jsonb, %(actor)s)

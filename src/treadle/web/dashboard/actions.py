@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from treadle.app import Treadle
 from treadle.db.queries import operations as operation_queries
 from treadle.db.queries import schedules as schedule_queries
+from treadle.db.queries import workflows as workflow_queries
 from treadle.db.queries.limits import LimitOptions
 from treadle.operations.bulk import Counts, achange_chunk
 from treadle.web.dashboard.security.access import Visitor
@@ -54,6 +55,7 @@ LIMIT_SUMMARIES = {
     LimitAction.RESET: "Undo a change of a limit, or of one key of it",
 }
 
+SIGNAL_SUMMARY = "Send a signal to a workflow"
 CONCURRENCY_SUMMARY = "Change how many jobs a worker runs at once"
 
 
@@ -78,6 +80,11 @@ async def change(
     query = operation_queries.change_jobs(action, [job_id], actor(visitor), reason, priority)
     (done,) = await app.database.arun(query)
     return done
+
+
+async def send_signal(app: Treadle, visitor: Visitor, job_id: UUID, name: str, value: Any) -> bool:
+    """False: the step has got a signal before, or has ended."""
+    return await app.database.arun(workflow_queries.send_signal(job_id, name, value, actor(visitor)))
 
 
 async def change_selected(

@@ -23,6 +23,7 @@ from treadle.words.errors import (
     TreadleError,
     UnknownLimit,
     UnknownSchedule,
+    UnknownSignal,
     UnknownWorker,
     WrongStatus,
 )
@@ -118,6 +119,7 @@ HANDLERS: Mapping[Any, Callable[[Request, Exception], Response]] = {
     InvalidPayload: _handler(400),
     JobNotFound: _handler(404),
     UnknownSchedule: _handler(404),
+    UnknownSignal: _handler(404),
     UnknownLimit: _handler(404),
     UnknownWorker: _handler(404),
     WrongStatus: _handler(409),

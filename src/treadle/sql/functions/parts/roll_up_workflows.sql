@@ -15,7 +15,7 @@ begin
             from (
                 select change.workflow_id
                 from treadle.member_changes as change
-                where change.noted_at >= p_since
+                where change.noted_at >= coalesce(p_since, '-infinity')
                 order by change.noted_at
                 limit 10000
             ) as change

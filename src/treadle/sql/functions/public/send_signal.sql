@@ -1,8 +1,13 @@
 -- Sends a signal to the step of a workflow that waits for it, or will: a signal may come before its step begins to wait. Only the
--- first one counts. p_id is the workflow, or the step itself.
+-- first one counts. p_id is the workflow, or the step itself. With p_actor, it is written to the audit.
 --
 -- Returns taken; or too late, if the step has got a signal, or has ended in another way; or unknown, if there is no such step.
-create or replace function treadle.send_signal(p_id uuid, p_name varchar, p_value jsonb default null) returns text
+create or replace function treadle.send_signal(
+    p_id uuid,
+    p_name varchar,
+    p_value jsonb default null,
+    p_actor text default null
+) returns text
 language plpgsql
 security definer
 set enable_seqscan = off
@@ -12,7 +17,7 @@ as $$
 declare
     v_job record;
 begin
-    select job.id, job.status, job.holds, job.checkpoint, job.expires_at
+    select job.id, job.job_type, job.queue, job.status, job.holds, job.checkpoint, job.expires_at
     into v_job
     from treadle.jobs as job
     where job.id = (
@@ -55,11 +60,15 @@ begin
         set checkpoint = coalesce(p_value, 'null')
         where job.id = v_job.id;
     end if;
+    if p_actor is not null then
+        insert into treadle.audit (actor, action, job_id, job_type, queue, details)
+        values (p_actor, 'signal', v_job.id, v_job.job_type, v_job.queue, jsonb_build_object('signal', p_name));
+    end if;
     return 'taken';
 end
 $$;
 
-comment on function treadle.send_signal(uuid, varchar, jsonb)
+comment on function treadle.send_signal(uuid, varchar, jsonb, text)
     is 'Sends a signal to a workflow: the step that waits for it completes, with the value as its result. Returns taken, too late or unknown.';
 
-revoke all on function treadle.send_signal(uuid, varchar, jsonb) from public;
+revoke all on function treadle.send_signal(uuid, varchar, jsonb, text) from public;

@@ -121,6 +121,12 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
 
         return change
 
+    async def signal(context: Context, given: requests.SignalBody) -> Any:
+        target = job_id(context.request.path_params["id"])
+        if not await actions.send_signal(app, context.visitor, target, given.name, given.value):
+            raise HTTPException(409, f"the step has already received the signal {given.name}, or has ended")
+        return {"done": True}
+
     async def bulk(context: Context, given: requests.BulkBody) -> Any:
         if given.ids is not None:
             return await actions.change_selected(
@@ -172,6 +178,7 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
             )
             for action, summary in actions.SUMMARIES.items()
         ),
+        post("/api/jobs/{id}/signal", signal, responses.SignalSent, actions.SIGNAL_SUMMARY, requests.SignalBody),
         post("/api/bulk", bulk, responses.BulkChange, "Change several jobs, one chunk per request", requests.BulkBody),
         post("/api/pauses", pause, responses.PauseChange, "Pause a job type or a queue", requests.PauseBody),
         post("/api/resumes", resume, responses.PauseChange, "Resume a job type or a queue", requests.ResumeBody),

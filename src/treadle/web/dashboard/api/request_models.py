@@ -1,6 +1,6 @@
 """The query parameters and request bodies of the API."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
@@ -132,6 +132,12 @@ class ConcurrencyBody(ChangeBody):
 
 class PriorityBody(ChangeBody):
     priority: Priority
+
+
+class SignalBody(RequestModel):
+    name: ScheduleName
+    value: Any = None
+    """The result of the step that waits for the signal."""
 
 
 class BulkBody(ChangeBody):

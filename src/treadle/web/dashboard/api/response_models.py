@@ -360,6 +360,10 @@ class BulkChange(ResponseModel):
     """Pass it as `after` to change the next chunk; null after the last one."""
 
 
+class SignalSent(ResponseModel):
+    done: bool
+
+
 class ConcurrencyChange(ResponseModel):
     done: bool
     """False: it was already so, and nothing changed."""

@@ -1,0 +1,172 @@
+"""Workflows, batches and signals."""
+
+from chaos.guards.mutant import FUNCTIONS, Mutant, test
+
+SETTLE = f"{FUNCTIONS}/parts/settle_workflows.sql"
+WATCH = f"{FUNCTIONS}/parts/watch_member.sql"
+FIND = f"{FUNCTIONS}/parts/find_workflow.sql"
+SIGNAL = f"{FUNCTIONS}/public/send_signal.sql"
+UNBLOCK = f"{FUNCTIONS}/triggers/unblock_next.sql"
+ENQUEUE = f"{FUNCTIONS}/public/enqueue_with_options.sql"
+
+RACES = "queue/workflow_races"
+BATCHES = "app/batches"
+PARTS = "app/workflow_parts"
+SIGNALS = "app/signals"
+
+MUTANTS = [
+    Mutant(
+        "a transaction that adds jobs locks the workflow",
+        FIND,
+        "    for key share;\n",
+        "    ;\n",
+        test(RACES, "test_a_batch_does_not_end_while_a_transaction_adds_to_it"),
+    ),
+    Mutant(
+        "a workflow does not end while a transaction adds jobs to it",
+        SETTLE,
+        "        for update skip locked\n",
+        "",
+        test(RACES, "test_a_batch_does_not_end_while_a_transaction_adds_to_it"),
+    ),
+    Mutant(
+        "a workflow that could not be locked is looked at later",
+        SETTLE,
+        "    where other.id <> all (v_seen)\n",
+        "    where false\n",
+        test(RACES, "test_a_batch_does_not_end_while_a_transaction_adds_to_it"),
+    ),
+    Mutant(
+        "nothing is added to a workflow that has ended",
+        ENQUEUE,
+        "        if v_workflow.id is null or v_workflow.has_ended then\n",
+        "        if v_workflow.id is null then\n",
+        test(BATCHES, "test_jobs_of_a_batch_add_more"),
+    ),
+    Mutant(
+        "an open batch does not end",
+        SETTLE,
+        "        if v_workflow.is_open then\n",
+        "        if false then\n",
+        test(BATCHES, "test_a_batch_ends_when_it_is_closed_and_all_have_ended or test_jobs_of_a_batch_add_more"),
+    ),
+    Mutant(
+        "a workflow ends when no job is left",
+        SETTLE,
+        "v_workflow.jobs <= v_workflow.completed + v_workflow.failed + v_workflow.cancelled then",
+        "v_workflow.jobs <= v_workflow.completed + v_workflow.failed + v_workflow.cancelled + 1 then",
+        test(RACES, "test_two_jobs_that_end_at_the_same_moment"),
+    ),
+    Mutant(
+        "a job of a workflow is locked before it is watched",
+        WATCH,
+        "    limit 1\n    for no key update skip locked;\n",
+        "    limit 1;\n",
+        test(RACES, "test_two_jobs_that_end_at_the_same_moment"),
+    ),
+    Mutant(
+        "a job of a workflow that is watched is marked",
+        WATCH,
+        "        set keeps = job.keeps | treadle.keeps_watchers()\n",
+        "        set keeps = job.keeps\n",
+        test(RACES, "test_one_of_the_last_jobs_is_watched_and_the_others_end_without_looking"),
+    ),
+    Mutant(
+        "a workflow whose jobs are locked is looked at later",
+        WATCH,
+        "        perform treadle.note_dependency_check(",
+        "        perform 1 where false; -- treadle.note_dependency_check(",
+        test(RACES, "test_a_workflow_whose_last_jobs_are_locked_is_looked_at_later"),
+    ),
+    Mutant(
+        "the last job that has not ended is watched",
+        WATCH,
+        "    order by job.id desc\n    limit 1\n",
+        "    order by job.id\n    limit 1\n",
+        test(RACES, "test_one_of_the_last_jobs_is_watched_and_the_others_end_without_looking"),
+    ),
+    Mutant(
+        "ends are counted",
+        UNBLOCK,
+        "        if tg_op = 'UPDATE' and old.status <> new.status and",
+        "        if false and",
+        test(RACES, "test_ends_by_whatever_statement_are_counted"),
+    ),
+    Mutant(
+        "jobs that are deleted before they end are counted",
+        UNBLOCK,
+        "        elsif tg_op = 'DELETE' and old.finished_at is null then\n",
+        "        elsif false then\n",
+        test(RACES, "test_ends_by_whatever_statement_are_counted"),
+    ),
+    Mutant(
+        "what is added while a workflow is cancelled is cancelled",
+        f"{FUNCTIONS}/parts/roll_up_workflow.sql",
+        "    if v_added > 0 then\n",
+        "    if false then\n",
+        test(RACES, "test_what_is_added_while_a_batch_is_cancelled_is_cancelled"),
+    ),
+    Mutant(
+        "ticks add up what has changed",
+        f"{FUNCTIONS}/public/tick.sql",
+        "    perform treadle.roll_up_workflows(v_last.ticked_at - c_wait) where exists (select from treadle.member_changes);\n",
+        "",
+        test(PARTS, "test_progress_by_effort"),
+    ),
+    Mutant(
+        "what was not needed does not make a workflow fail",
+        f"{FUNCTIONS}/parts/outcome_of.sql",
+        "p_keeps & treadle.keeps_skipped() <> 0",
+        "false",
+        test(PARTS, "test_an_error_handler_runs_only_if_it_is_needed"),
+    ),
+    Mutant(
+        "the jobs of a workflow are kept until it is pruned",
+        f"{FUNCTIONS}/public/prune_jobs.sql",
+        "          and job.keeps & treadle.keeps_part() = 0 -- deleted with the workflow\n",
+        "",
+        test(PARTS, "test_a_workflow_is_pruned_as_one"),
+    ),
+    Mutant(
+        "a workflow is kept while it has jobs",
+        f"{FUNCTIONS}/public/prune_jobs.sql",
+        "or not treadle.has_members(job.id))",
+        "or true)",
+        test(PARTS, "test_a_workflow_is_pruned_as_one"),
+    ),
+    Mutant(
+        "only the first signal counts",
+        SIGNAL,
+        "    elsif v_job.status <> 'pending' or v_job.checkpoint is not null then\n",
+        "    elsif v_job.status <> 'pending' then\n",
+        test(SIGNALS, "test_a_signal_before_the_step_begins_to_wait"),
+    ),
+    Mutant(
+        "a signal after its time is refused",
+        SIGNAL,
+        "    elsif v_job.expires_at <= clock_timestamp() then\n",
+        "    elsif false then\n",
+        test(SIGNALS, "test_a_signal_that_does_not_come"),
+    ),
+    Mutant(
+        "a signal locks its step",
+        SIGNAL,
+        "    for no key update;\n",
+        "    ;\n",
+        test(RACES, "test_of_two_signals_at_the_same_moment_one_is_taken"),
+    ),
+    Mutant(
+        "a signal that was sent before is taken when its step begins to wait",
+        f"{FUNCTIONS}/parts/begin_signals.sql",
+        "      and job.checkpoint is not null;\n",
+        "      and false;\n",
+        test(SIGNALS, "test_a_signal_before_the_step_begins_to_wait"),
+    ),
+    Mutant(
+        "what undoes waits for what undoes later steps",
+        f"{FUNCTIONS}/parts/carry_out_plan.sql",
+        "                case when v_last is null then '[]' else jsonb_build_array(jsonb_build_object('id', v_last)) end\n",
+        "                '[]'::jsonb\n",
+        test(PARTS, "test_completed_steps_are_undone_in_reverse_order"),
+    ),
+]
