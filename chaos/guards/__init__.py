@@ -12,6 +12,7 @@ from chaos.guards import (
     schedules,
     unique,
     workers,
+    workflows,
 )
 from chaos.guards.mutant import Mutant
 
@@ -27,6 +28,7 @@ MUTANTS = [
     *unique.MUTANTS,
     *limits.MUTANTS,
     *dependencies.MUTANTS,
+    *workflows.MUTANTS,
 ]
 
 __all__ = ["MUTANTS", "Mutant"]
