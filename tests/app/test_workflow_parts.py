@@ -240,7 +240,7 @@ def test_an_error_handler_of_a_job_without_a_workflow(shop: Shop) -> None:
 
 def order(shop: Shop) -> Workflow:
     flow = Workflow("order 7")
-    one = flow.add(shop.number.call(1), undo=shop.note.call("undo 1"))
+    one = flow.add(shop.number.call(1), undo=shop.note.using(priority=200).call("undo 1"))
     two = flow.add(shop.number.call(2), undo=shop.double.call(), after=one)
     flow.add(shop.fail_once.call(), undo=shop.note.call("undo fail_once"), after=two)
     flow.add(shop.number.call(3), undo=shop.note.call("undo 3"), after=two)
@@ -305,6 +305,7 @@ def test_progress_by_effort(shop: Shop, connection: psycopg.Connection[Any]) -> 
     flow.add(shop.number.using(delay="1h").call(2), effort=1)
     handle = flow.enqueue()
     shop.run()
+    connection.execute("update ticks set ticked_at = clock_timestamp()")  # not the one of every 15 seconds
     connection.execute("select tick('0')")
     progress = handle.progress()
     assert (progress.percent, progress.stage) == (75, "1 of 2 jobs")

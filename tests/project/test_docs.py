@@ -47,6 +47,17 @@ EXPECTED: dict[str, str | re.Pattern[str]] = {
         r"cancelled: which it waits for, failed: ConnectionError: the courier does not answer\ncompleted\n"
         r"completed \['pay', 'tell_customer'\] weights: \[1\.5, 3\.0\]\n"
     ),
+    "18_import_in_batches.py": re.compile(
+        r"all rows are checked\ncompleted 33 \['load', 'find', 'summarize'\]\n"
+        r"completed WorkflowCounts\(is_open=False, jobs=11, completed=11, failed=0, cancelled=0\)\n"
+    ),
+    "19_order_with_undo.py": re.compile(
+        r"pay 7\npack 7\nunpack 7\nrefund receipt 7\n"
+        r"failed failed: ConnectionError: the courier does not answer\n"
+    ),
+    "20_approval.py": re.compile(
+        r"The job waits for the signal approved\ntaken: True\ntaken: False\nON LOOMS, approved by ann\n"
+    ),
     # The number of lines between them depends on the speed of the machine.
     "07_watching.py": re.compile(
         r"(import_rows: .*\n)*import_rows: checked row=10\n(import_rows: .*\n)*"

@@ -23,10 +23,10 @@ from treadle.words.formatting import printable
 def signal(
     workflow: str, name: str, value: str | None, actor: str, as_json: bool, database_url: str | None, schema: str
 ) -> None:
-    """Send a signal to a workflow that waits for it, or will.
+    """Send a signal to a workflow that waits for it.
 
-    ID is the workflow, or the step that waits. VALUE is JSON, and becomes the result of the step. Only the first
-    signal counts.
+    ID is the workflow, or the step that waits, or will. VALUE is JSON, and becomes the result of the step. Only the
+    first signal counts.
 
     \b
     treadle signal 0199b1c2 approved '{"by": "ann"}'
