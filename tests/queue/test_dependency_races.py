@@ -235,8 +235,10 @@ class Graph:
             connection.autocommit = True
             connection.execute("set lock_timeout = '10s'")
             self.known += self.added[n]
-        idle = 0
+        idle, rounds = 0, 0
         while idle < 3:
+            rounds += 1
+            assert rounds < 500, "some jobs never end"
             for n in range(3):
                 self.held[n] = self.still_claimed(n)
                 while self.held[n]:

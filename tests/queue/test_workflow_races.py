@@ -203,8 +203,10 @@ def test_of_two_signals_at_the_same_moment_one_is_taken(queue: JobQueue, connect
     assert first.execute("select send_signal(%s, 'go', '1')", [step]).fetchone() == ("taken",)
     with ThreadPoolExecutor() as pool:
         sent = pool.submit(lambda: second.execute("select send_signal(%s, 'go', '2')", [step]).fetchone())
-        until_waiting_for_lock(connection)
-        first.commit()
+        try:
+            until_waiting_for_lock(connection)
+        finally:
+            first.commit()  # otherwise the other would wait for ever
         assert sent.result() == ("too late",)
     assert queue.get(step).result == 1
 
