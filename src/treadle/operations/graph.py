@@ -1,0 +1,69 @@
+"""The graph of a workflow, read from the database."""
+
+from collections.abc import Generator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from treadle.db.database import Database
+from treadle.db.queries import workflows as queries
+from treadle.db.queries.workflows import GraphRows
+from treadle.db.query import Query
+from treadle.db.script import adrive, drive
+from treadle.words.graph import Graph, Node
+from treadle.words.masking import masked
+
+# Jobs outside of the workflow that are shown.
+MAX_OUTSIDE = 100
+
+
+def get_graph(database: Database, workflow: UUID) -> Graph:
+    return drive(_graph(workflow, None), database.read)
+
+
+async def aget_graph(database: Database, workflow: UUID, known: Graph | None = None) -> Graph:
+    """`known` is an earlier graph of the same workflow: what its jobs wait for is not read again, unless it has other
+    jobs now."""
+    return await adrive(_graph(workflow, known), database.aread)
+
+
+def mask_graph(graph: Graph, titles: bool = True) -> Graph:
+    """Masks what looks like a secret in the names. Without `titles`, the names of nested workflows, which are in their
+    payloads, are left out."""
+    known: dict[str | None, str | None] = {None: None}
+
+    def mask(text: str | None) -> str | None:
+        if text not in known:
+            known[text] = masked(text)
+        return known[text]
+
+    return graph._replace(nodes=[_masked(each, mask, titles) for each in graph.nodes])
+
+
+def mask_node(node: Node, titles: bool = True) -> Node:
+    return _masked(node, masked, titles)
+
+
+def _masked(node: Node, mask: Any, titles: bool) -> Node:
+    return node._replace(name=mask(node.name), job_type=mask(node.job_type), title=mask(node.title) if titles else None)
+
+
+def _graph(workflow: UUID, known: Graph | None) -> Generator[Query[Any], Any, Graph]:
+    rows: GraphRows = yield queries.find_graph(workflow)
+    members = rows.nodes
+    at = rows.at or datetime.now(UTC)
+    more = len(members) > queries.MAX_NODES
+    if known is not None and [each.id for each in members] == [each.id for each in known.members]:
+        outside = [each.id for each in known.nodes if each.outside]
+        others: list[Node] = (yield queries.find_graph_jobs(outside)) if outside else []
+        return Graph(workflow, at, [*members, *others], known.after, more, known.sampled)
+    sources: Mapping[UUID, Sequence[UUID]] = yield queries.find_graph_edges(workflow)
+    sampled = sum(map(len, sources.values())) > queries.MAX_EDGES
+    if sampled:
+        sources = yield queries.find_graph_edges(workflow, max(5, queries.MAX_SAMPLED // len(members)))
+    numbers = {each.id: nth for nth, each in enumerate(members)}
+    outside = sorted({each for waited in sources.values() for each in waited if each not in numbers})[:MAX_OUTSIDE]
+    others = (yield queries.find_graph_jobs(outside)) if outside else []
+    numbers |= {each.id: len(members) + nth for nth, each in enumerate(others)}
+    after = [tuple(numbers[each] for each in sources.get(node.id, ()) if each in numbers) for node in members]
+    return Graph(workflow, at, [*members, *others], [*after, *(() for _ in others)], more, sampled)

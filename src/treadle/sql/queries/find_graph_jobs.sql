@@ -1,0 +1,22 @@
+-- These jobs, with what a graph shows.
+select
+    wanted.id,
+    null,
+    job.job_type,
+    job.status,
+    coalesce(job.holds & 2 <> 0, false),
+    case when job.status = 'completed' then 100 else coalesce(job.progress, 0) end,
+    case when job.created_at between '0001-01-02' and '9999-12-30' then job.created_at end,
+    case when job.started_at between '0001-01-02' and '9999-12-30' then job.started_at end,
+    case when job.finished_at between '0001-01-02' and '9999-12-30' then job.finished_at end,
+    job.title
+from unnest(%(ids)s::uuid[]) as wanted (id)
+left join lateral (
+    select
+        known.job_type, known.status, known.holds, known.progress, known.created_at, known.started_at, known.finished_at,
+        case when known.job_type = 'workflow' then left(known.data ->> 'name', 200) end as title
+    from treadle.jobs as known
+    where known.id = wanted.id
+    offset 0
+) as job on true
+order by wanted.id
