@@ -6,12 +6,15 @@ from typing import Any
 from uuid import UUID
 
 from treadle.db.database import Database
+from treadle.db.queries import snapshots as snapshot_queries
 from treadle.db.queries import workflows as queries
 from treadle.db.queries.workflows import GraphRows
 from treadle.db.query import Query
 from treadle.db.script import adrive, drive
-from treadle.words.graph import Graph, Node
+from treadle.words.errors import JobNotFound
+from treadle.words.graph import WORKFLOW, Graph, Node
 from treadle.words.masking import masked
+from treadle.words.snapshot import JobSnapshot
 
 # Jobs outside of the workflow that are shown.
 MAX_OUTSIDE = 100
@@ -25,6 +28,11 @@ async def aget_graph(database: Database, workflow: UUID, known: Graph | None = N
     """`known` is an earlier graph of the same workflow: what its jobs wait for is not read again, unless it has other
     jobs now."""
     return await adrive(_graph(workflow, known), database.aread)
+
+
+async def aget_job_graph(database: Database, job_id: UUID) -> Graph:
+    """Of any job. One that is not a workflow is one node."""
+    return await adrive(_job_graph(job_id), database.aread)
 
 
 def mask_graph(graph: Graph, titles: bool = True) -> Graph:
@@ -46,6 +54,16 @@ def mask_node(node: Node, titles: bool = True) -> Node:
 
 def _masked(node: Node, mask: Any, titles: bool) -> Node:
     return node._replace(name=mask(node.name), job_type=mask(node.job_type), title=mask(node.title) if titles else None)
+
+
+def _job_graph(job_id: UUID) -> Generator[Query[Any], Any, Graph]:
+    jobs: list[JobSnapshot] = yield snapshot_queries.find_snapshots([job_id])
+    if not jobs:
+        raise JobNotFound(job_id)
+    if jobs[0].job_type == WORKFLOW:
+        return (yield from _graph(job_id, None))
+    nodes: list[Node] = yield queries.find_graph_jobs([job_id])
+    return Graph(job_id, jobs[0].at, [each._replace(outside=False) for each in nodes], [() for _ in nodes])
 
 
 def _graph(workflow: UUID, known: Graph | None) -> Generator[Query[Any], Any, Graph]:

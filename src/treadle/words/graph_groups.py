@@ -1,7 +1,7 @@
 """Summarises a graph that is too large to be read: similar jobs become one group."""
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -42,19 +42,23 @@ def items(graph: Graph, max_jobs: int = MAX_JOBS, max_edges: int = MAX_EDGES, bl
         if _edges(found) <= max_edges:
             return found
     depth = layers(graph.after)
-    alike = _alike(graph, depth)
     deepest = max(depth, default=0)
     band = depth if deepest < _BANDS else [each * _BANDS // (deepest + 1) for each in depth]
-    for partition in (
-        lambda: alike,
-        lambda: _without_chains(graph, alike),
-        lambda: _numbered([(group_type(node), each) for node, each in zip(graph.nodes, depth, strict=True)]),
-        lambda: _numbered([(group_type(node), each) for node, each in zip(graph.nodes, band, strict=True)]),
-    ):
-        found = _items(graph, partition(), Kind.GROUP)
+    for partition in _partitions(graph, depth, band):
+        found = _items(graph, partition, Kind.GROUP)
         if len(found) <= max_jobs and _edges(found) <= max_edges:
             return found
     return _items(graph, _numbered(band), Kind.GROUP)
+
+
+def _partitions(graph: Graph, depth: Sequence[int], band: Sequence[int]) -> Iterator[list[int]]:
+    """The number of the group of each node, ever coarser."""
+    alike = _alike(graph, depth)
+    yield alike
+    yield _without_chains(graph, alike)
+    types = [group_type(node) for node in graph.nodes]
+    yield _numbered(list(zip(types, depth, strict=True)))
+    yield _numbered(list(zip(types, band, strict=True)))
 
 
 def group_type(node: Node) -> tuple[str, bool]:

@@ -98,7 +98,7 @@ def find_graph_jobs(ids: Sequence[UUID]) -> Query[list[Node]]:
     return Query(
         statement("find_graph_jobs"),
         {"ids": list(ids)},
-        lambda rows: [Node(*row, outside=True) for row in rows],
+        lambda rows: [Node(*row)._replace(outside=True) for row in rows],
         pinned=True,
     )
 
