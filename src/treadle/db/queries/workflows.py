@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -66,6 +66,15 @@ def find_members(workflow: UUID) -> Query[list[Member]]:
     return Query(statement("find_members"), {"id": workflow}, lambda rows: [Member(*row) for row in rows])
 
 
+def _time(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+
+
+def _node(row: Sequence[Any]) -> Node:
+    *first, created, started, finished, title = row
+    return Node._make([*first, _time(created), _time(started), _time(finished), title, False])
+
+
 class GraphRows(NamedTuple):
     """The jobs of a workflow, at most MAX_NODES + 1."""
 
@@ -76,7 +85,7 @@ class GraphRows(NamedTuple):
 
 def find_graph(workflow: UUID) -> Query[GraphRows]:
     def read(rows: Rows) -> GraphRows:
-        return GraphRows(rows[0][0] if rows else None, [Node(*row[1:]) for row in rows])
+        return GraphRows(_time(rows[0][0]) if rows else None, [_node(row[1:]) for row in rows])
 
     return Query(statement("find_graph"), {"id": workflow, "limit": MAX_NODES + 1}, read, pinned=True)
 
@@ -98,13 +107,13 @@ def find_graph_jobs(ids: Sequence[UUID]) -> Query[list[Node]]:
     return Query(
         statement("find_graph_jobs"),
         {"ids": list(ids)},
-        lambda rows: [Node(*row)._replace(outside=True) for row in rows],
+        lambda rows: [_node(row)._replace(outside=True) for row in rows],
         pinned=True,
     )
 
 
 class Neighbours(NamedTuple):
-    """The jobs around one job. Of each kind the first few, and one more than was asked for if there are more."""
+    """The jobs around one job. Of each kind as many as were asked for, and one more if there are more."""
 
     workflows: list[Node]
     """Those that it is a part of."""
@@ -118,7 +127,7 @@ def find_neighbours(job_id: UUID, limit: int) -> Query[Neighbours]:
     def read(rows: Rows) -> Neighbours:
         found: dict[str, list[Node]] = {"workflow": [], "before": [], "following": []}
         for kind, *row in rows:
-            found[kind].append(Node(*row))
+            found[kind].append(_node(row))
         return Neighbours(*found.values())
 
     return Query(statement("find_neighbours"), {"id": job_id, "limit": limit + 1}, read, pinned=True)

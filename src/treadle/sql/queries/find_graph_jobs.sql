@@ -6,9 +6,9 @@ select
     job.status,
     coalesce(job.holds & 2 <> 0, false),
     case when job.status = 'completed' then 100 else coalesce(job.progress, 0) end,
-    case when job.created_at between '0001-01-02' and '9999-12-30' then job.created_at end,
-    case when job.started_at between '0001-01-02' and '9999-12-30' then job.started_at end,
-    case when job.finished_at between '0001-01-02' and '9999-12-30' then job.finished_at end,
+    case when job.created_at between '0001-01-02' and '9999-12-30' then extract(epoch from job.created_at)::float8 end,
+    case when job.started_at between '0001-01-02' and '9999-12-30' then extract(epoch from job.started_at)::float8 end,
+    case when job.finished_at between '0001-01-02' and '9999-12-30' then extract(epoch from job.finished_at)::float8 end,
     job.title
 from unnest(%(ids)s::uuid[]) as wanted (id)
 left join lateral (

@@ -3,7 +3,9 @@
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
+from enum import StrEnum
 from itertools import pairwise
+from math import ceil, sqrt
 from typing import NamedTuple
 from uuid import UUID
 
@@ -13,15 +15,32 @@ from treadle.words.formatting import count, printable
 from treadle.words.graph import Graph, Node, begun_at, critical_path, durations, in_order, states
 from treadle.words.graph_groups import Item, Kind, group_label, items
 
+
+class Shape(StrEnum):
+    JOB = "job"
+    CELL = "cell"
+    """A job in a block."""
+    SQUARE = "square"
+    """A job in a block of many."""
+    GROUP = "group"
+
+
 MARGIN = 8.0
-JOB = Size(176.0, 42.0)
-CELL = Size(136.0, 24.0)
+SIZES = {
+    Shape.JOB: Size(176.0, 42.0),
+    Shape.CELL: Size(136.0, 24.0),
+    Shape.SQUARE: Size(20.0, 20.0),
+    Shape.GROUP: Size(208.0, 62.0),
+}
+# Characters that fit into the boxes. What does not fit is also clipped.
+LABELS = {Shape.JOB: 20, Shape.CELL: 10, Shape.SQUARE: 0, Shape.GROUP: 18}
 CELL_GAP = 4.0
 FRAME = 6.0
-GROUP = Size(208.0, 62.0)
+# A block of more jobs has squares, and a line above them that says what they are.
+MAX_CELLS = 60
+HEADER = 20.0
+# The width of the bar of a group.
 BAR = 184.0
-# Characters that fit into the boxes. What does not fit is also clipped.
-LABELS = {Kind.JOB: 20, Kind.BLOCK: 10, Kind.GROUP: 18}
 # Jobs in the table, and names in one of its cells.
 MAX_ROWS = 100
 MAX_NAMES = 3
@@ -38,8 +57,7 @@ class Segment(NamedTuple):
 
 
 class Box(NamedTuple):
-    kind: Kind
-    """BLOCK: a job in a block."""
+    shape: Shape
     x: float
     y: float
     width: float
@@ -73,6 +91,9 @@ class Frame(NamedTuple):
     y: float
     width: float
     height: float
+    label: str = ""
+    """Of a block of squares."""
+    detail: str = ""
 
 
 class Line(NamedTuple):
@@ -128,14 +149,13 @@ def draw(graph: Graph) -> Drawing:
     for item, place in zip(found, placed.places, strict=True):
         corner = Place(place.x + MARGIN, place.y + MARGIN)
         if item.kind is Kind.BLOCK:
-            frames.append(Frame(*corner, *_size(item)))
-            boxes += [
-                painter.job(node, Kind.BLOCK, at) for node, at in zip(item.nodes, _cells(item, corner), strict=True)
-            ]
+            frames.append(painter.frame(item, corner))
+            shape, cells = _grid(item).shape, _cells(item, corner)
+            boxes += [painter.job(node, shape, at) for node, at in zip(item.nodes, cells, strict=True)]
         elif item.kind is Kind.GROUP:
             boxes.append(painter.group(item, corner))
         else:
-            boxes.append(painter.job(item.nodes[0], Kind.JOB, corner))
+            boxes.append(painter.job(item.nodes[0], Shape.JOB, corner))
     members = graph.members
     return Drawing(
         id=graph.id,
@@ -167,7 +187,7 @@ class _Painter:
         self.seconds = seconds
         self.critical = critical
 
-    def job(self, nth: int, kind: Kind, place: Place) -> Box:
+    def job(self, nth: int, shape: Shape, place: Place) -> Box:
         node = self.graph.nodes[nth]
         took = self.seconds[nth]
         label, job_type = node.label, node.job_type or ""
@@ -182,11 +202,11 @@ class _Painter:
         if node.outside:
             words.append("not a part of this workflow")
         return Box(
-            kind,
+            shape,
             *place,
-            *(CELL if kind is Kind.BLOCK else JOB),
-            label=cut(label, LABELS[kind]),
-            detail=cut(job_type if job_type != label else node.state, LABELS[Kind.JOB]),
+            *SIZES[shape],
+            label=cut(label, LABELS[shape]),
+            detail=cut(job_type if job_type != label else node.state, LABELS[Shape.JOB]),
             states={node.state: 1},
             description=", ".join(words),
             job_id=node.id,
@@ -201,14 +221,14 @@ class _Painter:
         nodes = [self.graph.nodes[nth] for nth in item.nodes]
         counts = in_order(Counter(each.state for each in nodes))
         label = group_label(nodes)
-        longest = max((self.seconds[nth] or 0.0 for nth in item.nodes if self.seconds[nth] is not None), default=None)
+        longest = self._longest(item)
         words = ", ".join(f"{count(number)} {state}" for state, number in counts.items())
         critical = any(nth in self.critical for nth in item.nodes)
         return Box(
-            Kind.GROUP,
+            Shape.GROUP,
             *place,
-            *GROUP,
-            label=cut(label, LABELS[Kind.GROUP]),
+            *SIZES[Shape.GROUP],
+            label=cut(label, LABELS[Shape.GROUP]),
             detail=f"\N{MULTIPLICATION SIGN} {count(len(nodes))}",
             states=counts,
             description=f"{count(len(nodes))} jobs, {cut(label, MAX_NAME)}: {words}"
@@ -219,6 +239,22 @@ class _Painter:
             outside=nodes[0].outside,
             segments=_segments(counts),
         )
+
+    def frame(self, item: Item, place: Place) -> Frame:
+        size = _size(item)
+        if _grid(item).shape is Shape.CELL:
+            return Frame(*place, *size)
+        label = cut(group_label([self.graph.nodes[nth] for nth in item.nodes]), int(size.width / 14))
+        longest = self._longest(item)
+        return Frame(
+            *place,
+            *size,
+            label=f"{label} \N{MULTIPLICATION SIGN} {count(len(item.nodes))}",
+            detail="" if longest is None else f"longest {brief(longest)}",
+        )
+
+    def _longest(self, item: Item) -> float | None:
+        return max((took for nth in item.nodes if (took := self.seconds[nth]) is not None), default=None)
 
     def rows(self) -> list[Row]:
         nodes = self.graph.nodes
@@ -263,33 +299,35 @@ def _segments(counts: dict[str, int]) -> list[Segment]:
     return found
 
 
-def _columns(item: Item) -> int:
-    """About as many rows as fit beside other boxes: blocks are up to 6 cells wide."""
+class _Grid(NamedTuple):
+    """How the jobs of a block are arranged."""
+
+    shape: Shape
+    columns: int
+    header: float
+
+
+def _grid(item: Item) -> _Grid:
     number = len(item.nodes)
-    return 1 if number <= 8 else 2 if number <= 24 else 4 if number <= 120 else 6
+    if number > MAX_CELLS:
+        return _Grid(Shape.SQUARE, ceil(sqrt(1.5 * number)), HEADER)
+    return _Grid(Shape.CELL, 1 if number <= 8 else 2 if number <= 24 else 4, 0.0)
 
 
 def _size(item: Item) -> Size:
-    if item.kind is Kind.JOB:
-        return JOB
-    if item.kind is Kind.GROUP:
-        return GROUP
-    columns = _columns(item)
-    rows = -(-len(item.nodes) // columns)
-    return Size(
-        columns * (CELL.width + CELL_GAP) - CELL_GAP + 2 * FRAME, rows * (CELL.height + CELL_GAP) - CELL_GAP + 2 * FRAME
-    )
+    if item.kind is not Kind.BLOCK:
+        return SIZES[Shape.JOB if item.kind is Kind.JOB else Shape.GROUP]
+    shape, columns, header = _grid(item)
+    width, height = (each + CELL_GAP for each in SIZES[shape])
+    rows = ceil(len(item.nodes) / columns)
+    return Size(columns * width - CELL_GAP + 2 * FRAME, rows * height - CELL_GAP + 2 * FRAME + header)
 
 
 def _cells(item: Item, corner: Place) -> list[Place]:
-    columns = _columns(item)
-    return [
-        Place(
-            corner.x + FRAME + nth % columns * (CELL.width + CELL_GAP),
-            corner.y + FRAME + nth // columns * (CELL.height + CELL_GAP),
-        )
-        for nth in range(len(item.nodes))
-    ]
+    shape, columns, header = _grid(item)
+    width, height = (each + CELL_GAP for each in SIZES[shape])
+    x, y = corner.x + FRAME, corner.y + FRAME + header
+    return [Place(x + nth % columns * width, y + nth // columns * height) for nth in range(len(item.nodes))]
 
 
 def _lines(placed: Layout, found: Sequence[Item], path: Sequence[int]) -> list[Line]:

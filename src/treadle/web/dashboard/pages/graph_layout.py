@@ -1,8 +1,9 @@
 """Places the boxes of a layered graph: each layer is a column, from left to right.
 
 The steps are those of Sugiyama, Tagawa and Toda (1981). A connection that passes a layer gets a place of its own there,
-so that it crosses no box. The order within the layers is improved by barycentres. Then every box moves as close to its
-neighbours as the order and the gaps allow: that is an isotonic regression, with an exact solution in linear time.
+so that it crosses no box; connections that begin at the same box share it. The order within the layers is improved by
+barycentres. Then every box moves as close to its neighbours as the order and the gaps allow: that is an isotonic
+regression, with an exact solution in linear time.
 """
 
 from bisect import bisect_left, insort
@@ -75,28 +76,35 @@ class _Columns:
         for size, layer in zip(sizes, layers, strict=True):
             self.widths[layer] = max(self.widths[layer], size.width)
         self.chains: dict[tuple[int, int], list[int]] = {}
+        self._passages: dict[tuple[int, int], int] = {}
         self.before: list[list[int]] = [[] for _ in sizes]
         self.following: list[list[int]] = [[] for _ in sizes]
         connections = [(source, nth) for nth, sources in enumerate(after) for source in sources]
-        spans = sum(layers[target] - layers[source] - 1 for source, target in connections)
+        farthest: dict[int, int] = {}
         for source, target in connections:
-            between = range(layers[source] + 1, layers[target]) if spans <= MAX_PASSAGES else ()
-            chain = [source, *(self._passage(layer) for layer in between), target]
+            farthest[source] = max(farthest.get(source, 0), layers[target])
+        passages = sum(last - layers[source] - 1 for source, last in farthest.items())
+        for source, target in connections:
+            between = range(layers[source] + 1, layers[target]) if passages <= MAX_PASSAGES else ()
+            chain = [source, *(self._passage(source, layer) for layer in between), target]
             self.chains[source, target] = chain
             for one, other in pairwise(chain):
-                if self.layers[other] - self.layers[one] == 1:
+                if self.layers[other] - self.layers[one] == 1 and one not in self.before[other]:
                     self.before[other].append(one)
                     self.following[one].append(other)
         self.columns: list[list[int]] = [[] for _ in self.widths]
         for nth, layer in enumerate(self.layers):
             self.columns[layer].append(nth)
 
-    def _passage(self, layer: int) -> int:
+    def _passage(self, source: int, layer: int) -> int:
+        known = self._passages.setdefault((source, layer), len(self.layers))
+        if known < len(self.layers):
+            return known
         self.layers.append(layer)
         self.heights.append(PASSAGE)
         self.before.append([])
         self.following.append([])
-        return len(self.layers) - 1
+        return known
 
     def edges(self) -> tuple[list[float], list[float]]:
         """The left and the right edge of each column."""
