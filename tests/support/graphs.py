@@ -18,7 +18,12 @@ def node(nth: int, seconds: float | None = None, status: str = "completed", **mo
     """A job that began at START, and ran for so long."""
     started = None if seconds is None else START
     finished = None if seconds is None or status == "running" else START + timedelta(seconds=seconds)
-    values = {"job_type": "step", "created_at": START, "started_at": started, "finished_at": finished} | more
+    values: dict[str, Any] = {
+        "job_type": "step",
+        "created_at": START,
+        "started_at": started,
+        "finished_at": finished,
+    } | more
     return Node(UUID(int=nth), status=status, **values)
 
 

@@ -14,7 +14,7 @@ from treadle.web.dashboard.pages.graph_layout import Size, layout
 from treadle.words.graph import layers
 
 CHAIN: list[Sequence[int]] = [(), *((nth,) for nth in range(499))]
-SHAPES = {
+SHAPES: dict[str, Sequence[Sequence[int]]] = {
     "fan": fan(498),
     "fan of cells": fan(40),
     "chain": CHAIN,
