@@ -18,7 +18,7 @@ def cost(connection: Connection[Any], query: Query[Any], rows: int) -> int:
     """As a read runs it."""
     with connection.transaction():
         connection.execute(read_settings(60))
-        connection.execute("set local transaction_read_only = off")
+        connection.execute(queries.in_index_order().text)
         return buffers(connection, query.bound("treadle"), query.params, rows)
 
 

@@ -1,6 +1,6 @@
 """The graph of a workflow, read from the database."""
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -8,7 +8,7 @@ from uuid import UUID
 from treadle.db.database import Database
 from treadle.db.queries import snapshots as snapshot_queries
 from treadle.db.queries import workflows as queries
-from treadle.db.queries.workflows import GraphRows
+from treadle.db.queries.workflows import GraphRows, Neighbours
 from treadle.db.query import Query
 from treadle.db.script import adrive, drive
 from treadle.words.errors import JobNotFound
@@ -21,18 +21,34 @@ MAX_OUTSIDE = 100
 
 
 def get_graph(database: Database, workflow: UUID) -> Graph:
-    return drive(_graph(workflow, None), database.read)
+    return drive(_graph(workflow, None), _reader(database))
 
 
 async def aget_graph(database: Database, workflow: UUID, known: Graph | None = None) -> Graph:
     """`known` is an earlier graph of the same workflow: what its jobs wait for is not read again, unless it has other
     jobs now."""
-    return await adrive(_graph(workflow, known), database.aread)
+    return await adrive(_graph(workflow, known), _areader(database))
 
 
 async def aget_job_graph(database: Database, job_id: UUID) -> Graph:
     """Of any job. One that is not a workflow is one node."""
-    return await adrive(_job_graph(job_id), database.aread)
+    return await adrive(_job_graph(job_id), _areader(database))
+
+
+async def aget_neighbours(database: Database, job_id: UUID, limit: int) -> Neighbours:
+    found: Neighbours = await _areader(database)(queries.find_neighbours(job_id, limit))
+    return found
+
+
+def _reader(database: Database) -> Callable[[Query[Any]], Any]:
+    return lambda query: database.read_together((queries.in_index_order(), query))[-1]
+
+
+def _areader(database: Database) -> Callable[[Query[Any]], Awaitable[Any]]:
+    async def read(query: Query[Any]) -> Any:
+        return (await database.aread_together((queries.in_index_order(), query)))[-1]
+
+    return read
 
 
 def mask_graph(graph: Graph, titles: bool = True) -> Graph:

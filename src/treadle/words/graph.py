@@ -32,7 +32,7 @@ class Node(NamedTuple):
     status: str | None = None
     """None: it was deleted."""
     held: bool = False
-    """It waits for other jobs."""
+    """It waits for other jobs, or for a signal."""
     progress: int = 0
     created_at: datetime | None = None
     started_at: datetime | None = None

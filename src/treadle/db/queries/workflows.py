@@ -75,6 +75,12 @@ def _node(row: Sequence[Any]) -> Node:
     return Node._make([*first, _time(created), _time(started), _time(finished), title, False])
 
 
+def in_index_order() -> Query[None]:
+    """For the rest of the transaction: a limit reads only as many rows of an index. If the statistics are old, the
+    planner expects few jobs in a workflow, and would read and sort all of them."""
+    return Query("select pg_catalog.set_config('enable_bitmapscan', 'off', true)", {}, lambda rows: None)
+
+
 class GraphRows(NamedTuple):
     """The jobs of a workflow, at most MAX_NODES + 1."""
 

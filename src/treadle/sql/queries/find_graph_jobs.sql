@@ -4,7 +4,7 @@ select
     null,
     job.job_type,
     job.status,
-    coalesce(job.holds & 2 <> 0, false),
+    coalesce(job.holds & 6 <> 0, false),
     case when job.status = 'completed' then 100 else coalesce(job.progress, 0) end,
     case when job.created_at between '0001-01-02' and '9999-12-30' then extract(epoch from job.created_at)::float8 end,
     case when job.started_at between '0001-01-02' and '9999-12-30' then extract(epoch from job.started_at)::float8 end,

@@ -1,12 +1,22 @@
 -- The jobs around one job, %(limit)s of each kind: the workflows that it is a part of, the jobs that it waits for, and those that
--- wait for it. A thousand are examined in each direction: of those that wait for it the newest, because a workflow is newer than
--- its jobs. Of those that it waits for, the ones that have not ended come first.
+-- wait for it. A thousand are examined in each direction. Of those that wait for it, these are the oldest and the newest: a workflow
+-- was enqueued either before its jobs or after them. Of those that it waits for, the ones that have not ended come first.
 with following as materialized (
-    select edge.job_id as id, edge.needs = 'member' as is_workflow, edge.step
-    from treadle.dependencies as edge
-    where edge.after_id = %(id)s
-    order by edge.job_id desc
-    limit 1000
+    (
+        select edge.job_id as id, edge.needs = 'member' as is_workflow, edge.step
+        from treadle.dependencies as edge
+        where edge.after_id = %(id)s
+        order by edge.job_id
+        limit 500
+    )
+    union
+    (
+        select edge.job_id, edge.needs = 'member', edge.step
+        from treadle.dependencies as edge
+        where edge.after_id = %(id)s
+        order by edge.job_id desc
+        limit 500
+    )
 ),
 before as materialized (
     select edge.after_id as id
@@ -57,7 +67,7 @@ select
     )),
     job.job_type,
     job.status,
-    coalesce(job.holds & 2 <> 0, false),
+    coalesce(job.holds & 6 <> 0, false),
     case when job.status = 'completed' then 100 else coalesce(job.progress, 0) end,
     case when job.created_at between '0001-01-02' and '9999-12-30' then extract(epoch from job.created_at)::float8 end,
     case when job.started_at between '0001-01-02' and '9999-12-30' then extract(epoch from job.started_at)::float8 end,

@@ -6,9 +6,8 @@ from uuid import UUID
 from starlette.responses import Response
 
 from treadle.app import Treadle
-from treadle.db.queries.workflows import find_neighbours
 from treadle.operations.details import aget_details
-from treadle.operations.graph import aget_graph
+from treadle.operations.graph import aget_graph, aget_neighbours
 from treadle.web.dashboard.pages.graph import draw_graph
 from treadle.web.dashboard.pages.graph_drawing import Drawing
 from treadle.web.dashboard.pages.rendering import fragment, page
@@ -84,7 +83,7 @@ def routes(app: Treadle) -> list[RouteSpec]:
         role = context.visitor.role
         details = redact_details(role, await aget_details(app.database, id_of(context)))
         snapshot = details.snapshot
-        neighbours = await app.database.aread(find_neighbours(details.job.id, NEIGHBOURS))
+        neighbours = await aget_neighbours(app.database, details.job.id, NEIGHBOURS)
         # Events of the handler are numbered; those of the queue itself (claimed, completed …) are not.
         events = [each for each in details.events if each.number is not None]
         return page(
