@@ -28,9 +28,14 @@ MARKS = {
     "completed": "✓",
     "failed": "✗",
     "cancelled": "⊘",
+    "skipped": "↷",
     "deleted": "∅",
 }
-_STYLES = {status.value: colour for status, colour in COLOURS.items()} | {"blocked": "yellow", "deleted": "dim"}
+_STYLES = {status.value: colour for status, colour in COLOURS.items()} | {
+    "blocked": "yellow",
+    "skipped": "dim",
+    "deleted": "dim",
+}
 
 
 def show_graph(console: Console, graph: Graph, *, full: bool = False) -> None:

@@ -17,8 +17,9 @@ _NOT_RUN = (WORKFLOW, SIGNAL)
 
 DELETED = "deleted"
 BLOCKED = "blocked"
+SKIPPED = "skipped"
 # The order in which the states of a group are listed: what needs attention first.
-STATES = ("failed", "running", "claimed", "pending", BLOCKED, "cancelled", DELETED, "completed")
+STATES = ("failed", "running", "claimed", "pending", BLOCKED, "cancelled", DELETED, SKIPPED, "completed")
 
 
 class Node(NamedTuple):
@@ -30,7 +31,7 @@ class Node(NamedTuple):
     job_type: str | None = None
     """None: it was deleted."""
     status: str | None = None
-    """None: it was deleted."""
+    """A status, or `skipped`: it was cancelled because it was not needed. None: it was deleted."""
     held: bool = False
     """It waits for other jobs, or for a signal."""
     progress: int = 0
@@ -44,7 +45,7 @@ class Node(NamedTuple):
 
     @property
     def state(self) -> str:
-        """Its status, `blocked` or `deleted`."""
+        """Its status, `blocked`, `skipped` or `deleted`."""
         if self.status is None:
             return DELETED
         return BLOCKED if self.status == Status.PENDING and self.held else self.status
@@ -55,7 +56,7 @@ class Node(NamedTuple):
 
     @property
     def ended(self) -> bool:
-        return self.status is None or self.status in ("completed", "failed", "cancelled")
+        return self.status is None or self.status not in ("pending", "claimed", "running")
 
 
 class Graph(NamedTuple):

@@ -5,7 +5,7 @@ select
     member.after_id,
     member.step,
     job.job_type,
-    job.status,
+    case when job.status = 'cancelled' and job.keeps & 512 <> 0 then 'skipped' else job.status end,
     coalesce(job.holds & 6 <> 0, false),
     case when job.status = 'completed' then 100 else coalesce(job.progress, 0) end,
     case when job.created_at between '0001-01-02' and '9999-12-30' then extract(epoch from job.created_at)::float8 end,
@@ -23,7 +23,7 @@ from (
 -- One by one, by id; offset 0 keeps the planner from joining in another way.
 left join lateral (
     select
-        known.job_type, known.status, known.holds, known.progress, known.created_at, known.started_at, known.finished_at,
+        known.job_type, known.status, known.holds, known.keeps, known.progress, known.created_at, known.started_at, known.finished_at,
         case when known.job_type = 'workflow' then left(known.data ->> 'name', 200) end as title
     from treadle.jobs as known
     where known.id = member.after_id
