@@ -24,8 +24,8 @@ class GraphNode(ResponseModel):
     jobs: int
     """How many jobs it stands for."""
     states: dict[str, int]
-    """How many of them are in which state: a status, `blocked` (pending, but waits for other jobs), `skipped` (cancelled,
-    because it was not needed) or `deleted`."""
+    """How many of them are in which state: a status, `blocked` (pending, but waits for other jobs), `skipped`
+    (cancelled, because it was not needed) or `deleted`."""
     started_at: datetime | None
     finished_at: datetime | None
     seconds: float | None
