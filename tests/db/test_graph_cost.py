@@ -29,6 +29,7 @@ def test_other_workflows_do_not_add_to_the_cost(connection: Connection[Any]) -> 
         (queries.find_graph_edges(workflow), 101),
         (queries.find_neighbours(ids[50], 20), 3),
         (queries.find_graph_jobs(ids[:5]), 5),
+        (queries.find_nested_edges(workflow, ids[-1:]), 1),
     ]
     before = [cost(connection, query, rows) for query, rows in asked]
     for _ in range(20):

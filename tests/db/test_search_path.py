@@ -21,7 +21,7 @@ from treadle.db.migrations import migration_sql
 from treadle.db.queries import events as event_queries
 from treadle.db.queries import listing as listing_queries
 from treadle.db.queries import snapshots as snapshot_queries
-from treadle.db.queries.workflows import find_graph_jobs, find_neighbours
+from treadle.db.queries.workflows import find_graph_jobs, find_neighbours, find_nested_edges
 from treadle.doctor.examine import examine
 from treadle.operations.graph import get_graph
 from treadle.operations.overview import overview
@@ -165,4 +165,5 @@ def test_no_read_runs_the_code_of_a_stranger(strange_url: str) -> None:
         get_graph(database, workflow)
         database.run(find_neighbours(jobs[0], 20))
         database.run(find_graph_jobs(jobs))
+        database.run(find_nested_edges(workflow, jobs))
     assert not was_called(strange_url)

@@ -8,6 +8,9 @@ from uuid import UUID
 
 from psycopg import Connection
 
+from treadle import Treadle
+from treadle.db.query import Query
+from treadle.words.errors import TooSlow
 from treadle.words.graph import Graph, Node
 
 START = datetime(2030, 1, 31, 8, 0, tzinfo=UTC)
@@ -82,3 +85,29 @@ def insert_workflow(
                 for source in after[nth]:
                     copy.write_row((job, ids[source], "completed", None))
     return workflow, ids
+
+
+# How the statement begins.
+GRAPH = "-- The jobs of a workflow"
+
+
+class CountedGraphs:
+    """Counts the queries of an application, and can make those of graphs fail."""
+
+    def __init__(self, app: Treadle) -> None:
+        self.texts: list[str] = []
+        self.slow = False
+        self._read = app.database.aread_together
+        app.database.aread_together = self.aread_together  # type: ignore[method-assign]
+
+    async def aread_together(self, queries: Sequence[Query[Any]], seconds: float = 3.0) -> Any:
+        self.texts += [query.text for query in queries]
+        if self.slow and any(query.text.startswith(GRAPH) for query in queries):
+            raise TooSlow("slow")
+        return await self._read(queries, seconds)
+
+    def graphs(self) -> int:
+        return len([text for text in self.texts if text.startswith(GRAPH)])
+
+    def edges(self) -> int:
+        return len([text for text in self.texts if "which jobs it waits for" in text])

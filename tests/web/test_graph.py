@@ -1,10 +1,9 @@
 """The graph of a workflow on its page, in live updates and in the API."""
 
-import asyncio
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import aclosing, closing
+from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 from uuid import UUID
 
@@ -12,16 +11,11 @@ import pytest
 from psycopg import Connection
 
 from tests.support.dashboards import OPERATOR, VIEWER, Browser, Site
-from tests.support.graphs import fan, insert_workflow, tangle
+from tests.support.graphs import CountedGraphs, fan, insert_workflow, tangle
 from tests.support.hostile import MARK, TEXTS
 from tests.web.test_escaping import Markup
 from treadle import JobQueue, Treadle, Workflow, chain, ok_to_fail
-from treadle.db.query import Query
 from treadle.operations.graph import get_graph
-from treadle.web.dashboard.pages import live_graphs, live_updates
-from treadle.web.dashboard.pages.live_updates import JobPage, JobUpdate, LiveUpdates
-from treadle.words.errors import TooSlow
-from treadle.words.graph import Graph
 
 
 @pytest.fixture
@@ -151,6 +145,19 @@ def test_a_nested_workflow_links_to_its_page(operator: Browser, viewer: Browser,
     assert "Grace" not in viewer.get(f"/api/jobs/{workflow}/graph").text
 
 
+def test_a_nested_workflow_comes_after_what_its_jobs_wait_for(operator: Browser, connection: Connection[Any]) -> None:
+    """Also if they are nested more deeply."""
+    workflow, ids = insert_workflow(connection, [(), ()])
+    inner, _ = insert_workflow(connection, [()])
+    innermost, jobs = insert_workflow(connection, [(), ()])
+    for outer, member in ((workflow, inner), (inner, innermost)):
+        connection.execute("insert into dependencies values (%s, %s, 'member')", [outer, member])
+    connection.execute("insert into dependencies values (%s, %s, 'completed')", [jobs[1], ids[0]])
+    connection.execute("insert into dependencies values (%s, %s, 'completed')", [ids[1], inner])
+    nodes = {each["id"]: each for each in graph_of(operator, workflow)["nodes"]}
+    assert [nodes[str(each)]["layer"] for each in (ids[0], inner, ids[1])] == [0, 1, 2]
+
+
 def test_a_viewer_sees_no_more_than_on_the_page_of_a_job(viewer: Browser, operator: Browser, shop: Shop) -> None:
     """The name of a workflow is in its payload."""
     step = shop.handle.steps["payment"].id
@@ -188,7 +195,7 @@ def test_10000_jobs_are_summarised_with_few_queries(
     operator: Browser, site: Site, app: Treadle, connection: Connection[Any]
 ) -> None:
     workflow, _ = insert_workflow(connection, fan(10_000), types=["split", *(["resize"] * 10_000), "publish"])
-    counted = Counted(app)
+    counted = CountedGraphs(app)
     page = get(operator, f"/jobs/{workflow}")
     assert 'aria-label="10,000 jobs, resize: 10,000 completed' in page
     assert "Similar jobs are shown as one group." in page
@@ -256,127 +263,11 @@ def test_the_api_has_the_critical_path(operator: Browser, connection: Connection
     assert [each["layer"] for each in found["nodes"]] == [0, 1, 1, 2]
 
 
-# How the statement begins.
-GRAPH = "-- The jobs of a workflow"
-
-
-class Counted:
-    """Counts the queries of an application, and can make those of graphs fail."""
-
-    def __init__(self, app: Treadle) -> None:
-        self.texts: list[str] = []
-        self.slow = False
-        self._read = app.database.aread_together
-        app.database.aread_together = self.aread_together  # type: ignore[method-assign]
-
-    async def aread_together(self, queries: Sequence[Query[Any]], seconds: float = 3.0) -> Any:
-        self.texts += [query.text for query in queries]
-        if self.slow and any(query.text.startswith(GRAPH) for query in queries):
-            raise TooSlow("slow")
-        return await self._read(queries, seconds)
-
-    def graphs(self) -> int:
-        return len([text for text in self.texts if text.startswith(GRAPH)])
-
-    def edges(self) -> int:
-        return len([text for text in self.texts if "which jobs it waits for" in text])
-
-
-def follow(app: Treadle, monkeypatch: pytest.MonkeyPatch, body: Callable[[LiveUpdates], Any]) -> None:
-    monkeypatch.setattr(live_updates, "JOB_SECONDS", 0.02)
-    monkeypatch.setattr(live_graphs, "GRAPH_SECONDS", 0.04)
-
-    async def both() -> None:
-        try:
-            async with asyncio.timeout(60):
-                await body(LiveUpdates(app))
-        finally:
-            await app.database.aclose()
-
-    asyncio.run(both())
-
-
-def test_an_open_page_gets_a_graph_only_when_something_has_changed(
-    app: Treadle, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    workflow, ids = insert_workflow(connection, fan(3), status="running")
-    counted = Counted(app)
-
-    async def body(live: LiveUpdates) -> None:
-        async with aclosing(live.job(JobPage(workflow, 0, 0))) as updates:
-            first = await anext(updates)
-            assert isinstance(first, JobUpdate)
-            assert isinstance(first.graph, Graph)
-            while counted.graphs() < 4:
-                update = await anext(updates)
-                assert isinstance(update, JobUpdate)
-                assert update.graph is None
-            connection.execute("update jobs set status = 'completed', finished_at = now() where id = %s", [ids[0]])
-            while not (isinstance(update := await anext(updates), JobUpdate) and update.graph):
-                pass
-            assert update.graph.nodes[0].status == "completed"
-            assert update.graph.after == first.graph.after
-            assert counted.edges() == 1, "what jobs wait for does not change"
-
-    follow(app, monkeypatch, body)
-
-
-def test_many_pages_of_one_workflow_cost_as_much_as_one(
-    app: Treadle, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    workflow, _ = insert_workflow(connection, fan(3), status="running")
-    counted = Counted(app)
-
-    async def body(live: LiveUpdates) -> None:
-        async def read() -> None:
-            async with aclosing(live.job(JobPage(workflow, 0, 0))) as updates:
-                while live._round < 40:
-                    await anext(updates)
-
-        await asyncio.gather(*(read() for _ in range(20)))
-        assert counted.graphs() <= live._round
-
-    follow(app, monkeypatch, body)
-
-
-def test_a_large_graph_is_read_less_often(
-    app: Treadle, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(live_graphs, "JOBS_PER_SECOND", 0.001)
-    workflow, _ = insert_workflow(connection, fan(3), status="running")
-    counted = Counted(app)
-
-    async def body(live: LiveUpdates) -> None:
-        async with aclosing(live.job(JobPage(workflow, 0, 0))) as updates:
-            for _ in range(10):
-                await anext(updates)
-        assert counted.graphs() == 1
-
-    follow(app, monkeypatch, body)
-
-
-def test_a_slow_graph_does_not_stop_other_updates(
-    app: Treadle, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    workflow, _ = insert_workflow(connection, fan(3), status="running")
-    counted = Counted(app)
-    counted.slow = True
-
-    async def body(live: LiveUpdates) -> None:
-        async with aclosing(live.job(JobPage(workflow, 0, 0))) as updates:
-            for _ in range(3):
-                update = await anext(updates)
-                assert isinstance(update, JobUpdate)
-                assert update.graph is None
-
-    follow(app, monkeypatch, body)
-
-
 def test_a_graph_that_cannot_be_read_in_time_leaves_the_rest_of_the_page(
     operator: Browser, app: Treadle, connection: Connection[Any]
 ) -> None:
     workflow, _ = insert_workflow(connection, fan(3))
-    Counted(app).slow = True
+    CountedGraphs(app).slow = True
     assert "The jobs could not be read in time." in get(operator, f"/jobs/{workflow}")
 
 

@@ -18,6 +18,8 @@ from treadle.words.snapshot import JobSnapshot
 
 # Jobs outside of the workflow that are shown.
 MAX_OUTSIDE = 100
+# Nested workflows whose jobs are examined for what they wait for.
+MAX_NESTED = 1_000
 
 
 def get_graph(database: Database, workflow: UUID) -> Graph:
@@ -95,6 +97,10 @@ def _graph(workflow: UUID, known: Graph | None) -> Generator[Query[Any], Any, Gr
     sampled = sum(map(len, sources.values())) > queries.MAX_EDGES
     if sampled:
         sources = yield queries.find_graph_edges(workflow, max(5, queries.MAX_SAMPLED // len(members)))
+    if nested := [each.id for each in members if each.job_type == WORKFLOW][:MAX_NESTED]:
+        more_sources: Mapping[UUID, Sequence[UUID]] = yield queries.find_nested_edges(workflow, nested)
+        joined = {each: {*sources.get(each, ()), *found} for each, found in more_sources.items()}
+        sources = {**sources, **{each: sorted(found) for each, found in joined.items()}}
     numbers = {each.id: nth for nth, each in enumerate(members)}
     outside = sorted({each for waited in sources.values() for each in waited if each not in numbers})[:MAX_OUTSIDE]
     others = (yield queries.find_graph_jobs(outside)) if outside else []

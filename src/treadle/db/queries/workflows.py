@@ -108,6 +108,12 @@ def find_graph_edges(workflow: UUID, each: int | None = None) -> Query[dict[UUID
     return Query(statement("find_graph_edges"), params, dict, pinned=True)
 
 
+def find_nested_edges(workflow: UUID, nested: Sequence[UUID]) -> Query[dict[UUID, list[UUID]]]:
+    """For each of these workflows, which are parts of the first one: the other jobs of that one that their jobs wait
+    for."""
+    return Query(statement("find_nested_edges"), {"id": workflow, "nested": list(nested)}, dict, pinned=True)
+
+
 def find_graph_jobs(ids: Sequence[UUID]) -> Query[list[Node]]:
     """Jobs outside of a workflow that its jobs wait for."""
     return Query(
