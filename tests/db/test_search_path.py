@@ -12,6 +12,7 @@ from psycopg import sql
 
 from tests.conftest import SERVER
 from tests.support.databases import create_database
+from tests.support.graphs import fan, insert_workflow
 from tests.support.strangers import create_lookalikes, drop_stranger, was_called
 from tests.support.workers import run
 from treadle import Job, JobFailed, JobQueue, Status, Treadle, migrate
@@ -20,7 +21,9 @@ from treadle.db.migrations import migration_sql
 from treadle.db.queries import events as event_queries
 from treadle.db.queries import listing as listing_queries
 from treadle.db.queries import snapshots as snapshot_queries
+from treadle.db.queries.workflows import find_graph_jobs, find_neighbours, find_nested_edges
 from treadle.doctor.examine import examine
+from treadle.operations.graph import get_graph
 from treadle.operations.overview import overview
 from treadle.why.explain import why
 from treadle.words.listing import JobFilter
@@ -157,4 +160,10 @@ def test_no_read_runs_the_code_of_a_stranger(strange_url: str) -> None:
         database.run(listing_queries.find_jobs(JobFilter(job_type="strange")))
         database.run(snapshot_queries.find_snapshots([job_id], 10))
         database.run(event_queries.find_newest_events({job_id: 0}, 10))
+        with psycopg.connect(strange_url, autocommit=True, options="-c search_path=pg_catalog") as owner:
+            workflow, jobs = insert_workflow(owner, fan(3))
+        get_graph(database, workflow)
+        database.run(find_neighbours(jobs[0], 20))
+        database.run(find_graph_jobs(jobs))
+        database.run(find_nested_edges(workflow, jobs))
     assert not was_called(strange_url)

@@ -1,15 +1,19 @@
 """The dashboard in a real browser."""
 
+import re
 from typing import Any
 from uuid import UUID
 
+import pytest
 from playwright.sync_api import Page, expect
 from psycopg import Connection
 
 from tests.support.browser import Visit
 from tests.support.dashboard_fixtures import Theme
+from tests.support.graphs import fan, insert_workflow
 from tests.support.web import Server
 from treadle import JobQueue, JobRow, Status
+from treadle.web.dashboard.pages import live_graphs
 
 THEMES: list[Theme] = ["light", "dark"]
 
@@ -231,3 +235,26 @@ def test_times_are_relative_to_now(visit: Visit, queue: JobQueue) -> None:
     page = visit.go(f"/jobs/{job}")
     expect(page.locator("#job-state time")).to_have_text("in 2 hr")
     assert page.locator("#job-state time").get_attribute("title")
+
+
+def test_the_graph_of_a_workflow_is_updated_live(
+    visit: Visit, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_graphs, "GRAPH_SECONDS", 0.2)
+    workflow, ids = insert_workflow(connection, fan(7), status="running")
+    connection.execute("update jobs set started_at = now() - interval '90 seconds' where id = any(%s)", [ids])
+    page = visit.live(f"/jobs/{workflow}")
+    node = page.locator(f"#node-{ids[0]}")
+    expect(node).to_have_class("node state-running critical")
+    expect(node.locator("[data-since]")).to_have_text(re.compile("1m 3[0-9]s"))
+    colour = "node => getComputedStyle(node.querySelector('.outline')).fill"
+    before = node.evaluate(colour)
+    node.focus()
+    connection.execute("update jobs set status = 'completed', finished_at = now() where id = %s", [ids[0]])
+    expect(node).to_have_class("node state-completed critical")
+    expect(node).to_be_focused()
+    assert node.evaluate(colour) != before
+    expect(page.locator(".graph-summary")).to_contain_text("1 completed")
+    node.click()
+    page.wait_for_url(f"**/jobs/{ids[0]}")
+    expect(page.locator(".part-of a")).to_contain_text("a workflow")

@@ -10,6 +10,7 @@ from psycopg import Connection
 
 from tests.queue.test_limits import claim, limit
 from tests.support.browser import Visit
+from tests.support.graphs import fan, insert_workflow
 from treadle import JobQueue
 
 HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>\u202e javascript:alert(3) {{7*7}} " + "x" * 300
@@ -22,7 +23,7 @@ PAGES += [
     "/limits/set?name=rate",
     "/limits/reset?name=tenants",
 ]
-PAGES += ["/workers/concurrency?worker=w"]
+PAGES += ["/workers/concurrency?worker=w", "/workflow", "/large workflow", "/member"]
 # Axe takes seconds for the table with the numbers of the charts. Its rows are all the same, so a few are enough.
 CHECKED = {"exclude": [[".chart-data tbody tr:nth-child(n+4)"]]}
 # Without loading axe, which `Axe` does, once more.
@@ -32,6 +33,7 @@ DARK = "checked => axe.run(checked, {runOnly: ['color-contrast'], resultTypes: [
 @pytest.fixture
 def full(queue: JobQueue, connection: Connection[Any]) -> str:
     """Fills every part of every page; returns the path of a running job that has failed once."""
+    _add_workflows(connection)
     queue.enqueue("later", {}, delay="1h")
     queue.enqueue(HOSTILE[:50], {HOSTILE: HOSTILE}, key=HOSTILE[:100])
     queue.enqueue("broken", {}, max_attempts=1)
@@ -93,20 +95,41 @@ def _add_limits(connection: Connection[Any]) -> None:
     connection.execute("select set_limit('fair', 5, p_key => 'acme')")
 
 
-def opened(visit: Visit, full: str, path: str) -> Page:
-    page = visit.go(full if path == "/job" else path)
+def _add_workflows(connection: Connection[Any]) -> None:
+    """One with jobs in every state, a block of cells and one of squares, and one that is summarised."""
+    after = [*fan(10), (11,), *([(12,)] * 70), tuple(range(13, 83))]
+    _, small = insert_workflow(connection, after, [HOSTILE[:100]] * len(after), [HOSTILE[:50]] * len(after))
+    states = ["pending", "claimed", "running", "failed", "cancelled"]
+    for ids in (small, insert_workflow(connection, fan(700), title=HOSTILE[:100])[1]):
+        for nth, status in enumerate(states):
+            connection.execute("update jobs set status = %s, finished_at = null where id = %s", [status, ids[nth + 1]])
+        connection.execute("update jobs set status = 'pending', holds = 2 where id = %s", [ids[-1]])
+        connection.execute("delete from jobs where id = %s", [ids[7]])
+
+
+def opened(visit: Visit, full: str, connection: Connection[Any], path: str) -> Page:
+    if path in ("/workflow", "/large workflow"):
+        order = "" if path == "/workflow" else "desc"
+        row = connection.execute(f"select id from jobs where job_type = 'workflow' order by id {order}").fetchone()
+    elif path == "/member":
+        row = connection.execute("select max(after_id::text) from dependencies where needs <> 'member'").fetchone()
+    else:
+        row = None
+    page = visit.go(full if path == "/job" else f"/jobs/{row[0]}" if row else path)
     page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true;")
     return page
 
 
-def test_every_page_is_accessible_fits_every_width_and_shows_hostile_text_as_text(visit: Visit, full: str) -> None:
+def test_every_page_is_accessible_fits_every_width_and_shows_hostile_text_as_text(
+    visit: Visit, full: str, connection: Connection[Any]
+) -> None:
     """Accessible as far as axe can check it: names, roles, order of headings, contrast. Hostile text opens no dialog,
     loads nothing and violates no policy: `Visit` checks that."""
     violations, widths = {}, {}
     for path in PAGES:
         visit.page.set_viewport_size({"width": 1280, "height": 900})
         visit.page.emulate_media(color_scheme="light")
-        page = opened(visit, full, path)
+        page = opened(visit, full, connection, path)
         assert page.locator("main script, main img").count() == 0
         assert page.locator('a[href^="javascript"]').count() == 0
         found = Axe().run(page, CHECKED).response["violations"]

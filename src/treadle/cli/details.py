@@ -1,17 +1,16 @@
 """Draws the details of a job, for treadle show."""
 
 import json
-from collections import Counter
-from collections.abc import Sequence
 from datetime import datetime
 
 from rich.console import Console
 from rich.text import Text
 
+from treadle.cli.graph import show_graph
 from treadle.cli.output import COLOURS, counted, heading, status_text, write
-from treadle.db.queries.workflows import Member
 from treadle.operations.details import JobDetails
 from treadle.words.formatting import describe_state, facts, pace, printable, printable_lines, span
+from treadle.words.graph import WORKFLOW, Graph
 from treadle.words.payload import Json
 from treadle.words.progress import Progress
 from treadle.words.record import RecordedEvent
@@ -19,17 +18,16 @@ from treadle.words.status import Status
 
 # Colours of transitions.
 _TRANSITIONS = {"retried": "red"} | {status.value: colour for status, colour in COLOURS.items()}
-MEMBERS = 50
 _LEVELS = {"WARNING": "yellow", "ERROR": "red", "CRITICAL": "red"}
 
 
-def show_details(console: Console, details: JobDetails, *, full: bool = False) -> None:
-    """In sections. Empty sections are omitted."""
+def show_details(console: Console, details: JobDetails, *, graph: Graph | None = None, full: bool = False) -> None:
+    """In sections. Empty sections are omitted. `graph` is that of a workflow."""
     job = details.job
     write(console, Text.assemble((printable(job.job_type), "bold"), "  ").append_text(status_text(job.status)))
     _facts(console, details)
-    if details.members:
-        _members(console, details.members, full)
+    if graph is not None:
+        show_graph(console, graph, full=full)
     heading(console, "timeline")
     _left_out(console, details.earlier_events, "event")
     for event in details.events:
@@ -80,27 +78,6 @@ def show_details(console: Console, details: JobDetails, *, full: bool = False) -
             _cut(console, Text(f"  {_after(audited.at, job.created_at)}  {done}  {facts(audited.details)}"), full)
 
 
-def _members(console: Console, members: Sequence[Member], full: bool) -> None:
-    """Of a workflow. If there are many, those that have not completed first."""
-    heading(console, "jobs")
-    counts = Counter(each.status or "deleted" for each in members)
-    write(console, f"  {', '.join(f'{count:,} {status}' for status, count in counts.most_common())}")
-    shown = members
-    if len(members) > MEMBERS and not full:
-        shown = sorted(members, key=lambda each: each.status == Status.COMPLETED)[:MEMBERS]
-    for each in shown:
-        line = Text("  ")
-        if each.status is None:
-            line.append("deleted".ljust(10))
-        else:
-            line.append_text(status_text(Status(each.status)))
-            line.pad_right(max(0, 12 - len(line)))
-        name = f"{printable(each.name)}: " if each.name else ""
-        _cut(console, line.append(f"{name}{printable(each.job_type or '')}  {each.id}"), full)
-    if len(shown) < len(members):
-        write(console, f"  and {len(members) - len(shown):,} more: treadle show --full")
-
-
 def _facts(console: Console, details: JobDetails) -> None:
     job, now = details.job, details.at
     lines: list[tuple[str, str]] = [
@@ -138,8 +115,8 @@ def _facts(console: Console, details: JobDetails) -> None:
         lines.append(("progress", ", ".join([f"{progress.percent}%", *stage, *pace(progress)])))
     if job.status not in (Status.RUNNING, Status.COMPLETED):
         state = describe_state(details.snapshot)
-        lines.append(("state", printable(job.last_error or "") if details.members else state))
-    if details.members:  # a workflow: no worker runs it
+        lines.append(("state", printable(job.last_error or "") if job.job_type == WORKFLOW else state))
+    if job.job_type == WORKFLOW:  # no worker runs it
         hidden = {"attempts", "due"} if job.last_error else {"attempts", "due", "state"}
         name = job.data.get("name", "") if isinstance(job.data, dict) else ""
         lines = [("name", printable(str(name))), *(line for line in lines if line[0] not in hidden)]

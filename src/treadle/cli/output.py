@@ -28,6 +28,8 @@ COLOURS = {
 }
 # Replacements for characters that the encoding of a terminal lacks.
 ASCII_FALLBACKS = {"…": "~", "≈": "~", "·": ".", "▸": ">", "✓": "+", "✗": "x", "•": "*", "—": "-", "→": "->"}
+# Of the states of jobs.
+ASCII_FALLBACKS |= {"○": "o", "◌": ".", "◔": ">", "▶": ">", "⊘": "-", "∅": "0", "↷": "~", "←": "<-"}
 GAP = 2
 NARROW = 100
 

@@ -1,6 +1,6 @@
 """Everything that is known about one job."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -13,8 +13,6 @@ from treadle.db.queries import memory as memory_queries
 from treadle.db.queries import operations as operation_queries
 from treadle.db.queries import snapshots as snapshot_queries
 from treadle.db.queries import worker as worker_queries
-from treadle.db.queries import workflows as workflow_queries
-from treadle.db.queries.workflows import WORKFLOW, Member
 from treadle.db.query import Query
 from treadle.db.script import adrive, drive
 from treadle.words.changes import AuditEntry
@@ -52,8 +50,6 @@ class JobDetails(NamedTuple):
     steps: list[Step]
     audit: list[AuditEntry]
     """Changes made by operators, oldest first."""
-    members: Sequence[Member] = ()
-    """Of a workflow: its jobs."""
 
     @property
     def at(self) -> datetime:
@@ -92,7 +88,6 @@ def _details(job_id: UUID, full: bool) -> Generator[Query[Any], Any, JobDetails]
     errors = yield worker_queries.get_errors(job_id)
     steps = yield memory_queries.get_steps(job_id)
     audit = yield operation_queries.find_audit(job_id)
-    members = (yield workflow_queries.find_members(job_id)) if job.job_type == WORKFLOW else []
     return JobDetails(
         job=job,
         snapshot=snapshots[0],
@@ -103,7 +98,6 @@ def _details(job_id: UUID, full: bool) -> Generator[Query[Any], Any, JobDetails]
         earlier_logs=len(logs) - len(kept),
         steps=[Step(name, None if result is None else decode(result)) for name, result in steps.values()],
         audit=audit[::-1],
-        members=members,
     )
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -10,13 +10,17 @@ from treadle.db.queries.enqueueing import EnqueueOptions, check_options
 from treadle.db.query import Query, Rows, call, statement
 from treadle.words.duration import duration
 from treadle.words.errors import JobNotFound, QueueFull, UnknownSignal
+from treadle.words.graph import SIGNAL as SIGNAL
+from treadle.words.graph import WORKFLOW as WORKFLOW
+from treadle.words.graph import Node
 from treadle.words.naming import text_within
 from treadle.words.payload import encode
 
-WORKFLOW = "workflow"
-"""The type of a job that is a workflow."""
-SIGNAL = "signal"
-"""The type of a job that waits for a signal."""
+# Of one graph. More jobs than this are left out.
+MAX_NODES = 20_000
+# If there are more connections than this, each job has at most MAX_SAMPLED / number of jobs.
+MAX_EDGES = 100_000
+MAX_SAMPLED = 200_000
 
 
 class EnqueuedWorkflow(NamedTuple):
@@ -110,6 +114,85 @@ class Member(NamedTuple):
 
 def find_members(workflow: UUID) -> Query[list[Member]]:
     return Query(statement("find_members"), {"id": workflow}, lambda rows: [Member(*row) for row in rows])
+
+
+def _time(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+
+
+def _node(row: Sequence[Any]) -> Node:
+    *first, created, started, finished, title = row
+    return Node._make([*first, _time(created), _time(started), _time(finished), title, False])
+
+
+def in_index_order() -> Query[None]:
+    """For the rest of the transaction: a limit reads only as many rows of an index. If the statistics are old, the
+    planner expects few jobs in a workflow, and would read and sort all of them."""
+    return Query("select pg_catalog.set_config('enable_bitmapscan', 'off', true)", {}, lambda rows: None)
+
+
+class GraphRows(NamedTuple):
+    """The jobs of a workflow, at most MAX_NODES + 1."""
+
+    at: datetime | None
+    """None: there are no jobs."""
+    nodes: list[Node]
+
+
+def find_graph(workflow: UUID) -> Query[GraphRows]:
+    def read(rows: Rows) -> GraphRows:
+        return GraphRows(_time(rows[0][0]) if rows else None, [_node(row[1:]) for row in rows])
+
+    return Query(statement("find_graph"), {"id": workflow, "limit": MAX_NODES + 1}, read, pinned=True)
+
+
+def find_graph_edges(workflow: UUID, each: int | None = None) -> Query[dict[UUID, list[UUID]]]:
+    """For each job of the workflow that waits for others, those others: at most MAX_EDGES + 1 together, or, if `each`
+    is given, at most so many of each job, the newest."""
+    params = {
+        "id": workflow,
+        "limit": MAX_NODES + 1,
+        "edges": MAX_EDGES + 1 if each is None else None,
+        "each": each,
+    }
+    return Query(statement("find_graph_edges"), params, dict, pinned=True)
+
+
+def find_nested_edges(workflow: UUID, nested: Sequence[UUID]) -> Query[dict[UUID, list[UUID]]]:
+    """For each of these workflows, which are parts of the first one: the other jobs of that one that their jobs wait
+    for."""
+    return Query(statement("find_nested_edges"), {"id": workflow, "nested": list(nested)}, dict, pinned=True)
+
+
+def find_graph_jobs(ids: Sequence[UUID]) -> Query[list[Node]]:
+    """Jobs outside of a workflow that its jobs wait for."""
+    return Query(
+        statement("find_graph_jobs"),
+        {"ids": list(ids)},
+        lambda rows: [_node(row)._replace(outside=True) for row in rows],
+        pinned=True,
+    )
+
+
+class Neighbours(NamedTuple):
+    """The jobs around one job. Of each kind as many as were asked for, and one more if there are more."""
+
+    workflows: list[Node]
+    """Those that it is a part of."""
+    before: list[Node]
+    """The jobs that it waits for, those that have not ended first."""
+    following: list[Node]
+    """The jobs that wait for it."""
+
+
+def find_neighbours(job_id: UUID, limit: int) -> Query[Neighbours]:
+    def read(rows: Rows) -> Neighbours:
+        found: dict[str, list[Node]] = {"workflow": [], "before": [], "following": []}
+        for kind, *row in rows:
+            found[kind].append(_node(row))
+        return Neighbours(*found.values())
+
+    return Query(statement("find_neighbours"), {"id": job_id, "limit": limit + 1}, read, pinned=True)
 
 
 def step_options(options: EnqueueOptions) -> dict[str, Any]:

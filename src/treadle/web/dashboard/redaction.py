@@ -4,11 +4,14 @@ Operators see payloads, results, checkpoints and the results of steps; viewers d
 for all roles. Everything that is shown is masked: see words/masking.py.
 """
 
+from treadle.db.queries.workflows import Neighbours
 from treadle.doctor.finding import Finding
 from treadle.operations.details import JobDetails
+from treadle.operations.graph import mask_graph, mask_node
 from treadle.operations.masking import mask_details
 from treadle.web.dashboard.security.access import Role
 from treadle.why.reason import Reason
+from treadle.words.graph import Graph
 from treadle.words.masking import masked
 
 
@@ -24,6 +27,15 @@ def redact_details(role: Role, details: JobDetails) -> JobDetails:
             steps=[each._replace(result=None) for each in details.steps],
         )
     return mask_details(details)
+
+
+def redact_graph(role: Role, graph: Graph) -> Graph:
+    """The name of a nested workflow is in its payload."""
+    return mask_graph(graph, titles=may_see_payloads(role))
+
+
+def redact_neighbours(role: Role, neighbours: Neighbours) -> Neighbours:
+    return Neighbours(*([mask_node(each, may_see_payloads(role)) for each in kind] for kind in neighbours))
 
 
 def redact_reason(reason: Reason) -> Reason:

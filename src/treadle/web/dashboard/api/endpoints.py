@@ -1,5 +1,6 @@
 """The endpoints of the JSON API. They offer what the pages show and do, with the same roles."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
@@ -15,16 +16,18 @@ from treadle.db.queries import schedules as schedule_queries
 from treadle.db.queries.jobs import job_id
 from treadle.doctor import worst
 from treadle.operations.details import JobDetails, aget_details
+from treadle.operations.graph import aget_job_graph
 from treadle.operations.overview import aoverview
 from treadle.web.dashboard import actions
 from treadle.web.dashboard.actions import LimitAction
+from treadle.web.dashboard.api import graph_models as graph_responses
 from treadle.web.dashboard.api import limit_models as limit_responses
 from treadle.web.dashboard.api import openapi
 from treadle.web.dashboard.api import request_models as requests
 from treadle.web.dashboard.api import response_models as responses
 from treadle.web.dashboard.api.validation import read_body, read_query
 from treadle.web.dashboard.health import HealthCheck
-from treadle.web.dashboard.redaction import may_see_payloads, redact_details, redact_reason
+from treadle.web.dashboard.redaction import may_see_payloads, redact_details, redact_graph, redact_reason
 from treadle.web.dashboard.routes import Context, Endpoint, RouteSpec
 from treadle.web.dashboard.security.access import Role
 from treadle.why.explain import awhy, awhy_schedule
@@ -49,6 +52,10 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
 
     async def why(context: Context, given: None) -> Any:
         return redact_reason(await awhy(app.database, job_id(context.request.path_params["id"])))
+
+    async def graph(context: Context, given: None) -> Any:
+        found = await aget_job_graph(app.database, job_id(context.request.path_params["id"]))
+        return await asyncio.to_thread(lambda: graph_responses.describe(redact_graph(context.visitor.role, found)))
 
     async def health(context: Context, given: None) -> Any:
         findings = await check.findings()
@@ -161,6 +168,7 @@ def routes(app: Treadle, check: HealthCheck) -> list[RouteSpec]:
         get("/api/jobs", jobs, responses.JobList, "List jobs", requests.JobsQuery),
         get("/api/jobs/{id}", job, responses.JobDetails, "A job with its history"),
         get("/api/jobs/{id}/why", why, responses.Why, "Why a job is not running"),
+        get("/api/jobs/{id}/graph", graph, graph_responses.Graph, "The jobs of a workflow, and which wait for which"),
         get("/api/health", health, responses.Health, "Problems in the queue and its database"),
         get("/api/schedules", schedules, responses.ScheduleList, "Schedules", requests.SchedulesQuery),
         get("/api/schedules/why", why_schedule, responses.Why, "Why a schedule does not run", requests.ScheduleQuery),

@@ -7,18 +7,25 @@ from starlette.responses import Response
 
 from treadle.app import Treadle
 from treadle.operations.details import aget_details
+from treadle.operations.graph import aget_graph, aget_neighbours
+from treadle.web.dashboard.pages.graph import draw_graph
+from treadle.web.dashboard.pages.graph_drawing import Drawing
 from treadle.web.dashboard.pages.rendering import fragment, page
-from treadle.web.dashboard.redaction import redact_details, redact_reason
+from treadle.web.dashboard.redaction import redact_details, redact_neighbours, redact_reason
 from treadle.web.dashboard.routes import Context, RouteSpec
 from treadle.web.dashboard.security.access import Role
 from treadle.why.explain import awhy
 from treadle.why.reason import Reason
 from treadle.words.changes import Action
 from treadle.words.errors import JobNotFound, TooSlow
+from treadle.words.graph import WORKFLOW
 from treadle.words.job import JobRow
 from treadle.words.record import LogLine, RecordedEvent
 from treadle.words.snapshot import JobSnapshot
 from treadle.words.status import FINISHED, Status
+
+# Jobs that are listed as those that a job waits for, and as those that wait for it.
+NEIGHBOURS = 20
 
 
 def id_of(context: Context) -> UUID:
@@ -65,9 +72,18 @@ def routes(app: Treadle) -> list[RouteSpec]:
             return redact_reason(await awhy(app.database, snapshot.id))
         return None
 
+    async def _drawing(role: Role, found: JobRow) -> Drawing | None:
+        if found.job_type != WORKFLOW:
+            return None
+        with suppress(TooSlow):
+            return await draw_graph(role, await aget_graph(app.database, found.id))
+        return None
+
     async def job(context: Context) -> Response:
-        details = redact_details(context.visitor.role, await aget_details(app.database, id_of(context)))
+        role = context.visitor.role
+        details = redact_details(role, await aget_details(app.database, id_of(context)))
         snapshot = details.snapshot
+        neighbours = await aget_neighbours(app.database, details.job.id, NEIGHBOURS)
         # Events of the handler are numbered; those of the queue itself (claimed, completed …) are not.
         events = [each for each in details.events if each.number is not None]
         return page(
@@ -82,6 +98,10 @@ def routes(app: Treadle) -> list[RouteSpec]:
             page_state=page_state(snapshot),
             possible=[each.value for each in possible_actions(details.job, snapshot)],
             why=await _why(snapshot),
+            is_workflow=details.job.job_type == WORKFLOW,
+            drawing=await _drawing(role, details.job),
+            neighbours=redact_neighbours(role, neighbours),
+            max_neighbours=NEIGHBOURS,
         )
 
     return [RouteSpec("GET", "/jobs/{id}", job, Role.VIEWER, "A job")]

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from treadle.web.dashboard.pages import limits as limit_pages
 from treadle.web.dashboard.pages import schedules as schedule_pages
+from treadle.web.dashboard.pages.graph import RenderedGraphs
 from treadle.web.dashboard.pages.job import id_of, page_state, render_state
 from treadle.web.dashboard.pages.live_updates import (
     Deleted,
@@ -53,6 +54,7 @@ class RenderedOverviews:
 
 def routes(live: LiveUpdates) -> list[RouteSpec]:
     rendered = RenderedOverviews()
+    graphs = RenderedGraphs()
 
     async def overview(context: Context) -> Response:
         return EventStream(_overview_frames(OverviewPage(window_of(context)), context))
@@ -112,22 +114,23 @@ def routes(live: LiveUpdates) -> list[RouteSpec]:
             async for update in updates:
                 if isinstance(update, JobUpdate):
                     job = update.job._replace(at=update.job.run_at)  # a later clock alone is not a change
-                    if job == sent and not (update.events or update.logs):
+                    if job == sent and not (update.events or update.logs or update.graph):
                         yield frame("regions", {"at": update.job.at, "html": {}})
                         continue
                     sent = job
-                    yield frame("job", _rendered_job(context, update), update.cursor)
+                    yield frame("job", await _rendered_job(context, update), update.cursor)
                 else:
                     yield frame("deleted" if isinstance(update, Deleted) else "unavailable", {})
         yield frame("end", {})
 
-    def _rendered_job(context: Context, given: JobUpdate) -> dict[str, object]:
+    async def _rendered_job(context: Context, given: JobUpdate) -> dict[str, object]:
         root, role = context.url(""), context.visitor.role
-        update = _redact(given)
+        graph = {} if given.graph is None else {"graph": await graphs.get(role, root, given.graph)}
+        update = _redact(given._replace(graph=None))
         return {
             "at": update.job.at,
             "state": page_state(update.job),
-            "html": {"job-state": render_state(root, role, update.job)},
+            "html": {"job-state": render_state(root, role, update.job), **graph},
             "append": {
                 "events": fragment(root, role, "parts/events.html", events=update.events),
                 "logs": fragment(root, role, "parts/logs.html", logs=update.logs),

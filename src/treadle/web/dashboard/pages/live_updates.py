@@ -1,8 +1,8 @@
 """Queries the database on behalf of all open pages.
 
 One task serves every page, so that a hundred open pages cost as much as one: each second one query for all jobs that
-are open on some page, and every 2 seconds one for the overview and one for each part of the lists of schedules and
-limits that is open. Without open pages, it does not run.
+are open on some page, and every 2 seconds one for the overview, one for each part of the lists of schedules and
+limits that is open, and one for each workflow that is open. Without open pages, it does not run.
 """
 
 import asyncio
@@ -20,7 +20,9 @@ from treadle.db.queries import overview as overview_queries
 from treadle.db.queries import schedules as schedule_queries
 from treadle.db.queries import snapshots as snapshot_queries
 from treadle.operations.overview import STEPS, aoverview
+from treadle.web.dashboard.pages.live_graphs import LiveGraphs
 from treadle.words.errors import TreadleError
+from treadle.words.graph import WORKFLOW, Graph
 from treadle.words.limit_status import LimitStatus
 from treadle.words.overview import Overview
 from treadle.words.record import LogLine, RecordedEvent
@@ -51,6 +53,8 @@ class JobUpdate(NamedTuple):
     logs: list[LogLine]
     cursor: str = ""
     """Where the page that receives it continues after a reconnect."""
+    graph: Graph | None = None
+    """Of a workflow: its graph, if the page does not have it yet."""
 
 
 class OverviewUpdate(NamedTuple):
@@ -95,16 +99,19 @@ class JobPage:
         self.job_id = job_id
         self.event = event
         self.line = line
+        self.graph: Graph | None = None
         self.inbox: asyncio.Queue[JobUpdate | Unavailable | Deleted | None] = asyncio.Queue(MAX_UNREAD)
 
     def send(self, update: JobUpdate | Unavailable | Deleted) -> None:
-        """Leaves out the events and log lines that the page has already."""
+        """Leaves out the events, the log lines and the graph that the page has already."""
         if isinstance(update, JobUpdate):
             events = [each for each in update.events if (each.number or 0) > self.event]
             logs = [each for each in update.logs if each.number > self.line]
             self.event = max([self.event, *(each.number or 0 for each in events)])
             self.line = max([self.line, *(each.number for each in logs)])
-            update = JobUpdate(update.job, events, logs, f"{self.event}.{self.line}")
+            graph = None if update.graph is self.graph else update.graph
+            self.graph = update.graph
+            update = JobUpdate(update.job, events, logs, f"{self.event}.{self.line}", graph)
         _put(self.inbox, update)
 
 
@@ -139,6 +146,7 @@ class LiveUpdates:
         self._overviews: set[OverviewPage] = set()
         self._schedules: set[SchedulesPage] = set()
         self._limits: set[LimitsPage] = set()
+        self._graphs = LiveGraphs(app)
         self._task: asyncio.Task[None] | None = None
         self._round = 0
 
@@ -248,9 +256,15 @@ class LiveUpdates:
             for event in await aread(event_queries.find_newest_events(after_event, MAX_LINES)):
                 events.setdefault(event.job_id, []).append(event)
         logs = await aread(log_queries.find_newest_logs(after_line, MAX_LINES)) if after_line else {}
+        workflows = {each.id: each for each in jobs.values() if each.job_type == WORKFLOW}
+        ended = [each.id for each in workflows.values() if each.status.finished]
+        graphs = await self._graphs.update(workflows, ended)
         for page in pages:
             job = jobs.get(page.job_id)
-            page.send(Deleted() if job is None else JobUpdate(job, events.get(job.id, []), logs.get(job.id, [])))
+            if job is None:
+                page.send(Deleted())
+            else:
+                page.send(JobUpdate(job, events.get(job.id, []), logs.get(job.id, []), graph=graphs.get(job.id)))
 
     async def _update_overviews(self, pages: list[OverviewPage]) -> None:
         windows = {page.window for page in pages}

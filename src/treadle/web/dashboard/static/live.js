@@ -50,7 +50,16 @@ function updateTime(element) {
   if (!element.title) element.title = formatted(moment, { dateStyle: "full", timeStyle: "long" });
 }
 
-const updateTimes = (within = document) => all("time[data-format]", within).forEach(updateTime);
+// In a drawing, which cannot have <time> elements: how long it has been since then.
+function updateSince(element) {
+  const moment = new Date(element.dataset.since);
+  if (!isNaN(moment)) element.textContent = duration((Date.now() + clockOffset - moment) / 1000);
+}
+
+function updateTimes(within = document) {
+  all("time[data-format]", within).forEach(updateTime);
+  all("[data-since]", within).forEach(updateSince);
+}
 
 // Merging new markup into the page. Unchanged elements stay, and keep their focus, scroll position, input and open state.
 
