@@ -2,20 +2,17 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from treadle.app.backend import Backend
 from treadle.app.function import Call
 from treadle.app.handle import Handle
 from treadle.app.outputs import places_of
-from treadle.app.workflows.steps import Edge, ForEach, Signal, Step
+from treadle.app.workflows.steps import Edge, ForEach, Signal, Step, StepGraph
 from treadle.db.queries.workflows import SIGNAL, WORKFLOW
 from treadle.words.errors import InvalidArgument
 from treadle.words.stored import Noted
-
-if TYPE_CHECKING:
-    from treadle.app.workflows.workflow import Workflow
 
 LISTS = {"data", "steps", "efforts", "places", "partitions"}
 """What has an element for each job of a block."""
@@ -32,7 +29,7 @@ class Blocks:
         self._numbers: dict[Step[Any], int] = {}
         self._count = 0
         self._workflows = 0
-        self._nested: dict[Workflow, int] = {}
+        self._nested: dict[StepGraph, int] = {}
         self._undo: list[dict[str, Any]] = []
 
     def add(self, step: Step[Any], after: Sequence[Edge]) -> None:
@@ -147,7 +144,7 @@ class Blocks:
         self._count += 1
         return self._count - 1
 
-    def _part(self, workflow: "Workflow") -> int:
+    def _part(self, workflow: StepGraph) -> int:
         if workflow.place is None:
             return 0
         if workflow not in self._nested:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast, overload
+from typing import Any, Generic, TypeAlias, TypeVar, cast, overload
 from uuid import UUID
 
 from treadle.app.function import Call
@@ -11,9 +11,6 @@ from treadle.words.after import After, HasId, IfFailed, OkToFail, is_id, waits_f
 from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument
 from treadle.words.naming import text_within
-
-if TYPE_CHECKING:
-    from treadle.app.workflows.workflow import Workflow
 
 R = TypeVar("R")
 
@@ -49,6 +46,23 @@ class ForEach:
     element: Output
 
 
+class StepGraph:
+    """The steps of a workflow."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.steps: list[Step[Any]] = []
+        self.place: Step[Any] | None = None  # the step of another workflow that this one is
+        self.places: dict[Step[Any], int] = {}  # of the results in that of the workflow; -1: it is this one
+        self.names: dict[str, Step[Any]] = {}
+
+    def named(self, name: str, by: "Step[Any]") -> "Step[Any]":
+        if name not in self.names:
+            known = ", ".join(self.names) or "none has a name"
+            raise InvalidArgument(f"{by} waits for {name!r}, but there is no such step; there are: {known}")
+        return self.names[name]
+
+
 @dataclass
 class Edge:
     """What a step waits for."""
@@ -65,8 +79,8 @@ class Step(Generic[R]):
 
     def __init__(
         self,
-        workflow: "Workflow",
-        work: "Call[Any] | Signal[Any] | ForEach | Workflow",
+        workflow: StepGraph,
+        work: Call[Any] | Signal[Any] | ForEach | StepGraph,
         name: str | None,
         returns: Any,
         after: list[Edge],

@@ -8,7 +8,7 @@ from treadle.app.function import Call
 from treadle.app.outputs import Output, fits
 from treadle.app.workflows.blocks import Blocks
 from treadle.app.workflows.handles import WorkflowHandle
-from treadle.app.workflows.steps import Before, Edge, ForEach, Signal, Step, edges_of, sources_of
+from treadle.app.workflows.steps import Before, Edge, ForEach, Signal, Step, StepGraph, edges_of, sources_of
 from treadle.db.database import Database, Source
 from treadle.db.queries import stored as stored_queries
 from treadle.db.queries import workflows as queries
@@ -24,7 +24,7 @@ CALLBACKS = {"on_complete": {"ok_to_fail": True}, "on_success": {}, "on_failure"
 """The callbacks of a workflow, and how they wait for it."""
 
 
-class Workflow:
+class Workflow(StepGraph):
     """Jobs that belong together.
 
         order = Workflow("order 7")
@@ -46,13 +46,9 @@ class Workflow:
         on_success: Call[Any] | None = None,
         on_failure: Call[Any] | None = None,
     ) -> None:
-        self.name = text_within(name, 200, "name")
+        super().__init__(text_within(name, 200, "name"))
         self.deadline = None if deadline is None else duration(deadline, "deadline").total_seconds()
         self.callbacks = checked_callbacks(on_complete=on_complete, on_success=on_success, on_failure=on_failure)
-        self.steps: list[Step[Any]] = []
-        self.place: Step[Any] | None = None  # the step of another workflow that this one is
-        self.places: dict[Step[Any], int] = {}  # of the results in that of the workflow; -1: it is this one
-        self._names: dict[str, Step[Any]] = {}
         self._returns: Any = Any
 
     @overload
@@ -171,7 +167,7 @@ class Workflow:
     def _step(self, work: Any, name: str | None, returns: Any, after: list[Edge], effort: int) -> Step[Any]:
         if name is not None:
             text_within(name, 100, "name of a step")
-            if name in self._names:
+            if name in self.names:
                 raise InvalidArgument(f"{self.name} has two steps called {name!r}")
         signals = {each.work.name for each in self.steps if isinstance(each.work, Signal)}
         if isinstance(work, Signal) and work.name in signals:
@@ -179,7 +175,7 @@ class Workflow:
         step: Step[Any] = Step(self, work, name, returns, after, int_within(effort, 1, 1_000_000, "effort"))
         self.steps.append(step)
         if name is not None:
-            self._names[name] = step
+            self.names[name] = step
         return step
 
     def _nested(self, inner: "Workflow") -> "Workflow":
@@ -187,7 +183,7 @@ class Workflow:
             raise InvalidArgument(f"{inner.name} is part of a workflow already: build another one")
         if inner.callbacks or inner.deadline is not None:
             raise InvalidArgument(f"{inner.name} is part of a workflow: only the whole has callbacks and a deadline")
-        outer: Workflow | None = self
+        outer: StepGraph | None = self
         while outer is not None:
             if outer is inner:
                 raise InvalidArgument(f"{inner.name} cannot be a part of itself")
@@ -239,12 +235,6 @@ class Workflow:
                 raise InvalidArgument(f"{each} is a step of another workflow")
         return found
 
-    def named(self, name: str, by: Step[Any]) -> Step[Any]:
-        if name not in self._names:
-            known = ", ".join(self._names) or "none has a name"
-            raise InvalidArgument(f"{by} waits for {name!r}, but there is no such step; there are: {known}")
-        return self._names[name]
-
     # Enqueueing
 
     def _queries(self) -> tuple[list[Query[Any]], Blocks, Backend]:
@@ -269,7 +259,7 @@ class Workflow:
         return found, blocks, blocks.backend
 
     def _handle(self, enqueued: EnqueuedWorkflow, blocks: Blocks, backend: Backend) -> WorkflowHandle:
-        named = {name: blocks.handle(backend, step, enqueued.jobs) for name, step in self._names.items()}
+        named = {name: blocks.handle(backend, step, enqueued.jobs) for name, step in self.names.items()}
         return WorkflowHandle(backend, enqueued.id, named)
 
 
