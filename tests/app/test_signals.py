@@ -20,6 +20,7 @@ from treadle import (
     ok_to_fail,
     wait_for_signal,
 )
+from treadle.worker import maintenance
 
 
 class Approval(BaseModel):
@@ -81,7 +82,8 @@ def test_a_signal_that_does_not_come(shop: Shop, connection: psycopg.Connection[
     assert handle.steps["publish"].status() == Status.CANCELLED
 
 
-def test_workers_notice_that_a_signal_did_not_come(shop: Shop) -> None:
+def test_workers_notice_that_a_signal_did_not_come(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maintenance, "EXPIRE_EVERY", 0.1)
     flow = Workflow()
     waited = flow.add(wait_for_signal("never", timeout=0.3))
     flow.add(shop.note.call("late"), after=ok_to_fail(waited))

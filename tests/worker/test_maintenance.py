@@ -118,7 +118,7 @@ def test_under_a_short_statement_timeout_jobs_are_counted_in_smaller_steps(
 def test_a_worker_cancels_expired_jobs_also_of_types_that_it_does_not_run(
     app: Treadle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(maintenance, "LOOK_FOR_EXPIRY_EVERY", 0.1)
+    monkeypatch.setattr(maintenance, "EXPIRE_EVERY", 0.1)
     job_id = app.queue.enqueue("theirs", expires="1ms")
 
     @app.job

@@ -28,7 +28,6 @@ PRUNE_EVERY = 60.0
 COUNT_EVERY = 5.0
 RECOVER_CLIENTS_EVERY = 60.0
 EXPIRE_EVERY = 10.0
-LOOK_FOR_EXPIRY_EVERY = 3.0
 # Floors move only when jobs are claimed: there is no tick if the last claim is longer ago.
 TICK_AFTER_CLAIM = 2.0
 PRUNE_BATCH = 2000
@@ -74,17 +73,9 @@ def services(
     async def count_finished() -> None:
         await count(connection)
 
-    expired_at = 0.0
-
-    async def cancel_expired() -> Delay | None:
-        nonlocal expired_at
-        left = await connection.run(enqueueing.next_expiry())
-        # Also those that are long past, and were left because somebody had locked them.
-        if time.monotonic() - expired_at >= EXPIRE_EVERY or (left is not None and left <= 0):
-            await expire(connection)
-            expired_at = time.monotonic()
-            return None
-        return None if left is None else Delay(min(LOOK_FOR_EXPIRY_EVERY, left))
+    async def end_expired() -> Delay | None:
+        following = await expire(connection)
+        return None if following is None else Delay(min(EXPIRE_EVERY, following))
 
     return [
         Service(tick, TICK_EVERY),
@@ -92,7 +83,7 @@ def services(
         Service(recover_clients, RECOVER_CLIENTS_EVERY),
         Service(remove_old, PRUNE_EVERY),
         Service(count_finished, COUNT_EVERY),
-        Service(cancel_expired, LOOK_FOR_EXPIRY_EVERY),
+        Service(end_expired, EXPIRE_EVERY),
     ]
 
 
@@ -144,15 +135,13 @@ async def prune(connection: ReconnectingConnection, keep: Mapping[Status, Durati
     return total
 
 
-async def expire(connection: ReconnectingConnection) -> int:
-    """Cancel jobs that have expired: in batches, for at most 5 s."""
-    total, end = 0, time.monotonic() + PASS_SECONDS
-    while time.monotonic() < end:
-        looked = await connection.run(enqueueing.expire(EXPIRE_BATCH))
-        total += looked
-        if looked < EXPIRE_BATCH:
-            break
-    return total
+async def expire(connection: ReconnectingConnection) -> float | None:
+    """End jobs whose time is over: in batches, for at most 5 s. Returns in how many seconds the next one expires."""
+    end = time.monotonic() + PASS_SECONDS
+    while True:
+        expired = await connection.run(enqueueing.expire(EXPIRE_BATCH))
+        if expired.looked < EXPIRE_BATCH or time.monotonic() >= end:
+            return expired.next
 
 
 async def count(connection: ReconnectingConnection, lag: timedelta | None = None, limit: int = COUNT_BATCH) -> int:

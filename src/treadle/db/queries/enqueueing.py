@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, TypedDict, Unpack, cast
+from typing import Any, NamedTuple, TypedDict, Unpack, cast
 from uuid import UUID
 
 from treadle.db.query import Query, Rows, call, statement
@@ -121,14 +121,16 @@ def enqueue_many(
     ]
 
 
-def expire(limit: int) -> Query[int]:
-    """Cancel jobs that have expired. Returns at how many it has looked."""
-    return call("expire_jobs", {"limit": limit}, lambda rows: int(rows[0][0]))
+class Expired(NamedTuple):
+    looked: int
+    """At how many jobs it has looked."""
+    next: float | None
+    """Seconds until the next one expires."""
 
 
-def next_expiry() -> Query[float | None]:
-    """Seconds until the next job expires: 0 or less if one has."""
-    return Query(statement("next_expiry"), {}, lambda rows: None if rows[0][0] is None else float(rows[0][0]))
+def expire(limit: int) -> Query[Expired]:
+    """End jobs whose time is over."""
+    return Query(statement("expire_jobs"), {"limit": limit}, lambda rows: Expired(*rows[0]))
 
 
 def prune_unique_periods() -> Query[int]:
