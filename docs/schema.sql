@@ -186,7 +186,7 @@ COMMENT ON COLUMN treadle.jobs.pace IS 'What the handler counts: done, total, ra
 
 COMMENT ON COLUMN treadle.jobs.checkpoint IS 'What the handler saved last; the next attempt finds it.';
 
-COMMENT ON COLUMN treadle.jobs.keeps IS 'What else is stored for this job, as bits: 1 = events, 2 = log lines, 4 = steps, 8 = it was claimed under a limit, 16 = its end is watched by jobs that wait for it, 32 = it has dependencies, 64 = it takes results of other jobs, 128 = it is a workflow, 256 = it is part of a workflow, 512 = it was cancelled because it was not needed, 1024 = it waits for a signal. What is stored is deleted with the job.';
+COMMENT ON COLUMN treadle.jobs.keeps IS 'What else is stored for this job, as bits: 1 = events, 2 = log lines, 4 = steps, 8 = it was claimed under a limit, 16 = its end is watched by jobs that wait for it, 32 = it has dependencies, 64 = it takes results of other jobs, 128 = it is a workflow, 256 = it is part of a workflow, 512 = it was cancelled because it was not needed, 1024 = it waits for a signal, 2048 = inverted by a statement that counts its end. What is stored is deleted with the job.';
 
 COMMENT ON COLUMN treadle.jobs.losses IS 'How often its worker was lost as a whole while the job ran, since an attempt last failed by itself; null: never.';
 
@@ -398,6 +398,8 @@ COMMENT ON FUNCTION treadle.keep_logs(p_worker_id character varying, p_ids uuid[
 
 COMMENT ON FUNCTION treadle.keep_worker() IS 'Trigger: keeps the row of a worker with a lease while it has jobs.';
 
+COMMENT ON FUNCTION treadle.keeps_counted() IS 'The bit of jobs.keeps that a statement inverts which counts the end of a job itself. Its value means nothing.';
+
 COMMENT ON FUNCTION treadle.keeps_dependencies() IS 'The bit of jobs.keeps that says: this job waits for others, or did.';
 
 COMMENT ON FUNCTION treadle.keeps_events() IS 'The bit of jobs.keeps that says: this job has events.';
@@ -475,6 +477,8 @@ COMMENT ON FUNCTION treadle.next_lane(p_lane treadle.lane, p_lockers xid[], OUT 
 COMMENT ON FUNCTION treadle.next_lanes(p_job_types character varying[], p_queues character varying[], p_safe treadle.ticks, p_lanes integer, INOUT level bigint, INOUT first integer, INOUT turn bigint, INOUT step integer, INOUT place bigint, OUT queues character varying[], OUT job_types character varying[], OUT partitions character varying[], OUT starts timestamp with time zone[], OUT ids bigint[]) IS 'The active lanes of these job types that a claim searches next, with the time at which the search of each starts.';
 
 COMMENT ON FUNCTION treadle.note_clock_jump(p_before timestamp with time zone, p_after timestamp with time zone) IS 'Notes that the server''s clock shows p_after where it should show p_before. Returns false if that was noted already.';
+
+COMMENT ON FUNCTION treadle.note_completed_members(p_ids uuid[]) IS 'Notes for the counts of workflows that these of their jobs have completed.';
 
 COMMENT ON FUNCTION treadle.note_dependency_check(p_ids uuid[], p_ended boolean, p_past uuid, p_later boolean) IS 'Decides at commit, or later, what these jobs wait for; or, if they have ended, what that means for those that wait for them.';
 
@@ -1474,7 +1478,7 @@ CREATE TRIGGER prepare_job BEFORE INSERT ON treadle.jobs FOR EACH ROW WHEN (((ne
 
 CREATE TRIGGER register_lanes AFTER INSERT ON treadle.jobs REFERENCING NEW TABLE AS new_jobs FOR EACH STATEMENT EXECUTE FUNCTION treadle.register_lanes();
 
-CREATE TRIGGER unblock_next AFTER UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((old.key IS NOT NULL) OR (((old.keeps)::integer & 280) <> 0) OR ((new.status)::text = ANY ((ARRAY['failed'::character varying, 'cancelled'::character varying])::text[])) OR (old.finished_at IS NOT NULL)) AND ((new.finished_at IS NOT NULL) OR ((new.status)::text = 'pending'::text)))) EXECUTE FUNCTION treadle.unblock_next();
+CREATE TRIGGER unblock_next AFTER UPDATE ON treadle.jobs FOR EACH ROW WHEN ((((old.key IS NOT NULL) OR (((old.keeps)::integer & 24) <> 0) OR ((((old.keeps)::integer & 256) <> 0) AND ((((old.keeps # new.keeps))::integer & 2048) = 0)) OR ((new.status)::text = ANY ((ARRAY['failed'::character varying, 'cancelled'::character varying])::text[])) OR (old.finished_at IS NOT NULL)) AND ((new.finished_at IS NOT NULL) OR ((new.status)::text = 'pending'::text)))) EXECUTE FUNCTION treadle.unblock_next();
 
 CREATE TRIGGER unblock_next_deleted AFTER DELETE ON treadle.jobs FOR EACH ROW WHEN (((old.key IS NOT NULL) OR (((old.keeps)::integer & 280) <> 0))) EXECUTE FUNCTION treadle.unblock_next();
 

@@ -1,18 +1,25 @@
 """What jobs that wait for others cost: claims beside them, and a fan-out and fan-in against a plain drain."""
 
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
 from psycopg import Connection
 
 from benchmarks.lanes.server import connect
-from benchmarks.lanes.statements import claim_cost, settle, tick_cost
+from benchmarks.lanes.statements import buffers, claim_cost, settle, tick_cost
 from benchmarks.lanes.workers import drain_enqueued
+from treadle.db.queries import workflows as queries
 
 ENQUEUE = """
     select array_agg(id)
     from treadle.enqueue_with_options(%s, array_fill('{}'::text, array[%s::int]), p_after => %s::jsonb)"""
+
+
+ADD = """
+    select count(*)
+    from treadle.enqueue_with_options(%s, array_fill('{}'::text, array[%s::int]), p_workflow => %s::jsonb)"""
 
 
 def fan(url: str, jobs: int, processes: int, waits: bool) -> dict[str, float]:
@@ -27,6 +34,45 @@ def fan(url: str, jobs: int, processes: int, waits: bool) -> dict[str, float]:
             _enqueue(connection, 1, others if waits else None)
 
     return drain_enqueued(url, jobs, processes, enqueue_all)
+
+
+def batch(url: str, jobs: int, processes: int) -> dict[str, float]:
+    """A batch with a callback: how fast it is enqueued and drained, how long after its last job the callback starts,
+    and what its counts cost when all is done."""
+    times: dict[str, float] = {}
+
+    def enqueue_all(connection: Connection[Any]) -> None:
+        block = {"job_type": "type1", "data": ["{}"], "after": [{"nth": -1}]}
+        row = connection.execute(
+            "select id from treadle.enqueue_workflow('batch', %s, '{\"is_open\": true}') order by nth desc limit 1",
+            [json.dumps([block])],
+        ).fetchone()
+        assert row
+        begin = time.perf_counter()
+        for first in range(0, jobs, 5000):
+            connection.execute(ADD, ["type0", min(5000, jobs - first), json.dumps({"id": str(row[0])})])
+        times["enqueued/s"] = jobs / (time.perf_counter() - begin)
+        connection.execute("select treadle.close_workflow(%s)", [row[0]])
+
+    found = drain_enqueued(url, jobs, processes, enqueue_all, more=2)
+    with connect(url) as connection:
+        times["callback ms"] = _one(
+            connection,
+            """select extract(epoch from callback.claimed_at - (
+                select max(finished_at) from treadle.jobs where job_type = 'type0'
+            )) * 1000 from treadle.jobs as callback where job_type = 'type1'""",
+        )
+        workflow = connection.execute("select id from treadle.workflows").fetchone()
+        assert workflow
+        query = queries.count_members(workflow[0])
+        times["counts buffers"] = buffers(connection, query.text, query.params)
+    return {**found, **times}
+
+
+def _one(connection: Connection[Any], question: str) -> float:
+    row = connection.execute(question).fetchone()
+    assert row
+    return float(row[0])
 
 
 def waiting_jobs(url: str, jobs: int) -> Iterator[tuple[str, dict[str, float]]]:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from benchmarks.lanes.app import TYPES
 from benchmarks.lanes.claimers import claims
-from benchmarks.lanes.dependencies import fan, waiting_jobs
+from benchmarks.lanes.dependencies import batch, fan, waiting_jobs
 from benchmarks.lanes.limits import blocked_jobs, fair_drain, limited_drain, many_tenants
 from benchmarks.lanes.server import Server, connect
 from benchmarks.lanes.statements import (
@@ -209,6 +209,14 @@ def fan_out(server: Server, sizes: Sizes) -> Iterator[Row]:
             yield name, {**found, "to none": found["jobs/s"] / rates[0]}
 
 
+def batches(server: Server, sizes: Sizes) -> Iterator[Row]:
+    for processes in sizes.processes:
+        plain = drain(server.fresh(), sizes.jobs, TYPES[:1], processes)
+        yield f"without, {processes} processes", {**plain, "to without": 1.0}
+        found = batch(server.fresh(), sizes.jobs, processes)
+        yield f"a batch, {processes} processes", {**found, "to without": found["jobs/s"] / plain["jobs/s"]}
+
+
 def blocked(server: Server, sizes: Sizes) -> Iterator[Row]:
     for keys in (1, sizes.blocked_keys):
         yield from blocked_jobs(server.fresh(), sizes.blocked, keys)
@@ -233,6 +241,7 @@ SCENARIOS: dict[str, tuple[str, Callable[[Server, Sizes], Iterator[Row]]]] = {
     "tenants": ("a claim of 10 with many tenants that take turns", tenants),
     "waiting": ("a claim of 10 and a tick beside many jobs that wait for others", waiting),
     "fan-out": ("one job, many after it, and one after all of them, against the same jobs without waiting", fan_out),
+    "batch": ("a batch with a callback, against the same jobs without", batches),
     "transaction": ("claim, tick and pick-up beside a writing transaction that was left open", open_transaction),
 }
 

@@ -92,6 +92,10 @@ def claim_cost(
     return {"claimed": plan["Actual Rows"], "claim ms": taken, "claim buffers": _buffers(plan)}
 
 
+def buffers(connection: Connection[Any], statement: str, params: Any = None) -> int:
+    return _buffers(_plan(connection, statement, params))
+
+
 def tick_cost(connection: Connection[Any], times: int = 5) -> dict[str, float]:
     try:
         with _limited(connection):

@@ -88,8 +88,8 @@ MUTANTS = [
     Mutant(
         "ends are counted",
         UNBLOCK,
-        "        if tg_op = 'UPDATE' and old.status <> new.status and",
-        "        if false and",
+        "            and old.status <> new.status\n",
+        "            and false\n",
         test(RACES, "test_ends_by_whatever_statement_are_counted"),
     ),
     Mutant(

@@ -188,7 +188,7 @@ grant execute on function
     treadle.add_dependencies, treadle.advance_waiting, treadle.decide_check, treadle.check_waiting, treadle.check_ended,
     treadle.settle_waiting, treadle.free_waiting, treadle.results_for, treadle.stop_waiting, treadle.describe_end, treadle.end_workflows,
     treadle.retry_workflow, treadle.keeps_watchers, treadle.keeps_dependencies, treadle.keeps_inputs, treadle.keeps_members,
-    treadle.keeps_part, treadle.keeps_signal, treadle.blocked_by_signal, treadle.add_members, treadle.add_workflow,
+    treadle.keeps_part, treadle.keeps_counted, treadle.note_completed_members, treadle.keeps_signal, treadle.blocked_by_signal, treadle.add_members, treadle.add_workflow,
     treadle.find_workflow, treadle.settle_workflows, treadle.roll_up_workflow, treadle.roll_up_workflows, treadle.report_workflow,
     treadle.watch_member, treadle.failed_member, treadle.carry_out_plan, treadle.enqueue_planned, treadle.begin_signals,
     treadle.end_signal, treadle.cancel_members, treadle.delete_members, treadle.has_members,

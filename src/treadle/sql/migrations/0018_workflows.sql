@@ -55,7 +55,7 @@ alter table treadle.dependencies
 comment on column treadle.dependencies.needs is 'What that job has to be: completed; ended, then it may also have failed, or was cancelled or deleted; failed, then it must not have completed; or a member, then the job that waits is a workflow, and fails if this one does not complete.';
 comment on column treadle.dependencies.effort is 'Of a member: how much of the work of the workflow it is.';
 comment on column treadle.jobs.holds is 'What a pending job waits for besides its time, as bits: 1 = an earlier job with the same key, 2 = other jobs (dependencies), 4 = a signal. 0: nothing.';
-comment on column treadle.jobs.keeps is 'What else is stored for this job, as bits: 1 = events, 2 = log lines, 4 = steps, 8 = it was claimed under a limit, 16 = its end is watched by jobs that wait for it, 32 = it has dependencies, 64 = it takes results of other jobs, 128 = it is a workflow, 256 = it is part of a workflow, 512 = it was cancelled because it was not needed, 1024 = it waits for a signal. What is stored is deleted with the job.';
+comment on column treadle.jobs.keeps is 'What else is stored for this job, as bits: 1 = events, 2 = log lines, 4 = steps, 8 = it was claimed under a limit, 16 = its end is watched by jobs that wait for it, 32 = it has dependencies, 64 = it takes results of other jobs, 128 = it is a workflow, 256 = it is part of a workflow, 512 = it was cancelled because it was not needed, 1024 = it waits for a signal, 2048 = inverted by a statement that counts its end. What is stored is deleted with the job.';
 
 insert into treadle.workflows (id, jobs, completed, failed, cancelled, work, done)
 select

@@ -18,33 +18,45 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();
+    v_accepted uuid[];
+    v_parts uuid[]; -- of workflows
 begin
-    return query
     with done as materialized (
         -- In the order of ids, as in every statement that locks several jobs and may have to wait.
         select done.id, done.lease, done.worker_id, done.result::jsonb as result, done.seconds
         from unnest(p_ids, p_leases, p_worker_ids, p_results, p_seconds) as done (id, lease, worker_id, result, seconds)
         order by done.id
+    ),
+    completed as (
+        update treadle.jobs as job
+        set status = 'completed',
+            progress = 100,
+            -- A short job completes before it was ever reported as running.
+            started_at = coalesce(job.started_at, v_now - done.seconds * interval '1 second'),
+            completed_at = v_now,
+            finished_at = v_now,
+            result = done.result,
+            -- Counted below, not by the trigger.
+            keeps = case when job.keeps & treadle.keeps_part() <> 0 then job.keeps # treadle.keeps_counted() else job.keeps end
+        from done
+        where job.id = done.id
+          and job.lease = done.lease
+          -- Written so that only the primary key matches: with "worker_id =" or "status in", stale statistics made the planner
+          -- compare each job with all claimed jobs (measured: 100 ms for 1,000 instead of 13).
+          and job.worker_id is not distinct from done.worker_id
+          and job.status <> 'pending'
+          and job.finished_at is null
+        returning job.id, job.keeps
     )
-    update treadle.jobs as job
-    set status = 'completed',
-        progress = 100,
-        -- A short job completes before it was ever reported as running.
-        started_at = coalesce(job.started_at, v_now - done.seconds * interval '1 second'),
-        completed_at = v_now,
-        finished_at = v_now,
-        result = done.result
-    from done
-    where job.id = done.id
-      and job.lease = done.lease
-      -- Written so that only the primary key matches: with "worker_id =" or "status in", stale statistics made the planner
-      -- compare each job with all claimed jobs (measured: 100 ms for 1,000 instead of 13).
-      and job.worker_id is not distinct from done.worker_id
-      and job.status <> 'pending'
-      and job.finished_at is null
-    returning job.id;
+    select array_agg(completed.id), array_agg(completed.id) filter (where completed.keeps & treadle.keeps_part() <> 0)
+    into v_accepted, v_parts
+    from completed;
 
+    if v_parts is not null then
+        perform treadle.note_completed_members(v_parts);
+    end if;
     perform treadle.announce(p_ids);
+    return query select unnest(v_accepted);
 end
 $$;
 

@@ -20,7 +20,11 @@ begin
     end if;
 
     if old.keeps & treadle.keeps_part() <> 0 then
-        if tg_op = 'UPDATE' and old.status <> new.status and (old.finished_at is not null or new.finished_at is not null) then
+        if tg_op = 'UPDATE'
+            and (old.keeps # new.keeps) & treadle.keeps_counted() = 0
+            and old.status <> new.status
+            and (old.finished_at is not null or new.finished_at is not null)
+        then
             perform treadle.note_member_change(
                 old.id, treadle.outcome_of(old.status, old.keeps), treadle.outcome_of(new.status, new.keeps)
             );
@@ -89,7 +93,13 @@ create or replace trigger unblock_next
     after update on treadle.jobs
     for each row
     when (
-        (old.key is not null or old.keeps & 280 <> 0 or new.status in ('failed', 'cancelled') or old.finished_at is not null)
+        (
+            old.key is not null
+            or old.keeps & 24 <> 0
+            or old.keeps & 256 <> 0 and (old.keeps # new.keeps) & 2048 = 0 -- keeps_part() and keeps_counted()
+            or new.status in ('failed', 'cancelled')
+            or old.finished_at is not null
+        )
         and (new.finished_at is not null or new.status = 'pending')
     )
     execute function treadle.unblock_next();
