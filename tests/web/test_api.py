@@ -8,7 +8,7 @@ import pytest
 from psycopg import Connection
 
 from tests.support.dashboards import OPERATOR, VIEWER, Browser, Site
-from treadle import JobQueue, Status, Treadle
+from treadle import JobQueue, Status, Treadle, Workflow, wait_for_signal
 from treadle.web.dashboard.app import routes
 from treadle.web.dashboard.security.access import Role
 
@@ -133,6 +133,23 @@ def test_workers_pauses_and_audit(program: Browser, queue: JobQueue, connection:
     assert [each["action"] for each in get(program, "/audit")["changes"]] == ["resume", "pause"]
     first = get(program, "/audit", limit=1)
     assert [each["action"] for each in get(program, "/audit", limit=1, before=first["next"])["changes"]] == ["pause"]
+
+
+def test_send_a_signal(program: Browser, app: Treadle, queue: JobQueue, connection: Connection[Any]) -> None:
+    @app.job
+    async def write() -> None: ...
+
+    flow = Workflow()
+    flow.add(wait_for_signal("approved"), name="approval")
+    flow.add(write.call())
+    handle = flow.enqueue()
+    path, step = f"/jobs/{handle.id}/signal", handle.steps["approval"].id
+    assert post(program, path, {"name": "aproved"})[0] == 404
+    assert post(program, path, {"name": ""})[0] == 400
+    assert post(program, path, {"name": "approved", "value": {"by": "ann"}}) == (200, {"done": True})
+    assert post(program, path, {"name": "approved"})[0] == 409
+    assert queue.get(step).result == {"by": "ann"}
+    assert connection.execute("select action, job_id from audit").fetchall() == [("signal", step)]
 
 
 def test_change_the_concurrency_of_a_worker(program: Browser, queue: JobQueue, connection: Connection[Any]) -> None:

@@ -18,7 +18,7 @@ from treadle.doctor.expected_schema import expected_schema
 from treadle.doctor.facts import ClockOffset, Server
 from treadle.doctor.finding import Context, Finding, Severity, by_severity, worst
 from treadle.doctor.limits import Limits
-from treadle.doctor.rules import horizon, lanes, schedules, schema, server, stalled, storage, work
+from treadle.doctor.rules import horizon, lanes, schedules, schema, server, stalled, storage, work, workflows
 from treadle.doctor.rules import limits as limit_rules
 from treadle.doctor.rules.unanswered import unanswered
 
@@ -75,6 +75,8 @@ SCHEMA = (
     Check(("unserved_schedules",), ("workers", "scheduled_types"), schedules.check_scheduled_types),
     Check(("paused_limits", "lowered_limits", "slow_limits"), ("waiting_limits",), limit_rules.check_limits),
     UNOPENED,
+    Check(("undecided_jobs",), ("undecided_checks",), workflows.check_undecided),
+    Check(("forgotten_batches",), ("forgotten_batches",), workflows.check_batches),
 )
 # A worker that polls does so every second by default.
 LOOK_AGAIN_SECONDS = 1.5
@@ -197,6 +199,8 @@ def _schema_queries(limits: Limits) -> Mapping[str, Query[Any]]:
         "late_schedules": queries.find_late_schedules(),
         "scheduled_types": queries.find_scheduled_types(),
         "waiting_limits": queries.find_waiting_limits(),
+        "undecided_checks": queries.find_undecided_checks(limits.undecided[0]),
+        "forgotten_batches": queries.find_forgotten_batches(limits.forgotten_batch[0]),
     }
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from datetime import datetime
 from typing import NamedTuple
+from uuid import UUID
 
 
 class Server(NamedTuple):
@@ -283,6 +284,23 @@ class UnclaimableJob(NamedTuple):
     key: str | None
     waiting: int
     """Jobs with its key that wait for it, counted up to 1,000."""
+
+
+class UndecidedCheck(NamedTuple):
+    """Jobs that wait for others, about which nothing was decided."""
+
+    first: UUID
+    jobs: int
+    age: float
+
+
+class ForgottenBatch(NamedTuple):
+    """An open batch all of whose jobs have ended."""
+
+    id: UUID
+    jobs: int
+    age: float
+    """Since the last one ended, or since it was opened."""
 
 
 class LateSchedule(NamedTuple):

@@ -54,5 +54,9 @@ class Limits(NamedTuple):
     """How long jobs may wait for a limit, or would take at its rate."""
     unopened: tuple[float, float] = (60, 300)
     """How long lanes may be parked for a limit that has room. Ticks open them within seconds."""
+    undecided: tuple[float, float] = (60, 300)
+    """How long it may be undecided whether a job has to wait for others. Ticks decide it within seconds."""
+    forgotten_batch: tuple[float, float] = (86_400, 7 * 86_400)
+    """How long a batch may be open after all of its jobs have ended."""
     late_schedule: tuple[float, float] = (15, 60)
     """How long a schedule may be due without being enqueued. Workers take less than 0.1 s."""

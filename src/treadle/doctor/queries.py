@@ -10,6 +10,7 @@ from treadle.doctor.facts import (
     DatabaseAge,
     DueLane,
     FailingKey,
+    ForgottenBatch,
     Function,
     Index,
     LateSchedule,
@@ -24,6 +25,7 @@ from treadle.doctor.facts import (
     Tick,
     Trigger,
     UnclaimableJob,
+    UndecidedCheck,
     UnopenedLimit,
     VacuumBlocker,
     WaitingLimit,
@@ -160,6 +162,16 @@ def find_failing_keys(seconds: float) -> Query[list[FailingKey]]:
 
 def find_unclaimable_jobs() -> Query[list[UnclaimableJob]]:
     return Query(statement("find_unclaimable_jobs"), {}, lambda rows: [UnclaimableJob._make(row) for row in rows])
+
+
+def find_undecided_checks(seconds: float) -> Query[list[UndecidedCheck]]:
+    text = statement("find_undecided_checks")
+    return Query(text, {"seconds": seconds}, lambda rows: [UndecidedCheck._make(row) for row in rows])
+
+
+def find_forgotten_batches(seconds: float) -> Query[list[ForgottenBatch]]:
+    text = statement("find_forgotten_batches")
+    return Query(text, {"seconds": seconds}, lambda rows: [ForgottenBatch._make(row) for row in rows])
 
 
 def find_late_schedules() -> Query[list[LateSchedule]]:

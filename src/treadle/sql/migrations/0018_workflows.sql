@@ -26,6 +26,8 @@ comment on column treadle.workflows.cancelled is 'How many were cancelled, or de
 comment on column treadle.workflows.work is 'The efforts of its jobs, for its progress.';
 comment on column treadle.workflows.done is 'The efforts of those that have ended.';
 
+create index idx_workflows_open on treadle.workflows (id) where is_open;
+
 create table treadle.member_changes (
     id           bigint generated always as identity primary key,
     workflow_id  uuid not null,
