@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test test-matrix check style bench bench-peers chaos mutants storm kills restarts unique schedules limits failover model proof soak schema pictures chromium clean
+.PHONY: help demo test test-matrix check style bench bench-peers chaos mutants storm kills restarts unique schedules limits workflows failover model proof soak schema pictures chromium clean
 
 help:               ## list the targets
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/'
@@ -56,6 +56,9 @@ schedules: $(READY) ## inject faults while schedules are due and check that each
 
 limits: $(READY)    ## inject faults while jobs run under limits and check that none was exceeded; JOBS=50000
 	@$(BIN)/python -m chaos.limits --jobs $(or $(JOBS),50000)
+
+workflows: $(READY) ## inject faults while workflows run and check that each step ended as planned; GRAPHS=2000
+	@$(BIN)/python -m chaos.workflows --graphs $(or $(GRAPHS),2000)
 
 failover: $(READY)  ## kill a primary under load and measure the failover; ROUNDS=5
 	@$(BIN)/python -m chaos.failover --rounds $(or $(ROUNDS),3)

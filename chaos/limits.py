@@ -12,32 +12,25 @@ import argparse
 import itertools
 import json
 import random
-import re
 import shutil
-import signal
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 import psycopg
 
-from chaos.cluster import Cluster
-from chaos.ledger import FOLDER, Ledger, Record, read
+from chaos.faults import FAULT_SECONDS, LEASE, RESTART_EVERY, Faults, failing_over
+from chaos.ledger import Record, read
 from chaos.limit_checker import RULES, Move, Verdict, check
 from chaos.processes import WorkerProgram
-from chaos.servers import Server, serving
+from chaos.servers import serving
 from chaos.waiting import until
-from treadle import migrate
 
-LEASE = 3.0
-FAULT_SECONDS = (1.0, 3.0)
-RESTART_EVERY = 8  # of these faults
 BATCH = 200
 STUCK_SECONDS = 240.0
 LAST_SECONDS = 3.0  # for which a job of the last round runs
@@ -45,12 +38,6 @@ LAST_SECONDS = 3.0  # for which a job of the last round runs
 SHARES = {"typed": 25, "tenanted": 27, "both": 12, "weighted": 6, "pull": 5, "push": 5, "fair": 10}
 RATED = {"rated": 4, "tenant_rated": 4, "both_kinds": 2}
 CHANGES = {"typed": (5, 35), "crm": (3, 8), "tenanted per tenant": (1, 6), "weighted": (6, 14)}
-# What a worker may log: its database was away, it was stopped, a process was killed.
-EXPECTED = re.compile(r"unavailable|could not be renewed|was killed|died|is restarted|lease not renewed|exited with")
-# A worker waits 100 ms for a lock when it writes outcomes, and then tries again later.
-POSTPONED = "canceling statement due to lock timeout"
-# A worker that was stopped cancels a statement whose time is over.
-CANCELLED = "canceling statement due to user request"
 
 SCHEMA = """
 create table public.moves (job uuid, lease bigint, at timestamptz, status text, job_type text, tenant text);
@@ -71,25 +58,14 @@ create trigger note_move after update on treadle.jobs for each row
 """
 
 
-class Storm:
+class Storm(Faults):
     """Workers under limits, and faults."""
 
     def __init__(self, url: str, folder: Path, seed: int, programs: int = 4, tenants: int = 200) -> None:
-        self.ledger = Ledger(folder / "ledger")
-        self.ledger.folder.mkdir()
-        self.counts: Counter[str] = Counter()
-        self.rng = random.Random(seed)
-        self.problems: list[str] = []
-        self._url = url
-        self._folder = folder
-        self._tenants = [f"t{n}" for n in range(tenants)]
-        self._numbers = itertools.count()
-        self._stopped: dict[int, float] = {}
         with psycopg.connect(url) as connection:
             connection.execute(SCHEMA)
-        self._programs = [self._start(n) for n in range(programs)]
-        for each in self._programs:
-            each.started(2)
+        self._tenants = [f"t{n}" for n in range(tenants)]
+        super().__init__(url, folder, seed, "chaos.limits_app:app", programs)
 
     def enqueue(self, jobs: int, over: threading.Event) -> None:
         """In batches of one type, while workers run. A batch whose reply was lost is enqueued again."""
@@ -163,55 +139,6 @@ class Storm:
             return True
         return False
 
-    def harm(self) -> None:
-        """Kill or stop a worker process, or a whole worker with its supervisor."""
-        n = self.rng.randrange(len(self._programs))
-        program, chance = self._programs[n], self.rng.random()
-        if n in self._stopped:
-            return
-        if chance < 0.35 and (processes := program.worker_processes()):
-            one = self.rng.choice(processes)
-            self._note("killed", [one.pid], one.kill)
-            self.counts["processes killed"] += 1
-        elif chance < 0.55:
-            self._note("killed", [each.pid for each in program.tree()], program.kill_all)
-            self._programs[n] = self._start(n)
-            self.counts["workers killed"] += 1
-        else:
-            pids = [each.pid for each in program.tree()]
-            self._note("stopped", pids, lambda: program.signal_all(signal.SIGSTOP))
-            self._stopped[n] = time.monotonic() + self.rng.choice([0.3, 1.0, 1.5 * LEASE, 2 * LEASE])
-            self.counts["stopped"] += 1
-
-    def wait(self, seconds: float) -> None:
-        """Meanwhile, stopped workers continue, and those that have ended are replaced."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            for n, at in list(self._stopped.items()):
-                if at <= time.monotonic():
-                    del self._stopped[n]
-                    self._programs[n].signal_all(signal.SIGCONT)
-            for n, program in enumerate(self._programs):
-                if not program.alive():  # it was started while there was no server
-                    self._programs[n] = self._start(n)
-            time.sleep(0.05)
-
-    def restart(self, server: Server | Cluster, crash: bool) -> None:
-        if crash or isinstance(server, Cluster):
-            server.crash()
-        else:
-            server.close()
-        self.read_log(server)
-        self.wait(self.rng.uniform(0, 4))
-        server.come_back()
-        self.counts["crashes" if crash else "restarts"] += 1
-
-    def read_log(self, server: Server | Cluster) -> None:
-        """The next start may overwrite it."""
-        log = server.new_log()
-        self.problems += server_log_problems(log)
-        self.counts["outcomes postponed"] += log.count(POSTPONED)
-
     def is_done(self) -> bool:
         with suppress(psycopg.OperationalError), psycopg.connect(self._url) as connection:
             return connection.execute(LEFT).fetchone() == (0,)
@@ -219,8 +146,7 @@ class Storm:
 
     def finish(self) -> None:
         """All workers continue, all jobs finish, and the last round fills each limit."""
-        while self._stopped:
-            self.wait(0.1)
+        self.let_all_continue()
         until(self.is_done, self._unfinished, STUCK_SECONDS)
         for name in CHANGES:
             for key in self._tenants[:10] if "per" in name else [""]:
@@ -267,25 +193,8 @@ class Storm:
         verdict = check(read(self.ledger.folder), [Move(*row) for row in moves], LEASE)
         if failed != (0,):
             verdict.problems.append(f"{failed} jobs failed")
-        for log in sorted(self._folder.glob("worker-*.log")):
-            verdict.problems += worker_log_problems(log.read_text(errors="replace"))
-        verdict.problems += self.problems
+        verdict.problems += self.log_problems()
         return verdict
-
-    def close(self) -> None:
-        for each in self._programs:
-            each.kill_all()
-
-    def _start(self, n: int) -> WorkerProgram:
-        log = self._folder / f"worker-{n}-{next(self._numbers)}.log"
-        options = ["--lease", f"{LEASE:g}s", "--processes", "2", "--crash-limit", "1000"]
-        environment = {FOLDER: str(self.ledger.folder)}
-        return WorkerProgram(self._url, log, *options, app="chaos.limits_app:app", **environment)
-
-    def _note(self, did: str, pids: list[int], action: Callable[[], None]) -> None:
-        begin = time.monotonic()
-        action()
-        self.ledger.note("fault", did=did, pids=pids, begin=begin)
 
 
 def _has_both(program: WorkerProgram) -> bool:
@@ -314,33 +223,8 @@ def last_round_problems(records: list[Record], expected: dict[tuple[str, str], i
     ]
 
 
-def server_log_problems(log: str) -> list[str]:
-    """Errors, each with the lines that say where it came from."""
-    lines = log.splitlines()
-    return [
-        "server: " + " ".join(line.strip() for line in lines[n : n + 8])
-        for n, line in enumerate(lines)
-        if re.search(r"ERROR: |PANIC: ", line) and POSTPONED not in line and CANCELLED not in line
-    ]
-
-
-def worker_log_problems(log: str) -> list[str]:
-    """Errors other than those that the faults explain."""
-    found = [line for line in log.splitlines() if " ERROR " in line and not EXPECTED.search(line)]
-    return [f"worker: {line}" for line in found] + [
-        f"worker: {line}" for line in log.splitlines() if re.search("deadlock|SyntaxError|KeyError", line)
-    ]
-
-
-@contextmanager
-def _failing_over() -> Iterator[Cluster]:
-    with Cluster(synchronous=True) as cluster:
-        migrate(cluster.url)
-        yield cluster
-
-
 def storm(folder: Path, jobs: int, seed: int, failover: bool = False) -> tuple[Verdict, Counter[str], float]:
-    with _failing_over() if failover else serving() as server:
+    with failing_over() if failover else serving() as server:
         trial = Storm(server.url, folder, seed)
         over = threading.Event()
         producer = threading.Thread(target=trial.enqueue, args=(jobs, over))

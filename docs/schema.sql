@@ -661,6 +661,8 @@ COMMENT ON FUNCTION treadle.wanted_lanes(p_job_types character varying[], p_queu
 
 COMMENT ON FUNCTION treadle.watch_member(p_id uuid, p_past uuid) IS 'Watches one of the jobs of a workflow that have not ended.';
 
+COMMENT ON FUNCTION treadle.why_skipped(p_id uuid) IS 'Why none of the jobs of a workflow was needed; null if one was, or if it has none.';
+
 CREATE TABLE treadle.audit (
     id bigint NOT NULL,
     at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,

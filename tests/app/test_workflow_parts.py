@@ -227,6 +227,22 @@ def test_an_error_handler_runs_only_if_it_is_needed(shop: Shop) -> None:
     assert str(handle.steps["after"].job().last_error).startswith("not needed: job ")
 
 
+def test_a_nested_workflow_that_is_not_needed(shop: Shop) -> None:
+    mending = Workflow("mending")
+    one = mending.add(shop.note.call("mend"))
+    mending.add(shop.note.call("clean up"), after=one)
+    flow = Workflow()
+    works = flow.add(shop.number.call(1))
+    mended = flow.add(mending, name="mended", after=if_failed(works))
+    flow.add(shop.note.call("after mending"), after=mended, name="after")
+    handle = flow.enqueue()
+    shop.run()
+    assert shop.ran == ["number 1"]
+    assert handle.status() == Status.COMPLETED
+    assert {handle.steps[name].status() for name in ("mended", "after")} == {Status.CANCELLED}
+    assert str(handle.steps["mended"].job().last_error).startswith("not needed: job ")
+
+
 def test_an_error_handler_of_a_job_without_a_workflow(shop: Shop) -> None:
     failing, working = shop.fail_once.enqueue(), shop.number.enqueue(1)
     shop.note.using(after=if_failed(failing)).enqueue("it failed")

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from chaos.faults import server_log_problems, worker_log_problems
 from chaos.ledger import Record
 from chaos.limit_checker import Move, Rule, check
-from chaos.limits import Storm, last_round_problems, server_log_problems, worker_log_problems
+from chaos.limits import Storm, last_round_problems
 
 LEASE = 3.0
 RULES = (Rule("two", ("sync",), 2), Rule("rate", ("rated",), 10, per_second=True, burst=2))

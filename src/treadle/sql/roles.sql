@@ -190,7 +190,7 @@ grant execute on function
     treadle.retry_workflow, treadle.keeps_watchers, treadle.keeps_dependencies, treadle.keeps_inputs, treadle.keeps_members,
     treadle.keeps_part, treadle.keeps_counted, treadle.note_completed_members, treadle.keeps_signal, treadle.blocked_by_signal, treadle.add_members, treadle.add_workflow,
     treadle.find_workflow, treadle.settle_workflows, treadle.roll_up_workflow, treadle.roll_up_workflows, treadle.report_workflow,
-    treadle.watch_member, treadle.failed_member, treadle.carry_out_plan, treadle.enqueue_planned, treadle.begin_signals,
+    treadle.watch_member, treadle.failed_member, treadle.why_skipped, treadle.carry_out_plan, treadle.enqueue_planned, treadle.begin_signals,
     treadle.end_signal, treadle.cancel_members, treadle.delete_members, treadle.has_members,
     -- what a worker writes about its jobs
     treadle.start_job,

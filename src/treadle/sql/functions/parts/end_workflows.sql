@@ -1,5 +1,5 @@
 -- For workflows all of whose jobs have ended, whose rows are locked. A workflow is a job that no worker claims: it waits for its jobs,
--- and then it has completed, or failed if one of them did not complete. It stays held: if one of its jobs is retried, it waits again.
+-- and then it has completed, or failed if one of them did not complete. If none of them was needed, neither was it. It stays held: if one of its jobs is retried, it waits again.
 create or replace function treadle.end_workflows(p_ids uuid[]) returns void
 language plpgsql
 set enable_seqscan = off
@@ -19,24 +19,36 @@ begin
     on conflict do nothing;
 
     update treadle.jobs as job
-    set status = case when ended.ok then 'completed' else 'failed' end,
-        completed_at = case when ended.ok then clock_timestamp() end,
+    set status = ended.status,
+        keeps = case when ended.status = 'cancelled' then job.keeps | treadle.keeps_skipped() else job.keeps end,
         started_at = coalesce(job.started_at, job.created_at),
+        completed_at = case when ended.status = 'completed' then clock_timestamp() end,
         finished_at = clock_timestamp(),
-        progress = case when ended.ok then 100 else job.progress end,
+        progress = case when ended.status = 'completed' then 100 else job.progress end,
         current_stage = ended.stage,
         result = case
-            when ended.ok and job.keeps & treadle.keeps_inputs() <> 0 then coalesce(
+            when ended.status = 'completed' and job.keeps & treadle.keeps_inputs() <> 0 then coalesce(
                 treadle.results_for(job.id) -> 'result', case when job.data ? 'map' then '[]'::jsonb end
             )
         end,
-        last_error = case when not ended.ok then coalesce(treadle.describe_end(treadle.failed_member(job.id)), 'a job failed') end
+        last_error = case ended.status
+            when 'cancelled' then ended.skipped
+            when 'failed' then coalesce(treadle.describe_end(treadle.failed_member(job.id)), 'a job failed')
+        end
     from (
         select
             workflow.id,
-            workflow.failed + workflow.cancelled <= 0 as ok,
-            workflow.jobs || case when workflow.jobs = 1 then ' job' else ' jobs' end as stage
+            workflow.jobs || case when workflow.jobs = 1 then ' job' else ' jobs' end as stage,
+            skipped.reason as skipped,
+            case
+                when workflow.failed + workflow.cancelled > 0 then 'failed'
+                when skipped.reason is not null then 'cancelled'
+                else 'completed'
+            end as status
         from treadle.workflows as workflow
+        cross join lateral (
+            select case when workflow.failed + workflow.cancelled <= 0 then treadle.why_skipped(workflow.id) end as reason
+        ) as skipped
         where workflow.id = any (p_ids)
     ) as ended
     where job.id = ended.id

@@ -1,0 +1,25 @@
+-- If none of the jobs of a workflow was needed, the reason of the first; otherwise null.
+create or replace function treadle.why_skipped(p_id uuid) returns text
+language plpgsql stable
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+    v_reason text;
+begin
+    for v_reason in
+        select case when treadle.outcome_of(job.status, job.keeps) = 'skipped' then job.last_error end
+        from treadle.dependencies as edge
+        join treadle.jobs as job on job.id = edge.after_id
+        where edge.job_id = p_id
+          and edge.needs = 'member'
+        order by edge.after_id
+    loop
+        exit when v_reason is null; -- this one was needed
+    end loop;
+    return v_reason;
+end
+$$;
+
+comment on function treadle.why_skipped(uuid) is 'Why none of the jobs of a workflow was needed; null if one was, or if it has none.';
