@@ -1,5 +1,6 @@
 """Changes with the forms of the dashboard, each with its entry in the audit."""
 
+import json
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from psycopg import Connection
 
 from tests.conftest import Connect
-from tests.support.dashboards import OPERATOR, Browser, Site
+from tests.support.dashboards import OPERATOR, VIEWER, Browser, Site
 from treadle import JobQueue, Status
 
 
@@ -52,6 +53,27 @@ def test_run_a_job_now(operator: Browser, queue: JobQueue) -> None:
     assert queue.claim(["films"]) == []
     operator.post(f"/jobs/{job}/run_now")
     assert [each.id for each in queue.claim(["films"])] == [job]
+
+
+def test_send_a_signal(operator: Browser, site: Site, queue: JobQueue, connection: Connection[Any]) -> None:
+    block = {"job_type": "signal", "signal": True, "part": 0, "data": [json.dumps({"signal": "<approved>"})]}
+    row = connection.execute("select id from enqueue_workflow('article', %s)", [json.dumps([block])]).fetchone()
+    assert row
+    step = row[0]
+    page = operator.get(f"/jobs/{step}").text
+    assert "Send signal" in page
+    assert "&lt;approved&gt;" in page
+    assert "Send signal" not in site.signed_in(VIEWER).get(f"/jobs/{step}").text
+    wrong = operator.post(f"/jobs/{step}/signal", {"name": "<approved>", "value": "{by: ann}"})
+    assert wrong.status_code == 400
+    assert "value must be JSON" in wrong.text
+    assert operator.post(f"/jobs/{step}/signal", {"name": "other"}).status_code == 404
+    answer = operator.post(f"/jobs/{step}/signal", {"name": "<approved>", "value": '{"by": "ann"}'})
+    assert redirect(answer) == (f"/jobs/{step}", {"done": "signal"})
+    assert queue.get(step).result == {"by": "ann"}
+    assert audit_entries(connection) == [("dashboard:Ada", "signal", step, None, {"signal": "<approved>"})]
+    assert redirect(operator.post(f"/jobs/{step}/signal", {"name": "<approved>"}))[1] == {"unfit": "signal"}
+    assert "Signal sent" in operator.get(f"/jobs/{step}?done=signal").text
 
 
 def test_change_the_priority_of_a_job(operator: Browser, queue: JobQueue, connection: Connection[Any]) -> None:

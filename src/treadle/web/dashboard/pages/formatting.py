@@ -18,6 +18,7 @@ _ACTIONS = {
     "delete": ("Job deleted", "Delete"),
     "run_now": ("Job scheduled to run now", "Run now"),
     "priority": ("Priority changed", "Change priority"),
+    "signal": ("Signal sent", "Send signal"),
     "pause": ("Paused", "Pause"),
     "resume": ("Resumed", "Resume"),
     "concurrency": ("Concurrency changed", "Change concurrency"),

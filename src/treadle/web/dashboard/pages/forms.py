@@ -1,6 +1,8 @@
 """The forms on the pages. Each redirects back to the page that it was on, which shows the result."""
 
+import json
 import re
+from typing import Any
 
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
@@ -29,6 +31,13 @@ def routes(app: Treadle) -> list[RouteSpec]:
             return RedirectResponse(context.url(with_result(back, **{done.outcome: action.value})), 303)
 
         return change
+
+    async def send_signal(context: Context) -> Response:
+        job, name = job_id(context.request.path_params["id"]), context.field("name") or ""
+        done = await actions.send_signal(app, context.visitor, job, name, _json(context.field("value")))
+        return RedirectResponse(
+            context.url(with_result(f"/jobs/{job}", **{"done" if done else "unfit": "signal"})), 303
+        )
 
     async def bulk(context: Context) -> Response:
         action = _action(context)
@@ -66,6 +75,7 @@ def routes(app: Treadle) -> list[RouteSpec]:
             RouteSpec("POST", f"/jobs/{{id}}/{action.value}", change_endpoint(action), Role.OPERATOR, summary)
             for action, summary in actions.SUMMARIES.items()
         ),
+        RouteSpec("POST", "/jobs/{id}/signal", send_signal, Role.OPERATOR, actions.SIGNAL_SUMMARY),
         RouteSpec("POST", "/bulk", bulk, Role.OPERATOR, "Change several jobs"),
         RouteSpec("POST", "/pauses", pause, Role.OPERATOR, "Pause a job type or a queue"),
         RouteSpec("POST", "/resumes", resume, Role.OPERATOR, "Resume a job type or a queue"),
@@ -75,6 +85,13 @@ def routes(app: Treadle) -> list[RouteSpec]:
 def _redirect_back(context: Context, default: str, **result: str) -> Response:
     back = local_path(context.field("back")) or default
     return RedirectResponse(context.url(with_result(back, **result)), 303)
+
+
+def _json(text: str | None) -> Any:
+    try:
+        return None if text is None or not text.strip() else json.loads(text)
+    except ValueError:
+        raise InvalidArgument(f'the value must be JSON, such as {{"by": "ann"}}, got {shown(text)}') from None
 
 
 def _action(context: Context) -> Action:

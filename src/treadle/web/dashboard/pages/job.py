@@ -18,7 +18,7 @@ from treadle.why.explain import awhy
 from treadle.why.reason import Reason
 from treadle.words.changes import Action
 from treadle.words.errors import JobNotFound, TooSlow
-from treadle.words.graph import WORKFLOW
+from treadle.words.graph import SIGNAL, WORKFLOW
 from treadle.words.job import JobRow
 from treadle.words.record import LogLine, RecordedEvent
 from treadle.words.snapshot import JobSnapshot
@@ -98,6 +98,7 @@ def routes(app: Treadle) -> list[RouteSpec]:
             page_state=page_state(snapshot),
             possible=[each.value for each in possible_actions(details.job, snapshot)],
             why=await _why(snapshot),
+            signal=_signal(details.job),
             is_workflow=details.job.job_type == WORKFLOW,
             drawing=await _drawing(role, details.job),
             neighbours=redact_neighbours(role, neighbours),
@@ -105,6 +106,14 @@ def routes(app: Treadle) -> list[RouteSpec]:
         )
 
     return [RouteSpec("GET", "/jobs/{id}", job, Role.VIEWER, "A job")]
+
+
+def _signal(job: JobRow) -> str | None:
+    """The signal that it waits for, or will."""
+    if job.job_type != SIGNAL or job.status is not Status.PENDING or not isinstance(job.data, dict):
+        return None
+    name = job.data.get("signal")
+    return name if isinstance(name, str) else None
 
 
 def _cursor(events: list[RecordedEvent], logs: list[LogLine]) -> str:
