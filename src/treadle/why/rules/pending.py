@@ -8,6 +8,7 @@ from treadle.why.reason import Reason
 from treadle.why.text import because, clipped, elapsed, enumerated, limited, utc
 from treadle.words.changes import Pause
 from treadle.words.formatting import printable, span
+from treadle.words.graph import WORKFLOW
 from treadle.words.unclaimable import give_attempts, why_unclaimable
 
 # A claim also locks the row, for milliseconds.
@@ -132,7 +133,7 @@ def waiting(facts: Facts, blocker: Reason | None) -> Reason | None:
     state = f", which {blocker.short}" if blocker else ""
     return Reason(
         "waiting_for_jobs",
-        f"The job waits for job {facts.waited_for}{state}{more}.",
+        f"The {'workflow' if facts.job_type == WORKFLOW else 'job'} waits for job {facts.waited_for}{state}{more}.",
         f"To see more about that job: treadle why {facts.waited_for}",
         f"waits for job {facts.waited_for}",
         {"waits_for": facts.waited_for, "reason": blocker.name if blocker else None, "others": others},
