@@ -1,6 +1,7 @@
 """What jobs that wait for others cost, counted in buffers and rows."""
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 from psycopg import Connection
@@ -8,6 +9,7 @@ from psycopg import Connection
 from tests.support.buffers import buffers
 from tests.support.waiting import wait_for_floor_margin
 from treadle import JobQueue
+from treadle.db.queries.workflows import count_members
 
 pytestmark = pytest.mark.fresh_database
 
@@ -48,3 +50,46 @@ def test_a_job_that_is_not_watched_ends_at_no_cost(connection: Connection[Any], 
     assert connection.execute("select count(*) from dependency_checks").fetchone() == (0,)
     queue.complete(rows[0])
     assert [row.id for row in queue.claim(["b"])] == [last]
+
+
+def batch_of(connection: Connection[Any], queue: JobQueue, jobs: int) -> UUID:
+    row = connection.execute("select id from enqueue_workflow('batch', '[]', '{\"is_open\": true}')").fetchone()
+    assert row
+    queue.enqueue_many("a", [{}] * jobs, workflow=row[0])
+    connection.execute("select close_workflow(%s)", [row[0]])
+    batch: UUID = row[0]
+    return batch
+
+
+def test_many_completions_are_one_row_for_their_batch(connection: Connection[Any], queue: JobQueue) -> None:
+    batch = batch_of(connection, queue, 101)
+    connection.execute("select roll_up_workflows('-infinity')")
+    queue.complete_many(queue.claim(["a"], 100))
+    assert connection.execute("select completed from member_changes").fetchall() == [(100,)]
+    queue.complete_many(queue.claim(["a"], 1))
+    assert queue.get(batch).status == "completed"
+
+
+def test_what_a_batch_costs_does_not_depend_on_how_many_jobs_have_ended(
+    connection: Connection[Any], queue: JobQueue
+) -> None:
+    costs = []
+    for jobs in (10, 3000):
+        batch = batch_of(connection, queue, jobs)
+        while claimed := queue.claim(["a"], 500):
+            queue.complete_many(claimed[: len(claimed) - (len(claimed) < 500)])
+            if len(claimed) < 500:
+                break
+        connection.execute("select roll_up_workflows('-infinity')")
+        for table in ("jobs", "dependencies", "member_changes", "workflows"):
+            connection.execute(f"vacuum analyze {table}")
+        counts = count_members(batch)
+        costs.append(
+            [
+                buffers(connection, counts.text, counts.params),
+                buffers(connection, "select tick('0')", tick=True),
+                buffers(connection, "select find_workflow(%(id)s)", {"id": batch}),
+            ]
+        )
+    for few, many in zip(*costs, strict=True):
+        assert many <= 1.5 * few + 5, costs
