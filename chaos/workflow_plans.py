@@ -36,13 +36,12 @@ class Plan:
         return next(node for node in self.nodes if node.name == name)
 
     def outcomes(self, outer: list[str] | None = None) -> dict[str, str]:
-        """How each step ends. `outer` says how the first steps end because of what this workflow waits for, if not as
-        they would."""
+        """How each step ends. `outer` says how they end because of what this workflow waits for, if it does."""
         found: dict[str, str] = {}
         for node in self.nodes:
             stopped = [_stopped(found[name], needs) for name, needs in node.edges]
-            if not node.edges:
-                stopped = list(outer or [])
+            if not any(needs == COMPLETED for _, needs in node.edges):
+                stopped += outer or []
             why = next((each for each in stopped if each), None)
             if node.inner is not None:
                 found[node.name] = _whole(list(node.inner.outcomes([why] if why else []).values()))

@@ -19,6 +19,7 @@ from treadle import (
     chain,
     group,
     if_failed,
+    ok_to_fail,
 )
 
 
@@ -74,6 +75,24 @@ def test_a_nested_workflow_that_fails(shop: Shop) -> None:
     shop.run()
     assert handle.status() == Status.COMPLETED
     assert shop.ran == ["number 1", "mended", "after"]
+
+
+def test_nothing_of_a_nested_workflow_runs_if_what_it_waits_for_fails(shop: Shop) -> None:
+    inner = Workflow("inner")
+    first = inner.add(shop.number.call(1))
+    inner.add(shop.note.call("in any case"), after=ok_to_fail(first))
+    inner.add(shop.note.call("if it fails"), after=if_failed(first))
+    flow = Workflow("outer")
+    flow.add(inner, name="nested", after=flow.add(shop.fail_once.call()))
+    handle = flow.enqueue()
+    shop.run()
+    assert shop.ran == []
+    assert handle.steps["nested"].status() == Status.FAILED
+    shop.broken = False
+    handle.retry()
+    shop.run()
+    assert shop.ran == ["number 1", "in any case"]
+    assert handle.status() == Status.COMPLETED
 
 
 def test_nesting_that_is_refused(shop: Shop) -> None:

@@ -225,11 +225,12 @@ class Workflow(StepGraph):
         return ordered
 
     def _before(self, step: Step[Any], known: set[Step[Any]]) -> list[Step[Any]]:
-        found = [edge.source for edge in edges_for(step) if isinstance(edge.source, Step)]
+        if isinstance(step.work, Workflow):
+            found = step.work.steps.copy()
+        else:
+            found = [edge.source for edge in edges_for(step) if isinstance(edge.source, Step)]
         if isinstance(step.work, Call):
             found += sources_of(step.work)
-        if isinstance(step.work, Workflow):
-            found += step.work.steps
         for each in found:
             if each not in known:
                 raise InvalidArgument(f"{each} is a step of another workflow")
@@ -264,26 +265,22 @@ class Workflow(StepGraph):
 
 
 def edges_for(step: Step[Any]) -> list[Edge]:
-    """What a step waits for, by `after`. The first steps of a nested workflow also wait for what that waits for."""
+    """What a step waits for, by `after`. Those of a nested workflow also wait for what that waits for, unless another
+    of its steps has to complete first, which does."""
+    edges = _own_edges(step)
+    place = step.workflow.place
+    needed = [edge.source for edge in edges if not edge.ok_to_fail and not edge.if_failed]
+    needed += sources_of(step.work) if isinstance(step.work, Call) else []
+    if place is not None and not any(isinstance(each, Step) and each.workflow is step.workflow for each in needed):
+        edges += edges_for(place)
+    return edges
+
+
+def _own_edges(step: Step[Any]) -> list[Edge]:
     for edge in step.after:
         if isinstance(edge.source, str):
             edge.source = step.workflow.named(edge.source, step)
-    found = [] if isinstance(step.work, Workflow) else list(step.after)
-    inside = [each for each in found if isinstance(each.source, Step) and each.source.workflow is step.workflow]
-    inputs = sources_of(step.work) if isinstance(step.work, Call) else []
-    if step.workflow.place and not inside and not any(each.workflow is step.workflow for each in inputs):
-        found += _outer_edges(step.workflow.place)
-    return found
-
-
-def _outer_edges(place: Step[Any]) -> list[Edge]:
-    for edge in place.after:
-        if isinstance(edge.source, str):
-            edge.source = place.workflow.named(edge.source, place)
-    inside = [each for each in place.after if isinstance(each.source, Step)]
-    if place.workflow.place and not inside:
-        return [*place.after, *_outer_edges(place.workflow.place)]
-    return list(place.after)
+    return list(step.after)
 
 
 def checked_callbacks(**given: Call[Any] | None) -> dict[str, Call[Any]]:
