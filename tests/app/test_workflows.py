@@ -10,6 +10,7 @@ import pytest
 
 from treadle import (
     InvalidArgument,
+    InvalidJob,
     InvalidPayload,
     JobCancelled,
     JobFailed,
@@ -287,3 +288,11 @@ def test_a_job_that_does_not_exist_is_refused(shop: Shop) -> None:
     with pytest.raises(JobNotFound):
         flow.enqueue()
     assert sum(shop.app.queue.counts().values()) == 0
+
+
+@pytest.mark.parametrize("name", ["workflow", "signal"])
+def test_types_of_treadles_own_jobs_are_refused(app: Treadle, name: str) -> None:
+    with pytest.raises(InvalidJob, match="Treadle's own jobs"):
+        app.job(name=name)(lambda: None)
+    with pytest.raises(InvalidJob, match="Treadle's own jobs"):
+        app.job(name="other", aliases=[name])(lambda: None)

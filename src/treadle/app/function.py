@@ -26,6 +26,7 @@ from treadle.db.query import Query
 from treadle.words.after import After, HasId, Waitable, combined, id_of, waits_for
 from treadle.words.backoff import Backoff
 from treadle.words.errors import InvalidArgument, InvalidJob, QueueFull
+from treadle.words.graph import SIGNAL, WORKFLOW
 from treadle.words.limits import LimitDeclaration, Per, partition_of
 from treadle.words.naming import text_within
 from treadle.words.payload import Encoded
@@ -327,6 +328,8 @@ class JobFunction(Enqueuer[P, R], Generic[P, R, Q, C]):
         self.defaults = defaults
         self.function = function
         self.arguments = Arguments(function)
+        if reserved := {WORKFLOW, SIGNAL} & {name, *aliases}:
+            raise InvalidJob(f"{min(reserved)!r} is the type of Treadle's own jobs; give the function another name=…")
         self.is_async = inspect.iscoroutinefunction(function)
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise InvalidJob(f"{name} is a generator function: a job function must return its result, or None")
