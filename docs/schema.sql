@@ -599,7 +599,7 @@ COMMENT ON FUNCTION treadle.retry_job(p_id uuid) IS 'Runs a finished job again, 
 
 COMMENT ON FUNCTION treadle.retry_workflow(p_id uuid) IS 'Retries the jobs of a workflow that failed or were cancelled; the rest goes on. Returns how many.';
 
-COMMENT ON FUNCTION treadle.roll_up_workflow(p_id uuid) IS 'Adds what has changed to the counts of a workflow, and returns it.';
+COMMENT ON FUNCTION treadle.roll_up_workflow(p_id uuid, p_since timestamp with time zone) IS 'Adds what has changed to the counts of a workflow, and returns it.';
 
 COMMENT ON FUNCTION treadle.roll_up_workflows(p_since timestamp with time zone) IS 'Adds up what has changed in workflows since then, and reports their progress.';
 
@@ -1452,7 +1452,7 @@ CREATE INDEX idx_limit_openings_key ON treadle.limit_openings USING btree (name,
 
 CREATE INDEX idx_member_changes_noted ON treadle.member_changes USING btree (noted_at);
 
-CREATE INDEX idx_member_changes_workflow ON treadle.member_changes USING btree (workflow_id);
+CREATE INDEX idx_member_changes_workflow ON treadle.member_changes USING btree (workflow_id, noted_at);
 
 CREATE INDEX idx_occurrences_decided ON treadle.occurrences USING btree (decided_at);
 

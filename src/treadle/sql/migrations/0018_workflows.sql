@@ -44,7 +44,7 @@ create table treadle.member_changes (
     autovacuum_vacuum_cost_delay = 0
 );
 
-create index idx_member_changes_workflow on treadle.member_changes (workflow_id);
+create index idx_member_changes_workflow on treadle.member_changes (workflow_id, noted_at);
 create index idx_member_changes_noted on treadle.member_changes (noted_at);
 
 comment on table treadle.member_changes is 'By how much the counts of a workflow change: a row for each job that was added, has ended or was retried. A tick adds them up, so that no row is updated by every job.';

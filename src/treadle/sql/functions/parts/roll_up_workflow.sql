@@ -1,5 +1,6 @@
--- The row of the workflow is locked by the caller.
-create or replace function treadle.roll_up_workflow(p_id uuid) returns treadle.workflows
+-- The row of the workflow is locked by the caller. What was noted before p_since is left: an open snapshot may keep what was deleted
+-- there, and it would be read each time.
+create or replace function treadle.roll_up_workflow(p_id uuid, p_since timestamptz default '-infinity') returns treadle.workflows
 language plpgsql
 set enable_seqscan = off
 as $$
@@ -10,6 +11,7 @@ begin
     with gone as (
         delete from treadle.member_changes as change
         where change.workflow_id = p_id
+          and change.noted_at >= p_since
         returning change.*
     ),
     total as (
@@ -47,4 +49,4 @@ begin
 end
 $$;
 
-comment on function treadle.roll_up_workflow(uuid) is 'Adds what has changed to the counts of a workflow, and returns it.';
+comment on function treadle.roll_up_workflow(uuid, timestamptz) is 'Adds what has changed to the counts of a workflow, and returns it.';

@@ -29,7 +29,7 @@ begin
         where workflow.id = v_id
         for no key update skip locked;
         if found then
-            perform treadle.report_workflow(treadle.roll_up_workflow(v_id));
+            perform treadle.report_workflow(treadle.roll_up_workflow(v_id, coalesce(p_since, '-infinity')));
         end if;
     end loop;
 end
