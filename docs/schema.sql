@@ -41,7 +41,7 @@ COMMENT ON FUNCTION treadle.cancel_expired(p_ids uuid[]) IS 'Ends jobs whose tim
 
 COMMENT ON FUNCTION treadle.cancel_job(p_id uuid, p_reason text, p_lease bigint, p_worker_id character varying) IS 'Cancels an unfinished job; a worker that has claimed it loses the claim. Of a workflow, all of its jobs are cancelled. Returns false if it has finished already.';
 
-COMMENT ON FUNCTION treadle.cancel_members(p_id uuid, p_reason text) IS 'Cancels the jobs of a workflow that have not ended.';
+COMMENT ON FUNCTION treadle.cancel_members(p_id uuid, p_reason text, p_limit integer) IS 'Cancels the jobs of a workflow that have not ended; some of them later.';
 
 COMMENT ON FUNCTION treadle.carry_out_plan(p_id uuid, p_plan jsonb) IS 'Adds the jobs of a workflow that are only known when it begins.';
 
@@ -552,6 +552,7 @@ CREATE TABLE treadle.workflows (
     id uuid NOT NULL,
     is_open boolean DEFAULT false NOT NULL,
     plan jsonb,
+    has_plan boolean GENERATED ALWAYS AS ((plan IS NOT NULL)) STORED NOT NULL,
     jobs integer DEFAULT 0 NOT NULL,
     completed integer DEFAULT 0 NOT NULL,
     failed integer DEFAULT 0 NOT NULL,
@@ -568,6 +569,8 @@ COMMENT ON COLUMN treadle.workflows.id IS 'The job that is the workflow.';
 COMMENT ON COLUMN treadle.workflows.is_open IS 'It does not end, even if all of its jobs have ended: more are to be added.';
 
 COMMENT ON COLUMN treadle.workflows.plan IS 'Which jobs are added when it begins: one for each element of a list, or those that undo others. Null: none, or they were added.';
+
+COMMENT ON COLUMN treadle.workflows.has_plan IS 'For roles that may not read the plan, which contains payloads.';
 
 COMMENT ON COLUMN treadle.workflows.jobs IS 'How many jobs it has.';
 
@@ -650,6 +653,8 @@ COMMENT ON FUNCTION treadle.taken_slots(p_places tid[], p_queues character varyi
 COMMENT ON FUNCTION treadle.tick(p_interval interval) IS 'Maintains the lanes; workers call it about every 0.5 s. Returns how many lanes it changed, 0 if another tick was just made.';
 
 COMMENT ON FUNCTION treadle.tick_is_fresh() IS 'Whether the last tick is recent enough to trust the floors of the lanes.';
+
+COMMENT ON FUNCTION treadle.try_check(p_check bigint, p_ids uuid[], p_ended boolean, p_past uuid, p_limit integer) IS 'Decides about the jobs of a row of dependency_checks; after an error, it is tried again later.';
 
 COMMENT ON FUNCTION treadle.unblock_next() IS 'Trigger: when a job finishes, unblocks the next one of its key, and notes that its limits may have room and that jobs may have waited for it.';
 
@@ -770,7 +775,9 @@ CREATE TABLE treadle.dependency_checks (
     jobs uuid[] NOT NULL,
     ended boolean NOT NULL,
     past uuid,
-    later boolean DEFAULT false NOT NULL
+    later boolean DEFAULT false NOT NULL,
+    look_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    error text
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
 
@@ -781,6 +788,10 @@ COMMENT ON COLUMN treadle.dependency_checks.ended IS 'These have ended, or were 
 COMMENT ON COLUMN treadle.dependency_checks.past IS 'Those that they wait for have ended up to this one; or, if they have ended, those that wait for them were looked at up to this one. Null: none is known.';
 
 COMMENT ON COLUMN treadle.dependency_checks.later IS 'Not at commit: another transaction has to end first.';
+
+COMMENT ON COLUMN treadle.dependency_checks.look_at IS 'Not before. What could not be decided is looked at after all others.';
+
+COMMENT ON COLUMN treadle.dependency_checks.error IS 'Why it could not be decided: it is tried again later.';
 
 ALTER TABLE treadle.dependency_checks ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME treadle.dependency_checks_id_seq
@@ -1397,6 +1408,8 @@ CREATE INDEX idx_dependencies_after ON treadle.dependencies USING btree (after_i
 CREATE INDEX idx_dependencies_stopped ON treadle.dependencies USING btree (job_id, after_id) WHERE stopped;
 
 CREATE INDEX idx_dependencies_watched ON treadle.dependencies USING btree (after_id, job_id) WHERE watched;
+
+CREATE INDEX idx_dependency_checks_look ON treadle.dependency_checks USING btree (look_at);
 
 CREATE INDEX idx_dependency_checks_noted ON treadle.dependency_checks USING btree (noted_at);
 

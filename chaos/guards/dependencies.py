@@ -71,7 +71,7 @@ MUTANTS = [
     Mutant(
         "a job that is retried waits again",
         UNBLOCK,
-        "        if new.finished_at is null and old.holds & treadle.blocked_by_jobs() <> 0 then\n",
+        "        if new.finished_at is null and new.holds & treadle.blocked_by_jobs() <> 0 then\n",
         "        if false then\n",
         test(PLAIN, "test_a_job_that_was_stopped_waits_again_when_it_is_retried"),
     ),

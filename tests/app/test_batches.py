@@ -102,6 +102,15 @@ def test_a_block_that_raises_cancels_the_batch(shop: Shop) -> None:
     assert shop.ran == ["c"]
 
 
+def test_a_batch_that_was_cancelled_and_is_retried_is_closed(shop: Shop) -> None:
+    batch = shop.app.batch("import 7")
+    batch.enqueue(shop.number, 1)
+    batch.cancel()
+    assert batch.retry() == 1
+    shop.run()
+    assert batch.status() == Status.COMPLETED
+
+
 def test_async(shop: Shop) -> None:
     async def scenario() -> None:
         async with await shop.app.abatch("import 7", on_success=shop.note.call("success")) as batch:

@@ -133,6 +133,20 @@ def test_a_workflow_that_was_cancelled_takes_no_signal(shop: Shop) -> None:
     assert handle.steps["approval"].status() == Status.CANCELLED
 
 
+def test_a_step_that_is_retried_has_its_time_again(shop: Shop, connection: psycopg.Connection[Any]) -> None:
+    handle = approved(shop, timeout="2d")
+    shop.run()
+    step = handle.steps["approval"]
+    connection.execute("update jobs set expires_at = clock_timestamp() where id = %s", [step.id])
+    assert not handle.signal("approved", by="ann")
+    assert handle.retry() == 1
+    row = connection.execute("select expires_at > now() + interval '1 day' from jobs where id = %s", [step.id])
+    assert row.fetchone() == (True,)
+    assert handle.signal("approved", by="ann")
+    shop.run()
+    assert handle.result(timeout=5) == "approved by ann"
+
+
 def test_what_is_refused(shop: Shop) -> None:
     handle = approved(shop)
     with pytest.raises(UnknownSignal, match=r"no step of workflow .* waits for the signal 'aproved'"):

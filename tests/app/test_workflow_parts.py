@@ -211,6 +211,46 @@ def test_maps_that_are_refused(app: Treadle, shop: Shop) -> None:
         flow.enqueue()
 
 
+def test_a_map_ignores_how_many_may_wait(app: Treadle, shop: Shop) -> None:
+    @app.job(max_pending=2)
+    async def take(n: int) -> int:
+        return n
+
+    shop.run()  # so that the limit is known
+    flow = Workflow()
+    found = flow.add(listing(app, list(range(20))).call())
+    flow.returns(flow.map(take.call(), over=found))
+    handle = flow.enqueue()
+    shop.run()
+    assert handle.result(timeout=5) == list(range(20))
+
+
+def test_a_map_whose_jobs_cannot_be_added_fails(app: Treadle, shop: Shop, connection: psycopg.Connection[Any]) -> None:
+    @app.job
+    async def texts() -> list[str]:
+        return ["short", "x" * 3000]
+
+    connection.execute("select set_limit('one', 3, p_per => 'text', p_job_type => 'note')")
+    flow = Workflow()
+    flow.map(shop.note.call(), over=flow.add(texts.call(), name="texts"), name="notes")
+    handle = flow.enqueue()
+    shop.run()
+    assert handle.steps["texts"].status() == Status.COMPLETED
+    with pytest.raises(JobFailed, match="its jobs could not be added: value too long"):
+        handle.result(timeout=5)
+
+
+def test_a_map_that_has_not_begun_is_retried_with_its_workflow(shop: Shop) -> None:
+    flow = Workflow()
+    found = flow.add(listing(shop.app, [1, 2]).call())
+    flow.returns(flow.map(shop.double.call(), over=found))
+    handle = flow.enqueue()
+    handle.cancel()
+    assert handle.retry() == 2
+    shop.run()
+    assert handle.result(timeout=5) == [2, 4]
+
+
 # Jobs that are added by a step
 
 

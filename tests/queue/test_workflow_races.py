@@ -173,6 +173,94 @@ def test_one_of_the_last_jobs_is_watched_and_the_others_end_without_looking(queu
     assert queue.get(batch).status == Status.COMPLETED
 
 
+def complete_later(connect: Connect, queue: JobQueue) -> None:
+    """On an older snapshot, so that a tick has to decide what this means for others."""
+    claimed = queue.claim(["a"], 100)
+    ending = connect(autocommit=False)
+    ending.execute("set transaction isolation level repeatable read")
+    JobQueue(ending, "worker-1").complete_many(claimed)
+    ending.commit()
+
+
+def test_an_error_about_one_job_does_not_stop_the_others(queue: JobQueue, connect: Connect, connection: Rows) -> None:
+    plan = {"job_type": "a", "begun": "x"}
+    block = {"job_type": "workflow", "workflow": 1, "part": 0, "data": ["{}"], "plan": plan, "after": []}
+    connection.execute("select enqueue_workflow('poison', %s)", [json.dumps([block])])
+    first = queue.enqueue("a")
+    last = queue.enqueue("b", after=first)
+    complete_later(connect, queue)
+    connection.execute("update dependency_checks set look_at = now()")
+    tick(queue)
+    assert [row.id for row in queue.claim(["b"])] == [last]
+    errors = connection.execute("select error from dependency_checks").fetchall()
+    assert all("invalid input syntax" in error for (error,) in errors)
+    assert errors
+
+
+def test_what_cannot_be_decided_does_not_keep_others_from_being_decided(
+    queue: JobQueue, connect: Connect, connection: Rows
+) -> None:
+    sources = queue.enqueue_many("a", [{}] * 15)
+    waiting = [queue.enqueue("b", after=each) for each in sources]
+    locking = connect(autocommit=False)
+    locking.execute("select from jobs where id = any (%s) for update", [waiting[:14]])
+    complete_later(connect, queue)
+    for _ in range(5):
+        tick(queue)
+    assert [row.id for row in queue.claim(["b"], 15)] == waiting[14:]
+    locking.rollback()
+    for _ in range(5):
+        tick(queue)
+    assert len(queue.claim(["b"], 15)) == 14
+
+
+def test_cancelling_a_batch_waits_for_nobody(queue: JobQueue, connect: Connect, connection: Rows) -> None:
+    (batch,) = open_batch(connection)
+    jobs = queue.enqueue_many("a", [{}] * 3, workflow=batch)
+    locking = connect(autocommit=False)
+    locking.execute("select from jobs where id = %s for update", [jobs[1]])
+    connection.execute("set lock_timeout = '2s'")
+    queue.cancel(batch)
+    tick(queue)
+    assert [queue.get(each).status for each in jobs] == [Status.CANCELLED, Status.PENDING, Status.CANCELLED]
+    locking.rollback()
+    tick(queue)
+    assert queue.get(jobs[1]).status == Status.CANCELLED
+    assert counts(connection, batch) == (3, 0, 0, 3)
+
+
+def test_jobs_are_added_in_read_committed_transactions_only(
+    queue: JobQueue, connect: Connect, connection: Rows
+) -> None:
+    (batch,) = open_batch(connection)
+    adding = connect(autocommit=False)
+    adding.execute("set transaction isolation level repeatable read")
+    with pytest.raises(Exception, match="in a transaction that is repeatable read"):
+        JobQueue(adding, "w").enqueue("a", workflow=batch)
+    adding.rollback()
+    adding.execute("set transaction isolation level repeatable read")
+    open_batch(adding)  # a new one can be enqueued
+    adding.commit()
+
+
+def test_what_is_added_while_a_batch_is_deleted_is_on_its_own(
+    queue: JobQueue, connect: Connect, connection: Rows
+) -> None:
+    (batch,) = open_batch(connection)
+    adding, deleting = connect(autocommit=False), connect()
+    JobQueue(adding, "w").enqueue("a", workflow=batch)
+    with ThreadPoolExecutor() as pool:
+        deleted = pool.submit(lambda: deleting.execute("delete from jobs where id = %s", [batch]))
+        try:
+            until_waiting_for_lock(connection)
+        finally:
+            adding.commit()
+        deleted.result()
+    assert connection.execute("select keeps from jobs").fetchall() == [(0,)]
+    for table in ("dependencies", "workflows", "member_changes"):
+        assert connection.execute(f"select count(*) from {table}").fetchone() == (0,), table
+
+
 def wait_for_signal(connection: Rows, *after: UUID) -> tuple[UUID, UUID]:
     edges = [{"id": str(each)} for each in after]
     block = {"job_type": "signal", "signal": True, "part": 0, "data": ['{"signal": "go"}'], "after": edges}

@@ -180,12 +180,11 @@ grant execute on function
     treadle.count_pending,
     treadle.drop_oldest,
     treadle.declare_limits,
-    treadle.set_limit, -- (owner)
-    treadle.reset_limit, -- (owner)
+    treadle.set_limit, treadle.reset_limit, -- (owner)
     -- jobs that wait for others, and workflows
     treadle.note_dependency_check, treadle.note_member_change, -- (owner)
     treadle.enqueue_workflow, treadle.close_workflow, treadle.send_signal, -- (owner)
-    treadle.add_dependencies, treadle.advance_waiting, treadle.decide_check, treadle.check_waiting, treadle.check_ended,
+    treadle.add_dependencies, treadle.advance_waiting, treadle.decide_check, treadle.try_check, treadle.check_waiting, treadle.check_ended,
     treadle.settle_waiting, treadle.free_waiting, treadle.results_for, treadle.stop_waiting, treadle.describe_end, treadle.end_workflows,
     treadle.retry_workflow, treadle.keeps_watchers, treadle.keeps_dependencies, treadle.keeps_inputs, treadle.keeps_members,
     treadle.keeps_part, treadle.keeps_counted, treadle.note_completed_members, treadle.keeps_signal, treadle.blocked_by_signal, treadle.add_members, treadle.add_workflow,
@@ -310,8 +309,9 @@ grant select on
     treadle.limit_targets,
     treadle.limit_keys,
     treadle.limit_holders, treadle.limit_openings,
-    treadle.dependencies, treadle.dependency_checks, treadle.workflows, treadle.member_changes
+    treadle.dependencies, treadle.dependency_checks, treadle.member_changes
     to treadle_viewer, treadle_operator;
+grant select (id, is_open, has_plan, jobs, completed, failed, cancelled, work, done) on treadle.workflows to treadle_viewer, treadle_operator;
 grant select (
     name, job_type, priority, queue, max_attempts, key, expression, timezone, clocks_forward, clocks_back, missed,
     missed_limit, overlap, jitter, starts_at, ends_at, next_at, last_at, last_job, error, retry_at, paused_at, digest,

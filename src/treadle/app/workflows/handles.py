@@ -1,6 +1,7 @@
 """Handles of workflows and batches that are enqueued."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
 from types import TracebackType
 from typing import Any, Self
@@ -12,7 +13,7 @@ from treadle.app.handle import Handle
 from treadle.db.queries import enqueueing
 from treadle.db.queries import workflows as queries
 from treadle.db.queries.workflows import Member, WorkflowCounts
-from treadle.words.errors import InvalidArgument
+from treadle.words.errors import InvalidArgument, TreadleError
 
 
 class WorkflowHandle(Handle[Any]):
@@ -92,7 +93,8 @@ class Batch(WorkflowHandle):
         if error is None:
             self.close()
         else:
-            self.cancel(_reason(error))
+            with suppress(TreadleError):  # such as a role that may not cancel: the error of the block is what counts
+                self.cancel(_reason(error))
 
     async def __aenter__(self) -> Self:
         return self
@@ -103,7 +105,8 @@ class Batch(WorkflowHandle):
         if error is None:
             await self.aclose()
         else:
-            await self.acancel(_reason(error))
+            with suppress(TreadleError):
+                await self.acancel(_reason(error))
 
 
 def _value(value: Any, values: dict[str, Any]) -> Any:

@@ -3,6 +3,7 @@ create table treadle.workflows (
     id         uuid primary key,
     is_open    boolean not null default false,
     plan       jsonb,
+    has_plan   boolean not null generated always as (plan is not null) stored,
     jobs       int not null default 0,
     completed  int not null default 0,
     failed     int not null default 0,
@@ -20,6 +21,7 @@ comment on table treadle.workflows is 'What is known of workflows and batches be
 comment on column treadle.workflows.id is 'The job that is the workflow.';
 comment on column treadle.workflows.is_open is 'It does not end, even if all of its jobs have ended: more are to be added.';
 comment on column treadle.workflows.plan is 'Which jobs are added when it begins: one for each element of a list, or those that undo others. Null: none, or they were added.';
+comment on column treadle.workflows.has_plan is 'For roles that may not read the plan, which contains payloads.';
 comment on column treadle.workflows.jobs is 'How many jobs it has.';
 comment on column treadle.workflows.completed is 'How many have completed, or were not needed.';
 comment on column treadle.workflows.cancelled is 'How many were cancelled, or deleted before they ended.';
@@ -78,6 +80,15 @@ set keeps = job.keeps | 256::smallint
 from treadle.dependencies as edge
 where edge.after_id = job.id
   and edge.needs = 'member';
+
+alter table treadle.dependency_checks
+    add column look_at timestamptz not null default clock_timestamp(),
+    add column error text;
+
+create index idx_dependency_checks_look on treadle.dependency_checks (look_at);
+
+comment on column treadle.dependency_checks.look_at is 'Not before. What could not be decided is looked at after all others.';
+comment on column treadle.dependency_checks.error is 'Why it could not be decided: it is tried again later.';
 
 -- They have other parameters.
 drop function if exists treadle.enqueue_with_options(varchar, text[], varchar[], varchar, interval, int, varchar[], interval, boolean, interval, timestamptz, int, varchar, timestamptz, interval, varchar[], int, text[], int, jsonb);

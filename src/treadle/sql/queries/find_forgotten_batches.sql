@@ -4,7 +4,7 @@ from (
     select workflow.id, workflow.jobs, workflow.completed + workflow.failed + workflow.cancelled as ended
     from treadle.workflows as workflow
     where workflow.is_open
-      and workflow.plan is null
+      and not workflow.has_plan
       and workflow.jobs <= workflow.completed + workflow.failed + workflow.cancelled
     order by workflow.id desc
     limit 1000

@@ -246,7 +246,7 @@ left join lateral (
 left join lateral (
     -- Of a workflow: one of its jobs that have not ended (that is one of the last), and how many there are.
     select
-        workflow.is_open and workflow.plan is null as is_open,
+        workflow.is_open and not workflow.has_plan as is_open,
         workflow.jobs - workflow.completed - workflow.failed - workflow.cancelled
             + coalesce((
                 select sum(change.jobs - change.completed - change.failed - change.cancelled)

@@ -14,11 +14,12 @@ begin
     for v_check in
         select noted.id, noted.jobs, noted.ended, noted.past
         from treadle.dependency_checks as noted
-        order by noted.noted_at
+        where noted.look_at <= clock_timestamp()
+        order by noted.look_at
         limit c_checks
         for update skip locked
     loop
-        perform treadle.decide_check(v_check.id, v_check.jobs, v_check.ended, v_check.past, p_limit);
+        perform treadle.try_check(v_check.id, v_check.jobs, v_check.ended, v_check.past, p_limit);
     end loop;
 end
 $$;

@@ -1,20 +1,39 @@
-create or replace function treadle.cancel_members(p_id uuid, p_reason text) returns void
+-- Cancels the jobs of a workflow that have not ended: p_limit of them, and not those that somebody has locked. The others are left to the
+-- next tick. So nothing waits, and a workflow of a million jobs is cancelled in parts.
+create or replace function treadle.cancel_members(p_id uuid, p_reason text, p_limit int) returns void
 language plpgsql
 set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
 as $$
-begin
-    perform treadle.cancel_job(job.id, p_reason)
-    from (
+declare
+    v_ids constant uuid[] := array(
         select job.id
         from treadle.dependencies as edge
         join treadle.jobs as job on job.id = edge.after_id
         where edge.job_id = p_id
           and edge.needs = 'member'
           and job.finished_at is null
-        order by job.id
-        offset 0
-    ) as job;
+        order by edge.after_id
+        limit p_limit
+        for no key update of job skip locked
+    );
+begin
+    perform treadle.cancel_job(cancelled.id, p_reason)
+    from unnest(v_ids) as cancelled (id);
+
+    if exists (
+        select
+        from treadle.dependencies as edge
+        join treadle.jobs as job on job.id = edge.after_id
+        where edge.job_id = p_id
+          and edge.needs = 'member'
+          and job.finished_at is null
+    ) then
+        insert into treadle.member_changes (workflow_id, noted_at, jobs, completed, failed, cancelled, work, done)
+        values (p_id, clock_timestamp(), 0, 0, 0, 0, 0, 0);
+    end if;
 end
 $$;
 
-comment on function treadle.cancel_members(uuid, text) is 'Cancels the jobs of a workflow that have not ended.';
+comment on function treadle.cancel_members(uuid, text, int) is 'Cancels the jobs of a workflow that have not ended; some of them later.';

@@ -17,10 +17,13 @@ begin
     if v_left = '{}' then
         delete from treadle.dependency_checks as noted
         where noted.id = p_check;
-    elsif v_left <> p_ids or v_past is distinct from p_past then
+    else
+        -- After all others: there may be many that cannot be decided.
         update treadle.dependency_checks as noted
         set jobs = v_left,
-            past = v_past
+            past = v_past,
+            look_at = clock_timestamp(),
+            error = null
         where noted.id = p_check;
     end if;
 end

@@ -6,7 +6,7 @@ set enable_seqscan = off
 as $$
 declare
     v_workflow treadle.workflows;
-    v_added int;
+    v_changed boolean;
 begin
     with gone as (
         delete from treadle.member_changes as change
@@ -30,20 +30,21 @@ begin
         done = workflow.done + total.done
     from total
     where workflow.id = p_id
-    returning total.jobs
-    into v_added;
+    returning true
+    into v_changed;
 
     select workflow.*
     into v_workflow
     from treadle.workflows as workflow
     where workflow.id = p_id;
 
-    -- Jobs that were added while somebody cancelled it.
-    if v_added > 0 then
-        perform treadle.cancel_members(p_id, job.last_error)
+    -- Jobs that were added while somebody cancelled it, or that were left.
+    if v_changed then
+        perform treadle.cancel_members(p_id, job.last_error, 1000)
         from treadle.jobs as job
         where job.id = p_id
-          and job.status = 'cancelled';
+          and job.status = 'cancelled'
+          and v_workflow.jobs > v_workflow.completed + v_workflow.failed + v_workflow.cancelled;
     end if;
     return v_workflow;
 end

@@ -7,6 +7,13 @@ declare
     c_workflows constant int := 50;
     v_id uuid;
 begin
+    -- Of workflows that were deleted meanwhile.
+    if p_since = '-infinity' then
+        delete from treadle.member_changes as change
+        where change.noted_at < clock_timestamp() - interval '1 minute'
+          and not exists (select from treadle.workflows as workflow where workflow.id = change.workflow_id);
+    end if;
+
     for v_id in
         select job.id
         from treadle.jobs as job

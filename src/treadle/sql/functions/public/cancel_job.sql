@@ -33,7 +33,12 @@ begin
 
     -- A workflow is cancelled before its jobs: otherwise it would fail because of them.
     if v_keeps & treadle.keeps_members() <> 0 then
-        perform treadle.cancel_members(p_id, p_reason);
+        update treadle.workflows as workflow
+        set is_open = false
+        where workflow.id = p_id
+          and workflow.is_open
+          and workflow.plan is null;
+        perform treadle.cancel_members(p_id, p_reason, 10000);
     end if;
     return true;
 end

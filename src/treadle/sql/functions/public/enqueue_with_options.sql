@@ -51,7 +51,8 @@ security definer
 set enable_seqscan = off
 as $$
 declare
-    v_bounded constant boolean := treadle.partition_parts(p_job_type, p_queue) is not null; -- perhaps
+    -- Perhaps. Not for jobs that are added by the database: their workflow was accepted.
+    v_bounded constant boolean := treadle.partition_parts(p_job_type, p_queue) is not null and p_workflow -> 'is_planned' is null;
     v_now timestamptz;
     v_template treadle.jobs;
     v_ids uuid[];
@@ -128,6 +129,12 @@ begin
     end if;
 
     if p_workflow is not null then
+        -- On an older snapshot it cannot be seen whether it has ended.
+        if p_workflow -> 'is_new' is null and not treadle.is_read_committed() then
+            raise exception 'jobs cannot be added to a workflow in a transaction that is %', current_setting('transaction_isolation')
+                using errcode = 'feature_not_supported',
+                      hint = 'Add them in a READ COMMITTED transaction.';
+        end if;
         v_workflow := treadle.find_workflow((p_workflow ->> 'id')::uuid);
         if v_workflow.id is null or v_workflow.has_ended then
             return query

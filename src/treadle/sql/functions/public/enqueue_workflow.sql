@@ -74,7 +74,7 @@ begin
 
             v_part := case
                 when v_block ? 'part' then jsonb_strip_nulls(jsonb_build_object(
-                    'id', v_workflows[(v_block ->> 'part')::int + 1], 'efforts', v_block -> 'efforts'
+                    'id', v_workflows[(v_block ->> 'part')::int + 1], 'is_new', true, 'efforts', v_block -> 'efforts'
                 )) || jsonb_build_object('steps', v_block -> 'steps', 'places', v_block -> 'places')
             end;
             if v_block ? 'workflow' then

@@ -40,6 +40,12 @@ begin
                 end,
                 expires_at = null,
                 keeps = job.keeps & ~treadle.keeps_skipped(),
+                -- A step that waits for a signal begins to wait again.
+                holds = case
+                    when job.keeps & treadle.keeps_signal() <> 0
+                        then job.holds & ~treadle.blocked_by_signal() | treadle.blocked_by_jobs()
+                    else job.holds
+                end,
                 result = null
             where job.id = p_id
               and job.status in ('completed', 'failed', 'cancelled');

@@ -1,4 +1,4 @@
--- The jobs that failed, or were cancelled by somebody; those that were stopped because of them follow by themselves.
+-- The jobs that failed, or were cancelled by somebody (a workflow among them itself, if it has none yet); those that were stopped because of them follow by themselves.
 create or replace function treadle.retry_workflow(p_id uuid) returns int
 language plpgsql
 set enable_seqscan = off
@@ -11,7 +11,7 @@ begin
     from (
         select
             case
-                when job.keeps & treadle.keeps_members() <> 0 then treadle.retry_workflow(job.id) > 0
+                when job.keeps & treadle.keeps_members() <> 0 then treadle.retry_workflow(job.id) > 0 or treadle.retry_job(job.id)
                 else treadle.retry_job(job.id)
             end as done
         from treadle.dependencies as edge

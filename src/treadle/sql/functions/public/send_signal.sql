@@ -1,5 +1,5 @@
 -- Sends a signal to the step of a workflow that waits for it, or will: a signal may come before its step begins to wait. Only the
--- first one counts. p_id is the workflow, or the step itself. With p_actor, it is written to the audit.
+-- first one counts. p_id is the workflow, or the step itself. It is written to the audit.
 --
 -- Returns taken; or too late, if the step has got a signal, or has ended in another way; or unknown, if there is no such step.
 create or replace function treadle.send_signal(
@@ -60,10 +60,10 @@ begin
         set checkpoint = coalesce(p_value, 'null')
         where job.id = v_job.id;
     end if;
-    if p_actor is not null then
-        insert into treadle.audit (actor, action, job_id, job_type, queue, details)
-        values (p_actor, 'signal', v_job.id, v_job.job_type, v_job.queue, jsonb_build_object('signal', p_name));
-    end if;
+    insert into treadle.audit (actor, action, job_id, job_type, queue, details)
+    values (
+        coalesce(p_actor, session_user), 'signal', v_job.id, v_job.job_type, v_job.queue, jsonb_build_object('signal', p_name)
+    );
     return 'taken';
 end
 $$;

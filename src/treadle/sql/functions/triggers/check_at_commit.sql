@@ -13,7 +13,7 @@ declare
     c_limit constant int := 200;
 begin
     if treadle.is_read_committed() then
-        perform treadle.decide_check(new.id, new.jobs, new.ended, new.past, c_limit);
+        perform treadle.try_check(new.id, new.jobs, new.ended, new.past, c_limit);
     end if;
     return null;
 end

@@ -27,6 +27,17 @@ begin
     where step.job_id = job.id
       and job.keeps & treadle.keeps_steps() <> 0;
 
+    -- A workflow that somebody has deleted: its jobs are on their own. First this, which waits for transactions that
+    -- add jobs to it.
+    if exists (select from old_jobs as job where job.keeps & treadle.keeps_members() <> 0) then
+        delete from treadle.workflows as workflow
+        using old_jobs as job
+        where workflow.id = job.id;
+        delete from treadle.member_changes as change
+        using old_jobs as job
+        where change.workflow_id = job.id;
+    end if;
+
     with dropped as (
         delete from treadle.dependencies as edge
         using old_jobs as job
@@ -39,16 +50,6 @@ begin
     from dropped
     where job.id = dropped.after_id
       and dropped.needs = 'member';
-
-    -- A workflow that somebody has deleted: its jobs are on their own.
-    if exists (select from old_jobs as job where job.keeps & treadle.keeps_members() <> 0) then
-        delete from treadle.workflows as workflow
-        using old_jobs as job
-        where workflow.id = job.id;
-        delete from treadle.member_changes as change
-        using old_jobs as job
-        where change.workflow_id = job.id;
-    end if;
 
     -- Ids are ordered by time, and so are batches of pruned jobs: one search in the range of their ids shows whether any of
     -- them used a stored object. So jobs without one cost one index search per statement, not one per job.

@@ -44,7 +44,7 @@ begin
         then
             perform treadle.note_dependency_check(array[old.id], true);
         end if;
-        if new.finished_at is null and old.holds & treadle.blocked_by_jobs() <> 0 then
+        if new.finished_at is null and new.holds & treadle.blocked_by_jobs() <> 0 then
             perform treadle.note_dependency_check(array[old.id], false);
         end if;
     end if;
