@@ -200,16 +200,19 @@ def test_an_error_about_one_job_does_not_stop_the_others(queue: JobQueue, connec
 def test_what_cannot_be_decided_does_not_keep_others_from_being_decided(
     queue: JobQueue, connect: Connect, connection: Rows
 ) -> None:
-    sources = queue.enqueue_many("a", [{}] * 15)
-    waiting = [queue.enqueue("b", after=each) for each in sources]
+    waiting = [queue.enqueue("b", after=each) for each in queue.enqueue_many("a", [{}] * 14)]
     locking = connect(autocommit=False)
-    locking.execute("select from jobs where id = any (%s) for update", [waiting[:14]])
+    locking.execute("select from jobs where id = any (%s) for update", [waiting])
     complete_later(connect, queue)
-    for _ in range(5):
+    tick(queue)
+    tick(queue)
+    last = queue.enqueue("b", after=queue.enqueue("a"))
+    complete_later(connect, queue)
+    for _ in range(3):
         tick(queue)
-    assert [row.id for row in queue.claim(["b"], 15)] == waiting[14:]
+    assert [row.id for row in queue.claim(["b"], 15)] == [last]
     locking.rollback()
-    for _ in range(5):
+    for _ in range(3):
         tick(queue)
     assert len(queue.claim(["b"], 15)) == 14
 
@@ -219,9 +222,10 @@ def test_cancelling_a_batch_waits_for_nobody(queue: JobQueue, connect: Connect, 
     jobs = queue.enqueue_many("a", [{}] * 3, workflow=batch)
     locking = connect(autocommit=False)
     locking.execute("select from jobs where id = %s for update", [jobs[1]])
-    connection.execute("set lock_timeout = '2s'")
-    queue.cancel(batch)
-    tick(queue)
+    limited = connect()
+    limited.execute("set lock_timeout = '2s'")
+    JobQueue(limited, "w").cancel(batch)
+    limited.execute("select tick('0')")
     assert [queue.get(each).status for each in jobs] == [Status.CANCELLED, Status.PENDING, Status.CANCELLED]
     locking.rollback()
     tick(queue)
