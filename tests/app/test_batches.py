@@ -153,7 +153,9 @@ def test_what_is_refused(shop: Shop) -> None:
         shop.app.batch("x", on_sucess=shop.note.call("x"))
     with pytest.raises(JobNotFound):
         shop.app.workflow(uuid4()).counts()
-    assert shop.app.queue.counts()[Status.PENDING] == 1
+    with pytest.raises(ValueError, match="job functions and their arguments"):
+        shop.app.batch("x").enqueue(len)  # type: ignore[arg-type]
+    assert shop.app.queue.counts()[Status.PENDING] == 2  # that job and that batch
 
 
 def test_a_deadline(shop: Shop, connection: psycopg.Connection[Any]) -> None:

@@ -95,6 +95,33 @@ def test_nothing_of_a_nested_workflow_runs_if_what_it_waits_for_fails(shop: Shop
     assert handle.status() == Status.COMPLETED
 
 
+def test_ways_to_wait_that_are_refused(shop: Shop) -> None:
+    flow = Workflow()
+    one = flow.add(shop.number.call(1), name="one")
+    flow.add(shop.nothing.call(), after=None)
+    for after, problem in (
+        (5, "a list of them, got 5"),
+        ([5], "after must be a step, the name of a step, or a job, got 5"),
+        (ok_to_fail(if_failed("one")), "either ok_to_fail"),
+    ):
+        with pytest.raises(InvalidArgument, match=problem):
+            flow.add(shop.nothing.call(), after=after)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="needs a step"):
+        flow.returns(None)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="another workflow"):
+        flow.returns(Workflow().add(shop.nothing.call()))
+    flow.add(shop.double.call(one.output), after=if_failed(one))
+    with pytest.raises(InvalidArgument, match="it has no result"):
+        flow.enqueue()
+    flow = Workflow()
+    found = flow.add(listing(shop.app, [1]).call())
+    flow.map(shop.double.call(), over=found, after=if_failed(found))
+    with pytest.raises(InvalidArgument, match="another way to wait"):
+        flow.enqueue()
+    with pytest.raises(InvalidArgument, match="deadline must be longer than 0"):
+        Workflow(deadline=0)
+
+
 def test_nesting_that_is_refused(shop: Shop) -> None:
     inner = Workflow("inner")
     with pytest.raises(InvalidArgument, match="no steps"):

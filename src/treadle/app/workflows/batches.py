@@ -6,11 +6,11 @@ from treadle.app.backend import Backend
 from treadle.app.function import Call
 from treadle.app.workflows.blocks import Blocks
 from treadle.app.workflows.handles import Batch
-from treadle.app.workflows.workflow import CALLBACKS, checked_callbacks
+from treadle.app.workflows.workflow import CALLBACKS, checked_callbacks, deadline_seconds
 from treadle.db.queries import stored as stored_queries
 from treadle.db.queries import workflows as queries
 from treadle.db.query import Query
-from treadle.words.duration import Duration, duration
+from treadle.words.duration import Duration
 from treadle.words.errors import InvalidArgument
 
 
@@ -33,8 +33,8 @@ def _queries(name: str, deadline: Duration | None, callbacks: dict[str, Call[Any
     for callback, call in checked_callbacks(**callbacks).items():
         blocks.add_callback(call, CALLBACKS[callback])
     options: dict[str, Any] = {"is_open": True}
-    if deadline is not None:
-        options["deadline"] = duration(deadline, "deadline").total_seconds()
+    if (seconds := deadline_seconds(deadline)) is not None:
+        options["deadline"] = seconds
     found: list[Query[Any]] = [queries.enqueue_workflow(name, blocks.records, blocks.uses, options)]
     if blocks.uses:
         found.insert(0, stored_queries.lock({stored_id for _, stored_id in blocks.uses}))

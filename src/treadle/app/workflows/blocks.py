@@ -96,14 +96,14 @@ class Blocks:
     def _called(self, call: Call[Any], after: Sequence[Edge], shown: str = "") -> dict[str, Any]:
         prepared = call.prepared()
         self.backend = call.function.backend
-        edges: dict[Any, Edge] = {}
-        for edge in after:
-            edges[edge.source] = Edge(edge.source, edge.ok_to_fail, edge.if_failed)
+        edges = _merged(after, shown)
         for name, value in prepared.outputs.items():
             for output, place in places_of(value):
                 known = edges.setdefault(output.source, Edge(output.source))
                 if known.arguments and known.place != place:
                     raise InvalidArgument(f"{shown}: a result is used as an argument, and in a list: use it once")
+                if known.if_failed:
+                    raise InvalidArgument(f"{shown}: if {output.source} fails, it has no result")
                 known.arguments.append(name)
                 known.place = place
         return {
@@ -128,7 +128,7 @@ class Blocks:
             "workflow": self._next_workflow(),
             "data": [json.dumps(data)],
             "plan": plan | options,
-            "after": [self._record(edge) for edge in after],
+            "after": [self._record(edge) for edge in _merged(after, str(step)).values()],
             "returns": True,
         }
 
@@ -170,6 +170,18 @@ class Blocks:
         if edge.place is not None:
             found["place"] = edge.place
         return found
+
+
+def _merged(after: Sequence[Edge], shown: str) -> dict[Any, Edge]:
+    """One for each source, with all that was said about it."""
+    found: dict[Any, Edge] = {}
+    for edge in after:
+        known = found.setdefault(edge.source, Edge(edge.source, edge.ok_to_fail, edge.if_failed))
+        known.arguments += edge.arguments
+        if edge.if_failed != known.if_failed or (known.if_failed and known.arguments):
+            raise InvalidArgument(f"{shown}: if_failed({edge.source}) cannot be used with another way to wait for it")
+        known.ok_to_fail |= edge.ok_to_fail
+    return found
 
 
 def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

@@ -73,18 +73,25 @@ class Batch(WorkflowHandle):
 
     def enqueue(self, function: Enqueuer[..., Any], /, *args: Any, **kwargs: Any) -> Handle[Any]:
         """Enqueue a call as part of the batch: the same as `function.using(workflow=batch).enqueue(…)`."""
-        return function.using(workflow=self).enqueue(*args, **kwargs)
+        return self._added(function).enqueue(*args, **kwargs)
 
     async def aenqueue(self, function: Enqueuer[..., Any], /, *args: Any, **kwargs: Any) -> Handle[Any]:
-        return await function.using(workflow=self).aenqueue(*args, **kwargs)
+        return await self._added(function).aenqueue(*args, **kwargs)
 
     def enqueue_many(self, function: Enqueuer[..., Any], calls: Iterable[Mapping[str, Any]]) -> int:
         """Enqueue one job for each mapping of arguments, 5,000 in a transaction, so there may be any number of them.
         Returns how many."""
-        return sum(len(function.using(workflow=self).enqueue_many(part)) for part in _parts(calls))
+        added = self._added(function)
+        return sum(len(added.enqueue_many(part)) for part in _parts(calls))
 
     async def aenqueue_many(self, function: Enqueuer[..., Any], calls: Iterable[Mapping[str, Any]]) -> int:
-        return sum([len(await function.using(workflow=self).aenqueue_many(part)) for part in _parts(calls)])
+        added = self._added(function)
+        return sum([len(await added.aenqueue_many(part)) for part in _parts(calls)])
+
+    def _added(self, function: Enqueuer[..., Any]) -> Enqueuer[..., Any]:
+        if not isinstance(function, Enqueuer):
+            raise InvalidArgument(f"a batch enqueues job functions and their arguments, got {function!r}")
+        return function.using(workflow=self)
 
     def __enter__(self) -> Self:
         return self

@@ -55,6 +55,7 @@ class StepGraph:
         self.place: Step[Any] | None = None  # the step of another workflow that this one is
         self.places: dict[Step[Any], int] = {}  # of the results in that of the workflow; -1: it is this one
         self.names: dict[str, Step[Any]] = {}
+        self.signals: set[str] = set()
 
     def named(self, name: str, by: "Step[Any]") -> "Step[Any]":
         if name not in self.names:
@@ -108,10 +109,14 @@ class Step(Generic[R]):
 Before: TypeAlias = Step[Any] | str | HasId | UUID | After | OkToFail | IfFailed
 
 
-def edges_of(given: Before | Iterable[Before]) -> list[Edge]:
+def edges_of(given: Before | Iterable[Before] | None) -> list[Edge]:
     """Check what a step is to wait for."""
+    if given is None:
+        return []
     if isinstance(given, str | UUID | After | OkToFail | IfFailed | Step) or hasattr(given, "id"):
         return [_edge(given)]
+    if not isinstance(given, Iterable):
+        raise InvalidArgument(f"after must be a step, a job, or a list of them, got {given!r}")
     return [_edge(each) for each in given]
 
 
@@ -124,10 +129,11 @@ def sources_of(call: Call[Any]) -> list[Step[Any]]:
 
 
 def _edge(given: Any) -> Edge:
-    if isinstance(given, OkToFail):
-        return Edge(_edge(given.step).source, ok_to_fail=True)
-    if isinstance(given, IfFailed):
-        return Edge(_edge(given.step).source, if_failed=True)
+    if isinstance(given, OkToFail | IfFailed):
+        if isinstance(given.step, OkToFail | IfFailed):
+            raise InvalidArgument(f"use either ok_to_fail() or if_failed() for {given.step.step!r}, not both")
+        is_handler = isinstance(given, IfFailed)
+        return Edge(_edge(given.step).source, ok_to_fail=not is_handler, if_failed=is_handler)
     if isinstance(given, Step):
         return Edge(given)
     if isinstance(given, str) and not is_id(given):

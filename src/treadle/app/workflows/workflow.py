@@ -47,7 +47,7 @@ class Workflow(StepGraph):
         on_failure: Call[Any] | None = None,
     ) -> None:
         super().__init__(text_within(name, 200, "name"))
-        self.deadline = None if deadline is None else duration(deadline, "deadline").total_seconds()
+        self.deadline = deadline_seconds(deadline)
         self.callbacks = checked_callbacks(on_complete=on_complete, on_success=on_success, on_failure=on_failure)
         self._returns: Any = Any
 
@@ -57,7 +57,7 @@ class Workflow(StepGraph):
         work: Call[R] | Signal[R],
         *,
         name: str | None = None,
-        after: Before | Iterable[Before] = (),
+        after: Before | Iterable[Before] | None = (),
         effort: int = 1,
         undo: Call[Any] | None = None,
     ) -> Step[R]: ...
@@ -67,7 +67,7 @@ class Workflow(StepGraph):
         work: Any,
         *,
         name: str | None = None,
-        after: Before | Iterable[Before] = (),
+        after: Before | Iterable[Before] | None = (),
         effort: int = 1,
         undo: Call[Any] | None = None,
     ) -> Step[Any]: ...
@@ -76,7 +76,7 @@ class Workflow(StepGraph):
         work: Any,
         *,
         name: str | None = None,
-        after: Before | Iterable[Before] = (),
+        after: Before | Iterable[Before] | None = (),
         effort: int = 1,
         undo: Call[Any] | None = None,
     ) -> Step[Any]:
@@ -116,7 +116,7 @@ class Workflow(StepGraph):
         over: Any,
         *,
         name: str | None = None,
-        after: Before | Iterable[Before] = (),
+        after: Before | Iterable[Before] | None = (),
         effort: int = 1,
     ) -> Step[list[R]]:
         """Add one job for each element of a list that is known when the workflow runs: the result of the step `over`.
@@ -141,10 +141,15 @@ class Workflow(StepGraph):
 
     def returns(self, output: "Step[Any] | Sequence[Step[Any]]") -> None:
         """The result of the workflow is that of this step, or the list of those of these."""
+        steps = [output] if isinstance(output, Step) else output
+        if not isinstance(steps, Sequence) or not all(isinstance(each, Step) for each in steps):
+            raise InvalidArgument(f"returns() needs a step of {self.name}, or a list of them, got {output!r}")
+        if strange := [each for each in steps if each.workflow is not self]:
+            raise InvalidArgument(f"{strange[0]} is a step of another workflow")
         if isinstance(output, Step):
             self.places, self._returns = {output: -1}, output.returns
         else:
-            self.places, self._returns = {step: nth for nth, step in enumerate(output)}, list
+            self.places, self._returns = {step: nth for nth, step in enumerate(steps)}, list
 
     def enqueue(self, *, connection: Source | None = None) -> WorkflowHandle:
         """Enqueue all jobs in one transaction: that of `connection`, if it is given."""
@@ -169,9 +174,10 @@ class Workflow(StepGraph):
             text_within(name, 100, "name of a step")
             if name in self.names:
                 raise InvalidArgument(f"{self.name} has two steps called {name!r}")
-        signals = {each.work.name for each in self.steps if isinstance(each.work, Signal)}
-        if isinstance(work, Signal) and work.name in signals:
-            raise InvalidArgument(f"{self.name} has two steps that wait for the signal {work.name!r}")
+        if isinstance(work, Signal):
+            if work.name in self.signals:
+                raise InvalidArgument(f"{self.name} has two steps that wait for the signal {work.name!r}")
+            self.signals.add(work.name)
         step: Step[Any] = Step(self, work, name, returns, after, int_within(effort, 1, 1_000_000, "effort"))
         self.steps.append(step)
         if name is not None:
@@ -281,6 +287,15 @@ def _own_edges(step: Step[Any]) -> list[Edge]:
         if isinstance(edge.source, str):
             edge.source = step.workflow.named(edge.source, step)
     return list(step.after)
+
+
+def deadline_seconds(deadline: Duration | None) -> float | None:
+    if deadline is None:
+        return None
+    seconds = duration(deadline, "deadline").total_seconds()
+    if seconds <= 0:
+        raise InvalidArgument(f"deadline must be longer than 0, got {deadline!r}")
+    return seconds
 
 
 def checked_callbacks(**given: Call[Any] | None) -> dict[str, Call[Any]]:
