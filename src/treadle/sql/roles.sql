@@ -311,7 +311,7 @@ grant select on
     treadle.limit_holders, treadle.limit_openings,
     treadle.dependencies, treadle.dependency_checks, treadle.member_changes
     to treadle_viewer, treadle_operator;
-grant select (id, is_open, has_plan, jobs, completed, failed, cancelled, work, done) on treadle.workflows to treadle_viewer, treadle_operator;
+grant select (id, is_open, has_plan, jobs, completed, failed, cancelled, work, done) on treadle.workflows to treadle_viewer;
 grant select (
     name, job_type, priority, queue, max_attempts, key, expression, timezone, clocks_forward, clocks_back, missed,
     missed_limit, overlap, jitter, starts_at, ends_at, next_at, last_at, last_job, error, retry_at, paused_at, digest,
@@ -378,7 +378,7 @@ grant execute on function
 -- and moves jobs, pauses and resumes, changes limits and the concurrency of workers, but only by functions that write each
 -- change to the audit, which it cannot write itself.
 grant select on
-    treadle.jobs,
+    treadle.jobs, treadle.workflows,
     treadle.steps,
     treadle.stored,
     treadle.stored_parts,
