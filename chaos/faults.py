@@ -18,6 +18,7 @@ from treadle import migrate
 
 LEASE = 3.0
 FAULT_SECONDS = (1.0, 3.0)
+CLOCK_STEP = 0.002
 RESTART_EVERY = 8  # of these faults
 # What a worker may log: its database was away, it was stopped, a process was killed.
 EXPECTED = re.compile(
@@ -43,6 +44,7 @@ class Faults:
         self._app = app
         self._numbers = itertools.count()
         self._stopped: dict[int, float] = {}
+        self._clock = [(time.time(), time.time() - time.monotonic())]  # the time of day may be set while this runs
         self._programs = [self._start(n) for n in range(programs)]
         for each in self._programs:
             each.started(2)
@@ -71,6 +73,10 @@ class Faults:
         """Meanwhile, stopped workers continue, and those that have ended are replaced."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
+            now, offset = time.time(), time.time() - time.monotonic()
+            if abs(offset - self._clock[-1][1]) > CLOCK_STEP:
+                self._clock.append((now, offset))
+                self.counts["clock set"] += 1
             for n, at in list(self._stopped.items()):
                 if at <= time.monotonic():
                     del self._stopped[n]
@@ -95,6 +101,10 @@ class Faults:
         log = server.new_log()
         self.problems += server_log_problems(log)
         self.counts["outcomes postponed"] += log.count(POSTPONED)
+
+    def monotonic(self, at: float) -> float:
+        """A time of day as seconds of the monotonic clock, which the ledger has."""
+        return at - next((offset for since, offset in reversed(self._clock) if since <= at), self._clock[0][1])
 
     def let_all_continue(self) -> None:
         while self._stopped:

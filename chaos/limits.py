@@ -182,15 +182,16 @@ class Storm(Faults):
             return f"unfinished: {rows}; parked: {parked}; workers: {self.counts}"
 
     def verdict(self) -> Verdict:
-        offset = time.time() - time.monotonic()
         with psycopg.connect(self._url) as connection:
             moves = connection.execute(
-                """select job::text, lease, extract(epoch from at)::float8 - %s, status, job_type, tenant
-                from public.moves""",
-                [offset],
+                "select job::text, lease, extract(epoch from at)::float8, status, job_type, tenant from public.moves"
             ).fetchall()
             failed = connection.execute("select count(*) from treadle.jobs where status = 'failed'").fetchone()
-        verdict = check(read(self.ledger.folder), [Move(*row) for row in moves], LEASE)
+        verdict = check(
+            read(self.ledger.folder),
+            [Move(job, lease, self.monotonic(at), *more) for job, lease, at, *more in moves],
+            LEASE,
+        )
         if failed != (0,):
             verdict.problems.append(f"{failed} jobs failed")
         verdict.problems += self.log_problems()
