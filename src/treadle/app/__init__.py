@@ -1,5 +1,6 @@
 """The front door: what applications import."""
 
+from treadle.app.group import JobGroup
 from treadle.app.handle import Handle
 from treadle.app.treadle import Treadle
 from treadle.app.workflows import Batch, Workflow, WorkflowHandle, chain, group, wait_for_signal
@@ -9,6 +10,7 @@ __all__ = [
     "Batch",
     "Handle",
     "Job",
+    "JobGroup",
     "Treadle",
     "Workflow",
     "WorkflowHandle",

@@ -25,7 +25,7 @@ from treadle.db.queries.workflows import step_options
 from treadle.db.query import Query
 from treadle.words.after import After, HasId, Waitable, combined, id_of, waits_for
 from treadle.words.backoff import Backoff
-from treadle.words.errors import InvalidArgument, InvalidJob, QueueFull
+from treadle.words.errors import InvalidArgument, InvalidJob, NotIncluded, QueueFull
 from treadle.words.graph import SIGNAL, WORKFLOW
 from treadle.words.limits import LimitDeclaration, Per, partition_of
 from treadle.words.naming import text_within
@@ -307,7 +307,6 @@ class JobFunction(Enqueuer[P, R], Generic[P, R, Q, C]):
 
     def __init__(
         self,
-        backend: Backend,
         function: Callable[..., Any],
         name: str,
         aliases: tuple[str, ...],
@@ -321,7 +320,7 @@ class JobFunction(Enqueuer[P, R], Generic[P, R, Q, C]):
         self.limits = limits
         self.parts = parts
         self.wait = wait  # for fewer jobs to wait; None: it has no max_pending
-        self.backend = backend
+        self._backend: Backend | None = None
         self.name = name
         self.aliases = aliases
         self.policy = policy
@@ -338,6 +337,20 @@ class JobFunction(Enqueuer[P, R], Generic[P, R, Q, C]):
                 f"{name} cannot run in a process of its own: it must be defined at the top level of a module"
             )
         functools.update_wrapper(self, function, updated=())
+
+    @property
+    def backend(self) -> Backend:
+        """What it needs from its application. Raises NotIncluded while it has none."""
+        if self._backend is None:
+            raise NotIncluded(
+                f"{self.name} is in a JobGroup that no application includes: "
+                "import the module that calls app.include(…) first"
+            )
+        return self._backend
+
+    @backend.setter
+    def backend(self, backend: Backend) -> None:
+        self._backend = backend
 
     def __call__(self, /, *args: Q.args, **kwargs: Q.kwargs) -> C:
         result: C = self.function(*args, **kwargs)
