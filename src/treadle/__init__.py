@@ -6,6 +6,7 @@ import typing
 if typing.TYPE_CHECKING:
     from treadle.app import (
         Batch,
+        EnqueueCall,
         Handle,
         Job,
         JobGroup,
@@ -73,6 +74,7 @@ __all__ = [
     "DuplicateJob",
     "EmbeddedFailed",
     "EmbeddedMissing",
+    "EnqueueCall",
     "Handle",
     "InvalidArgument",
     "InvalidJob",
@@ -137,6 +139,7 @@ __all__ = [
 _HOMES = {
     "app": [
         "Batch",
+        "EnqueueCall",
         "Handle",
         "Job",
         "JobGroup",

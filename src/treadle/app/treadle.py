@@ -2,9 +2,9 @@
 
 import asyncio
 import importlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from io import BufferedReader
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from treadle.app.backend import Backend
 from treadle.app.declared_limits import DeclaredLimits
@@ -15,12 +15,12 @@ from treadle.app.handle import Handle
 from treadle.app.keep import checked_keep
 from treadle.app.limits import Limits
 from treadle.app.listeners import Kind, Listeners
+from treadle.app.middleware import EnqueueMiddleware, Middleware
 from treadle.app.schedules import Schedules
 from treadle.app.workers import Workers
 from treadle.app.workflows import Batch, WorkflowHandle
 from treadle.app.workflows.batches import aopen_batch, open_batch
 from treadle.attempt.attempt import running_job_id
-from treadle.attempt.job import Job
 from treadle.db.database import Database, Source
 from treadle.db.queries.jobs import AnyJob, job_id
 from treadle.queue import JobQueue
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from treadle.worker import Worker, WorkerOptions
 
 C = TypeVar("C")
-Middleware: TypeAlias = Callable[[Job, Callable[[], Awaitable[Any]]], Awaitable[Any]]
 
 
 class Treadle(JobGroup):
@@ -95,7 +94,6 @@ class Treadle(JobGroup):
         self.watch = Watch(self.database)
         self.backend = Backend(self.database, self.watch, payload_limit)
         self.listeners = Listeners()
-        self.middlewares: list[Middleware] = []
         self.keep = checked_keep(keep or {})
         self.storage = Store(self.database, store, store_grace, store_limit)
         self.schedules = Schedules(self.database)
@@ -209,11 +207,19 @@ class Treadle(JobGroup):
         return add
 
     def middleware(self, middleware: Middleware) -> Middleware:
-        """Wrap every handler in an async function: `async def timed(job, call_next): return await call_next()`.
+        """Run the decorated function around every handler. The one that is added first is the outermost.
 
-        The middleware that is added first is the outermost.
+        A generator function, `def timed(job): …; yield; …`, runs where the handler does: on its thread, on the event
+        loop, or in its child process. An async function, `async def timed(job, call_next): return await call_next()`,
+        runs on the worker's event loop, can change the result, and can call the handler again.
         """
-        self.middlewares.append(middleware)
+        self.backend.middlewares.add(middleware)
+        return middleware
+
+    def enqueue_middleware(self, middleware: EnqueueMiddleware) -> EnqueueMiddleware:
+        """Run the decorated generator function around every enqueue: `def traced(call): call.headers["trace"] = "7";
+        yield`."""
+        self.backend.middlewares.add_enqueue(middleware)
         return middleware
 
     def worker(self, **options: "Unpack[WorkerOptions]") -> "Worker":
