@@ -8,7 +8,6 @@ import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from itertools import starmap
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, Unpack
@@ -19,6 +18,7 @@ from treadle.app.backend import Backend
 from treadle.app.handle import Handle
 from treadle.app.middleware import EnqueueCall
 from treadle.app.outputs import after_of, outputs_of
+from treadle.app.policy import Policy
 from treadle.db.database import Database, Source
 from treadle.db.queries import enqueueing
 from treadle.db.queries import stored as stored_queries
@@ -26,8 +26,7 @@ from treadle.db.queries.enqueueing import EnqueueOptions, split_options
 from treadle.db.queries.workflows import step_options
 from treadle.db.query import Query
 from treadle.words.after import After, HasId, Waitable, combined, id_of, waits_for
-from treadle.words.backoff import Backoff
-from treadle.words.errors import InvalidArgument, InvalidJob, QueueFull
+from treadle.words.errors import InvalidArgument, InvalidJob, NotIncluded, QueueFull
 from treadle.words.graph import SIGNAL, WORKFLOW
 from treadle.words.limits import LimitDeclaration, Per, partition_of
 from treadle.words.naming import text_within
@@ -53,21 +52,6 @@ class UsingOptions(EnqueueOptions, UniqueOptions, total=False):
     """The job becomes part of this workflow or batch; or, if this is a job, of the one that it is part of."""
     connection: Source | None
     """Your connection, of psycopg, asyncpg, SQLAlchemy or Django: the job becomes part of its transaction."""
-
-
-@dataclass(frozen=True)
-class Policy:
-    """How the jobs of a function are run."""
-
-    backoff: Backoff
-    timeout: float | None = None
-    deadline: float | None = None
-    retry_on: tuple[type[BaseException], ...] | None = None
-    give_up_on: tuple[type[BaseException], ...] = ()
-    process: bool = False
-    memory_limit: int | None = None
-    logs: bool = True
-    prints: bool = False
 
 
 class Enqueuer(Generic[P, R]):
@@ -333,7 +317,6 @@ class JobFunction(Enqueuer[P, R], Generic[P, R, Q, C]):
 
     def __init__(
         self,
-        backend: Backend,
         function: Callable[..., Any],
         name: str,
         aliases: tuple[str, ...],
@@ -347,7 +330,7 @@ class JobFunction(Enqueuer[P, R], Generic[P, R, Q, C]):
         self.limits = limits
         self.parts = parts
         self.wait = wait  # for fewer jobs to wait; None: it has no max_pending
-        self.backend = backend
+        self._backend: Backend | None = None
         self.name = name
         self.aliases = aliases
         self.policy = policy
@@ -364,6 +347,20 @@ class JobFunction(Enqueuer[P, R], Generic[P, R, Q, C]):
                 f"{name} cannot run in a process of its own: it must be defined at the top level of a module"
             )
         functools.update_wrapper(self, function, updated=())
+
+    @property
+    def backend(self) -> Backend:
+        """What it needs from its application. Raises NotIncluded while it has none."""
+        if self._backend is None:
+            raise NotIncluded(
+                f"{self.name} is in a JobGroup that no application includes: "
+                "import the module that calls app.include(…) first"
+            )
+        return self._backend
+
+    @backend.setter
+    def backend(self, backend: Backend) -> None:
+        self._backend = backend
 
     def __call__(self, /, *args: Q.args, **kwargs: Q.kwargs) -> C:
         result: C = self.function(*args, **kwargs)
