@@ -71,13 +71,14 @@ def raised(function: JobFunction[..., Any, ..., Any], attempt: Attempt, error: B
     policy = function.policy
     if isinstance(error, Retry):
         delay = policy.backoff.seconds(attempt.claim.attempts) if error.delay is None else error.delay
-        return Outcome(Ending.RETRY, error=message, traceback=trace, delay=delay)
+        return Outcome(Ending.RETRY, error=message, traceback=trace, delay=delay, on_purpose=True)
     gives_up = isinstance(error, policy.give_up_on) or (
         policy.retry_on is not None and not isinstance(error, policy.retry_on)
     )
     if gives_up:
-        return Outcome(Ending.FAILED, error=message, traceback=trace)
-    return Outcome(Ending.RETRY, error=message, traceback=trace, delay=policy.backoff.seconds(attempt.claim.attempts))
+        return Outcome(Ending.FAILED, error=message, traceback=trace, exception=error)
+    delay = policy.backoff.seconds(attempt.claim.attempts)
+    return Outcome(Ending.RETRY, error=message, traceback=trace, delay=delay, exception=error)
 
 
 def stopped(function: JobFunction[..., Any, ..., Any], attempt: Attempt) -> Outcome:
