@@ -37,8 +37,6 @@ def redact(record: logging.LogRecord) -> None:
             record.msg, record.args = masked_message, ()
     if trace := traceback_of(record):
         record.exc_text = redacted(trace)
-        if record.exc_text != trace:
-            record.exc_info = None  # a handler that formats it by itself would write the secret
     if record.stack_info:
         record.stack_info = redacted(record.stack_info)
     if isinstance(facts := getattr(record, "event", None), dict):

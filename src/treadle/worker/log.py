@@ -73,8 +73,7 @@ def write(event: events.Event) -> None:
         None if raised is None else (type(raised), raised, raised.__traceback__),
         extra={"what": text, "event": found},
     )
-    if raised is None:  # it ran in a child process, or timed out
-        record.exc_text = getattr(event, "traceback", None)
+    record.exc_text = getattr(event, "traceback", None)  # of a job in a child process, this is all that there is
     log.handle(record)
 
 
