@@ -14,14 +14,20 @@ from treadle.contrib.django.group import job, jobs
 
 if TYPE_CHECKING:
     from treadle.contrib.django.application import app
+    from treadle.contrib.django.backend import TreadleBackend
 
-__all__ = ["app", "job", "jobs"]
+__all__ = ["TreadleBackend", "app", "job", "jobs"]
 
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        if name == "app":  # on first use, because it needs the settings
+        # On first use: the application needs the settings, and the backend needs Django 6.
+        if name == "app":
             from treadle.contrib.django.application import app
 
             return app
+        if name == "TreadleBackend":
+            from treadle.contrib.django.backend import TreadleBackend
+
+            return TreadleBackend
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

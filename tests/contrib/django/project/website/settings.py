@@ -3,6 +3,8 @@ import os
 
 from psycopg.conninfo import conninfo_to_dict
 
+from treadle import Backoff
+
 parts = conninfo_to_dict(os.environ["PROJECT_DATABASE"])
 DATABASES = {
     "default": {
@@ -47,7 +49,13 @@ TEMPLATES = [
 ]
 TREADLE = json.loads(os.environ.get("PROJECT_TREADLE", "{}"))
 TASKS = {
-    "default": {"BACKEND": "treadle.contrib.django.TreadleBackend", "QUEUES": ["default", "mail"]},
+    "default": {
+        "BACKEND": "treadle.contrib.django.TreadleBackend",
+        "QUEUES": ["default", "mail"],
+        "OPTIONS": {"max_attempts": 2, "backoff": Backoff(first="10ms")},
+    },
+    "apart": {"BACKEND": "treadle.contrib.django.TreadleBackend", "OPTIONS": {"process": True}},
+    "other": {"BACKEND": "django.tasks.backends.dummy.DummyBackend"},
 }
 ROOT_URLCONF = "website.urls"
 SECRET_KEY = "not a secret: tests only"
