@@ -4,8 +4,10 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from uuid import uuid4
+from typing import Any
+from uuid import UUID, uuid4
 
+import django
 import psycopg
 import pytest
 
@@ -28,7 +30,7 @@ def empty() -> Iterator[Project]:
 
 def test_the_tests_of_the_project_pass(project: Project) -> None:
     """In a TestCase and a TransactionTestCase. The database of the tests gets the schema from the migrations."""
-    assert "\nOK\n" in project.manage("test", "--noinput")
+    assert "\nOK" in project.manage("test", "--noinput")
     assert project.queue.list().jobs == [], "the tests have written to their own database"
 
 
@@ -49,6 +51,15 @@ def test_migrate_creates_the_schema_and_is_recorded(project: Project) -> None:
     assert "No migrations to apply" in project.manage("migrate")
     assert "No changes detected" in project.manage("makemigrations", "--check")
     assert "[ ]" not in project.manage("showmigrations", "treadle")
+
+
+def test_a_new_version_of_the_schema_is_told_by_django(project: Project) -> None:
+    """As after an upgrade of Treadle: a deploy that checks for migrations finds one."""
+    newest = "select max(id) from django_migrations where app = 'treadle'"
+    project.execute(f"delete from django_migrations where id = ({newest})")
+    assert "Bring the schema of Treadle to version" in project.manage("migrate", "--check", "--plan", fails=True)
+    project.manage("migrate")
+    project.manage("migrate", "--check")
 
 
 def test_sqlmigrate_prints_what_would_run(empty: Project) -> None:
@@ -146,6 +157,20 @@ def test_manage_py_runs_a_worker_and_the_other_commands(project: Project) -> Non
     assert str(job) in project.manage("treadle", "jobs", "--json")
     assert project.manage("treadle", "--help").startswith("Usage: manage.py treadle [OPTIONS] COMMAND")
     assert "there is no job" in project.manage("treadle", "show", "0" * 32, fails=True)
+
+
+@pytest.mark.skipif(django.VERSION < (6,), reason="django.tasks came with Django 6")
+def test_tasks_run_in_workers_and_in_their_child_processes(project: Project) -> None:
+    enqueue = """
+from shop import tasks
+for backend in ("default", "apart"):
+    print(tasks.add.using(backend=backend).enqueue(1).id, tasks.context_of.using(backend=backend).enqueue("hello").id)
+"""
+    printed = project.manage("shell", "-v", "0", "-c", enqueue).split()
+    project.manage("treadle", "worker", "--drain")
+    results: list[Any] = [project.queue.get(UUID(each)).result for each in printed]
+    assert results[::2] == [3, 3]
+    assert [each[1:4] for each in results[1::2]] == [[1, "RUNNING", "hello"]] * 2
 
 
 def test_commands_can_be_called_by_code(project: Project) -> None:
