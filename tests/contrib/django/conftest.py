@@ -66,7 +66,7 @@ class Project:
 def migrated() -> Iterator[Project]:
     for url in create_database(os.environ[SERVER], "template0"):
         project = Project(url)
-        project.manage("migrate")
+        assert "WARNING" not in project.manage("migrate")
         yield project
         project.queue.close()
 

@@ -11,6 +11,7 @@ from treadle import JobQueue, JobRow, Status
 
 KEPT = {"PROJECT_CONN_MAX_AGE": "null", "PROJECT_OPTIONS": '{"application_name": "orm"}'}
 CLOSED = {"PROJECT_CONN_MAX_AGE": "0", "PROJECT_OPTIONS": '{"application_name": "orm"}'}
+POOLED = {"PROJECT_HEALTH_CHECKS": "1", "PROJECT_OPTIONS": '{"application_name": "orm", "pool": {"min_size": 1}}'}
 SESSIONS = "select pid from pg_stat_activity where application_name = 'orm' and datname = current_database()"
 
 
@@ -30,7 +31,7 @@ def finished(queue: JobQueue, jobs: list[UUID]) -> list[JobRow]:
     return rows
 
 
-@pytest.mark.parametrize("environment", [KEPT, CLOSED], ids=["kept", "closed"])
+@pytest.mark.parametrize("environment", [KEPT, CLOSED, POOLED], ids=["kept", "closed", "pooled"])
 def test_the_next_job_works_after_connections_were_lost(project: Project, environment: dict[str, str]) -> None:
     with project.worker("--concurrency", "1", "--children", "1", **environment):
         for job_type in ("pay", "apay", "pay_in_a_process", "apay_in_a_process"):

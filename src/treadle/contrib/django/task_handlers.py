@@ -79,11 +79,15 @@ def _failed(running: TaskResult, job: Job, error: BaseException) -> TaskResult |
     """None if this is not the end: there is another attempt, or the worker stops."""
     if job.cancelled or isinstance(error, _UNFINISHED):
         return None
-    if job.attempt < job.max_attempts and not isinstance(error, (Cancel, *_final_errors(job))):
+    if job.attempt < job.max_attempts and not _is_final(error, job):
         return None
     told = TaskError(exception_class_path=path_of(error), traceback=format_traceback(error))
     return replace(running, status=TaskResultStatus.FAILED, finished_at=timezone.now(), errors=[*running.errors, told])
 
 
-def _final_errors(job: Job) -> tuple[type[BaseException], ...]:
-    return app.function(job.type).policy.give_up_on
+def _is_final(error: BaseException, job: Job) -> bool:
+    """Whether the options of the backend say that it is not retried."""
+    policy = app.function(job.type).policy
+    return isinstance(error, (Cancel, *policy.give_up_on)) or (
+        policy.retry_on is not None and not isinstance(error, policy.retry_on)
+    )

@@ -30,6 +30,11 @@ def fail(message: str) -> None:
     raise Broken(message)
 
 
+@task
+def fail_for_good() -> None:
+    raise KeyError("missing")
+
+
 @task(takes_context=True)
 def fail_once(context: TaskContext) -> int:
     if context.attempt == 1:

@@ -172,6 +172,13 @@ class Running(TransactionTestCase):
             ],
         )
 
+    def test_a_task_whose_error_is_not_retried_is_told_at_once(self):
+        heard = hear(self, task_finished)
+        result = tasks.fail_for_good.enqueue()
+        self.finish(result)
+        self.assertEqual((result.attempts, [each.exception_class for each in result.errors]), (1, [KeyError]))
+        self.assertEqual([status for _, _, status, _ in heard], [TaskResultStatus.FAILED])
+
     def test_another_backend_has_job_types_of_its_own(self):
         self.assertIn("django_task.apart", app.job_types)
         self.assertTrue(app.function("django_task.apart").policy.process)

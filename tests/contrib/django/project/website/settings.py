@@ -15,6 +15,7 @@ DATABASES = {
         "PORT": str(parts.get("port", "")),
         "PASSWORD": parts.get("password", ""),
         "CONN_MAX_AGE": json.loads(os.environ.get("PROJECT_CONN_MAX_AGE", "0")),
+        "CONN_HEALTH_CHECKS": "PROJECT_HEALTH_CHECKS" in os.environ,
         "OPTIONS": json.loads(os.environ.get("PROJECT_OPTIONS", "{}")),
         "ATOMIC_REQUESTS": True,
     },
@@ -52,7 +53,7 @@ TASKS = {
     "default": {
         "BACKEND": "treadle.contrib.django.TreadleBackend",
         "QUEUES": ["default", "mail"],
-        "OPTIONS": {"max_attempts": 2, "backoff": Backoff(first="10ms")},
+        "OPTIONS": {"max_attempts": 2, "backoff": Backoff(first="10ms"), "give_up_on": LookupError},
     },
     "apart": {"BACKEND": "treadle.contrib.django.TreadleBackend", "OPTIONS": {"process": True}},
     "other": {"BACKEND": "django.tasks.backends.dummy.DummyBackend"},
