@@ -2,10 +2,12 @@
 
 import os
 import re
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import Conninfo
 
 from treadle.words.errors import InvalidArgument
 from treadle.words.secret_text import MASK
@@ -30,9 +32,9 @@ class Target(NamedTuple):
     embedded: bool
 
 
-def resolve(url: str | None) -> Target:
+def resolve(url: str | Callable[[], str] | None) -> Target:
     """The given URL, else the environment's, else the embedded server's."""
-    for found in (url, *map(os.environ.get, VARIABLES)):
+    for found in (url() if callable(url) else url, *map(os.environ.get, VARIABLES)):
         if found:
             described(found)
             return Target(found, embedded=False)
@@ -47,6 +49,12 @@ def resolve_listening(url: str | None) -> str | None:
     if found:
         described(found)
     return found or None
+
+
+def url_of(parameters: Mapping[str, Any]) -> str:
+    """A connection string of those of the parameters that libpq knows: drivers and frameworks have others as well."""
+    known = {option.keyword.decode() for option in Conninfo.get_defaults()}
+    return make_conninfo("", **{name: value for name, value in parameters.items() if name in known})
 
 
 def parts_of(url: str) -> dict[str, str]:

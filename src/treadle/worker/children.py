@@ -122,7 +122,7 @@ class Children:
             "name": running.function.function.__qualname__,
             "claim": [str(running.claim.id), *running.claim[1:]],
             "worker_id": running.attempt.environment.worker_id,
-            "url": running.function.backend.database.url,
+            "url": running.function.backend.own.url,
             "log_level": logging.getLogger().level,
             "log": log_format.options,
         }
