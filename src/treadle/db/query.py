@@ -3,6 +3,7 @@
 In the text, `treadle.` stands for the schema and `'treadle'` for its name. bind() replaces them when the query runs.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -16,6 +17,13 @@ Rows: TypeAlias = Sequence[tuple[Any, ...]]
 
 SCHEMA_TOKEN = "treadle."  # noqa: S105 - a token of text, not a secret
 SCHEMA_LITERAL = "'treadle'"
+
+# What a statement calls instead in a schema whose clock tests can move: see sql/testing/movable_clock.sql.
+_MOVABLE = (
+    (re.compile(r"(?:pg_catalog\.)?\bclock_timestamp\(\)"), "treadle.test_clock()"),
+    (re.compile(r"(?:pg_catalog\.)?\b(?:statement_timestamp|now)\(\)"), "treadle.test_now()"),
+)
+_movable: set[str] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +74,17 @@ def statement(name: str) -> str:
 @lru_cache(1024)
 def bind(text: str, schema: str) -> bytes:
     """The statement for this schema."""
+    if schema in _movable:
+        for clock, movable in _MOVABLE:
+            text = clock.sub(movable, text)
     # The name is checked to be a plain identifier, so it needs no escaping.
     return in_schema(text, schema).replace(SCHEMA_LITERAL, f"'{schema}'").encode()
+
+
+def use_movable_clock(schema: str, movable: bool = True) -> None:
+    """In tests: all statements for this schema use its movable clock, in every database of this process."""
+    (_movable.add if movable else _movable.discard)(schema)
+    bind.cache_clear()
 
 
 def in_schema(text: str, schema: str) -> str:
