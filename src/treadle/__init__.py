@@ -6,6 +6,7 @@ import typing
 if typing.TYPE_CHECKING:
     from treadle.app import (
         Batch,
+        EnqueueCall,
         Handle,
         Job,
         Treadle,
@@ -71,6 +72,7 @@ __all__ = [
     "DuplicateJob",
     "EmbeddedFailed",
     "EmbeddedMissing",
+    "EnqueueCall",
     "Handle",
     "InvalidArgument",
     "InvalidJob",
@@ -133,6 +135,7 @@ __all__ = [
 _HOMES = {
     "app": [
         "Batch",
+        "EnqueueCall",
         "Handle",
         "Job",
         "Treadle",

@@ -2,9 +2,9 @@
 
 import asyncio
 import importlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from io import BufferedReader
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 from treadle.app.backend import Backend
 from treadle.app.declared_limits import DeclaredLimits
@@ -14,6 +14,7 @@ from treadle.app.job_options import Errors, JobOptions, job_options
 from treadle.app.keep import checked_keep
 from treadle.app.limits import Limits
 from treadle.app.listeners import Kind, Listeners
+from treadle.app.middleware import EnqueueMiddleware, Middleware
 from treadle.app.schedules import ScheduleOptions, Schedules
 from treadle.app.workers import Workers
 from treadle.app.workflows import Batch, WorkflowHandle
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C")
-Middleware: TypeAlias = Callable[[Job, Callable[[], Awaitable[Any]]], Awaitable[Any]]
 
 
 class _Decorator(Protocol):
@@ -114,7 +114,6 @@ class Treadle:
         self.watch = Watch(self.database)
         self.backend = Backend(self.database, self.watch, payload_limit)
         self.listeners = Listeners()
-        self.middlewares: list[Middleware] = []
         self.keep = checked_keep(keep or {})
         self.storage = Store(self.database, store, store_grace, store_limit)
         self.schedules = Schedules(self.database)
@@ -336,11 +335,19 @@ class Treadle:
         return add
 
     def middleware(self, middleware: Middleware) -> Middleware:
-        """Wrap every handler in an async function: `async def timed(job, call_next): return await call_next()`.
+        """Run the decorated function around every handler. The one that is added first is the outermost.
 
-        The middleware that is added first is the outermost.
+        A generator function, `def timed(job): …; yield; …`, runs where the handler does: on its thread, on the event
+        loop, or in its child process. An async function, `async def timed(job, call_next): return await call_next()`,
+        runs on the worker's event loop, can change the result, and can call the handler again.
         """
-        self.middlewares.append(middleware)
+        self.backend.middlewares.add(middleware)
+        return middleware
+
+    def enqueue_middleware(self, middleware: EnqueueMiddleware) -> EnqueueMiddleware:
+        """Run the decorated generator function around every enqueue: `def traced(call): call.headers["trace"] = "7";
+        yield`."""
+        self.backend.middlewares.add_enqueue(middleware)
         return middleware
 
     def worker(self, **options: "Unpack[WorkerOptions]") -> "Worker":

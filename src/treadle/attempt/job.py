@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from datetime import UTC, datetime
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
@@ -61,6 +61,12 @@ class Job:
     @property
     def created_at(self) -> datetime:
         return datetime.fromtimestamp(self._attempt.claim.created, UTC)
+
+    @property
+    def arguments(self) -> Mapping[str, Any]:
+        """The arguments of the handler by name, validated, without the job itself."""
+        given = self._attempt.arguments or {}
+        return {name: value for name, value in given.items() if not isinstance(value, Job)}
 
     @property
     def scheduled_for(self) -> datetime | None:

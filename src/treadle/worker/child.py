@@ -14,8 +14,9 @@ import queue
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextvars import copy_context
+from functools import partial
 from multiprocessing.connection import Connection
 from types import ModuleType
 from typing import Any
@@ -23,6 +24,7 @@ from uuid import UUID
 
 from treadle.app.function import JobFunction
 from treadle.attempt.attempt import Attempt, running_attempt
+from treadle.attempt.job import job_of
 from treadle.words.claim import Claim
 from treadle.words.errors import DatabaseUnreachable
 from treadle.words.outcome import Ending, Interrupt, Outcome
@@ -120,11 +122,13 @@ def _run(order: dict[str, Any], state: ChildState, runner: asyncio.Runner) -> Ou
     state.attempt = attempt
     state.send({"started": True})
     try:
-        arguments = function.arguments.load(claim.data, attempt)
+        arguments = attempt.arguments = function.arguments.load(claim.data, attempt)
+        handler = partial(function.function, **arguments)
+        middlewares = function.backend.middlewares
         if function.is_async:
-            result = runner.run(_cancellable(function, arguments, state), context=copy_context())
-            return returned(function, attempt, result)
-        return returned(function, attempt, function.function(**arguments))
+            called = middlewares.acall(job_of(attempt), handler)
+            return returned(function, attempt, runner.run(_cancellable(called, state), context=copy_context()))
+        return returned(function, attempt, middlewares.call(job_of(attempt), handler))
     except BaseException as error:
         return raised(function, attempt, error)
     finally:
@@ -145,9 +149,9 @@ def _find(module: ModuleType, name: str) -> JobFunction[..., Any, ..., Any]:
     raise LookupError("there is no such job function in that module")
 
 
-async def _cancellable(function: JobFunction[..., Any, ..., Any], arguments: dict[str, Any], state: ChildState) -> Any:
+async def _cancellable(called: Coroutine[Any, Any, Any], state: ChildState) -> Any:
     loop = asyncio.get_running_loop()
-    task = loop.create_task(function.function(**arguments))
+    task = loop.create_task(called)
     state.stop = lambda: loop.call_soon_threadsafe(task.cancel)
     return await task
 

@@ -279,7 +279,7 @@ class Worker:
             outcomes, self.worker_id, recorder, self._listeners, chosen.crash_limit, self.unavailable, written
         )
         self._recorder = recorder
-        self._executor = Executor(self._app.middlewares, chosen.concurrency, chosen.children, self.slots)
+        self._executor = Executor(self._app.backend.middlewares, chosen.concurrency, chosen.children, self.slots)
         self.running = RunningJobs(
             self.worker_id,
             functions,
