@@ -91,6 +91,10 @@ class LoopThread:
             raise
         return done.result()
 
+    def is_here(self) -> bool:
+        """Whether this is its thread."""
+        return self._thread is threading.current_thread()
+
     def close(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Stop, after this coroutine."""
         if self._loop is None or self._thread is None:

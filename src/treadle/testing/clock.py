@@ -7,7 +7,6 @@ from treadle.words.duration import Duration, duration
 from treadle.words.errors import InvalidArgument
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 
 
 class Clock:
@@ -18,13 +17,19 @@ class Clock:
         return Query(text, {}, lambda rows: _EPOCH + timedelta(microseconds=rows[0][0]))
 
     def move(self, seconds: float) -> Query[None]:
+        # Schedules that no worker has declared for a day begin anew. A test that travels means that the day went by as
+        # usual: so their times in between are late, not forgotten.
         text = """\
+with declared as (
+    update treadle.schedules
+    set declared_at = declared_at operator(pg_catalog.+) pg_catalog.make_interval(secs => %(seconds)s)
+)
 select pg_catalog.setval(
     'treadle.test_offset'::regclass,
     coalesce(pg_catalog.pg_sequence_last_value('treadle.test_offset'::regclass), 0)
         operator(pg_catalog.+) %(by)s::bigint
 )"""
-        return Query(text, {"by": round(seconds * 1_000_000)}, _nothing)
+        return Query(text, {"by": round(seconds * 1_000_000), "seconds": seconds}, _nothing)
 
     def reset(self) -> list[Query[None]]:
         """Show the real time. (In a transaction that is rolled back, too: sequences are not part of it.)"""

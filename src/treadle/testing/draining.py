@@ -93,7 +93,9 @@ class CallingExecutor(Executor):
 
     def __init__(self, app: Treadle, slots: JobSlots, caller: CallingThread | None) -> None:
         self.errors: dict[UUID, BaseException] = {}
-        super().__init__([self._note_error, *app.middlewares], 1, 1, slots)
+        middlewares = copy.copy(app.backend.middlewares)
+        middlewares.outer = [self._note_error, *middlewares.outer]
+        super().__init__(middlewares, 1, 1, slots)
         self._threads = caller or self._threads
 
     async def _note_error(self, job: Job, call_next: Callable[[], Awaitable[Any]]) -> Any:

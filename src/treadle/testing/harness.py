@@ -1,8 +1,10 @@
 """What a test of an application uses: the fixture `treadle`."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 from datetime import datetime
 from typing import Any
 
@@ -197,8 +199,12 @@ class Harness:
         return Drain(self.app, self._redirection.arun, self._clock, caller, limit, raise_errors, self._emptied is None)
 
     def _run_inline(self) -> None:
-        if not _loop_runs():  # else the drain that runs on it goes on with what was enqueued
-            with self._deeper():
+        if self._loop.is_here():
+            return  # an async handler that calls enqueue(): the drain that runs it goes on with that job
+        with self._deeper():
+            if _loop_runs():
+                _on_new_thread(self.drain)
+            else:
                 self.drain()
 
     async def _arun_inline(self) -> None:
@@ -328,6 +334,11 @@ def _require_none(page: Any) -> None:
         raise InvalidArgument(
             "the clock can be set back only before the first job is enqueued: travel_to() comes first"
         )
+
+
+def _on_new_thread(function: Callable[[], object]) -> None:
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(copy_context().run, function).result()
 
 
 def _loop_runs() -> bool:

@@ -9,6 +9,7 @@ Only `async with job.atransaction()` needs an async connection, and opens a pool
 """
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from typing import Any
@@ -18,6 +19,11 @@ from treadle.db.database import READ_SECONDS, Database, Source
 from treadle.db.query import Query, Result
 from treadle.testing.calling_thread import CallingThread
 
+# The functions after which a job may be due that was not before.
+_MAKE_DUE = re.compile(
+    r"treadle\.(enqueue\w*|operate\w*|retry_\w+|resume|send_signal|close_workflow"
+    r"|complete_jobs?|fail_job|cancel_job|release_job|put_schedule|set_limit|reset_limit)\("
+)
 # What runs after each write of the application, for inline mode.
 After = Callable[[], None]
 AsyncAfter = Callable[[], Awaitable[None]]
@@ -48,7 +54,7 @@ class Redirection:
         self._set(self._former)
 
     def follow(self, after: After, aafter: AsyncAfter) -> None:
-        """Call one of them after each write of the application."""
+        """Call one of them after each write of the application that may make a job due."""
         self._after = after, aafter
 
     def unfollow(self) -> None:
@@ -68,13 +74,13 @@ class Redirection:
 
     def _run_together(self, queries: Sequence[Query[Any]]) -> list[Any]:
         results = Database.run_together(self._database, queries)
-        if self._after is not None:
+        if self._after is not None and _may_make_due(queries):
             self._after[0]()
         return results
 
     async def _arun_together(self, queries: Sequence[Query[Any]]) -> list[Any]:
         results: list[Any] = await _on_sync_thread(Database.run_together, self._database, queries)
-        if self._after is not None:
+        if self._after is not None and _may_make_due(queries):
             await self._after[1]()
         return results
 
@@ -86,6 +92,10 @@ class Redirection:
         self._app.watch.close()
         vars(self._database).clear()
         vars(self._database).update(state)
+
+
+def _may_make_due(queries: Sequence[Query[Any]]) -> bool:
+    return any(_MAKE_DUE.search(query.text) for query in queries)
 
 
 async def _on_sync_thread(function: Callable[..., Any], *args: Any) -> Any:
