@@ -18,12 +18,11 @@ Rows: TypeAlias = Sequence[tuple[Any, ...]]
 SCHEMA_TOKEN = "treadle."  # noqa: S105 - a token of text, not a secret
 SCHEMA_LITERAL = "'treadle'"
 
-# What a statement calls instead in a schema whose clock tests can move: see sql/testing/movable_clock.sql.
+# What a statement calls instead in a TestSchema.
 _MOVABLE = (
     (re.compile(r"(?:pg_catalog\.)?\bclock_timestamp\(\)"), "treadle.test_clock()"),
     (re.compile(r"(?:pg_catalog\.)?\b(?:statement_timestamp|now)\(\)"), "treadle.test_now()"),
 )
-_movable: set[str] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,20 +70,21 @@ def statement(name: str) -> str:
     return sql_text("queries", f"{name}.sql")
 
 
-@lru_cache(1024)
+class TestSchema(str):
+    """The name of a schema whose clock tests can move: see sql/testing/movable_clock.sql. Statements for it use that
+    clock."""
+
+    __slots__ = ()
+
+
+@lru_cache(1024, typed=True)
 def bind(text: str, schema: str) -> bytes:
     """The statement for this schema."""
-    if schema in _movable:
+    if isinstance(schema, TestSchema):
         for clock, movable in _MOVABLE:
             text = clock.sub(movable, text)
     # The name is checked to be a plain identifier, so it needs no escaping.
     return in_schema(text, schema).replace(SCHEMA_LITERAL, f"'{schema}'").encode()
-
-
-def use_movable_clock(schema: str, movable: bool = True) -> None:
-    """In tests: all statements for this schema use its movable clock, in every database of this process."""
-    (_movable.add if movable else _movable.discard)(schema)
-    bind.cache_clear()
 
 
 def in_schema(text: str, schema: str) -> str:

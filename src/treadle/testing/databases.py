@@ -12,11 +12,12 @@ from treadle.db.migrations import migrate
 from treadle.db.query import bind, sql_text
 from treadle.db.setup_connection import connect
 from treadle.db.url import described, parts_of, with_part
-from treadle.words.errors import InvalidArgument, NotAllowed
+from treadle.words.errors import InvalidArgument, NotAllowed, TreadleError
 from treadle.words.naming import SCHEMA
 
 VARIABLE = "TREADLE_TEST_URL"
-DENIED = "42501"  # SQLSTATE: insufficient_privilege
+# SQLSTATEs: insufficient_privilege and lock_not_available.
+DENIED, LOCKED = "42501", "55P03"
 # The data of a test need not survive a crash of the server: a commit does not wait for the disk.
 UNSAFE = "-c synchronous_commit=off"
 # The databases and schemas that this process has prepared.
@@ -70,7 +71,15 @@ class Emptied:
         self._text = bind(sql_text("testing", "empty_queue.sql"), schema)
 
     def empty(self) -> None:
-        self._connection.execute(self._text)
+        try:
+            self._connection.execute(self._text)
+        except DatabaseError as error:
+            if error.sqlstate != LOCKED:
+                raise
+            raise TreadleError(
+                "the queue cannot be emptied after the test: a connection that it has left behind has an open "
+                "transaction with changes of jobs; commit it, roll it back or close it in the test"
+            ) from error
 
     def close(self) -> None:
         self._connection.close()

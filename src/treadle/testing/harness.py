@@ -12,7 +12,7 @@ from treadle.app import Treadle
 from treadle.app.function import JobFunction
 from treadle.db.database import Source
 from treadle.db.queries import jobs as job_queries
-from treadle.db.query import Query, Result, use_movable_clock
+from treadle.db.query import Query, Result
 from treadle.testing.calling_thread import CallingThread, LoopThread
 from treadle.testing.clock import Clock, ahead, between
 from treadle.testing.databases import Emptied, prepare
@@ -260,20 +260,21 @@ class Stage:
     def __init__(self, app: Treadle, url: str) -> None:
         self.app = app
         prepare(url, app.schema)
-        use_movable_clock(app.schema)
         self._loop = LoopThread()
         self._emptied = Emptied(url, app.schema)
+        self._emptied.empty()
         self._redirection = Redirection(app, url)
         app.database.use(url)
 
     @contextmanager
     def test(self) -> Iterator[Harness]:
         """For one test, with an empty queue."""
-        self._emptied.empty()
         try:
             yield _started(Harness(self.app, self._redirection, self._loop, self._emptied))
         finally:
             self._redirection.unfollow()
+            # Not only before the next one, which may work in a transaction on the same database.
+            self._emptied.empty()
 
     def close(self) -> None:
         self._loop.close(self.app.database.aclose)
@@ -286,7 +287,6 @@ class Stage:
 def rolled_back(app: Treadle, connection: Source) -> Iterator[Harness]:
     """For one test that works in one transaction, on this connection, and rolls it back. prepare() has to have been
     called for its database."""
-    use_movable_clock(app.schema)
     loop = LoopThread()
     redirection = Redirection(app, connection)
     try:

@@ -16,7 +16,7 @@ from typing import Any
 
 from treadle.app import Treadle
 from treadle.db.database import READ_SECONDS, Database, Source
-from treadle.db.query import Query, Result
+from treadle.db.query import Query, Result, TestSchema
 from treadle.testing.calling_thread import CallingThread
 
 # The functions after which a job may be due that was not before.
@@ -40,7 +40,7 @@ class Redirection:
         self._database = app.database
         self._former = dict(vars(app.database))
         self._after: tuple[After, AsyncAfter] | None = None
-        state = vars(Database(source, app.database.schema))
+        state = vars(Database(source, TestSchema(app.schema)))
         self.is_async: bool = state["_async"] is not None or state["_aborrowed"] is not None
         """The test's connection is an async one, so that nothing sync can use it."""
         self._set(state)

@@ -1,4 +1,4 @@
--- Before each test: no jobs, no schedules, no lanes; the clock shows the real time.
+-- Before and after each test: no jobs, no schedules, no lanes; the clock shows the real time.
 --
 -- The rows of a small table are deleted, without its triggers: a TRUNCATE takes 3 ms per table, and all sessions then plan their
 -- statements again. A role that may not turn triggers off truncates.
@@ -10,6 +10,9 @@ declare
     v_large text;
     v_written regclass;
 begin
+    -- Rows that a connection of the test has locked, which it has left open.
+    perform set_config('lock_timeout', '5s', true);
+
     begin
         set local session_replication_role = replica;
     exception when insufficient_privilege then
@@ -44,6 +47,8 @@ begin
     perform setval('treadle.test_offset', 0);
     perform setval('treadle.tick_clock', 0);
     perform setval('treadle.wake_clock', 0);
+    perform setval('treadle.awaited', 0);
+    perform setval('treadle.watched', 0);
     update treadle.meter set reached = clock_timestamp();
 end
 $$;
