@@ -7,16 +7,25 @@ import pytest
 
 from tests.conftest import SERVER, TEMPLATE
 from tests.support.databases import create_database
+from tests.support.sessions import Sessions as ServerSessions
+from tests.support.sessions import continue_sessions
 from treadle import Treadle
 from treadle.testing import Harness, prepare
 from treadle.testing.sessions import Sessions
+
+# The tests of a user, which test_plugin.py runs.
+collect_ignore = ["project"]
 
 
 @pytest.fixture(scope="session")
 def prepared_url() -> Iterator[str]:
     for url in create_database(os.environ[SERVER], os.environ[TEMPLATE]):
         prepare(url)
-        yield url
+        sessions = ServerSessions(url)
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            continue_sessions(sessions, monkeypatch)
+            yield url
+        sessions.close()
 
 
 @pytest.fixture

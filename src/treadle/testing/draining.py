@@ -182,7 +182,11 @@ class Drain:
         capture = Capture()
         capture.start(prints=any(each.policy.prints for each in self._functions.values()))
         stack.callback(capture.stop)
-        for part in (recorder.run(), self._completer.run()):
+        parts = [self._completer.run()]
+        if not self._in_transaction:
+            # Else records are written before the outcome: a handler may be using the one connection just now.
+            parts.append(recorder.run())
+        for part in parts:
             stack.push_async_callback(_cancel, asyncio.create_task(part))
         await self.declare()
         if self._in_transaction:

@@ -28,9 +28,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(scope="session")
 def treadle_app(pytestconfig: pytest.Config) -> "Treadle":
     """The application: that of the setting treadle_app, or of TREADLE_APP. Override it to return another."""
+    return application(pytestconfig.getini("treadle_app") or os.environ.get("TREADLE_APP"))
+
+
+def application(name: str | None) -> "Treadle":
+    """The application with this name."""
     from treadle.app.load import load_app
 
-    name = pytestconfig.getini("treadle_app") or os.environ.get("TREADLE_APP")
     if not name:
         pytest.fail(_NO_APP, pytrace=False)
     return load_app(name)
