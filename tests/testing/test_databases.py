@@ -9,6 +9,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from tests.support.databases import create_database
 from treadle import InvalidArgument, NotAllowed, Treadle, TreadleError
+from treadle.db.query import sql_text
 from treadle.testing import databases, harness_for, own_database, prepare
 from treadle.testing.databases import Emptied
 
@@ -102,7 +103,7 @@ def test_the_application_has_its_own_database_again_after_the_tests(prepared_url
 def test_a_transaction_that_a_test_leaves_open_is_explained(
     app: Treadle, prepared_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = databases.sql_text("testing", "empty_queue.sql").replace("'5s'", "'50ms'")
+    text = sql_text("testing", "empty_queue.sql").replace("'5s'", "'50ms'")
     monkeypatch.setattr(databases, "sql_text", lambda *_: text)
     emptied = Emptied(prepared_url, "treadle")
     with psycopg.connect(prepared_url) as connection:
