@@ -34,7 +34,7 @@ def imported(code: str) -> set[str]:
         pytest.param("from treadle import JobFailed", (*HEAVY, *APPLICATION, "psycopg", "asyncio"), 5, id="an error"),
         pytest.param(KEEPER, (*HEAVY, *APPLICATION, "click", "treadle.cli"), 25, id="the keeper"),
         pytest.param(SUPERVISOR, (*HEAVY, *APPLICATION, "click", "treadle.cli"), 28, id="the supervisor"),
-        pytest.param(COMMAND, (*HEAVY, *APPLICATION), 37, id="treadle worker"),
+        pytest.param(COMMAND, (*HEAVY, *APPLICATION), 38, id="treadle worker"),
         pytest.param(HELP, (*HEAVY, *APPLICATION, "psycopg", "asyncio"), 15, id="treadle --help"),
         pytest.param("import treadle.cli.migrate", (*HEAVY, *APPLICATION), 25, id="treadle migrate"),
     ],

@@ -21,14 +21,14 @@ def test_a_handler_is_called_directly_and_everything_is_recorded(app: Treadle) -
         job.event("loaded", path=path)
         return job.step("count", lambda: 4)
 
-    job = make_job(load, checkpoint=2, attempt=2)
+    job = make_job(load, checkpoint=2, attempt=2, headers={"tenant": "acme"})
     assert load("a.csv", job) == 4
     assert job.reported[-1] == (100, "reading")
     assert [each.percent for each in job.reported] == sorted(each.percent for each in job.reported)
     assert job.events == [("loaded", {"path": "a.csv"})]
     assert (job.saved, job.checkpoint) == ([2, 3], 3)
     assert job.steps == {"count": 4}
-    assert (job.type, job.attempt, job.max_attempts) == ("load", 2, 3)
+    assert (job.type, job.attempt, job.max_attempts, job.headers) == ("load", 2, 3, {"tenant": "acme"})
 
 
 def test_steps_of_an_earlier_attempt_are_not_called_again() -> None:

@@ -8,7 +8,7 @@ from unittest.mock import ANY
 
 import pytest
 
-from treadle import InvalidArgument, Job, Status, Treadle, UnknownJobType
+from treadle import InvalidArgument, Job, JobGroup, Status, Treadle, UnknownJobType
 from treadle.app.function import JobFunction
 from treadle.testing import Harness
 from treadle.testing.matching import OPTIONS
@@ -121,6 +121,29 @@ def test_run_at_is_compared(harness: Harness, welcome: "JobFunction[..., None, .
     harness.assert_enqueued(welcome, run_at=moment)
 
 
+def test_headers_are_compared_as_far_as_they_are_given(
+    harness: Harness, welcome: "JobFunction[..., None, ..., None]"
+) -> None:
+    welcome.using(headers={"tenant": "acme", "trace": "1"}).enqueue(user_id=1)
+    harness.assert_enqueued(welcome, headers={"tenant": "acme"})
+    with pytest.raises(
+        AssertionError, match=r"headers: expected {'tenant': 'other'}, got {'trace': '1', 'tenant': 'acme'}"
+    ):
+        harness.assert_enqueued(welcome, headers={"tenant": "other"})
+
+
+def test_functions_of_a_group_are_those_of_its_application(app: Treadle, harness: Harness) -> None:
+    jobs = JobGroup()
+
+    @jobs.job
+    def report() -> None: ...
+
+    app.include(jobs)
+    report.enqueue()
+    harness.assert_enqueued(report)
+    assert harness.drain().completed == 1
+
+
 def test_async_twins_say_the_same(harness: Harness, welcome: "JobFunction[..., None, ..., None]") -> None:
     async def main() -> None:
         job = await welcome.aenqueue(user_id=7)
@@ -146,5 +169,4 @@ def test_every_method_that_uses_the_database_has_an_async_twin() -> None:
 
 
 def test_the_options_are_documented() -> None:
-    assert re.findall(r"Options are ([\w, \n]+) and (\w+)", str(Harness.enqueued.__doc__).replace("\n       ", ""))
     assert set(OPTIONS) <= set(re.findall(r"\w+", str(Harness.enqueued.__doc__)))

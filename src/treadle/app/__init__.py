@@ -1,5 +1,6 @@
 """The front door: what applications import."""
 
+from treadle.app.group import JobGroup
 from treadle.app.handle import Handle
 from treadle.app.middleware import EnqueueCall
 from treadle.app.treadle import Treadle
@@ -11,6 +12,7 @@ __all__ = [
     "EnqueueCall",
     "Handle",
     "Job",
+    "JobGroup",
     "Treadle",
     "Workflow",
     "WorkflowHandle",

@@ -1,7 +1,7 @@
 """Middleware: code of an application around its handlers, and around its calls of enqueue()."""
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
@@ -9,12 +9,11 @@ from uuid import UUID
 
 from treadle.attempt.job import Job
 from treadle.words.errors import InvalidArgument
+from treadle.words.headers import encode_headers
 
 OuterMiddleware: TypeAlias = Callable[[Job, Callable[[], Awaitable[Any]]], Awaitable[Any]]
 InnerMiddleware: TypeAlias = Callable[[Job], Iterator[None]]
 Middleware = TypeVar("Middleware", bound=OuterMiddleware | InnerMiddleware)
-
-_NOTHING = nullcontext()
 
 
 @dataclass(slots=True)
@@ -78,8 +77,17 @@ class Middlewares:
         with _entered(self._inner, job):
             return await handler()
 
-    def around_enqueue(self, call: EnqueueCall) -> AbstractContextManager[object]:
-        return _entered(self._enqueue, call) if self._enqueue else _NOTHING
+    def around_enqueue(
+        self, job_type: str, headers: Mapping[str, str] | None = None
+    ) -> AbstractContextManager[EnqueueCall]:
+        encode_headers(headers)
+        call = EnqueueCall(job_type, dict(headers or {}))
+        return self._entered(call) if self._enqueue else nullcontext(call)
+
+    @contextmanager
+    def _entered(self, call: EnqueueCall) -> Iterator[EnqueueCall]:
+        with _entered(self._enqueue, call):
+            yield call
 
 
 Subject = TypeVar("Subject")

@@ -11,6 +11,7 @@ from uuid import UUID
 from treadle.attempt.attempt import Attempt, running_attempt
 from treadle.db.database import AsyncTransaction, Transaction
 from treadle.words.errors import InvalidArgument
+from treadle.words.headers import read_headers
 from treadle.words.payload import Json
 
 P = ParamSpec("P")
@@ -67,6 +68,11 @@ class Job:
         """The arguments of the handler by name, validated, without the job itself."""
         given = self._attempt.arguments or {}
         return {name: value for name, value in given.items() if not isinstance(value, Job)}
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Texts by name that came with the job: those of using(headers=…), and those of enqueue middleware."""
+        return {} if self._attempt.claim.headers is None else read_headers(self._attempt.claim.headers)
 
     @property
     def scheduled_for(self) -> datetime | None:

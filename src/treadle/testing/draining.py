@@ -92,10 +92,10 @@ class CallingExecutor(Executor):
     """Runs sync functions on the thread that called drain(); for adrain(), on another one, as a worker does."""
 
     def __init__(self, app: Treadle, slots: JobSlots, caller: CallingThread | None) -> None:
+        super().__init__(app, 1, 1, slots)
         self.errors: dict[UUID, BaseException] = {}
-        middlewares = copy.copy(app.backend.middlewares)
-        middlewares.outer = [self._note_error, *middlewares.outer]
-        super().__init__(middlewares, 1, 1, slots)
+        self._middlewares = copy.copy(app.backend.middlewares)
+        self._middlewares.outer = [self._note_error, *app.backend.middlewares.outer]
         self._threads = caller or self._threads
 
     async def _note_error(self, job: Job, call_next: Callable[[], Awaitable[Any]]) -> Any:

@@ -130,7 +130,7 @@ class Harness:
         """The jobs of this function with these arguments and options, oldest first, whether or not they have run.
 
         Arguments that are left out match anything. Options are priority, queue, key, delay, run_at, max_attempts,
-        unique_key and status: `treadle.enqueued(welcome, user_id=7, status="pending")`.
+        unique_key, headers (some of them) and status: `treadle.enqueued(welcome, user_id=7, status="pending")`.
         """
         found = Wanted(self.app, function, args, wanted)
         return [job for job in self._jobs() if found.differences(job) == []]

@@ -98,6 +98,7 @@ def make_job(
     steps: Mapping[str, Json] | None = None,
     scheduled_for: datetime | None = None,
     previously_scheduled_for: datetime | None = None,
+    headers: Mapping[str, str] | None = None,
     connection: Source | None = None,
 ) -> RecordedJob:
     """Make a Job for a direct call of a handler: `import_rows("a.csv", job=make_job(checkpoint=40))`.
@@ -113,7 +114,7 @@ def make_job(
     saved = None if checkpoint is None else to_json(checkpoint).decode()
     claim = Claim(
         uuid4(), 1, function.name if function else "test", "{}", attempt, max_attempts, 0, queue, priority, key, saved,
-        datetime.now().timestamp(), origin,
+        datetime.now().timestamp(), origin, json.dumps(dict(headers)) if headers else None,
     )  # fmt: skip
     left = {
         position: (name, None if result is None else to_json(result).decode())

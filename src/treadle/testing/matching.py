@@ -13,7 +13,7 @@ from treadle.words.duration import duration
 from treadle.words.errors import InvalidArgument, TreadleError, UnknownJobType, shown
 from treadle.words.job import JobRow
 
-OPTIONS = ("priority", "queue", "key", "delay", "run_at", "max_attempts", "unique_key", "status")
+OPTIONS = ("priority", "queue", "key", "delay", "run_at", "max_attempts", "unique_key", "headers", "status")
 # A delay is compared with the time between created_at and run_at, which differ by some microseconds more or less.
 TOLERANCE = timedelta(seconds=1)
 SHOWN = 5
@@ -95,6 +95,10 @@ class Wanted:
                 got = job.run_at - job.created_at
                 if abs(got - duration(expected, "delay")) > TOLERANCE:
                     found.append(Difference(name, duration(expected, "delay"), got))
+            elif name == "headers":
+                got = {} if job.headers is None else job.headers
+                if {header: got.get(header) for header in expected} != expected:
+                    found.append(Difference(name, expected, got))
             elif not _equal(expected, got := getattr(job, name)):
                 found.append(Difference(name, expected, got))
         return found

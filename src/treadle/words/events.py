@@ -54,6 +54,9 @@ class JobFailed(JobEvent):
 
     error: str = ""
     seconds: float = 0.0
+    traceback: str | None = field(default=None, repr=False)
+    exception: BaseException | None = field(default=None, repr=False, compare=False)
+    """What the handler raised, if it ran in this process, and not in a child process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,9 @@ class JobRetried(JobEvent):
     error: str = ""
     delay: float | None = None
     seconds: float = 0.0
+    traceback: str | None = field(default=None, repr=False)
+    exception: BaseException | None = field(default=None, repr=False, compare=False)
+    """What the handler raised, if it ran in this process, and not in a child process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +126,15 @@ class WorkerFenced(Event):
     """It could not renew its lease, and stopped its handlers before other workers take its jobs."""
 
     worker_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownTypesFound(Event):
+    """Jobs of these types are due, but this application does not know them, and no worker serves them. Perhaps a module
+    is not imported, or a function was renamed without `aliases`."""
+
+    worker_id: str
+    job_types: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

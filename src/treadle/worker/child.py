@@ -23,12 +23,14 @@ from typing import Any
 from uuid import UUID
 
 from treadle.app.function import JobFunction
-from treadle.attempt.attempt import Attempt, running_attempt
+from treadle.app.load import load_app
+from treadle.attempt.attempt import Attempt, running_attempt, running_job_fields
 from treadle.attempt.job import job_of
 from treadle.words.claim import Claim
 from treadle.words.errors import DatabaseUnreachable
 from treadle.words.outcome import Ending, Interrupt, Outcome
 from treadle.words.payload import clean_error
+from treadle.worker import log_format
 from treadle.worker.log_capture import Capture
 from treadle.worker.outcomes import raised, returned
 from treadle.worker.running import environment_of
@@ -101,20 +103,23 @@ def work(pipe: "Connection[Any, Any]") -> None:
             attempt, state.attempt, state.stop = state.attempt, None, None
             if attempt is not None:
                 state.send_records(attempt)
-            state.send({"outcome": list(outcome)})
+            state.send({"outcome": list(outcome._replace(exception=None))})
 
 
 def _run(order: dict[str, Any], state: ChildState, runner: asyncio.Runner) -> Outcome:
+    if order["log"] is not None and log_format.options is None:
+        log_format.set_up(*log_format.LogOptions(*order["log"]), job=running_job_fields)
     # The level of the worker. The function's module may set another one when it is imported.
     logging.getLogger().setLevel(order["log_level"])
     job_id, *values = order["claim"]
     claim = Claim(UUID(job_id), *values)
     try:
-        function = _find(importlib.import_module(order["module"]), order["name"])
+        function = _function(order, claim.job_type)
+        backend = function.backend
     except Exception as error:
         problem = f"its process could not find {order['module']}.{order['name']}: {error}"
         return Outcome(Ending.RETRY, error=clean_error(problem))
-    function.backend.database.use(order["url"])
+    backend.database.use(order["url"])
     capture = Capture()
     capture.start(function.policy.prints)
     attempt = Attempt(claim, environment_of(function, order["worker_id"]), state)
@@ -134,6 +139,16 @@ def _run(order: dict[str, Any], state: ChildState, runner: asyncio.Runner) -> Ou
     finally:
         attempt.end_line()
         capture.stop()
+
+
+def _function(order: dict[str, Any], job_type: str) -> JobFunction[..., Any, ..., Any]:
+    """The function of the application, which is loaded as the worker has loaded it: it includes groups and sets up what
+    its handlers need. Of a program that no module names, the function that its own module declares."""
+    if order["app"] is not None:
+        app = load_app(order["app"])
+        if job_type in app.job_types:
+            return app.function(job_type)
+    return _find(importlib.import_module(order["module"]), order["name"])
 
 
 def _find(module: ModuleType, name: str) -> JobFunction[..., Any, ..., Any]:

@@ -15,17 +15,21 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
 import psutil
 
+from treadle.app import Treadle
+from treadle.app.load import spec_of
 from treadle.attempt.progress import ProgressReport
 from treadle.words.errors import DatabaseUnreachable
 from treadle.words.outcome import Ending, Interrupt, Outcome
 from treadle.words.payload import clean_error
 from treadle.words.record import OutgoingEvent, OutgoingLogLine
+from treadle.worker import log_format
 from treadle.worker.child import work
 from treadle.worker.exit_codes import died
 from treadle.worker.outcomes import over_memory_limit, overdue, stopped
@@ -58,7 +62,9 @@ class Child:
 
 
 class Children:
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, app: Treadle) -> None:
+        self._app = app
+        self._spec = cache(spec_of)  # which looks at all modules
         self._threads = ThreadPoolExecutor(limit, thread_name_prefix="treadle-child")
         self._lock = threading.Lock()
         self._idle: list[Child] = []
@@ -111,12 +117,14 @@ class Children:
         started: float | None = None  # timeout and deadline count from the start of the handler, not of the process
         asked_to_stop: float | None = None
         order = {
+            "app": self._spec(self._app),
             "module": running.function.function.__module__,
             "name": running.function.function.__qualname__,
             "claim": [str(running.claim.id), *running.claim[1:]],
             "worker_id": running.attempt.environment.worker_id,
             "url": running.function.backend.database.url,
             "log_level": logging.getLogger().level,
+            "log": log_format.options,
         }
         try:
             child.pipe.send_bytes(json.dumps(order).encode())

@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from treadle.app.middleware import Middlewares
+from treadle.app import Treadle
 from treadle.attempt.attempt import running_attempt
 from treadle.attempt.job import job_of
 from treadle.words.outcome import Ending, Outcome
@@ -28,10 +28,10 @@ from treadle.worker.running import Running, deadline_of
 
 
 class Executor:
-    def __init__(self, middlewares: Middlewares, threads: int, children: int, slots: JobSlots) -> None:
-        self._middlewares = middlewares
+    def __init__(self, app: Treadle, threads: int, children: int, slots: JobSlots) -> None:
+        self._middlewares = app.backend.middlewares
         self._threads: Threads = _pool(threads)
-        self._children = Children(children)
+        self._children = Children(children, app)
         self._slots = slots
 
     async def execute(self, running: Running) -> Outcome:

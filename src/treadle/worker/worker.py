@@ -24,7 +24,7 @@ from treadle.words.clock import now
 from treadle.words.masking import redacted
 from treadle.words.naming import worker_name
 from treadle.words.outcome import Ending, Interrupt, Outcome
-from treadle.worker import maintenance
+from treadle.worker import maintenance, unknown_types
 from treadle.worker.cancellations import Cancellations
 from treadle.worker.claimer import Claimer
 from treadle.worker.completer import Completer
@@ -46,6 +46,7 @@ from treadle.worker.running_jobs import RunningJobs
 from treadle.worker.scheduler import DECLARE_SECONDS, Scheduler
 from treadle.worker.server_clock import ServerClock
 from treadle.worker.services import Service, restart_on_error, within
+from treadle.worker.unknown_types import UnknownTypes
 
 REPORT_SECONDS = 0.25
 WATCH_SECONDS = 1.0
@@ -279,7 +280,7 @@ class Worker:
             outcomes, self.worker_id, recorder, self._listeners, chosen.crash_limit, self.unavailable, written
         )
         self._recorder = recorder
-        self._executor = Executor(self._app.backend.middlewares, chosen.concurrency, chosen.children, self.slots)
+        self._executor = Executor(self._app, chosen.concurrency, chosen.children, self.slots)
         self.running = RunningJobs(
             self.worker_id,
             functions,
@@ -294,6 +295,9 @@ class Worker:
         self.concurrency = Concurrency(claims, self.worker_id, chosen.concurrency, self.poll, self._concurrency_changed)
         self.cancellations = Cancellations(claims, self.claimers, self.running)
         self.scheduler = Scheduler(claims, self._app.schedules, self.unavailable)
+        self.unknown_types = UnknownTypes(
+            self.connections.maintenance, self.worker_id, self._app.job_types, self._listeners
+        )
         self.lost_replies = LostReplies(
             claims, self.worker_id, self.claimers, self.running, self.completer, self.may_start
         )
@@ -366,6 +370,7 @@ class Worker:
         if limits := self._app.declared_limits():
             declare = partial(connections.maintenance.run, limit_queries.declare(limits))
             yield Service(declare, DECLARE_SECONDS)
+        yield Service(self.unknown_types.check, unknown_types.CHECK_SECONDS)
         yield Service(partial(self.running.report, connections.outcomes), REPORT_SECONDS)
         yield Service(partial(self.running.watch, connections.maintenance), WATCH_SECONDS)
         if chosen.listen:
