@@ -12,6 +12,7 @@ from treadle import InvalidArgument, NotAllowed, Treadle, TreadleError
 from treadle.db.query import sql_text
 from treadle.testing import databases, harness_for, own_database, prepare
 from treadle.testing.databases import Emptied
+from treadle.testing.sessions import MOST, Sessions
 
 
 @pytest.fixture
@@ -88,8 +89,6 @@ def test_another_schema_works_too(app: Treadle, prepared_url: str) -> None:
 
 
 def test_the_application_has_its_own_database_again_after_the_tests(prepared_url: str, tmp_path: Path) -> None:
-    from treadle.testing.sessions import Sessions
-
     app = Treadle("postgresql://nobody@production.invalid/shop")
     before = dict(vars(app.database))
     sessions = Sessions(tmp_path)
@@ -98,6 +97,20 @@ def test_the_application_has_its_own_database_again_after_the_tests(prepared_url
         assert app.queue.counts()
     sessions.close()
     assert vars(app.database) == before
+
+
+def test_a_project_that_makes_an_application_for_each_test_keeps_few_connections(
+    prepared_url: str, tmp_path: Path
+) -> None:
+    sessions = Sessions(tmp_path)
+    apps = [Treadle("postgresql://nobody@production.invalid/shop") for _ in range(MOST + 2)]
+    before = [dict(vars(app.database)) for app in apps]
+    for app in apps:
+        with sessions.test(app, prepared_url):
+            assert app.queue.counts()
+    changed = [vars(app.database) != former for app, former in zip(apps, before, strict=True)]
+    assert changed == [False, False, True, True, True, True]
+    sessions.close()
 
 
 def test_a_transaction_that_a_test_leaves_open_is_explained(

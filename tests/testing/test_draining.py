@@ -317,6 +317,9 @@ def test_a_timeout_interrupts_an_async_handler(app: Treadle, harness: Harness) -
         await asyncio.sleep(60)
 
     hang.enqueue()
+    with pytest.raises(JobFailed, match=r"timed out after 0\.02 seconds"):
+        harness.drain()
+    harness.travel("1m")
     assert harness.drain(raise_errors=False) == Drained(retried=1)
 
 

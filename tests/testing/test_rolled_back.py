@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from treadle import Job, Treadle, chain
+from treadle import Job, SchemaError, Treadle, chain
 from treadle.testing import Drained, Harness, harness_for
 
 
@@ -77,6 +77,14 @@ def test_on_a_connection_of_psycopg(
             work(harness, exercised, prepared_url)
         connection.rollback()
         assert jobs_of_others(prepared_url) == 0
+
+
+def test_a_database_that_is_not_prepared_is_explained(app: Treadle, url: str) -> None:
+    with psycopg.connect(url) as connection:
+        with pytest.raises(SchemaError, match=r"call treadle\.testing\.prepare\(url\) once"):
+            with harness_for(app, connection=connection):
+                pass
+        assert connection.execute("select 1").fetchall() == [(1,)]
 
 
 @pytest.mark.parametrize("kind", ["session on psycopg", "connection on psycopg2"])

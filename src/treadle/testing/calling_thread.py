@@ -75,7 +75,7 @@ class LoopThread:
             task.add_done_callback(finish)
 
         def finish(task: "asyncio.Task[T]") -> None:
-            if task.cancelled():
+            if task.cancelled() or done.cancelled():
                 done.cancel()
             elif (error := task.exception()) is not None:
                 done.set_exception(error)

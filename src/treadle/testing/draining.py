@@ -27,7 +27,7 @@ from treadle.testing.drained import Drained, Tally
 from treadle.words import events
 from treadle.words.claim import Claim
 from treadle.words.control import ControlException
-from treadle.words.errors import JobFailed
+from treadle.words.errors import JobFailed, JobInterrupted
 from treadle.worker.completer import Completer
 from treadle.worker.executor import Executor
 from treadle.worker.job_slots import JobSlots
@@ -231,8 +231,10 @@ class Drain:
         if error is not None and not isinstance(error, Exception | asyncio.CancelledError):
             raise error  # Ctrl-C, or pytest.fail() in a handler
         if self._raise_errors and ended and not isinstance(error, ControlException):
-            # Without an exception of the handler: its arguments were refused, or its result.
-            raise error or JobFailed(claim.id, getattr(ended[0], "error", None))
+            if error is None or isinstance(error, asyncio.CancelledError | JobInterrupted):
+                # Its arguments were refused, or its result; or it has timed out.
+                raise JobFailed(claim.id, getattr(ended[0], "error", None))
+            raise error
 
     async def _until_next_job(self) -> float | None:
         """Seconds until a job is due or expires; None if no job has still to run."""

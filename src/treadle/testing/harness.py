@@ -21,7 +21,7 @@ from treadle.testing.draining import Drain
 from treadle.testing.matching import Wanted, difference
 from treadle.testing.redirection import Redirection, calling_thread
 from treadle.words.duration import Duration
-from treadle.words.errors import InvalidArgument
+from treadle.words.errors import InvalidArgument, SchemaError
 from treadle.words.job import JobRow
 
 # Attempts that one drain runs at most.
@@ -186,6 +186,8 @@ class Harness:
     ) -> Drained:
         drain = self._new_drain(caller, raise_errors, limit)
         calling_thread.set(caller)
+        if self.is_async:
+            _require_clock(await self._arun(self._clock.exists()), self.app)
         if until is not None and follow:
             raise InvalidArgument("give either until or follow")
         seconds = None
@@ -291,11 +293,13 @@ def rolled_back(app: Treadle, connection: Source) -> Iterator[Harness]:
     redirection = Redirection(app, connection)
     try:
         harness = Harness(app, redirection, loop, None)
-        if not harness.is_async:
-            harness.reset_clock()
+        if harness.is_async:
+            yield harness
+            return
+        _require_clock(redirection.run(Clock().exists()), app)
+        harness.reset_clock()
         yield _started(harness)
-        if not harness.is_async:
-            harness.reset_clock()
+        harness.reset_clock()
     finally:
         loop.close(_nothing)
         redirection.restore()
@@ -304,7 +308,7 @@ def rolled_back(app: Treadle, connection: Source) -> Iterator[Harness]:
 def _started(harness: Harness) -> Harness:
     """As if a worker had been started: schedules have their next times."""
     app = harness.app
-    if (app.declared_limits() or app.schedules.declared()) and not harness.is_async:
+    if app.declared_limits() or app.schedules.declared():
         harness.declare()
     return harness
 
@@ -327,6 +331,14 @@ def _none(wanted: Wanted, jobs: list[JobRow]) -> None:
 
 def _first_job() -> Query[Any]:
     return job_queries.find_newest_jobs(limit=1)
+
+
+def _require_clock(exists: bool, app: Treadle) -> None:
+    if not exists:
+        raise SchemaError(
+            f"the schema {app.schema} of this connection's database is not prepared for tests; call "
+            "treadle.testing.prepare(url) once, before the first test"
+        )
 
 
 def _require_none(page: Any) -> None:

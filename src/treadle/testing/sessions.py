@@ -11,6 +11,9 @@ from treadle.db.database import Source
 from treadle.testing.databases import own_database
 from treadle.testing.harness import Harness, Stage, rolled_back
 
+# Applications that are kept on their database, with their connections. Some projects make one for each test.
+MOST = 4
+
 
 class Sessions:
     _of_process: ClassVar["Sessions | None"] = None
@@ -45,11 +48,16 @@ class Sessions:
                 yield harness
             return
         url = url or self.url
+        with self._stage(app, url).test() as harness:
+            yield harness
+
+    def _stage(self, app: Treadle, url: str) -> Stage:
         stage = self._stages.get((id(app), url))
         if stage is None:
+            if len(self._stages) == MOST:
+                self._stages.pop(next(iter(self._stages))).close()
             stage = self._stages[id(app), url] = Stage(app, url)
-        with stage.test() as harness:
-            yield harness
+        return stage
 
     def close(self) -> None:
         for stage in reversed(self._stages.values()):
