@@ -149,13 +149,18 @@ class Drain:
 
     async def declare(self) -> None:
         """Declare limits and schedules, as a worker does when it starts."""
+        await self._declare()
+        await self._enqueue_schedules()
+
+    async def _declare(self) -> None:
         if limits := self._app.declared_limits():
             await self._connection.run(limit_queries.declare(limits))
-        scheduler = Scheduler(self._connection, self._app.schedules, lambda _: None)
-        await scheduler.declare()
-        while await scheduler.enqueue_due() <= 0:
+        self._scheduler = Scheduler(self._connection, self._app.schedules, lambda _: None)
+        await self._scheduler.declare()
+
+    async def _enqueue_schedules(self) -> None:
+        while await self._scheduler.enqueue_due() <= 0:
             pass
-        self._scheduler = scheduler
 
     async def _assemble(self, stack: AsyncExitStack) -> None:
         for function in self._functions.values():
@@ -188,23 +193,17 @@ class Drain:
             parts.append(recorder.run())
         for part in parts:
             stack.push_async_callback(_cancel, asyncio.create_task(part))
-        await self.declare()
+        await self._declare()
         if self._in_transaction:
             await self._connection.run(_CHECKS)
 
     async def _run_due(self) -> None:
         """Until nothing is due: a job that ends may free others, or enqueue them."""
-        while True:
-            while await self._scheduler.enqueue_due() <= 0:
-                pass
-            await expire(self._connection)
-            ran = 0
-            while claims := await self._claim():
-                for claim in claims:
-                    await self._run(claim)
-                    ran += 1
-            if not ran:
-                return
+        await self._enqueue_schedules()
+        await expire(self._connection)
+        while claims := await self._claim():
+            for claim in claims:
+                await self._run(claim)
 
     async def _claim(self) -> list[Claim]:
         """One at a time: the next may be one that this one enqueues, with a higher priority."""
