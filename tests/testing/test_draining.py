@@ -435,3 +435,15 @@ def test_inline_an_async_handler_that_calls_enqueue_has_its_job_run_after_it(app
     with harness.inline():
         outer.enqueue()
     assert ran == ["outer", "inner"]
+
+
+def test_inline_reading_runs_nothing(app: Treadle, harness: Harness) -> None:
+    """Threads that watch jobs read, too: they must not run any."""
+
+    @app.job
+    def earlier() -> None: ...
+
+    handle = earlier.enqueue()
+    with harness.inline():
+        assert app.queue.counts()[Status.PENDING] == 1
+        assert handle.status() is Status.PENDING

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -53,6 +54,11 @@ def work(harness: Harness, jobs: dict[str, Any], url: str) -> None:
     chained = chain(jobs["double"].call(1), jobs["double"].call(), jobs["double"].call()).enqueue()
     assert harness.drain() == Drained(completed=3)
     assert chained.result() == 8
+    # A claim does not look at what was noted so long ago.
+    after = jobs["double"].using(after=[chained]).enqueue(n=7)
+    harness.travel("1h")
+    assert harness.drain() == Drained(completed=1)
+    assert after.result() == 14
     jobs["later"].using(delay="1d").enqueue(n=1)
     harness.travel("1d")
     assert harness.drain() == Drained(completed=3)
@@ -67,6 +73,14 @@ def connection(prepared_url: str) -> Iterator[psycopg.Connection[Any]]:
     with psycopg.connect(prepared_url) as connection:
         yield connection
         connection.rollback()
+
+
+def test_a_test_begins_at_the_real_time_whatever_another_has_left(
+    app: Treadle, connection: psycopg.Connection[Any]
+) -> None:
+    connection.execute("select setval('treadle.test_offset', 86400000000)")
+    with harness_for(app, connection=connection) as harness:
+        assert abs(harness.now() - datetime.now(UTC)) < timedelta(minutes=1)
 
 
 def test_on_a_connection_of_psycopg(
