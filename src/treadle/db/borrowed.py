@@ -23,7 +23,9 @@ from treadle.words.errors import InvalidArgument
 
 _Execute: TypeAlias = Callable[[bytes, Mapping[str, Any]], Rows]
 
-_PLACEHOLDER = re.compile(r"%(?:\((?P<name>\w+)\)s|%)")
+# %(name)b is psycopg's: a value that is sent in binary form.
+_PLACEHOLDER = re.compile(r"%(?:\((?P<name>\w+)\)[sb]|%)")
+_BINARY = re.compile(rb"(%\(\w+\))b")
 
 
 # What a connection must offer, for type checkers: they do not need these libraries either.
@@ -77,7 +79,7 @@ class DjangoConnection:
                 _read_time_zones(cursor.cursor)
 
             def execute(text: bytes, params: Mapping[str, Any]) -> Rows:
-                cursor.execute(text.decode(), params)
+                cursor.execute(_without_binary(text), params)
                 rows: Rows = cursor.fetchall() if cursor.description else ()
                 return rows
 
@@ -171,6 +173,11 @@ def numbered(text: bytes, params: Mapping[str, Any]) -> tuple[str, tuple[Any, ..
     return translated, tuple(values)
 
 
+def _without_binary(text: bytes) -> str:
+    """psycopg2 does not know %(name)b."""
+    return _BINARY.sub(rb"\1s", text).decode()
+
+
 @lru_cache(maxsize=512)
 def _numbered(text: bytes) -> tuple[str, tuple[str, ...]]:
     numbers: dict[str, int] = {}
@@ -190,7 +197,7 @@ def _on_sqlalchemy(connection: Any, queries: Sequence[Query[Result]], schema: st
         )
 
     def execute(text: bytes, params: Mapping[str, Any]) -> Rows:
-        statement, values = numbered(text, params) if driver == "asyncpg" else (text.decode(), dict(params))
+        statement, values = numbered(text, params) if driver == "asyncpg" else (_without_binary(text), dict(params))
         # With the caller's stream_results each statement would become a server-side cursor, which BEGIN cannot be.
         result = connection.exec_driver_sql(statement, values, execution_options={"stream_results": False})
         return _plain(result) if result.returns_rows else ()

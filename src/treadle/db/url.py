@@ -132,3 +132,9 @@ def hosts(url: str) -> int:
     """How many servers libpq may try, one after the other."""
     parts = parts_of(url)
     return len((parts.get("host") or parts.get("hostaddr") or "").split(","))
+
+
+def with_part(url: str, **parts: str) -> str:
+    """The URL with other parameters, such as another database."""
+    parts_of(url)
+    return make_conninfo(url, **parts)

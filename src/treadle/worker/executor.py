@@ -9,6 +9,7 @@ A suspect is a job that was running when its process died. It may have killed th
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor as Threads
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
@@ -29,7 +30,7 @@ from treadle.worker.running import Running, deadline_of
 class Executor:
     def __init__(self, app: Treadle, threads: int, children: int, slots: JobSlots) -> None:
         self._middlewares = app.backend.middlewares
-        self._threads = _pool(threads)
+        self._threads: Threads = _pool(threads)
         self._children = Children(children, app)
         self._slots = slots
 
