@@ -41,7 +41,9 @@ class Redirection:
         self._former = dict(vars(app.database))
         self._after: tuple[After, AsyncAfter] | None = None
         state = vars(Database(source, TestSchema(app.schema)))
-        self.is_async: bool = state["_async"] is not None or state["_aborrowed"] is not None
+        self.is_async: bool = state["_async"] is not None or (
+            state["_aborrowed"] is not None and state["_borrowed"] is None  # that of Django can do both
+        )
         """The test's connection is an async one, so that nothing sync can use it."""
         self._set(state)
         if not self.is_async:
