@@ -33,7 +33,7 @@ from treadle.words.errors import InvalidArgument, InvalidJob, UnknownJobType
 from treadle.words.limits import FAIR_TYPES, AnyLimit, Limit, MaxPending, Per, Rate, declared_aging, declared_limits
 from treadle.words.log_redaction import redact_own_log
 from treadle.words.masking import Redaction, use_redaction
-from treadle.words.naming import SCHEMA, text_within
+from treadle.words.naming import text_within
 from treadle.words.payload import PAYLOAD_LIMIT
 from treadle.words.record import RecordedEvent
 from treadle.words.size import Size
@@ -72,7 +72,8 @@ class Treadle:
     """An application: job functions and the database that their jobs are in.
 
     `database` is a URL, or your connection or pool, which cannot run workers. By default it is taken from
-    TREADLE_DATABASE_URL or DATABASE_URL, or an embedded server is started. Nothing connects before the first use.
+    TREADLE_DATABASE_URL or DATABASE_URL, or an embedded server is started. Nothing connects before the first use. By
+    default `schema` is taken from TREADLE_SCHEMA, or is treadle. (docs/settings.md has all settings.)
 
     `listen_url` is a second URL of the same database, for receiving notifications where `database` leads to a pooler in
     transaction mode, which delivers none. By default it is taken from TREADLE_LISTEN_URL.
@@ -93,7 +94,7 @@ class Treadle:
         self,
         database: Source | None = None,
         *,
-        schema: str = SCHEMA,
+        schema: str | None = None,
         payload_limit: int = PAYLOAD_LIMIT,
         pool_size: int = 10,
         listen_url: str | None = None,
@@ -110,7 +111,7 @@ class Treadle:
         self.database = Database(database, schema, pool_size, listen_url)
         self.schema = self.database.schema
         self.payload_limit = payload_limit
-        self.queue = JobQueue(self.database, schema=schema, payload_limit=payload_limit)
+        self.queue = JobQueue(self.database, payload_limit=payload_limit)
         self.watch = Watch(self.database)
         self.backend = Backend(self.database, self.watch, payload_limit)
         self.listeners = Listeners()

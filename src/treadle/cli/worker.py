@@ -13,7 +13,7 @@ from treadle.worker.supervisor import Supervisor
 
 
 @click.command()
-@click.argument("app", envvar="TREADLE_APP")
+@click.argument("app")
 @click.option(
     "--processes", default=1, show_default=True, type=click.IntRange(1, 1000), help="Number of worker processes."
 )

@@ -28,8 +28,8 @@ from treadle.db.search_path import PINNED_LOCALLY
 from treadle.db.session_settings import with_needed_settings
 from treadle.db.setup_connection import connect, unreachable
 from treadle.db.url import Target, described, patient, resolve, resolve_listening
+from treadle.settings import chosen_schema
 from treadle.words.errors import DatabaseUnreachable, InvalidArgument, SchemaError, TooSlow, TreadleError
-from treadle.words.naming import schema_name
 
 SyncSource: TypeAlias = Connection[Any] | ConnectionPool[Any]
 AsyncSource: TypeAlias = AsyncConnection[Any] | AsyncConnectionPool[Any]
@@ -60,8 +60,10 @@ DatabaseError = psycopg.Error
 class Database:
     """Runs queries, sync and async, on the given source. Nothing connects before the first query."""
 
-    def __init__(self, source: Source | None, schema: str, pool_size: int = 10, listen_url: str | None = None) -> None:
-        self.schema = schema_name(schema)
+    def __init__(
+        self, source: Source | None, schema: str | None, pool_size: int = 10, listen_url: str | None = None
+    ) -> None:
+        self.schema = chosen_schema(schema)
         self._pool_size = pool_size
         self._lock = threading.Lock()
         self._url: str | None = None

@@ -22,8 +22,9 @@ from treadle.db.query import in_schema, sql_text
 from treadle.db.search_path import PINNED_LOCALLY, function_sql
 from treadle.db.setup_connection import connect
 from treadle.db.table_locks import LONGEST_TIMEOUT, lock_sql, retried, settings_sql
+from treadle.settings import chosen_schema
 from treadle.words.errors import NotAllowed, SchemaError
-from treadle.words.naming import SCHEMA, schema_name
+from treadle.words.naming import schema_name
 
 # The folders of sql/functions, in the order in which they are applied. Triggers come last: they lock the table of jobs
 # until the commit, and their conditions call functions that must exist.
@@ -96,8 +97,9 @@ class State(NamedTuple):
     functions: dict[str, str]
 
 
-def migrate(url: str, schema: str = SCHEMA) -> list[str]:
+def migrate(url: str, schema: str | None = None) -> list[str]:
     """Apply what is missing; return the names of what was applied."""
+    schema = chosen_schema(schema)
     with connect(url) as connection:
         # A pooler in transaction mode may not know a statement that was prepared on another session.
         connection.prepare_threshold = None
@@ -105,8 +107,9 @@ def migrate(url: str, schema: str = SCHEMA) -> list[str]:
         return retried(schema, lambda timeout: _apply(connection, schema, timeout))
 
 
-def migration_sql(url: str, schema: str = SCHEMA) -> str:
+def migration_sql(url: str, schema: str | None = None) -> str:
     """What migrate would run, as a script."""
+    schema = chosen_schema(schema)
     with connect(url) as connection:
         steps = _pending(connection, schema)
         before = preparation_sql(connection, schema, _preparations(connection, schema))

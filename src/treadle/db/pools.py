@@ -15,7 +15,7 @@ import psycopg
 from psycopg import AsyncConnection, Connection
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
-from treadle.db.runner import OwnAsyncConnection, OwnConnection
+from treadle.db.own_connection import OwnAsyncConnection, OwnConnection
 from treadle.db.url import patient
 
 # No statement is prepared before it is known that no pooler sits in between: see runner.py.

@@ -1,17 +1,15 @@
 """Which database to use, and how to describe it without its password."""
 
-import os
 import re
 from typing import NamedTuple
 
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from treadle.settings import value_of
 from treadle.words.errors import InvalidArgument
 from treadle.words.secret_text import MASK
 
-VARIABLES = ("TREADLE_DATABASE_URL", "DATABASE_URL")
-LISTEN_VARIABLE = "TREADLE_LISTEN_URL"
 CONNECT_SECONDS = 5
 INVALID = (
     "the database URL is invalid; expected postgresql://user:password@host:5432/database, with special characters "
@@ -31,19 +29,18 @@ class Target(NamedTuple):
 
 
 def resolve(url: str | None) -> Target:
-    """The given URL, else the environment's, else the embedded server's."""
-    for found in (url, *map(os.environ.get, VARIABLES)):
-        if found:
-            described(found)
-            return Target(found, embedded=False)
+    """The given URL, else that of the settings, else the embedded server's."""
+    if found := url or value_of("database_url"):
+        described(found)
+        return Target(found, embedded=False)
     from treadle.db.embedded import embedded_url  # here, because most processes do not need it
 
     return Target(embedded_url(), embedded=True)
 
 
 def resolve_listening(url: str | None) -> str | None:
-    """The URL for receiving notifications, if one is given or in the environment."""
-    found = url or os.environ.get(LISTEN_VARIABLE)
+    """The URL for receiving notifications, if one is given or in the settings."""
+    found = url or value_of("listen_url")
     if found:
         described(found)
     return found or None

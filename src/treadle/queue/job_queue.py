@@ -25,7 +25,7 @@ from treadle.words.duration import Duration
 from treadle.words.errors import TreadleError
 from treadle.words.job import JobError, JobPage, JobRow
 from treadle.words.log_redaction import redact_own_log
-from treadle.words.naming import SCHEMA, text_within, worker_name
+from treadle.words.naming import text_within, worker_name
 from treadle.words.payload import PAYLOAD_LIMIT, Json
 from treadle.words.status import Status
 from treadle.words.unique import Enqueued, UniqueOptions
@@ -57,7 +57,7 @@ class JobQueue:
         database: Source | Database | None = None,
         worker_id: str | None = None,
         *,
-        schema: str = SCHEMA,
+        schema: str | None = None,
         payload_limit: int = PAYLOAD_LIMIT,
         pool_size: int = 10,
     ) -> None:
