@@ -197,7 +197,7 @@ def test_events_of_a_middleware_do_not_hide_those_of_the_child(
         await asyncio.sleep(0.1)
         return await call()
 
-    monkeypatch.setattr(handlers.app, "middlewares", [around])
+    monkeypatch.setattr(handlers.app.backend.middlewares, "outer", [around])
 
     async def body(_: Worker) -> None:
         await (await handlers.publish_events.aenqueue(events=2)).aresult(30)

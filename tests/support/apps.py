@@ -29,7 +29,7 @@ T = TypeVar("T")
 def use_database(app: Treadle, url: str, monkeypatch: pytest.MonkeyPatch) -> Backend:
     """Make an imported application and its functions use the test's database."""
     database = Database(url, "treadle")
-    backend = Backend(database, Watch(database), app.payload_limit)
+    backend = Backend(database, Watch(database), app.payload_limit, app.backend.middlewares)
     monkeypatch.setattr(app, "database", database)
     monkeypatch.setattr(app, "queue", JobQueue(database))
     monkeypatch.setattr(app, "watch", backend.watch)

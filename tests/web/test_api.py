@@ -46,7 +46,8 @@ def job_with_history(queue: JobQueue, connection: Connection[Any]) -> uuid.UUID:
     queue.progress(claimed, 40, "reading")
     queue.event(claimed, "rendered", frames=7, token="t")  # noqa: S106
     connection.execute(
-        """update jobs set checkpoint = '{"at": 3, "secret": "s"}', keeps = 7;
+        """update jobs set checkpoint = '{"at": 3, "secret": "s"}', keeps = 7,
+            headers = '{"trace": "7", "api_key": "s"}';
         insert into steps (job_id, position, name, result, lease) select id, 1, 'cut', '{"cookie": "c"}', 1 from jobs;
         insert into logs (job_id, number, attempt, lease, sequence, logged_at, level, logger, message)
         select id, 1, 1, 1, 1, now(), 20, 'films', 'from postgresql://ada:hush@db/films' from jobs"""
@@ -99,6 +100,7 @@ def test_operators_see_masked_payloads(program: Browser, queue: JobQueue, connec
     mask = "********"
     assert found["data"] == {"name": "Stalker", "api_key": mask, "deep": [{"password": mask}]}
     assert found["checkpoint"] == {"at": 3, "secret": mask}
+    assert found["headers"] == {"trace": "7", "api_key": mask}
     assert found["steps"] == [{"name": "cut", "result": {"cookie": mask}}]
     assert found["events"][1]["data"] == {"frames": 7, "token": mask}
     assert "hush" not in json.dumps(found)
@@ -108,7 +110,7 @@ def test_viewers_do_not_see_payloads(viewer: Browser, queue: JobQueue, connectio
     job = job_with_history(queue, connection)
     connection.execute("""update jobs set result = '{"name": "Stalker"}'""")
     found = get(viewer, f"/jobs/{job}")
-    assert (found["data"], found["result"], found["checkpoint"]) == (None, None, None)
+    assert [found[name] for name in ("data", "result", "checkpoint", "headers")] == [None] * 4
     assert found["steps"] == [{"name": "cut", "result": None}]
     assert "Stalker" not in json.dumps(found)
     assert "hush" not in json.dumps(found)

@@ -1,11 +1,9 @@
-"""Where handlers run, and what is around them: middleware and events."""
+"""Where handlers run, and the events around them."""
 
 import json
 import logging
 import threading
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -64,38 +62,6 @@ def test_a_function_inside_another_cannot_have_a_process_of_its_own(app: Treadle
 
         @app.job(process=True)
         def inner() -> None: ...
-
-
-def test_middleware_goes_around_every_handler(app: Treadle) -> None:
-    seen: list[str] = []
-
-    @app.middleware
-    async def outer(job: Job, call_next: Callable[[], Awaitable[Any]]) -> Any:
-        seen.append(f"before {job.type}")
-        try:
-            return await call_next()
-        finally:
-            seen.append(f"after {job.type}")
-
-    @app.middleware
-    async def inner(job: Job, call_next: Callable[[], Awaitable[Any]]) -> Any:
-        seen.append("inside")
-        return f"<{await call_next()}>"
-
-    @app.job
-    async def one() -> str:
-        return "1"
-
-    @app.job
-    def two() -> str:
-        return "2"
-
-    async def body(worker: Worker) -> None:
-        assert await (await one.aenqueue()).aresult(30) == "<1>"
-        assert await (await two.aenqueue()).aresult(30) == "<2>"
-
-    run(app, body)
-    assert seen == ["before one", "inside", "after one", "before two", "inside", "after two"]
 
 
 def test_events_tell_everything(app: Treadle, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,7 +1,8 @@
 """What job functions and handles need from their application."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from treadle.app.middleware import Middlewares
 from treadle.db.database import Database
 from treadle.watching.watch import Watch
 
@@ -14,3 +15,4 @@ class Backend:
     watch: Watch
     payload_limit: int
     """The size limit of payloads, results and checkpoints, in bytes of JSON."""
+    middlewares: Middlewares = field(default_factory=Middlewares)

@@ -7,7 +7,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
 from itertools import starmap
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, Unpack
@@ -16,7 +16,9 @@ from uuid import UUID
 from treadle.app.arguments import Arguments
 from treadle.app.backend import Backend
 from treadle.app.handle import Handle
+from treadle.app.middleware import EnqueueCall
 from treadle.app.outputs import after_of, outputs_of
+from treadle.app.policy import Policy
 from treadle.db.database import Database, Source
 from treadle.db.queries import enqueueing
 from treadle.db.queries import stored as stored_queries
@@ -24,8 +26,7 @@ from treadle.db.queries.enqueueing import EnqueueOptions, split_options
 from treadle.db.queries.workflows import step_options
 from treadle.db.query import Query
 from treadle.words.after import After, HasId, Waitable, combined, id_of, waits_for
-from treadle.words.backoff import Backoff
-from treadle.words.errors import InvalidArgument, InvalidJob, QueueFull
+from treadle.words.errors import InvalidArgument, InvalidJob, NotIncluded, QueueFull
 from treadle.words.graph import SIGNAL, WORKFLOW
 from treadle.words.limits import LimitDeclaration, Per, partition_of
 from treadle.words.naming import text_within
@@ -53,21 +54,6 @@ class UsingOptions(EnqueueOptions, UniqueOptions, total=False):
     """Your connection, of psycopg, asyncpg, SQLAlchemy or Django: the job becomes part of its transaction."""
 
 
-@dataclass(frozen=True)
-class Policy:
-    """How the jobs of a function are run."""
-
-    backoff: Backoff
-    timeout: float | None = None
-    deadline: float | None = None
-    retry_on: tuple[type[BaseException], ...] | None = None
-    give_up_on: tuple[type[BaseException], ...] = ()
-    process: bool = False
-    memory_limit: int | None = None
-    logs: bool = True
-    prints: bool = False
-
-
 class Enqueuer(Generic[P, R]):
     """A job function with options: what using() returns."""
 
@@ -82,25 +68,33 @@ class Enqueuer(Generic[P, R]):
 
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Enqueue a call of the function and return a handle of the job. The arguments are checked first."""
-        queries, database = self._one(args, kwargs)
-        return self._function.handle(*self._run(queries, database)[-1][0])
+        with self._call_of() as call:
+            queries, database = self._one(args, kwargs, call.headers)
+            enqueued = _noted(self._run(queries, database), call)
+        return self._function.handle(*enqueued[-1])
 
     async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
-        queries, database = self._one(args, kwargs)
-        return self._function.handle(*(await self._arun(queries, database))[-1][0])
+        with self._call_of() as call:
+            queries, database = self._one(args, kwargs, call.headers)
+            enqueued = _noted(await self._arun(queries, database), call)
+        return self._function.handle(*enqueued[-1])
 
     def enqueue_many(
         self, calls: Iterable[Mapping[str, Any]], *, keys: Iterable[str | None] | None = None
     ) -> list[Handle[R]]:
         """Enqueue one job for each mapping of arguments, all or none, and return their handles."""
-        queries, database = self._many(calls, keys)
-        return [self._function.handle(*each) for several in self._run(queries, database) for each in several]
+        with self._call_of() as call:
+            queries, database = self._many(calls, keys, call.headers)
+            enqueued = _noted(self._run(queries, database), call)
+        return [self._function.handle(*each) for each in enqueued]
 
     async def aenqueue_many(
         self, calls: Iterable[Mapping[str, Any]], *, keys: Iterable[str | None] | None = None
     ) -> list[Handle[R]]:
-        queries, database = self._many(calls, keys)
-        return [self._function.handle(*each) for several in await self._arun(queries, database) for each in several]
+        with self._call_of() as call:
+            queries, database = self._many(calls, keys, call.headers)
+            enqueued = _noted(await self._arun(queries, database), call)
+        return [self._function.handle(*each) for each in enqueued]
 
     def call(self, /, *args: Any, **kwargs: Any) -> "Call[R]":
         """The call as a value, for chain(), group() and Workflow.add(). In a chain, the first argument may be left out.
@@ -125,6 +119,11 @@ class Enqueuer(Generic[P, R]):
             options["partitions"] = [self._partition(data, chosen.options)]
         return Prepared(data.text, later, options)
 
+    def _call_of(self) -> AbstractContextManager[EnqueueCall]:
+        """Entered around an enqueue: runs the middlewares."""
+        headers = self._options.get("headers", self._function.defaults.get("headers"))
+        return self._function.backend.middlewares.around_enqueue(self._function.name, headers)
+
     def _run(self, queries: list[Query[list[Enqueued]]], database: Database) -> list[list[Enqueued]]:
         """If max_pending is reached, it is tried again for as long as the function says."""
         end = time.monotonic() + (self._function.wait or 0)
@@ -146,8 +145,10 @@ class Enqueuer(Generic[P, R]):
                     raise
             await asyncio.sleep(_pause(end))
 
-    def _one(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Query[list[Enqueued]]], Database]:
-        chosen = self._resolved()
+    def _one(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], headers: Mapping[str, str]
+    ) -> tuple[list[Query[list[Enqueued]]], Database]:
+        chosen = self._resolved(headers)
         arguments, limit = self._function.arguments, self._function.backend.payload_limit
         after = chosen.after
         with Noted() as used:
@@ -177,9 +178,9 @@ class Enqueuer(Generic[P, R]):
         return queries, chosen.database
 
     def _many(
-        self, calls: Iterable[Mapping[str, Any]], keys: Iterable[str | None] | None
+        self, calls: Iterable[Mapping[str, Any]], keys: Iterable[str | None] | None, headers: Mapping[str, str]
     ) -> tuple[list[Query[list[Enqueued]]], Database]:
-        chosen = self._resolved()
+        chosen = self._resolved(headers)
         if chosen.key is not None and keys is None:
             calls = list(calls)
             keys = [chosen.key] * len(calls)
@@ -235,9 +236,11 @@ class Enqueuer(Generic[P, R]):
         arguments = {**self._function.arguments.defaults, **json.loads(data.text)}
         return partition_of(self._function.parts, arguments, options.get("partition"))
 
-    def _resolved(self) -> "_Chosen":
-        """The options of the function and of using()."""
+    def _resolved(self, headers: Mapping[str, str] | None = None) -> "_Chosen":
+        """The options of the function and of using(), with these headers, if there are any."""
         given: UsingOptions = {**self._function.defaults, **self._options}
+        if headers:
+            given["headers"] = headers
         key, connection = given.pop("key", None), given.pop("connection", None)
         after = waits_for(given.pop("after", None))
         workflow = given.pop("workflow", None)
@@ -249,6 +252,13 @@ class Enqueuer(Generic[P, R]):
         if rule is not None:
             self._function.arguments.check_names(argument_names(rule.unique), "unique")
         return _Chosen(database, key, rule, options, after, None if workflow is None else id_of(workflow, "workflow"))
+
+
+def _noted(enqueued: list[list[Enqueued]], call: EnqueueCall) -> list[Enqueued]:
+    """The jobs, which the middlewares see, too."""
+    jobs = [each for several in enqueued for each in several]
+    call.ids = [each.id for each in jobs]
+    return jobs
 
 
 def _pause(end: float) -> float:
@@ -307,7 +317,6 @@ class JobFunction(Enqueuer[P, R], Generic[P, R, Q, C]):
 
     def __init__(
         self,
-        backend: Backend,
         function: Callable[..., Any],
         name: str,
         aliases: tuple[str, ...],
@@ -321,7 +330,7 @@ class JobFunction(Enqueuer[P, R], Generic[P, R, Q, C]):
         self.limits = limits
         self.parts = parts
         self.wait = wait  # for fewer jobs to wait; None: it has no max_pending
-        self.backend = backend
+        self._backend: Backend | None = None
         self.name = name
         self.aliases = aliases
         self.policy = policy
@@ -338,6 +347,20 @@ class JobFunction(Enqueuer[P, R], Generic[P, R, Q, C]):
                 f"{name} cannot run in a process of its own: it must be defined at the top level of a module"
             )
         functools.update_wrapper(self, function, updated=())
+
+    @property
+    def backend(self) -> Backend:
+        """What it needs from its application. Raises NotIncluded while it has none."""
+        if self._backend is None:
+            raise NotIncluded(
+                f"{self.name} is in a JobGroup that no application includes: "
+                "import the module that calls app.include(…) first"
+            )
+        return self._backend
+
+    @backend.setter
+    def backend(self, backend: Backend) -> None:
+        self._backend = backend
 
     def __call__(self, /, *args: Q.args, **kwargs: Q.kwargs) -> C:
         result: C = self.function(*args, **kwargs)

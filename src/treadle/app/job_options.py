@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from treadle.app.function import Policy, UsingOptions
+from treadle.app.function import UsingOptions
+from treadle.app.policy import Policy
 from treadle.db.queries.enqueueing import check_options, split_options
 from treadle.words.backoff import Backoff
 from treadle.words.duration import Duration, duration

@@ -32,7 +32,21 @@ def load_app(spec: str) -> Treadle:
         apps = [f"{name}:{key}" for key, value in vars(module).items() if isinstance(value, Treadle)]
         hint = f"found {' and '.join(apps)}" if apps else "it has no Treadle()"
         raise AppNotFound(f"{name} has no application {attribute or 'app'!r}: {hint}")
+    found.spec = f"{name}:{attribute or 'app'}"
     return found
+
+
+def spec_of(app: Treadle) -> str | None:
+    """How another process imports this application: as this one did, or by a module that has it. None if only the
+    program itself has it, which multiprocessing imports in each child process."""
+    if app.spec is not None:
+        return app.spec
+    for name, module in list(sys.modules.items()):
+        if name not in ("__main__", "__mp_main__"):
+            for attribute, value in list(getattr(module, "__dict__", {}).items()):
+                if value is app:
+                    return f"{name}:{attribute}"
+    return None
 
 
 def _where(error: BaseException) -> str:

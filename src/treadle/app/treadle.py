@@ -2,24 +2,25 @@
 
 import asyncio
 import importlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from io import BufferedReader
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from treadle.app.backend import Backend
 from treadle.app.declared_limits import DeclaredLimits
-from treadle.app.function import Call, JobFunction
+from treadle.app.discover import discover
+from treadle.app.function import Call
+from treadle.app.group import AnyFunction, DeclaredSchedule, JobGroup
 from treadle.app.handle import Handle
-from treadle.app.job_options import Errors, JobOptions, job_options
 from treadle.app.keep import checked_keep
 from treadle.app.limits import Limits
 from treadle.app.listeners import Kind, Listeners
-from treadle.app.schedules import ScheduleOptions, Schedules
+from treadle.app.middleware import EnqueueMiddleware, Middleware
+from treadle.app.schedules import Schedules
 from treadle.app.workers import Workers
 from treadle.app.workflows import Batch, WorkflowHandle
 from treadle.app.workflows.batches import aopen_batch, open_batch
 from treadle.attempt.attempt import running_job_id
-from treadle.attempt.job import Job
 from treadle.db.database import Database, Source
 from treadle.db.queries.jobs import AnyJob, job_id
 from treadle.queue import JobQueue
@@ -27,10 +28,9 @@ from treadle.store.source import Source as Storable
 from treadle.store.store import GRACE, LIMIT, Store
 from treadle.watching.streams import Stream, all_events
 from treadle.watching.watch import Watch
-from treadle.words.backoff import Backoff
 from treadle.words.duration import Duration
-from treadle.words.errors import InvalidArgument, InvalidJob, UnknownJobType
-from treadle.words.limits import FAIR_TYPES, AnyLimit, Limit, MaxPending, Per, Rate, declared_aging, declared_limits
+from treadle.words.errors import InvalidArgument
+from treadle.words.limits import FAIR_TYPES, AnyLimit, declared_aging
 from treadle.words.log_redaction import redact_own_log
 from treadle.words.masking import Redaction, use_redaction
 from treadle.words.naming import text_within
@@ -38,37 +38,16 @@ from treadle.words.payload import PAYLOAD_LIMIT
 from treadle.words.record import RecordedEvent
 from treadle.words.size import Size
 from treadle.words.stored import Stored
-from treadle.words.unique import OnConflict, Unique, While
 
 if TYPE_CHECKING:
     from typing import Unpack
 
     from treadle.worker import Worker, WorkerOptions
 
-P = ParamSpec("P")
-R = TypeVar("R")
 C = TypeVar("C")
-Middleware: TypeAlias = Callable[[Job, Callable[[], Awaitable[Any]]], Awaitable[Any]]
 
 
-class _Decorator(Protocol):
-    """What `app.job(…)` returns. A type checker can only leave out a Job parameter that comes first."""
-
-    @overload
-    def __call__(
-        self, function: Callable[Concatenate[Job, P], Coroutine[Any, Any, R]]
-    ) -> JobFunction[P, R, Concatenate[Job, P], Coroutine[Any, Any, R]]: ...
-    @overload
-    def __call__(
-        self, function: Callable[P, Coroutine[Any, Any, R]]
-    ) -> JobFunction[P, R, P, Coroutine[Any, Any, R]]: ...
-    @overload
-    def __call__(self, function: Callable[Concatenate[Job, P], R]) -> JobFunction[P, R, Concatenate[Job, P], R]: ...
-    @overload
-    def __call__(self, function: Callable[P, R]) -> JobFunction[P, R, P, R]: ...
-
-
-class Treadle:
+class Treadle(JobGroup):
     """An application: job functions and the database that their jobs are in.
 
     `database` is a URL, or your connection or pool, which cannot run workers. By default it is taken from
@@ -106,6 +85,7 @@ class Treadle:
         fair_types: bool = False,
         aging: Duration | None = None,
     ) -> None:
+        super().__init__()
         use_redaction(redaction)
         redact_own_log()
         self.database = Database(database, schema, pool_size, listen_url)
@@ -115,7 +95,6 @@ class Treadle:
         self.watch = Watch(self.database)
         self.backend = Backend(self.database, self.watch, payload_limit)
         self.listeners = Listeners()
-        self.middlewares: list[Middleware] = []
         self.keep = checked_keep(keep or {})
         self.storage = Store(self.database, store, store_grace, store_limit)
         self.schedules = Schedules(self.database)
@@ -126,137 +105,29 @@ class Treadle:
             self.declared_limits.add([FAIR_TYPES], [""])
         if aging is not None:
             self.declared_limits.add([declared_aging(aging)], [""])
-        self._functions: dict[str, JobFunction[..., Any, ..., Any]] = {}
+        self.spec: str | None = None
+        """How a child process of a worker imports this application: `module:attribute`."""
 
     # Jobs
 
-    @overload
-    def job(
-        self, function: Callable[Concatenate[Job, P], Coroutine[Any, Any, R]], /
-    ) -> JobFunction[P, R, Concatenate[Job, P], Coroutine[Any, Any, R]]: ...
-    @overload
-    def job(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> JobFunction[P, R, P, Coroutine[Any, Any, R]]: ...
-    @overload
-    def job(self, function: Callable[Concatenate[Job, P], R], /) -> JobFunction[P, R, Concatenate[Job, P], R]: ...
-    @overload
-    def job(self, function: Callable[P, R], /) -> JobFunction[P, R, P, R]: ...
-    @overload
-    def job(
-        self,
-        /,
-        *,
-        name: str | None = ...,
-        aliases: Sequence[str] = ...,
-        priority: int = ...,
-        queue: str = ...,
-        max_attempts: int = ...,
-        timeout: Duration | None = ...,
-        deadline: Duration | None = ...,
-        backoff: Backoff = ...,
-        retry_on: Errors | None = ...,
-        give_up_on: Errors = ...,
-        process: bool = ...,
-        memory_limit: Size | None = ...,
-        logs: bool = ...,
-        prints: bool = ...,
-        schedule: str | None = ...,
-        every: Duration | None = ...,
-        timezone: str = ...,
-        expires: Duration | None = ...,
-        unique: Unique = ...,
-        while_: While = ...,
-        unique_for: Duration = ...,
-        on_conflict: OnConflict | Sequence[OnConflict] = ...,
-        debounce: Duration = ...,
-        debounce_limit: Duration = ...,
-        throttle: str = ...,
-        limit: Limit | Sequence[Limit] = ...,
-        rate: Rate | Sequence[Rate] = ...,
-        max_pending: int | MaxPending | Sequence[MaxPending] = ...,
-        fair_by: Per = ...,
-        weight: int = ...,
-    ) -> _Decorator: ...
-    def job(
-        self,
-        function: Any = None,
-        /,
-        *,
-        schedule: str | None = None,
-        every: Duration | None = None,
-        timezone: str | None = None,
-        **given: Any,
-    ) -> Any:
-        """Decorate a function to make it a job function: `@app.job` or `@app.job(priority=10)`.
+    def include(self, *groups: JobGroup) -> None:
+        """Include the job functions and schedules of these groups, also those that they get later."""
+        for group in groups:
+            if not isinstance(group, JobGroup) or isinstance(group, Treadle):
+                raise InvalidArgument(f"expected a JobGroup(), got {group!r}")
+            group._join(self)
 
-        The job type is the function's name, or `name`; `aliases` are former names, whose jobs it also runs. `priority`,
-        `queue` and `max_attempts` are defaults that using() overrides.
-
-        After `timeout` the handler is interrupted and the attempt fails; after `deadline`, by default 10 s later, it is
-        killed. With `process=True` the handler runs in a child process, which can be killed alone, also when it exceeds
-        `memory_limit`.
-
-        A failed attempt is retried after `backoff`, which is exponential, with 50 % jitter. With `retry_on`, only these
-        exceptions are retried; those of `give_up_on` never are. What the handler logs is stored with the job unless
-        `logs` is False, and what it prints if `prints` is True.
-
-        With `schedule`, a cron expression in `timezone`, or `every`, a duration, workers enqueue it at these times. It
-        must then be callable without arguments; schedule() has more options.
-
-        `expires` and the options for unique jobs (`unique`, `while_`, `unique_for`, `on_conflict`, `debounce`,
-        `debounce_limit` and `throttle`) are those of using(), for every call.
-
-        `limit` is how many of its jobs may run at once, `rate` how many may start per period, on all workers together:
-        `limit=[Limit(100), Limit(3, per="tenant")], rate=Rate(10, "1s", per="tenant")`. A job uses `weight` of each.
-        With `fair_by`, the values of that argument take turns. `max_pending` is how many may wait: then enqueue()
-        raises QueueFull, or what `MaxPending(…)` says.
-        """
-        options = job_options(**given)
-        if schedule is None and every is None:
-            if timezone is not None:
-                raise InvalidArgument(f"timezone needs a schedule, got {timezone!r} alone")
-            return self._register(function, options) if function else lambda function: self._register(function, options)
-        times: ScheduleOptions = {"timezone": timezone or "UTC"}
-        if every is not None:
-            times["every"] = every
-
-        def register(function: Callable[..., Any]) -> JobFunction[..., Any, ..., Any]:
-            made = self._register(function, options)
-            self.schedules.declare(made.name, schedule, made, None, times)
-            return made
-
-        return register(function) if function else register
-
-    def schedule(
-        self,
-        name: str,
-        expression: str | None,
-        function: JobFunction[..., Any, ..., Any],
-        arguments: Mapping[str, Any] | None = None,
-        **options: "Unpack[ScheduleOptions]",
-    ) -> None:
-        """Declare a schedule: `app.schedule("nightly", "0 3 * * *", report, {"kind": "full"}, timezone="Europe/Oslo")`.
-
-        Workers of this code enqueue the function with these arguments at the times of the expression: cron with five or
-        six fields, `@hourly` and the like; or None, with `every="90s"`. The options are those of ScheduleOptions.
-        """
-        self.schedules.declare(name, expression, function, arguments, options)
+    def discover(self, *packages: str, module: str = "jobs") -> list[str]:
+        """Import all modules called `jobs` in these packages, such as shop.jobs and shop.orders.jobs, and include the
+        groups that they define. Returns the names of the modules."""
+        found = discover(packages, module)
+        for each in found:
+            self.include(*(value for value in vars(each).values() if type(value) is JobGroup))
+        return [each.__name__ for each in found]
 
     def limit_queue(self, queue: str, *limits: AnyLimit) -> None:
         """Limit the jobs of a queue, whatever their type: `app.limit_queue("mail", Limit(5), Rate(100, "1m"))`."""
         self.declared_limits.limit_queue(text_within(queue, 50, "queue"), limits)
-
-    def function(self, job_type: str) -> JobFunction[..., Any, ..., Any]:
-        """Return the job function with this name or alias. Raises UnknownJobType if there is none."""
-        try:
-            return self._functions[job_type]
-        except KeyError:
-            known = ", ".join(sorted(self._functions)) or "none"
-            raise UnknownJobType(f"there is no job type {job_type!r}; known types: {known}") from None
-
-    @property
-    def job_types(self) -> list[str]:
-        """The names and aliases of all job functions."""
-        return sorted(self._functions)
 
     def handle(self, job: AnyJob) -> Handle[Any]:
         """Return a handle of the job with this id."""
@@ -337,11 +208,19 @@ class Treadle:
         return add
 
     def middleware(self, middleware: Middleware) -> Middleware:
-        """Wrap every handler in an async function: `async def timed(job, call_next): return await call_next()`.
+        """Run the decorated function around every handler. The one that is added first is the outermost.
 
-        The middleware that is added first is the outermost.
+        A generator function, `def timed(job): …; yield; …`, runs where the handler does: on its thread, on the event
+        loop, or in its child process. An async function, `async def timed(job, call_next): return await call_next()`,
+        runs on the worker's event loop, can change the result, and can call the handler again.
         """
-        self.middlewares.append(middleware)
+        self.backend.middlewares.add(middleware)
+        return middleware
+
+    def enqueue_middleware(self, middleware: EnqueueMiddleware) -> EnqueueMiddleware:
+        """Run the decorated generator function around every enqueue: `def traced(call): call.headers["trace"] = "7";
+        yield`."""
+        self.backend.middlewares.add_enqueue(middleware)
         return middleware
 
     def worker(self, **options: "Unpack[WorkerOptions]") -> "Worker":
@@ -365,32 +244,14 @@ class Treadle:
         await asyncio.to_thread(self.watch.close)
         await self.database.aclose()
 
-    def _register(self, function: Callable[..., Any], options: JobOptions) -> JobFunction[..., Any, ..., Any]:
-        if isinstance(function, JobFunction):
-            raise InvalidJob(f"{function.name} is already a job function")
-        if not callable(function) or not hasattr(function, "__name__"):
-            raise InvalidJob(f"a job must be a function, got {function!r}")
-        name = text_within(function.__name__ if options.name is None else options.name, 50, "job type")
-        for alias in options.aliases:
-            text_within(alias, 50, "alias")
-        made: JobFunction[..., Any, ..., Any] = JobFunction(
-            self.backend,
-            function,
-            name,
-            options.aliases,
-            options.policy,
-            options.defaults,
-            declared_limits(options.limits, options.fair_by, name),
-            options.parts,
-            options.wait,
-        )
-        for known in (name, *options.aliases):
-            if known in self._functions:
-                raise InvalidJob(f"there are two job functions called {known!r}; give one of them another name=…")
-        self.declared_limits.add(made.limits, (name, *options.aliases))
-        for known in (name, *options.aliases):
-            self._functions[known] = made
-        return made
+    def _add(self, function: AnyFunction) -> None:
+        self._check_names(function)
+        self.declared_limits.add(function.limits, (function.name, *function.aliases))
+        super()._add(function)
+        function.backend = self.backend
+
+    def _declare(self, schedule: DeclaredSchedule) -> None:
+        self.schedules.declare(*schedule)
 
 
 def _texts(given: Sequence[str] | None, name: str) -> list[str] | None:

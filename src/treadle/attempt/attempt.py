@@ -43,6 +43,7 @@ class Attempt:
         "_progress_changed",
         "_transactions",
         "_writer",
+        "arguments",
         "claim",
         "environment",
         "interrupted_by",
@@ -56,6 +57,8 @@ class Attempt:
         self.started = time.monotonic()
         self.interrupted_by: Interrupt | None = None
         self._writer = writer
+        self.arguments: dict[str, Any] | None = None
+        """What the handler is called with, once it is known."""
         self._progress_changed = False
         # Made when they are first needed: most jobs need none of them.
         self._progress: ProgressTracker | None = None

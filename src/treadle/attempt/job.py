@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from datetime import UTC, datetime
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
@@ -11,6 +11,7 @@ from uuid import UUID
 from treadle.attempt.attempt import Attempt, running_attempt
 from treadle.db.database import AsyncTransaction, Transaction
 from treadle.words.errors import InvalidArgument
+from treadle.words.headers import read_headers
 from treadle.words.payload import Json
 
 P = ParamSpec("P")
@@ -61,6 +62,17 @@ class Job:
     @property
     def created_at(self) -> datetime:
         return datetime.fromtimestamp(self._attempt.claim.created, UTC)
+
+    @property
+    def arguments(self) -> Mapping[str, Any]:
+        """The arguments of the handler by name, validated, without the job itself."""
+        given = self._attempt.arguments or {}
+        return {name: value for name, value in given.items() if not isinstance(value, Job)}
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Texts by name that came with the job: those of using(headers=…), and those of enqueue middleware."""
+        return {} if self._attempt.claim.headers is None else read_headers(self._attempt.claim.headers)
 
     @property
     def scheduled_for(self) -> datetime | None:

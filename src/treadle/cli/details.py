@@ -66,7 +66,12 @@ def show_details(console: Console, details: JobDetails, *, graph: Graph | None =
                 Text(f"  {printable(step.name)}  {printable(json.dumps(step.result, ensure_ascii=False))}"),
                 full,
             )
-    for name, value in (("checkpoint", job.checkpoint), ("payload", job.data), ("result", job.result)):
+    for name, value in (
+        ("headers", job.headers),
+        ("checkpoint", job.checkpoint),
+        ("payload", job.data),
+        ("result", job.result),
+    ):
         if value is not None:
             heading(console, name)
             _json(console, value)

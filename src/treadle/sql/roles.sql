@@ -45,7 +45,7 @@ grant select on treadle.migrations, treadle.functions
 -- change one. It cannot use app.store, nor enqueue jobs that use stored objects.
 grant
     insert (id, job_type, priority, data, created_at, max_attempts, queue, run_at, key, unique_key, unique_while, expires_at,
-        partition, weight),
+        partition, weight, headers),
     select (id)
     on treadle.jobs
     to treadle_enqueue;

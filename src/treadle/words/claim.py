@@ -19,3 +19,5 @@ class Claim(NamedTuple):
     created: float  # seconds since 1970: a time with its zone takes ten times as long to read
     origin: str | None = None
     """Where the job comes from, if a schedule enqueued it: JSON, see words/origin.py."""
+    headers: str | None = None
+    """JSON."""

@@ -57,6 +57,10 @@ class InvalidJob(TreadleError, TypeError):
     """A function that cannot be registered as a job."""
 
 
+class NotIncluded(TreadleError):
+    """The job function is in a JobGroup that no application includes."""
+
+
 class UnknownJobType(TreadleError, LookupError):
     """The application has no job of this name."""
 

@@ -123,6 +123,15 @@ class WorkerFenced(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class UnknownTypesFound(Event):
+    """Jobs of these types are due, but this application does not know them, and no worker serves them. Perhaps a module
+    is not imported, or a function was renamed without `aliases`."""
+
+    worker_id: str
+    job_types: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class DatabaseLost(Event):
     """Statements fail; they are retried until they succeed."""
 

@@ -40,6 +40,7 @@ class JobRow(NamedTuple):
     pace: Json
     checkpoint: Json
     expires_at: datetime | None
+    headers: Json
 
 
 class JobError(NamedTuple):

@@ -14,15 +14,18 @@ import queue
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextvars import copy_context
+from functools import partial
 from multiprocessing.connection import Connection
 from types import ModuleType
 from typing import Any
 from uuid import UUID
 
 from treadle.app.function import JobFunction
+from treadle.app.load import load_app
 from treadle.attempt.attempt import Attempt, running_attempt
+from treadle.attempt.job import job_of
 from treadle.words.claim import Claim
 from treadle.words.errors import DatabaseUnreachable
 from treadle.words.outcome import Ending, Interrupt, Outcome
@@ -108,11 +111,12 @@ def _run(order: dict[str, Any], state: ChildState, runner: asyncio.Runner) -> Ou
     job_id, *values = order["claim"]
     claim = Claim(UUID(job_id), *values)
     try:
-        function = _find(importlib.import_module(order["module"]), order["name"])
+        function = _function(order, claim.job_type)
+        backend = function.backend
     except Exception as error:
         problem = f"its process could not find {order['module']}.{order['name']}: {error}"
         return Outcome(Ending.RETRY, error=clean_error(problem))
-    function.backend.database.use(order["url"])
+    backend.database.use(order["url"])
     capture = Capture()
     capture.start(function.policy.prints)
     attempt = Attempt(claim, environment_of(function, order["worker_id"]), state)
@@ -120,16 +124,28 @@ def _run(order: dict[str, Any], state: ChildState, runner: asyncio.Runner) -> Ou
     state.attempt = attempt
     state.send({"started": True})
     try:
-        arguments = function.arguments.load(claim.data, attempt)
+        arguments = attempt.arguments = function.arguments.load(claim.data, attempt)
+        handler = partial(function.function, **arguments)
+        middlewares = function.backend.middlewares
         if function.is_async:
-            result = runner.run(_cancellable(function, arguments, state), context=copy_context())
-            return returned(function, attempt, result)
-        return returned(function, attempt, function.function(**arguments))
+            called = middlewares.acall(job_of(attempt), handler)
+            return returned(function, attempt, runner.run(_cancellable(called, state), context=copy_context()))
+        return returned(function, attempt, middlewares.call(job_of(attempt), handler))
     except BaseException as error:
         return raised(function, attempt, error)
     finally:
         attempt.end_line()
         capture.stop()
+
+
+def _function(order: dict[str, Any], job_type: str) -> JobFunction[..., Any, ..., Any]:
+    """The function of the application, which is loaded as the worker has loaded it: it includes groups and sets up what
+    its handlers need. Of a program that no module names, the function that its own module declares."""
+    if order["app"] is not None:
+        app = load_app(order["app"])
+        if job_type in app.job_types:
+            return app.function(job_type)
+    return _find(importlib.import_module(order["module"]), order["name"])
 
 
 def _find(module: ModuleType, name: str) -> JobFunction[..., Any, ..., Any]:
@@ -145,9 +161,9 @@ def _find(module: ModuleType, name: str) -> JobFunction[..., Any, ..., Any]:
     raise LookupError("there is no such job function in that module")
 
 
-async def _cancellable(function: JobFunction[..., Any, ..., Any], arguments: dict[str, Any], state: ChildState) -> Any:
+async def _cancellable(called: Coroutine[Any, Any, Any], state: ChildState) -> Any:
     loop = asyncio.get_running_loop()
-    task = loop.create_task(function.function(**arguments))
+    task = loop.create_task(called)
     state.stop = lambda: loop.call_soon_threadsafe(task.cancel)
     return await task
 

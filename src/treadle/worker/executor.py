@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from treadle.app.treadle import Middleware
+from treadle.app import Treadle
 from treadle.attempt.attempt import running_attempt
 from treadle.attempt.job import job_of
 from treadle.words.outcome import Ending, Outcome
@@ -30,15 +30,15 @@ from treadle.worker.running import Running, deadline_of
 class Executor:
     def __init__(
         self,
-        middlewares: list[Middleware],
+        app: Treadle,
         threads: int,
         children: int,
         slots: JobSlots,
         child_limits: Callable[[], Limits] = lambda: UNLIMITED,
     ) -> None:
-        self._middlewares = middlewares
+        self._middlewares = app.backend.middlewares
         self._threads = _pool(threads)
-        self._children = Children(children, child_limits)
+        self._children = Children(children, app, child_limits)
         self._slots = slots
 
     async def execute(self, running: Running) -> Outcome:
@@ -51,14 +51,17 @@ class Executor:
             if running.apart:
                 return await self._in_child(running)
             self._begin(running)
-            arguments = function.arguments.load(running.claim.data, attempt)
-            if not function.is_async:
-                call = partial(self._on_thread, partial(function.function, **arguments))
-                result = await self._around(running, call)
-            elif self._middlewares:
-                result = await self._around(running, partial(function.function, **arguments))
-            else:  # the most frequent case has no wrapper: at tens of thousands of jobs per second it is measurable
+            arguments = attempt.arguments = function.arguments.load(running.claim.data, attempt)
+            if function.is_async and not self._middlewares:
+                # The most frequent case has no wrapper: at tens of thousands of jobs per second it is measurable.
                 result = await function.function(**arguments)
+            else:
+                job, handler = job_of(attempt), partial(function.function, **arguments)
+                if function.is_async:
+                    call = partial(self._middlewares.acall, job, handler)
+                else:
+                    call = partial(self._on_thread, partial(self._middlewares.call, job, handler))
+                result = await self._around(running, call)
             return returned(function, attempt, result)
         except BaseException as error:  # also SystemExit: a handler must not end the worker
             return raised(function, attempt, error)
@@ -73,7 +76,7 @@ class Executor:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _around(self, running: Running, call: Callable[[], Awaitable[Any]]) -> Awaitable[Any]:
-        for middleware in reversed(self._middlewares):
+        for middleware in reversed(self._middlewares.outer):
             call = partial(middleware, job_of(running.attempt), call)
         return call()
 
@@ -102,6 +105,8 @@ class Executor:
                 raise ChildEnded(outcome)
             return None if outcome.result is None else from_json(outcome.result)
 
+        if self._middlewares.outer:
+            running.attempt.arguments = running.function.arguments.load(running.claim.data, running.attempt)
         result = await self._around(running, call)
         # The outcome of the child, unless a middleware has changed the result.
         if outcomes and (None if outcomes[-1].result is None else from_json(outcomes[-1].result)) == result:

@@ -25,6 +25,7 @@ LINES: dict[type[events.Event], tuple[int, str]] = {
     events.ConcurrencyChanged: (logging.WARNING, "concurrency changed by an operator"),
     events.WorkerStopped: (logging.INFO, "worker stopped"),
     events.WorkerFenced: (logging.ERROR, "lease not renewed: handlers were stopped"),
+    events.UnknownTypesFound: (logging.WARNING, "jobs are due whose type this application does not know"),
     events.DatabaseLost: (logging.ERROR, "database unavailable, retrying"),
     events.DatabaseBack: (logging.WARNING, "database is back"),
     events.ClockJumped: (logging.WARNING, "the clock of the database server has jumped"),

@@ -12,6 +12,7 @@ import psutil
 
 from treadle.words.errors import InvalidArgument
 from treadle.words.size import Size, size
+from treadle.worker.services import within
 
 CHECK_MEMORY_SECONDS = 1.0
 # The lowest share of a limit that is used.
@@ -83,8 +84,11 @@ class Recycling:
         self._allowed = True
         self._look()
 
-    async def check(self) -> None:
-        self._look()
+    async def wait(self) -> None:
+        """Wait until it is due."""
+        while not self.due.is_set():
+            self._look()
+            await within(self.due.wait(), CHECK_MEMORY_SECONDS)
 
     def _look(self) -> None:
         if self._allowed and not self.due.is_set() and (reason := self._limits.reached(self._jobs, os.getpid())):

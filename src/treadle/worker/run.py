@@ -130,7 +130,7 @@ async def _end(worker: Worker, signals: "asyncio.Queue[int]", stuck_ends: bool) 
     reasons = {
         asyncio.ensure_future(signals.get()): End.STOPPED,
         asyncio.ensure_future(worker.drained()): End.DRAINED,
-        asyncio.ensure_future(worker.recycling.due.wait()): End.RECYCLED,
+        asyncio.ensure_future(worker.recycling.wait()): End.RECYCLED,
     }
     if stuck_ends:
         # The supervisor starts another process.

@@ -5,7 +5,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from treadle.app.function import JobFunction, Policy
+from treadle.app.function import JobFunction
+from treadle.app.policy import Policy
 from treadle.attempt.attempt import Attempt, RecordWriter
 from treadle.attempt.environment import Environment
 from treadle.words.claim import Claim

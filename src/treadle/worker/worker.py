@@ -13,23 +13,24 @@ from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
-from typing import Any, NamedTuple, Self, Unpack
+from typing import Any, Self, Unpack
 
 from treadle.app import Treadle
 from treadle.db.queries import limits as limit_queries
 from treadle.db.queries import worker as worker_queries
-from treadle.db.reconnecting import DatabaseUnavailable, Outage, ReconnectingConnection
+from treadle.db.reconnecting import DatabaseUnavailable, Outage
 from treadle.words import events
 from treadle.words.claim import Claim
 from treadle.words.clock import now
 from treadle.words.masking import redacted
 from treadle.words.naming import worker_name
 from treadle.words.outcome import Ending, Interrupt, Outcome
-from treadle.worker import maintenance
+from treadle.worker import maintenance, unknown_types
 from treadle.worker.cancellations import Cancellations
 from treadle.worker.claimer import Claimer
 from treadle.worker.completer import Completer
 from treadle.worker.concurrency import CHECK_SECONDS, Concurrency
+from treadle.worker.connections import connections
 from treadle.worker.draining import Draining
 from treadle.worker.due_check import DueCheck
 from treadle.worker.executor import Executor
@@ -43,11 +44,12 @@ from treadle.worker.notifications import SEND_SECONDS, Notifications
 from treadle.worker.options import FLUSH_SECONDS, STOP_SECONDS, Settings, WorkerOptions, settings
 from treadle.worker.peers import group_name
 from treadle.worker.recorder import Recorder
-from treadle.worker.recycling import CHECK_MEMORY_SECONDS, Limits, Recycling
+from treadle.worker.recycling import Limits, Recycling
 from treadle.worker.running_jobs import RunningJobs
 from treadle.worker.scheduler import DECLARE_SECONDS, Scheduler
 from treadle.worker.server_clock import ServerClock
 from treadle.worker.services import Service, restart_on_error, within
+from treadle.worker.unknown_types import UnknownTypes
 
 REPORT_SECONDS = 0.25
 WATCH_SECONDS = 1.0
@@ -58,12 +60,6 @@ PROBE_SECONDS = 1.0
 LEAVE_SECONDS = 1.0
 # How often to poll while notifications do not arrive.
 UNNOTIFIED_POLL_SECONDS = 0.5
-
-
-class Connections(NamedTuple):
-    claims: ReconnectingConnection
-    outcomes: ReconnectingConnection
-    maintenance: ReconnectingConnection
 
 
 class Worker:
@@ -281,7 +277,7 @@ class Worker:
 
     def _assemble(self, url: str, functions: dict[str, Any]) -> None:
         chosen, schema, name = self.settings, self.schema, f"treadle {self.worker_id}"
-        self.connections = Connections(*(ReconnectingConnection(url, schema, name) for _ in Connections._fields))
+        self.connections = connections(url, schema, name)
         claims, outcomes = self.connections.claims, self.connections.outcomes
         self.server_clock = ServerClock(self.connections.maintenance, self.worker_id, self._listeners)
         recorder = Recorder(outcomes, self.worker_id, self.unavailable)
@@ -291,7 +287,7 @@ class Worker:
         )
         self._recorder = recorder
         limits = partial(Limits.drawn, *self.recycling.given)
-        self._executor = Executor(self._app.middlewares, chosen.concurrency, chosen.children, self.slots, limits)
+        self._executor = Executor(self._app, chosen.concurrency, chosen.children, self.slots, limits)
         self.running = RunningJobs(
             self.worker_id,
             functions,
@@ -306,6 +302,9 @@ class Worker:
         self.concurrency = Concurrency(claims, self.worker_id, chosen.concurrency, self.poll, self._concurrency_changed)
         self.cancellations = Cancellations(claims, self.claimers, self.running)
         self.scheduler = Scheduler(claims, self._app.schedules, self.unavailable)
+        self.unknown_types = UnknownTypes(
+            self.connections.maintenance, self.worker_id, self._app.job_types, self._listeners
+        )
         self.lost_replies = LostReplies(
             claims, self.worker_id, self.claimers, self.running, self.completer, self.may_start
         )
@@ -369,23 +368,23 @@ class Worker:
             yield service.run(self.unavailable)
 
     def _services(self) -> Iterator[Service]:
-        chosen, connections = self.settings, self.connections
+        chosen, opened = self.settings, self.connections
         yield Service(self._lease.check, chosen.lease.total_seconds() / 50)
         yield Service(self.lost_replies.check, LOST_REPLIES_SECONDS, self.lost_replies.wake)
         yield Service(self.cancellations.check, WATCH_SECONDS, self.cancellations.wake)
         yield Service(self.concurrency.check, CHECK_SECONDS, self.concurrency.wake)
         yield Service(self.scheduler.declare, DECLARE_SECONDS)
         if limits := self._app.declared_limits():
-            declare = partial(connections.maintenance.run, limit_queries.declare(limits))
+            declare = partial(opened.maintenance.run, limit_queries.declare(limits))
             yield Service(declare, DECLARE_SECONDS)
-        yield Service(self.recycling.check, CHECK_MEMORY_SECONDS)
-        yield Service(partial(self.running.report, connections.outcomes), REPORT_SECONDS)
-        yield Service(partial(self.running.watch, connections.maintenance), WATCH_SECONDS)
+        yield Service(self.unknown_types.check, unknown_types.CHECK_SECONDS)
+        yield Service(partial(self.running.report, opened.outcomes), REPORT_SECONDS)
+        yield Service(partial(self.running.watch, opened.maintenance), WATCH_SECONDS)
         if chosen.listen:
             yield Service(self.notifications.probe, PROBE_SECONDS, self.notifications.probe_now)
             yield Service(self.notifications.send, SEND_SECONDS, self.notifications.to_send)
         yield from maintenance.services(
-            connections.maintenance,
+            opened.maintenance,
             self.server_clock,
             chosen,
             self._app.keep,

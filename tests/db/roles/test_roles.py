@@ -22,7 +22,15 @@ from treadle.db.roles import GROUPS, apply_roles, role_names, roles_sql
 WITHOUT_GRANTS: set[str] = set()
 
 # Columns that a viewer must not see: payloads, and what may contain a part of them.
-HIDDEN = {"jobs.data", "jobs.result", "jobs.checkpoint", "steps.result", "schedules.data", "workflows.plan"} | {
+HIDDEN = {
+    "jobs.data",
+    "jobs.result",
+    "jobs.checkpoint",
+    "jobs.headers",
+    "steps.result",
+    "schedules.data",
+    "workflows.plan",
+} | {
     *("stored.digest", "stored.place"),
     *(f"stored_parts.{column}" for column in ("stored_id", "part", "bytes")),
 }

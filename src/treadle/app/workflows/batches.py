@@ -4,10 +4,10 @@ from typing import Any
 
 from treadle.app.backend import Backend
 from treadle.app.function import Call
+from treadle.app.middleware import EnqueueCall
 from treadle.app.workflows.blocks import Blocks
 from treadle.app.workflows.handles import Batch
-from treadle.app.workflows.workflow import CALLBACKS, checked_callbacks, deadline_seconds
-from treadle.db.queries import stored as stored_queries
+from treadle.app.workflows.workflow import CALLBACKS, checked_callbacks, deadline_seconds, noted
 from treadle.db.queries import workflows as queries
 from treadle.db.query import Query
 from treadle.words.duration import Duration
@@ -15,18 +15,22 @@ from treadle.words.errors import InvalidArgument
 
 
 def open_batch(backend: Backend, name: str, deadline: Duration | None, callbacks: dict[str, Call[Any] | None]) -> Batch:
-    enqueued = backend.database.run_together(_queries(name, deadline, callbacks))[-1]
+    with backend.middlewares.around_enqueue(queries.WORKFLOW) as call:
+        enqueued = noted(backend.database.run_together(_queries(name, deadline, callbacks, call)), call)
     return Batch(backend, enqueued.id)
 
 
 async def aopen_batch(
     backend: Backend, name: str, deadline: Duration | None, callbacks: dict[str, Call[Any] | None]
 ) -> Batch:
-    enqueued = (await backend.database.arun_together(_queries(name, deadline, callbacks)))[-1]
+    with backend.middlewares.around_enqueue(queries.WORKFLOW) as call:
+        enqueued = noted(await backend.database.arun_together(_queries(name, deadline, callbacks, call)), call)
     return Batch(backend, enqueued.id)
 
 
-def _queries(name: str, deadline: Duration | None, callbacks: dict[str, Call[Any] | None]) -> list[Query[Any]]:
+def _queries(
+    name: str, deadline: Duration | None, callbacks: dict[str, Call[Any] | None], enqueue: EnqueueCall
+) -> list[Query[Any]]:
     if unknown := callbacks.keys() - CALLBACKS.keys():
         raise InvalidArgument(f"a batch has {', '.join(CALLBACKS)}, got {min(unknown)}")
     blocks = Blocks()
@@ -35,7 +39,4 @@ def _queries(name: str, deadline: Duration | None, callbacks: dict[str, Call[Any
     options: dict[str, Any] = {"is_open": True}
     if (seconds := deadline_seconds(deadline)) is not None:
         options["deadline"] = seconds
-    found: list[Query[Any]] = [queries.enqueue_workflow(name, blocks.records, blocks.uses, options)]
-    if blocks.uses:
-        found.insert(0, stored_queries.lock({stored_id for _, stored_id in blocks.uses}))
-    return found
+    return blocks.queries(name, options, enqueue.headers)

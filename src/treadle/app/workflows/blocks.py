@@ -10,8 +10,12 @@ from treadle.app.function import Call
 from treadle.app.handle import Handle
 from treadle.app.outputs import places_of
 from treadle.app.workflows.steps import Edge, ForEach, Signal, Step, StepGraph
-from treadle.db.queries.workflows import SIGNAL, WORKFLOW
+from treadle.db.queries import stored as stored_queries
+from treadle.db.queries import workflows as workflow_queries
+from treadle.db.query import Query
 from treadle.words.errors import InvalidArgument
+from treadle.words.graph import SIGNAL, WORKFLOW
+from treadle.words.headers import encode_headers
 from treadle.words.stored import Noted
 
 LISTS = {"data", "steps", "efforts", "places", "partitions"}
@@ -53,6 +57,20 @@ class Blocks:
                     **prepared.options,
                 }
             )
+
+    def queries(self, name: str, options: Mapping[str, Any], headers: Mapping[str, str]) -> list[Query[Any]]:
+        """What enqueues the workflow: the result is that of the last one. The headers are added to those of the jobs,
+        also of those that the workflow adds later."""
+        if headers:
+            encode_headers(headers)
+            for block in self.records:
+                plan = block.get("plan", {})
+                for record in (block, plan, *plan.get("undo", ())):
+                    record["headers"] = {**headers, **record.get("headers", {})}
+        found: list[Query[Any]] = [workflow_queries.enqueue_workflow(name, self.records, self.uses, options)]
+        if self.uses:
+            found.insert(0, stored_queries.lock({stored_id for _, stored_id in self.uses}))
+        return found
 
     def add_undo(self, name: str) -> None:
         """What is to be done if the workflow fails, if anything is."""

@@ -5,12 +5,12 @@ from typing import Any, TypeVar, get_args, get_origin, overload
 
 from treadle.app.backend import Backend
 from treadle.app.function import Call
+from treadle.app.middleware import EnqueueCall
 from treadle.app.outputs import Output, fits
 from treadle.app.workflows.blocks import Blocks
 from treadle.app.workflows.handles import WorkflowHandle
 from treadle.app.workflows.steps import Before, Edge, ForEach, Signal, Step, StepGraph, edges_of, sources_of
 from treadle.db.database import Database, Source
-from treadle.db.queries import stored as stored_queries
 from treadle.db.queries import workflows as queries
 from treadle.db.queries.workflows import EnqueuedWorkflow
 from treadle.db.query import Query
@@ -153,13 +153,17 @@ class Workflow(StepGraph):
 
     def enqueue(self, *, connection: Source | None = None) -> WorkflowHandle:
         """Enqueue all jobs in one transaction: that of `connection`, if it is given."""
-        statements, blocks, backend = self._queries()
-        enqueued = _database(backend, connection).run_together(statements)[-1]
+        blocks, backend = self._blocks()
+        with backend.middlewares.around_enqueue(queries.WORKFLOW) as call:
+            statements = self._queries(blocks, call)
+            enqueued = noted(_database(backend, connection).run_together(statements), call)
         return self._handle(enqueued, blocks, backend)
 
     async def aenqueue(self, *, connection: Source | None = None) -> WorkflowHandle:
-        statements, blocks, backend = self._queries()
-        enqueued = (await _database(backend, connection).arun_together(statements))[-1]
+        blocks, backend = self._blocks()
+        with backend.middlewares.around_enqueue(queries.WORKFLOW) as call:
+            statements = self._queries(blocks, call)
+            enqueued = noted(await _database(backend, connection).arun_together(statements), call)
         return self._handle(enqueued, blocks, backend)
 
     @property
@@ -244,7 +248,7 @@ class Workflow(StepGraph):
 
     # Enqueueing
 
-    def _queries(self) -> tuple[list[Query[Any]], Blocks, Backend]:
+    def _blocks(self) -> tuple[Blocks, Backend]:
         if self.place is not None:
             raise InvalidArgument(f"{self.name} is part of {self.place.workflow.name}: enqueue that")
         if not self.steps:
@@ -257,17 +261,24 @@ class Workflow(StepGraph):
             blocks.add_callback(call, CALLBACKS[name])
         if blocks.backend is None:
             raise InvalidArgument(f"{self.name} has no call, such as pay.call(order=7)")
+        return blocks, blocks.backend
+
+    def _queries(self, blocks: Blocks, call: EnqueueCall) -> list[Query[Any]]:
         options: dict[str, Any] = {"returns": bool(self.places)}
         if self.deadline is not None:
             options["deadline"] = self.deadline
-        found: list[Query[Any]] = [queries.enqueue_workflow(self.name, blocks.records, blocks.uses, options)]
-        if blocks.uses:
-            found.insert(0, stored_queries.lock({stored_id for _, stored_id in blocks.uses}))
-        return found, blocks, blocks.backend
+        return blocks.queries(self.name, options, call.headers)
 
     def _handle(self, enqueued: EnqueuedWorkflow, blocks: Blocks, backend: Backend) -> WorkflowHandle:
         named = {name: blocks.handle(backend, step, enqueued.jobs) for name, step in self.names.items()}
         return WorkflowHandle(backend, enqueued.id, named)
+
+
+def noted(results: Sequence[Any], call: EnqueueCall) -> EnqueuedWorkflow:
+    """What was enqueued, which the middlewares see, too."""
+    enqueued: EnqueuedWorkflow = results[-1]
+    call.ids = [*enqueued.jobs, enqueued.id]
+    return enqueued
 
 
 def edges_for(step: Step[Any]) -> list[Edge]:

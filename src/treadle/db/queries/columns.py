@@ -6,7 +6,7 @@ Not in rows.py, which decodes the rows: supervisors use these columns, and must 
 from functools import cache
 from typing import NamedTuple
 
-JSON_COLUMNS = ("data", "result", "checkpoint", "pace")
+JSON_COLUMNS = ("data", "result", "checkpoint", "pace", "headers")
 _SELECTED = {
     # As text: it is decoded row by row, so that a bad one fails alone.
     **{each: f"{each}::text" for each in JSON_COLUMNS},

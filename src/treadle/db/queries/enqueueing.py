@@ -10,6 +10,7 @@ from treadle.db.query import Query, Rows, call, statement
 from treadle.words.after import After
 from treadle.words.duration import Duration, duration
 from treadle.words.errors import DuplicateJob, InvalidArgument, JobNotFound, QueueFull, WorkflowEnded
+from treadle.words.headers import encode_headers
 from treadle.words.limits import MOST, partition_of
 from treadle.words.naming import int_within, text_within
 from treadle.words.payload import PAYLOAD_LIMIT, Json, encode, encode_many
@@ -39,6 +40,8 @@ class EnqueueOptions(TypedDict, total=False):
     """How much of each of its limits the job uses: 1 if not given."""
     partition: Mapping[str, object] | None
     """Values that limits tell jobs apart by, instead of those of the arguments: {"tenant": "acme"}."""
+    headers: Mapping[str, str] | None
+    """Texts by name that go with the job, for middleware: {"traceparent": "00-…"}."""
 
 
 _UNIQUE = UniqueOptions.__annotations__.keys()
@@ -72,6 +75,8 @@ def enqueue(
         shares = None if partition is None else [partition]
         return _with_options(job_type, [text], [_key(key)], rule, defaults or {}, options, shares, after, workflow)
     params = {**_shared(job_type, **options), "data": text, "key": _key(key)}
+    if params["headers"] is None:
+        del params["headers"]
     if partition is not None:
         params["partition"] = partition
     return call("enqueue", params, partial(_added, job_type, 1), often=True)
@@ -241,6 +246,7 @@ def _shared(
     expires: Duration | datetime | None = None,
     weight: int | None = None,
     partition: Mapping[str, object] | None = None,
+    headers: Mapping[str, str] | None = None,
 ) -> dict[str, object]:
     if weight is not None:
         int_within(weight, 1, MOST, "weight")
@@ -257,4 +263,5 @@ def _shared(
         "run_at": run_at,
         "delay": None if delay is None else _span(delay, "delay"),
         "max_attempts": int_within(max_attempts, 1, _MAX_INT, "max_attempts"),
+        "headers": encode_headers(headers),
     }

@@ -139,9 +139,14 @@ def _using(enqueue: Query[list[Enqueued]], uses: Sequence[tuple[int, UUID]]) -> 
     keys = params.get("keys", [params.get("key")])
     partition = params.get("partition")
     partitions = params.get("partitions", None if partition is None else [partition])
-    nths = ",".join(str(nth) for nth, _ in uses)
-    stored = _joined(each for _, each in uses)
-    return Query(text, {**params, "keys": keys, "partitions": partitions, "stored": stored, "nths": nths}, enqueue.read)
+    added = {
+        "keys": keys,
+        "partitions": partitions,
+        "headers": params.get("headers"),
+        "stored": _joined(each for _, each in uses),
+        "nths": ",".join(str(nth) for nth, _ in uses),
+    }
+    return Query(text, {**params, **added}, enqueue.read)
 
 
 def _still_there(stored_id: UUID) -> Callable[[Rows], None]:

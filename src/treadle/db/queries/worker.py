@@ -264,3 +264,8 @@ def _recovered(rows: Rows) -> list[Recovered]:
 
 def _nothing(_: Rows) -> None:
     return None
+
+
+def find_unknown_types(known: Sequence[str]) -> Query[list[str]]:
+    """Job types with due jobs that are none of these, and that no live worker serves."""
+    return Query(statement("find_unknown_types"), {"known": list(known)}, lambda rows: [name for (name,) in rows])

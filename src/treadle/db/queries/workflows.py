@@ -200,6 +200,8 @@ def step_options(options: EnqueueOptions) -> dict[str, Any]:
     check_options(**options)
     given: Mapping[str, Any] = options
     found = {name: given[name] for name in ("priority", "queue", "max_attempts", "weight") if name in given}
+    if options.get("headers"):
+        found["headers"] = options["headers"]
     if options.get("run_at") is not None:
         found["run_at"] = options["run_at"].isoformat()
     if options.get("delay") is not None:

@@ -8,5 +8,6 @@ select treadle.enqueue_jobs(
     %(delay)s,
     %(keys)s::varchar[],
     %(max_attempts)s,
-    %(partitions)s::text[]
+    %(partitions)s::text[],
+    %(headers)s::pg_catalog.jsonb
 )

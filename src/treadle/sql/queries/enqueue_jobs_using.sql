@@ -10,7 +10,8 @@ with enqueued as materialized (
         %(delay)s,
         %(keys)s::varchar[],
         %(max_attempts)s,
-        %(partitions)s::text[]
+        %(partitions)s::text[],
+        %(headers)s::pg_catalog.jsonb
     ) with ordinality as job (id, nth)
 ),
 used as (

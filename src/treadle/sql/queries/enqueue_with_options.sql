@@ -20,5 +20,6 @@ from treadle.enqueue_with_options(
     p_partitions => %(partitions)s::text[],
     p_weight => %(weight)s,
     p_after => %(after)s::pg_catalog.jsonb,
-    p_workflow => %(workflow)s::pg_catalog.jsonb
+    p_workflow => %(workflow)s::pg_catalog.jsonb,
+    p_headers => %(headers)s::pg_catalog.jsonb
 )

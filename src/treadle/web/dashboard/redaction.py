@@ -1,7 +1,7 @@
 """Decides which values of jobs a visitor may see, for the pages and the API.
 
-Operators see payloads, results, checkpoints and the results of steps; viewers do not. Events, log lines and errors are
-for all roles. Everything that is shown is masked: see words/masking.py.
+Operators see payloads, results, checkpoints, headers and the results of steps; viewers do not. Events, log lines and
+errors are for all roles. Everything that is shown is masked: see words/masking.py.
 """
 
 from treadle.db.queries.workflows import Neighbours
@@ -23,7 +23,7 @@ def may_see_payloads(role: Role) -> bool:
 def redact_details(role: Role, details: JobDetails) -> JobDetails:
     if not may_see_payloads(role):
         details = details._replace(
-            job=details.job._replace(data=None, result=None, checkpoint=None),
+            job=details.job._replace(data=None, result=None, checkpoint=None, headers=None),
             steps=[each._replace(result=None) for each in details.steps],
         )
     return mask_details(details)

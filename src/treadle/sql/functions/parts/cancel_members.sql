@@ -22,14 +22,9 @@ begin
     perform treadle.cancel_job(cancelled.id, p_reason)
     from unnest(v_ids) as cancelled (id);
 
-    if exists (
-        select
-        from treadle.dependencies as edge
-        join treadle.jobs as job on job.id = edge.after_id
-        where edge.job_id = p_id
-          and edge.needs = 'member'
-          and job.finished_at is null
-    ) then
+    -- Each that was cancelled has noted that the workflow has changed, so that the next tick looks at it again. If all were locked,
+    -- or none is left, this does; without it, locked ones would be forgotten.
+    if v_ids = '{}' then
         insert into treadle.member_changes (workflow_id, noted_at, jobs, completed, failed, cancelled, work, done)
         values (p_id, clock_timestamp(), 0, 0, 0, 0, 0, 0);
     end if;

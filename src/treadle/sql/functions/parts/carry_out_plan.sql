@@ -18,71 +18,70 @@ declare
     v_undo record;
     v_last uuid;
 begin
-    begin
-        if p_plan ? 'undo' then
-            for v_undo in
-                select planned.value, job.id
-                from jsonb_array_elements(p_plan -> 'undo') as planned (value)
-                join treadle.jobs as job on job.id = (planned.value ->> 'step')::uuid
-                where job.status = 'completed'
-                  and exists (select from treadle.jobs as failed where failed.id = (p_plan ->> 'of')::uuid and failed.status <> 'completed')
-                order by job.completed_at desc, job.id desc
-            loop
-                v_added := treadle.enqueue_planned(
-                    v_undo.value,
-                    array[v_undo.value ->> 'data'],
-                    case when v_last is null then '[]' else jsonb_build_array(jsonb_build_object('id', v_last)) end
-                        || jsonb_strip_nulls(jsonb_build_object('id', v_undo.id, 'arguments', v_undo.value -> 'arguments')),
-                    jsonb_build_object('id', p_id, 'is_planned', true)
-                );
-                v_last := v_added[1];
-            end loop;
-        else
-            v_over := treadle.results_for(p_id) -> 'over';
-            if jsonb_typeof(v_over) is distinct from 'array' then
-                update treadle.jobs as job
-                set status = 'failed',
-                    finished_at = clock_timestamp(),
-                    last_error = 'map needs a list, but got ' || coalesce(left(nullif(v_over, 'null')::text, 100), 'nothing')
-                where job.id = p_id;
-                perform treadle.announce(array[p_id]);
-                return; -- whoever retries it tries it again
-            end if;
-
-            v_data := array(
-                select ((p_plan ->> 'data')::jsonb || jsonb_build_object(p_plan ->> 'argument', element.value))::text
-                from jsonb_array_elements(v_over) with ordinality as element (value, nth)
-                where element.nth > v_begun
-                order by element.nth
-                limit c_part
+    if p_plan ? 'undo' then
+        for v_undo in
+            select planned.value, job.id
+            from jsonb_array_elements(p_plan -> 'undo') as planned (value)
+            join treadle.jobs as job on job.id = (planned.value ->> 'step')::uuid
+            where job.status = 'completed'
+              and exists (select from treadle.jobs as failed where failed.id = (p_plan ->> 'of')::uuid and failed.status <> 'completed')
+            order by job.completed_at desc, job.id desc
+        loop
+            v_added := treadle.enqueue_planned(
+                v_undo.value,
+                array[v_undo.value ->> 'data'],
+                case when v_last is null then '[]' else jsonb_build_array(jsonb_build_object('id', v_last)) end
+                    || jsonb_strip_nulls(jsonb_build_object('id', v_undo.id, 'arguments', v_undo.value -> 'arguments')),
+                jsonb_build_object('id', p_id)
             );
-            if v_data <> '{}' then
-                v_added := treadle.enqueue_planned(p_plan, v_data, null, jsonb_build_object(
-                    'id', p_id, 'is_planned', true, 'places', (select jsonb_agg(v_begun + nth - 1) from generate_series(1, cardinality(v_data)) as nth)
-                ));
-            end if;
-            if v_begun + coalesce(cardinality(v_added), 0) < jsonb_array_length(v_over) then
-                update treadle.workflows as workflow
-                set plan = p_plan || jsonb_build_object('begun', v_begun + coalesce(cardinality(v_added), 0))
-                where workflow.id = p_id;
-                perform treadle.note_dependency_check(array[p_id], false, p_later => true);
-                return;
-            end if;
+            v_last := v_added[1];
+        end loop;
+    else
+        v_over := treadle.results_for(p_id) -> 'over';
+        if jsonb_typeof(v_over) is distinct from 'array' then
+            update treadle.jobs as job
+            set status = 'failed',
+                finished_at = clock_timestamp(),
+                last_error = 'map needs a list, but got ' || coalesce(left(nullif(v_over, 'null')::text, 100), 'nothing')
+            where job.id = p_id;
+            perform treadle.announce(array[p_id]);
+            return; -- whoever retries it tries it again
         end if;
 
-        update treadle.workflows as workflow
-        set is_open = false,
-            plan = null
-        where workflow.id = p_id;
-    exception when others then
-        -- Such as an element that is too long for a limit. Whoever retries it tries it again.
-        update treadle.jobs as job
-        set status = 'failed',
-            finished_at = clock_timestamp(),
-            last_error = 'its jobs could not be added: ' || sqlerrm
-        where job.id = p_id;
-        perform treadle.announce(array[p_id]);
-    end;
+        v_data := array(
+            select ((p_plan ->> 'data')::jsonb || jsonb_build_object(p_plan ->> 'argument', element.value))::text
+            from jsonb_array_elements(v_over) with ordinality as element (value, nth)
+            where element.nth > v_begun
+            order by element.nth
+            limit c_part
+        );
+        if v_data <> '{}' then
+            v_added := treadle.enqueue_planned(p_plan, v_data, null, jsonb_build_object(
+                'id', p_id,
+                'places', (select jsonb_agg(v_begun + nth - 1) from generate_series(1, cardinality(v_data)) as nth)
+            ));
+        end if;
+        if v_begun + coalesce(cardinality(v_added), 0) < jsonb_array_length(v_over) then
+            update treadle.workflows as workflow
+            set plan = p_plan || jsonb_build_object('begun', v_begun + coalesce(cardinality(v_added), 0))
+            where workflow.id = p_id;
+            perform treadle.note_dependency_check(array[p_id], false, p_later => true);
+            return;
+        end if;
+    end if;
+
+    update treadle.workflows as workflow
+    set is_open = false,
+        plan = null
+    where workflow.id = p_id;
+exception when others then
+    -- Such as an element that is too long for a limit. Whoever retries it tries it again.
+    update treadle.jobs as job
+    set status = 'failed',
+        finished_at = clock_timestamp(),
+        last_error = 'its jobs could not be added: ' || sqlerrm
+    where job.id = p_id;
+    perform treadle.announce(array[p_id]);
 end
 $$;
 

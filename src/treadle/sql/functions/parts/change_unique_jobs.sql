@@ -21,6 +21,7 @@ declare
 begin
     update treadle.jobs as job
     set data = case when v_replace then item.data::jsonb else job.data end,
+        headers = case when v_replace then p_job.headers else job.headers end,
         checkpoint = case when not v_replace then job.checkpoint end,
         partition = case
             when v_replace and (v_parts is not null or item.given is not null)

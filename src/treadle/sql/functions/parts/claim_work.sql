@@ -6,7 +6,8 @@ create or replace function treadle.claim_work(
     p_queues varchar[]
 ) returns table (
     id uuid, lease bigint, job_type varchar, data text, attempts int, max_attempts int, crashes int, queue varchar,
-    priority int, key varchar, checkpoint text, created double precision, origin text
+    priority int, key varchar, checkpoint text, created double precision, origin text,
+    headers text
 )
 language plpgsql
 set enable_seqscan = off
@@ -30,7 +31,8 @@ begin
     return query
     select
         job.id, job.lease, job.job_type, job.data::text, job.attempts, job.max_attempts, job.crashes, job.queue,
-        job.priority, job.key, job.checkpoint::text, date_part('epoch', coalesce(job.created_at, job.run_at)), job.origin::text
+        job.priority, job.key, job.checkpoint::text, date_part('epoch', coalesce(job.created_at, job.run_at)), job.origin::text,
+        job.headers::text
     from treadle.jobs as job
     where job.ctid = any (v_places)
     order by job.priority desc, job.run_at, job.id;

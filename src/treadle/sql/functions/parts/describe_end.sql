@@ -16,7 +16,10 @@ begin
                     ) then job.last_error
                     else format('job %s (%s)%s ', job.id, job.job_type, p_relation)
                         || case job.status when 'failed' then 'failed' when 'completed' then 'completed' else 'was cancelled' end
-                        || case when job.status = 'completed' then '' else coalesce(': ' || left(split_part(job.last_error, E'\n', 1), 300), '') end
+                        || case
+                            when job.status = 'completed' then ''
+                            else coalesce(': ' || left(split_part(job.last_error, E'\n', 1), 300), '')
+                        end
                 end
             from treadle.jobs as job
             where job.id = p_id

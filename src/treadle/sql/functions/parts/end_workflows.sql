@@ -1,5 +1,6 @@
 -- For workflows all of whose jobs have ended, whose rows are locked. A workflow is a job that no worker claims: it waits for its jobs,
--- and then it has completed, or failed if one of them did not complete. If none of them was needed, neither was it. It stays held: if one of its jobs is retried, it waits again.
+-- and then it has completed, or failed if one of them did not complete. If none of them was needed, neither was it. It stays held: if
+-- one of its jobs is retried, it waits again.
 create or replace function treadle.end_workflows(p_ids uuid[]) returns void
 language plpgsql
 set enable_seqscan = off

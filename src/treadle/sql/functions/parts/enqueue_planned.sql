@@ -7,7 +7,8 @@ begin
         select added.id
         from jsonb_to_record(p_options) as given (
             job_type varchar, priority int, queue varchar, run_at timestamptz, delay double precision, key varchar,
-            max_attempts int, weight int, partitions text[], partition text, expires double precision, expires_at timestamptz
+            max_attempts int, weight int, partitions text[], partition text, expires double precision, expires_at timestamptz,
+            headers jsonb
         )
         cross join lateral treadle.enqueue_with_options(
             given.job_type,
@@ -25,7 +26,8 @@ begin
             ),
             p_weight => given.weight,
             p_after => p_after,
-            p_workflow => p_workflow
+            p_workflow => p_workflow,
+            p_headers => given.headers
         ) with ordinality as added (id, is_new, is_changed, nth)
         order by added.nth
     );

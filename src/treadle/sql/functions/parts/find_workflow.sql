@@ -1,6 +1,6 @@
 -- For enqueue_with_options(): the workflow with this id, or the one that this job is a part of. It cannot end before the transaction
--- does. Null for id: there is none; true for has_ended: it has ended already.
-create or replace function treadle.find_workflow(p_id uuid, out id uuid, out has_ended boolean)
+-- does. Null for id: there is none. has_ended: it has ended already. has_plan: it still has to add jobs by itself.
+create or replace function treadle.find_workflow(p_id uuid, out id uuid, out has_ended boolean, out has_plan boolean)
 language plpgsql
 set enable_seqscan = off
 as $$
@@ -10,8 +10,9 @@ begin
         (select edge.job_id from treadle.dependencies as edge where edge.after_id = p_id and edge.needs = 'member' limit 1)
     );
 
-    -- Only settle_workflows() waits for this lock; or rather, it comes back later.
-    perform
+    -- While this lock is held, settle_workflows() skips the workflow.
+    select workflow.has_plan
+    into has_plan
     from treadle.workflows as workflow
     where workflow.id = find_workflow.id
     for key share;

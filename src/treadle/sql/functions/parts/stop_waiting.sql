@@ -1,5 +1,5 @@
--- For jobs whose rows are locked, and that wait for jobs that have not ended as they need it. If such a job was itself stopped, the reason names
--- the one that was the cause. They stay held: whoever retries one makes it wait again.
+-- For jobs whose rows are locked, and that wait for jobs that have not ended as they need it. If such a job was itself stopped, the
+-- reason names the one that was the cause. They stay held: whoever retries one makes it wait again.
 create or replace function treadle.stop_waiting(p_ids uuid[], p_causes uuid[]) returns void
 language plpgsql
 set enable_seqscan = off

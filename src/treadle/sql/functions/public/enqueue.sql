@@ -8,7 +8,8 @@ create or replace function treadle.enqueue(
     p_delay interval default null,
     p_key varchar default null,
     p_max_attempts int default 3,
-    p_partition jsonb default null
+    p_partition jsonb default null,
+    p_headers jsonb default null
 ) returns uuid
 language plpgsql
 as $$
@@ -20,6 +21,10 @@ declare
 begin
     if p_max_attempts < 1 then
         raise exception 'p_max_attempts must be 1 or more, got %', p_max_attempts
+            using errcode = 'invalid_parameter_value';
+    end if;
+    if jsonb_typeof(p_headers) <> 'object' then
+        raise exception 'p_headers must be an object, got %', jsonb_typeof(p_headers)
             using errcode = 'invalid_parameter_value';
     end if;
 
@@ -38,7 +43,7 @@ begin
     perform pg_current_xact_id();
     v_now := clock_timestamp();
 
-    insert into treadle.jobs (job_type, priority, data, created_at, queue, run_at, key, max_attempts, partition)
+    insert into treadle.jobs (job_type, priority, data, created_at, queue, run_at, key, max_attempts, partition, headers)
     values (
         p_job_type,
         p_priority,
@@ -48,12 +53,13 @@ begin
         greatest(coalesce(p_run_at, v_now + p_delay, v_now), v_now),
         p_key,
         p_max_attempts,
-        v_partition
+        v_partition,
+        p_headers
     )
     returning id into v_id;
     return v_id;
 end
 $$;
 
-comment on function treadle.enqueue(varchar, jsonb, int, varchar, timestamptz, interval, varchar, int, jsonb)
+comment on function treadle.enqueue(varchar, jsonb, int, varchar, timestamptz, interval, varchar, int, jsonb, jsonb)
     is 'Enqueues one job and returns its id, or null if max_pending is reached: select treadle.enqueue(''welcome'', ''{"user_id": 7}'').';

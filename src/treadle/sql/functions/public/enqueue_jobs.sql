@@ -11,7 +11,8 @@ create or replace function treadle.enqueue_jobs(
     p_delay interval default null,
     p_keys varchar[] default null,
     p_max_attempts int default 3,
-    p_partitions text[] default null
+    p_partitions text[] default null,
+    p_headers jsonb default null -- of each of them
 ) returns setof uuid
 language plpgsql
 as $$
@@ -23,6 +24,10 @@ declare
 begin
     if p_max_attempts < 1 then
         raise exception 'p_max_attempts must be 1 or more, got %', p_max_attempts
+            using errcode = 'invalid_parameter_value';
+    end if;
+    if jsonb_typeof(p_headers) <> 'object' then
+        raise exception 'p_headers must be an object, got %', jsonb_typeof(p_headers)
             using errcode = 'invalid_parameter_value';
     end if;
 
@@ -44,7 +49,7 @@ begin
         - cardinality(p_data) * interval '1 microsecond';
 
     return query
-    insert into treadle.jobs (job_type, priority, data, created_at, queue, run_at, key, max_attempts, partition)
+    insert into treadle.jobs (job_type, priority, data, created_at, queue, run_at, key, max_attempts, partition, headers)
     select
         p_job_type,
         p_priority,
@@ -54,11 +59,12 @@ begin
         v_first + item.nth * interval '1 microsecond',
         item.key,
         p_max_attempts,
-        coalesce(item.partition, '')
+        coalesce(item.partition, ''),
+        p_headers
     from unnest(p_data, p_keys, v_partitions) with ordinality as item (data, key, partition, nth)
     returning id;
 end
 $$;
 
-comment on function treadle.enqueue_jobs(varchar, text[], int, varchar, timestamptz, interval, varchar[], int, text[])
+comment on function treadle.enqueue_jobs(varchar, text[], int, varchar, timestamptz, interval, varchar[], int, text[], jsonb)
     is 'Enqueues one job per element of p_data (JSON texts) and returns their ids in that order; none if max_pending is reached.';

@@ -15,9 +15,9 @@
 -- p_partitions has a JSON object for each job, with values for the parts of its partition that are not arguments. p_weight says
 -- how much of its limits a job uses.
 --
--- p_after has the jobs that these wait for, as a list of JSON objects: id; ok_to_fail, if it may also fail, or if_failed, if it must not complete; arguments, a list of the
--- arguments that get its result; nth, if these are lists, and that is its place. If one of them does not exist, nothing is enqueued,
--- and its id is returned with null for is_new.
+-- p_after has the jobs that these wait for, as a list of JSON objects: id; ok_to_fail, if it may also fail, or if_failed, if it must
+-- not complete; arguments, a list of the arguments that get its result; nth, if these are lists, and that is its place. If one of
+-- them does not exist, nothing is enqueued, and its id is returned with null for is_new.
 --
 -- p_workflow makes them part of a workflow, or of the one that a job is part of: a JSON object with its id (see add_members()). If it
 -- does not exist, nothing is enqueued, and its id is returned with null for is_new; if it has ended, with false for is_changed.
@@ -44,15 +44,16 @@ create or replace function treadle.enqueue_with_options(
     p_partitions text[] default null,
     p_weight int default null,
     p_after jsonb default null,
-    p_workflow jsonb default null
+    p_workflow jsonb default null,
+    p_headers jsonb default null -- of each of them
 ) returns table (id uuid, is_new boolean, is_changed boolean)
 language plpgsql
 security definer
 set enable_seqscan = off
 as $$
 declare
-    -- Perhaps. Not for jobs that are added by the database: their workflow was accepted.
-    v_bounded constant boolean := treadle.partition_parts(p_job_type, p_queue) is not null and p_workflow -> 'is_planned' is null;
+    -- Perhaps. Not for jobs that a workflow adds by itself: it was accepted.
+    v_bounded boolean := treadle.partition_parts(p_job_type, p_queue) is not null;
     v_now timestamptz;
     v_template treadle.jobs;
     v_ids uuid[];
@@ -106,6 +107,10 @@ begin
         raise exception 'p_partitions must have as many elements as p_data'
             using errcode = 'invalid_parameter_value';
     end if;
+    if jsonb_typeof(p_headers) <> 'object' then
+        raise exception 'p_headers must be an object, got %', jsonb_typeof(p_headers)
+            using errcode = 'invalid_parameter_value';
+    end if;
     if p_expires < interval '0' then
         raise exception 'p_expires must not be negative, got %', p_expires
             using errcode = 'invalid_parameter_value';
@@ -142,6 +147,7 @@ begin
             return;
         end if;
         p_workflow := p_workflow || jsonb_build_object('id', v_workflow.id);
+        v_bounded := v_bounded and not v_workflow.has_plan;
         v_template.keeps := coalesce(v_template.keeps, 0) | treadle.keeps_part();
     end if;
 
@@ -151,7 +157,8 @@ begin
             into v_ids, v_new
             from treadle.enqueue_with_options(
                 p_job_type, p_data, p_unique, p_while, p_period, p_per_period, '{}', p_latest, false, p_expires, p_expires_at,
-                p_priority, p_queue, p_run_at, p_delay, p_keys, p_max_attempts, p_partitions, p_weight, p_after, p_workflow
+                p_priority, p_queue, p_run_at, p_delay, p_keys, p_max_attempts, p_partitions, p_weight, p_after, p_workflow,
+                p_headers
             ) as added;
             if false = any (v_new) then
                 raise exception using errcode = 'TRD01'; -- undone here, seen by nobody
@@ -177,6 +184,7 @@ begin
     v_template.run_at := greatest(coalesce(p_run_at, v_now + p_delay, v_now), v_now);
     v_template.expires_at := coalesce(p_expires_at, v_template.run_at + p_expires);
     v_template.weight := p_weight;
+    v_template.headers := p_headers;
     v_template.unique_while := case when p_while = 'pending' and p_period is null then 'pending' end;
 
     -- Which of them are new is known only then. If there is no room for those, it is undone.
@@ -253,7 +261,7 @@ begin
 end
 $$;
 
-comment on function treadle.enqueue_with_options(varchar, text[], varchar[], varchar, interval, int, varchar[], interval, boolean, interval, timestamptz, int, varchar, timestamptz, interval, varchar[], int, text[], int, jsonb, jsonb)
+comment on function treadle.enqueue_with_options(varchar, text[], varchar[], varchar, interval, int, varchar[], interval, boolean, interval, timestamptz, int, varchar, timestamptz, interval, varchar[], int, text[], int, jsonb, jsonb, jsonb)
     is 'Enqueues one job per element of p_data (JSON texts), with unique keys or expiry. Returns for each the id, whether it is new, and whether an existing job was changed; no row if max_pending is reached.';
 
-revoke all on function treadle.enqueue_with_options(varchar, text[], varchar[], varchar, interval, int, varchar[], interval, boolean, interval, timestamptz, int, varchar, timestamptz, interval, varchar[], int, text[], int, jsonb, jsonb) from public;
+revoke all on function treadle.enqueue_with_options(varchar, text[], varchar[], varchar, interval, int, varchar[], interval, boolean, interval, timestamptz, int, varchar, timestamptz, interval, varchar[], int, text[], int, jsonb, jsonb, jsonb) from public;

@@ -8,7 +8,7 @@
 --   places           a list: the places of their results in that of their workflow; null for none, -1 for the whole
 --   after            as p_after of enqueue_with_options(), where nth instead of id is the number of a job of this workflow, from 0, and
 --                    place instead of nth is the place in a list; -1 as nth is this workflow itself
---   priority, queue, run_at, delay, key, max_attempts, weight, partitions, expires, expires_at
+--   priority, queue, run_at, delay, key, max_attempts, weight, partitions, expires, expires_at, headers
 --   signal           they wait for a signal; data has its name and the timeout in seconds
 --   workflow         the number of a nested workflow, which this block is: its data has a name
 --   plan             what a nested workflow does when it begins: see carry_out_plan(), with steps of undo as numbers

@@ -68,7 +68,7 @@ begin
 end
 $$;
 
-comment on function treadle.drop_belongings() is 'Trigger: deletes the errors, events, log lines, steps, dependencies and uses of stored objects of deleted jobs.';
+comment on function treadle.drop_belongings() is 'Trigger: deletes the errors, events, log lines, steps, dependencies, workflows and uses of stored objects of deleted jobs.';
 
 create or replace trigger drop_belongings
     after delete on treadle.jobs

@@ -219,6 +219,8 @@ class JobDetails(ResponseModel):
     """Null for viewers."""
     checkpoint: Any
     """Null for viewers."""
+    headers: Any
+    """Texts by name that middleware has added. Null for viewers, and if there are none."""
     failed_attempts: list[FailedAttempt]
     steps: list[Step]
     events: list[Event]

@@ -1,0 +1,250 @@
+"""Job functions that are declared without an application: `@jobs.job` first, `app.include(jobs)` later."""
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, overload
+
+from treadle.app.function import JobFunction
+from treadle.app.job_options import Errors, JobOptions, job_options
+from treadle.app.schedules import ScheduleOptions, check_times
+from treadle.attempt.job import Job
+from treadle.words.backoff import Backoff
+from treadle.words.duration import Duration
+from treadle.words.errors import InvalidArgument, InvalidJob, UnknownJobType
+from treadle.words.limits import Limit, MaxPending, Per, Rate, declared_limits
+from treadle.words.naming import text_within
+from treadle.words.size import Size
+from treadle.words.unique import OnConflict, Unique, While
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+P = ParamSpec("P")
+R = TypeVar("R")
+AnyFunction = JobFunction[..., Any, ..., Any]
+
+
+class DeclaredSchedule(NamedTuple):
+    name: str
+    expression: str | None
+    function: AnyFunction
+    arguments: Mapping[str, Any] | None
+    options: ScheduleOptions
+
+
+class _Decorator(Protocol):
+    """What `app.job(…)` returns. A type checker can only leave out a Job parameter that comes first."""
+
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[Job, P], Coroutine[Any, Any, R]]
+    ) -> JobFunction[P, R, Concatenate[Job, P], Coroutine[Any, Any, R]]: ...
+    @overload
+    def __call__(
+        self, function: Callable[P, Coroutine[Any, Any, R]]
+    ) -> JobFunction[P, R, P, Coroutine[Any, Any, R]]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[Job, P], R]) -> JobFunction[P, R, Concatenate[Job, P], R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R]) -> JobFunction[P, R, P, R]: ...
+
+
+class JobGroup:
+    """Job functions and schedules that an application includes, so that their modules need no application:
+
+        jobs = JobGroup()
+
+        @jobs.job
+        def welcome(user_id: int) -> None: ...
+
+        app.include(jobs)   # in the module of the application
+
+    Before that, a job function can be called, but not enqueued. A group belongs to one application: enqueue() has to
+    know which database the job goes to.
+    """
+
+    def __init__(self) -> None:
+        self._functions: dict[str, AnyFunction] = {}
+        self._schedules: list[DeclaredSchedule] = []
+        self._app: JobGroup | None = None
+
+    @overload
+    def job(
+        self, function: Callable[Concatenate[Job, P], Coroutine[Any, Any, R]], /
+    ) -> JobFunction[P, R, Concatenate[Job, P], Coroutine[Any, Any, R]]: ...
+    @overload
+    def job(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> JobFunction[P, R, P, Coroutine[Any, Any, R]]: ...
+    @overload
+    def job(self, function: Callable[Concatenate[Job, P], R], /) -> JobFunction[P, R, Concatenate[Job, P], R]: ...
+    @overload
+    def job(self, function: Callable[P, R], /) -> JobFunction[P, R, P, R]: ...
+    @overload
+    def job(
+        self,
+        /,
+        *,
+        name: str | None = ...,
+        aliases: Sequence[str] = ...,
+        priority: int = ...,
+        queue: str = ...,
+        max_attempts: int = ...,
+        timeout: Duration | None = ...,
+        deadline: Duration | None = ...,
+        backoff: Backoff = ...,
+        retry_on: Errors | None = ...,
+        give_up_on: Errors = ...,
+        process: bool = ...,
+        memory_limit: Size | None = ...,
+        logs: bool = ...,
+        prints: bool = ...,
+        schedule: str | None = ...,
+        every: Duration | None = ...,
+        timezone: str = ...,
+        expires: Duration | None = ...,
+        unique: Unique = ...,
+        while_: While = ...,
+        unique_for: Duration = ...,
+        on_conflict: OnConflict | Sequence[OnConflict] = ...,
+        debounce: Duration = ...,
+        debounce_limit: Duration = ...,
+        throttle: str = ...,
+        limit: Limit | Sequence[Limit] = ...,
+        rate: Rate | Sequence[Rate] = ...,
+        max_pending: int | MaxPending | Sequence[MaxPending] = ...,
+        fair_by: Per = ...,
+        weight: int = ...,
+    ) -> _Decorator: ...
+    def job(
+        self,
+        function: Any = None,
+        /,
+        *,
+        schedule: str | None = None,
+        every: Duration | None = None,
+        timezone: str | None = None,
+        **given: Any,
+    ) -> Any:
+        """Decorate a function to make it a job function: `@app.job` or `@app.job(priority=10)`.
+
+        The job type is the function's name, or `name`; `aliases` are former names, whose jobs it also runs. `priority`,
+        `queue` and `max_attempts` are defaults that using() overrides.
+
+        After `timeout` the handler is interrupted and the attempt fails; after `deadline`, by default 10 s later, it is
+        killed. With `process=True` the handler runs in a child process, which can be killed alone, also when it exceeds
+        `memory_limit`.
+
+        A failed attempt is retried after `backoff`, which is exponential, with 50 % jitter. With `retry_on`, only these
+        exceptions are retried; those of `give_up_on` never are. What the handler logs is stored with the job unless
+        `logs` is False, and what it prints if `prints` is True.
+
+        With `schedule`, a cron expression in `timezone`, or `every`, a duration, workers enqueue it at these times. It
+        must then be callable without arguments; schedule() has more options.
+
+        `expires` and the options for unique jobs (`unique`, `while_`, `unique_for`, `on_conflict`, `debounce`,
+        `debounce_limit` and `throttle`) are those of using(), for every call.
+
+        `limit` is how many of its jobs may run at once, `rate` how many may start per period, on all workers together:
+        `limit=[Limit(100), Limit(3, per="tenant")], rate=Rate(10, "1s", per="tenant")`. A job uses `weight` of each.
+        With `fair_by`, the values of that argument take turns. `max_pending` is how many may wait: then enqueue()
+        raises QueueFull, or what `MaxPending(…)` says.
+        """
+        options = job_options(**given)
+        times: ScheduleOptions = {}
+        if timezone is not None:
+            times["timezone"] = timezone
+        if every is not None:
+            times["every"] = every
+        scheduled = schedule is not None or every is not None
+        if times and not scheduled:
+            raise InvalidArgument(f"timezone needs a schedule, got {timezone!r} alone")
+
+        def register(function: Callable[..., Any]) -> AnyFunction:
+            made = self._register(function, options)
+            if scheduled:
+                self._declare(DeclaredSchedule(made.name, schedule, made, None, times))
+            return made
+
+        return register(function) if function else register
+
+    def schedule(
+        self,
+        name: str,
+        expression: str | None,
+        function: AnyFunction,
+        arguments: Mapping[str, Any] | None = None,
+        **options: "Unpack[ScheduleOptions]",
+    ) -> None:
+        """Declare a schedule: `app.schedule("nightly", "0 3 * * *", report, {"kind": "full"}, timezone="Europe/Oslo")`.
+
+        Workers of this code enqueue the function with these arguments at the times of the expression: cron with five or
+        six fields, `@hourly` and the like; or None, with `every="90s"`. The options are those of ScheduleOptions.
+        """
+        self._declare(DeclaredSchedule(name, expression, function, arguments, options))
+
+    def function(self, job_type: str) -> AnyFunction:
+        """Return the job function with this name or alias. Raises UnknownJobType if there is none."""
+        try:
+            return self._functions[job_type]
+        except KeyError:
+            known = ", ".join(sorted(self._functions)) or "none"
+            raise UnknownJobType(f"there is no job type {job_type!r}; known types: {known}") from None
+
+    @property
+    def job_types(self) -> list[str]:
+        """The names and aliases of all job functions."""
+        return sorted(self._functions)
+
+    def _register(self, function: Callable[..., Any], options: JobOptions) -> AnyFunction:
+        if isinstance(function, JobFunction):
+            raise InvalidJob(f"{function.name} is already a job function")
+        if not callable(function) or not hasattr(function, "__name__"):
+            raise InvalidJob(f"a job must be a function, got {function!r}")
+        name = text_within(function.__name__ if options.name is None else options.name, 50, "job type")
+        for alias in options.aliases:
+            text_within(alias, 50, "alias")
+        made: AnyFunction = JobFunction(
+            function,
+            name,
+            options.aliases,
+            options.policy,
+            options.defaults,
+            declared_limits(options.limits, options.fair_by, name),
+            options.parts,
+            options.wait,
+        )
+        self._add(made)
+        return made
+
+    def _check_names(self, function: AnyFunction) -> None:
+        for name in (function.name, *function.aliases):
+            if name in self._functions:
+                raise InvalidJob(f"there are two job functions called {name!r}; give one of them another name=…")
+
+    def _add(self, function: AnyFunction) -> None:
+        self._check_names(function)
+        if self._app is not None:
+            self._app._add(function)
+        self._functions.update(dict.fromkeys((function.name, *function.aliases), function))
+
+    def _declare(self, schedule: DeclaredSchedule) -> None:
+        check_times(schedule.expression, schedule.options)
+        if self._app is not None:
+            self._app._declare(schedule)
+        self._schedules.append(schedule)
+
+    def _join(self, app: "JobGroup") -> None:
+        """Give the application what is declared here, and from now on what is declared later."""
+        if self._app is app:
+            return
+        if self._app is not None:
+            raise InvalidJob(
+                "this group is part of another application: its functions are enqueued there; "
+                "make a JobGroup() for each application"
+            )
+        functions = list(dict.fromkeys(self._functions.values()))
+        for function in functions:
+            app._check_names(function)
+        for function in functions:
+            app._add(function)
+        for schedule in self._schedules:
+            app._declare(schedule)
+        self._app = app

@@ -1,0 +1,24 @@
+-- Job types with due jobs that are none of %(known)s, and that no live worker serves. Lanes without a job are read too,
+-- until a tick makes them idle, so their number is limited.
+with known as materialized (
+    select known.lane, coalesce(bound.floor, '-infinity') as start
+    from treadle.safe_tick(pg_current_snapshot()) as safe
+    cross join treadle.listed_lanes() as known
+    left join lateral treadle.safe_floor(known.lane, safe) as bound on true
+    where (known.lane).job_type <> all (%(known)s::varchar[])
+    limit 1000
+)
+select distinct (known.lane).job_type as job_type
+from known
+cross join lateral (
+    select job.run_at
+    from treadle.lane_jobs(known.lane, known.start) as job
+    order by job.run_at
+    limit 1
+) as head
+where head.run_at <= clock_timestamp()
+  and not exists (
+    select
+    from treadle.serving_workers((known.lane).queue, (known.lane).job_type, clock_timestamp())
+)
+order by job_type

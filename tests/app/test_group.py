@@ -1,0 +1,179 @@
+"""JobGroup: job functions that are declared without an application, and found by their modules' names."""
+
+import subprocess
+import sys
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.support.apps import run_jobs
+from treadle import InvalidArgument, InvalidJob, JobGroup, JobQueue, Limit, NotIncluded, Treadle, Workflow
+
+NOWHERE = "postgresql://ada:secret@127.0.0.1:1/app"
+
+
+def test_a_function_of_a_group_is_enqueued_once_an_application_includes_it(app: Treadle) -> None:
+    jobs = JobGroup()
+
+    @jobs.job(max_attempts=7)
+    def add(one: int, two: int = 2) -> int:
+        return one + two
+
+    assert add(1) == 3
+    app.include(jobs)
+    handle = add.enqueue(one=1)
+    assert app.queue.get(handle.id).max_attempts == 7
+    assert run_jobs(app, handle) == [3]
+
+
+def test_a_function_without_an_application_can_be_called_but_not_enqueued() -> None:
+    jobs = JobGroup()
+
+    @jobs.job
+    def add(one: int) -> int:
+        return one + 1
+
+    flow = Workflow("sums")
+    assert add(1) == 2
+    assert jobs.job_types == ["add"]
+    for enqueue in (
+        lambda: add.enqueue(1),
+        lambda: add.using(delay="1s").enqueue(1),
+        lambda: add.enqueue_many([{"one": 1}]),
+        lambda: (flow.add(add.call(1)), flow.enqueue()),
+    ):
+        with pytest.raises(NotIncluded, match=r"add is in a JobGroup that no application includes: import the module"):
+            enqueue()
+
+
+def test_what_is_declared_after_the_group_was_included_belongs_to_the_application_as_well(app: Treadle) -> None:
+    jobs = JobGroup()
+    app.include(jobs)
+
+    @jobs.job(aliases=["sum"], limit=Limit(3), every="1m")
+    def add() -> int:
+        return 1
+
+    assert app.job_types == ["add", "sum"]
+    assert [declaration.name for declaration in app.schedules.declared()] == ["add"]
+    assert [limit.name for limit, _ in app.declared_limits()] == [each.name for each in add.limits]
+    assert run_jobs(app, add.enqueue()) == [1]
+
+
+def test_schedules_and_limits_come_with_the_group() -> None:
+    jobs = JobGroup()
+
+    @jobs.job(schedule="0 9 * * mon", timezone="Europe/Oslo")
+    def weekly() -> None: ...
+
+    @jobs.job(limit=Limit(3), aliases=["sum"])
+    def add(one: int) -> int:
+        return one
+
+    jobs.schedule("nightly", "0 3 * * *", add, {"one": 1}, start=datetime(2030, 1, 1, tzinfo=UTC))
+    app = Treadle(NOWHERE)
+    app.include(jobs)
+    weekly_times, nightly = app.schedules.declared()
+    assert (weekly_times.expression, weekly_times.timezone) == ("0 9 * * mon", "Europe/Oslo")
+    assert (nightly.name, nightly.data) == ("nightly", '{"one":1}')
+    ((limit, targets),) = app.declared_limits()
+    assert (limit.name, targets.job_types) == (add.limits[0].name, {"add", "sum"})
+
+
+def test_mistakes_in_a_schedule_are_told_where_it_is_declared() -> None:
+    jobs = JobGroup()
+    with pytest.raises(InvalidArgument, match="timezone needs a schedule"):
+        jobs.job(timezone="Europe/Oslo")(print)
+    with pytest.raises(InvalidArgument, match="hourly"):
+        jobs.job(name="often", schedule="hourly")(lambda: None)
+
+
+def test_including_a_group_twice_is_harmless() -> None:
+    jobs = JobGroup()
+    jobs.job(name="one", every="1m")(lambda: 1)
+    app = Treadle(NOWHERE)
+    app.include(jobs, jobs)
+    app.include(jobs)
+    assert app.job_types == ["one"]
+
+
+def test_a_group_belongs_to_one_application() -> None:
+    jobs = JobGroup()
+    add = jobs.job(name="add")(lambda: 1)
+    first, second = Treadle(NOWHERE), Treadle(NOWHERE)
+    first.include(jobs)
+    with pytest.raises(InvalidJob, match="this group is part of another application"):
+        second.include(jobs)
+    assert add.backend is first.backend
+    assert second.job_types == []
+
+
+def test_a_name_that_is_taken_is_refused_and_nothing_of_the_group_is_included() -> None:
+    jobs = JobGroup()
+    first = jobs.job(name="first")(lambda: 1)
+    jobs.job(name="add", aliases=["plus"])(lambda: 1)
+    app = Treadle(NOWHERE)
+    app.job(name="plus")(lambda: 1)
+    with pytest.raises(InvalidJob, match="two job functions called 'plus'"):
+        app.include(jobs)
+    assert app.job_types == ["plus"]
+    with pytest.raises(NotIncluded):
+        first.enqueue()
+
+
+def test_a_name_that_the_application_has_is_refused_in_an_included_group() -> None:
+    jobs = JobGroup()
+    app = Treadle(NOWHERE)
+    app.include(jobs)
+    app.job(name="add")(lambda: 1)
+    with pytest.raises(InvalidJob, match="two job functions called 'add'"):
+        jobs.job(name="add")(lambda: 1)
+    assert jobs.job_types == []
+
+
+@pytest.mark.parametrize("other", [Treadle(NOWHERE), "shop.jobs", None])
+def test_only_groups_can_be_included(other: object) -> None:
+    with pytest.raises(InvalidArgument, match=r"expected a JobGroup\(\)"):
+        Treadle(NOWHERE).include(other)  # type: ignore[arg-type]
+
+
+def test_discover_imports_the_modules_called_jobs_and_includes_their_groups() -> None:
+    code = """
+from treadle import Treadle
+app = Treadle("postgresql://127.0.0.1:1/app")
+print(app.discover("tests.support.shop"))
+print(app.job_types)
+print(app.discover("tests.support.shop.orders", module="nothing"))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "['tests.support.shop.jobs', 'tests.support.shop.orders.jobs']",
+        "['in_a_process', 'order']",
+        "[]",
+    ]
+
+
+@pytest.mark.parametrize("package", ["no_such_package", "tests.no_such_package.jobs", "tests.app.test_group"])
+def test_discover_refuses_what_is_not_a_package(package: str) -> None:
+    with pytest.raises(InvalidArgument, match=f"expected the name of a package, such as shop, got '{package}'"):
+        Treadle(NOWHERE).discover(package)
+
+
+def test_jobs_of_groups_run_in_child_processes_that_load_the_application(
+    queue: JobQueue, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the command, and by a program that has the application in a module: neither the function's module nor the
+    program itself includes the group."""
+    program = """
+if __name__ == "__main__":
+    from tests.support.shop.application import app
+    app.run_worker(drain=True)
+"""
+    monkeypatch.setenv("TREADLE_DATABASE_URL", url)
+    for command in (
+        ["-m", "treadle", "worker", "tests.support.shop.application", "--drain"],
+        ["-c", program],
+    ):
+        job = queue.enqueue("in_a_process", {"number": 1})
+        subprocess.run([sys.executable, *command], check=True, capture_output=True)
+        assert queue.get(job).result == 2

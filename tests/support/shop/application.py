@@ -1,0 +1,4 @@
+from treadle import Treadle
+
+app = Treadle()
+app.discover("tests.support.shop")

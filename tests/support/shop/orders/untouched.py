@@ -1,0 +1,1 @@
+raise RuntimeError("discover() imports modules called jobs only")
