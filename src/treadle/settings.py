@@ -9,10 +9,12 @@ import difflib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from treadle.words.errors import InvalidArgument
 from treadle.words.naming import SCHEMA, schema_name
+
+T = TypeVar("T")
 
 PREFIX = "TREADLE_"
 FILES = ("treadle.toml", "pyproject.toml")
@@ -34,6 +36,10 @@ SHARED = {
     "database_url": Setting("Database to use.", "the embedded server", ("TREADLE_DATABASE_URL", "DATABASE_URL")),
     "listen_url": Setting("Database URL for receiving notifications.", "the database URL", ("TREADLE_LISTEN_URL",)),
     "schema": Setting("Schema of the queue.", SCHEMA, ("TREADLE_SCHEMA",)),
+    "connect_timeout": Setting("Time to wait for a connection.", "5s", ("TREADLE_CONNECT_TIMEOUT",)),
+    "statement_timeout": Setting(
+        "Time to wait for the answer to a statement; 0s: for ever.", "30s", ("TREADLE_STATEMENT_TIMEOUT",)
+    ),
     "log_level": Setting("Lowest level to log.", "info", ("TREADLE_LOG_LEVEL",)),
     "log_format": Setting("Format of the log.", "text", ("TREADLE_LOG_FORMAT",)),
     "actor": Setting("Name to record in the audit.", "the user name", ("TREADLE_ACTOR",)),
@@ -76,9 +82,14 @@ def value_of(name: str) -> str | None:
     return None if found is None else str(found.value)
 
 
+def chosen(given: T | None, name: str) -> T | str:
+    """The given value, else that of the settings, else the default."""
+    return given if given is not None else value_of(name) or SHARED[name].default
+
+
 def chosen_schema(schema: str | None) -> str:
     """The given schema of the queue, else that of the settings, else treadle."""
-    return schema_name(schema if schema is not None else value_of("schema") or SCHEMA)
+    return schema_name(chosen(schema, "schema"))
 
 
 def files() -> Iterator[File]:

@@ -54,6 +54,9 @@ class Treadle(JobGroup):
     TREADLE_DATABASE_URL or DATABASE_URL, or an embedded server is started. Nothing connects before the first use. By
     default `schema` is taken from TREADLE_SCHEMA, or is treadle. (docs/settings.md has all settings.)
 
+    If there is no connection within `connect_timeout`, by default "5s", DatabaseUnreachable is raised; also if a
+    statement is not answered within `statement_timeout`, by default "30s". Both are for connections that Treadle opens.
+
     `listen_url` is a second URL of the same database, for receiving notifications where `database` leads to a pooler in
     transaction mode, which delivers none. By default it is taken from TREADLE_LISTEN_URL.
 
@@ -76,6 +79,8 @@ class Treadle(JobGroup):
         schema: str | None = None,
         payload_limit: int = PAYLOAD_LIMIT,
         pool_size: int = 10,
+        connect_timeout: Duration | None = None,
+        statement_timeout: Duration | None = None,
         listen_url: str | None = None,
         keep: Mapping[str, Duration | None] | None = None,
         store: str | None = None,
@@ -88,7 +93,7 @@ class Treadle(JobGroup):
         super().__init__()
         use_redaction(redaction)
         redact_own_log()
-        self.database = Database(database, schema, pool_size, listen_url)
+        self.database = Database(database, schema, pool_size, listen_url, connect_timeout, statement_timeout)
         self.schema = self.database.schema
         self.payload_limit = payload_limit
         self.queue = JobQueue(self.database, payload_limit=payload_limit)

@@ -127,7 +127,7 @@ def check_schema(connection: Connection[Any], schema: str) -> None:
     try:
         state = _state(connection, schema)
     except psycopg.errors.InsufficientPrivilege as error:
-        raise not_allowed(error, schema) from None
+        raise not_allowed(error.diag.message_primary, schema) from None
     needed = max(number for number, _ in migration_files())
     if state is None:
         raise SchemaError(f"there is no schema {schema} in this database; run: treadle migrate")
@@ -138,9 +138,9 @@ def check_schema(connection: Connection[Any], schema: str) -> None:
         raise SchemaError(f"schema {schema} {at}; run: treadle migrate")
 
 
-def not_allowed(error: psycopg.errors.InsufficientPrivilege, schema: str) -> NotAllowed:
+def not_allowed(message: str | None, schema: str) -> NotAllowed:
     return NotAllowed(
-        f"the database role may not do this in schema {schema} ({error.diag.message_primary}); "
+        f"the database role may not do this in schema {schema} ({message}); "
         "grant it one of the groups of: treadle roles"
     )
 

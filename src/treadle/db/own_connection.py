@@ -6,8 +6,8 @@ behind a pooler in transaction mode it would outlive its statement. So the clien
 """
 
 import time
-from collections.abc import AsyncIterator, Generator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from psycopg import AsyncConnection, Connection, OperationalError
@@ -36,19 +36,10 @@ class OwnConnection(Connection[Any]):
         if self.answer_seconds is None:
             return super().wait(gen, *arguments, **options)
         try:
-            return super().wait(limited(gen, self.answer_seconds), *arguments, **options)
+            return super().wait(ended_after(self.answer_seconds, gen), *arguments, **options)
         except NoAnswer:
             self.pgconn.finish()
             raise
-
-    @contextmanager
-    def unlimited(self) -> Iterator[None]:
-        """For the statements of the caller, which may take as long as they like."""
-        seconds, self.answer_seconds = self.answer_seconds, None
-        try:
-            yield
-        finally:
-            self.answer_seconds = seconds
 
 
 class OwnAsyncConnection(AsyncConnection[Any]):
@@ -59,21 +50,13 @@ class OwnAsyncConnection(AsyncConnection[Any]):
         if self.answer_seconds is None:
             return await super().wait(gen, *arguments, **options)
         try:
-            return await super().wait(limited(gen, self.answer_seconds), *arguments, **options)
+            return await super().wait(ended_after(self.answer_seconds, gen), *arguments, **options)
         except NoAnswer:
             self.pgconn.finish()
             raise
 
-    @asynccontextmanager
-    async def unlimited(self) -> AsyncIterator[None]:
-        seconds, self.answer_seconds = self.answer_seconds, None
-        try:
-            yield
-        finally:
-            self.answer_seconds = seconds
 
-
-def limited(waiting: PQGen[T], seconds: float) -> Generator[Any, Any, T]:
+def ended_after(seconds: float, waiting: PQGen[T]) -> Generator[Any, Any, T]:
     """The driver's generator, which is resumed at least every 0.1 s while it waits; ended after this many seconds."""
     end = time.monotonic() + seconds
     try:
@@ -86,3 +69,16 @@ def limited(waiting: PQGen[T], seconds: float) -> Generator[Any, Any, T]:
     except StopIteration as done:
         result: T = done.value
         return result
+
+
+@contextmanager
+def limited(connection: Connection[Any] | AsyncConnection[Any], seconds: float | None) -> Iterator[None]:
+    """Within it, a statement may take so long on one of our connections. Those of callers are left alone."""
+    if not isinstance(connection, OwnConnection | OwnAsyncConnection):
+        yield
+        return
+    former, connection.answer_seconds = connection.answer_seconds, seconds
+    try:
+        yield
+    finally:
+        connection.answer_seconds = former

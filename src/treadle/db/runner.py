@@ -4,11 +4,13 @@ Nothing is committed or rolled back here. On an autocommit connection each state
 other connection the query joins the transaction that the caller has open.
 """
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from psycopg import AsyncConnection, AsyncCursor, Connection, Cursor, DataError
 from psycopg.abc import Buffer
+from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 from psycopg.types.datetime import TimestamptzLoader
 
@@ -76,6 +78,11 @@ async def arun(connection: AsyncConnection[Any], query: Query[Result], schema: s
     async with connection.cursor(row_factory=tuple_row) as cursor:
         await cursor.execute(query.bound(schema), query.params, prepare=_may_be_prepared(query))
         return query.read(await cursor.fetchall() if _has_rows(cursor) else ())
+
+
+def needs_transaction(connection: Connection[Any] | AsyncConnection[Any], queries: Sequence[Query[Any]]) -> bool:
+    several = len(queries) > 1 or any(query.pinned for query in queries)
+    return several and connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE
 
 
 def _allow_preparing(connection: OwnConnection | OwnAsyncConnection, process: int) -> None:

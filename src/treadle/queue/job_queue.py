@@ -60,11 +60,17 @@ class JobQueue:
         schema: str | None = None,
         payload_limit: int = PAYLOAD_LIMIT,
         pool_size: int = 10,
+        connect_timeout: Duration | None = None,
+        statement_timeout: Duration | None = None,
     ) -> None:
         redact_own_log()
         self.worker_id = text_within(worker_id or worker_name(), 100, "worker_id")
         self.payload_limit = payload_limit
-        self._database = database if isinstance(database, Database) else Database(database, schema, pool_size)
+        if not isinstance(database, Database):
+            database = Database(
+                database, schema, pool_size, connect_timeout=connect_timeout, statement_timeout=statement_timeout
+            )
+        self._database = database
 
     # Enqueueing. The options are those of EnqueueOptions and UniqueOptions; unique=["…"] names keys of `data`.
 
