@@ -72,7 +72,10 @@ def test_the_end_of_an_outage_is_one_line(caplog: pytest.LogCaptureFixture) -> N
     ]
 
 
-def test_a_statement_that_is_never_answered_ends_with_an_error(proxy: Proxy, queue_at: Callable[..., JobQueue]) -> None:
+def test_a_statement_that_is_never_answered_ends_with_an_error(
+    proxy: Proxy, queue_at: Callable[..., JobQueue], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pools, "RENEW_SECONDS", 0)  # one second is less than the limits that people choose
     queue = queue_at(statement_timeout="0.4s")
     queue.enqueue("a")
     for call in (lambda: queue.enqueue("a"), queue.list, lambda: queue.enqueue_many("a", [{}] * 3)):
