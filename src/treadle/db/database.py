@@ -29,7 +29,7 @@ from treadle.db.runner import apeek, arun, needs_transaction, peek, read_setting
 from treadle.db.search_path import PINNED_LOCALLY
 from treadle.db.session_settings import with_needed_settings
 from treadle.db.setup_connection import connect, unreachable
-from treadle.db.url import Target, described, patient, resolve, resolve_listening
+from treadle.db.url import Target, patient, require_url, resolve, resolve_listening
 from treadle.settings import chosen_schema
 from treadle.words.duration import Duration
 from treadle.words.errors import DatabaseUnreachable, InvalidArgument
@@ -83,7 +83,7 @@ class Database:
         if source is None or isinstance(source, str):
             self._given = source
             if source is not None:
-                described(source)
+                require_url(source)
         elif isinstance(source, Connection | ConnectionPool):
             self._sync = source
         elif isinstance(source, AsyncConnection | AsyncConnectionPool):

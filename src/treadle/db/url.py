@@ -23,6 +23,10 @@ _HOST = re.compile(r"[\w.\-]*|(?=.*:.*:)[0-9A-Fa-f:.]+(?:%\w+)?|(?:[A-Za-z]:)?[/
 _DATABASE = re.compile(r"[\w.\- ]*")
 
 
+# The drivers of SQLAlchemy, which people have in DATABASE_URL.
+_DRIVER = re.compile(r"postgres(?:ql)?\+(?:asyncpg|psycopg|psycopg_async|psycopg2|psycopg2cffi|pg8000)://")
+
+
 class Target(NamedTuple):
     url: str
     embedded: bool
@@ -32,7 +36,7 @@ def resolve(url: str | None) -> Target:
     """The given URL, else that of the settings, else the embedded server's."""
     if found := url or value_of("database_url"):
         described(found)
-        return Target(found, embedded=False)
+        return Target(plain(found), embedded=False)
     from treadle.db.embedded import embedded_url  # here, because most processes do not need it
 
     return Target(embedded_url(), embedded=True)
@@ -41,16 +45,29 @@ def resolve(url: str | None) -> Target:
 def resolve_listening(url: str | None) -> str | None:
     """The URL for receiving notifications, if one is given or in the settings."""
     found = url or value_of("listen_url")
-    if found:
-        described(found)
-    return found or None
+    if not found:
+        return None
+    described(found)
+    return plain(found)
+
+
+def plain(url: str) -> str:
+    """The URL without the name of a driver: postgresql+asyncpg://… becomes postgresql://…"""
+    return _DRIVER.sub("postgresql://", url, count=1)
+
+
+def require_url(url: str) -> None:
+    """Raise InvalidArgument unless it is a URL or connection string."""
+    if not url.strip():
+        raise InvalidArgument("the database URL is empty; expected postgresql://…, or None for that of the settings")
+    described(url)
 
 
 def parts_of(url: str) -> dict[str, str]:
     """The parameters of a URL or connection string, or InvalidArgument. The message quotes nothing of it: an unescaped
     character may have made a part of the password look like another part."""
     try:
-        parts = {name: str(value) for name, value in conninfo_to_dict(url).items() if value is not None}
+        parts = {name: str(value) for name, value in conninfo_to_dict(plain(url)).items() if value is not None}
     except (ProgrammingError, UnicodeError):
         raise InvalidArgument(INVALID) from None
     if not all(port.isascii() and port.isdigit() for port in parts.get("port", "").split(",") if port):
@@ -77,6 +94,7 @@ def described(url: str) -> str:
 def may_show_password(url: str) -> bool:
     """Whether a part of the password may have been read as a host or as the name of the database: in ada:12/34@host/db,
     libpq reads the host ada, the port 12 and the database 34@host/db."""
+    url = plain(url)
     parts = parts_of(url)
     authority, _, after = _IS_URL.sub("", url, count=1).partition("/")
     if _IS_URL.match(url) and (authority.count("@") > 1 or "@" in after):
@@ -114,7 +132,7 @@ def patient(url: str, connect_seconds: int = CONNECT_SECONDS) -> str:
         "client_encoding": "UTF8",
     }
     given = parts_of(url)
-    return make_conninfo(url, **{name: value for name, value in settings.items() if name not in given})
+    return make_conninfo(plain(url), **{name: value for name, value in settings.items() if name not in given})
 
 
 def hosts(url: str) -> int:
