@@ -34,7 +34,7 @@ def imported(code: str) -> set[str]:
         pytest.param("from treadle import JobFailed", (*HEAVY, *APPLICATION, "psycopg", "asyncio"), 5, id="an error"),
         pytest.param(KEEPER, (*HEAVY, *APPLICATION, "click", "treadle.cli"), 27, id="the keeper"),
         pytest.param(SUPERVISOR, (*HEAVY, *APPLICATION, "click", "treadle.cli"), 32, id="the supervisor"),
-        pytest.param(COMMAND, (*HEAVY, *APPLICATION), 42, id="treadle worker"),
+        pytest.param(COMMAND, (*HEAVY, *APPLICATION), 43, id="treadle worker"),
         pytest.param(HELP, (*HEAVY, *APPLICATION, "psycopg", "asyncio"), 15, id="treadle --help"),
         pytest.param("import treadle.cli.migrate", (*HEAVY, *APPLICATION), 27, id="treadle migrate"),
     ],

@@ -60,6 +60,9 @@ class Treadle(JobGroup):
     `listen_url` is a second URL of the same database, for receiving notifications where `database` leads to a pooler in
     transaction mode, which delivers none. By default it is taken from TREADLE_LISTEN_URL.
 
+    `connection` is a connection of your own that enqueue(), handles and the like use, so that jobs are part of its
+    transactions: Django's, which is another one on each thread. Workers, and what a handler saves, use `database`.
+
     `keep` says how long finished jobs are kept, by status; None keeps them forever. `store` is the URL of a folder or
     an object store for stored content, which is in the database by default. Stored content that no job uses is deleted
     once it is older than `store_grace`.
@@ -82,6 +85,7 @@ class Treadle(JobGroup):
         connect_timeout: Duration | None = None,
         statement_timeout: Duration | None = None,
         listen_url: str | None = None,
+        connection: Source | None = None,
         keep: Mapping[str, Duration | None] | None = None,
         store: str | None = None,
         store_grace: Duration = GRACE,
@@ -96,15 +100,16 @@ class Treadle(JobGroup):
         self.database = Database(database, schema, pool_size, listen_url, connect_timeout, statement_timeout)
         self.schema = self.database.schema
         self.payload_limit = payload_limit
-        self.queue = JobQueue(self.database, payload_limit=payload_limit)
+        calls = self.database if connection is None else Database(connection, schema)
+        self.queue = JobQueue(calls, payload_limit=payload_limit)
         self.watch = Watch(self.database)
-        self.backend = Backend(self.database, self.watch, payload_limit)
+        self.backend = Backend(calls, self.watch, payload_limit, pools=self.database)
         self.listeners = Listeners()
         self.keep = checked_keep(keep or {})
-        self.storage = Store(self.database, store, store_grace, store_limit)
-        self.schedules = Schedules(self.database)
-        self.limits = Limits(self.database)
-        self.workers = Workers(self.database)
+        self.storage = Store(calls, store, store_grace, store_limit)
+        self.schedules = Schedules(calls)
+        self.limits = Limits(calls)
+        self.workers = Workers(calls)
         self.declared_limits = DeclaredLimits()
         if fair_types:
             self.declared_limits.add([FAIR_TYPES], [""])

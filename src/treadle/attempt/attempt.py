@@ -183,6 +183,14 @@ class Attempt:
 running_attempt: ContextVar[Attempt] = ContextVar("treadle_attempt")
 
 
+def running_job_fields() -> dict[str, object]:
+    """What log lines tell about the job that runs in this context; empty if there is none."""
+    attempt = running_attempt.get(None)
+    if attempt is None:
+        return {}
+    return {"job_id": attempt.claim.id, "job_type": attempt.claim.job_type, "attempt": attempt.claim.attempts}
+
+
 def running_job_id() -> UUID | None:
     """The id of the job that runs in this context, if there is one."""
     attempt = running_attempt.get(None)

@@ -84,6 +84,13 @@ class DjangoConnection:
             driver = self._connection.connection
             return _run_together(execute, queries, self._schema, driver.autocommit and _is_idle(driver))
 
+    async def arun_together(self, queries: Sequence[Query[Result]]) -> list[Result]:
+        """On the thread on which Django runs the queries of its async ORM."""
+        from asgiref.sync import sync_to_async  # a part of Django
+
+        results: list[Result] = await sync_to_async(self.run_together)(queries)
+        return results
+
 
 class SqlalchemyConnection:
     """A Connection or Session of SQLAlchemy."""
@@ -131,7 +138,7 @@ class AsyncpgConnection:
 
 
 Borrowed: TypeAlias = DjangoConnection | SqlalchemyConnection
-AsyncBorrowed: TypeAlias = AsyncSqlalchemyConnection | AsyncpgConnection
+AsyncBorrowed: TypeAlias = AsyncSqlalchemyConnection | AsyncpgConnection | DjangoConnection
 
 _KINDS: dict[str, Callable[[Any, str], Borrowed | AsyncBorrowed]] = {
     "asyncpg.connection.Connection": AsyncpgConnection,

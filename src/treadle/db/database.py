@@ -11,6 +11,7 @@ import time
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext
+from types import FunctionType
 from typing import Any, TypeAlias
 
 import psycopg
@@ -36,7 +37,8 @@ from treadle.words.errors import DatabaseUnreachable, InvalidArgument
 
 SyncSource: TypeAlias = Connection[Any] | ConnectionPool[Any]
 AsyncSource: TypeAlias = AsyncConnection[Any] | AsyncConnectionPool[Any]
-Source: TypeAlias = str | SyncSource | AsyncSource | Borrowable
+# A URL, or a function that returns it when it is first needed; or a connection or pool of the caller.
+Source: TypeAlias = str | Callable[[], str] | SyncSource | AsyncSource | Borrowable
 
 # A connection with an open transaction.
 Transaction: TypeAlias = Connection[Any]
@@ -79,10 +81,10 @@ class Database:
         self._async: AsyncSource | None = None
         self._borrowed: Borrowed | None = None
         self._aborrowed: AsyncBorrowed | None = None
-        self.owned = source is None or isinstance(source, str)
-        if source is None or isinstance(source, str):
+        self.owned = source is None or isinstance(source, str | FunctionType)
+        if source is None or isinstance(source, str | FunctionType):
             self._given = source
-            if source is not None:
+            if isinstance(source, str):
                 require_url(source)
         elif isinstance(source, Connection | ConnectionPool):
             self._sync = source
@@ -90,11 +92,9 @@ class Database:
             self._async = source
         else:
             borrowed = borrow(source, self.schema)
-            if isinstance(borrowed, Borrowed):
-                self._borrowed = borrowed
-            elif isinstance(borrowed, AsyncBorrowed):
-                self._aborrowed = borrowed
-            else:
+            self._borrowed = borrowed if isinstance(borrowed, Borrowed) else None
+            self._aborrowed = borrowed if isinstance(borrowed, AsyncBorrowed) else None
+            if borrowed is None:
                 raise InvalidArgument(
                     "expected a URL, a psycopg connection or pool, or a connection of asyncpg, SQLAlchemy or "
                     f"Django, got {type(source).__name__}"

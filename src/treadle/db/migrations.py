@@ -148,6 +148,16 @@ def check_schema(connection: Connection[Any], schema: str) -> None:
         raise SchemaError(f"schema {schema} {at}; run: treadle migrate")
 
 
+def schema_problem(url: str, schema: str) -> str | None:
+    """Why the schema does not fit this version of Treadle, with what to do; None if it does."""
+    try:
+        with connect(url) as connection:
+            check_schema(connection, schema)
+    except (SchemaError, NotAllowed) as error:
+        return str(error)
+    return None
+
+
 def not_allowed(message: str | None, schema: str) -> NotAllowed:
     return NotAllowed(
         f"the database role may not do this in schema {schema} ({message}); "

@@ -1,10 +1,12 @@
 """Which database to use, and how to describe it without its password."""
 
 import re
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import Conninfo
 
 from treadle.settings import value_of
 from treadle.words.errors import InvalidArgument
@@ -32,9 +34,9 @@ class Target(NamedTuple):
     embedded: bool
 
 
-def resolve(url: str | None) -> Target:
+def resolve(url: str | Callable[[], str] | None) -> Target:
     """The given URL, else that of the settings, else the embedded server's."""
-    if found := url or value_of("database_url"):
+    if found := (url() if callable(url) else url) or value_of("database_url"):
         described(found)
         return Target(plain(found), embedded=False)
     from treadle.db.embedded import embedded_url  # here, because most processes do not need it
@@ -61,6 +63,12 @@ def require_url(url: str) -> None:
     if not url.strip():
         raise InvalidArgument("the database URL is empty; expected postgresql://…, or None for that of the settings")
     described(url)
+
+
+def url_of(parameters: Mapping[str, Any]) -> str:
+    """A connection string of those of the parameters that libpq knows: drivers and frameworks have others as well."""
+    known = {option.keyword.decode() for option in Conninfo.get_defaults()}
+    return make_conninfo("", **{name: value for name, value in parameters.items() if name in known})
 
 
 def parts_of(url: str) -> dict[str, str]:

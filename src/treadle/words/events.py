@@ -54,6 +54,9 @@ class JobFailed(JobEvent):
 
     error: str = ""
     seconds: float = 0.0
+    traceback: str | None = field(default=None, repr=False)
+    exception: BaseException | None = field(default=None, repr=False, compare=False)
+    """What the handler raised, if it ran in this process, and not in a child process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,9 @@ class JobRetried(JobEvent):
     error: str = ""
     delay: float | None = None
     seconds: float = 0.0
+    traceback: str | None = field(default=None, repr=False)
+    exception: BaseException | None = field(default=None, repr=False, compare=False)
+    """What the handler raised, if it ran in this process, and not in a child process."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ that the lines of libraries are masked, too.
 """
 
 import logging
+from collections.abc import Mapping
 
 from treadle.words.masking import redacted
 from treadle.words.tracebacks import format_traceback
@@ -28,9 +29,12 @@ def redact(record: logging.LogRecord) -> None:
     """Mask the message, the traceback and the facts of an event. A formatter uses `exc_text` if it is there."""
     if hasattr(record, _MARK):
         return
-    message = record.getMessage()
-    if (masked_message := redacted(message)) != message:
-        record.msg, record.args = masked_message, ()
+    if isinstance(record.msg, Mapping):  # of structlog
+        record.msg = redacted(dict(record.msg))
+    else:
+        message = record.getMessage()
+        if (masked_message := redacted(message)) != message:
+            record.msg, record.args = masked_message, ()
     if trace := traceback_of(record):
         record.exc_text = redacted(trace)
     if record.stack_info:

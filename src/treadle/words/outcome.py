@@ -26,6 +26,8 @@ class Outcome(NamedTuple):
     delay: float | None = None  # seconds
     limited_for: str | None = None  # the part of its limits that wait
     stored: tuple[str, ...] = ()  # the ids of stored content that the result refers to
+    on_purpose: bool = False  # a retry that the handler asked for, which is not logged with a traceback
+    exception: BaseException | None = None  # what the handler raised, if it ran in this process
 
 
 class Interrupt(StrEnum):

@@ -24,12 +24,13 @@ from uuid import UUID
 
 from treadle.app.function import JobFunction
 from treadle.app.load import load_app
-from treadle.attempt.attempt import Attempt, running_attempt
+from treadle.attempt.attempt import Attempt, running_attempt, running_job_fields
 from treadle.attempt.job import job_of
 from treadle.words.claim import Claim
 from treadle.words.errors import DatabaseUnreachable
 from treadle.words.outcome import Ending, Interrupt, Outcome
 from treadle.words.payload import clean_error
+from treadle.worker import log_format
 from treadle.worker.log_capture import Capture
 from treadle.worker.outcomes import raised, returned
 from treadle.worker.running import environment_of
@@ -102,10 +103,12 @@ def work(pipe: "Connection[Any, Any]") -> None:
             attempt, state.attempt, state.stop = state.attempt, None, None
             if attempt is not None:
                 state.send_records(attempt)
-            state.send({"outcome": list(outcome)})
+            state.send({"outcome": list(outcome._replace(exception=None))})
 
 
 def _run(order: dict[str, Any], state: ChildState, runner: asyncio.Runner) -> Outcome:
+    if order["log"] is not None and log_format.options is None:
+        log_format.set_up(*log_format.LogOptions(*order["log"]), job=running_job_fields)
     # The level of the worker. The function's module may set another one when it is imported.
     logging.getLogger().setLevel(order["log_level"])
     job_id, *values = order["claim"]
@@ -116,7 +119,7 @@ def _run(order: dict[str, Any], state: ChildState, runner: asyncio.Runner) -> Ou
     except Exception as error:
         problem = f"its process could not find {order['module']}.{order['name']}: {error}"
         return Outcome(Ending.RETRY, error=clean_error(problem))
-    backend.database.use(order["url"])
+    backend.own.use(order["url"])
     capture = Capture()
     capture.start(function.policy.prints)
     attempt = Attempt(claim, environment_of(function, order["worker_id"]), state)

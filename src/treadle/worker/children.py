@@ -27,6 +27,7 @@ from treadle.words.errors import DatabaseUnreachable
 from treadle.words.outcome import Ending, Interrupt, Outcome
 from treadle.words.payload import clean_error
 from treadle.words.record import OutgoingEvent, OutgoingLogLine
+from treadle.worker import log_format
 from treadle.worker.child import work
 from treadle.worker.exit_codes import died
 from treadle.worker.outcomes import over_memory_limit, overdue, stopped
@@ -123,8 +124,9 @@ class Children:
             "name": running.function.function.__qualname__,
             "claim": [str(running.claim.id), *running.claim[1:]],
             "worker_id": running.attempt.environment.worker_id,
-            "url": running.function.backend.database.url,
+            "url": running.function.backend.own.url,
             "log_level": logging.getLogger().level,
+            "log": log_format.options,
         }
         try:
             child.pipe.send_bytes(json.dumps(order).encode())

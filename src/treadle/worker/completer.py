@@ -228,14 +228,17 @@ class Completer:
 
     def _settled(self, claim: Claim, outcome: Outcome, seconds: float, status: Status) -> events.Event:
         error = outcome.error or ""
+        raised: dict[str, Any] = {}
+        if not outcome.on_purpose:
+            raised = {"traceback": outcome.traceback, "exception": outcome.exception}
         if status is Status.CANCELLED:
             return events.about(claim, self._worker_id, events.JobCancelled, reason=error)
         if status is Status.FAILED:
-            return events.about(claim, self._worker_id, events.JobFailed, error=error, seconds=seconds)
+            return events.about(claim, self._worker_id, events.JobFailed, error=error, seconds=seconds, **raised)
         if outcome.ending in (Ending.RELEASED, Ending.LIMITED):
             return events.about(claim, self._worker_id, events.JobReleased, delay=outcome.delay)
         return events.about(
-            claim, self._worker_id, events.JobRetried, error=error, delay=outcome.delay, seconds=seconds
+            claim, self._worker_id, events.JobRetried, error=error, delay=outcome.delay, seconds=seconds, **raised
         )
 
 

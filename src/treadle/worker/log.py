@@ -1,6 +1,5 @@
 """The log lines of a worker, made from events. Payloads are left out."""
 
-import json
 import logging
 from dataclasses import fields
 from typing import Any
@@ -8,6 +7,7 @@ from weakref import WeakKeyDictionary
 
 from treadle.app.listeners import Listeners
 from treadle.words import events
+from treadle.words.log_message import shown as shown_value
 
 log = logging.getLogger("treadle")
 
@@ -32,6 +32,7 @@ LINES: dict[type[events.Event], tuple[int, str]] = {
 }
 
 
+_LEFT_OUT = {"data", "traceback", "exception"}
 _users: WeakKeyDictionary[Listeners, int] = WeakKeyDictionary()
 
 
@@ -55,20 +56,27 @@ def forget_events(listeners: Listeners) -> None:
 
 def write(event: events.Event) -> None:
     level, text = LINES[type(event)]
+    if not log.isEnabledFor(level):
+        return
     found = facts(event)
-    pairs = " ".join(f"{key}={_shown(value)}" for key, value in found.items() if value not in (None, ""))
-    log.log(level, "%s %s", text, pairs, extra={"what": text, "event": found})
+    shown = {key: shown_value(value) for key, value in found.items() if value not in (None, "")}
+    # The message is the same for all events of a kind, so that tools can group them; the values are its arguments.
+    message = " ".join([text, *(f"{key}=%({key})s" for key in shown)])
+    raised = getattr(event, "exception", None)
+    record = log.makeRecord(
+        log.name,
+        level,
+        __file__,
+        0,
+        message,
+        (shown,),
+        None if raised is None else (type(raised), raised, raised.__traceback__),
+        extra={"what": text, "event": found},
+    )
+    record.exc_text = getattr(event, "traceback", None)  # of a job in a child process, this is all that there is
+    log.handle(record)
 
 
 def facts(event: events.Event) -> dict[str, Any]:
-    """An event without the payload."""
-    return {each.name: getattr(event, each.name) for each in fields(event) if each.name != "data"}
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:.3f}"
-    if isinstance(value, tuple):
-        return ",".join(map(str, value))
-    text = str(value)
-    return json.dumps(text) if " " in text or "\n" in text else text
+    """An event without the payload and the exception."""
+    return {each.name: getattr(event, each.name) for each in fields(event) if each.name not in _LEFT_OUT}

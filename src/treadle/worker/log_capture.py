@@ -9,6 +9,7 @@ import sys
 from typing import Any, TextIO
 
 from treadle.attempt.attempt import running_attempt
+from treadle.words.log_message import one_line
 from treadle.words.log_redaction import redact_copy, traceback_of
 
 
@@ -21,7 +22,7 @@ class _JobLogHandler(logging.Handler):
         if attempt is None or not attempt.environment.keep_logs or record.name.partition(".")[0] == "treadle":
             return
         try:
-            message = record.getMessage()
+            message = one_line(record)
             if record.exc_info and record.exc_info[0] is not None:
                 message = f"{message}\n{traceback_of(record)}"
             attempt.outbox.add_log_line(record.levelno, record.name, message)

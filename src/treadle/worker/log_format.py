@@ -1,10 +1,23 @@
-"""What log lines look like, for a worker that is the whole process, and for its supervisor."""
+"""What log lines look like, for a worker that is the whole process, for its supervisor and for its child processes."""
 
 import json
 import logging
+from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from treadle.words.log_message import message_of, pairs
 
 log = logging.getLogger("treadle")
+
+
+class LogOptions(NamedTuple):
+    level: str
+    style: str
+
+
+# What this process was set up with; None: the program has its own logging.
+options: LogOptions | None = None
 
 
 class TextFormatter(logging.Formatter):
@@ -12,7 +25,10 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC).astimezone().strftime("%H:%M:%S")
-        line = f"{moment} {record.levelname:7} {record.getMessage()}"
+        text, fields = message_of(record)
+        name = "" if _is_ours(record) else f"{record.name}: "
+        rest = pairs(fields | getattr(record, "job", {}))
+        line = f"{moment} {record.levelname:7} {name}{text}{' ' if rest else ''}{rest}"
         return f"{line}\n{trace}" if (trace := _traceback(record)) else line
 
 
@@ -20,29 +36,48 @@ class JsonFormatter(logging.Formatter):
     """One JSON object a line."""
 
     def format(self, record: logging.LogRecord) -> str:
+        text, fields = message_of(record)
         line = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
             "level": record.levelname.lower(),
-            "message": getattr(record, "what", None) or record.getMessage(),
+            "logger": record.name,
+            "message": getattr(record, "what", None) or text,
+            **fields,
             **getattr(record, "event", {}),
+            **getattr(record, "job", {}),
         }
         if trace := _traceback(record):
             line["traceback"] = trace
         return json.dumps(line, default=str)
 
 
-def set_up(level: str, style: str) -> None:
-    """For a worker that is the whole process: lines to standard error."""
+def set_up(level: str, style: str, job: Callable[[], dict[str, Any]] = dict) -> None:
+    """For a process that `treadle` runs: lines to standard error. `job` returns the fields of the job that runs in the
+    context of a line; empty, if there is none."""
+    global options  # noqa: PLW0603 - as the handlers of the root logger, which this sets
+    options = LogOptions(level, style)
     handler = logging.StreamHandler()
+    handler.setLevel(level.upper())
     handler.setFormatter(JsonFormatter() if style == "json" else TextFormatter())
-    handler.addFilter(lambda record: record.name == "treadle" or record.levelno >= logging.WARNING)
+
+    def add_job(record: logging.LogRecord) -> bool:
+        """What jobs log, and of everything else, which is the work of libraries, only warnings."""
+        if not _is_ours(record):
+            record.job = job()
+        return _is_ours(record) or record.levelno >= logging.WARNING or bool(record.job)  # type: ignore[attr-defined]
+
+    handler.addFilter(add_job)
     handler.addFilter(_redact)
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    # What handlers log from here on is kept with their jobs; only the rest is for the terminal.
-    root.setLevel(logging.INFO)
+    # What handlers log is also kept with their jobs, from INFO on, whatever the level of the output.
+    root.setLevel(min(logging.INFO, handler.level))
     log.handlers.clear()
     log.setLevel(level.upper())
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    return record.name.partition(".")[0] == "treadle"
 
 
 def _traceback(record: logging.LogRecord) -> str | None:

@@ -67,17 +67,21 @@ def raised(function: JobFunction[..., Any, ..., Any], attempt: Attempt, error: B
     if (blameless and not isinstance(error, Retry)) or (interrupt is not None and isinstance(error, _STOPPED)):
         return stopped(function, attempt)
     message = clean_error(error.reason if isinstance(error, Retry) else error)
-    trace = clean_error(format_traceback(_without_our_frames(error)))
+    raw = format_traceback(_without_our_frames(error))
+    trace = clean_error(raw)
+    # A handler of the log, or a listener, might write what was masked or cannot be written.
+    exception = error if trace == raw else None
     policy = function.policy
     if isinstance(error, Retry):
         delay = policy.backoff.seconds(attempt.claim.attempts) if error.delay is None else error.delay
-        return Outcome(Ending.RETRY, error=message, traceback=trace, delay=delay)
+        return Outcome(Ending.RETRY, error=message, traceback=trace, delay=delay, on_purpose=True)
     gives_up = isinstance(error, policy.give_up_on) or (
         policy.retry_on is not None and not isinstance(error, policy.retry_on)
     )
     if gives_up:
-        return Outcome(Ending.FAILED, error=message, traceback=trace)
-    return Outcome(Ending.RETRY, error=message, traceback=trace, delay=policy.backoff.seconds(attempt.claim.attempts))
+        return Outcome(Ending.FAILED, error=message, traceback=trace, exception=exception)
+    delay = policy.backoff.seconds(attempt.claim.attempts)
+    return Outcome(Ending.RETRY, error=message, traceback=trace, delay=delay, exception=exception)
 
 
 def stopped(function: JobFunction[..., Any, ..., Any], attempt: Attempt) -> Outcome:

@@ -14,6 +14,7 @@ import sys
 from typing import Any
 
 from treadle.app.load import load_app
+from treadle.attempt.attempt import running_job_fields
 from treadle.words import events
 from treadle.words.errors import TreadleError
 from treadle.words.masking import masked
@@ -31,7 +32,7 @@ _DEFAULT_THRESHOLD = gc.get_threshold()
 def main() -> None:
     _die_with(int(os.environ["TREADLE_SUPERVISOR"]))
     order = json.loads(sys.stdin.buffer.readline())
-    set_up(order["log_level"], order["log_style"])
+    set_up(order["log_level"], order["log_style"], running_job_fields)
     try:
         # Not asyncio.run: if a handler ends the process, the running jobs have to stay in their slots.
         ended = asyncio.new_event_loop().run_until_complete(_serve(order))
