@@ -33,7 +33,7 @@ from treadle.words.errors import InvalidArgument
 from treadle.words.limits import FAIR_TYPES, AnyLimit, declared_aging
 from treadle.words.log_redaction import redact_own_log
 from treadle.words.masking import Redaction, use_redaction
-from treadle.words.naming import SCHEMA, text_within
+from treadle.words.naming import text_within
 from treadle.words.payload import PAYLOAD_LIMIT
 from treadle.words.record import RecordedEvent
 from treadle.words.size import Size
@@ -51,7 +51,11 @@ class Treadle(JobGroup):
     """An application: job functions and the database that their jobs are in.
 
     `database` is a URL, or your connection or pool, which cannot run workers. By default it is taken from
-    TREADLE_DATABASE_URL or DATABASE_URL, or an embedded server is started. Nothing connects before the first use.
+    TREADLE_DATABASE_URL or DATABASE_URL, or an embedded server is started. Nothing connects before the first use. By
+    default `schema` is taken from TREADLE_SCHEMA, or is treadle. (docs/settings.md has all settings.)
+
+    If there is no connection within `connect_timeout`, by default "5s", DatabaseUnreachable is raised; also if a
+    statement is not answered within `statement_timeout`, by default "30s". Both are for connections that Treadle opens.
 
     `listen_url` is a second URL of the same database, for receiving notifications where `database` leads to a pooler in
     transaction mode, which delivers none. By default it is taken from TREADLE_LISTEN_URL.
@@ -75,9 +79,11 @@ class Treadle(JobGroup):
         self,
         database: Source | None = None,
         *,
-        schema: str = SCHEMA,
+        schema: str | None = None,
         payload_limit: int = PAYLOAD_LIMIT,
         pool_size: int = 10,
+        connect_timeout: Duration | None = None,
+        statement_timeout: Duration | None = None,
         listen_url: str | None = None,
         connection: Source | None = None,
         keep: Mapping[str, Duration | None] | None = None,
@@ -91,11 +97,11 @@ class Treadle(JobGroup):
         super().__init__()
         use_redaction(redaction)
         redact_own_log()
-        self.database = Database(database, schema, pool_size, listen_url)
+        self.database = Database(database, schema, pool_size, listen_url, connect_timeout, statement_timeout)
         self.schema = self.database.schema
         self.payload_limit = payload_limit
         calls = self.database if connection is None else Database(connection, schema)
-        self.queue = JobQueue(calls, schema=schema, payload_limit=payload_limit)
+        self.queue = JobQueue(calls, payload_limit=payload_limit)
         self.watch = Watch(self.database)
         self.backend = Backend(calls, self.watch, payload_limit, pools=self.database)
         self.listeners = Listeners()

@@ -1,3 +1,5 @@
+"""Headers of jobs."""
+
 from typing import Any, ClassVar
 
 from django.db import migrations

@@ -1,3 +1,5 @@
+"""Histograms and counters for metrics."""
+
 from typing import Any, ClassVar
 
 from django.db import migrations
