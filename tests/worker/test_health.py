@@ -152,7 +152,10 @@ def test_a_worker_is_ready_while_it_renews_its_lease_and_does_not_stop(url: str,
             until(lambda: probe(port, "/ready") == (200, "ready\n"))
             assert run_treadle("ping", "--health-port", port).output.startswith("ready (")
             assert probe(port, "/live") == (200, "live\n")
-            assert probe(port, "/metrics")[0] == 404
+            status, metrics = probe(port, "/metrics")
+            assert status == 200
+            assert "\ntreadle_up 1\n" in metrics
+            assert '\ntreadle_workers{state="alive"} 1\n' in metrics
             proxy.black_hole_everything(True)
             until(lambda: probe(port, "/ready")[0] == 503)
             assert re.match(r"not ready: the lease was last renewed \d seconds ago\n", probe(port, "/ready")[1])
@@ -181,6 +184,7 @@ def test_a_worker_is_alive_and_not_ready_while_it_waits_for_the_database(tmp_pat
         until(lambda: "database unavailable, retrying" in worker.log.read_text())
         assert probe(port, "/live")[0] == 200
         assert probe(port, "/ready") == (503, "not ready: no worker process has started\n")
+        assert probe(port, "/metrics") == (503, "no worker process has started yet\n")
         worker.terminate()
         assert worker.ended(10) == 0
     finally:

@@ -14,11 +14,13 @@ from treadle.db.queries.metrics import DatabaseMetrics, TypeTotals
 from treadle.db.queries.overview import Chart, LaneDepth
 from treadle.db.query import Query
 from treadle.words.errors import TreadleError
-from treadle.words.metrics import Metric, Sample, exposition, histogram
+from treadle.words.metrics import CONTENT_TYPE, Metric, Sample, exposition, histogram
 from treadle.words.overview import WorkerRow
 
 # Several scrapers, or one with a short interval, read the same numbers.
 CACHE_SECONDS = 5.0
+# Less than the 10 seconds that Prometheus waits.
+READ_SECONDS = 5.0
 
 _STATUSES = ("completed", "failed", "cancelled")
 
@@ -35,8 +37,10 @@ class MetricsPage:
     """The metrics as text, read at most once every CACHE_SECONDS. If the database cannot be read, there is only
     `treadle_up`, which is 0."""
 
+    content_type = CONTENT_TYPE
+
     def __init__(self, database: Database) -> None:
-        self._database = database
+        self.database = database
         self._text = ""
         self._read_at = -CACHE_SECONDS
         self._lock: asyncio.Lock | None = None
@@ -52,8 +56,9 @@ class MetricsPage:
 
     async def _read(self) -> str:
         try:
-            return exposition([_up(1), *await ametrics(self._database)])
-        except (TreadleError, DatabaseError):
+            async with asyncio.timeout(READ_SECONDS):
+                return exposition([_up(1), *await ametrics(self.database)])
+        except (TreadleError, DatabaseError, TimeoutError):
             return exposition([_up(0)])
 
 

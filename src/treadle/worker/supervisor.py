@@ -21,6 +21,7 @@ from treadle.worker.exit_codes import USAGE_ERROR, End, died
 from treadle.worker.health import Answer, Handler, HealthServer
 from treadle.worker.job_slots import JobSlots
 from treadle.worker.keeper import Keeper
+from treadle.worker.metrics import MetricsEndpoint
 from treadle.worker.options import FLUSH_SECONDS, STOP_SECONDS, WorkerOptions, settings
 from treadle.worker.services import within
 
@@ -91,7 +92,12 @@ class Supervisor:
             size(max_memory, "max_memory")
         self._count = processes
         self._health = health
-        self.routes: dict[str, Handler] = {"/live": self._live, "/ready": self._ready}
+        self._metrics = MetricsEndpoint()
+        self.routes: dict[str, Handler] = {
+            "/live": self._live,
+            "/ready": self._ready,
+            "/metrics": self._metrics.answer,
+        }
         """What the server for probes answers, by path."""
         # Only the worker processes know which job types there are.
         self._settings = settings(options.get("types") or ["any"], os.cpu_count() or 1, **options)
@@ -129,6 +135,7 @@ class Supervisor:
         enforcing.cancel()
         if server is not None:
             server.close()
+            await self._metrics.close()
         if self._renewing is not None:
             self._renewing.cancel()
         if self._keeper is not None:
@@ -268,6 +275,7 @@ class Supervisor:
             self._keeper = Keeper(url, schema, chosen.lease, chosen.crash_limit)
             self._renewing = asyncio.create_task(self._keeper.renew())
         worker.worker_id = worker_id
+        self._metrics.place = url, schema
         self._worked = True
         self._keeper.workers[worker_id] = worker.slots
         while self._recovered:

@@ -6,13 +6,12 @@ from treadle.app import Treadle
 from treadle.operations.metrics import MetricsPage
 from treadle.web.dashboard.routes import Context, RouteSpec
 from treadle.web.dashboard.security.access import Role
-from treadle.words.metrics import CONTENT_TYPE
 
 
 def routes(app: Treadle) -> list[RouteSpec]:
     shown = MetricsPage(app.database)
 
     async def metrics(context: Context) -> Response:
-        return Response(await shown.text(), headers={"content-type": CONTENT_TYPE})
+        return Response(await shown.text(), headers={"content-type": shown.content_type})
 
     return [RouteSpec("GET", "/metrics", metrics, Role.VIEWER, "Metrics for Prometheus")]
