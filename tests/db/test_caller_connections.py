@@ -21,7 +21,7 @@ from sqlalchemy.pool import StaticPool
 from tests.conftest import Connect
 from tests.support.apps import count_pending
 from tests.support.callers import Caller, set_up_django
-from treadle import InvalidArgument, JobQueue, LeaseLost, Priority, Status, Treadle
+from treadle import InvalidArgument, JobQueue, LeaseLost, NotAllowed, Priority, SchemaError, Status, Treadle
 from treadle.db.borrowed import DjangoConnection, SqlalchemyConnection, borrow, numbered
 from treadle.db.queries import enqueueing
 from treadle.db.query import Query, Rows
@@ -120,6 +120,19 @@ def test_payload_and_options_are_stored(queue: JobQueue, caller: Caller) -> None
     assert (job.run_at - job.created_at, job.max_attempts, job.key) == (timedelta(days=3), 7, None)
     assert unique == [queue.list(job_type="b").jobs[0].id] * 2
     assert [(queue.get(each).data, queue.get(each).key) for each in keyed] == [(1, "k"), (2, None)]
+
+
+@in_a_transaction
+def test_errors_are_those_of_our_own_connections(caller: Caller) -> None:
+    caller.begin()
+    with pytest.raises(SchemaError, match=r"schema elsewhere does not fit this .*; run: treadle migrate"):
+        caller.call(JobQueue(caller.connection, schema="elsewhere"), "enqueue", "a")
+    caller.end("rollback")
+    caller.begin()
+    caller.execute("set local role pg_read_all_stats")
+    with pytest.raises(NotAllowed, match=r"may not do this in schema treadle \(.*permission denied"):
+        caller.call(JobQueue(caller.connection), "enqueue", "a")
+    caller.end("rollback")
 
 
 @in_a_transaction

@@ -109,6 +109,8 @@ def test_a_job_is_due_at_its_time_or_after_its_delay(queue: JobQueue) -> None:
     moment = datetime(2100, 1, 1, tzinfo=UTC)
     assert queue.get(queue.enqueue("a", run_at=moment)).run_at == moment
     assert queue.get(queue.enqueue("a", run_at=datetime(2000, 1, 1, tzinfo=UTC))).run_at.year > 2000
+    with pytest.raises(InvalidArgument, match="run_at must be a datetime, got 'tomorrow'; or use delay"):
+        queue.enqueue("a", run_at="tomorrow")  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="time zone"):
         queue.enqueue("a", run_at=datetime(2100, 1, 1))
     with pytest.raises(InvalidArgument, match="not both"):

@@ -18,6 +18,7 @@ from uuid import UUID
 from psycopg.pq import TransactionStatus
 from psycopg.types.datetime import TimestamptzLoader
 
+from treadle.db.explaining import explained_to_callers
 from treadle.db.query import Query, Result, Rows
 from treadle.words.errors import InvalidArgument
 
@@ -131,12 +132,13 @@ class AsyncpgConnection:
     async def arun_together(self, queries: Sequence[Query[Result]]) -> list[Result]:
         connection = self._connection
         alone = len(queries) > 1 and not connection.is_in_transaction()
-        async with connection.transaction() if alone else nullcontext():
-            results = []
-            for query in queries:
-                text, values = numbered(query.bound(self._schema), query.params)
-                results.append(query.read(_plain(await connection.fetch(text, *values))))
-            return results
+        with explained_to_callers(self._schema):
+            async with connection.transaction() if alone else nullcontext():
+                results = []
+                for query in queries:
+                    text, values = numbered(query.bound(self._schema), query.params)
+                    results.append(query.read(_plain(await connection.fetch(text, *values))))
+                return results
 
 
 Borrowed: TypeAlias = DjangoConnection | SqlalchemyConnection
@@ -210,7 +212,7 @@ def _on_sqlalchemy(connection: Any, queries: Sequence[Query[Result]], schema: st
 
 def _run_together(execute: _Execute, queries: Sequence[Query[Result]], schema: str, alone: bool) -> list[Result]:
     """With `alone`, each statement would be a transaction of its own."""
-    with _transaction(execute) if alone and len(queries) > 1 else nullcontext():
+    with explained_to_callers(schema), _transaction(execute) if alone and len(queries) > 1 else nullcontext():
         return [query.read(execute(query.bound(schema), query.params)) for query in queries]
 
 

@@ -21,6 +21,15 @@ EXPLAINED = (
     psycopg.errors.UndefinedFunction,
 )
 
+_WRONG_SCHEMA = {
+    each.sqlstate
+    for each in (
+        psycopg.errors.InvalidSchemaName,
+        psycopg.errors.UndefinedTable,
+        psycopg.errors.UndefinedFunction,
+    )
+}
+
 
 def explain(error: Exception, schema: str, url: str | None) -> TreadleError:
     """What one of the errors in EXPLAINED means, for a queue in this schema."""
@@ -33,6 +42,37 @@ def explain(error: Exception, schema: str, url: str | None) -> TreadleError:
         )
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
         return not_allowed(error.diag.message_primary, schema)
+    return _wrong_schema(schema)
+
+
+@contextmanager
+def explained_to_callers(schema: str) -> Iterator[None]:
+    """The same for the errors of other libraries, on a caller's connection."""
+    try:
+        yield
+    except TreadleError:
+        raise
+    except Exception as error:
+        state, message = _state(error)
+        if state == psycopg.errors.InsufficientPrivilege.sqlstate:
+            raise not_allowed(message, schema) from error
+        if state in _WRONG_SCHEMA:
+            raise _wrong_schema(schema) from error
+        raise
+
+
+def _state(error: BaseException) -> tuple[str | None, str]:
+    """The SQLSTATE and the message of the driver. SQLAlchemy and Django wrap its error in their own."""
+    each: BaseException | None = error
+    while each is not None:
+        state = getattr(each, "sqlstate", None) or getattr(each, "pgcode", None)
+        if state is not None:
+            return str(state), str(each).partition("\n")[0]
+        each = getattr(each, "orig", None) or each.__cause__
+    return None, ""
+
+
+def _wrong_schema(schema: str) -> SchemaError:
     return SchemaError(f"schema {schema} does not fit this version of Treadle; run: treadle migrate")
 
 
