@@ -102,6 +102,16 @@ def test_a_schema_of_another_version_is_found(
     assert "indexes" not in found
 
 
+def test_a_newer_schema_that_is_compatible_is_no_problem(own_url: str, own_connection: Connection[Any]) -> None:
+    own_connection.execute("insert into migrations (version, name) values (99, '0099_more.compatible.sql')")
+    found = findings(own_url)
+    assert (found["schema"].level, found["schema"].remedy) == (
+        Severity.NOTE,
+        "Upgrade the treadle package when all processes can be.",
+    )
+    assert "indexes" in found
+
+
 def test_functions_of_another_version_are_found(own_url: str, own_connection: Connection[Any]) -> None:
     own_connection.execute("update functions set digest = 'old' where name = 'tick'")
     found = findings(own_url)

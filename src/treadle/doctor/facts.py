@@ -128,6 +128,8 @@ class MigrationRecords(NamedTuple):
     """What the schema records about its own version."""
 
     version: int
+    incompatible: int
+    """The last version that is not compatible with the versions of Treadle before it."""
     functions: Mapping[str, str]
     """The name and digest of each function as it was last applied."""
 

@@ -27,6 +27,14 @@ def _version(context: Context, records: MigrationRecords | None, expected: Expec
     migrate = MIGRATE if schema == "treadle" else f"{MIGRATE} --schema {schema}"
     if records is None:
         return Finding("schema", Severity.CRITICAL, f"There is no schema {schema} in this database.", remedy=migrate)
+    if records.version > expected.version >= records.incompatible:
+        return Finding(
+            "schema",
+            Severity.NOTE,
+            f"Schema {schema} is newer than this version of Treadle, and compatible with it.",
+            f"It is at {records.version}, and this version knows {expected.version}.",
+            "Upgrade the treadle package when all processes can be.",
+        )
     if records.version > expected.version:
         return Finding(
             "schema",
