@@ -2,7 +2,10 @@
 
 The previous version is 0.1.0, with schema 5, kept as an archive (see decision 21). The storm shows that its workers
 and producers keep working during and after the migration, next to new ones, although functions were renamed, and that
-nothing is lost. It does not test a downgrade.
+nothing is lost.
+
+Then the schema is said to be that of a version to come, whose migration is compatible. Processes of this version, which
+are started after it, work on: a rolling deploy of that version, or a roll-back of its package.
 """
 
 import signal
@@ -61,6 +64,19 @@ class Upgrade(Storm):
             if producer is not None:
                 scene.ledger.note("fault", did="deploy of a producer")
                 producer.send_signal(signal.SIGTERM)
+        else:
+            self._run_on_newer_schema(scene, rng)
+
+    def _run_on_newer_schema(self, scene: Scene, rng: Random) -> None:
+        with scene.server.connect() as connection:
+            connection.execute(
+                "insert into treadle.migrations (version, name) values (998, '0998_next.compatible.sql')"
+                " on conflict do nothing"
+            )
+        worker = rng.choice(scene.workers)
+        if worker is not None:
+            scene.ledger.note("fault", did="restart on a newer schema")
+            worker.terminate()
 
     def end(self, scene: Scene) -> None:
         if scene.environment.pop("PYTHONPATH", None):
