@@ -9,6 +9,7 @@ from chaos.guards import (
     lanes,
     limits,
     notifications,
+    observability,
     schedules,
     unique,
     workers,
@@ -29,6 +30,7 @@ MUTANTS = [
     *limits.MUTANTS,
     *dependencies.MUTANTS,
     *workflows.MUTANTS,
+    *observability.MUTANTS,
 ]
 
 __all__ = ["MUTANTS", "Mutant"]

@@ -12,6 +12,8 @@ ENQUEUE = f"{FUNCTIONS}/public/enqueue_with_options.sql"
 RACES = "queue/workflow_races"
 BATCHES = "app/batches"
 PARTS = "app/workflow_parts"
+MAPS = "app/workflow_maps"
+FAILURES = "app/workflow_failures"
 SIGNALS = "app/signals"
 
 MUTANTS = [
@@ -118,7 +120,7 @@ MUTANTS = [
         f"{FUNCTIONS}/parts/outcome_of.sql",
         "p_keeps & treadle.keeps_skipped() <> 0",
         "false",
-        test(PARTS, "test_an_error_handler_runs_only_if_it_is_needed"),
+        test(FAILURES, "test_an_error_handler_runs_only_if_it_is_needed"),
     ),
     Mutant(
         "the jobs of a workflow are kept until it is pruned",
@@ -167,7 +169,7 @@ MUTANTS = [
         f"{FUNCTIONS}/parts/carry_out_plan.sql",
         "                case when v_last is null then '[]' else",
         "                case when true then '[]' else",
-        test(PARTS, "test_completed_steps_are_undone_in_reverse_order"),
+        test(FAILURES, "test_completed_steps_are_undone_in_reverse_order"),
     ),
     Mutant(
         "an error about one job does not stop the others",
@@ -203,5 +205,19 @@ MUTANTS = [
         "        where workflow.id = job.id;\n",
         "        where workflow.id = job.id and false;\n",
         test(RACES, "test_what_is_added_while_a_batch_is_deleted_is_on_its_own"),
+    ),
+    Mutant(
+        "jobs of a cancelled workflow that were all locked are cancelled later",
+        f"{FUNCTIONS}/parts/cancel_members.sql",
+        "    if v_ids = '{}' then\n",
+        "    if false then\n",
+        test(RACES, "test_cancelling_a_batch_whose_jobs_are_all_locked_goes_on_later"),
+    ),
+    Mutant(
+        "only what a workflow adds by itself may exceed max_pending",
+        ENQUEUE,
+        "        v_bounded := v_bounded and not v_workflow.has_plan;\n",
+        "        v_bounded := false;\n",
+        test("app/max_pending", "test_jobs_that_are_added_to_a_workflow_count"),
     ),
 ]

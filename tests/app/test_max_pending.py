@@ -87,6 +87,17 @@ def test_a_long_list_is_enqueued_as_a_whole_or_not_at_all(app: Treadle, connecti
     assert connection.execute("select count(*) from jobs").fetchone() == (0,)
 
 
+def test_jobs_that_are_added_to_a_workflow_count(app: Treadle) -> None:
+    @app.job(max_pending=2)
+    def count(n: int) -> None: ...
+
+    declare(app)
+    with app.batch("many") as batch:
+        batch.enqueue_many(count, [{"n": n} for n in range(2)])
+        with pytest.raises(QueueFull):
+            batch.enqueue(count, n=3)
+
+
 def test_an_enqueue_waits_until_fewer_jobs_do(app: Treadle) -> None:
     @app.job(max_pending=MaxPending(1, wait="20s"))
     def sync() -> None: ...

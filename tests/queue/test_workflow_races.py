@@ -235,6 +235,20 @@ def test_cancelling_a_batch_waits_for_nobody(queue: JobQueue, connect: Connect, 
     assert counts(connection, batch) == (3, 0, 0, 3)
 
 
+def test_cancelling_a_batch_whose_jobs_are_all_locked_goes_on_later(
+    queue: JobQueue, connect: Connect, connection: Rows
+) -> None:
+    (batch,) = open_batch(connection)
+    jobs = queue.enqueue_many("a", [{}] * 2, workflow=batch)
+    tick(queue)
+    locking = connect(autocommit=False)
+    locking.execute("select from jobs where id = any (%s) for update", [jobs])
+    queue.cancel(batch)
+    locking.rollback()
+    tick(queue)
+    assert [queue.get(each).status for each in jobs] == [Status.CANCELLED] * 2
+
+
 def test_jobs_are_added_in_read_committed_transactions_only(
     queue: JobQueue, connect: Connect, connection: Rows
 ) -> None:
