@@ -3,10 +3,13 @@
 import itertools
 import random
 import re
+import shutil
 import signal
+import sys
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -68,6 +71,36 @@ class Faults:
             self._note("stopped", pids, lambda: program.signal_all(signal.SIGSTOP))
             self._stopped[n] = time.monotonic() + self.rng.choice([0.3, 1.0, 1.5 * LEASE, 2 * LEASE])
             self.counts["stopped"] += 1
+
+    def storm(
+        self,
+        server: Server | Cluster,
+        produce: Callable[[threading.Event], None],
+        beside: Callable[[threading.Event], None],
+        is_done: Callable[[], bool],
+    ) -> float:
+        """Inject faults until everything is produced and done. `beside` runs until then, and both end when the event is
+        set. Returns how many seconds it took."""
+        over = threading.Event()
+        producer, other = (threading.Thread(target=each, args=(over,)) for each in (produce, beside))
+        try:
+            begin = time.monotonic()
+            producer.start()
+            other.start()
+            crash = itertools.cycle([True, False])
+            for fault in itertools.count(1):
+                self.wait(self.rng.uniform(*FAULT_SECONDS))
+                if not producer.is_alive() and is_done():
+                    break
+                self.harm()
+                if fault % RESTART_EVERY == 3:
+                    self.restart(server, next(crash))
+                    print(f"{time.monotonic() - begin:4.0f} s: {dict(self.counts)}", file=sys.stderr, flush=True)
+            return time.monotonic() - begin
+        finally:
+            over.set()
+            producer.join()
+            other.join()
 
     def wait(self, seconds: float) -> None:
         """Meanwhile, stopped workers continue, and those that have ended are replaced."""
@@ -156,3 +189,14 @@ def failing_over() -> Iterator[Cluster]:
     with Cluster(synchronous=True) as cluster:
         migrate(cluster.url)
         yield cluster
+
+
+def report(folder: Path, problems: Sequence[object]) -> int:
+    """Print the problems, remove the folder if there are none, and return the exit code."""
+    for problem in problems[:30]:
+        print(f"  PROBLEM: {problem}")
+    if problems:
+        print(f"the ledger and the logs are in {folder}")
+    else:
+        shutil.rmtree(folder)
+    return 1 if problems else 0

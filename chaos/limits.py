@@ -9,10 +9,8 @@ last round of jobs fills each limit: as many as it allows must run at once, othe
 """
 
 import argparse
-import itertools
 import json
 import random
-import shutil
 import sys
 import tempfile
 import threading
@@ -24,7 +22,7 @@ from pathlib import Path
 
 import psycopg
 
-from chaos.faults import FAULT_SECONDS, LEASE, RESTART_EVERY, Faults, failing_over
+from chaos.faults import LEASE, Faults, failing_over, report
 from chaos.ledger import Record, read
 from chaos.limit_checker import RULES, Move, Verdict, check
 from chaos.processes import WorkerProgram
@@ -227,32 +225,12 @@ def last_round_problems(records: list[Record], expected: dict[tuple[str, str], i
 def storm(folder: Path, jobs: int, seed: int, failover: bool = False) -> tuple[Verdict, Counter[str], float]:
     with failing_over() if failover else serving() as server:
         trial = Storm(server.url, folder, seed)
-        over = threading.Event()
-        producer = threading.Thread(target=trial.enqueue, args=(jobs, over))
-        interference = threading.Thread(target=trial.interfere, args=(over,))
         try:
-            begin = time.monotonic()
-            producer.start()
-            interference.start()
-            crash = itertools.cycle([True, False])
-            for fault in itertools.count(1):
-                trial.wait(trial.rng.uniform(*FAULT_SECONDS))
-                if not producer.is_alive() and trial.is_done():
-                    break
-                trial.harm()
-                if fault % RESTART_EVERY == 3:
-                    trial.restart(server, next(crash))
-                    print(f"{time.monotonic() - begin:4.0f} s: {dict(trial.counts)}", file=sys.stderr, flush=True)
-            seconds = time.monotonic() - begin
-            over.set()
-            interference.join()
+            seconds = trial.storm(server, partial(trial.enqueue, jobs), trial.interfere, trial.is_done)
             trial.finish()
             trial.read_log(server)
             return trial.verdict(), trial.counts, seconds
         finally:
-            over.set()
-            producer.join()
-            interference.join()
             trial.close()
 
 
@@ -271,13 +249,7 @@ def main() -> int:
         f"seed {options.seed}: {options.jobs} jobs in {seconds:.0f} s ({options.jobs / seconds:.0f} per second), "
         f"{faults}: {verdict}"
     )
-    for problem in verdict.problems[:30]:
-        print(f"  PROBLEM: {problem}")
-    if verdict.problems:
-        print(f"the ledger and the logs are in {folder}")
-    else:
-        shutil.rmtree(folder)
-    return 1 if verdict.problems else 0
+    return report(folder, verdict.problems)
 
 
 if __name__ == "__main__":

@@ -11,20 +11,19 @@ import argparse
 import itertools
 import os
 import random
-import shutil
 import sys
 import tempfile
 import threading
-import time
 from collections import Counter, defaultdict
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import UUID
 
 import psycopg
 
-from chaos.faults import FAULT_SECONDS, RESTART_EVERY, Faults, failing_over
+from chaos.faults import Faults, failing_over, report
 from chaos.ledger import FOLDER, Record, read
 from chaos.servers import serving
 from chaos.waiting import until
@@ -247,33 +246,12 @@ class Checker:
 def storm(folder: Path, graphs: int, seed: int, failover: bool = False) -> tuple[list[str], Counter[str], float]:
     with failing_over() if failover else serving() as server:
         trial = Storm(server.url, folder, seed)
-        over = threading.Event()
-        producer = threading.Thread(target=trial.enqueue, args=(graphs, over))
-        sender = threading.Thread(target=trial.send_signals, args=(over,))
         try:
-            begin = time.monotonic()
-            producer.start()
-            sender.start()
-            crash = itertools.cycle([True, False])
-            for fault in itertools.count(1):
-                trial.wait(trial.rng.uniform(*FAULT_SECONDS))
-                if not producer.is_alive() and trial.is_done():
-                    break
-                trial.harm()
-                if fault % RESTART_EVERY == 3:
-                    trial.restart(server, next(crash))
-                    done = f"{len(trial.plans)} graphs, {dict(trial.counts)}"
-                    print(f"{time.monotonic() - begin:4.0f} s: {done}", file=sys.stderr, flush=True)
-            seconds = time.monotonic() - begin
-            over.set()
-            sender.join()
+            seconds = trial.storm(server, partial(trial.enqueue, graphs), trial.send_signals, trial.is_done)
             trial.finish()
             trial.read_log(server)
             return trial.verdict(), trial.counts, seconds
         finally:
-            over.set()
-            producer.join()
-            sender.join()
             trial.close()
 
 
@@ -290,13 +268,7 @@ def main() -> int:
     faults = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
     verdict = "all ended as planned" if not problems else f"{len(problems)} problems"
     print(f"seed {options.seed}: {options.graphs} workflows in {seconds:.0f} s, {faults}: {verdict}")
-    for problem in problems[:30]:
-        print(f"  PROBLEM: {problem}")
-    if problems:
-        print(f"the ledger and the logs are in {folder}")
-    else:
-        shutil.rmtree(folder)
-    return 1 if problems else 0
+    return report(folder, problems)
 
 
 if __name__ == "__main__":

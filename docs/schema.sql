@@ -11,6 +11,8 @@ CREATE TYPE treadle.lane AS (
 
 COMMENT ON TYPE treadle.lane IS 'What identifies a lane: its jobs are claimed in the order of their run_at.';
 
+COMMENT ON FUNCTION treadle.add_counts(p_one bigint[], p_other bigint[]) IS 'Adds two histograms.';
+
 COMMENT ON FUNCTION treadle.add_dependencies(p_ids uuid[], p_after jsonb) IS 'Notes which jobs these new ones wait for.';
 
 COMMENT ON FUNCTION treadle.add_members(p_ids uuid[], p_workflow jsonb) IS 'Makes new jobs part of a workflow.';
@@ -237,7 +239,9 @@ COMMENT ON FUNCTION treadle.complete_jobs(p_ids uuid[], p_leases bigint[], p_wor
 
 COMMENT ON FUNCTION treadle.confirm_blocked() IS 'Trigger: at commit, unblocks an inserted job that no other job would unblock any more.';
 
-COMMENT ON FUNCTION treadle.count_minutes(p_lag interval, p_limit integer, p_keep interval) IS 'Counts the jobs that finished since the last call in "treadle".minutes, for charts. Returns how many of its rows changed. Workers call it every few seconds.';
+COMMENT ON FUNCTION treadle.count_by_bucket(p_seconds double precision[]) IS 'How many of these times, in seconds, lie in each bucket of time_buckets().';
+
+COMMENT ON FUNCTION treadle.count_minutes(p_lag interval, p_limit integer, p_keep interval) IS 'Counts the jobs that finished since the last call in "treadle".minutes and "treadle".totals, for charts and metrics. Returns how many of its rows changed. Workers call it every few seconds.';
 
 COMMENT ON FUNCTION treadle.count_pending(p_name character varying, p_per character varying, p_key character varying, p_most integer) IS 'How many of the jobs that a limit is for, or of one value of its "per", wait; counted up to p_most.';
 
@@ -656,6 +660,8 @@ COMMENT ON FUNCTION treadle.taken_slots(p_places tid[], p_queues character varyi
 COMMENT ON FUNCTION treadle.tick(p_interval interval) IS 'Maintains the lanes; workers call it about every 0.5 s. Returns how many lanes it changed, 0 if another tick was just made.';
 
 COMMENT ON FUNCTION treadle.tick_is_fresh() IS 'Whether the last tick is recent enough to trust the floors of the lanes.';
+
+COMMENT ON FUNCTION treadle.time_buckets() IS 'The upper bounds of the histograms of waiting and run times, in seconds.';
 
 COMMENT ON FUNCTION treadle.try_check(p_check bigint, p_ids uuid[], p_ended boolean, p_past uuid, p_limit integer) IS 'Decides about the jobs of a row of dependency_checks; after an error, it is tried again later.';
 
@@ -1124,7 +1130,9 @@ CREATE TABLE treadle.minutes (
     waited double precision DEFAULT 0 NOT NULL,
     waited_most double precision DEFAULT 0 NOT NULL,
     ran double precision DEFAULT 0 NOT NULL,
-    ran_most double precision DEFAULT 0 NOT NULL
+    ran_most double precision DEFAULT 0 NOT NULL,
+    waited_counts bigint[],
+    ran_counts bigint[]
 )
 WITH (fillfactor='70');
 
@@ -1135,6 +1143,10 @@ COMMENT ON COLUMN treadle.minutes.errors IS 'Failed attempts, including those th
 COMMENT ON COLUMN treadle.minutes.waited IS 'How long the completed jobs waited after they were due, in seconds, summed.';
 
 COMMENT ON COLUMN treadle.minutes.ran IS 'How long the completed jobs ran, in seconds, summed.';
+
+COMMENT ON COLUMN treadle.minutes.waited_counts IS 'How many of the completed jobs waited how long: one count for each bucket of time_buckets(), and one for longer times. Null: counted before these existed.';
+
+COMMENT ON COLUMN treadle.minutes.ran_counts IS 'How many of the completed jobs ran how long, in the same buckets.';
 
 CREATE TABLE treadle.occurrences (
     schedule character varying(100) NOT NULL,
@@ -1219,6 +1231,33 @@ CREATE SEQUENCE treadle.tick_clock
     MINVALUE 0
     NO MAXVALUE
     CACHE 1;
+
+CREATE TABLE treadle.totals (
+    queue character varying(50) NOT NULL,
+    job_type character varying(50) NOT NULL,
+    completed bigint NOT NULL,
+    failed bigint NOT NULL,
+    cancelled bigint NOT NULL,
+    errors bigint NOT NULL,
+    waited double precision NOT NULL,
+    ran double precision NOT NULL,
+    waited_counts bigint[] NOT NULL,
+    ran_counts bigint[] NOT NULL,
+    counted_at timestamp with time zone NOT NULL
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
+
+COMMENT ON TABLE treadle.totals IS 'What has finished since the queue was created, by queue and type, as "treadle".minutes counts it. For metrics: these numbers do not decrease. Those of a type of which nothing has finished for 30 days are deleted.';
+
+COMMENT ON COLUMN treadle.totals.errors IS 'Failed attempts, including those that were retried.';
+
+COMMENT ON COLUMN treadle.totals.waited IS 'How long the completed jobs waited after they were due, in seconds, summed.';
+
+COMMENT ON COLUMN treadle.totals.ran IS 'How long the completed jobs ran, in seconds, summed.';
+
+COMMENT ON COLUMN treadle.totals.waited_counts IS 'How many of the completed jobs waited how long: one count for each bucket of time_buckets(), and one for longer times.';
+
+COMMENT ON COLUMN treadle.totals.ran_counts IS 'How many of the completed jobs ran how long, in the same buckets.';
 
 CREATE TABLE treadle.unique_periods (
     job_type character varying(50) NOT NULL,
@@ -1388,6 +1427,9 @@ ALTER TABLE ONLY treadle.stored_uses
 
 ALTER TABLE ONLY treadle.ticks
     ADD CONSTRAINT ticks_pkey PRIMARY KEY (xid);
+
+ALTER TABLE ONLY treadle.totals
+    ADD CONSTRAINT totals_pkey PRIMARY KEY (queue, job_type);
 
 ALTER TABLE ONLY treadle.unique_periods
     ADD CONSTRAINT unique_periods_pkey PRIMARY KEY (job_type, unique_key, slot);

@@ -4,6 +4,7 @@ import importlib
 import typing
 
 if typing.TYPE_CHECKING:
+    __version__: str
     from treadle.app import (
         Batch,
         EnqueueCall,
@@ -204,6 +205,8 @@ _HOME = {name: home for home, names in _HOMES.items() for name in names}
 if not typing.TYPE_CHECKING:  # type checkers would take it that every name exists
 
     def __getattr__(name: str) -> object:
+        if name == "__version__":
+            return importlib.import_module("importlib.metadata").version("treadle")
         if name not in _HOME:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         if name == "events":

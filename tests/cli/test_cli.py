@@ -82,9 +82,9 @@ def test_wrong_input_is_one_sentence(arguments: list[str], code: int, message: s
             "lease must be a timedelta, seconds, or a string",
         ),
         (
-            ["worker", "tests.support.handlers:app", "--database-url", "postgresql://ada:secret@127.0.0.1:1/app"],
+            ["worker", "tests.support.handlers:app", "--max-memory", "1MB"],
             1,
-            "cannot reach PostgreSQL at 127.0.0.1:1/app",
+            "max_memory is 1MB, but the application uses",
         ),
     ],
 )

@@ -248,7 +248,7 @@ def test_every_method_works_as_with_psycopg(queue: JobQueue, caller: Caller) -> 
     assert call("prune", Status.FAILED, older_than=0) == 0
 
 
-@pytest.mark.parametrize("kind", ["connection on psycopg2", "session on psycopg", "django connection"])
+@pytest.mark.parametrize("kind", ["connection on psycopg2", "session on psycopg"])
 def test_an_async_method_on_a_sync_connection_names_the_sync_one(caller: Caller) -> None:
     with pytest.raises(InvalidArgument, match="a sync connection; use the sync methods"):
         asyncio.run(JobQueue(caller.connection).aenqueue("a"))

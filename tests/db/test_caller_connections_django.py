@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import django.db
 import django.db.transaction
 import pytest
+from asgiref.sync import async_to_sync
 
 from tests.support.apps import count_pending
 from tests.support.callers import Caller
@@ -97,3 +98,18 @@ connection.close()
     done = subprocess.run([sys.executable, "-c", code, url], check=False, capture_output=True, text=True, timeout=60)
     assert (done.stderr, done.stdout) == ("", "psycopg2.extensions <class 'uuid.UUID'> True\n")
     assert (count_pending(queue), queue.counts()[Status.COMPLETED]) == (24, 1)
+
+
+@pytest.mark.parametrize("kind", ["django connection"])
+def test_async_methods_use_the_connection_of_the_async_orm(queue: JobQueue, caller: Caller) -> None:
+    """Under async_to_sync, as in a test or a view, that is the connection of the thread that called it."""
+    mine = JobQueue(caller.connection)
+
+    async def enqueue_and_fail() -> None:
+        job = await mine.aenqueue("a")
+        assert (await mine.aget(job)).status == Status.PENDING
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), django.db.transaction.atomic():
+        async_to_sync(enqueue_and_fail)()
+    assert count_pending(queue) == 0

@@ -1,5 +1,6 @@
 """Migrations can run concurrently, do not stall a busy table, write nothing if up to date, and refuse newer schemas."""
 
+import asyncio
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,7 @@ from psycopg import Connection
 from tests.conftest import SERVER
 from tests.support.dump_schema import SNAPSHOT, dump
 from tests.support.waiting import until_waiting_for_lock
-from treadle import InvalidArgument, JobQueue, SchemaError, migrate
+from treadle import InvalidArgument, JobQueue, SchemaError, Treadle, migrate
 from treadle.db import migrations, table_locks
 from treadle.db.migrations import function_files, migration_files, migration_sql
 from treadle.db.query import in_schema
@@ -188,6 +189,39 @@ def test_a_newer_schema_is_refused(empty_url: str) -> None:
         with pytest.raises(SchemaError) as refused:
             act()
         assert str(refused.value) == message
+
+
+def test_a_newer_schema_is_accepted_if_its_migrations_are_compatible(own_url: str) -> None:
+    """A rolling deploy: processes of the old version start after the migration. And a roll-back: it migrates again."""
+    add = "insert into treadle.migrations (version, name) values (%s, %s)"
+    with psycopg.connect(own_url, autocommit=True) as connection:
+        connection.execute(add, [998, "0998_more.compatible.sql"])
+        connection.execute("update treadle.functions set digest = 'that of the newer version' where name = 'tick'")
+        assert migrate(own_url) == []
+        assert migration_sql(own_url) == ""
+        app = Treadle(own_url)
+
+        @app.job
+        async def double(n: int) -> int:
+            return 2 * n
+
+        async def body() -> int:
+            async with app.worker():
+                return await (await double.aenqueue(n=3)).aresult(30)
+
+        assert asyncio.run(body()) == 6
+        app.close()
+        connection.execute(add, [999, "0999_other.sql"])
+        with pytest.raises(SchemaError, match="schema treadle is at 999 but this version of Treadle supports only"):
+            JobQueue(own_url).counts()
+
+
+def test_a_compatible_schema_must_have_all_functions(own_url: str) -> None:
+    with psycopg.connect(own_url, autocommit=True) as connection:
+        connection.execute("insert into treadle.migrations (version, name) values (999, '0999_more.compatible.sql')")
+        connection.execute("delete from treadle.functions where name = 'tick'")
+    with pytest.raises(SchemaError, match=r"supports only .*; upgrade the treadle package"):
+        JobQueue(own_url).counts()
 
 
 def test_the_error_for_an_older_schema_names_the_command(empty_url: str) -> None:

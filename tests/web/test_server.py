@@ -5,8 +5,10 @@ import socket
 from collections.abc import Iterator
 from typing import Any
 
+import psycopg
 import pytest
 from click.testing import CliRunner
+from psycopg.conninfo import conninfo_to_dict
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
@@ -255,3 +257,26 @@ def test_a_stream_ends_after_its_maximum_duration() -> None:
 
     last = asyncio.run(collect())[-1]
     assert last["more_body"] is False
+
+
+@pytest.mark.own_database
+def test_it_waits_for_the_database_and_says_so_once(
+    url: str, server_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    name = conninfo_to_dict(url)["dbname"]
+    app = Treadle(url)
+
+    async def body() -> None:
+        reached = asyncio.create_task(server._reach_database(app))
+        done, _ = await asyncio.wait([reached], timeout=0.7)
+        assert not done
+        connection.execute(f'alter database "{name}" with allow_connections true')
+        await asyncio.wait_for(reached, 10)
+
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(f'alter database "{name}" with allow_connections false')
+        asyncio.run(body())
+    assert [record.getMessage().partition(",")[0] for record in caplog.records if record.name == "treadle"] == [
+        "the database is unavailable",
+        "the database is back",
+    ]

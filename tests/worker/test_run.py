@@ -6,9 +6,14 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
+from pathlib import Path
 
+import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
+from tests.support.workers import WorkerProgram, until
 from treadle import JobQueue, Status
 
 pytestmark = pytest.mark.own_database
@@ -69,3 +74,23 @@ def signalled(program: str, url: str, times: int) -> int | None:
         code = process.poll()
         process.kill()
         return code
+
+
+@pytest.mark.own_database
+def test_a_worker_that_is_started_before_the_database_waits_for_it(url: str, server_url: str, tmp_path: Path) -> None:
+    name = conninfo_to_dict(url)["dbname"]
+    with psycopg.connect(server_url, autocommit=True) as server:
+        server.execute(f'alter database "{name}" with allow_connections false')
+        worker = WorkerProgram(url, tmp_path / "worker.log", app="tests.support.handlers:app")
+        try:
+            until(lambda: "database unavailable, retrying" in worker.log.read_text())
+            time.sleep(0.5)  # it tries several times
+            server.execute(f'alter database "{name}" with allow_connections true')
+            worker.started()
+            said = worker.log.read_text()
+            assert said.count("database unavailable, retrying") == 1
+            assert said.count("database is back") == 1
+            worker.terminate()
+            assert worker.ended() == 0
+        finally:
+            worker.kill_all()

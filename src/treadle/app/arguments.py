@@ -121,14 +121,19 @@ class Arguments:
 
     def load(self, text: str, attempt: Attempt) -> dict[str, Any]:
         """The arguments from a payload, with the job if the function has a parameter for it."""
+        loaded = self.decode(text)
+        if self.job_parameter is not None:
+            loaded[self.job_parameter] = job_of(attempt)
+        return loaded
+
+    def decode(self, text: str) -> dict[str, Any]:
+        """The arguments from a payload."""
         try:
             loaded: dict[str, Any] = self._adapter.validate_json(text)
             if self._others is not None:
                 loaded.update(self._others.validate_python(self._unnamed(loaded)))
         except ValidationError as error:
             raise self._explained(error) from None
-        if self.job_parameter is not None:
-            loaded[self.job_parameter] = job_of(attempt)
         return loaded
 
     def value_of(self, name: str, text: str) -> Json:

@@ -16,3 +16,10 @@ class Backend:
     payload_limit: int
     """The size limit of payloads, results and checkpoints, in bytes of JSON."""
     middlewares: Middlewares = field(default_factory=Middlewares)
+    pools: Database | None = None
+    """Our own connections, if `database` is a connection of the caller."""
+
+    @property
+    def own(self) -> Database:
+        """For what must not be part of the caller's transaction: checkpoints, steps and transactions of handlers."""
+        return self.pools or self.database

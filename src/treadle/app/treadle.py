@@ -33,7 +33,7 @@ from treadle.words.errors import InvalidArgument
 from treadle.words.limits import FAIR_TYPES, AnyLimit, declared_aging
 from treadle.words.log_redaction import redact_own_log
 from treadle.words.masking import Redaction, use_redaction
-from treadle.words.naming import SCHEMA, text_within
+from treadle.words.naming import text_within
 from treadle.words.payload import PAYLOAD_LIMIT
 from treadle.words.record import RecordedEvent
 from treadle.words.size import Size
@@ -51,10 +51,17 @@ class Treadle(JobGroup):
     """An application: job functions and the database that their jobs are in.
 
     `database` is a URL, or your connection or pool, which cannot run workers. By default it is taken from
-    TREADLE_DATABASE_URL or DATABASE_URL, or an embedded server is started. Nothing connects before the first use.
+    TREADLE_DATABASE_URL or DATABASE_URL, or an embedded server is started. Nothing connects before the first use. By
+    default `schema` is taken from TREADLE_SCHEMA, or is treadle. (docs/settings.md has all settings.)
+
+    If there is no connection within `connect_timeout`, by default "5s", DatabaseUnreachable is raised; also if a
+    statement is not answered within `statement_timeout`, by default "30s". Both are for connections that Treadle opens.
 
     `listen_url` is a second URL of the same database, for receiving notifications where `database` leads to a pooler in
     transaction mode, which delivers none. By default it is taken from TREADLE_LISTEN_URL.
+
+    `connection` is a connection of your own that enqueue(), handles and the like use, so that jobs are part of its
+    transactions: Django's, which is another one on each thread. Workers, and what a handler saves, use `database`.
 
     `keep` says how long finished jobs are kept, by status; None keeps them forever. `store` is the URL of a folder or
     an object store for stored content, which is in the database by default. Stored content that no job uses is deleted
@@ -72,10 +79,13 @@ class Treadle(JobGroup):
         self,
         database: Source | None = None,
         *,
-        schema: str = SCHEMA,
+        schema: str | None = None,
         payload_limit: int = PAYLOAD_LIMIT,
         pool_size: int = 10,
+        connect_timeout: Duration | None = None,
+        statement_timeout: Duration | None = None,
         listen_url: str | None = None,
+        connection: Source | None = None,
         keep: Mapping[str, Duration | None] | None = None,
         store: str | None = None,
         store_grace: Duration = GRACE,
@@ -87,18 +97,19 @@ class Treadle(JobGroup):
         super().__init__()
         use_redaction(redaction)
         redact_own_log()
-        self.database = Database(database, schema, pool_size, listen_url)
+        self.database = Database(database, schema, pool_size, listen_url, connect_timeout, statement_timeout)
         self.schema = self.database.schema
         self.payload_limit = payload_limit
-        self.queue = JobQueue(self.database, schema=schema, payload_limit=payload_limit)
+        calls = self.database if connection is None else Database(connection, schema)
+        self.queue = JobQueue(calls, payload_limit=payload_limit)
         self.watch = Watch(self.database)
-        self.backend = Backend(self.database, self.watch, payload_limit)
+        self.backend = Backend(calls, self.watch, payload_limit, pools=self.database)
         self.listeners = Listeners()
         self.keep = checked_keep(keep or {})
-        self.storage = Store(self.database, store, store_grace, store_limit)
-        self.schedules = Schedules(self.database)
-        self.limits = Limits(self.database)
-        self.workers = Workers(self.database)
+        self.storage = Store(calls, store, store_grace, store_limit)
+        self.schedules = Schedules(calls)
+        self.limits = Limits(calls)
+        self.workers = Workers(calls)
         self.declared_limits = DeclaredLimits()
         if fair_types:
             self.declared_limits.add([FAIR_TYPES], [""])

@@ -9,6 +9,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from treadle.cli.command_settings import bind, check_tables, file_settings, source_of
 from treadle.words.errors import TreadleError
 from treadle.words.formatting import printable, printable_lines
 
@@ -40,6 +41,8 @@ COMMANDS = {
     "limits": "List and change limits.",
     "top": "Monitor the whole queue live on one screen.",
     "dashboard": "Serve the web dashboard.",
+    "ping": "Check that the database answers, or that a worker is ready.",
+    "config": "Print the settings that hold, and where they come from.",
     "doctor": "Find problems in the database that slow or break the queue.",
     "bench": "Measure the speed of the queue on this database.",
     "completion": "Print the line that enables shell completion.",
@@ -65,7 +68,16 @@ class Commands(click.Group):
             return None
         module = name.replace("-", "_")
         command: click.Command = getattr(importlib.import_module(f"treadle.cli.{module}"), module)
-        return command
+        return bind(command, name)
+
+    def resolve_command(
+        self, context: click.Context, arguments: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, command, rest = super().resolve_command(context, arguments)
+        if name and command is not None and not context.resilient_parsing:
+            check_tables(list(COMMANDS))
+            context.default_map = {name: file_settings(command, name)}
+        return name, command, rest
 
     def invoke(self, context: click.Context) -> Any:
         try:
@@ -76,6 +88,10 @@ class Commands(click.Group):
         except (KeyboardInterrupt, click.Abort):
             click.echo(err=True)  # ends the line with the ^C
             context.exit(INTERRUPTED)
+        except click.BadParameter as error:
+            if error.ctx is not None and (source := source_of(error.ctx, error.param)):
+                raise click.BadParameter(f"{error.message} (from {source})", error.ctx, error.param) from error
+            raise
         except Exception as error:
             if (explanation := explained(error)) is None:
                 raise

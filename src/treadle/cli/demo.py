@@ -62,7 +62,7 @@ class LoggedProgram(Program):
     """A program whose log can be waited for."""
 
     def __init__(self, arguments: list[str], url: str, log: Path) -> None:
-        super().__init__(arguments, {"TREADLE_DATABASE_URL": url}, log)
+        super().__init__(arguments, {"TREADLE_DATABASE_URL": url}, log, settings=False)
         self._name = arguments[0]
         self._output = log
         self.start()

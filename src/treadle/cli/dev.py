@@ -22,7 +22,7 @@ NAMED = 3
 
 
 @click.command()
-@click.argument("app", envvar="TREADLE_APP")
+@click.argument("app")
 @click.option(
     "--port",
     default=PORT,

@@ -30,9 +30,7 @@ NO_APP = (
 @click.command()
 @click.argument("job_type", metavar="TYPE", shell_complete=complete_job_types)
 @click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...")
-@click.option(
-    "--app", metavar="MODULE:APP", envvar="TREADLE_APP", help="Application of the job type. [default: TREADLE_APP]"
-)
+@click.option("--app", metavar="MODULE:APP", help="Application of the job type. [default: TREADLE_APP]")
 @click.option("--raw", is_flag=True, help="Enqueue without an application and without checks.")
 @click.option("--data", metavar="JSON", help="Arguments as a JSON object; - reads it from standard input.")
 @click.option("--priority", type=int, help="Priority; higher runs first. [default: that of the function]")

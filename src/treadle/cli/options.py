@@ -10,6 +10,7 @@ from uuid import UUID
 
 import click
 
+from treadle.settings import value_of
 from treadle.words.naming import SCHEMA
 
 # Imported where they are used: `treadle migrate` and `treadle roles` have these options, and need no application.
@@ -21,9 +22,7 @@ database_url = click.option(
     metavar="URL",
     help="Database to use. [default: TREADLE_DATABASE_URL, then DATABASE_URL, then the embedded server]",
 )
-schema = click.option(
-    "--schema", envvar="TREADLE_SCHEMA", default=SCHEMA, show_default=True, help="Schema of the queue."
-)
+schema = click.option("--schema", default=SCHEMA, show_default=True, help="Schema of the queue.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per line.")
 app_database_url = click.option(
     "--database-url", metavar="URL", help="Database to use if the application does not name one."
@@ -79,8 +78,8 @@ def complete_job_types(context: click.Context, parameter: click.Parameter, incom
     """Shell completion: the job types of the application, if one is named."""
     from treadle.app.load import load_app
 
-    spec = context.params.get("app") or os.environ.get("TREADLE_APP")
     try:
+        spec = context.params.get("app") or value_of("app")
         return [name for name in load_app(spec).job_types if name.startswith(incomplete)] if spec else []
     except Exception:  # a broken application must not break the command line that is being typed
         return []

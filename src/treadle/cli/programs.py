@@ -15,6 +15,7 @@ from typing import NamedTuple
 from treadle.app.load import load_app
 from treadle.cli.output import say
 from treadle.db.url import resolve
+from treadle.settings import without_settings
 from treadle.words.errors import TreadleError
 from treadle.words.masking import masked
 
@@ -30,9 +31,14 @@ class Program:
     """A command as a child process. It has its own session, so that Ctrl-C reaches it once, and only through us."""
 
     def __init__(
-        self, arguments: list[str], environment: Mapping[str, str] | None = None, log: Path | None = None
+        self,
+        arguments: list[str],
+        environment: Mapping[str, str] | None = None,
+        log: Path | None = None,
+        settings: bool = True,
     ) -> None:
-        """It logs to our standard error, or to the file `log`."""
+        """It logs to our standard error, or to the file `log`. Without `settings`, it has only the options given."""
+        self._settings = settings
         self._log = log
         self._command = [sys.executable, "-m", "treadle", *arguments]
         self._environment = dict(environment or {})
@@ -44,11 +50,14 @@ class Program:
         with nullcontext() if self._log is None else self._log.open("w") as output:
             self._process = subprocess.Popen(
                 self._command,
-                env=os.environ | self._environment,
+                env={**self._inherited(), **self._environment},
                 start_new_session=True,
                 stdin=subprocess.DEVNULL,
                 stderr=output,
             )
+
+    def _inherited(self) -> Mapping[str, str]:
+        return os.environ if self._settings else without_settings(self._command[3], os.environ)
 
     @property
     def pid(self) -> int | None:

@@ -77,9 +77,7 @@ def preview(expression: str, timezone: str, count: int) -> None:
 @click.argument("expression")
 @click.argument("job_type", metavar="TYPE")
 @click.argument("arguments", nargs=-1, metavar="[NAME=VALUE]...")
-@click.option(
-    "--app", metavar="MODULE:APP", envvar="TREADLE_APP", help="Application of the job type. [default: TREADLE_APP]"
-)
+@click.option("--app", metavar="MODULE:APP", help="Application of the job type. [default: TREADLE_APP]")
 @click.option("--timezone", metavar="NAME", help="Time zone of the expression. [default: UTC]")
 @click.option("--missed", metavar="CHOICE", help="After a downtime: skip, latest or all. [default: latest]")
 @click.option("--overlap", metavar="CHOICE", help="While the last job runs: allow, skip or wait. [default: allow]")

@@ -13,7 +13,7 @@ from treadle.worker.supervisor import Supervisor
 
 
 @click.command()
-@click.argument("app", envvar="TREADLE_APP")
+@click.argument("app")
 @click.option(
     "--processes", default=1, show_default=True, type=click.IntRange(1, 1000), help="Number of worker processes."
 )
@@ -43,6 +43,22 @@ from treadle.worker.supervisor import Supervisor
     type=click.IntRange(1, 10_000),
     help="Number of crashes of its process after which a job fails.",
 )
+@click.option(
+    "--max-jobs-per-process",
+    metavar="N",
+    type=click.IntRange(1),
+    help="Replace a process that has run this many jobs, with jitter. [default: never]",
+)
+@click.option(
+    "--max-memory", metavar="SIZE", help="Replace a process that uses more memory, with jitter. [default: never]"
+)
+@click.option(
+    "--health-port",
+    metavar="PORT",
+    type=click.IntRange(0, 65_535),
+    help="Answer probes on this port: /live and /ready. [default: none]",
+)
+@click.option("--health-host", metavar="ADDRESS", help="Address of the health port. [default: all]")
 @click.option("--poll", default="1s", show_default=True, help="Interval of polling, in addition to notifications.")
 @click.option("--no-listen", is_flag=True, help="Only poll, without LISTEN.")
 @log_level
@@ -61,6 +77,10 @@ def worker(
     grace: str,
     lease: str,
     crash_limit: int,
+    max_jobs_per_process: int | None,
+    max_memory: str | None,
+    health_port: int | None,
+    health_host: str | None,
     poll: str,
     no_listen: bool,
     log_level: str,
@@ -75,6 +95,7 @@ def worker(
     \b
     treadle worker shop.jobs:app --processes 4
     treadle worker shop.jobs:app --types mail,thumbnail --drain
+    treadle worker shop.jobs:app --health-port 8080 --max-memory 1GB
     """
     if database_url:
         os.environ["TREADLE_DATABASE_URL"] = database_url
@@ -91,7 +112,20 @@ def worker(
         "listen": not no_listen,
     }
     set_up(log_level, log_format)
-    sys.exit(asyncio.run(Supervisor(app, processes, options, log_level, log_format).run()))
+    sys.exit(
+        asyncio.run(
+            Supervisor(
+                app,
+                processes,
+                options,
+                log_level,
+                log_format,
+                max_jobs_per_process,
+                max_memory,
+                None if health_port is None else (health_host or None, health_port),
+            ).run()
+        )
+    )
 
 
 def _split(text: str | None) -> list[str] | None:

@@ -23,7 +23,9 @@ from treadle.words.errors import InvalidArgument
 
 _Execute: TypeAlias = Callable[[bytes, Mapping[str, Any]], Rows]
 
-_PLACEHOLDER = re.compile(r"%(?:\((?P<name>\w+)\)s|%)")
+# %(name)b is psycopg's: a value that is sent in binary form.
+_PLACEHOLDER = re.compile(r"%(?:\((?P<name>\w+)\)[sb]|%)")
+_BINARY = re.compile(rb"(%\(\w+\))b")
 
 
 # What a connection must offer, for type checkers: they do not need these libraries either.
@@ -77,12 +79,19 @@ class DjangoConnection:
                 _read_time_zones(cursor.cursor)
 
             def execute(text: bytes, params: Mapping[str, Any]) -> Rows:
-                cursor.execute(text.decode(), params)
+                cursor.execute(_without_binary(text), params)
                 rows: Rows = cursor.fetchall() if cursor.description else ()
                 return rows
 
             driver = self._connection.connection
             return _run_together(execute, queries, self._schema, driver.autocommit and _is_idle(driver))
+
+    async def arun_together(self, queries: Sequence[Query[Result]]) -> list[Result]:
+        """On the thread on which Django runs the queries of its async ORM."""
+        from asgiref.sync import sync_to_async  # a part of Django
+
+        results: list[Result] = await sync_to_async(self.run_together)(queries)
+        return results
 
 
 class SqlalchemyConnection:
@@ -131,7 +140,7 @@ class AsyncpgConnection:
 
 
 Borrowed: TypeAlias = DjangoConnection | SqlalchemyConnection
-AsyncBorrowed: TypeAlias = AsyncSqlalchemyConnection | AsyncpgConnection
+AsyncBorrowed: TypeAlias = AsyncSqlalchemyConnection | AsyncpgConnection | DjangoConnection
 
 _KINDS: dict[str, Callable[[Any, str], Borrowed | AsyncBorrowed]] = {
     "asyncpg.connection.Connection": AsyncpgConnection,
@@ -164,6 +173,11 @@ def numbered(text: bytes, params: Mapping[str, Any]) -> tuple[str, tuple[Any, ..
     return translated, tuple(values)
 
 
+def _without_binary(text: bytes) -> str:
+    """psycopg2 does not know %(name)b."""
+    return _BINARY.sub(rb"\1s", text).decode()
+
+
 @lru_cache(maxsize=512)
 def _numbered(text: bytes) -> tuple[str, tuple[str, ...]]:
     numbers: dict[str, int] = {}
@@ -183,7 +197,7 @@ def _on_sqlalchemy(connection: Any, queries: Sequence[Query[Result]], schema: st
         )
 
     def execute(text: bytes, params: Mapping[str, Any]) -> Rows:
-        statement, values = numbered(text, params) if driver == "asyncpg" else (text.decode(), dict(params))
+        statement, values = numbered(text, params) if driver == "asyncpg" else (_without_binary(text), dict(params))
         # With the caller's stream_results each statement would become a server-side cursor, which BEGIN cannot be.
         result = connection.exec_driver_sql(statement, values, execution_options={"stream_results": False})
         return _plain(result) if result.returns_rows else ()

@@ -5,53 +5,49 @@ the queue's writes are part of the caller's transaction.
 """
 
 import asyncio
+import math
 import threading
 import time
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext
+from types import FunctionType
 from typing import Any, TypeAlias
 
 import psycopg
 from psycopg import AsyncConnection, Connection, sql
-from psycopg.pq import TransactionStatus
-from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
+from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from treadle.db.borrowed import AsyncBorrowed, Borrowable, Borrowed, borrow
-from treadle.db.migrations import check_schema, migrate, not_allowed
-from treadle.db.pools import AsyncPool, Pool, server_changed
+from treadle.db.explaining import EXPLAINED, explain, in_time
+from treadle.db.migrations import check_schema, migrate
+from treadle.db.own_connection import OwnConnection, limited
+from treadle.db.pools import AsyncPool, Pool, chosen_limits, server_changed
 from treadle.db.queries import worker as worker_queries
 from treadle.db.query import Query, Result
 from treadle.db.reconnecting import REFUSED, UNAVAILABLE, reconnect_delay
-from treadle.db.runner import apeek, arun, peek, read_settings, run
+from treadle.db.runner import apeek, arun, needs_transaction, peek, read_settings, run
 from treadle.db.search_path import PINNED_LOCALLY
 from treadle.db.session_settings import with_needed_settings
 from treadle.db.setup_connection import connect, unreachable
-from treadle.db.url import Target, described, patient, resolve, resolve_listening
-from treadle.words.errors import DatabaseUnreachable, InvalidArgument, SchemaError, TooSlow, TreadleError
-from treadle.words.naming import schema_name
+from treadle.db.url import Target, patient, require_url, resolve, resolve_listening
+from treadle.settings import chosen_schema
+from treadle.words.duration import Duration
+from treadle.words.errors import DatabaseUnreachable, InvalidArgument
 
 SyncSource: TypeAlias = Connection[Any] | ConnectionPool[Any]
 AsyncSource: TypeAlias = AsyncConnection[Any] | AsyncConnectionPool[Any]
-Source: TypeAlias = str | SyncSource | AsyncSource | Borrowable
+# A URL, or a function that returns it when it is first needed; or a connection or pool of the caller.
+Source: TypeAlias = str | Callable[[], str] | SyncSource | AsyncSource | Borrowable
 
 # A connection with an open transaction.
 Transaction: TypeAlias = Connection[Any]
 AsyncTransaction: TypeAlias = AsyncConnection[Any]
 
 # How many seconds persist() retries when the connection breaks.
-PATIENCE = 10.0
+PATIENCE = 30.0
 # The default time limit of read() and read_together().
 READ_SECONDS = 3.0
-
-# Driver errors that are raised as a TreadleError that says what to do.
-_EXPLAINED = (
-    PoolTimeout,
-    psycopg.errors.InsufficientPrivilege,
-    psycopg.errors.InvalidSchemaName,
-    psycopg.errors.UndefinedTable,
-    psycopg.errors.UndefinedFunction,
-)
 
 # The base of the driver's errors, for packages that must not import the driver.
 DatabaseError = psycopg.Error
@@ -60,8 +56,19 @@ DatabaseError = psycopg.Error
 class Database:
     """Runs queries, sync and async, on the given source. Nothing connects before the first query."""
 
-    def __init__(self, source: Source | None, schema: str, pool_size: int = 10, listen_url: str | None = None) -> None:
-        self.schema = schema_name(schema)
+    def __init__(
+        self,
+        source: Source | None,
+        schema: str | None,
+        pool_size: int = 10,
+        listen_url: str | None = None,
+        connect_timeout: Duration | None = None,
+        statement_timeout: Duration | None = None,
+    ) -> None:
+        self.schema = chosen_schema(schema)
+        self._limits = chosen_limits(connect_timeout, statement_timeout)
+        self._checking = threading.Lock()
+        self._failed: tuple[float, DatabaseUnreachable] | None = None  # when and how the last check failed
         self._pool_size = pool_size
         self._lock = threading.Lock()
         self._url: str | None = None
@@ -74,22 +81,20 @@ class Database:
         self._async: AsyncSource | None = None
         self._borrowed: Borrowed | None = None
         self._aborrowed: AsyncBorrowed | None = None
-        self.owned = source is None or isinstance(source, str)
-        if source is None or isinstance(source, str):
+        self.owned = source is None or isinstance(source, str | FunctionType)
+        if source is None or isinstance(source, str | FunctionType):
             self._given = source
-            if source is not None:
-                described(source)
+            if isinstance(source, str):
+                require_url(source)
         elif isinstance(source, Connection | ConnectionPool):
             self._sync = source
         elif isinstance(source, AsyncConnection | AsyncConnectionPool):
             self._async = source
         else:
             borrowed = borrow(source, self.schema)
-            if isinstance(borrowed, Borrowed):
-                self._borrowed = borrowed
-            elif isinstance(borrowed, AsyncBorrowed):
-                self._aborrowed = borrowed
-            else:
+            self._borrowed = borrowed if isinstance(borrowed, Borrowed) else None
+            self._aborrowed = borrowed if isinstance(borrowed, AsyncBorrowed) else None
+            if borrowed is None:
                 raise InvalidArgument(
                     "expected a URL, a psycopg connection or pool, or a connection of asyncpg, SQLAlchemy or "
                     f"Django, got {type(source).__name__}"
@@ -104,17 +109,19 @@ class Database:
         if self._borrowed:
             return self._borrowed.run_together(queries)
         with self._connection() as connection:
-            with connection.transaction() if _needs_transaction(connection, queries) else nullcontext():
+            with connection.transaction() if needs_transaction(connection, queries) else nullcontext():
                 if self._pins(queries):
                     connection.execute(PINNED_LOCALLY)
                 return [run(connection, query, self.schema) for query in queries]
 
     def run_in(self, transaction: Transaction, query: Query[Result]) -> Result:
         """Run it inside a transaction() of this database."""
-        return run(transaction, query, self.schema)
+        with limited(transaction, self._limits.answer):
+            return run(transaction, query, self.schema)
 
     async def arun_in(self, transaction: AsyncTransaction, query: Query[Result]) -> Result:
-        return await arun(transaction, query, self.schema)
+        with limited(transaction, self._limits.answer):
+            return await arun(transaction, query, self.schema)
 
     async def arun(self, query: Query[Result]) -> Result:
         (result,) = await self.arun_together((query,))
@@ -124,7 +131,7 @@ class Database:
         if self._aborrowed:
             return await self._aborrowed.arun_together(queries)
         async with self._aconnection() as connection:
-            async with connection.transaction() if _needs_transaction(connection, queries) else nullcontext():
+            async with connection.transaction() if needs_transaction(connection, queries) else nullcontext():
                 if self._pins(queries):
                     await connection.execute(PINNED_LOCALLY)
                 return [await arun(connection, query, self.schema) for query in queries]
@@ -137,7 +144,7 @@ class Database:
                 return self.run(query)
             except REFUSED:
                 raise
-            except UNAVAILABLE:
+            except (*UNAVAILABLE, DatabaseUnreachable):
                 failures += 1
                 if not self.owned or time.monotonic() > end:
                     raise
@@ -150,7 +157,7 @@ class Database:
                 return await self.arun(query)
             except REFUSED:
                 raise
-            except UNAVAILABLE:
+            except (*UNAVAILABLE, DatabaseUnreachable):
                 failures += 1
                 if not self.owned or time.monotonic() > end:
                     raise
@@ -173,14 +180,14 @@ class Database:
         if self._borrowed:
             return self._borrowed.run_together(queries)
         # Rolled back, so that the settings do not outlive it in a caller's transaction.
-        with _in_time(), self._connection() as connection, connection.transaction(force_rollback=True):
+        with in_time(), self._connection() as connection, connection.transaction(force_rollback=True):
             connection.execute(read_settings(seconds))
             return [peek(connection, query, self.schema) for query in queries]
 
     async def aread_together(self, queries: Sequence[Query[Result]], seconds: float = READ_SECONDS) -> list[Result]:
         if self._aborrowed:
             return await self._aborrowed.arun_together(queries)
-        with _in_time():
+        with in_time():
             async with self._aconnection() as connection, connection.transaction(force_rollback=True):
                 await connection.execute(read_settings(seconds))
                 return [await apeek(connection, query, self.schema) for query in queries]
@@ -188,14 +195,15 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
         """A connection with an open transaction: committed at the end, rolled back if something is raised."""
-        # Errors are not explained here: what fails inside the block is the caller's own statement.
-        with self._taken() as connection, connection.transaction():
+        # Errors are not explained, and time is not limited: what runs inside the block is the caller's own statement.
+        with self._taken() as connection, connection.transaction(), limited(connection, None):
             yield connection
 
     @asynccontextmanager
     async def atransaction(self) -> AsyncIterator[AsyncTransaction]:
         async with self._ataken() as connection, connection.transaction():
-            yield connection
+            with limited(connection, None):
+                yield connection
 
     @property
     def url(self) -> str:
@@ -239,10 +247,12 @@ class Database:
         if not self.owned:
             yield _receive_nothing
             return
-        with psycopg.connect(patient(self.listen_url), autocommit=True, prepare_threshold=None) as connection:
-            channels = {run(connection, worker_queries.get_channel(kind), self.schema): kind for kind in kinds}
-            for channel in channels:
-                connection.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
+        url = patient(self.listen_url, math.ceil(self._limits.connect))
+        with OwnConnection.connect(url, autocommit=True, prepare_threshold=None) as connection:
+            with limited(connection, self._limits.answer):
+                channels = {run(connection, worker_queries.get_channel(kind), self.schema): kind for kind in kinds}
+                for channel in channels:
+                    connection.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
 
             def receive(seconds: float) -> Iterator[tuple[str, str]]:
                 for notification in connection.notifies(timeout=seconds, stop_after=1):
@@ -267,8 +277,8 @@ class Database:
         try:
             with self._taken() as connection:
                 yield connection
-        except _EXPLAINED as error:
-            raise self._explanation(error) from error
+        except EXPLAINED as error:
+            raise explain(error, self.schema, self._url) from error
 
     @contextmanager
     def _taken(self) -> Iterator[Connection[Any]]:
@@ -281,7 +291,7 @@ class Database:
                 yield connection
             return
         # Not with the pool's context manager: it ends a transaction, and these connections never have one open.
-        connection = source.getconn()
+        connection = source.take()
         try:
             yield connection
         except psycopg.Error as error:
@@ -289,15 +299,15 @@ class Database:
                 source.renew()
             raise
         finally:
-            source.putconn(connection)
+            source.give(connection)
 
     @asynccontextmanager
     async def _aconnection(self) -> AsyncIterator[AsyncConnection[Any]]:
         try:
             async with self._ataken() as connection:
                 yield connection
-        except _EXPLAINED as error:
-            raise self._explanation(error) from error
+        except EXPLAINED as error:
+            raise explain(error, self.schema, self._url) from error
 
     @asynccontextmanager
     async def _ataken(self) -> AsyncIterator[AsyncConnection[Any]]:
@@ -305,7 +315,9 @@ class Database:
             # A pool belongs to its event loop: calling asyncio.run twice needs two pools.
             self._async, self._loop, self._opening = None, asyncio.get_running_loop(), asyncio.Lock()
         if self._async is None:
+            began = time.monotonic()
             async with self._opening:
+                self._raise_failure_since(began)
                 self._async = self._async or await self._aopen_pool()
         source = self._async
         if isinstance(source, AsyncConnection):
@@ -315,7 +327,7 @@ class Database:
             async with source.connection() as connection:
                 yield connection
             return
-        connection = await source.getconn()
+        connection = await source.take()
         try:
             yield connection
         except psycopg.Error as error:
@@ -323,15 +335,16 @@ class Database:
                 await source.renew()
             raise
         finally:
-            await source.putconn(connection)
+            await source.give(connection)
 
     def _open_pool(self) -> ConnectionPool[Any]:
         if not self.owned:
             raise InvalidArgument("this queue was given an async connection; use the async methods, such as aclaim")
+        url = self._checked_url()
         with self._lock:
             if isinstance(self._sync, ConnectionPool):
                 return self._sync
-            pool = Pool(self._checked_url(), self._pool_size)
+            pool = Pool(url, self._pool_size, self._limits)
             pool.open()
             # Also at exit: the interpreter would wait for the threads of an open pool.
             self._close_pool = weakref.finalize(self, pool.close)
@@ -342,53 +355,45 @@ class Database:
         if not self.owned:
             raise InvalidArgument("this queue was given a sync connection; use the sync methods, such as claim")
         url = await asyncio.to_thread(self._checked_url)
-        pool = AsyncPool(url, self._pool_size)
+        pool = AsyncPool(url, self._pool_size, self._limits)
         await pool.open()
         return pool
 
     def _checked_url(self) -> str:
         """The URL, after connecting and checking the schema. The schema of the embedded server is migrated."""
         if self._url is None:
-            target = resolve(self._given)
-            if target.embedded:
-                self.embedded = True
-                migrate(target.url, self.schema)
-            else:
+            began = time.monotonic()
+            with self._checking:
+                self._raise_failure_since(began)
                 try:
-                    with connect(target.url) as connection:
-                        check_schema(connection, self.schema)
-                        target = target._replace(url=with_needed_settings(target.url, connection))
-                except psycopg.OperationalError as error:  # lost since resolve() reached it
-                    raise unreachable(error, target.url) from None
-            self._url = target.url
+                    self._url = self._url or self._check(resolve(self._given))
+                except DatabaseUnreachable as error:
+                    self._failed = (time.monotonic(), error)
+                    raise
         return self._url
+
+    def _check(self, target: Target) -> str:
+        if target.embedded:
+            self.embedded = True
+            migrate(target.url, self.schema)
+            return target.url
+        try:
+            with connect(target.url, self._limits.connect) as connection:
+                check_schema(connection, self.schema)
+                return with_needed_settings(target.url, connection)
+        except psycopg.OperationalError as error:  # lost, or no answer
+            raise unreachable(error, target.url) from None
+
+    def _raise_failure_since(self, moment: float) -> None:
+        """Callers that waited while another one tried to connect do not try again, one after the other."""
+        if self._url is None and self._failed is not None and self._failed[0] > moment:
+            raise DatabaseUnreachable(str(self._failed[1]))
 
     def _pins(self, queries: Sequence[Query[Any]]) -> bool:
         """A search path of the caller's connection is never changed."""
         return self.owned and any(query.pinned for query in queries)
 
-    def _explanation(self, error: Exception) -> TreadleError:
-        if isinstance(error, PoolTimeout):
-            where = described(self._url) if self._url else "the database"
-            return DatabaseUnreachable(f"no connection to {where} within the time limit: {error}")
-        if isinstance(error, psycopg.errors.InsufficientPrivilege):
-            return not_allowed(error, self.schema)
-        return SchemaError(f"schema {self.schema} does not fit this version of Treadle; run: treadle migrate")
-
 
 def _receive_nothing(seconds: float) -> Iterator[tuple[str, str]]:
     time.sleep(min(seconds, 0.1))
     return iter(())
-
-
-@contextmanager
-def _in_time() -> Iterator[None]:
-    try:
-        yield
-    except psycopg.errors.QueryCanceled as error:
-        raise TooSlow("the database took too long to respond; to find out why, run: treadle doctor") from error
-
-
-def _needs_transaction(connection: Connection[Any] | AsyncConnection[Any], queries: Sequence[Query[Result]]) -> bool:
-    several = len(queries) > 1 or any(query.pinned for query in queries)
-    return several and connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE

@@ -22,8 +22,13 @@ from treadle.db.query import in_schema, sql_text
 from treadle.db.search_path import PINNED_LOCALLY, function_sql
 from treadle.db.setup_connection import connect
 from treadle.db.table_locks import LONGEST_TIMEOUT, lock_sql, retried, settings_sql
+from treadle.settings import chosen_schema
 from treadle.words.errors import NotAllowed, SchemaError
-from treadle.words.naming import SCHEMA, schema_name
+from treadle.words.naming import schema_name
+
+# How the file name of a migration ends that versions without it can live with: it only adds, with defaults, and every
+# function still accepts what the version before it sends. Older versions read the name in the migration records.
+COMPATIBLE = ".compatible.sql"
 
 # The folders of sql/functions, in the order in which they are applied. Triggers come last: they lock the table of jobs
 # until the commit, and their conditions call functions that must exist.
@@ -92,12 +97,17 @@ class Step(NamedTuple):
 class State(NamedTuple):
     """What the migration records say."""
 
-    version: int
+    names: dict[int, str]
     functions: dict[str, str]
 
+    @property
+    def version(self) -> int:
+        return max(self.names, default=0)
 
-def migrate(url: str, schema: str = SCHEMA) -> list[str]:
+
+def migrate(url: str, schema: str | None = None) -> list[str]:
     """Apply what is missing; return the names of what was applied."""
+    schema = chosen_schema(schema)
     with connect(url) as connection:
         # A pooler in transaction mode may not know a statement that was prepared on another session.
         connection.prepare_threshold = None
@@ -105,8 +115,9 @@ def migrate(url: str, schema: str = SCHEMA) -> list[str]:
         return retried(schema, lambda timeout: _apply(connection, schema, timeout))
 
 
-def migration_sql(url: str, schema: str = SCHEMA) -> str:
+def migration_sql(url: str, schema: str | None = None) -> str:
     """What migrate would run, as a script."""
+    schema = chosen_schema(schema)
     with connect(url) as connection:
         steps = _pending(connection, schema)
         before = preparation_sql(connection, schema, _preparations(connection, schema))
@@ -124,20 +135,32 @@ def check_schema(connection: Connection[Any], schema: str) -> None:
     try:
         state = _state(connection, schema)
     except psycopg.errors.InsufficientPrivilege as error:
-        raise not_allowed(error, schema) from None
+        raise not_allowed(error.diag.message_primary, schema) from None
     needed = max(number for number, _ in migration_files())
     if state is None:
         raise SchemaError(f"there is no schema {schema} in this database; run: treadle migrate")
     _refuse_newer(state, schema, needed)
     missing = {name for name, _ in function_files(connection.info.server_version)} - state.functions.keys()
+    if missing and state.version > needed:
+        raise _newer(state, schema, needed)
     if state.version < needed or missing:
         at = f"is at {state.version} but this version needs {needed}" if state.version < needed else "lacks functions"
         raise SchemaError(f"schema {schema} {at}; run: treadle migrate")
 
 
-def not_allowed(error: psycopg.errors.InsufficientPrivilege, schema: str) -> NotAllowed:
+def schema_problem(url: str, schema: str) -> str | None:
+    """Why the schema does not fit this version of Treadle, with what to do; None if it does."""
+    try:
+        with connect(url) as connection:
+            check_schema(connection, schema)
+    except (SchemaError, NotAllowed) as error:
+        return str(error)
+    return None
+
+
+def not_allowed(message: str | None, schema: str) -> NotAllowed:
     return NotAllowed(
-        f"the database role may not do this in schema {schema} ({error.diag.message_primary}); "
+        f"the database role may not do this in schema {schema} ({message}); "
         "grant it one of the groups of: treadle roles"
     )
 
@@ -193,9 +216,12 @@ def _preparations(connection: Connection[Any], schema: str) -> list[Preparation]
 
 
 def _pending(connection: Connection[Any], schema: str) -> list[Step]:
-    state = _state(connection, schema) or State(0, {})
+    state = _state(connection, schema) or State({}, {})
     migrations = migration_files()
-    _refuse_newer(state, schema, max(number for number, _ in migrations))
+    known = max(number for number, _ in migrations)
+    _refuse_newer(state, schema, known)
+    if state.version > known:  # and compatible: the functions of the newer version stay
+        return []
     missing = [_migration(number, name, schema) for number, name in migrations if number > state.version]
     server_version = connection.info.server_version
     return [
@@ -276,20 +302,22 @@ def _state(connection: Connection[Any], schema: str) -> State | None:
     ).fetchall()
     if len(found) < 2:
         return None
-    versions = connection.execute(
-        in_schema("select coalesce(pg_catalog.max(version), 0) from treadle.migrations", schema).encode()
-    )
+    versions = connection.execute(in_schema("select version, name from treadle.migrations", schema).encode())
     functions = connection.execute(in_schema("select name, digest from treadle.functions", schema).encode())
-    (version,) = versions.fetchone() or (0,)
-    return State(version, dict(functions.fetchall()))
+    return State(dict(versions.fetchall()), dict(functions.fetchall()))
 
 
 def _refuse_newer(state: State, schema: str, known: int) -> None:
-    if state.version > known:
-        raise SchemaError(
-            f"schema {schema} is at {state.version} but this version of Treadle supports only {known}; "
-            "upgrade the treadle package"
-        )
+    """Raise SchemaError, unless every newer migration says that it is compatible with versions that do not know it."""
+    if not all(name.endswith(COMPATIBLE) for version, name in state.names.items() if version > known):
+        raise _newer(state, schema, known)
+
+
+def _newer(state: State, schema: str, known: int) -> SchemaError:
+    return SchemaError(
+        f"schema {schema} is at {state.version} but this version of Treadle supports only {known}; "
+        "upgrade the treadle package"
+    )
 
 
 def _records(schema: str) -> str:

@@ -5,19 +5,30 @@ closes all other connections to the old server, and the next statement waits for
 """
 
 import asyncio
+import logging
+import math
 import select
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import AsyncConnection, Connection
-from psycopg_pool import AsyncConnectionPool, ConnectionPool
+from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
-from treadle.db.runner import OwnAsyncConnection, OwnConnection
-from treadle.db.url import patient
+from treadle.db.own_connection import OwnAsyncConnection, OwnConnection
+from treadle.db.reconnecting import Outage
+from treadle.db.url import described, hosts, patient, reason_of
+from treadle.settings import chosen
+from treadle.words.duration import Duration, duration
+from treadle.words.errors import InvalidArgument
 
+log = logging.getLogger("treadle")
+
+NAME = "treadle"
+# How much longer a caller waits if all connections are in use.
+BUSY_SECONDS = 25.0
 # No statement is prepared before it is known that no pooler sits in between: see runner.py.
 SETTINGS: dict[str, Any] = {"autocommit": True, "prepare_threshold": None, "application_name": "treadle"}
 # A pool doubles its delay after each failed attempt to connect: after an outage of a minute it would wait for another
@@ -27,7 +38,7 @@ _OPTIONS: dict[str, Any] = {
     "kwargs": SETTINGS,
     "min_size": 1,
     "open": False,
-    "name": "treadle",
+    "name": NAME,
     "reconnect_timeout": RECONNECT_SECONDS,
 }
 # Connections that break within this time are closed once, together.
@@ -39,23 +50,98 @@ def server_changed(error: BaseException, connection: Connection[Any] | AsyncConn
     return connection.broken or isinstance(error, psycopg.errors.ReadOnlySqlTransaction)
 
 
-class Pool(ConnectionPool[Connection[Any]]):
-    def __init__(self, url: str, size: int) -> None:
+class Limits(NamedTuple):
+    """In seconds."""
+
+    connect: float
+    """At each host of the URL; this is how long a caller waits for a connection."""
+    answer: float | None
+    """How long a statement may take; None: for ever."""
+
+
+def chosen_limits(connect_timeout: Duration | None, statement_timeout: Duration | None) -> Limits:
+    """The given ones, else those of the settings, else the defaults."""
+    connect = duration(chosen(connect_timeout, "connect_timeout"), "connect_timeout").total_seconds()
+    answer = duration(chosen(statement_timeout, "statement_timeout"), "statement_timeout").total_seconds()
+    if connect <= 0:
+        raise InvalidArgument("connect_timeout must be more than 0")
+    return Limits(connect, answer or None)
+
+
+class ConnectionLog:
+    """Writes one line when connecting fails, and one when it works again."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._outage = Outage()
+        self.reason = ""
+
+    def failed(self, error: Exception) -> None:
+        self.reason = reason_of(error, self._url)
+        if self._outage.failed():
+            log.error("the database at %s is unavailable: %s", described(self._url), self.reason)
+
+    def succeeded(self) -> None:
+        self.reason = ""
+        if (seconds := self._outage.succeeded()) is not None:
+            log.warning("the database is back after %.1f seconds", seconds)
+
+
+class Pool(ConnectionPool[OwnConnection]):
+    def __init__(self, url: str, size: int, limits: Limits) -> None:
         self._renewed = float("-inf")
+        self._taken: set[OwnConnection] = set()
+        self._wait_seconds = limits.connect * hosts(url)
+        self._connection_log = told = ConnectionLog(url)
+
+        class Reporting(OwnConnection):
+            answer_seconds = limits.answer
+
+            @classmethod
+            def connect(cls, *arguments: Any, **options: Any) -> Any:
+                try:
+                    connection = super().connect(*arguments, **options)
+                except Exception as error:
+                    told.failed(error)
+                    raise
+                told.succeeded()
+                return connection
+
         super().__init__(
-            patient(url),
+            patient(url, math.ceil(limits.connect)),
             max_size=size,
-            connection_class=OwnConnection,
+            connection_class=Reporting,
             check=self._check_alive,
             reconnect_failed=_retry_connecting,
             **_OPTIONS,
         )
+
+    def take(self) -> OwnConnection:
+        try:
+            connection = self.getconn(self._wait_seconds)
+        except PoolTimeout as error:
+            if len(self._taken) < self.max_size:
+                raise _no_connection(self._wait_seconds, self._connection_log.reason) from error
+            connection = self._take_busy()
+        self._taken.add(connection)
+        return connection
+
+    def give(self, connection: OwnConnection) -> None:
+        self._taken.discard(connection)
+        self.putconn(connection)
 
     def renew(self) -> None:
         """Close idle connections now, and the others when they are returned."""
         if time.monotonic() - self._renewed > RENEW_SECONDS:
             self._renewed = time.monotonic()
             self.drain()
+
+    def _take_busy(self) -> OwnConnection:
+        """All connections are in use, so the server works: wait for longer."""
+        try:
+            return self.getconn(BUSY_SECONDS)
+        except PoolTimeout as error:
+            raise _all_in_use(self.max_size, self._wait_seconds + BUSY_SECONDS) from error
 
     def _check_alive(self, connection: Connection[Any]) -> None:
         if _is_readable(connection.fileno()):
@@ -66,17 +152,48 @@ class Pool(ConnectionPool[Connection[Any]]):
                 raise
 
 
-class AsyncPool(AsyncConnectionPool[AsyncConnection[Any]]):
-    def __init__(self, url: str, size: int) -> None:
+class AsyncPool(AsyncConnectionPool[OwnAsyncConnection]):
+    def __init__(self, url: str, size: int, limits: Limits) -> None:
         self._renewed = float("-inf")
+        self._taken: set[OwnAsyncConnection] = set()
+        self._wait_seconds = limits.connect * hosts(url)
+        self._connection_log = told = ConnectionLog(url)
+
+        class Reporting(OwnAsyncConnection):
+            answer_seconds = limits.answer
+
+            @classmethod
+            async def connect(cls, *arguments: Any, **options: Any) -> Any:
+                try:
+                    connection = await super().connect(*arguments, **options)
+                except Exception as error:
+                    told.failed(error)
+                    raise
+                told.succeeded()
+                return connection
+
         super().__init__(
-            patient(url),
+            patient(url, math.ceil(limits.connect)),
             max_size=size,
-            connection_class=OwnAsyncConnection,
+            connection_class=Reporting,
             check=self._check_alive,
             reconnect_failed=_aretry_connecting,
             **_OPTIONS,
         )
+
+    async def take(self) -> OwnAsyncConnection:
+        try:
+            connection = await self.getconn(self._wait_seconds)
+        except PoolTimeout as error:
+            if len(self._taken) < self.max_size:
+                raise _no_connection(self._wait_seconds, self._connection_log.reason) from error
+            connection = await self._take_busy()
+        self._taken.add(connection)
+        return connection
+
+    async def give(self, connection: OwnAsyncConnection) -> None:
+        self._taken.discard(connection)
+        await self.putconn(connection)
 
     @classmethod
     async def worker(cls, *queue: Any) -> None:
@@ -96,6 +213,12 @@ class AsyncPool(AsyncConnectionPool[AsyncConnection[Any]]):
             self._renewed = time.monotonic()
             await self.drain()
 
+    async def _take_busy(self) -> OwnAsyncConnection:
+        try:
+            return await self.getconn(BUSY_SECONDS)
+        except PoolTimeout as error:
+            raise _all_in_use(self.max_size, self._wait_seconds + BUSY_SECONDS) from error
+
     async def _check_alive(self, connection: AsyncConnection[Any]) -> None:
         if _is_readable(connection.fileno()):
             try:
@@ -103,6 +226,23 @@ class AsyncPool(AsyncConnectionPool[AsyncConnection[Any]]):
             except psycopg.Error:
                 await self.renew()
                 raise
+
+
+def _no_connection(seconds: float, reason: str) -> PoolTimeout:
+    return PoolTimeout(f"none within {seconds:g} seconds" + (f": {reason}" if reason else ""))
+
+
+def _all_in_use(size: int, seconds: float) -> PoolTimeout:
+    return PoolTimeout(f"all {size} were in use for {seconds:g} seconds; you may need a larger pool_size")
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """A pool logs each attempt to connect, and each connection that it discards: hundreds of lines per outage."""
+    args = record.args if isinstance(record.args, tuple) else ()
+    return bool(args) and (args[0] == NAME or isinstance(args[0], OwnConnection | OwnAsyncConnection))
+
+
+logging.getLogger("psycopg.pool").addFilter(lambda record: record.levelno < logging.WARNING or not _is_ours(record))
 
 
 def _is_readable(descriptor: int) -> bool:

@@ -3,6 +3,7 @@
 In the text, `treadle.` stands for the schema and `'treadle'` for its name. bind() replaces them when the query runs.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -16,6 +17,12 @@ Rows: TypeAlias = Sequence[tuple[Any, ...]]
 
 SCHEMA_TOKEN = "treadle."  # noqa: S105 - a token of text, not a secret
 SCHEMA_LITERAL = "'treadle'"
+
+# What a statement calls instead in a TestSchema.
+_MOVABLE = (
+    (re.compile(r"(?:pg_catalog\.)?\bclock_timestamp\(\)"), "treadle.test_clock()"),
+    (re.compile(r"(?:pg_catalog\.)?\b(?:statement_timestamp|now)\(\)"), "treadle.test_now()"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +70,19 @@ def statement(name: str) -> str:
     return sql_text("queries", f"{name}.sql")
 
 
-@lru_cache(1024)
+class TestSchema(str):
+    """The name of a schema whose clock tests can move: see sql/testing/movable_clock.sql. Statements for it use that
+    clock."""
+
+    __slots__ = ()
+
+
+@lru_cache(1024, typed=True)
 def bind(text: str, schema: str) -> bytes:
     """The statement for this schema."""
+    if isinstance(schema, TestSchema):
+        for clock, movable in _MOVABLE:
+            text = clock.sub(movable, text)
     # The name is checked to be a plain identifier, so it needs no escaping.
     return in_schema(text, schema).replace(SCHEMA_LITERAL, f"'{schema}'").encode()
 

@@ -14,8 +14,9 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection
 
+from treadle.db.own_connection import OwnAsyncConnection
 from treadle.db.query import Query, Result
-from treadle.db.runner import OwnAsyncConnection, arun
+from treadle.db.runner import arun
 from treadle.db.url import CONNECT_SECONDS, hosts, patient
 from treadle.words.errors import TreadleError
 

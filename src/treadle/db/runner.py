@@ -4,14 +4,17 @@ Nothing is committed or rolled back here. On an autocommit connection each state
 other connection the query joins the transaction that the caller has open.
 """
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from psycopg import AsyncConnection, AsyncCursor, Connection, Cursor, DataError
 from psycopg.abc import Buffer
+from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 from psycopg.types.datetime import TimestamptzLoader
 
+from treadle.db.own_connection import OwnAsyncConnection, OwnConnection
 from treadle.db.query import Query, Result
 from treadle.db.search_path import PINNED_LOCALLY
 
@@ -32,23 +35,6 @@ class Clamped(TimestamptzLoader):
         except DataError:
             text = bytes(data)
             return EARLIEST if text.startswith(b"-") or text.endswith(b"BC") else LATEST
-
-
-class OwnConnection(Connection[Any]):
-    """A connection that Treadle opened itself, and on which it may prepare statements.
-
-    A prepared claim takes a third less time, a prepared enqueue a tenth less. Behind a transaction pooler the next
-    statement may run in another session, where the prepared one does not exist. A pooler is detected by comparing
-    pg_backend_pid() with the process id that was reported when the connection was opened. This happens before the first
-    statement that is worth preparing, not when the pool opens the connection: if the server did not answer, the pool
-    would hang, and all its users with it.
-    """
-
-    checked = False
-
-
-class OwnAsyncConnection(AsyncConnection[Any]):
-    checked = False
 
 
 def read_settings(seconds: float) -> bytes:
@@ -92,6 +78,11 @@ async def arun(connection: AsyncConnection[Any], query: Query[Result], schema: s
     async with connection.cursor(row_factory=tuple_row) as cursor:
         await cursor.execute(query.bound(schema), query.params, prepare=_may_be_prepared(query))
         return query.read(await cursor.fetchall() if _has_rows(cursor) else ())
+
+
+def needs_transaction(connection: Connection[Any] | AsyncConnection[Any], queries: Sequence[Query[Any]]) -> bool:
+    several = len(queries) > 1 or any(query.pinned for query in queries)
+    return several and connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE
 
 
 def _allow_preparing(connection: OwnConnection | OwnAsyncConnection, process: int) -> None:

@@ -1,17 +1,17 @@
 """Which database to use, and how to describe it without its password."""
 
-import os
 import re
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import Conninfo
 
+from treadle.settings import value_of
 from treadle.words.errors import InvalidArgument
 from treadle.words.secret_text import MASK
 
-VARIABLES = ("TREADLE_DATABASE_URL", "DATABASE_URL")
-LISTEN_VARIABLE = "TREADLE_LISTEN_URL"
 CONNECT_SECONDS = 5
 INVALID = (
     "the database URL is invalid; expected postgresql://user:password@host:5432/database, with special characters "
@@ -25,35 +25,57 @@ _HOST = re.compile(r"[\w.\-]*|(?=.*:.*:)[0-9A-Fa-f:.]+(?:%\w+)?|(?:[A-Za-z]:)?[/
 _DATABASE = re.compile(r"[\w.\- ]*")
 
 
+# The drivers of SQLAlchemy, which people have in DATABASE_URL.
+_DRIVER = re.compile(r"postgres(?:ql)?\+(?:asyncpg|psycopg|psycopg_async|psycopg2|psycopg2cffi|pg8000)://")
+
+
 class Target(NamedTuple):
     url: str
     embedded: bool
 
 
-def resolve(url: str | None) -> Target:
-    """The given URL, else the environment's, else the embedded server's."""
-    for found in (url, *map(os.environ.get, VARIABLES)):
-        if found:
-            described(found)
-            return Target(found, embedded=False)
+def resolve(url: str | Callable[[], str] | None) -> Target:
+    """The given URL, else that of the settings, else the embedded server's."""
+    if found := (url() if callable(url) else url) or value_of("database_url"):
+        described(found)
+        return Target(plain(found), embedded=False)
     from treadle.db.embedded import embedded_url  # here, because most processes do not need it
 
     return Target(embedded_url(), embedded=True)
 
 
 def resolve_listening(url: str | None) -> str | None:
-    """The URL for receiving notifications, if one is given or in the environment."""
-    found = url or os.environ.get(LISTEN_VARIABLE)
-    if found:
-        described(found)
-    return found or None
+    """The URL for receiving notifications, if one is given or in the settings."""
+    found = url or value_of("listen_url")
+    if not found:
+        return None
+    described(found)
+    return plain(found)
+
+
+def plain(url: str) -> str:
+    """The URL without the name of a driver: postgresql+asyncpg://… becomes postgresql://…"""
+    return _DRIVER.sub("postgresql://", url, count=1)
+
+
+def require_url(url: str) -> None:
+    """Raise InvalidArgument unless it is a URL or connection string."""
+    if not url.strip():
+        raise InvalidArgument("the database URL is empty; expected postgresql://…, or None for that of the settings")
+    described(url)
+
+
+def url_of(parameters: Mapping[str, Any]) -> str:
+    """A connection string of those of the parameters that libpq knows: drivers and frameworks have others as well."""
+    known = {option.keyword.decode() for option in Conninfo.get_defaults()}
+    return make_conninfo("", **{name: value for name, value in parameters.items() if name in known})
 
 
 def parts_of(url: str) -> dict[str, str]:
     """The parameters of a URL or connection string, or InvalidArgument. The message quotes nothing of it: an unescaped
     character may have made a part of the password look like another part."""
     try:
-        parts = {name: str(value) for name, value in conninfo_to_dict(url).items() if value is not None}
+        parts = {name: str(value) for name, value in conninfo_to_dict(plain(url)).items() if value is not None}
     except (ProgrammingError, UnicodeError):
         raise InvalidArgument(INVALID) from None
     if not all(port.isascii() and port.isdigit() for port in parts.get("port", "").split(",") if port):
@@ -80,6 +102,7 @@ def described(url: str) -> str:
 def may_show_password(url: str) -> bool:
     """Whether a part of the password may have been read as a host or as the name of the database: in ada:12/34@host/db,
     libpq reads the host ada, the port 12 and the database 34@host/db."""
+    url = plain(url)
     parts = parts_of(url)
     authority, _, after = _IS_URL.sub("", url, count=1).partition("/")
     if _IS_URL.match(url) and (authority.count("@") > 1 or "@" in after):
@@ -117,10 +140,16 @@ def patient(url: str, connect_seconds: int = CONNECT_SECONDS) -> str:
         "client_encoding": "UTF8",
     }
     given = parts_of(url)
-    return make_conninfo(url, **{name: value for name, value in settings.items() if name not in given})
+    return make_conninfo(plain(url), **{name: value for name, value in settings.items() if name not in given})
 
 
 def hosts(url: str) -> int:
     """How many servers libpq may try, one after the other."""
     parts = parts_of(url)
     return len((parts.get("host") or parts.get("hostaddr") or "").split(","))
+
+
+def with_part(url: str, **parts: str) -> str:
+    """The URL with other parameters, such as another database."""
+    parts_of(url)
+    return make_conninfo(url, **parts)

@@ -25,7 +25,7 @@ from treadle.words.duration import Duration
 from treadle.words.errors import TreadleError
 from treadle.words.job import JobError, JobPage, JobRow
 from treadle.words.log_redaction import redact_own_log
-from treadle.words.naming import SCHEMA, text_within, worker_name
+from treadle.words.naming import text_within, worker_name
 from treadle.words.payload import PAYLOAD_LIMIT, Json
 from treadle.words.status import Status
 from treadle.words.unique import Enqueued, UniqueOptions
@@ -57,14 +57,20 @@ class JobQueue:
         database: Source | Database | None = None,
         worker_id: str | None = None,
         *,
-        schema: str = SCHEMA,
+        schema: str | None = None,
         payload_limit: int = PAYLOAD_LIMIT,
         pool_size: int = 10,
+        connect_timeout: Duration | None = None,
+        statement_timeout: Duration | None = None,
     ) -> None:
         redact_own_log()
         self.worker_id = text_within(worker_id or worker_name(), 100, "worker_id")
         self.payload_limit = payload_limit
-        self._database = database if isinstance(database, Database) else Database(database, schema, pool_size)
+        if not isinstance(database, Database):
+            database = Database(
+                database, schema, pool_size, connect_timeout=connect_timeout, statement_timeout=statement_timeout
+            )
+        self._database = database
 
     # Enqueueing. The options are those of EnqueueOptions and UniqueOptions; unique=["…"] names keys of `data`.
 

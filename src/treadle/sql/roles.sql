@@ -101,7 +101,7 @@ grant select, delete on -- register_worker() deletes what was set for an earlier
     treadle.worker_concurrency
     to treadle_worker;
 grant select, insert, update, delete on
-    treadle.minutes,
+    treadle.minutes, treadle.totals,
     treadle.schedules,
     treadle.occurrences
     to treadle_worker;
@@ -233,7 +233,7 @@ grant execute on function
     treadle.recover_stale_jobs,
     treadle.prune_jobs,
     treadle.sweep_stored,
-    treadle.count_minutes,
+    treadle.count_minutes, treadle.count_by_bucket, treadle.add_counts,
     treadle.tick,
     treadle.move_due_jobs,
     treadle.reset_floors,
@@ -300,7 +300,7 @@ grant select on
     treadle.worker_concurrency,
     treadle.pauses,
     treadle.audit,
-    treadle.minutes,
+    treadle.minutes, treadle.totals,
     treadle.meter,
     treadle.occurrences,
     treadle.expiries,
@@ -327,7 +327,6 @@ grant select on sequence
     treadle.watched
     to treadle_viewer, treadle_operator;
 grant execute on function
-    treadle.find_lanes,
     treadle.sample_jobs,
     treadle.find_jobs,
     treadle.find_claimable,
@@ -357,8 +356,9 @@ grant execute on function
     treadle.tick_is_fresh,
     treadle.is_read_committed,
     treadle.limits_of, treadle.limit_key,
-    treadle.keeps_slots,
-    treadle.blocked_by_jobs, treadle.is_waiting, treadle.is_satisfied, treadle.outcome_of, treadle.keeps_skipped,
+    -- metrics
+    treadle.find_lanes, treadle.time_buckets,
+    treadle.keeps_slots, treadle.blocked_by_jobs, treadle.is_waiting, treadle.is_satisfied, treadle.outcome_of, treadle.keeps_skipped,
     -- limits
     treadle.find_limits, treadle.limit_statuses, treadle.limit_kind,
     treadle.limit_state, treadle.limit_lanes, treadle.count_pending,

@@ -119,7 +119,7 @@ def _run(order: dict[str, Any], state: ChildState, runner: asyncio.Runner) -> Ou
     except Exception as error:
         problem = f"its process could not find {order['module']}.{order['name']}: {error}"
         return Outcome(Ending.RETRY, error=clean_error(problem))
-    backend.database.use(order["url"])
+    backend.own.use(order["url"])
     capture = Capture()
     capture.start(function.policy.prints)
     attempt = Attempt(claim, environment_of(function, order["worker_id"]), state)

@@ -20,8 +20,6 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-import psutil
-
 from treadle.app import Treadle
 from treadle.app.load import spec_of
 from treadle.attempt.progress import ProgressReport
@@ -33,6 +31,7 @@ from treadle.worker import log_format
 from treadle.worker.child import work
 from treadle.worker.exit_codes import died
 from treadle.worker.outcomes import over_memory_limit, overdue, stopped
+from treadle.worker.recycling import UNLIMITED, Limits, memory_used
 from treadle.worker.running import Running
 
 # A child that was asked to stop is killed after this time. So the handler of a cancelled job stops within two seconds.
@@ -43,13 +42,14 @@ START_SECONDS = 60.0
 
 
 class Child:
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self.process: BaseProcess = context.Process(target=work, args=(theirs,), name="treadle-child")
         self.process.start()
         theirs.close()
-        self.has_run_a_job = False
+        self.limits = limits
+        self.jobs = 0
 
     @property
     def pid(self) -> int:
@@ -62,8 +62,10 @@ class Child:
 
 
 class Children:
-    def __init__(self, limit: int, app: Treadle) -> None:
+    def __init__(self, limit: int, app: Treadle, new_limits: Callable[[], Limits] = lambda: UNLIMITED) -> None:
+        """`new_limits` says when a child is replaced."""
         self._app = app
+        self._new_limits = new_limits
         self._spec = cache(spec_of)  # which looks at all modules
         self._threads = ThreadPoolExecutor(limit, thread_name_prefix="treadle-child")
         self._lock = threading.Lock()
@@ -103,7 +105,7 @@ class Children:
             usable = False
             try:
                 outcome, usable = self._supervise(child, running, stop, note_start)
-                if outcome is None and child.has_run_a_job and started == math.inf:
+                if outcome is None and child.jobs and started == math.inf:
                     continue  # it died between two jobs
                 return outcome or self._outcome_of_death(child, running, time.monotonic() - started)
             finally:
@@ -122,7 +124,7 @@ class Children:
             "name": running.function.function.__qualname__,
             "claim": [str(running.claim.id), *running.claim[1:]],
             "worker_id": running.attempt.environment.worker_id,
-            "url": running.function.backend.database.url,
+            "url": running.function.backend.own.url,
             "log_level": logging.getLogger().level,
             "log": log_format.options,
         }
@@ -162,7 +164,7 @@ class Children:
             if stop.is_set() and asked_to_stop is None:
                 asked_to_stop = now
                 _send(child.pipe, {"interrupt": running.attempt.interrupted_by})
-            if policy.memory_limit is not None and (used := _memory_used(child.pid)) > policy.memory_limit:
+            if policy.memory_limit is not None and (used := memory_used(child.pid)) > policy.memory_limit:
                 return over_memory_limit(running.function, running.attempt, used), False
             if policy.deadline is not None and started is not None and now - started > policy.deadline:
                 return overdue(running.function, running.attempt), False
@@ -189,7 +191,7 @@ class Children:
                     self._busy.add(child)
                     return child
                 child.kill()
-        child = Child()
+        child = Child(self._new_limits())
         with self._lock:
             self._busy.add(child)
             if self._closed:
@@ -197,10 +199,11 @@ class Children:
         return child
 
     def _give_back(self, child: Child, keep: bool) -> None:
+        child.jobs += 1
+        keep = keep and child.limits.reached(child.jobs, child.pid) is None
         with self._lock:
             self._busy.discard(child)
             if keep and not self._closed:
-                child.has_run_a_job = True
                 self._idle.append(child)
                 return
         child.kill()
@@ -217,10 +220,3 @@ def _flush(running: Running) -> bool:
 def _send(pipe: "Connection[Any, Any]", message: dict[str, object]) -> None:
     with contextlib.suppress(OSError):  # the child has died: the caller finds out at its next read
         pipe.send_bytes(json.dumps(message).encode())
-
-
-def _memory_used(pid: int) -> int:
-    try:
-        return int(psutil.Process(pid).memory_info().rss)
-    except psutil.Error:
-        return 0

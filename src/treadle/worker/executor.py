@@ -9,6 +9,7 @@ A suspect is a job that was running when its process died. It may have killed th
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor as Threads
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
@@ -23,14 +24,22 @@ from treadle.words.outcome import Ending, Outcome
 from treadle.worker.children import Children
 from treadle.worker.job_slots import JobSlots
 from treadle.worker.outcomes import ChildEnded, raised, returned, stopped
+from treadle.worker.recycling import UNLIMITED, Limits
 from treadle.worker.running import Running, deadline_of
 
 
 class Executor:
-    def __init__(self, app: Treadle, threads: int, children: int, slots: JobSlots) -> None:
+    def __init__(
+        self,
+        app: Treadle,
+        threads: int,
+        children: int,
+        slots: JobSlots,
+        child_limits: Callable[[], Limits] = lambda: UNLIMITED,
+    ) -> None:
         self._middlewares = app.backend.middlewares
-        self._threads = _pool(threads)
-        self._children = Children(children, app)
+        self._threads: Threads = _pool(threads)
+        self._children = Children(children, app, child_limits)
         self._slots = slots
 
     async def execute(self, running: Running) -> Outcome:

@@ -14,6 +14,7 @@ class End(Enum):
     DRAINED = 74
     STUCK = 75  # a job ran past its deadline: only the end of the process stops its thread
     BROKEN = 76  # an uncaught exception, such as SystemExit in a task that a handler left behind
+    RECYCLED = 77  # it has run enough jobs, or uses too much memory: another process takes its place
 
 
 # A wrong argument or an application that cannot be imported: restarting would not help.

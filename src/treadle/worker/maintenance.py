@@ -108,6 +108,25 @@ async def recover_lost(
     return await _recover(connection, worker_queries.recover_lost_workers(crash_limit, at, watched), listeners)
 
 
+async def recover_once(
+    connection: ReconnectingConnection,
+    server_clock: ServerClock,
+    chosen: Settings,
+    outage: Outage,
+    listeners: Listeners,
+) -> int:
+    """Give back the jobs of all lost workers, and return how many these were.
+
+    If workers seem to be lost, it waits until those that are alive have renewed their leases: the server's clock may
+    have been set forward before this worker began to watch it."""
+    patience = chosen.lease.total_seconds() / 2
+    if (await server_clock.check()).losses and server_clock.watched < patience:
+        await asyncio.sleep(patience - server_clock.watched)
+        await server_clock.check()
+    found = await recover_lost(connection, chosen.crash_limit, chosen.lease, outage, listeners, server_clock)
+    return found + await recover_unregistered(connection, chosen.crash_limit, listeners)
+
+
 async def recover_unregistered(connection: ReconnectingConnection, crash_limit: int, listeners: Listeners) -> int:
     """Give back the jobs of clients that never registered, or whose row is missing, after a day without a sign."""
     return await _recover(connection, worker_queries.recover_unregistered(crash_limit), listeners)

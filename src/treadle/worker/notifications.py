@@ -23,7 +23,6 @@ from uuid import UUID
 from treadle.db.listener import Listener
 from treadle.db.queries import worker as worker_queries
 from treadle.db.reconnecting import ReconnectingConnection
-from treadle.db.url import LISTEN_VARIABLE
 from treadle.worker.peers import Peers
 from treadle.worker.services import Delay
 
@@ -158,9 +157,7 @@ class Notifications:
         if works and missed >= REPORTED_MISSES:
             log.info("notifications arrive again")
         elif self._missed == REPORTED_MISSES:
-            log.warning(
-                "notifications do not arrive: polling; behind a pooler, set %s to a direct URL", LISTEN_VARIABLE
-            )
+            log.warning("notifications do not arrive: polling; behind a pooler, set TREADLE_LISTEN_URL to a direct URL")
 
     def _all_look(self, recheck: bool) -> None:
         self._all_looked_at = time.monotonic()

@@ -22,6 +22,7 @@ from treadle.words.tracebacks import format_traceback
 from treadle.worker.exit_codes import USAGE_ERROR, End
 from treadle.worker.job_slots import JobSlots
 from treadle.worker.log_format import set_up
+from treadle.worker.recycling import Recycling
 from treadle.worker.run import end_now, work
 from treadle.worker.worker import Worker
 
@@ -50,6 +51,19 @@ async def _serve(order: dict[str, Any]) -> End:
     slots = JobSlots(order["slots_descriptor"], order["slots"])
     listening: list[asyncio.Task[None]] = []  # the event loop keeps only a weak reference
 
+    pipe = os.fdopen(order["pipe"], "w")
+    recycling = Recycling(*order["recycling"])
+    recycling.check_room()
+    if order["postponed"]:
+        recycling.postpone()
+
+    def tell(message: dict[str, Any]) -> None:
+        pipe.write(json.dumps(message) + "\n")
+        pipe.flush()
+
+    def retiring(reason: str) -> None:
+        tell({"retiring": reason})
+
     def ready(worker: Worker) -> None:
         started = {
             "worker_id": worker.worker_id,
@@ -57,12 +71,11 @@ async def _serve(order: dict[str, Any]) -> End:
             "schema": app.schema,
             "embedded": app.database.embedded,
         }
-        with os.fdopen(order["pipe"], "w") as pipe:
-            pipe.write(json.dumps(started) + "\n")
-        listening.append(asyncio.create_task(_listen(app.listeners.emit)))
+        tell(started)
+        listening.append(asyncio.create_task(_listen(app.listeners.emit, recycling)))
 
     _collect_seldom()
-    return await work(app, slots, ready, **order["options"])
+    return await work(app, slots, ready, retiring, recycling, **order["options"])
 
 
 def _collect_seldom() -> None:
@@ -75,13 +88,16 @@ def _collect_seldom() -> None:
         gc.set_threshold(20_000, *_DEFAULT_THRESHOLD[1:])
 
 
-async def _listen(emit: Any) -> None:
+async def _listen(emit: Any, recycling: Recycling) -> None:
     """Receive messages of the supervisor. When the supervisor ends, the lease is no longer renewed, so this stops."""
     reader = asyncio.StreamReader(limit=2**24)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     while line := await reader.readline():
-        for each in json.loads(line)["recovered"]:
+        message = json.loads(line)
+        for each in message.get("recovered", ()):
             emit(events.JobRecovered(*each))
+        if "resume_recycling" in message:
+            recycling.resume()
     signal.raise_signal(signal.SIGTERM)
 
 

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import TypeVar
 from uuid import UUID
 
@@ -69,7 +70,7 @@ class Recorder:
         )
         flushed = asyncio.run_coroutine_threadsafe(self._persist({claim.id}), self._loop)
         try:
-            flushed.result(FLUSH_SECONDS)
+            self._wait_for(flushed)
         except TimeoutError:
             flushed.cancel()
             raise DatabaseUnreachable(
@@ -77,6 +78,9 @@ class Recorder:
                 "unreachable, or another transaction has locked the job's row "
                 "(inside job.transaction(), publish events with job.event, not with queue.event)"
             ) from None
+
+    def _wait_for(self, flushed: "Future[None]") -> None:
+        flushed.result(FLUSH_SECONDS)
 
     def add_final_report(self, report: worker_queries.Report) -> None:
         """Write the last progress of a job before its outcome."""

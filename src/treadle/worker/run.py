@@ -10,9 +10,13 @@ from typing import Any, TypeVar, Unpack
 
 from treadle.app import Treadle
 from treadle.db.embedded import leave_all
+from treadle.db.reconnecting import DatabaseUnavailable, reconnect_delay
+from treadle.words.errors import DatabaseUnreachable
 from treadle.worker.exit_codes import End
 from treadle.worker.job_slots import JobSlots
+from treadle.worker.log import forget_events, log_events
 from treadle.worker.options import WorkerOptions
+from treadle.worker.recycling import Recycling
 from treadle.worker.worker import Worker
 
 Result = TypeVar("Result")
@@ -57,18 +61,27 @@ async def work(
     app: Treadle,
     slots: JobSlots | None,
     ready: Callable[[Worker], object] = lambda _: None,
+    retiring: Callable[[str], object] = lambda _: None,
+    recycling: Recycling | None = None,
     **options: Unpack[WorkerOptions],
 ) -> End:
-    worker = Worker(app, slots=slots, **options)
+    """`ready` is called when the worker has started. `retiring` is called, with the reason, when it claims no more jobs
+    because of `recycling`, and lets those that run finish."""
+    worker = Worker(app, slots=slots, recycling=recycling, **options)
     signals: asyncio.Queue[int] = asyncio.Queue()
     loop = asyncio.get_running_loop()
     numbers = (signal.SIGTERM, signal.SIGINT)
     for number in numbers:
         loop.add_signal_handler(number, signals.put_nowait, number)
     try:
+        if not await _unless_signalled(_reach_database(app, worker), signals):
+            return End.STOPPED
         await worker.start()
         ready(worker)
         ended = await _end(worker, signals, stuck_ends=slots is not None)
+        if ended is End.RECYCLED:
+            retiring(worker.recycling.reason)
+            await _unless_signalled(worker.finish(), signals)
         stopping, again = asyncio.ensure_future(worker.stop()), asyncio.ensure_future(signals.get())
         await asyncio.wait([stopping, again], return_when=asyncio.FIRST_COMPLETED)
         if not stopping.done():
@@ -82,11 +95,42 @@ async def work(
     return ended
 
 
+async def _reach_database(app: Treadle, worker: Worker) -> None:
+    """Wait for the database, which may start later than this program."""
+    log_events(app.listeners)
+    failures = 0
+    while True:
+        try:
+            await asyncio.to_thread(lambda: app.database.url)
+        except DatabaseUnreachable as error:
+            worker.unavailable(DatabaseUnavailable(str(error)))
+            failures += 1
+            await asyncio.sleep(reconnect_delay(failures))
+        else:
+            worker.unavailable(None)
+            forget_events(app.listeners)
+            return
+
+
+async def _unless_signalled(what: Coroutine[Any, Any, None], signals: "asyncio.Queue[int]") -> bool:
+    """Wait for it, or for a signal, which cancels it. Returns whether it finished."""
+    work, signalled = asyncio.ensure_future(what), asyncio.ensure_future(signals.get())
+    await asyncio.wait([work, signalled], return_when=asyncio.FIRST_COMPLETED)
+    signalled.cancel()
+    if not work.done():
+        work.cancel()
+        await asyncio.wait([work])
+        return False
+    work.result()
+    return True
+
+
 async def _end(worker: Worker, signals: "asyncio.Queue[int]", stuck_ends: bool) -> End:
     """Wait for a reason to stop."""
     reasons = {
         asyncio.ensure_future(signals.get()): End.STOPPED,
         asyncio.ensure_future(worker.drained()): End.DRAINED,
+        asyncio.ensure_future(worker.recycling.wait()): End.RECYCLED,
     }
     if stuck_ends:
         # The supervisor starts another process.

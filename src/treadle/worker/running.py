@@ -83,7 +83,7 @@ def environment_of(function: JobFunction[..., Any, ..., Any], worker_id: str) ->
     """What the attempts of this function share. It is created once, not for every job."""
     backend, policy = function.backend, function.policy
     return Environment(
-        worker_id, backend.database, backend.payload_limit, function.encode_result, policy.logs, policy.prints
+        worker_id, backend.own, backend.payload_limit, function.encode_result, policy.logs, policy.prints
     )
 
 

@@ -16,15 +16,20 @@ from uuid import UUID
 
 from treadle.db.queries.worker import Recovered
 from treadle.words.clock import now
+from treadle.words.size import size
 from treadle.worker.exit_codes import USAGE_ERROR, End, died
+from treadle.worker.health import Answer, Handler, HealthServer
 from treadle.worker.job_slots import JobSlots
 from treadle.worker.keeper import Keeper
+from treadle.worker.metrics import MetricsEndpoint
 from treadle.worker.options import FLUSH_SECONDS, STOP_SECONDS, WorkerOptions, settings
 from treadle.worker.services import within
 
 log = logging.getLogger("treadle")
 
 ENFORCE_SECONDS = 0.2
+# The exit codes of processes that did not die.
+EXPECTED = {each.value for each in (End.STOPPED, End.DRAINED, End.STUCK, End.RECYCLED)}
 # A process that dies sooner than this after its start is restarted with a growing delay.
 HEALTHY_SECONDS = 10.0
 
@@ -36,9 +41,12 @@ class WorkerProcess:
         self.process = process
         self.slots = slots
         self.worker_id: str | None = None
+        self.retiring = asyncio.Event()
+        """It claims no more jobs, and ends when those that run have finished."""
         self.began = time.monotonic()
         self.overdue: list[UUID] = []
         self.killed_for: str | None = None
+        self.listening: asyncio.Task[None] | None = None  # the event loop keeps only a weak reference
 
     def kill(self) -> None:
         """Kill it and its child processes, which belong to its process group."""
@@ -50,17 +58,56 @@ class WorkerProcess:
             self.process.stdin.write(json.dumps(message).encode() + b"\n")
 
 
+async def _listen(worker: WorkerProcess, reader: asyncio.StreamReader, transport: asyncio.ReadTransport) -> None:
+    """Receive what the worker process says after its start."""
+    try:
+        while line := await reader.readline():
+            reason = json.loads(line)["retiring"]
+            log.info("a worker process is replaced, because %s; its running jobs finish", reason)
+            worker.retiring.set()
+    finally:
+        transport.close()
+
+
 def restart_delay(failures: int) -> float:
     """Seconds to wait after this many failed starts in a row: exponential, 0.2 s doubling to at most 15 s."""
     return min(0.1 * 2**failures, 15) if failures else 0.0
 
 
 class Supervisor:
-    def __init__(self, app: str, processes: int, options: WorkerOptions, log_level: str, log_style: str) -> None:
+    def __init__(
+        self,
+        app: str,
+        processes: int,
+        options: WorkerOptions,
+        log_level: str,
+        log_style: str,
+        max_jobs: int | None = None,
+        max_memory: str | None = None,
+        health: tuple[str | None, int] | None = None,
+    ) -> None:
+        """A process that has run `max_jobs` jobs, or uses `max_memory`, is replaced. `health` is the address and the
+        port of the server for probes."""
+        if max_memory is not None:
+            size(max_memory, "max_memory")
         self._count = processes
+        self._health = health
+        self._metrics = MetricsEndpoint()
+        self.routes: dict[str, Handler] = {
+            "/live": self._live,
+            "/ready": self._ready,
+            "/metrics": self._metrics.answer,
+        }
+        """What the server for probes answers, by path."""
         # Only the worker processes know which job types there are.
         self._settings = settings(options.get("types") or ["any"], os.cpu_count() or 1, **options)
-        self._order = {"app": app, "options": options, "log_level": log_level, "log_style": log_style}
+        self._order = {
+            "app": app,
+            "options": options,
+            "log_level": log_level,
+            "log_style": log_style,
+            "recycling": [max_jobs, max_memory],
+        }
         self._keeper: Keeper | None = None
         self._renewing: asyncio.Task[None] | None = None
         self._processes: set[WorkerProcess] = set()
@@ -71,12 +118,24 @@ class Supervisor:
 
     async def run(self) -> int:
         """Supervise until stopped, or until all worker processes have drained the queue. Returns the exit code."""
+        server = None
+        if self._health is not None:
+            server = HealthServer(self.routes)
+            try:
+                port = await server.start(*self._health)
+            except OSError as error:
+                print(f"Error: the health port {self._health[1]} cannot be used: {error}", file=sys.stderr)
+                return 1
+            log.info("probes are answered on port %s", port)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
-        enforcing = asyncio.create_task(self._enforce())
+        enforcing = self._enforcing = asyncio.create_task(self._enforce())
         codes = await asyncio.gather(*(self._supervise() for _ in range(self._count)))
         enforcing.cancel()
+        if server is not None:
+            server.close()
+            await self._metrics.close()
         if self._renewing is not None:
             self._renewing.cancel()
         if self._keeper is not None:
@@ -99,40 +158,64 @@ class Supervisor:
         asyncio.get_running_loop().call_later(seconds, self.stop)
 
     async def _supervise(self) -> int:
-        """Run one worker process after the other."""
+        """Run one worker process after the other. One that is replaced ends beside its successor."""
+        replaced: list[asyncio.Task[int]] = []
+        code = await self._succeed(replaced)
+        await asyncio.gather(*replaced)
+        return code
+
+    async def _succeed(self, replaced: list[asyncio.Task[int]]) -> int:
         failures = 0
         while not self._stopping.is_set():
             try:
-                worker = await self._start()
+                worker = await self._start(replaced[-1] if replaced else None)
             except OSError as error:  # no memory, no processes left
                 log.error("a worker process could not be started; retrying: %s", error)  # noqa: TRY400
                 failures += 1
                 await self._pause(failures)
                 continue
-            code = await worker.process.wait()
-            self._processes.discard(worker)
-            worker.kill()  # processes that it left behind
-            hopeless = code == USAGE_ERROR and not self._worked
-            restarts = not (self._stopping.is_set() or code == End.DRAINED.value or hopeless)
-            if restarts:
-                log.error("a worker process %s; it is restarted", worker.killed_for or died(code))
-            await self._recover(worker, code)
-            worker.slots.close()
-            if hopeless and not self._stopping.is_set():
+            ending = asyncio.create_task(self._end_of(worker))
+            retiring = asyncio.create_task(worker.retiring.wait())
+            await asyncio.wait([ending, retiring], return_when=asyncio.FIRST_COMPLETED)
+            retiring.cancel()
+            if not ending.done():
+                replaced[:] = [*(each for each in replaced if not each.done()), ending]
+                failures = 0
+                continue
+            code = ending.result()
+            if self._is_hopeless(code) and not self._stopping.is_set():
                 self.stop()  # the other processes fail in the same way
                 return 1
-            if not restarts:
+            if not self._restarts(code):
                 return 0
-            healthy = time.monotonic() - worker.began > HEALTHY_SECONDS or code == End.STUCK.value
+            healthy = time.monotonic() - worker.began > HEALTHY_SECONDS or code in (End.STUCK.value, End.RECYCLED.value)
             failures = 0 if healthy else failures + 1
             await self._pause(failures)
         return 0
+
+    async def _end_of(self, worker: WorkerProcess) -> int:
+        """Wait until the process has ended, and give back its jobs. Returns its exit code."""
+        code = await worker.process.wait()
+        self._processes.discard(worker)
+        worker.kill()  # processes that it left behind
+        if self._restarts(code) and code != End.RECYCLED.value:
+            log.error("a worker process %s; it is restarted", worker.killed_for or died(code))
+        await self._recover(worker, code)
+        worker.slots.close()
+        return code
+
+    def _is_hopeless(self, code: int) -> bool:
+        return code == USAGE_ERROR and not self._worked
+
+    def _restarts(self, code: int) -> bool:
+        return not (self._stopping.is_set() or code == End.DRAINED.value or self._is_hopeless(code))
 
     async def _pause(self, failures: int) -> None:
         if seconds := restart_delay(failures):
             await within(self._stopping.wait(), seconds)
 
-    async def _start(self) -> WorkerProcess:
+    async def _start(self, former: asyncio.Task[int] | None) -> WorkerProcess:
+        """Start a worker process. While its predecessor, if there is one, finishes its jobs, it is not replaced."""
         slots = JobSlots.create(self._settings.slots)
         theirs_to_write, ours_to_read = os.pipe()[::-1]
         try:
@@ -153,8 +236,15 @@ class Supervisor:
             os.close(theirs_to_write)
         worker = WorkerProcess(process, slots)
         self._processes.add(worker)
+        postponed = former is not None and not former.done()
         worker.send(
-            {**self._order, "slots_descriptor": slots.descriptor, "slots": slots.count, "pipe": theirs_to_write}
+            {
+                **self._order,
+                "slots_descriptor": slots.descriptor,
+                "slots": slots.count,
+                "pipe": theirs_to_write,
+                "postponed": postponed,
+            }
         )
         if self._stopping.is_set():
             worker.process.terminate()
@@ -163,9 +253,13 @@ class Supervisor:
             lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(ours_to_read, "rb")
         )
         started = await reader.readline()
-        transport.close()
         if started:
             await self._keep(worker, **json.loads(started))
+            worker.listening = asyncio.create_task(_listen(worker, reader, transport))
+            if postponed and former is not None:
+                former.add_done_callback(lambda _: worker.send({"resume_recycling": True}))
+        else:
+            transport.close()
         return worker
 
     async def _keep(self, worker: WorkerProcess, worker_id: str, url: str, schema: str, embedded: bool) -> None:
@@ -181,6 +275,7 @@ class Supervisor:
             self._keeper = Keeper(url, schema, chosen.lease, chosen.crash_limit)
             self._renewing = asyncio.create_task(self._keeper.renew())
         worker.worker_id = worker_id
+        self._metrics.place = url, schema
         self._worked = True
         self._keeper.workers[worker_id] = worker.slots
         while self._recovered:
@@ -192,7 +287,7 @@ class Supervisor:
         itself are counted as crashed; no others are."""
         if self._keeper is None or worker.worker_id is None:
             return
-        expected = code in (End.STOPPED.value, End.DRAINED.value, End.STUCK.value)
+        expected = code in EXPECTED
         crashed: list[UUID] = []
         if not (self._stopping.is_set() or expected or worker.killed_for):
             crashed = [entry.id for entry in worker.slots.entries() if not entry.process]
@@ -215,6 +310,27 @@ class Supervisor:
         await self._stopping.wait()
         await within(self._hurried.wait(), self._settings.lease.total_seconds() / 2)
         await asyncio.sleep(1)
+
+    # Probes
+
+    async def _live(self) -> Answer:
+        """Whether it can do its work. That it answers at all says that its event loop runs."""
+        if self._enforcing.done():
+            return Answer(500, "the supervisor does not enforce deadlines any more\n")
+        return Answer(200, "live\n")
+
+    async def _ready(self) -> Answer:
+        """Whether a worker process claims jobs."""
+        if self._stopping.is_set():
+            return Answer(503, "not ready: the worker is stopping\n")
+        started = [each for each in self._processes if each.worker_id is not None]
+        claiming = [each for each in started if not each.retiring.is_set()]
+        if not claiming:
+            return Answer(503, "not ready: no worker process has started\n")
+        late = min(now() - each.slots.renewed_at for each in claiming)
+        if late > self._settings.fence_after:
+            return Answer(503, f"not ready: the lease was last renewed {late:.0f} seconds ago\n")
+        return Answer(200, "ready\n")
 
     async def _enforce(self) -> None:
         """Kill what runs past its deadline, and workers that continue without a lease."""

@@ -5,19 +5,20 @@ Its lease is renewed by another process (keeper.py), so that a handler that bloc
 """
 
 import asyncio
+import math
 import os
 import time
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
-from typing import Any, NamedTuple, Self, Unpack
+from typing import Any, Self, Unpack
 
 from treadle.app import Treadle
 from treadle.db.queries import limits as limit_queries
 from treadle.db.queries import worker as worker_queries
-from treadle.db.reconnecting import DatabaseUnavailable, Outage, ReconnectingConnection
+from treadle.db.reconnecting import DatabaseUnavailable, Outage
 from treadle.words import events
 from treadle.words.claim import Claim
 from treadle.words.clock import now
@@ -29,6 +30,7 @@ from treadle.worker.cancellations import Cancellations
 from treadle.worker.claimer import Claimer
 from treadle.worker.completer import Completer
 from treadle.worker.concurrency import CHECK_SECONDS, Concurrency
+from treadle.worker.connections import connections
 from treadle.worker.draining import Draining
 from treadle.worker.due_check import DueCheck
 from treadle.worker.executor import Executor
@@ -42,6 +44,7 @@ from treadle.worker.notifications import SEND_SECONDS, Notifications
 from treadle.worker.options import FLUSH_SECONDS, STOP_SECONDS, Settings, WorkerOptions, settings
 from treadle.worker.peers import group_name
 from treadle.worker.recorder import Recorder
+from treadle.worker.recycling import Limits, Recycling
 from treadle.worker.running_jobs import RunningJobs
 from treadle.worker.scheduler import DECLARE_SECONDS, Scheduler
 from treadle.worker.server_clock import ServerClock
@@ -59,12 +62,6 @@ LEAVE_SECONDS = 1.0
 UNNOTIFIED_POLL_SECONDS = 0.5
 
 
-class Connections(NamedTuple):
-    claims: ReconnectingConnection
-    outcomes: ReconnectingConnection
-    maintenance: ReconnectingConnection
-
-
 class Worker:
     """`async with app.worker(): …` works on jobs while the block runs. The options are those of WorkerOptions.
 
@@ -72,14 +69,24 @@ class Worker:
     lost_replies, notifications.
     """
 
-    def __init__(self, app: Treadle, *, slots: JobSlots | None = None, **options: Unpack[WorkerOptions]) -> None:
-        """`slots` are given by a supervisor, which then renews the lease as well."""
+    def __init__(
+        self,
+        app: Treadle,
+        *,
+        slots: JobSlots | None = None,
+        recycling: Recycling | None = None,
+        **options: Unpack[WorkerOptions],
+    ) -> None:
+        """`slots` are given by a supervisor, which then renews the lease as well, and replaces the process when
+        `recycling` is due."""
         self.settings: Settings = settings(app.job_types, os.cpu_count() or 1, **options)
         self.worker_id = worker_name()
         self.schema = app.schema
         self.slots = slots or JobSlots.create(self.settings.slots)
         self.outage = Outage()
+        self.recycling = recycling or Recycling(None, None)
         self.stopping = False
+        self._leaving = False
         self.stuck = False
         """After `stop`: a thread of a handler still runs, and only the end of the process stops it."""
         self._app = app
@@ -121,14 +128,7 @@ class Worker:
     async def stop(self, grace: float | None = None) -> None:
         """Claim no more, give back jobs that were not started, let the others finish within the grace period, then
         interrupt them."""
-        self.stopping = True
-        for claimer in self.claimers:
-            claimer.stop()
-        await asyncio.wait(self._claiming, timeout=FLUSH_SECONDS)
-        if self.settings.listen:
-            with suppress(DatabaseUnavailable):
-                await within(self.notifications.leave(), LEAVE_SECONDS)
-        self._release_ready()
+        await self._leave()
         await self.running.empty(self.settings.grace if grace is None else grace, lambda: self._hurried)
         self.running.interrupt_all(Interrupt.SHUTDOWN)
         await self.running.empty(STOP_SECONDS)
@@ -148,6 +148,11 @@ class Worker:
             await self._keeper.stop(wait=not self.stuck)
             if not self.stuck:
                 self.slots.close()
+
+    async def finish(self) -> None:
+        """Claim no more, give back jobs that were not started, and let the others finish, however long they take."""
+        await self._leave()
+        await self.running.empty(math.inf)
 
     def hurry(self) -> None:
         """End the grace period."""
@@ -173,14 +178,28 @@ class Worker:
         """Whether notifications arrive; while they do not, the worker polls more often."""
         return self.notifications.listener.works
 
+    async def _leave(self) -> None:
+        self.stopping = True
+        for claimer in self.claimers:
+            claimer.stop()
+        await asyncio.wait(self._claiming, timeout=FLUSH_SECONDS)
+        if self.settings.listen and not self._leaving:
+            self._leaving = True
+            with suppress(DatabaseUnavailable):
+                await within(self.notifications.leave(), LEAVE_SECONDS)
+        self._release_ready()
+
     async def drained(self) -> None:
         """With drain=True: wait until no job is left to run, and those that finished are counted."""
         stopped = False
         while not stopped:
             await self._draining.done.wait()
-            if await self._recover_once():
-                self._draining.look_again()
-                continue
+            with suppress(DatabaseUnavailable):  # the services, which do the same, run only after some seconds
+                if await maintenance.recover_once(
+                    self.connections.maintenance, self.server_clock, self.settings, self.outage, self._listeners
+                ):
+                    self._draining.look_again()
+                    continue
             # Without other workers, nobody counts the last seconds later.
             alone = not len(self.notifications.peers)
             with suppress(DatabaseUnavailable):
@@ -219,29 +238,16 @@ class Worker:
         elif (seconds := self.outage.succeeded()) is not None:
             self._listeners.emit(events.DatabaseBack(self.worker_id, seconds))
 
+    def _start(self, claim: Claim, finished: Callable[[], None]) -> bool:
+        if self.recycling.count_job():  # it is the last one
+            self.stopping = True
+            for claimer in self.claimers:
+                claimer.set_limit(0)
+        return self.running.start(claim, finished)
+
     def _wake(self, recheck: bool) -> None:
         for claimer in self.claimers:
             claimer.wake(recheck)
-
-    async def _recover_once(self) -> int:
-        """What a worker that drains may be too quick to do otherwise: its services run only after some seconds. Returns
-        how many jobs were given back.
-
-        If workers seem to be lost, it waits until those that are alive have renewed their leases: the server's clock
-        may have been set forward before this worker began to watch it."""
-        connection, limit = self.connections.maintenance, self.settings.crash_limit
-        patience = self.settings.lease.total_seconds() / 2
-        try:
-            if (await self.server_clock.check()).losses and self.server_clock.watched < patience:
-                await asyncio.sleep(patience - self.server_clock.watched)
-                await self.server_clock.check()
-            found = await maintenance.recover_lost(
-                connection, limit, self.settings.lease, self.outage, self._listeners, self.server_clock
-            )
-            return found + await maintenance.recover_unregistered(connection, limit, self._listeners)
-        except DatabaseUnavailable as error:
-            self.unavailable(error)
-            return 0
 
     def _refill(self) -> None:
         for claimer in self.claimers:
@@ -254,7 +260,7 @@ class Worker:
     def _concurrency_changed(self, number: int, former: int) -> None:
         self._listeners.emit(events.ConcurrencyChanged(self.worker_id, number, former))
         self._executor.set_threads(number)
-        for claimer in self.claimers:
+        for claimer in self.claimers if not self.stopping else []:
             # With 0 it claims nothing, also none that would run in child processes.
             claimer.set_limit(self.settings.children if number and claimer.apart else number)
 
@@ -271,7 +277,7 @@ class Worker:
 
     def _assemble(self, url: str, functions: dict[str, Any]) -> None:
         chosen, schema, name = self.settings, self.schema, f"treadle {self.worker_id}"
-        self.connections = Connections(*(ReconnectingConnection(url, schema, name) for _ in Connections._fields))
+        self.connections = connections(url, schema, name)
         claims, outcomes = self.connections.claims, self.connections.outcomes
         self.server_clock = ServerClock(self.connections.maintenance, self.worker_id, self._listeners)
         recorder = Recorder(outcomes, self.worker_id, self.unavailable)
@@ -280,7 +286,8 @@ class Worker:
             outcomes, self.worker_id, recorder, self._listeners, chosen.crash_limit, self.unavailable, written
         )
         self._recorder = recorder
-        self._executor = Executor(self._app, chosen.concurrency, chosen.children, self.slots)
+        limits = partial(Limits.drawn, *self.recycling.given)
+        self._executor = Executor(self._app, chosen.concurrency, chosen.children, self.slots, limits)
         self.running = RunningJobs(
             self.worker_id,
             functions,
@@ -332,7 +339,7 @@ class Worker:
                     types,
                     chosen.queues,
                     limit,
-                    start=self.running.start,
+                    start=self.running.start if types is apart else self._start,
                     apart=types is apart,
                     free_children=lambda: self.running.free_children,
                     is_suspect=self.running.is_suspect,
@@ -361,23 +368,23 @@ class Worker:
             yield service.run(self.unavailable)
 
     def _services(self) -> Iterator[Service]:
-        chosen, connections = self.settings, self.connections
+        chosen, opened = self.settings, self.connections
         yield Service(self._lease.check, chosen.lease.total_seconds() / 50)
         yield Service(self.lost_replies.check, LOST_REPLIES_SECONDS, self.lost_replies.wake)
         yield Service(self.cancellations.check, WATCH_SECONDS, self.cancellations.wake)
         yield Service(self.concurrency.check, CHECK_SECONDS, self.concurrency.wake)
         yield Service(self.scheduler.declare, DECLARE_SECONDS)
         if limits := self._app.declared_limits():
-            declare = partial(connections.maintenance.run, limit_queries.declare(limits))
+            declare = partial(opened.maintenance.run, limit_queries.declare(limits))
             yield Service(declare, DECLARE_SECONDS)
         yield Service(self.unknown_types.check, unknown_types.CHECK_SECONDS)
-        yield Service(partial(self.running.report, connections.outcomes), REPORT_SECONDS)
-        yield Service(partial(self.running.watch, connections.maintenance), WATCH_SECONDS)
+        yield Service(partial(self.running.report, opened.outcomes), REPORT_SECONDS)
+        yield Service(partial(self.running.watch, opened.maintenance), WATCH_SECONDS)
         if chosen.listen:
             yield Service(self.notifications.probe, PROBE_SECONDS, self.notifications.probe_now)
             yield Service(self.notifications.send, SEND_SECONDS, self.notifications.to_send)
         yield from maintenance.services(
-            connections.maintenance,
+            opened.maintenance,
             self.server_clock,
             chosen,
             self._app.keep,

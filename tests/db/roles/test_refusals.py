@@ -44,13 +44,13 @@ READING_ALL = {
     "pauses": "select * from pauses",
     "the audit": "select * from audit",
     "charts": "select * from minutes, meter",
+    "metrics": "select * from totals, find_lanes(), time_buckets()",
     "limits": "select * from limits, limit_targets, limit_keys, limit_holders, limit_openings",
     "limits at a glance": "select * from find_limits()",
     "the state of a limit": "select * from limit_state('a', '', 1, now())",
 }
 # For people, not for workers.
 OVERVIEW = {
-    "lanes at a glance": "select * from find_lanes()",
     "a sample": "select * from sample_jobs()",
 }
 ENQUEUEING = {

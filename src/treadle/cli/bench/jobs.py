@@ -4,7 +4,7 @@ import os
 
 from treadle.app import Treadle
 
-SCHEMA, TYPES = "TREADLE_BENCH_SCHEMA", "TREADLE_BENCH_TYPES"
+SCHEMA, TYPES = "TREADLE_BENCH_SCHEMA", "TREADLE_BENCH_JOB_TYPES"
 
 
 def job_type(number: int) -> str:

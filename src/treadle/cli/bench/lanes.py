@@ -16,6 +16,7 @@ from treadle.cli.bench.workload import LEASE
 from treadle.db.query import in_schema
 from treadle.db.setup_connection import connect
 from treadle.queue import JobQueue
+from treadle.settings import without_settings
 from treadle.words.errors import TooSlow
 
 # Jobs in a row that belong to one lane, as if an application had enqueued them together.
@@ -128,7 +129,7 @@ def _worker(url: str, schema: str, spread: Spread, processes: int) -> Iterator[s
     own = {"TREADLE_DATABASE_URL": url, SCHEMA: schema, TYPES: str(spread.types)}
     worker = subprocess.Popen(
         [*command, "--processes", str(processes), "--log-level", "error"],
-        env=os.environ | own,
+        env=without_settings("worker", os.environ) | own,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

@@ -125,6 +125,10 @@ def _node(row: Sequence[Any]) -> Node:
     return Node._make([*first, _time(created), _time(started), _time(finished), title, False])
 
 
+def _graph_statement(name: str) -> str:
+    return statement(name).replace("/* graph_node.sql */", statement("graph_node"))
+
+
 def in_index_order() -> Query[None]:
     """For the rest of the transaction: a limit reads only as many rows of an index. If the statistics are old, the
     planner expects few jobs in a workflow, and would read and sort all of them."""
@@ -143,7 +147,7 @@ def find_graph(workflow: UUID) -> Query[GraphRows]:
     def read(rows: Rows) -> GraphRows:
         return GraphRows(_time(rows[0][0]) if rows else None, [_node(row[1:]) for row in rows])
 
-    return Query(statement("find_graph"), {"id": workflow, "limit": MAX_NODES + 1}, read, pinned=True)
+    return Query(_graph_statement("find_graph"), {"id": workflow, "limit": MAX_NODES + 1}, read, pinned=True)
 
 
 def find_graph_edges(workflow: UUID, each: int | None = None) -> Query[dict[UUID, list[UUID]]]:
@@ -167,7 +171,7 @@ def find_nested_edges(workflow: UUID, nested: Sequence[UUID]) -> Query[dict[UUID
 def find_graph_jobs(ids: Sequence[UUID]) -> Query[list[Node]]:
     """Jobs outside of a workflow that its jobs wait for."""
     return Query(
-        statement("find_graph_jobs"),
+        _graph_statement("find_graph_jobs"),
         {"ids": list(ids)},
         lambda rows: [_node(row)._replace(outside=True) for row in rows],
         pinned=True,
@@ -192,7 +196,7 @@ def find_neighbours(job_id: UUID, limit: int) -> Query[Neighbours]:
             found[kind].append(_node(row))
         return Neighbours(*found.values())
 
-    return Query(statement("find_neighbours"), {"id": job_id, "limit": limit + 1}, read, pinned=True)
+    return Query(_graph_statement("find_neighbours"), {"id": job_id, "limit": limit + 1}, read, pinned=True)
 
 
 def step_options(options: EnqueueOptions) -> dict[str, Any]:

@@ -56,30 +56,25 @@ near as materialized (
     )
 )
 select
-    near.kind,
-    near.id,
+    node.kind,
+    node.id,
     -- What the workflow of this job calls the other one.
-    coalesce(near.step, (
+    coalesce(node.step, (
         select edge.step
         from treadle.dependencies as edge
         where edge.job_id = (select workflow.id from near as workflow where workflow.kind = 'workflow' limit 1)
-          and edge.after_id = near.id
+          and edge.after_id = node.id
     )),
     job.job_type,
-    case when job.status = 'cancelled' and job.keeps & 512 <> 0 then 'skipped' else job.status end,
-    coalesce(job.holds & 6 <> 0, false),
-    case when job.status = 'completed' then 100 else coalesce(job.progress, 0) end,
-    case when job.created_at between '0001-01-02' and '9999-12-30' then extract(epoch from job.created_at)::float8 end,
-    case when job.started_at between '0001-01-02' and '9999-12-30' then extract(epoch from job.started_at)::float8 end,
-    case when job.finished_at between '0001-01-02' and '9999-12-30' then extract(epoch from job.finished_at)::float8 end,
+    job.status,
+    coalesce(job.is_blocked, false),
+    coalesce(job.progress, 0),
+    job.created,
+    job.started,
+    job.finished,
     job.title
-from near
+from near as node
 left join lateral (
-    select
-        known.job_type, known.status, known.holds, known.keeps, known.progress, known.created_at, known.started_at, known.finished_at,
-        case when known.job_type = 'workflow' then left(known.data ->> 'name', 200) end as title
-    from treadle.jobs as known
-    where known.id = near.id
-    offset 0
+    /* graph_node.sql */
 ) as job on true
-order by near.kind, near.nth, near.id
+order by node.kind, node.nth, node.id

@@ -4,7 +4,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
 from treadle.app import Treadle
-from treadle.web.dashboard import assets
+from treadle.web.dashboard import assets, metrics
 from treadle.web.dashboard.api import endpoints
 from treadle.web.dashboard.errors import HANDLERS, ErrorShield
 from treadle.web.dashboard.health import HealthCheck
@@ -41,6 +41,7 @@ def routes(app: Treadle, secrets: RoleSecrets | None = None) -> list[RouteSpec]:
         *workers.routes(app),
         *audit.routes(app),
         *health.routes(check),
+        *metrics.routes(app),
         *live_streams.routes(live),
         *forms.routes(app),
         *endpoints.routes(app, check),

@@ -1,6 +1,7 @@
 """The server behind `treadle dashboard`."""
 
 import asyncio
+import itertools
 import logging
 import socket
 from ipaddress import ip_address
@@ -9,10 +10,11 @@ from typing import NamedTuple
 import uvicorn
 
 from treadle.app import Treadle
+from treadle.db.reconnecting import Outage, reconnect_delay
 from treadle.web.dashboard.app import dashboard_app
 from treadle.web.dashboard.security.local_only import local_only
 from treadle.web.dashboard.security.role_secrets import RoleSecrets
-from treadle.words.errors import TreadleError
+from treadle.words.errors import DatabaseUnreachable, TreadleError
 
 # For pages, streams and API clients together; further connections get a 503.
 MAX_CONNECTIONS = 1000
@@ -53,7 +55,7 @@ def serve(app: Treadle, address: Address, port: int, with_secrets: bool) -> int:
 
 
 async def _serve(app: Treadle, address: Address, port: int, with_secrets: bool) -> int:
-    await asyncio.to_thread(lambda: app.database.url)  # reports a missing database before the server starts
+    await _reach_database(app)
     asgi = dashboard_app(app, authorize=None if with_secrets else local_only)
     config = uvicorn.Config(
         asgi,
@@ -71,6 +73,22 @@ async def _serve(app: Treadle, address: Address, port: int, with_secrets: bool) 
     finally:
         await app.aclose()
     return 0
+
+
+async def _reach_database(app: Treadle) -> None:
+    """Wait for the database, which may start later. A missing schema is reported before the server starts."""
+    outage = Outage()
+    for failures in itertools.count(1):
+        try:
+            await asyncio.to_thread(lambda: app.database.url)
+        except DatabaseUnreachable as error:
+            if outage.failed():
+                log.error("the database is unavailable, waiting for it: %s", error)  # noqa: TRY400 - one line
+            await asyncio.sleep(reconnect_delay(failures))
+        else:
+            if outage.succeeded() is not None:
+                log.warning("the database is back")
+            return
 
 
 def _listen(address: Address, port: int) -> socket.socket:

@@ -1,4 +1,5 @@
--- Counts the jobs that finished since the last call, per minute, for charts. Workers call it every few seconds.
+-- Counts the jobs that finished since the last call, per minute and in total, for charts and metrics. Workers call it every few
+-- seconds.
 --
 -- It reads idx_jobs_finished up to p_lag before now, so that a job whose transaction is just committing is still counted;
 -- one whose transaction takes longer than p_lag is left out. The cost depends on how many jobs finished since, not on the
@@ -103,23 +104,88 @@ begin
         where error.failed_at >= v_from
           and error.failed_at < v_to
     ),
-    counted as (
-        insert into treadle.minutes as minutes
-            (minute, queue, job_type, completed, failed, cancelled, errors, waited, waited_most, ran, ran_most)
+    -- Used twice, and read once.
+    summed as materialized (
         select
             finished.minute,
             finished.queue,
             finished.job_type,
-            sum(finished.completed),
-            sum(finished.failed),
-            sum(finished.cancelled),
-            sum(finished.errors),
-            coalesce(sum(finished.waited), 0),
-            coalesce(max(finished.waited), 0),
-            coalesce(sum(finished.ran), 0),
-            coalesce(max(finished.ran), 0)
+            sum(finished.completed) as completed,
+            sum(finished.failed) as failed,
+            sum(finished.cancelled) as cancelled,
+            sum(finished.errors) as errors,
+            coalesce(sum(finished.waited), 0) as waited,
+            coalesce(max(finished.waited), 0) as waited_most,
+            coalesce(sum(finished.ran), 0) as ran,
+            coalesce(max(finished.ran), 0) as ran_most,
+            treadle.count_by_bucket(array_agg(finished.waited)) as waited_counts,
+            treadle.count_by_bucket(array_agg(finished.ran)) as ran_counts
         from finished
         group by finished.minute, finished.queue, finished.job_type
+    ),
+    bucketed as (
+        select summed.queue, summed.job_type, bucket.nth, sum(bucket.waited) as waited, sum(bucket.ran) as ran
+        from summed
+        cross join lateral unnest(summed.waited_counts, summed.ran_counts) with ordinality as bucket (waited, ran, nth)
+        group by summed.queue, summed.job_type, bucket.nth
+    ),
+    totalled as (
+        insert into treadle.totals as total
+            (queue, job_type, completed, failed, cancelled, errors, waited, ran, waited_counts, ran_counts, counted_at)
+        select
+            summed.queue,
+            summed.job_type,
+            sum(summed.completed),
+            sum(summed.failed),
+            sum(summed.cancelled),
+            sum(summed.errors),
+            sum(summed.waited),
+            sum(summed.ran),
+            histogram.waited,
+            histogram.ran,
+            v_now
+        from summed
+        join (
+            select
+                bucketed.queue,
+                bucketed.job_type,
+                array_agg(bucketed.waited order by bucketed.nth) as waited,
+                array_agg(bucketed.ran order by bucketed.nth) as ran
+            from bucketed
+            group by bucketed.queue, bucketed.job_type
+        ) as histogram on histogram.queue = summed.queue and histogram.job_type = summed.job_type
+        group by summed.queue, summed.job_type, histogram.waited, histogram.ran
+        on conflict (queue, job_type) do update
+        set completed = total.completed + excluded.completed,
+            failed = total.failed + excluded.failed,
+            cancelled = total.cancelled + excluded.cancelled,
+            errors = total.errors + excluded.errors,
+            waited = total.waited + excluded.waited,
+            ran = total.ran + excluded.ran,
+            waited_counts = treadle.add_counts(total.waited_counts, excluded.waited_counts),
+            ran_counts = treadle.add_counts(total.ran_counts, excluded.ran_counts),
+            counted_at = excluded.counted_at
+    ),
+    counted as (
+        insert into treadle.minutes as minutes (
+            minute, queue, job_type, completed, failed, cancelled, errors, waited, waited_most, ran, ran_most, waited_counts,
+            ran_counts
+        )
+        select
+            summed.minute,
+            summed.queue,
+            summed.job_type,
+            summed.completed,
+            summed.failed,
+            summed.cancelled,
+            summed.errors,
+            summed.waited,
+            summed.waited_most,
+            summed.ran,
+            summed.ran_most,
+            summed.waited_counts,
+            summed.ran_counts
+        from summed
         on conflict (minute, queue, job_type) do update
         set completed = minutes.completed + excluded.completed,
             failed = minutes.failed + excluded.failed,
@@ -128,7 +194,9 @@ begin
             waited = minutes.waited + excluded.waited,
             waited_most = greatest(minutes.waited_most, excluded.waited_most),
             ran = minutes.ran + excluded.ran,
-            ran_most = greatest(minutes.ran_most, excluded.ran_most)
+            ran_most = greatest(minutes.ran_most, excluded.ran_most),
+            waited_counts = treadle.add_counts(minutes.waited_counts, excluded.waited_counts),
+            ran_counts = treadle.add_counts(minutes.ran_counts, excluded.ran_counts)
         returning 1
     )
     select count(*) into v_counted from counted;
@@ -136,9 +204,10 @@ begin
     update treadle.meter set reached = v_to;
 
     delete from treadle.minutes where minute < v_now - p_keep;
+    delete from treadle.totals where counted_at < v_now - interval '30 days';
     return v_counted;
 end
 $$;
 
 comment on function treadle.count_minutes(interval, int, interval)
-    is 'Counts the jobs that finished since the last call in treadle.minutes, for charts. Returns how many of its rows changed. Workers call it every few seconds.';
+    is 'Counts the jobs that finished since the last call in treadle.minutes and treadle.totals, for charts and metrics. Returns how many of its rows changed. Workers call it every few seconds.';

@@ -1,0 +1,49 @@
+"""The entry of INSTALLED_APPS."""
+
+import sys
+from contextlib import suppress
+
+from django import VERSION
+from django.apps import AppConfig
+from django.core import checks
+from django.db.models.signals import post_migrate
+from django.utils.module_loading import autodiscover_modules, import_string
+
+from treadle.app import JobGroup
+from treadle.contrib.django.checks import check_schema, check_settings, find_mistakes
+from treadle.contrib.django.conf import configuration
+from treadle.contrib.django.schema import upgrade_after_migrate
+
+
+class TreadleConfig(AppConfig):  # type: ignore[misc]
+    name = "treadle.contrib.django"
+    label = "treadle"
+    verbose_name = "Treadle"
+
+    def ready(self) -> None:
+        checks.register(check_settings)
+        checks.register(check_schema, checks.Tags.database)
+        if find_mistakes():  # `manage.py check` names them
+            return
+        from treadle.contrib.django.application import app
+
+        if VERSION >= (6,):
+            _start_backends()
+        post_migrate.connect(upgrade_after_migrate, sender=self, dispatch_uid="treadle")
+        name = configuration().jobs_module
+        autodiscover_modules(name)
+        modules = (sys.modules.get(f"{each.name}.{name}") for each in self.apps.get_app_configs())
+        for module in filter(None, modules):
+            app.include(*(value for value in vars(module).values() if type(value) is JobGroup))
+
+
+def _start_backends() -> None:
+    """Backends declare the job types of tasks, which workers must know."""
+    from django.tasks import task_backends
+
+    from treadle.contrib.django.backend import TreadleBackend
+
+    for alias, params in task_backends.settings.items():
+        with suppress(ImportError):  # Django tells, when it is used
+            if issubclass(import_string(params["BACKEND"]), TreadleBackend):
+                task_backends[alias]

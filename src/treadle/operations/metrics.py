@@ -1,0 +1,181 @@
+"""The metrics of the queue, for Prometheus. They are read from the database: every process shows the same numbers, and
+counters go on when workers are restarted.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from treadle.db.database import Database, DatabaseError
+from treadle.db.queries import metrics as metric_queries
+from treadle.db.queries import overview as overview_queries
+from treadle.db.queries.metrics import DatabaseMetrics, TypeTotals
+from treadle.db.queries.overview import Chart, LaneDepth
+from treadle.db.query import Query
+from treadle.words.errors import TreadleError
+from treadle.words.metrics import CONTENT_TYPE, Metric, Sample, exposition, histogram
+from treadle.words.overview import WorkerRow
+
+# Several scrapers, or one with a short interval, read the same numbers.
+CACHE_SECONDS = 5.0
+# Less than the 10 seconds that Prometheus waits.
+READ_SECONDS = 5.0
+
+_STATUSES = ("completed", "failed", "cancelled")
+
+
+def metrics(database: Database) -> list[Metric]:
+    return _metrics(*database.read_together(_queries()))
+
+
+async def ametrics(database: Database) -> list[Metric]:
+    return _metrics(*await database.aread_together(_queries()))
+
+
+class MetricsPage:
+    """The metrics as text, read at most once every CACHE_SECONDS. If the database cannot be read, there is only
+    `treadle_up`, which is 0."""
+
+    content_type = CONTENT_TYPE
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self._text = ""
+        self._read_at = -CACHE_SECONDS
+        self._lock: asyncio.Lock | None = None
+
+    async def text(self) -> str:
+        # Created here because a lock belongs to the event loop that first waits for it.
+        self._lock = self._lock or asyncio.Lock()
+        async with self._lock:
+            if time.monotonic() - self._read_at >= CACHE_SECONDS:
+                self._text = await self._read()
+                self._read_at = time.monotonic()
+            return self._text
+
+    async def _read(self) -> str:
+        try:
+            async with asyncio.timeout(READ_SECONDS):
+                return exposition([_up(1), *await ametrics(self.database)])
+        except (TreadleError, DatabaseError, TimeoutError):
+            return exposition([_up(0)])
+
+
+def _up(value: int) -> Metric:
+    return Metric("treadle_up", "gauge", "Whether the database could be read.", [Sample({}, value)])
+
+
+def _queries() -> list[Query[Any]]:
+    return [
+        overview_queries.get_throughput(60, 60),
+        overview_queries.find_lanes(),
+        metric_queries.find_totals(),
+        overview_queries.find_recent_workers(),
+        metric_queries.get_database_metrics(),
+    ]
+
+
+def _metrics(
+    chart: Chart,
+    lanes: Sequence[LaneDepth],
+    totals: Sequence[TypeTotals],
+    workers: Sequence[WorkerRow],
+    database: DatabaseMetrics,
+) -> list[Metric]:
+    return [*_waiting(chart, lanes), *_finished(totals), *_workers(workers), *_database(chart, database)]
+
+
+def _waiting(chart: Chart, lanes: Sequence[LaneDepth]) -> list[Metric]:
+    """By queue and type; lanes of several priorities are added up."""
+    depth: dict[tuple[str, str], int] = {}
+    age: dict[tuple[str, str], float] = {}
+    capped: dict[tuple[str, str], bool] = {}
+    paused: dict[tuple[str, str], bool] = {}
+    for lane in lanes:
+        place = lane.queue, lane.job_type
+        depth[place] = depth.get(place, 0) + lane.depth
+        due = 0.0 if lane.due_first is None else max(0.0, (chart.at - lane.due_first).total_seconds())
+        age[place] = max(age.get(place, 0.0), due)
+        capped[place] = capped.get(place, False) or not lane.exact
+        paused[place] = paused.get(place, False) or lane.paused
+    return [
+        _by_type("treadle_jobs_waiting", "Pending jobs that can be claimed, now or later.", depth),
+        _by_type(
+            "treadle_jobs_waiting_is_capped",
+            "1: there are more jobs than treadle_jobs_waiting says, because counting stops at a limit.",
+            capped,
+        ),
+        _by_type("treadle_oldest_due_seconds", "For how long the oldest due job has waited.", age),
+        _by_type("treadle_paused", "1: jobs are not started, because they are paused.", paused),
+    ]
+
+
+def _finished(totals: Sequence[TypeTotals]) -> list[Metric]:
+    finished, errors, waited, ran = [], [], [], []
+    for each in totals:
+        labels = {"queue": each.queue, "job_type": each.job_type}
+        finished += [Sample({**labels, "status": status}, getattr(each, status)) for status in _STATUSES]
+        errors.append(Sample(labels, each.errors))
+        waited += histogram(labels, each.buckets, each.waited_counts, each.waited)
+        ran += histogram(labels, each.buckets, each.ran_counts, each.ran)
+    return [
+        Metric("treadle_jobs_finished_total", "counter", "Finished jobs by status.", finished),
+        Metric(
+            "treadle_attempts_failed_total", "counter", "Failed attempts, including those that were retried.", errors
+        ),
+        Metric("treadle_job_wait_seconds", "histogram", "How long completed jobs waited from due to claimed.", waited),
+        Metric("treadle_job_run_seconds", "histogram", "How long the handlers of completed jobs ran.", ran),
+    ]
+
+
+def _workers(workers: Sequence[WorkerRow]) -> list[Metric]:
+    alive = [each for each in workers if each.alive]
+    lost = len(workers) - len(alive)
+    slots = sum(each.concurrency or 0 for each in alive)
+    states = [Sample({"state": "alive"}, len(alive)), Sample({"state": "lost"}, lost)]
+    return [
+        Metric("treadle_workers", "gauge", "Worker processes: alive, and lost within the last hour.", states),
+        _one("treadle_worker_slots", "How many jobs the live workers run at once.", slots),
+        _one("treadle_jobs_claimed", "Jobs that workers have claimed or run.", sum(each.holds for each in workers)),
+    ]
+
+
+def _database(chart: Chart, found: DatabaseMetrics) -> list[Metric]:
+    counted = max(0.0, (chart.at - chart.counted).total_seconds())
+    rows = [Sample({"state": "live"}, found.live_rows), Sample({"state": "dead"}, found.dead_rows)]
+    sizes = [Sample({"part": "table"}, found.table_bytes), Sample({"part": "indexes"}, found.index_bytes)]
+    return [
+        _one("treadle_counted_seconds", "How long ago finished jobs were last counted, by a worker.", counted),
+        _one(
+            "treadle_tick_age_seconds",
+            "How long ago a worker last moved the places where claims start to look; -1: never.",
+            found.tick_age,
+        ),
+        Metric("treadle_table_rows", "gauge", "Rows of the table of jobs, as PostgreSQL estimates them.", rows),
+        Metric("treadle_table_bytes", "gauge", "Size of the table of jobs and of its indexes.", sizes),
+        _one(
+            "treadle_oldest_transaction_seconds",
+            "For how long the oldest transaction in the database has been open.",
+            found.oldest_transaction,
+        ),
+        _one(
+            "treadle_transaction_id_age",
+            "Transactions since the oldest one that is not frozen; PostgreSQL stops at 2 billion.",
+            found.transaction_age,
+        ),
+        _one("treadle_database_connections", "Connections to the server.", found.connections),
+        _one("treadle_database_max_connections", "The limit of connections to the server.", found.max_connections),
+    ]
+
+
+def _by_type(name: str, text: str, values: dict[tuple[str, str], Any]) -> Metric:
+    samples = [
+        Sample({"queue": queue, "job_type": job_type}, int(value) if isinstance(value, bool) else value)
+        for (queue, job_type), value in values.items()
+    ]
+    return Metric(name, "gauge", text, samples)
+
+
+def _one(name: str, text: str, value: float) -> Metric:
+    return Metric(name, "gauge", text, [Sample({}, value)])

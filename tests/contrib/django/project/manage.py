@@ -1,0 +1,10 @@
+"""A Django project that uses Treadle, run by tests/contrib/django."""
+
+import os
+import sys
+
+if __name__ == "__main__":
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "website.settings")
+    from django.core.management import execute_from_command_line
+
+    execute_from_command_line(sys.argv)
