@@ -103,9 +103,9 @@ MUTANTS = [
     ),
     Mutant(
         "a worker that drains recovers the jobs of lost workers",
-        f"{WORKER}/worker.py",
-        "found = await maintenance.recover_lost(",
-        "found = 0 and await maintenance.recover_lost(",
+        f"{WORKER}/maintenance.py",
+        "found = await recover_lost(",
+        "found = 0 and await recover_lost(",
         test(
             "worker/lost_machines",
             "test_a_worker_that_drains_recovers_the_jobs_of_lost_machines_and_counts_what_it_ends",
