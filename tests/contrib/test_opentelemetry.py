@@ -87,11 +87,10 @@ def test_an_enqueue_and_its_handler_are_one_trace(traced: Treadle, telemetry: Te
     async def welcome(user: int) -> int:
         return user
 
-    async def body(worker: Worker) -> UUID:
+    async def body(_: Worker) -> UUID:
         with telemetry.tracer.start_as_current_span("request"):
             handle = await welcome.aenqueue(user=7)
         await handle.aresult(30)
-        assert attributes(telemetry.span("process welcome"))["treadle.worker"] == worker.worker_id
         return handle.id
 
     job_id = run(traced, body)

@@ -9,6 +9,7 @@ what producers and workers agree on; the queue is an attribute. Needs the extra 
 the API: without a provider of the SDK, nothing is recorded.
 """
 
+import re
 import time
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -30,7 +31,8 @@ from treadle.words.tracebacks import format_traceback
 try:
     from opentelemetry import metrics, propagate, trace
     from opentelemetry.context import Context, attach, detach
-    from opentelemetry.trace import INVALID_SPAN, Link, Span, SpanKind, Status, StatusCode
+    from opentelemetry.trace import INVALID_SPAN, Link, NonRecordingSpan, Span, SpanContext, SpanKind, TraceFlags
+    from opentelemetry.trace.status import Status, StatusCode
 except ImportError as error:
     raise ImportError(f'{error}; run: pip install "treadle[opentelemetry]"') from error
 
@@ -44,6 +46,8 @@ CHILD_SECONDS = 1.0
 # How long a worker that ends waits for the last spans.
 STOP_SECONDS = 5.0
 
+W3C = {"traceparent", "tracestate", "baggage"}
+_TRACEPARENT = re.compile("00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 _OUTCOMES: dict[type[BaseException], str] = {
     Retry: "retry",
     Snooze: "snooze",
@@ -159,7 +163,6 @@ class _Consumer:
                 "messaging.message.id": str(claim.id),
                 "treadle.queue": claim.queue,
                 "treadle.attempt": claim.attempts,
-                "treadle.worker": job.worker_id,
             },
             links,
         )
@@ -228,7 +231,16 @@ def _fits(headers: Mapping[str, str]) -> bool:
 
 
 def _extract(headers: str) -> Context:
-    return propagate.extract(read_headers(headers), Context())
+    carrier = read_headers(headers)
+    propagator = propagate.get_global_textmap()
+    # The usual case takes a third of the time: W3C, the default, without a state and baggage.
+    if propagator.fields == W3C and carrier.keys().isdisjoint(("tracestate", "baggage")):
+        found = _TRACEPARENT.fullmatch(carrier.get("traceparent", ""))
+        if found is not None:
+            trace_id, span_id, flags = (int(each, 16) for each in found.groups())
+            parent = NonRecordingSpan(SpanContext(trace_id, span_id, True, TraceFlags(flags)))
+            return trace.set_span_in_context(parent, Context())
+    return propagator.extract(carrier, Context())
 
 
 def _record(span: Span, error: BaseException) -> dict[str, str]:
