@@ -10,12 +10,15 @@ from typing import Any
 
 import pytest
 import sentry_sdk
+from opentelemetry import baggage, context
+from opentelemetry.sdk.trace import TracerProvider
 from psycopg import Connection
 from sentry_sdk.integrations.logging import unignore_logger
 
 from tests.support.sentry import FakeTransport, init
 from tests.support.workers import SOON, auntil, count, run, until, worker_process
 from treadle import Cancel, Job, RateLimited, Retry, Snooze, Treadle
+from treadle.contrib.opentelemetry import instrument as instrument_opentelemetry
 from treadle.contrib.sentry import instrument
 from treadle.worker import Worker
 
@@ -365,3 +368,27 @@ def test_events_of_workers_and_child_processes_are_sent_before_they_end(
     assert {tuple(each["fingerprint"]) for each in by_type["dies"]} == {
         ("treadle", "dies", "its process was killed by SIGKILL")
     }
+
+
+def test_sentry_and_opentelemetry_can_be_used_together(app: Treadle, start: Start) -> None:
+    sentry = start(traces_sample_rate=1.0)
+    provider = TracerProvider()
+    instrument(app)
+    instrument_opentelemetry(app, tracer_provider=provider)
+
+    @app.job
+    async def show(job: Job) -> dict[str, str]:
+        assert baggage.get_baggage("tenant") == "acme"
+        return job.headers
+
+    async def body(_: Worker) -> None:
+        token = context.attach(baggage.set_baggage("tenant", "acme"))
+        with sentry_sdk.start_transaction(name="request"):
+            found = await (await show.aenqueue()).aresult(30)
+        context.detach(token)
+        assert found.keys() == {"traceparent", "sentry-trace", "baggage"}
+
+    run(app, body)
+    assert len({each["contexts"]["trace"]["trace_id"] for each in sentry.transactions}) == 1
+    assert len(sentry.transactions) == 2
+    provider.shutdown()

@@ -21,10 +21,10 @@ from treadle.app.middleware import EnqueueCall
 from treadle.attempt.job import Job
 from treadle.contrib.child_processes import Flusher, in_child_process
 from treadle.contrib.failures import failure, interruption, is_last
+from treadle.contrib.trace_headers import BAGGAGE, add_context
 from treadle.words import events
 from treadle.words.control import Cancel, RateLimited, Retry, Snooze
-from treadle.words.errors import InvalidArgument
-from treadle.words.headers import encode_headers, read_headers
+from treadle.words.headers import read_headers
 from treadle.words.payload import clean_error
 from treadle.words.tracebacks import format_traceback
 
@@ -46,7 +46,7 @@ CHILD_SECONDS = 1.0
 # How long a worker that ends waits for the last spans.
 STOP_SECONDS = 5.0
 
-W3C = {"traceparent", "tracestate", "baggage"}
+W3C = {"traceparent", "tracestate", BAGGAGE}
 _TRACEPARENT = re.compile("00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 _OUTCOMES: dict[type[BaseException], str] = {
     Retry: "retry",
@@ -210,31 +210,18 @@ def _attributes(operation: str, kind: str, job_type: str) -> Mapping[str, str]:
 
 def _inject(headers: dict[str, str]) -> None:
     """Add the current context to the headers of a job, unless they have one, which the caller has chosen."""
-    if not headers.keys().isdisjoint(propagate.get_global_textmap().fields - {"baggage"}):
+    if not headers.keys().isdisjoint(propagate.get_global_textmap().fields - {BAGGAGE}):
         return
     carrier: dict[str, str] = {}
     propagate.inject(carrier)
-    if "baggage" in headers and "baggage" in carrier:  # Sentry's, or the caller's
-        carrier["baggage"] = f"{headers['baggage']},{carrier['baggage']}"
-    # Baggage may have 8 kB, as many as all headers of a job: rather than refuse the job, leave it out.
-    while carrier and not _fits({**headers, **carrier}):
-        del carrier[max(carrier, key=lambda name: len(carrier[name]))]
-    headers.update(carrier)
-
-
-def _fits(headers: Mapping[str, str]) -> bool:
-    try:
-        encode_headers(headers)
-    except InvalidArgument:
-        return False
-    return True
+    add_context(headers, carrier)
 
 
 def _extract(headers: str) -> Context:
     carrier = read_headers(headers)
     propagator = propagate.get_global_textmap()
     # The usual case takes a third of the time: W3C, the default, without a state and baggage.
-    if propagator.fields == W3C and carrier.keys().isdisjoint(("tracestate", "baggage")):
+    if propagator.fields == W3C and carrier.keys().isdisjoint(("tracestate", BAGGAGE)):
         found = _TRACEPARENT.fullmatch(carrier.get("traceparent", ""))
         if found is not None:
             trace_id, span_id, flags = (int(each, 16) for each in found.groups())

@@ -23,6 +23,7 @@ from treadle.app.middleware import EnqueueCall
 from treadle.attempt.job import Job
 from treadle.contrib.child_processes import in_child_process
 from treadle.contrib.failures import failure, is_last
+from treadle.contrib.trace_headers import add_context
 from treadle.words import events
 from treadle.words.masking import masked, redacted
 
@@ -74,10 +75,7 @@ def _traced_enqueue(call: EnqueueCall) -> Iterator[None]:
         yield
         return
     with span.start_child(op="queue.publish", name=call.job_type, origin="auto.queue.treadle") as publish:
-        found = dict(scope.iter_trace_propagation_headers(span=publish))
-        if "baggage" in call.headers and "baggage" in found:  # OpenTelemetry's, or the caller's
-            found["baggage"] = f"{call.headers['baggage']},{found['baggage']}"
-        call.headers.update(found)
+        add_context(call.headers, dict(scope.iter_trace_propagation_headers(span=publish)))
         publish.set_data("messaging.destination.name", call.job_type)
         yield
         if len(call.ids) == 1:
