@@ -146,7 +146,7 @@ def test_every_failed_attempt_is_reported_the_same_wherever_it_runs(app: Treadle
     assert not any("fingerprint" in event for event in sentry.errors)
 
 
-def test_only_the_last_attempt_is_reported_on_request(app: Treadle, start: Start) -> None:
+def test_only_the_last_attempt_is_reported_on_request(app: Treadle, start: Start, connection: Connection[Any]) -> None:
     sentry = start()
     instrument(app, last_attempt_only=True)
 
@@ -158,14 +158,19 @@ def test_only_the_last_attempt_is_reported_on_request(app: Treadle, start: Start
     def gives_up() -> None:
         raise LookupError
 
+    @app.job(backoff=SOON)
+    def needs_a_number(n: int) -> None: ...
+
     async def body(_: Worker) -> None:
         for job in (fails, gives_up):
             handle = await job.aenqueue()
             await auntil(partial(_has_failed, handle))
+        connection.execute("""select enqueue('needs_a_number', '{"n": "seven"}', p_max_attempts => 2)""")
+        await auntil(lambda: count(connection, "status = 'failed'") == 3)
 
     run(app, body)
     attempts = [(event["transaction"], event["contexts"]["job"]["attempt"]) for event in sentry.errors]
-    assert attempts == [("fails", 2), ("gives_up", 1)]
+    assert attempts == [("fails", 2), ("gives_up", 1), ("needs_a_number", 2)]
 
 
 async def _has_failed(handle: Any) -> bool:
@@ -217,7 +222,7 @@ def test_an_interruption_is_no_error_but_a_timeout_is(app: Treadle, start: Start
 def test_what_jobs_set_does_not_reach_other_jobs(app: Treadle, start: Start) -> None:
     sentry = start()
     instrument(app)
-    sentry_sdk.get_isolation_scope().set_tag("outside", "yes")
+    sentry_sdk.add_breadcrumb(message="outside")
     both = threading.Barrier(2, timeout=30)
     together = asyncio.Event()
     waiting: list[str] = []
@@ -253,7 +258,7 @@ def test_what_jobs_set_does_not_reach_other_jobs(app: Treadle, start: Start) -> 
         assert [each["message"] for each in event["breadcrumbs"]["values"]] == [name]
     assert len({each["contexts"]["trace"]["trace_id"] for each in sentry.errors}) == 4
     assert not sentry_sdk.get_isolation_scope()._tags.keys() & {"a", "b", "c", "d"}
-    sentry_sdk.get_isolation_scope().remove_tag("outside")
+    sentry_sdk.get_isolation_scope().clear_breadcrumbs()
 
 
 def test_a_trace_continues_through_the_queue(app: Treadle, start: Start) -> None:
@@ -331,6 +336,7 @@ def test_what_fails_outside_of_a_handler_is_reported(app: Treadle, start: Start,
     assert "n" in by_type["needs_a_number"]["exception"]["values"][-1]["value"]
     assert by_type["returns_a_set"]["message"].startswith("returns_a_set: ")
     assert by_type["returns_a_set"]["contexts"]["job"]["attempt"] == 1
+    assert len({each["contexts"]["trace"]["trace_id"] for each in sentry.errors}) == 2
 
 
 def test_without_the_sdk_being_initialized_jobs_run(app: Treadle) -> None:
