@@ -69,7 +69,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small numbers, to see that it works")
     parser.add_argument("--only", metavar="KIND,KIND", default=",".join(KINDS))
     options = parser.parse_args()
-    jobs, rounds = (5_000, 2) if options.quick else (30_000, 5)
+    jobs, rounds = (10_000, 3) if options.quick else (30_000, 5)
     kinds = options.only.split(",")
     measured: dict[str, list[tuple[float, float]]] = {kind: [] for kind in kinds}
     with running_server() as server:

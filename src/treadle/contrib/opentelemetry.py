@@ -149,10 +149,10 @@ class _Consumer:
         common = _attributes("process", "process", claim.job_type)
         # Not the context of the worker, which may have been started in a span.
         context = Context() if claim.headers is None else self._extract(claim.headers)
-        links: list[Link] = []
+        links: list[Link] | None = None
         if not self._continue_traces:
             enqueued = trace.get_current_span(context).get_span_context()
-            links = [Link(enqueued)] if enqueued.is_valid else []
+            links = [Link(enqueued)] if enqueued.is_valid else None
             context = trace.set_span_in_context(INVALID_SPAN, context)
         span = self._tracer.start_span(
             f"process {claim.job_type}",
@@ -224,8 +224,8 @@ def _extract(headers: str) -> Context:
     if propagator.fields == W3C and carrier.keys().isdisjoint(("tracestate", BAGGAGE)):
         found = _TRACEPARENT.fullmatch(carrier.get("traceparent", ""))
         if found is not None:
-            trace_id, span_id, flags = (int(each, 16) for each in found.groups())
-            parent = NonRecordingSpan(SpanContext(trace_id, span_id, True, TraceFlags(flags)))
+            enqueued = SpanContext(int(found[1], 16), int(found[2], 16), True, TraceFlags(int(found[3], 16)))
+            parent = NonRecordingSpan(enqueued)
             return trace.set_span_in_context(parent, Context())
     return propagator.extract(carrier, Context())
 
