@@ -16,3 +16,9 @@ class Policy:
     memory_limit: int | None = None
     logs: bool = True
     prints: bool = False
+
+    def gives_up_on(self, error: BaseException) -> bool:
+        """Whether the job fails for good, whatever attempts it has left."""
+        return isinstance(error, self.give_up_on) or (
+            self.retry_on is not None and not isinstance(error, self.retry_on)
+        )

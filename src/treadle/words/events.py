@@ -57,6 +57,8 @@ class JobFailed(JobEvent):
     traceback: str | None = field(default=None, repr=False)
     exception: BaseException | None = field(default=None, repr=False, compare=False)
     """What the handler raised, if it ran in this process, and not in a child process."""
+    on_purpose: bool = False
+    """The handler raised Retry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ class JobRetried(JobEvent):
     traceback: str | None = field(default=None, repr=False)
     exception: BaseException | None = field(default=None, repr=False, compare=False)
     """What the handler raised, if it ran in this process, and not in a child process."""
+    on_purpose: bool = False
+    """The handler raised Retry."""
 
 
 @dataclass(frozen=True, slots=True)

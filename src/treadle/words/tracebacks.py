@@ -7,9 +7,11 @@ calls deep, or with thousands of exceptions in a group, would block the event lo
 import traceback
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
+_PACKAGE = str(Path(__file__).parents[1])
 # Up to these limits, the text is Python's own.
 FRAMES = 100
 EXCEPTIONS = 20
@@ -24,6 +26,14 @@ class _Link(NamedTuple):
 
     error: BaseException
     text: str
+
+
+def without_our_frames(error: BaseException) -> BaseException:
+    """The error with a traceback that starts in the handler."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None and trace.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+        trace = trace.tb_next
+    return error.with_traceback(trace)
 
 
 def format_traceback(error: BaseException) -> str:

@@ -228,7 +228,7 @@ class Completer:
 
     def _settled(self, claim: Claim, outcome: Outcome, seconds: float, status: Status) -> events.Event:
         error = outcome.error or ""
-        raised: dict[str, Any] = {}
+        raised: dict[str, Any] = {"on_purpose": True}
         if not outcome.on_purpose:
             raised = {"traceback": outcome.traceback, "exception": outcome.exception}
         if status is Status.CANCELLED:

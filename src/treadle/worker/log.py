@@ -32,7 +32,7 @@ LINES: dict[type[events.Event], tuple[int, str]] = {
 }
 
 
-_LEFT_OUT = {"data", "traceback", "exception"}
+_LEFT_OUT = {"data", "traceback", "exception", "on_purpose"}
 _users: WeakKeyDictionary[Listeners, int] = WeakKeyDictionary()
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from pathlib import Path
 from typing import Any
 
 from treadle.app.function import JobFunction
@@ -12,11 +11,10 @@ from treadle.words.errors import InvalidPayload, JobInterrupted
 from treadle.words.outcome import Ending, Interrupt, Outcome
 from treadle.words.payload import clean_error
 from treadle.words.stored import Noted
-from treadle.words.tracebacks import format_traceback
+from treadle.words.tracebacks import format_traceback, without_our_frames
 
 log = logging.getLogger("treadle")
 
-_PACKAGE = str(Path(__file__).parents[1])
 _DONE = Outcome(Ending.COMPLETED)
 _WRITTEN = Outcome(Ending.WRITTEN)
 _STOPPED = (asyncio.CancelledError, JobInterrupted)
@@ -67,7 +65,7 @@ def raised(function: JobFunction[..., Any, ..., Any], attempt: Attempt, error: B
     if (blameless and not isinstance(error, Retry)) or (interrupt is not None and isinstance(error, _STOPPED)):
         return stopped(function, attempt)
     message = clean_error(error.reason if isinstance(error, Retry) else error)
-    raw = format_traceback(_without_our_frames(error))
+    raw = format_traceback(without_our_frames(error))
     trace = clean_error(raw)
     # A handler of the log, or a listener, might write what was masked or cannot be written.
     exception = error if trace == raw else None
@@ -75,10 +73,7 @@ def raised(function: JobFunction[..., Any, ..., Any], attempt: Attempt, error: B
     if isinstance(error, Retry):
         delay = policy.backoff.seconds(attempt.claim.attempts) if error.delay is None else error.delay
         return Outcome(Ending.RETRY, error=message, traceback=trace, delay=delay, on_purpose=True)
-    gives_up = isinstance(error, policy.give_up_on) or (
-        policy.retry_on is not None and not isinstance(error, policy.retry_on)
-    )
-    if gives_up:
+    if policy.gives_up_on(error):
         return Outcome(Ending.FAILED, error=message, traceback=trace, exception=exception)
     delay = policy.backoff.seconds(attempt.claim.attempts)
     return Outcome(Ending.RETRY, error=message, traceback=trace, delay=delay, exception=exception)
@@ -108,11 +103,3 @@ def over_memory_limit(function: JobFunction[..., Any, ..., Any], attempt: Attemp
     limit = function.policy.memory_limit or 0
     error = f"used {used / 2**20:,.0f} MB of memory, more than its limit of {limit / 2**20:,.0f} MB, and was killed"
     return Outcome(Ending.RETRY, error=error, delay=function.policy.backoff.seconds(attempt.claim.attempts))
-
-
-def _without_our_frames(error: BaseException) -> BaseException:
-    """The error with a traceback that starts in the handler."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None and trace.tb_frame.f_code.co_filename.startswith(_PACKAGE):
-        trace = trace.tb_next
-    return error.with_traceback(trace)
