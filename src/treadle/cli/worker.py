@@ -56,7 +56,7 @@ from treadle.worker.supervisor import Supervisor
     "--health-port",
     metavar="PORT",
     type=click.IntRange(0, 65_535),
-    help="Answer probes on this port: /live and /ready. [default: none]",
+    help="Answer /live, /ready and /metrics on this port. [default: none]",
 )
 @click.option("--health-host", metavar="ADDRESS", help="Address of the health port. [default: all]")
 @click.option("--poll", default="1s", show_default=True, help="Interval of polling, in addition to notifications.")
