@@ -111,7 +111,7 @@ def files() -> Iterator[File]:
         found = _parsed(name, content)
         if not is_project:
             yield File(name, _checked(name, found))
-        elif (own := found.get("tool", {}).get("treadle")) is not None:
+        elif isinstance(tools := found.get("tool"), dict) and (own := tools.get("treadle")) is not None:
             place = f"{name} [tool.treadle]"
             if not isinstance(own, dict):
                 raise InvalidArgument(f"{place} must be a table")
@@ -141,7 +141,7 @@ def _parsed(name: str, content: bytes) -> dict[str, Any]:
 
     try:
         return tomllib.loads(content.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidArgument(f"{name} is not valid TOML: {error}") from None
 
 

@@ -1,14 +1,16 @@
 """Headers: texts that go with a job, from the enqueue to its attempts; and the middleware around enqueues."""
 
 import asyncio
+import json
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from psycopg import Connection
 
 from tests.support.workers import SOON, auntil, run
-from treadle import EnqueueCall, InvalidArgument, Job, Stored, Treadle, Workflow
+from treadle import EnqueueCall, InvalidArgument, InvalidPayload, Job, Stored, Treadle, Workflow
 from treadle.worker import Worker
 
 
@@ -43,7 +45,7 @@ def test_headers_reach_the_handler_and_its_retries(app: Treadle) -> None:
         return job.headers
 
     async def body(_: Worker) -> None:
-        given = {"tenant": "acme", "ümlaut": "\u2028 ☃"}
+        given = {"tenant": "acme", "ümlaut": "\u2028 ☃", "escaped": r"\u0000"}
         assert await (await show.using(headers=given).aenqueue()).aresult(30) == given
         assert await (await bare.aenqueue()).aresult(30) == {}
 
@@ -141,6 +143,20 @@ def test_a_middleware_sees_an_error_of_the_enqueue_and_can_refuse_it(app: Treadl
     assert headers_of(connection) == [{"tenant": "acme"}]
 
 
+def test_a_middleware_cannot_hide_that_nothing_was_enqueued(app: Treadle) -> None:
+    @app.job
+    def show(n: int) -> None: ...
+
+    @app.enqueue_middleware
+    def hiding(call: EnqueueCall) -> Iterator[None]:
+        with suppress(Exception):
+            yield
+
+    for enqueue in (lambda: show.enqueue(n="x"), lambda: show.enqueue_many([{"n": "x"}])):  # type: ignore[arg-type]
+        with pytest.raises(InvalidPayload):
+            enqueue()
+
+
 def test_a_replaced_payload_brings_its_own_headers(app: Treadle, connection: Connection[Any]) -> None:
     @app.job
     def show(n: int) -> None: ...
@@ -195,8 +211,9 @@ def test_headers_by_hand_and_through_sql(app: Treadle, connection: Connection[An
     job = app.queue.claim(["show"])[0]
     assert job.headers == {"trace": "1"}
     for call in ("enqueue('show'", """enqueue_jobs('show', '{"{}"}'""", """enqueue_with_options('show', '{"{}"}'"""):
-        with pytest.raises(Exception, match="p_headers must be an object, got array"):
-            connection.execute(f"select {call}, p_headers => '[]')")
+        for wrong, got in (("[]", "array"), (json.dumps({"n": "x" * 9000}), "object of 90")):
+            with pytest.raises(Exception, match=f"p_headers must be an object of at most 8192 bytes, got {got}"):
+                connection.execute(f"select {call}, p_headers => '{wrong}')")
 
 
 def test_a_job_whose_headers_were_written_by_other_means_runs(app: Treadle, connection: Connection[Any]) -> None:
@@ -204,12 +221,13 @@ def test_a_job_whose_headers_were_written_by_other_means_runs(app: Treadle, conn
     async def show(job: Job) -> dict[str, str]:
         return job.headers
 
-    handles = show.enqueue_many([{}, {}])
-    for handle, text in zip(handles, ('["a"]', '{"a": 1, "b": "c"}'), strict=True):
+    handles = show.enqueue_many([{}, {}, {}])
+    for handle, text in zip(handles, ('["a"]', '{"a": 1, "b": "c"}', f'{{"n": {"7" * 5000}}}'), strict=True):
         connection.execute("update jobs set headers = %s where id = %s", [text, handle.id])
 
     async def body(_: Worker) -> None:
         assert await handles[0].aresult(30) == {}
         assert await handles[1].aresult(30) == {"b": "c"}
+        assert await handles[2].aresult(30) == {}
 
     run(app, body)

@@ -246,3 +246,26 @@ def pay_in_child(job: Job, url: str) -> str:
         )
         job.complete("done")
     return "not this"
+
+
+@app.job(max_attempts=1, process=True)
+async def exit_in_child(how: str) -> None:
+    async def leave() -> None:
+        raise SystemExit(7)
+
+    await asyncio.sleep(0.01)
+    if how == "task":
+        await asyncio.create_task(leave())
+    raise KeyboardInterrupt if how == "interrupt" else SystemExit(7)
+
+
+@app.job(max_attempts=1, process=True)
+async def nap_on_loop_of_child(seconds: float) -> int:
+    await asyncio.sleep(seconds)
+    return os.getpid()
+
+
+@app.job
+async def enqueue_later(seconds: float) -> None:
+    await asyncio.sleep(seconds)
+    await noop.aenqueue(n=7)

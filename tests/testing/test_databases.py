@@ -55,10 +55,11 @@ def test_a_role_that_may_not_create_databases_is_told_what_to_do(
             connection.execute("drop role treadle_powerless")
 
 
+@pytest.mark.parametrize("name", ["shop", "latest", "contest_2026"])
 @pytest.mark.parametrize("what", [prepare, lambda url: Emptied(url, "treadle")])
-def test_a_database_whose_name_does_not_say_test_is_never_changed(what: Any) -> None:
-    with pytest.raises(InvalidArgument, match="would empty the database 'shop', so its name has to contain"):
-        what("postgresql://nobody@production.invalid/shop")
+def test_a_database_whose_name_does_not_say_test_is_never_changed(what: Any, name: str) -> None:
+    with pytest.raises(InvalidArgument, match=f"would empty the database '{name}', so its name has to contain"):
+        what(f"postgresql://nobody@production.invalid/{name}")
 
 
 def test_preparing_again_changes_nothing_and_mends_what_a_migration_replaced(

@@ -149,6 +149,22 @@ def test_what_ends_a_test_is_always_raised(app: Treadle, harness: Harness, raise
         harness.drain(raise_errors=raise_errors)
 
 
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
+def test_a_handler_that_exits_ends_the_drain(app: Treadle, harness: Harness, error: type[BaseException]) -> None:
+    @app.job
+    def on_this_thread() -> None:
+        raise error
+
+    @app.job
+    async def on_the_loop() -> None:
+        raise error
+
+    for function in (on_this_thread, on_the_loop):
+        function.enqueue()
+        with pytest.raises(error):
+            harness.drain()
+
+
 def test_arguments_that_no_longer_fit_are_an_error(app: Treadle, harness: Harness) -> None:
     @app.job
     def resize(width: int) -> None: ...

@@ -83,6 +83,20 @@ def test_a_test_begins_at_the_real_time_whatever_another_has_left(
         assert abs(harness.now() - datetime.now(UTC)) < timedelta(minutes=1)
 
 
+def test_a_test_whose_transaction_has_failed_does_not_harm_the_next(
+    app: Treadle, connection: psycopg.Connection[Any], prepared_url: str
+) -> None:
+    with harness_for(app, url=prepared_url):
+        pass
+    with harness_for(app, connection=connection) as harness:
+        harness.travel("9d")
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            connection.execute("select 1/0")
+    connection.rollback()
+    with harness_for(app, url=prepared_url) as harness:
+        assert abs(harness.now() - datetime.now(UTC)) < timedelta(minutes=1)
+
+
 def test_on_a_connection_of_psycopg(
     app: Treadle, connection: psycopg.Connection[Any], exercised: dict[str, Any], prepared_url: str
 ) -> None:

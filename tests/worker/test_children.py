@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import handlers
 from tests.support.handlers import app as handlers_app
 from tests.support.handlers import nap_in_child, report_forever
 from tests.support.workers import ROOT, Ledger, is_alive, run, until, worker_process
@@ -74,3 +75,16 @@ def test_a_child_in_a_program_is_killed_at_its_deadline_or_when_it_does_not_stop
         assert await (await nap_in_child.aenqueue(seconds=0)).aresult(30) == 1
 
     run(handlers_app, body, children=1, grace=0)
+
+
+@pytest.mark.parametrize("how", ["exit", "interrupt", "task"])
+def test_a_handler_that_exits_does_not_harm_the_next_one_in_its_process(how: str) -> None:
+    async def body(_: Worker) -> None:
+        leaving = await handlers.exit_in_child.aenqueue(how=how)
+        with pytest.raises(JobFailed, match="KeyboardInterrupt" if how == "interrupt" else "SystemExit: 7"):
+            await leaving.aresult(60)
+        napping = await handlers.nap_on_loop_of_child.aenqueue(seconds=0.2)
+        await napping.aresult(60)
+        assert (await napping.ajob()).attempts == 1
+
+    run(handlers_app, body, types=["exit_in_child", "nap_on_loop_of_child"], children=1)

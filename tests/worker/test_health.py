@@ -6,6 +6,7 @@ import socket
 import urllib.error
 import urllib.request
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -104,25 +105,17 @@ def test_a_client_that_sends_half_a_request_is_dropped(monkeypatch: pytest.Monke
 
 def test_clients_that_keep_connections_open_do_not_keep_others_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "CONNECTIONS", 2)
-    monkeypatch.setattr(health, "CLIENT_SECONDS", 0.3)
 
     async def body(port: int) -> bytes:
-        idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
-        await asyncio.sleep(0)
-        for reader, _ in idle:  # dropped after their time
-            assert await reader.read() == b""
-        answer = await exchange(port, GET)
+        idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(4)]
+        answer = await exchange(port, GET)  # the oldest are dropped
+        with suppress(ConnectionResetError):
+            assert await idle[0][0].read() == b""
         for _, writer in idle:
             writer.close()
         return answer
 
     assert with_server(body).startswith(b"HTTP/1.1 200 ")
-
-
-def test_more_connections_than_there_is_room_for_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "CONNECTIONS", 0)
-    with pytest.raises(ConnectionResetError):
-        answer_to(GET)
 
 
 # A real worker

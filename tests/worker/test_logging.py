@@ -130,6 +130,20 @@ def test_an_exception_with_a_secret_is_logged_as_masked_text_only(
     assert "password=********" in record.exc_text
 
 
+def test_a_line_whose_arguments_do_not_fit_shows_no_secret(app: Treadle, output: Output) -> None:
+    message = "retrying postgresql://shop:hunter2-canary@db/shop, %s of %s"
+
+    @app.job
+    async def mail() -> None:
+        log.warning(message, 3)
+
+    log_format.set_up("info", "text", running_job_fields)
+    work(app, "mail")
+    lines = output()
+    assert any("retrying postgresql://shop:********@db/shop" in line for line in lines)
+    assert "hunter2-canary" not in "\n".join(lines)
+
+
 def test_lines_of_structlog_are_kept_and_written(app: Treadle, output: Output) -> None:
     """With its handler for the standard library, messages are dicts."""
     structlog = pytest.importorskip("structlog")

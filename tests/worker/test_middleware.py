@@ -1,5 +1,6 @@
 """Code around handlers: on the event loop of the worker, or where the handler runs."""
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
@@ -139,6 +140,25 @@ def test_an_async_middleware_sees_the_arguments_of_a_handler_in_a_child_process(
 
     run(around_app, body, types=["in_a_child"])
     assert seen == [{"n": 3}]
+
+
+def test_an_async_middleware_can_catch_the_failure_of_a_handler_in_a_child_process(
+    around_app: Treadle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def forgiving(job: Job, call_next: Callable[[], Awaitable[Any]]) -> Any:
+        with suppress(Exception):
+            return await call_next()
+        return None
+
+    monkeypatch.setattr(around_app.backend.middlewares, "outer", [forgiving])
+
+    async def body(_: Worker) -> None:
+        failed = await around.in_a_child.aenqueue(n=-1)
+        while (row := await failed.ajob()).finished_at is None:
+            await asyncio.sleep(0.05)
+        assert row.status == "completed"
+
+    run(around_app, body, types=["in_a_child"])
 
 
 def test_a_middleware_of_another_kind_is_refused(app: Treadle) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from psycopg import Connection
 
-from tests.support.handlers import leak_memory, nap, nap_in_child, noop, wait_for_lock
+from tests.support.handlers import enqueue_later, leak_memory, nap, nap_in_child, noop, wait_for_lock
 from tests.support.workers import (
     Ledger,
     completed,
@@ -59,6 +59,15 @@ def test_processes_are_replaced_after_their_jobs_and_every_job_runs_once(
     said = worker.log.read_text()
     assert "a worker process is replaced, because it has run 2" in said
     assert "restarted" not in said
+
+
+def test_a_worker_that_drains_also_runs_what_a_replaced_process_enqueues_at_last(
+    url: str, tmp_path: Path, connection: Connection[Any]
+) -> None:
+    enqueue_later.enqueue(seconds=3)
+    with worker_process(url, tmp_path, "--max-jobs-per-process", "1", "--drain") as worker:
+        assert worker.ended() == 0
+    assert count(connection, "status = 'completed'") == 2
 
 
 def test_a_long_job_is_not_interrupted_and_its_successor_works_meanwhile(

@@ -86,8 +86,15 @@ class Middlewares:
 
     @contextmanager
     def _entered(self, call: EnqueueCall) -> Iterator[EnqueueCall]:
+        error: BaseException | None = None
         with _entered(self._enqueue, call):
-            yield call
+            try:
+                yield call
+            except BaseException as raised:
+                error = raised
+                raise
+        if error is not None:
+            raise error  # a middleware has caught it, but nothing was enqueued
 
 
 Subject = TypeVar("Subject")

@@ -68,9 +68,16 @@ class LoopThread:
         context = copy_context()
         loop = self._running_loop()
         done: Future[T] = Future()
+        raised: list[BaseException] = []
+
+        async def guarded() -> Any:
+            try:
+                return await work(caller)
+            except (SystemExit, KeyboardInterrupt) as error:
+                raised.append(error)  # these would end the event loop, on its thread
 
         def begin() -> None:
-            task = loop.create_task(work(caller), context=context)
+            task = loop.create_task(guarded(), context=context)
             done.add_done_callback(lambda done: loop.call_soon_threadsafe(task.cancel) if done.cancelled() else None)
             task.add_done_callback(finish)
 
@@ -89,6 +96,8 @@ class LoopThread:
         except BaseException:  # Ctrl-C, while this thread waits
             done.cancel()
             raise
+        if raised:
+            raise raised[0]
         return done.result()
 
     def is_here(self) -> bool:

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -99,7 +100,8 @@ def _create(connection: Any, name: str, server: str) -> None:
 
 def _require_test_database(url: str) -> None:
     name = parts_of(url).get("dbname", "")
-    if "test" not in name.lower():
+    if not {"test", "tests", "testing", "pytest"} & set(re.split("[^a-z]+", name.lower())):
         raise InvalidArgument(
-            f'tests would empty the database {name!r}, so its name has to contain "test"; create another for them'
+            f'tests would empty the database {name!r}, so its name has to contain the word "test", such as shop_test; '
+            "create another for them"
         )

@@ -13,10 +13,15 @@ def encode_headers(headers: Mapping[str, str] | None) -> str | None:
     """As JSON; None if there are none."""
     if not headers:
         return None
-    if not isinstance(headers, Mapping) or not all(isinstance(each, str) for item in headers.items() for each in item):
+    if not isinstance(headers, Mapping):
         raise InvalidArgument(f'headers must be texts by name, such as {{"tenant": "acme"}}, got {headers!r}')
+    for name, value in headers.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            # Not the value, which may be a secret.
+            kind = type(value).__name__
+            raise InvalidArgument(f'headers must be texts by name, such as {{"tenant": "acme"}}, got {name!r}: {kind}')
     text = json.dumps(dict(headers), ensure_ascii=False)
-    if "\\u0000" in text or not _is_utf8(text):
+    if any("\0" in each for item in headers.items() for each in item) or not _is_utf8(text):
         raise InvalidArgument("headers must be valid text without the character \\0, which PostgreSQL cannot store")
     if (size := len(text.encode())) > HEADERS_LIMIT:
         raise InvalidArgument(f"headers must be at most {HEADERS_LIMIT:,} bytes as JSON, got {size:,}: use an argument")
@@ -25,7 +30,10 @@ def encode_headers(headers: Mapping[str, str] | None) -> str | None:
 
 def read_headers(text: str) -> dict[str, str]:
     """What is not text was written by other means, and is left out."""
-    found = json.loads(text)
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
     pairs = found.items() if isinstance(found, dict) else ()
     return {name: value for name, value in pairs if isinstance(value, str)}
 

@@ -40,7 +40,8 @@ class JobRow(NamedTuple):
     pace: Json
     checkpoint: Json
     expires_at: datetime | None
-    headers: Json
+    headers: dict[str, str] | None
+    """Texts by name that go with the job; None if there are none."""
 
 
 class JobError(NamedTuple):

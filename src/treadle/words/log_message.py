@@ -32,7 +32,5 @@ def pairs(fields: Mapping[str, Any]) -> str:
 def shown(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.3f}"
-    if isinstance(value, tuple):
-        return ",".join(map(str, value))
-    text = str(value)
+    text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
     return json.dumps(text, ensure_ascii=False) if " " in text or "\n" in text else text

@@ -21,7 +21,7 @@ class RedactingFilter(logging.Filter):
             redact(record)
         except Exception:
             # Such as arguments that do not fit the message: logging reports that, with both, when it is formatted.
-            record.args = redacted(record.args)
+            record.msg, record.args = redacted(str(record.msg)), redacted(record.args)
         return True
 
 

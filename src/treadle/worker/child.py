@@ -54,6 +54,8 @@ class ChildState:
         self.has_records = threading.Event()
         self.flushed = threading.Event()
         self.flush_failed = False
+        self.spoilt = False
+        """Another job must not run in this process."""
         self._pipe = pipe
         self._lock = threading.Lock()
 
@@ -104,6 +106,8 @@ def work(pipe: "Connection[Any, Any]") -> None:
             if attempt is not None:
                 state.send_records(attempt)
             state.send({"outcome": list(outcome._replace(exception=None))})
+            if state.spoilt:
+                os._exit(1)  # the worker starts another one
 
 
 def _run(order: dict[str, Any], state: ChildState, runner: asyncio.Runner) -> Outcome:
@@ -132,7 +136,12 @@ def _run(order: dict[str, Any], state: ChildState, runner: asyncio.Runner) -> Ou
         middlewares = function.backend.middlewares
         if function.is_async:
             called = middlewares.acall(job_of(attempt), handler)
-            return returned(function, attempt, runner.run(_cancellable(called, state), context=copy_context()))
+            # If this raises, a task that the handler has started has ended the event loop, by sys.exit() for example,
+            # and what is left in it would end the next job, too.
+            state.spoilt = True
+            value, failure = runner.run(_cancellable(called, state), context=copy_context())
+            state.spoilt = False
+            return returned(function, attempt, value) if failure is None else raised(function, attempt, failure)
         return returned(function, attempt, middlewares.call(job_of(attempt), handler))
     except BaseException as error:
         return raised(function, attempt, error)
@@ -164,9 +173,17 @@ def _find(module: ModuleType, name: str) -> JobFunction[..., Any, ..., Any]:
     raise LookupError("there is no such job function in that module")
 
 
-async def _cancellable(called: Coroutine[Any, Any, Any], state: ChildState) -> Any:
+async def _cancellable(called: Coroutine[Any, Any, Any], state: ChildState) -> tuple[Any, BaseException | None]:
+    """What the handler returned, or what it raised: a SystemExit must not leave the event loop."""
+
+    async def both() -> tuple[Any, BaseException | None]:
+        try:
+            return await called, None
+        except BaseException as error:
+            return None, error
+
     loop = asyncio.get_running_loop()
-    task = loop.create_task(called)
+    task = loop.create_task(both())
     state.stop = lambda: loop.call_soon_threadsafe(task.cancel)
     return await task
 

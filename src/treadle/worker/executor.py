@@ -27,6 +27,8 @@ from treadle.worker.outcomes import ChildEnded, raised, returned, stopped
 from treadle.worker.recycling import UNLIMITED, Limits
 from treadle.worker.running import Running, deadline_of
 
+_SUCCESSES = (Ending.COMPLETED, Ending.WRITTEN)
+
 
 class Executor:
     def __init__(
@@ -102,17 +104,22 @@ class Executor:
         async def call() -> Any:
             outcome = await self._children.run(running, partial(self._begin, running))
             outcomes.append(outcome)
-            if outcome.ending not in (Ending.COMPLETED, Ending.WRITTEN):
+            if outcome.ending not in _SUCCESSES:
                 raise ChildEnded(outcome)
-            return None if outcome.result is None else from_json(outcome.result)
+            return _value(outcome)
 
         if self._middlewares.outer:
             running.attempt.arguments = running.function.arguments.load(running.claim.data, running.attempt)
         result = await self._around(running, call)
-        # The outcome of the child, unless a middleware has changed the result.
-        if outcomes and (None if outcomes[-1].result is None else from_json(outcomes[-1].result)) == result:
-            return outcomes[-1]
+        # The outcome of the child, unless a middleware has changed the result, or has caught its failure.
+        last = outcomes[-1] if outcomes else None
+        if last is not None and last.ending in _SUCCESSES and _value(last) == result:
+            return last
         return returned(running.function, running.attempt, result)
+
+
+def _value(outcome: Outcome) -> Any:
+    return None if outcome.result is None else from_json(outcome.result)
 
 
 def _pool(threads: int) -> ThreadPoolExecutor:

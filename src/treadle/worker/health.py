@@ -33,7 +33,7 @@ class HealthServer:
     def __init__(self, routes: Mapping[str, Handler]) -> None:
         self._routes = routes
         self._server: asyncio.Server | None = None
-        self._connections = 0
+        self._open: dict[asyncio.StreamWriter, None] = {}  # in the order of their beginning
 
     async def start(self, host: str | None, port: int) -> int:
         """Listen, on all addresses if there is no host. Returns the port. Raises OSError if it is in use."""
@@ -47,13 +47,15 @@ class HealthServer:
             self._server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._connections += 1
+        self._open[writer] = None
+        if len(self._open) > CONNECTIONS:
+            # The oldest one, so that clients that keep connections open do not keep a probe out.
+            next(iter(self._open)).transport.abort()
         try:
-            if self._connections <= CONNECTIONS:
-                with contextlib.suppress(OSError, TimeoutError):
-                    await self._exchange(reader, writer)
+            with contextlib.suppress(OSError, TimeoutError):
+                await self._exchange(reader, writer)
         finally:
-            self._connections -= 1
+            self._open.pop(writer, None)
             # Not close(), which would wait until the client has received what is left.
             writer.transport.abort()
 

@@ -42,10 +42,8 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": getattr(record, "what", None) or text,
-            **fields,
-            **getattr(record, "event", {}),
-            **getattr(record, "job", {}),
         }
+        line = line | {**fields, **getattr(record, "event", {}), **getattr(record, "job", {})} | line
         if trace := _traceback(record):
             line["traceback"] = trace
         return json.dumps(line, default=str)

@@ -159,10 +159,14 @@ class Supervisor:
 
     async def _supervise(self) -> int:
         """Run one worker process after the other. One that is replaced ends beside its successor."""
-        replaced: list[asyncio.Task[int]] = []
-        code = await self._succeed(replaced)
-        await asyncio.gather(*replaced)
-        return code
+        while True:
+            replaced: list[asyncio.Task[int]] = []
+            code = await self._succeed(replaced)
+            left = [each for each in replaced if not each.done()]
+            await asyncio.gather(*replaced)
+            if not left or code or self._stopping.is_set():
+                return code
+            # It found nothing to run, but what its predecessor ran to the end may have enqueued more.
 
     async def _succeed(self, replaced: list[asyncio.Task[int]]) -> int:
         failures = 0

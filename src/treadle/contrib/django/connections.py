@@ -22,6 +22,7 @@ def manage_connections(job: Job) -> Iterator[None]:
 
 
 def _on_this_thread() -> Iterator[None]:
+    outside = {alias for alias in connections if not _is_in_atomic_block(alias)}
     for connection in connections.all(initialized_only=True):
         # One that CONN_MAX_AGE has kept may have been lost since the last job. Django would find out by a failed query.
         connection.errors_occurred = True
@@ -29,7 +30,16 @@ def _on_this_thread() -> Iterator[None]:
     try:
         yield
     finally:
+        for alias in outside:
+            if _is_in_atomic_block(alias):  # the handler has left an atomic() open, by __enter__() for example
+                connections[alias].close()
+                del connections[alias]  # closed inside a block, it would refuse to connect again
         close_old_connections()
+
+
+def _is_in_atomic_block(alias: str) -> bool:
+    known = {each.alias: each for each in connections.all(initialized_only=True)}
+    return alias in known and bool(known[alias].in_atomic_block)
 
 
 def _with_a_thread() -> Iterator[None]:

@@ -6,11 +6,12 @@ Not in rows.py, which decodes the rows: supervisors use these columns, and must 
 from functools import cache
 from typing import NamedTuple
 
-JSON_COLUMNS = ("data", "result", "checkpoint", "pace", "headers")
+JSON_COLUMNS = ("data", "result", "checkpoint", "pace")
 _SELECTED = {
     # As text: it is decoded row by row, so that a bad one fails alone.
     **{each: f"{each}::text" for each in JSON_COLUMNS},
     "origin": "origin::text",
+    "headers": "headers::text",
     # A job that was inserted by hand may have none.
     "created": "pg_catalog.date_part('epoch', coalesce(created_at, run_at))",
 }

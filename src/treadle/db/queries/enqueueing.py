@@ -255,9 +255,7 @@ def _shared(
     if run_at is not None and delay is not None:
         raise InvalidArgument("give either run_at or delay, not both")
     if run_at is not None and not isinstance(run_at, datetime):
-        raise InvalidArgument(
-            f"run_at must be a datetime, got {run_at!r}; for example datetime.now(UTC) + timedelta(hours=1)"
-        )
+        raise InvalidArgument(f"run_at must be a datetime, got {run_at!r}; or use delay, such as delay='10m'")
     if run_at is not None and run_at.tzinfo is None:
         raise InvalidArgument(f"run_at must have a time zone, got {run_at!r}; for example datetime.now(UTC)")
     return {

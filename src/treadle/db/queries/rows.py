@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from treadle.db.queries.columns import JSON_COLUMNS, columns
 from treadle.db.query import Rows, statement
 from treadle.words.errors import UndecodableJob
+from treadle.words.headers import read_headers
 from treadle.words.job import JobRow
 from treadle.words.payload import decode
 from treadle.words.status import Status
@@ -26,6 +27,7 @@ def row_statement(name: str) -> str:
 
 # The positions of the status and of the JSON columns in a JobRow.
 _STATUS, _DATA, *_OTHERS = (JobRow._fields.index(name) for name in ("status", *JSON_COLUMNS))
+_HEADERS = JobRow._fields.index("headers")
 _STATUSES = {status.value: status for status in Status}
 
 
@@ -36,6 +38,8 @@ def read_row(row: tuple[Any, ...]) -> JobRow:
     for place in _OTHERS:
         if row[place] is not None:
             values[place] = decode(row[place])
+    if row[_HEADERS] is not None:
+        values[_HEADERS] = read_headers(row[_HEADERS])
     return JobRow._make(values)
 
 
@@ -47,7 +51,7 @@ def read_claimed(rows: Rows) -> Claimed:
         except UndecodableJob as error:
             values = list(row)
             values[_STATUS] = Status.CLAIMED
-            for place in (_DATA, *_OTHERS):
+            for place in (_DATA, *_OTHERS, _HEADERS):
                 values[place] = None
             claimed.undecodable.append((JobRow._make(values), error))
     return claimed

@@ -26,8 +26,9 @@ begin
         raise exception 'p_max_attempts must be 1 or more, got %', p_max_attempts
             using errcode = 'invalid_parameter_value';
     end if;
-    if jsonb_typeof(p_headers) <> 'object' then
-        raise exception 'p_headers must be an object, got %', jsonb_typeof(p_headers)
+    if jsonb_typeof(p_headers) <> 'object' or octet_length(p_headers::text) > 8192 then
+        raise exception 'p_headers must be an object of at most 8192 bytes, got % of %', jsonb_typeof(p_headers),
+            octet_length(p_headers::text)
             using errcode = 'invalid_parameter_value';
     end if;
 

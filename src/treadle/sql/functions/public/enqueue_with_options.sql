@@ -107,8 +107,9 @@ begin
         raise exception 'p_partitions must have as many elements as p_data'
             using errcode = 'invalid_parameter_value';
     end if;
-    if jsonb_typeof(p_headers) <> 'object' then
-        raise exception 'p_headers must be an object, got %', jsonb_typeof(p_headers)
+    if jsonb_typeof(p_headers) <> 'object' or octet_length(p_headers::text) > 8192 then
+        raise exception 'p_headers must be an object of at most 8192 bytes, got % of %', jsonb_typeof(p_headers),
+            octet_length(p_headers::text)
             using errcode = 'invalid_parameter_value';
     end if;
     if p_expires < interval '0' then
