@@ -56,6 +56,12 @@ def test_a_job_whose_connection_is_lost_while_it_runs_is_retried_on_another(proj
     assert (row.status, row.attempts) == (Status.COMPLETED, 2)
 
 
+def test_a_job_that_leaves_an_atomic_block_open_does_not_harm_the_next(project: Project) -> None:
+    with project.worker("--concurrency", "1", **KEPT):
+        left, after = run(project.queue, "leave_a_block_open", "pay")
+    assert (left.status, after.status) == (Status.COMPLETED, Status.COMPLETED), after.last_error
+
+
 def test_many_small_jobs_leave_no_connections(project: Project) -> None:
     """By default Django closes a connection at the end of a request, and so at the end of a job."""
     most = 0
