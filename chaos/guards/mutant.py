@@ -20,5 +20,5 @@ class Mutant:
 
 def test(module: str, *names: str) -> str:
     """Name tests of a module: `worker/lease` means tests/worker/test_lease.py."""
-    room, name = module.split("/")
+    room, _, name = module.rpartition("/")
     return f"tests/{room}/test_{name}.py" + (f" -k {' or '.join(names)}" if names else "")

@@ -136,12 +136,13 @@ def _run(order: dict[str, Any], state: ChildState, runner: asyncio.Runner) -> Ou
         middlewares = function.backend.middlewares
         if function.is_async:
             called = middlewares.acall(job_of(attempt), handler)
-            # If this raises, a task that the handler has started has ended the event loop, by sys.exit() for example,
-            # and what is left in it would end the next job, too.
-            state.spoilt = True
-            value, failure = runner.run(_cancellable(called, state), context=copy_context())
-            state.spoilt = False
-            return returned(function, attempt, value) if failure is None else raised(function, attempt, failure)
+            try:
+                value = runner.run(_cancellable(called, state), context=copy_context())
+            except (SystemExit, KeyboardInterrupt):
+                # They leave the event loop, and what they leave behind in it would end the next job, too.
+                state.spoilt = True
+                raise
+            return returned(function, attempt, value)
         return returned(function, attempt, middlewares.call(job_of(attempt), handler))
     except BaseException as error:
         return raised(function, attempt, error)
@@ -173,17 +174,9 @@ def _find(module: ModuleType, name: str) -> JobFunction[..., Any, ..., Any]:
     raise LookupError("there is no such job function in that module")
 
 
-async def _cancellable(called: Coroutine[Any, Any, Any], state: ChildState) -> tuple[Any, BaseException | None]:
-    """What the handler returned, or what it raised: a SystemExit must not leave the event loop."""
-
-    async def both() -> tuple[Any, BaseException | None]:
-        try:
-            return await called, None
-        except BaseException as error:
-            return None, error
-
+async def _cancellable(called: Coroutine[Any, Any, Any], state: ChildState) -> Any:
     loop = asyncio.get_running_loop()
-    task = loop.create_task(both())
+    task = loop.create_task(called)
     state.stop = lambda: loop.call_soon_threadsafe(task.cancel)
     return await task
 
