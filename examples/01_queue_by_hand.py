@@ -1,4 +1,7 @@
-"""Use the queue without a worker process: enqueue, claim, report progress, complete."""
+"""Use the queue without a worker process: enqueue, claim, report progress, complete.
+
+Install: pip install "treadle[embedded]"
+"""
 
 from treadle import JobQueue, Priority
 

@@ -1,14 +1,16 @@
-"""Enqueue a job in your own transaction: it exists if and only if your own rows do."""
+"""Enqueue a job in your own transaction: it exists if and only if your own rows do.
 
-import os
+Install: pip install "treadle[embedded]"
+"""
 
 import psycopg
 
-from treadle import JobQueue
+from treadle import JobQueue, Treadle
 
 
 def main() -> None:
-    with psycopg.connect(os.environ["TREADLE_DATABASE_URL"]) as connection:
+    app = Treadle()  # finds the database, and starts a private one if none is named
+    with psycopg.connect(app.database.url) as connection:
         connection.execute("create temporary table users (id int primary key, name text)")
         queue = JobQueue(connection)
 
@@ -22,6 +24,7 @@ def main() -> None:
 
         print([job.data for job in queue.list(job_type="welcome").jobs])
         queue.cancel(welcome)
+    app.close()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""Ordering by key, with the async methods: bookings of one account run in order, different accounts in parallel."""
+"""Ordering by key, with the async methods: bookings of one account run in order, different accounts in parallel.
+
+Install: pip install "treadle[embedded]"
+"""
 
 import asyncio
 

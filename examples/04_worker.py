@@ -1,4 +1,7 @@
-"""Run a worker inside a program: an async job, a sync job and a job that is retried, and their results."""
+"""Run a worker inside a program: an async job, a sync job and a job that is retried, and their results.
+
+Install: pip install "treadle[embedded]"
+"""
 
 import asyncio
 

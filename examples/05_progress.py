@@ -1,4 +1,7 @@
-"""Report progress with stages and counted items, and read it from outside of the job."""
+"""Report progress with stages and counted items, and read it from outside of the job.
+
+Install: pip install "treadle[embedded]"
+"""
 
 import asyncio
 

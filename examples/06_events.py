@@ -1,4 +1,7 @@
-"""Publish events from a job, and read them live, after the fact, and for all jobs."""
+"""Publish events from a job, and read them live, after the fact, and for all jobs.
+
+Install: pip install "treadle[embedded]"
+"""
 
 import asyncio
 

@@ -1,4 +1,7 @@
-"""Watch a job with a live progress bar. In a pipe, lines are printed instead."""
+"""Watch a job with a live progress bar. In a pipe, lines are printed instead.
+
+Install: pip install "treadle[embedded]"
+"""
 
 import asyncio
 

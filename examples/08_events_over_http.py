@@ -1,4 +1,7 @@
-"""A web application that serves the events of its jobs to browsers, and a client that reads them."""
+"""A web application that serves the events of its jobs to browsers, and a client that reads them.
+
+Install: pip install "treadle[embedded,web]" httpx
+"""
 
 import asyncio
 import json

@@ -1,4 +1,7 @@
-"""A large file as an argument and as a result: the payload contains a reference, and the bytes are streamed."""
+"""A large file as an argument and as a result: the payload contains a reference, and the bytes are streamed.
+
+Install: pip install "treadle[embedded]"
+"""
 
 import asyncio
 import tempfile

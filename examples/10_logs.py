@@ -1,4 +1,7 @@
-"""Read the log lines of a job: what handlers log is stored with their jobs."""
+"""Read the log lines of a job: what handlers log is stored with their jobs.
+
+Install: pip install "treadle[embedded]"
+"""
 
 import asyncio
 import logging

@@ -1,4 +1,7 @@
-"""Checkpoints and steps: the second attempt resumes where the first one failed."""
+"""Checkpoints and steps: the second attempt resumes where the first one failed.
+
+Install: pip install "treadle[embedded]"
+"""
 
 import asyncio
 

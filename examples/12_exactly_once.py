@@ -1,4 +1,7 @@
-"""Exactly-once effects: the debit and the completion of the job are one commit."""
+"""Exactly-once effects: the debit and the completion of the job are one commit.
+
+Install: pip install "treadle[embedded]"
+"""
 
 import asyncio
 

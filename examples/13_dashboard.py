@@ -1,4 +1,7 @@
-"""Mount the dashboard in a web application that authenticates its users, and call its JSON API."""
+"""Mount the dashboard in a web application that authenticates its users, and call its JSON API.
+
+Install: pip install "treadle[embedded,web]" httpx
+"""
 
 import asyncio
 

@@ -1,4 +1,7 @@
-"""Schedules: a job every second, and one that was added at run time."""
+"""Schedules: a job every second, and one that was added at run time.
+
+Install: pip install "treadle[embedded]"
+"""
 
 import asyncio
 

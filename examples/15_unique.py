@@ -1,4 +1,7 @@
-"""Unique jobs: the same call twice is one job; debounce, throttle and expiry."""
+"""Unique jobs: the same call twice is one job; debounce, throttle and expiry.
+
+Install: pip install "treadle[embedded]"
+"""
 
 import time
 

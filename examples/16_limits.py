@@ -1,4 +1,7 @@
-"""Limits: how many jobs run at once or start per period, for each tenant, on all workers together."""
+"""Limits: how many jobs run at once or start per period, for each tenant, on all workers together.
+
+Install: pip install "treadle[embedded]"
+"""
 
 import asyncio
 import time

@@ -1,4 +1,7 @@
-"""Jobs that wait for others, chains and groups: results become arguments, and a failure stops what comes after it."""
+"""Jobs that wait for others, chains and groups: results become arguments, and a failure stops what comes after it.
+
+Install: pip install "treadle[embedded]"
+"""
 
 from treadle import Treadle, chain, group, ok_to_fail
 

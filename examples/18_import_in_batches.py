@@ -1,4 +1,7 @@
-"""An import as a workflow and a batch: one job for each part that is found, and a report when all have ended."""
+"""An import as a workflow and a batch: one job for each part that is found, and a report when all have ended.
+
+Install: pip install "treadle[embedded]"
+"""
 
 from treadle import Job, Treadle, Workflow
 

@@ -1,4 +1,7 @@
-"""An order whose steps are undone, in the reverse order of their completion, because the last one fails."""
+"""An order whose steps are undone, in the reverse order of their completion, because the last one fails.
+
+Install: pip install "treadle[embedded]"
+"""
 
 from treadle import Treadle, Workflow
 

@@ -1,4 +1,7 @@
-"""A workflow that waits for a person, without occupying a worker."""
+"""A workflow that waits for a person, without occupying a worker.
+
+Install: pip install "treadle[embedded]"
+"""
 
 from treadle import Treadle, Workflow, wait_for_signal
 

@@ -1,4 +1,7 @@
-"""Tests of an application: what was enqueued, and what happens in the days after. Usually in a pytest fixture."""
+"""Tests of an application: what was enqueued, and what happens in the days after. Usually in a pytest fixture.
+
+Install: pip install "treadle[embedded]"
+"""
 
 from treadle import Job, Treadle
 from treadle.testing import harness_for, make_job

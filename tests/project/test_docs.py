@@ -92,12 +92,35 @@ def test_an_example_prints_the_expected_output(example: Path, url: str) -> None:
     assert output == expected if isinstance(expected, str) else expected.fullmatch(output), output
 
 
-def test_the_code_in_the_readme_works(url: str, queue: JobQueue) -> None:
+def readme_code() -> str:
     (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    return str(code)
+
+
+def test_the_code_in_the_readme_works(url: str, queue: JobQueue) -> None:
+    code = readme_code()
     assert len([line for line in code.splitlines() if line.strip()]) <= 20
     assert run(["-c", code], url) == "7.png\n"
     assert [job.data["picture"] for job in queue.list(status="completed", job_type="thumbnail").jobs] == [8, 7]
     assert len(queue.list(status="completed", job_type="invoice").jobs) == 99 + 1
+
+
+def test_a_worker_can_import_the_module_in_the_readme(url: str, queue: JobQueue, tmp_path: Path) -> None:
+    (tmp_path / "jobs.py").write_text(readme_code())
+    job = queue.enqueue("thumbnail", {"picture": 3})
+    command = [sys.executable, "-m", "treadle", "worker", "jobs:app", "--drain"]
+    environment = os.environ | {"TREADLE_DATABASE_URL": url}
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, timeout=60, cwd=tmp_path, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    assert queue.get(job).result == "3.png"
+    assert len(queue.list().jobs) == 1  # importing the module has enqueued nothing
+
+
+def test_the_readme_shows_how_to_install_before_its_code() -> None:
+    page = (ROOT / "README.md").read_text()
+    assert page.index("pip install") < page.index("```python")
 
 
 def test_links_between_pages_are_valid() -> None:
