@@ -3,13 +3,16 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from treadle.db.embedded import embedded_url, leave
 
 ROOT = Path(__file__).parents[2]
+# For what takes less than one, if the machine is not busy.
+SECONDS = 60
 
 
 def build_wheel(folder: Path) -> Path:
@@ -96,6 +99,13 @@ def database_server(folder: Path) -> Iterator[str]:
     """The URL of an embedded server."""
     yield embedded_url(folder, quiet=True)
     leave(folder)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.05)
 
 
 def requirements_of(project: Path) -> list[str]:

@@ -5,19 +5,18 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 
-from tests.integrations.environment import ROOT, Environment, database_server, requirements_of
+from tests.integrations.environment import ROOT, SECONDS, Environment, database_server, requirements_of, wait_until
 from treadle.db.url import with_part
 
 PROJECT = ROOT / "tests" / "projects" / "fastapi"
-SECONDS = 60
 
 
 def run_fastapi(wheel: Path, folder: Path) -> None:
@@ -46,17 +45,17 @@ def use(environment: Environment, project: Path, url: str) -> None:
     with serve(environment, project, settings | {"SHOP_WORKER": "1"}) as server:
         order_and_watch(server)
         stock = interrupt_a_job(server)
-    with serve(environment, project, settings) as server:
+    with psycopg.connect(url) as connection:
+        job = connection.execute("select status, attempts from treadle.jobs where id = %s", [stock]).fetchone()
+        assert job == ("pending", 0), "a deploy uses no attempt"
+    worker = environment.start(["treadle", "worker", "--poll", "0.1s"], project, project / "worker.log", **settings)
+    with worker as process, serve(environment, project, settings) as server:
         bob = server.signed_in("bob", "builder")
-        job = bob.get(f"/jobs/{stock}").json()
-        assert (job["status"], job["attempts"]) == ("pending", 0), "a deploy uses no attempt"
-        worker = ["treadle", "worker", "--poll", "0.1s"]
-        with environment.start(worker, project, project / "worker.log", **settings) as process:
-            wait_until(lambda: bob.get(f"/jobs/{stock}").json()["status"] == "completed")
-            assert bob.get(f"/jobs/{stock}").json()["result"] == 1
-            process.terminate()
-            assert process.wait(SECONDS) == 0
+        wait_until(lambda: bob.get(f"/jobs/{stock}").json()["status"] == "completed")
+        assert bob.get(f"/jobs/{stock}").json()["result"] == 1
+        process.terminate()
         stop(server)
+        assert process.wait(SECONDS) == 0
 
 
 class Server:
@@ -153,10 +152,3 @@ def stream(client: httpx.Client, path: str, *, may_break: bool = False) -> Itera
     except httpx.RemoteProtocolError:
         if not may_break:
             raise
-
-
-def wait_until(condition: Any) -> None:
-    end = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.05)
