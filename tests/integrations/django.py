@@ -43,7 +43,7 @@ def run_tests(environment: Environment, project: Path, settings: dict[str, str])
     assert done.returncode == 0, done.stdout + done.stderr
     assert "skipped" not in done.stderr, done.stderr
     printed = environment.succeed(["pytest", "-q", "--create-db", "shop/pytest_orders.py"], project, **settings)
-    assert "4 passed" in printed, printed
+    assert "5 passed" in printed, printed
 
 
 def use(environment: Environment, project: Path, settings: dict[str, str]) -> None:

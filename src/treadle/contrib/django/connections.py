@@ -6,9 +6,10 @@ ever."""
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext
-from django.db import close_old_connections, connections
+from django.db import connections
 
 from treadle.attempt.job import Job
 
@@ -22,14 +23,21 @@ def manage_connections(job: Job) -> Iterator[None]:
 
 
 def _on_this_thread() -> Iterator[None]:
-    for connection in connections.all(initialized_only=True):
+    for connection in _outside_of_blocks():
         # One that CONN_MAX_AGE has kept may have been lost since the last job. Django would find out by a failed query.
         connection.errors_occurred = True
         connection.close_if_unusable_or_obsolete()
     try:
         yield
     finally:
-        close_old_connections()
+        for connection in _outside_of_blocks():
+            connection.close_if_unusable_or_obsolete()
+
+
+def _outside_of_blocks() -> list[Any]:
+    """The connections of this thread without those in an atomic() block. Only a test has such: treadle.testing runs
+    jobs on the thread of a TestCase."""
+    return [each for each in connections.all(initialized_only=True) if not each.in_atomic_block]
 
 
 def _with_a_thread() -> Iterator[None]:
