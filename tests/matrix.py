@@ -21,6 +21,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.support.pythons import find_interpreter
+
 PROJECT = Path(__file__).parent.parent
 FOLDER = PROJECT / ".matrix"
 MAJORS = (14, 15, 16, 17)
@@ -159,9 +161,8 @@ def find_python(version: str) -> Path | None:
     python = environment / "bin" / "python"
     if python.exists():
         return python
-    pyenv = sorted((Path.home() / ".pyenv" / "versions").glob(f"{version}.*/bin/python{version}"))
-    found = shutil.which(f"python{version}") or (str(pyenv[-1]) if pyenv else None)
-    if found is None or subprocess.run([found, "--version"], capture_output=True, check=False).returncode:
+    found = find_interpreter(version)
+    if found is None:
         return None
     subprocess.run([found, "-m", "venv", environment], check=True)
     pip: list[str | Path] = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]

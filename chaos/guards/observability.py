@@ -99,7 +99,7 @@ MUTANTS = [
     Mutant(
         "a connection of Django that is left in a block is replaced",
         "src/treadle/contrib/django/connections.py",
-        "                del connections[alias]  # closed",
+        "                del connections[connection.alias]  # closed",
         "                pass  # closed",
         test("contrib/django/connections", "test_a_job_that_leaves_an_atomic_block_open_does_not_harm_the_next"),
     ),

@@ -45,7 +45,7 @@ def test_migrate_prints_sql(empty_url: str) -> None:
             "--lanes 5 is less than --types 10: each job type has at least",
         ),
         (["bench", "--jobs", "1000", "--lanes", "2000"], 2, "--jobs 1000 is less than --lanes 2000: each lane needs"),
-        (["worker"], 2, "Missing argument 'APP'"),
+        (["worker"], 2, "Missing argument 'APP'. Name your application, such as shop.jobs:app, here, in TREADLE_APP"),
     ],
 )
 def test_wrong_input_is_one_sentence(arguments: list[str], code: int, message: str) -> None:

@@ -9,14 +9,9 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.integrations.environment import Environment, from_wheel
+from tests.integrations.environment import ThisEnvironment, from_wheel
 from tests.integrations.examples import requirements_of, run_example
 from tests.project.test_docs import EXAMPLES
-
-
-class ThisEnvironment(Environment):
-    def __init__(self) -> None:
-        self.folder = Path(sys.prefix)
 
 
 def installed_by(requirements: list[str]) -> set[str]:

@@ -39,6 +39,27 @@ def test_two_at_once_have_two_databases_which_the_next_ones_use_again(server_url
     drop(server_url, first, second)
 
 
+def test_the_url_is_one_for_every_driver_and_commits_do_not_wait_for_the_disk(
+    server_url: str, own_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Although a connection string was given. SQLAlchemy and asyncpg read only URLs, and do not know `options`."""
+    from sqlalchemy import make_url
+
+    odd = "a b/@:"
+    monkeypatch.setenv("TREADLE_TEST_URL", make_conninfo(server_url, dbname=own_server, password=odd))
+    with own_database(Path("unused")) as url:
+        read = make_url(url)
+        assert (read.drivername, read.password, read.database) == (
+            "postgresql",
+            "a b/@:",
+            f"{own_server}_treadle_test_1",
+        )
+        assert "options" not in read.query
+        with psycopg.connect(url) as connection:
+            assert connection.execute("show synchronous_commit").fetchone() == ("off",)
+    drop(server_url, url)
+
+
 def test_a_role_that_may_not_create_databases_is_told_what_to_do(
     server_url: str, own_server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

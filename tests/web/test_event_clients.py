@@ -88,3 +88,33 @@ def test_the_frames_are_closed_when_the_client_disconnects_during_a_send() -> No
         assert closed == [True]
 
     asyncio.run(main())
+
+
+def test_a_stream_that_a_stopping_server_cancels_is_completed() -> None:
+    """Otherwise the server logs a traceback for each of them."""
+    sent: list[Sent] = []
+
+    async def generate() -> AsyncGenerator[bytes, None]:
+        yield b": one\n\n"
+        await asyncio.Event().wait()
+
+    async def main() -> None:
+        first = asyncio.Event()
+
+        async def send(message: Sent) -> None:
+            sent.append(message)
+            if message.get("body") == b": one\n\n":
+                first.set()
+
+        async def receive() -> Sent:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        task = asyncio.create_task(EventStream(generate())({"type": "http"}, receive, send))
+        await first.wait()
+        task.cancel()
+        await task
+        assert not task.cancelling()
+
+    asyncio.run(main())
+    assert sent[-1] == {"type": "http.response.body", "body": b"", "more_body": False}

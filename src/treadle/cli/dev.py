@@ -10,7 +10,7 @@ from types import FrameType
 
 import click
 
-from treadle.cli.options import app_database_url, log_level
+from treadle.cli.options import app_database_url, app_name, log_level
 from treadle.cli.output import counted, say
 from treadle.cli.programs import Program, Stopped, has_dashboard, prepare_database
 from treadle.words.errors import TreadleError
@@ -22,7 +22,7 @@ NAMED = 3
 
 
 @click.command()
-@click.argument("app")
+@app_name
 @click.option(
     "--port",
     default=PORT,

@@ -17,6 +17,13 @@ from treadle.words.naming import SCHEMA
 if TYPE_CHECKING:
     from treadle.app import Treadle
 
+
+class _AppName(click.types.StringParamType):
+    def get_missing_message(self, param: object, ctx: object = None) -> str:
+        return "Name your application, such as shop.jobs:app, here, in TREADLE_APP, or as app in treadle.toml."
+
+
+app_name = click.argument("app", type=_AppName())
 database_url = click.option(
     "--database-url",
     metavar="URL",

@@ -6,14 +6,14 @@ import sys
 
 import click
 
-from treadle.cli.options import app_database_url, log_level
+from treadle.cli.options import app_database_url, app_name, log_level
 from treadle.worker.log_format import set_up
 from treadle.worker.options import WorkerOptions
 from treadle.worker.supervisor import Supervisor
 
 
 @click.command()
-@click.argument("app")
+@app_name
 @click.option(
     "--processes", default=1, show_default=True, type=click.IntRange(1, 1000), help="Number of worker processes."
 )

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
+from urllib.parse import quote, urlencode
 
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -150,6 +151,10 @@ def hosts(url: str) -> int:
 
 
 def with_part(url: str, **parts: str) -> str:
-    """The URL with other parameters, such as another database."""
-    parts_of(url)
-    return make_conninfo(url, **parts)
+    """A URL with other parameters, such as another database. It is a URL even if a connection string was given: drivers
+    other than libpq read only URLs."""
+    found = parts_of(url) | parts
+    user, password, name = (quote(found.pop(each, ""), safe="") for each in ("user", "password", "dbname"))
+    account = f"{user}:{password}@" if password else f"{user}@" if user else ""
+    query = urlencode(found, quote_via=quote)
+    return f"postgresql://{account}/{name}" + (f"?{query}" if query else "")

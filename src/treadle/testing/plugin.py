@@ -4,7 +4,6 @@ pytest loads it in every project in whose environment Treadle is installed, so i
 test uses a fixture.
 """
 
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +26,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def treadle_app(pytestconfig: pytest.Config) -> "Treadle":
-    """The application: that of the setting treadle_app, or of TREADLE_APP. Override it to return another."""
-    return application(pytestconfig.getini("treadle_app") or os.environ.get("TREADLE_APP"))
+    """The application: that of pytest's setting treadle_app, or of Treadle's setting app, which may be in TREADLE_APP.
+    Override it to return another."""
+    from treadle.settings import value_of
+
+    return application(pytestconfig.getini("treadle_app") or value_of("app"))
 
 
 def application(name: str | None) -> "Treadle":

@@ -51,9 +51,15 @@ class Redirection:
             state = vars(app.database)
             state.update(run_together=self._run_together, arun_together=self._arun_together)
             state.update(aread_together=self._aread_together)
+        # A connection that the application has for its calls stays, as that of Django, which has the test's database.
+        self._calls = app.backend.database
+        if self._calls is not app.database:
+            vars(self._calls).update(run_together=self._call_together, arun_together=self._acall_together)
 
     def restore(self) -> None:
         self._set(self._former)
+        if self._calls is not self._database:
+            del vars(self._calls)["run_together"], vars(self._calls)["arun_together"]
 
     def follow(self, after: After, aafter: AsyncAfter) -> None:
         """Call one of them after each write of the application that may make a job due."""
@@ -73,6 +79,18 @@ class Redirection:
             return result
         found: Result = await _on_sync_thread(self.run, query)
         return found
+
+    def _call_together(self, queries: Sequence[Query[Any]]) -> list[Any]:
+        results = Database.run_together(self._calls, queries)
+        if self._after is not None and _may_make_due(queries):
+            self._after[0]()
+        return results
+
+    async def _acall_together(self, queries: Sequence[Query[Any]]) -> list[Any]:
+        results = await Database.arun_together(self._calls, queries)
+        if self._after is not None and _may_make_due(queries):
+            await self._after[1]()
+        return results
 
     def _run_together(self, queries: Sequence[Query[Any]]) -> list[Any]:
         results = Database.run_together(self._database, queries)

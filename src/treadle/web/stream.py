@@ -31,13 +31,19 @@ class EventStream(Response):
         self._frames = frames
         self.max_seconds: float | None = None
         """The response ends with the first frame after this time. A browser reconnects."""
+        self._started = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # Some servers report a disconnect through receive(), others through an error of send().
         disconnect = asyncio.ensure_future(_wait_for_disconnect(receive))
         sending = asyncio.ensure_future(self._send(send))
+        stopped = False
         try:
             await asyncio.wait({disconnect, sending}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            if not self._started:
+                raise
+            stopped = True
         finally:
             disconnect.cancel()
             sending.cancel()
@@ -45,18 +51,21 @@ class EventStream(Response):
             _, result = await asyncio.gather(disconnect, sending, return_exceptions=True)
         if isinstance(result, Exception) and not isinstance(result, OSError):  # includes TimeoutError
             raise result
+        if stopped:
+            await _end_quietly(send)
 
     async def _send(self, send: Send) -> None:
         started_at = time.monotonic()
         try:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            self._started = True
             await _send_body(send, PREAMBLE)
             async with aclosing(_with_keep_alive(self._frames)) as frames:
                 async for frame in frames:
                     await _send_body(send, frame)
                     if self.max_seconds is not None and time.monotonic() - started_at > self.max_seconds:
                         break
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            await _send_end(send)
         finally:
             await self._frames.aclose()
 
@@ -64,6 +73,20 @@ class EventStream(Response):
 async def _send_body(send: Send, body: bytes) -> None:
     async with asyncio.timeout(SEND_SECONDS):
         await send({"type": "http.response.body", "body": body, "more_body": True})
+
+
+async def _send_end(send: Send) -> None:
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _end_quietly(send: Send) -> None:
+    """Complete a response that was cancelled: a server that stops cancels those that still run, and would log a long
+    traceback for each."""
+    with suppress(OSError):  # includes TimeoutError
+        async with asyncio.timeout(1):
+            await _send_end(send)
+    if task := asyncio.current_task():
+        task.uncancel()
 
 
 async def _wait_for_disconnect(receive: Receive) -> None:

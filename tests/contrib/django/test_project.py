@@ -40,7 +40,7 @@ def test_the_tests_of_the_project_pass_with_pytest(project: Project, options: li
         *("-m", "pytest", "-c", os.devnull, "--rootdir", ".", "-p", "no:cacheprovider", "--create-db", *options),
         "shop/pytest_orders.py",
     )
-    assert "4 passed" in printed
+    assert "5 passed" in printed
 
 
 # Migrations

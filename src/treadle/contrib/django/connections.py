@@ -6,9 +6,10 @@ ever."""
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext
-from django.db import close_old_connections, connections
+from django.db import connections
 
 from treadle.attempt.job import Job
 
@@ -22,24 +23,28 @@ def manage_connections(job: Job) -> Iterator[None]:
 
 
 def _on_this_thread() -> Iterator[None]:
-    outside = {alias for alias in connections if not _is_in_atomic_block(alias)}
-    for connection in connections.all(initialized_only=True):
-        # One that CONN_MAX_AGE has kept may have been lost since the last job. Django would find out by a failed query.
-        connection.errors_occurred = True
-        connection.close_if_unusable_or_obsolete()
+    # Of a TestCase, on whose thread treadle.testing runs jobs. They are left alone.
+    in_blocks = {each.alias for each in _open_connections() if each.in_atomic_block}
+    for connection in _open_connections():
+        if connection.alias not in in_blocks:
+            # CONN_MAX_AGE may have kept one that was lost since the last job. Django would find out by a failed query.
+            connection.errors_occurred = True
+            connection.close_if_unusable_or_obsolete()
     try:
         yield
     finally:
-        for alias in outside:
-            if _is_in_atomic_block(alias):  # the handler has left an atomic() open, by __enter__() for example
-                connections[alias].close()
-                del connections[alias]  # closed inside a block, it would refuse to connect again
-        close_old_connections()
+        for connection in _open_connections():
+            if connection.alias in in_blocks:
+                continue
+            if connection.in_atomic_block:  # the handler has left one open, by atomic().__enter__() for example
+                connection.close()
+                del connections[connection.alias]  # closed inside a block, it would refuse to connect again
+            else:
+                connection.close_if_unusable_or_obsolete()
 
 
-def _is_in_atomic_block(alias: str) -> bool:
-    known = {each.alias: each for each in connections.all(initialized_only=True)}
-    return alias in known and bool(known[alias].in_atomic_block)
+def _open_connections() -> list[Any]:
+    return list(connections.all(initialized_only=True))
 
 
 def _with_a_thread() -> Iterator[None]:

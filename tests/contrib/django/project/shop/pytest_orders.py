@@ -3,6 +3,7 @@
 import pytest
 
 from shop.jobs import pay
+from shop.models import Order
 from treadle.contrib.django.models import Job
 
 
@@ -26,3 +27,12 @@ def test_callbacks_that_enqueue_run_at_the_commit(django_capture_on_commit_callb
 def test_without_the_mark_nothing_is_enqueued():
     with pytest.raises(RuntimeError, match="Database access not allowed"):
         pay.enqueue(order=1)
+
+
+def test_jobs_run_in_the_transaction_of_the_test(treadle):
+    order = Order.objects.create(text="a book")
+    pay.enqueue(order=order.id)
+    treadle.assert_enqueued(pay, order=order.id)
+    assert treadle.drain().completed == 1
+    order.refresh_from_db()
+    assert order.paid

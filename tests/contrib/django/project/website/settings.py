@@ -58,6 +58,7 @@ TASKS = {
     "apart": {"BACKEND": "treadle.contrib.django.TreadleBackend", "OPTIONS": {"process": True}},
     "other": {"BACKEND": "django.tasks.backends.dummy.DummyBackend"},
 }
+ALLOWED_HOSTS = ["127.0.0.1"]
 ROOT_URLCONF = "website.urls"
 SECRET_KEY = "not a secret: tests only"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"

@@ -1,0 +1,1 @@
+"""A shop with FastAPI and SQLAlchemy, whose jobs are in the same database as its orders."""

@@ -1,0 +1,16 @@
+"""The short form of `make integrations`: the shop with FastAPI, with the sources instead of the wheel."""
+
+from pathlib import Path
+
+from tests.integrations.environment import ThisEnvironment
+from tests.integrations.fastapi import copied, run_tests, use
+
+
+def test_the_tests_of_the_shop_pass(tmp_path: Path, server_url: str) -> None:
+    run_tests(ThisEnvironment(), copied(tmp_path), server_url, "-p", "no:schemathesis", "-p", "no:django")
+
+
+def test_people_use_the_shop_over_http(tmp_path: Path, empty_url: str) -> None:
+    """An order and its job are one transaction, progress is streamed, the dashboard has the authentication of the shop,
+    and a server that is stopped gives back its jobs."""
+    use(ThisEnvironment(), copied(tmp_path), empty_url)
