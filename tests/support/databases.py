@@ -103,7 +103,7 @@ class SharedDatabase:
         )
         self._connection.execute(EMPTY.format(most_pages=most_pages if self._may_delete else 0))
         if most_pages == 0 and self._may_delete:
-            # Statistics of what another test had in the tables, if autovacuum came by: plans would depend on them.
+            # Statistics of what another test had in the tables, if it analyzed them: plans would depend on them.
             self._connection.execute(
                 """delete from pg_statistic where starelid in (
                     select oid from pg_class where relnamespace = 'treadle'::regnamespace
