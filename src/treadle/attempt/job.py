@@ -162,7 +162,7 @@ class Job:
     def event(self, name: str, /, **data: Json) -> None:
         """Publish an event: it is stored with a number, and sent to everything that follows the job's events."""
         self._attempt.check()
-        self._attempt.outbox.add_event(name, data, may_wait=not _on_event_loop())
+        self._attempt.outbox.add_event(name, data, may_wait=not on_event_loop())
 
     # State for the next attempt
 
@@ -256,7 +256,8 @@ def current_job() -> Job:
     return job_of(running_attempt.get())
 
 
-def _on_event_loop() -> bool:
+def on_event_loop() -> bool:
+    """Whether this code runs on an event loop, which must not be blocked."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -266,7 +267,7 @@ def _on_event_loop() -> bool:
 
 def _check_off_event_loop(attempt: Attempt, twin: str) -> None:
     attempt.check()
-    if _on_event_loop():
+    if on_event_loop():
         raise InvalidArgument(
             f"this would block the event loop while it waits for the database: use await job.{twin}(…)"
         )

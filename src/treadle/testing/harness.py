@@ -10,6 +10,7 @@ from typing import Any
 
 from treadle.app import Treadle
 from treadle.app.function import JobFunction
+from treadle.attempt.job import on_event_loop
 from treadle.db.database import Source
 from treadle.db.queries import jobs as job_queries
 from treadle.db.query import Query, Result
@@ -63,7 +64,7 @@ class Harness:
 
         After `limit` attempts it raises DrainLimit.
         """
-        if _loop_runs():
+        if on_event_loop():
             raise InvalidArgument("an event loop is running on this thread: use await treadle.adrain()")
         return self._loop.run(lambda caller: self._drain(caller, until, follow, raise_errors, limit))
 
@@ -204,7 +205,7 @@ class Harness:
         if self._loop.is_here():
             return  # an async handler that calls enqueue(): the drain that runs it goes on with that job
         with self._deeper():
-            if _loop_runs():
+            if on_event_loop():
                 _on_new_thread(self.drain)
             else:
                 self.drain()
@@ -354,14 +355,6 @@ def _require_none(page: Any) -> None:
 def _on_new_thread(function: Callable[[], object]) -> None:
     with ThreadPoolExecutor(1) as thread:
         thread.submit(copy_context().run, function).result()
-
-
-def _loop_runs() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 async def _nothing() -> None:

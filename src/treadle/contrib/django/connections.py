@@ -4,19 +4,18 @@ CONN_MAX_AGE keeps.
 Without this, a connection that breaks stays broken for all later jobs of its thread, and each thread keeps one for
 ever."""
 
-import asyncio
 from collections.abc import Iterator
 from typing import Any
 
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext
 from django.db import connections
 
-from treadle.attempt.job import Job
+from treadle.attempt.job import Job, on_event_loop
 
 
 def manage_connections(job: Job) -> Iterator[None]:
     """Middleware that runs where the handler runs."""
-    if _on_event_loop():
+    if on_event_loop():
         yield from _with_a_thread()
     else:
         yield from _on_this_thread()
@@ -60,11 +59,3 @@ def _with_a_thread() -> Iterator[None]:
         if thread is not None:  # the handler has used the ORM
             thread.submit(connections.close_all)
             thread.shutdown(wait=False)
-
-
-def _on_event_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

@@ -87,7 +87,4 @@ def _failed(running: TaskResult, job: Job, error: BaseException) -> TaskResult |
 
 def _is_final(error: BaseException, job: Job) -> bool:
     """Whether the options of the backend say that it is not retried."""
-    policy = app.function(job.type).policy
-    return isinstance(error, (Cancel, *policy.give_up_on)) or (
-        policy.retry_on is not None and not isinstance(error, policy.retry_on)
-    )
+    return isinstance(error, Cancel) or app.function(job.type).policy.gives_up_on(error)
