@@ -203,7 +203,7 @@ COMMENT ON COLUMN treadle.jobs.partition IS 'The values that limits and fairness
 
 COMMENT ON COLUMN treadle.jobs.weight IS 'How much of each of its limits the job uses. Null: 1.';
 
-COMMENT ON COLUMN treadle.jobs.headers IS 'Texts by name that go with the job, for middleware: the context of a trace, for example. Null: none.';
+COMMENT ON COLUMN treadle.jobs.headers IS 'Named strings that are stored with the job, for middleware: for example, the context of a trace. Null if there are none.';
 
 COMMENT ON FUNCTION treadle.change_unique_jobs(p_job treadle.jobs, p_data text[], p_nths integer[], p_unique character varying[], p_ids uuid[], p_on_conflict character varying[], p_latest interval, p_partitions text[]) IS 'Changes pending jobs as on_conflict says.';
 

@@ -1,4 +1,4 @@
-"""Headers: texts that go with a job, from the enqueue to its attempts; and the middleware around enqueues."""
+"""Headers: named strings that are stored with a job; and the middleware around enqueues."""
 
 import asyncio
 import json
@@ -181,9 +181,9 @@ def test_jobs_with_stored_content_keep_their_headers(app: Treadle, connection: C
 @pytest.mark.parametrize(
     ("headers", "message"),
     [
-        ({"n": 7}, "headers must be texts by name"),
-        ({7: "n"}, "headers must be texts by name"),
-        ("tenant", "headers must be texts by name"),
+        ({"n": 7}, "headers must map names to strings"),
+        ({7: "n"}, "headers must map names to strings"),
+        ("tenant", "headers must map names to strings"),
         ({"n": "\0"}, "without the character"),
         ({"n": "\ud800"}, "must be valid text"),
         ({"n": "x" * 9000}, "at most 8,192 bytes"),

@@ -71,7 +71,7 @@ class Job:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Texts by name that came with the job: those of using(headers=…), and those of enqueue middleware."""
+        """The named strings that were stored with the job, by using(headers=…) or by enqueue middleware."""
         return {} if self._attempt.claim.headers is None else read_headers(self._attempt.claim.headers)
 
     @property

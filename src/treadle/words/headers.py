@@ -1,4 +1,4 @@
-"""The headers of a job: texts by name that go with it, for middleware."""
+"""The headers of a job: named strings that are stored with it, for middleware."""
 
 import json
 from collections.abc import Mapping
@@ -14,12 +14,14 @@ def encode_headers(headers: Mapping[str, str] | None) -> str | None:
     if not headers:
         return None
     if not isinstance(headers, Mapping):
-        raise InvalidArgument(f'headers must be texts by name, such as {{"tenant": "acme"}}, got {headers!r}')
+        raise InvalidArgument(f'headers must map names to strings, such as {{"tenant": "acme"}}, got {headers!r}')
     for name, value in headers.items():
         if not isinstance(name, str) or not isinstance(value, str):
             # Not the value, which may be a secret.
             kind = type(value).__name__
-            raise InvalidArgument(f'headers must be texts by name, such as {{"tenant": "acme"}}, got {name!r}: {kind}')
+            raise InvalidArgument(
+                f'headers must map names to strings, such as {{"tenant": "acme"}}, got {name!r}: {kind}'
+            )
     text = json.dumps(dict(headers), ensure_ascii=False)
     if any("\0" in each for item in headers.items() for each in item) or not _is_utf8(text):
         raise InvalidArgument("headers must be valid text without the character \\0, which PostgreSQL cannot store")

@@ -41,7 +41,7 @@ class JobRow(NamedTuple):
     checkpoint: Json
     expires_at: datetime | None
     headers: dict[str, str] | None
-    """Texts by name that go with the job; None if there are none."""
+    """Named strings that are stored with the job; None if there are none."""
 
 
 class JobError(NamedTuple):

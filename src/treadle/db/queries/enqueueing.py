@@ -41,7 +41,7 @@ class EnqueueOptions(TypedDict, total=False):
     partition: Mapping[str, object] | None
     """Values that limits tell jobs apart by, instead of those of the arguments: {"tenant": "acme"}."""
     headers: Mapping[str, str] | None
-    """Texts by name that go with the job, for middleware: {"traceparent": "00-…"}."""
+    """Named strings that are stored with the job, for middleware: {"traceparent": "00-…"}."""
 
 
 _UNIQUE = UniqueOptions.__annotations__.keys()

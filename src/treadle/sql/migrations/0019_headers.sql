@@ -1,7 +1,7 @@
--- Headers: texts that middleware hands from an enqueue to the attempts of a job, such as the context of a trace.
+-- Headers: named strings that are stored with a job, for middleware, such as the context of a trace.
 alter table treadle.jobs add column headers jsonb;
 
-comment on column treadle.jobs.headers is 'Texts by name that go with the job, for middleware: the context of a trace, for example. Null: none.';
+comment on column treadle.jobs.headers is 'Named strings that are stored with the job, for middleware: for example, the context of a trace. Null if there are none.';
 comment on table treadle.member_changes is 'By how much the counts of a workflow change: a row for each job that was added, failed, was cancelled or retried, and for each statement that completed some. A tick adds them up, so that no row is updated by every job.';
 
 -- They have another signature.

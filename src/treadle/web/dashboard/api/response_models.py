@@ -220,7 +220,7 @@ class JobDetails(ResponseModel):
     checkpoint: Any
     """Null for viewers."""
     headers: Any
-    """Texts by name that middleware has added. Null for viewers, and if there are none."""
+    """Named strings that were stored with the job. Null for viewers, and if there are none."""
     failed_attempts: list[FailedAttempt]
     steps: list[Step]
     events: list[Event]
