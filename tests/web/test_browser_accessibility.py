@@ -166,7 +166,7 @@ def test_the_job_list_works_with_the_keyboard(visit: Visit, full: str) -> None:
 
 
 def test_pages_work_without_javascript(visit: Visit, full: str, queue: JobQueue) -> None:
-    visit.page.route("**/live.js", lambda route: route.fulfill(body=""))
+    visit.page.route("**/main.js", lambda route: route.fulfill(body="", content_type="text/javascript"))
     page = visit.go(full)
     expect(page.locator("#job-state .status")).to_have_text("▶ running")
     page.get_by_text("Cancel…").click()

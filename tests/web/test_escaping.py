@@ -78,7 +78,7 @@ def pages(site: Site) -> list[RouteSpec]:
 
 
 def fetch(site: Site, route: RouteSpec, job: object, role: Role = Role.OPERATOR, query: str = "") -> Reply:
-    path = route.path.replace("{id}", str(job)).replace("{name}", "live.js")
+    path = route.path.replace("{id}", str(job)).replace("{name}", "main.js")
     if path == "/bulk":
         query += "?action=retry&all=yes" if not query else "&action=retry&all=yes"
     if path in OF_ONE_SCHEDULE:

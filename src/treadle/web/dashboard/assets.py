@@ -1,7 +1,8 @@
-"""The style sheet, script and icon: served from the package, without a role."""
+"""The style sheets, scripts and icon: served from the package, without a role."""
 
 from functools import cache
 from importlib.resources import files
+from pathlib import PurePosixPath
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -9,7 +10,12 @@ from starlette.responses import Response
 from treadle.web.dashboard.routes import Context, RouteSpec
 from treadle.web.dashboard.security.access import Role
 
-_MEDIA_TYPES = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
+_MEDIA_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+# style.css consists of these, in this order: a later rule overrides an earlier one.
+_STYLES = (
+    "base", "header", "controls", "tables", "overview", "charts", "jobs", "job", "graph", "schedules", "limits", "health",
+    "phone", "preferences",
+)  # fmt: skip
 
 
 def routes() -> list[RouteSpec]:
@@ -18,11 +24,18 @@ def routes() -> list[RouteSpec]:
 
 async def asset(context: Context) -> Response:
     name = context.request.path_params["name"]
-    if name not in _MEDIA_TYPES:
+    assets = _assets()
+    if name not in assets:
         raise HTTPException(404, f"there is no asset {name!r}")
-    return Response(_content(name), media_type=_MEDIA_TYPES[name], headers={"cache-control": "max-age=300"})
+    media_type = _MEDIA_TYPES[PurePosixPath(name).suffix]
+    return Response(assets[name], media_type=media_type, headers={"cache-control": "max-age=300"})
 
 
 @cache
-def _content(name: str) -> bytes:
-    return files("treadle.web.dashboard").joinpath("static", name).read_bytes()
+def _assets() -> dict[str, bytes]:
+    folder = files("treadle.web.dashboard").joinpath("static")
+    styles = b"\n".join(folder.joinpath("styles", f"{name}.css").read_bytes() for name in _STYLES)
+    scripts = {
+        each.name: each.read_bytes() for each in folder.joinpath("scripts").iterdir() if each.name.endswith(".js")
+    }
+    return {"style.css": styles, "icon.svg": folder.joinpath("icon.svg").read_bytes(), **scripts}
