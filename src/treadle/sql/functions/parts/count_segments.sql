@@ -52,7 +52,8 @@ begin
                 kept.jobs,
                 kept.counted_at,
                 row_number() over following = 1 as is_first,
-                row_number() over (order by kept.counted_at, kept.starts_at) = 1 as is_oldest
+                row_number() over (order by kept.counted_at, kept.starts_at) = 1 as is_oldest,
+                bool_or(kept.jobs is null) over () as is_new
             from (
                 select kept.starts_at, kept.jobs, kept.counted_at
                 from treadle.depths as kept
@@ -69,13 +70,15 @@ begin
             ) as kept
             window following as (order by kept.starts_at)
         ) as segment
-        where segment.is_first
-           or segment.is_oldest and segment.counted_at < p_now - c_again
-           or segment.jobs is null
-           or segment.counted_at = '-infinity'
-           or segment.ends_at > p_now and segment.starts_at <= p_now
-           or segment.ends_at = 'infinity'
-        order by segment.jobs is null, segment.is_oldest, segment.starts_at
+        where case
+            when segment.is_new then segment.jobs is null
+            else segment.is_first
+                or segment.is_oldest and segment.counted_at < p_now - c_again
+                or segment.counted_at = '-infinity'
+                or segment.ends_at > p_now and segment.starts_at <= p_now
+                or segment.ends_at = 'infinity'
+        end
+        order by segment.is_oldest, segment.starts_at
     loop
         v_from := v_segment.starts_at;
         -- Below the first segment there may be jobs that were committed late, or whose time was written by hand. Those that are
@@ -88,6 +91,7 @@ begin
         end;
         while v_from is not null loop
             v_found := treadle.count_span(p_status, p_lane, v_begin, v_segment.ends_at, c_size);
+            exit when v_found.jobs = 0 and v_from > v_segment.starts_at;
             v_next := v_found.last + interval '1 microsecond';
             if v_found.jobs < c_size or v_next >= v_segment.ends_at then
                 v_next := null;

@@ -82,18 +82,22 @@ begin
     loop
         -- Those that are counted for the first time do not get all of the time: it takes minutes if there are ten million.
         continue when v_range.is_new and clock_timestamp() > v_until - p_time / 2;
-        v_left := v_left - treadle.count_segments(
-            v_range.status, v_range.lane, v_range.start, v_now, v_left,
-            case when v_range.is_new then v_until - p_time / 2 else v_until end
-        );
+        loop
+            v_left := v_left - treadle.count_segments(
+                v_range.status, v_range.lane, v_range.start, v_now, v_left,
+                case when v_range.is_new then v_until - p_time / 2 else v_until end
+            );
 
-        delete from treadle.depths as kept
-        where kept.status = v_range.status
-          and treadle.is_in_lane(kept.queue, kept.job_type, kept.priority, kept.partition, v_range.lane)
-          and (
-                kept.jobs = 0 and kept.counted_at > '-infinity'
-                or (select known.jobs from treadle.kept_depth(v_range.status, v_range.lane) as known) < c_deep * 0.8
-              );
+            -- If the first segment is empty, the next one is counted, too: many jobs can be pruned at a time.
+            delete from treadle.depths as kept
+            where kept.status = v_range.status
+              and treadle.is_in_lane(kept.queue, kept.job_type, kept.priority, kept.partition, v_range.lane)
+              and (
+                    kept.jobs = 0 and kept.counted_at > '-infinity'
+                    or (select known.jobs from treadle.kept_depth(v_range.status, v_range.lane) as known) < c_deep * 0.8
+                  );
+            exit when not found or v_left <= 0 or clock_timestamp() > v_until;
+        end loop;
         exit when v_left <= 0 or clock_timestamp() > v_until;
     end loop;
 
