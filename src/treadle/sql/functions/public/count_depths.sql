@@ -2,9 +2,13 @@
 -- find_depths.sql, count_statuses.sql and, for how, count_segments.sql. Also keeps for each minute how many jobs waited, by
 -- queue and type. Workers call it every few seconds.
 --
--- Each call takes about p_time, for at most about p_limit jobs, of those lanes first that were counted longest ago. The next one is due after 30 times as
--- long as this one took. With many deep lanes the numbers are older, and the cost is the same.
-create or replace function treadle.count_depths(p_limit int default 300000, p_time interval default '60 milliseconds', p_keep interval default '7 days') returns bigint
+-- Each call takes about p_time, for at most about p_limit jobs, of those lanes first that were counted longest ago. The next one
+-- is due after ten times as long as this one took. With many deep lanes the numbers are older, and the cost is the same.
+create or replace function treadle.count_depths(
+    p_limit int default 300000,
+    p_time interval default '60 milliseconds',
+    p_keep interval default '7 days'
+) returns bigint
 language plpgsql
 set enable_seqscan = off
 set enable_bitmapscan = off
@@ -15,10 +19,11 @@ as $$
 declare
     c_lanes constant int := 1000;
     -- Kept from this depth on, and until it is clearly less.
-    c_deep constant int := 10000;
+    c_deep constant int := 20000;
+    c_budget constant int := 50000;
     c_every constant interval := '2 seconds';
-    c_share constant int := 30;
-    c_most constant interval := '1 minute';
+    c_share constant int := 10;
+    c_most constant interval := '10 seconds';
     v_now constant timestamptz := clock_timestamp();
     v_minute constant timestamptz := date_trunc('minute', v_now);
     v_due timestamptz;
@@ -50,7 +55,7 @@ begin
         ))
     into v_lanes, v_starts, v_kept
     from treadle.shown_lanes(treadle.safe_tick(pg_current_snapshot()), c_lanes) as known;
-    v_found := treadle.count_lanes(v_lanes, v_starts, v_kept, c_deep * 5);
+    v_found := treadle.count_lanes(v_lanes, v_starts, v_kept, c_budget);
 
     v_until := clock_timestamp() + p_time;
     for v_range in
@@ -94,7 +99,12 @@ begin
               and treadle.is_in_lane(kept.queue, kept.job_type, kept.priority, kept.partition, v_range.lane)
               and (
                     kept.jobs = 0 and kept.counted_at > '-infinity'
-                    or (select known.jobs from treadle.kept_depth(v_range.status, v_range.lane) as known) < c_deep * 0.8
+                    or exists (
+                        select
+                        from treadle.kept_depth(v_range.status, v_range.lane) as known
+                        where known.jobs < c_deep * 0.8
+                          and known.counted_at is not null
+                    )
                   );
             exit when not found or v_left <= 0 or clock_timestamp() > v_until;
         end loop;
