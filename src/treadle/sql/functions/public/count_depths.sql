@@ -1,6 +1,6 @@
 -- Counts the jobs of lanes, and of finished statuses, that are too many to be counted whenever somebody looks: see
 -- find_depths.sql, count_statuses.sql and, for how, count_segments.sql. Also keeps for each minute how many jobs waited, by
--- queue and type. Workers call it every few seconds.
+-- queue and type. Returns in how many seconds it is due again.
 --
 -- Each call takes about p_time, for at most about p_limit jobs, of those lanes first that were counted longest ago. The next one
 -- is due after ten times as long as this one took. With many deep lanes the numbers are older, and the cost is the same.
@@ -8,7 +8,7 @@ create or replace function treadle.count_depths(
     p_limit int default 300000,
     p_time interval default '60 milliseconds',
     p_keep interval default '7 days'
-) returns bigint
+) returns double precision
 language plpgsql
 set enable_seqscan = off
 set enable_bitmapscan = off
@@ -22,6 +22,7 @@ declare
     c_deep constant int := 20000;
     c_budget constant int := 50000;
     c_every constant interval := '2 seconds';
+    c_idle constant interval := '5 seconds'; -- if there is nothing to count
     c_share constant int := 10;
     c_most constant interval := '10 seconds';
     v_now constant timestamptz := clock_timestamp();
@@ -36,11 +37,12 @@ declare
     v_left bigint := p_limit;
 begin
     select to_timestamp(clock.last_value / 1000000.0) into v_due from treadle.depth_clock as clock;
+    if v_due > v_now and v_due < v_now + c_most then
+        return extract(epoch from v_due - v_now);
+    end if;
     -- One call at a time, until it commits.
-    if v_due > v_now and v_due < v_now + c_most
-        or not pg_try_advisory_xact_lock(hashtext('treadle depths'), hashoid('treadle.depths'::regclass))
-    then
-        return 0;
+    if not pg_try_advisory_xact_lock(hashtext('treadle depths'), hashoid('treadle.depths'::regclass)) then
+        return extract(epoch from c_every);
     end if;
     perform setval('treadle.depth_clock', (extract(epoch from v_now + c_every) * 1000000)::bigint);
 
@@ -135,13 +137,17 @@ begin
     end if;
 
     v_due := greatest(
-        v_now + case when exists (select from treadle.depths as kept where kept.jobs is null) then c_every / 2 else c_every end,
+        v_now + case
+            when exists (select from treadle.depths as kept where kept.jobs is null) then c_every / 2
+            when exists (select from treadle.depths) then c_every
+            else c_idle
+        end,
         clock_timestamp() + least(c_most, c_share * (clock_timestamp() - v_now))
     );
     perform setval('treadle.depth_clock', (extract(epoch from v_due) * 1000000)::bigint);
-    return p_limit - v_left;
+    return extract(epoch from v_due - v_now);
 end
 $$;
 
 comment on function treadle.count_depths(int, interval, interval)
-    is 'Counts lanes and finished jobs that are too many to be counted whenever somebody looks, and keeps how many jobs waited in each minute. Returns how many jobs it counted. Workers call it every few seconds.';
+    is 'Counts lanes and finished jobs that are too many to be counted whenever somebody looks, and keeps how many jobs waited in each minute. Returns in how many seconds it is due again.';
