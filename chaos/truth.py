@@ -36,7 +36,7 @@ from treadle import JobQueue
 from treadle.operations.metrics import CACHE_SECONDS
 from treadle.words.json import Json
 
-EXACT = 40
+EXACT = 100
 ESTIMATE = 0.05
 DEEP = TYPES[0]
 SNAPSHOT_SECONDS = 20.0

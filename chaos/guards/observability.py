@@ -16,7 +16,7 @@ MUTANTS = [
     Mutant(
         "a count that is not complete is kept",
         f"{FUNCTIONS}/public/count_depths.sql",
-        "                          and known.counted_at is not null\n",
+        "                  and known.counted_at is not null\n",
         "",
         test(DEPTHS, "test_counting_continues_where_the_last_call_ended"),
     ),

@@ -2,8 +2,8 @@
 -- find_depths.sql, count_statuses.sql and, for how, count_segments.sql. Also keeps for each minute how many jobs waited, by
 -- queue and type. Returns in how many seconds it is due again.
 --
--- Each call takes about p_time, for at most about p_limit jobs, of those lanes first that were counted longest ago. The next one
--- is due after ten times as long as this one took. With many deep lanes the numbers are older, and the cost is the same.
+-- Each call takes about p_time, or longer if it has not counted 50,000 jobs by then: a busy server would never get further. It
+-- counts those lanes first that were counted longest ago. The next call is due after ten times as long as this one took. With many deep lanes the numbers are older, and the cost is the same.
 create or replace function treadle.count_depths(
     p_limit int default 300000,
     p_time interval default '60 milliseconds',
@@ -21,6 +21,7 @@ declare
     -- Kept from this depth on, and until it is clearly less.
     c_deep constant int := 20000;
     c_budget constant int := 50000;
+    c_least constant int := 50000;
     c_every constant interval := '2 seconds';
     c_idle constant interval := '5 seconds'; -- if there is nothing to count
     c_share constant int := 10;
@@ -34,6 +35,7 @@ declare
     v_found record;
     v_range record;
     v_until timestamptz;
+    v_begun boolean := false;
     v_left bigint := p_limit;
 begin
     select to_timestamp(clock.last_value / 1000000.0) into v_due from treadle.depth_clock as clock;
@@ -88,29 +90,34 @@ begin
         order by not kept.is_new, kept.counted_at nulls first
     loop
         -- Those that are counted for the first time do not get all of the time: it takes minutes if there are ten million.
-        continue when v_range.is_new and clock_timestamp() > v_until - p_time / 2;
+        continue when v_range.is_new and v_begun and clock_timestamp() > v_until - p_time / 2;
+        v_begun := true;
         loop
             v_left := v_left - treadle.count_segments(
                 v_range.status, v_range.lane, v_range.start, v_now, v_left,
-                case when v_range.is_new then v_until - p_time / 2 else v_until end
+                case when v_range.is_new then v_until - p_time / 2 else v_until end,
+                case when v_range.is_new then c_least / 2 else c_least - (p_limit - v_left) end
             );
 
             -- If the first segment is empty, the next one is counted, too: many jobs can be pruned at a time.
             delete from treadle.depths as kept
             where kept.status = v_range.status
               and treadle.is_in_lane(kept.queue, kept.job_type, kept.priority, kept.partition, v_range.lane)
-              and (
-                    kept.jobs = 0 and kept.counted_at > '-infinity'
-                    or exists (
-                        select
-                        from treadle.kept_depth(v_range.status, v_range.lane) as known
-                        where known.jobs < c_deep * 0.8
-                          and known.counted_at is not null
-                    )
-                  );
+              and kept.jobs = 0
+              and kept.counted_at > '-infinity';
             exit when not found or v_left <= 0 or clock_timestamp() > v_until;
         end loop;
-        exit when v_left <= 0 or clock_timestamp() > v_until;
+
+        delete from treadle.depths as kept
+        where kept.status = v_range.status
+          and treadle.is_in_lane(kept.queue, kept.job_type, kept.priority, kept.partition, v_range.lane)
+          and exists (
+                select
+                from treadle.kept_depth(v_range.status, v_range.lane) as known
+                where known.jobs < c_deep * 0.8
+                  and known.counted_at is not null
+          );
+        exit when v_left <= 0 or clock_timestamp() > v_until and p_limit - v_left >= c_least;
     end loop;
 
     if not exists (select from treadle.depth_history as known where known.minute = v_minute)
