@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID
 
+from treadle.words.stuck import STUCK_SECONDS
 from treadle.worker import stacks
 from treadle.worker.job_slots import EventLoop, JobSlots
 
 CHECK_SECONDS = 0.2
-# Without a pulse for this long, a worker is stuck. Half a second earlier, its stacks are dumped, if it has not written
-# one itself (watchdog.py).
-STUCK_SECONDS = 3.0
-DUMP_SECONDS = 2.5
+# Half a second before a worker is said to be stuck, its stacks are dumped, if it has not written one (watchdog.py).
+DUMP_SECONDS = STUCK_SECONDS - 0.5
 # How long the event loop may wait for a processor, as a part of the time, before that is the reason.
 STARVED = 0.5
 

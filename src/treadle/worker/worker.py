@@ -40,7 +40,7 @@ from treadle.worker.lease import LeaseWatch, registration
 from treadle.worker.log import forget_events, log_events
 from treadle.worker.log_capture import Capture
 from treadle.worker.lost_replies import LostReplies
-from treadle.worker.notifications import SEND_SECONDS, Notifications
+from treadle.worker.notifications import LEAVE_SECONDS, SEND_SECONDS, Notifications
 from treadle.worker.options import FLUSH_SECONDS, STOP_SECONDS, Settings, WorkerOptions, settings
 from treadle.worker.peers import group_name
 from treadle.worker.recorder import Recorder
@@ -55,8 +55,6 @@ from treadle.worker.watchdog import BEAT_SECONDS, Watchdog
 LOST_REPLIES_SECONDS = 30.0
 # How soon a probe that could not be sent is sent again.
 PROBE_SECONDS = 1.0
-# How long a worker that stops tries to tell the others: they find out anyway.
-LEAVE_SECONDS = 1.0
 # How often to poll while notifications do not arrive.
 UNNOTIFIED_POLL_SECONDS = 0.5
 
