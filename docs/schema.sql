@@ -571,6 +571,8 @@ COMMENT ON FUNCTION treadle.reopen_limit(p_name character varying) IS 'After a l
 
 COMMENT ON FUNCTION treadle.report_progress(p_id uuid, p_progress integer, p_stage character varying, p_lease bigint, p_worker_id character varying) IS 'Records the progress (0 to 100) and the stage of a running job; null leaves a value as it is. Returns false if the claim is lost.';
 
+COMMENT ON FUNCTION treadle.report_stuck(p_worker_id character varying, p_kind character varying, p_seconds double precision, p_job uuid, p_stack text) IS 'Notes that the event loop of a worker has not run for p_seconds (p_kind: stopped, or blocked by p_job), or that it runs again (null). It takes no jobs away.';
+
 CREATE TABLE treadle.workflows (
     id uuid NOT NULL,
     is_open boolean DEFAULT false NOT NULL,
@@ -1376,7 +1378,15 @@ CREATE TABLE treadle.workers (
     pid integer,
     version text,
     process_types character varying(50)[],
-    children integer
+    children integer,
+    stuck_since timestamp with time zone,
+    stuck_kind character varying(20),
+    stuck_job uuid,
+    stuck_job_type character varying(50),
+    stuck_stack text,
+    lost_because text,
+    jobs_given_back integer,
+    jobs_failed integer
 )
 WITH (fillfactor='50');
 
@@ -1391,6 +1401,20 @@ COMMENT ON COLUMN treadle.workers.version IS 'The version of Treadle that the wo
 COMMENT ON COLUMN treadle.workers.process_types IS 'Those of its job types that run in child processes and do not count towards concurrency.';
 
 COMMENT ON COLUMN treadle.workers.children IS 'How many jobs run in child processes at once; concurrency is for the other jobs.';
+
+COMMENT ON COLUMN treadle.workers.stuck_since IS 'When its event loop last ran, if that is some seconds ago although its lease is renewed. Null: it runs. See report_stuck().';
+
+COMMENT ON COLUMN treadle.workers.stuck_kind IS 'stopped: its process was stopped, by a signal or a debugger; blocked: something blocks its event loop.';
+
+COMMENT ON COLUMN treadle.workers.stuck_job IS 'The job that blocks its event loop, if it is known.';
+
+COMMENT ON COLUMN treadle.workers.stuck_stack IS 'Where its event loop is blocked, if it is known.';
+
+COMMENT ON COLUMN treadle.workers.lost_because IS 'Why it was declared lost.';
+
+COMMENT ON COLUMN treadle.workers.jobs_given_back IS 'How many of its jobs were pending again when it was lost.';
+
+COMMENT ON COLUMN treadle.workers.jobs_failed IS 'How many of its jobs ended when it was lost, because they have crashed too often or have no attempts left.';
 
 ALTER TABLE ONLY treadle.audit
     ADD CONSTRAINT audit_pkey PRIMARY KEY (id);

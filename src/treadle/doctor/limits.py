@@ -36,6 +36,8 @@ class Limits(NamedTuple):
     """A statement_timeout or lock_timeout below this interrupts claims and maintenance."""
     short_idle: float = 60
 
+    stuck: tuple[float, float, float] = (0, 10, 60)
+    """How long the event loop of a worker may not run. Workers report it after 3 s."""
     silence: float = 30
     """How long after its lease a worker may be left unrecovered."""
     client_silence: float = 3600
