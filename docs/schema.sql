@@ -517,7 +517,7 @@ COMMENT ON FUNCTION treadle.opened_lanes(p_job_types character varying[], p_queu
 
 COMMENT ON FUNCTION treadle.opened_limits(p_now timestamp with time zone, p_until timestamp with time zone) IS 'The limits for which lanes are parked and that may have room by p_until, and when.';
 
-COMMENT ON FUNCTION treadle.operate(p_action character varying, p_ids uuid[], p_actor text, p_reason text, p_priority integer) IS 'Changes jobs for an operator (retry, cancel, delete, run_now, priority), with a row in the audit for each. Returns the outcome for each job (done, unfit, busy, missing) and the status that it had.';
+COMMENT ON FUNCTION treadle.operate(p_action character varying, p_ids uuid[], p_actor text, p_reason text, p_priority integer, p_act uuid, p_continues boolean) IS 'Changes jobs for an operator (retry, cancel, delete, run_now, priority), with a row in the audit for each. Returns the outcome for each job (done, unfit, busy, missing, repeated) and the status that it had.';
 
 COMMENT ON FUNCTION treadle.operate_schedule(p_action character varying, p_name character varying, p_actor text, p_reason text) IS 'Pauses, resumes, runs or deletes a schedule. Returns done, unchanged, missing, or declared (in code).';
 
@@ -707,7 +707,9 @@ CREATE TABLE treadle.audit (
     job_type character varying(50),
     queue character varying(50),
     reason text,
-    details jsonb DEFAULT '{}'::jsonb NOT NULL
+    details jsonb DEFAULT '{}'::jsonb NOT NULL,
+    act uuid,
+    begins boolean DEFAULT true NOT NULL
 );
 
 COMMENT ON TABLE treadle.audit IS 'What operators changed, one row per job, written in the transaction of the change.';
@@ -717,6 +719,10 @@ COMMENT ON COLUMN treadle.audit.actor IS 'Who made the change, according to the 
 COMMENT ON COLUMN treadle.audit.db_user IS 'The database user of that program.';
 
 COMMENT ON COLUMN treadle.audit.details IS 'The state before the change, and the arguments of the change.';
+
+COMMENT ON COLUMN treadle.audit.act IS 'The act that this row belongs to: a change of several jobs has one for all of them, also if it is made in several transactions. Null: the row is an act of its own.';
+
+COMMENT ON COLUMN treadle.audit.begins IS 'Whether this is the first row of its act. The audit page lists those.';
 
 ALTER TABLE treadle.audit ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME treadle.audit_id_seq
@@ -1529,6 +1535,12 @@ ALTER TABLE ONLY treadle.workers
 
 ALTER TABLE ONLY treadle.workflows
     ADD CONSTRAINT workflows_pkey PRIMARY KEY (id);
+
+CREATE INDEX idx_audit_act ON treadle.audit USING btree (act, id) WHERE (act IS NOT NULL);
+
+CREATE UNIQUE INDEX idx_audit_acts ON treadle.audit USING btree (act) WHERE (begins AND (act IS NOT NULL));
+
+CREATE INDEX idx_audit_begins ON treadle.audit USING btree (id) WHERE begins;
 
 CREATE INDEX idx_audit_job ON treadle.audit USING btree (job_id) WHERE (job_id IS NOT NULL);
 
