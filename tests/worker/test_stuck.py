@@ -1,6 +1,5 @@
 """Workers whose event loop does not run: stopped, or blocked by a handler."""
 
-import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import pytest
 from psycopg import Connection
 
-from tests.support.handlers import backtrack, block_the_interpreter, block_the_loop, nap
+from tests.support.handlers import backtrack, block_the_interpreter, block_the_loop
 from tests.support.workers import Ledger, locked_file, until, worker_process
 
 pytestmark = [pytest.mark.own_database, pytest.mark.usefixtures("handlers_use_test_database")]

@@ -40,10 +40,8 @@ class Limits(NamedTuple):
     """A statement_timeout or lock_timeout below this interrupts claims and maintenance."""
     short_idle: float = 60
 
-<<<<<<< HEAD
     stuck: tuple[float, float, float] = (0, 10, 60)
     """How long the event loop of a worker may not run. Workers report it after 3 s."""
-=======
     blocked: float = 2
     """How long a session may lock a table of the queue."""
     blocked_rows: float = 10
@@ -52,7 +50,6 @@ class Limits(NamedTuple):
     """The time whose failures are compared with the time before it."""
     past_failures: float = 86_400
 
->>>>>>> doctor
     silence: float = 30
     """How long after its lease a worker may be left unrecovered."""
     client_silence: float = 3600

@@ -31,12 +31,9 @@ from treadle.doctor.facts import (
     WaitingLimit,
     Worker,
 )
-<<<<<<< HEAD
-from treadle.words.stuck import Stuck
-=======
 from treadle.doctor.lock_facts import TableBlocker
 from treadle.doctor.work_facts import FailureRate, HiddenJob, UntriggeredJob
->>>>>>> doctor
+from treadle.words.stuck import Stuck
 
 # The settings that the rules need.
 SETTINGS = (
