@@ -15,6 +15,7 @@ from tests.support.workers import one
 from treadle import JobQueue, Status, Treadle
 from treadle.db.queries.operations import count_depths
 from treadle.db.queries.overview import get_depths
+from treadle.db.queries.snapshots import find_failed_jobs
 from treadle.db.query import Query
 from treadle.operations.metrics import metrics
 from treadle.operations.overview import STEPS, overview
@@ -240,6 +241,14 @@ def test_the_cost_is_bounded(connection: Connection[Any]) -> None:
     assert after[0] < before[0] + 100
     assert after[1] < before[1] + 200, "as many segments as there are tens of thousands of jobs"
     assert after[2] < 2 * before[2] + 500
+
+
+def test_recent_failures_are_found_without_the_older_ones(connection: Connection[Any]) -> None:
+    add_finished(connection, 20_000, "failed")
+    connection.execute("update jobs set finished_at = finished_at - interval '1 day' where finished_at < now()")
+    connection.execute("vacuum analyze jobs")
+    query = find_failed_jobs(3600, 500)
+    assert buffers(connection, query.bound("treadle"), query.params) < 20
 
 
 def test_an_open_snapshot_does_not_make_counting_slower(connect: Connect, queue: JobQueue) -> None:
