@@ -84,6 +84,10 @@ class Table(NamedTuple):
     """Since the last vacuum."""
     age: float | None
     """Since the schema was created."""
+    heap: int = 0
+    """The bytes of its rows alone, without indexes and large values."""
+    width: float | None = None
+    """The average bytes of a row; None: it was never analyzed."""
 
 
 class RowSecurity(NamedTuple):

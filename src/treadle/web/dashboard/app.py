@@ -41,7 +41,7 @@ def routes(app: Treadle, secrets: RoleSecrets | None = None) -> list[RouteSpec]:
         *limits.routes(app, readings),
         *workers.routes(app, readings),
         *audit.routes(app),
-        *health.routes(check),
+        *health.routes(check, readings),
         *metrics.routes(app),
         *forms.routes(app),
         *endpoints.routes(app, check),

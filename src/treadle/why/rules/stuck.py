@@ -15,13 +15,10 @@ def workers_stuck(facts: Facts | ScheduleFacts) -> Reason | None:
         return None
     first = serving[0]
     assert first.stuck is not None  # noqa: S101 - for the type checker
-    name, state = clipped(first.worker_id), describe_stuck(first.stuck, facts.at)
-    if len(serving) == 1:
-        sentence = (
-            f"The only live worker that serves the job type {clipped(facts.job_type)}, {name}, is stuck: {state}."
-        )
-    else:
-        workers = f"All {len(serving)} live workers that serve the job type {clipped(facts.job_type)}"
+    name, job_type, state = clipped(first.worker_id), clipped(facts.job_type), describe_stuck(first.stuck, facts.at)
+    sentence = f"The only live worker that serves the job type {job_type}, {name}, is stuck: {state}."
+    if len(serving) > 1:
+        workers = f"All {len(serving)} live workers that serve the job type {job_type}"
         sentence = f"{workers} are stuck, such as {name}: {state}."
     return Reason(
         "workers_stuck",

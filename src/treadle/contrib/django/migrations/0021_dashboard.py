@@ -1,4 +1,4 @@
-"""What the dashboard shows."""
+"""Depths of the queue, for the dashboard."""
 
 from typing import Any, ClassVar
 

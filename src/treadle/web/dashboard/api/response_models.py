@@ -45,6 +45,8 @@ class Lane(ResponseModel):
     paused: bool
     served: bool
     """Whether a live worker claims from this lane."""
+    counted_at: datetime | None
+    """If `exact` is false: when a worker counted them. Null: nobody has, and there are at least `depth`."""
 
 
 class Span(ResponseModel):
@@ -68,6 +70,8 @@ class Total(ResponseModel):
     jobs: int
     exact: bool
     """False: an estimate."""
+    counted_at: datetime | None
+    """If `exact` is false: when a worker counted them. Null: nobody has, and there are at least so many."""
 
 
 class Overview(ResponseModel):
@@ -165,6 +169,8 @@ class AuditEntry(ResponseModel):
     reason: str | None
     details: Any
     """The previous values, and the arguments of the action."""
+    act: UUID | None
+    """The act that it belongs to: a change of several jobs is one act."""
 
 
 class JobDetails(ResponseModel):
@@ -244,6 +250,8 @@ class Health(ResponseModel):
     """The level of the worst finding."""
     findings: list[Finding]
     """Worst first."""
+    examined_at: datetime
+    """At most 10 seconds ago."""
 
 
 class Occurrence(ResponseModel):
@@ -312,6 +320,28 @@ class PauseList(ResponseModel):
 
 class AuditList(ResponseModel):
     changes: list[AuditEntry]
+    """Newest first."""
+    next: int | None
+    """Pass it as `before` to get the next page; null on the last page."""
+
+
+class ActJob(ResponseModel):
+    id: UUID
+    job_type: str
+
+
+class Act(ResponseModel):
+    """What an operator did at once."""
+
+    first: AuditEntry
+    jobs: int
+    """How many jobs it changed; 10,001 stands for more than 10,000. 0: it was no change of jobs."""
+    examples: list[ActJob]
+    """The first 20 of them."""
+
+
+class ActList(ResponseModel):
+    acts: list[Act]
     """Newest first."""
     next: int | None
     """Pass it as `before` to get the next page; null on the last page."""
