@@ -55,6 +55,10 @@ def full(queue: JobQueue, connection: Connection[Any]) -> str:
     connection.execute("select heartbeat(%s)", (HOSTILE[:100],))
     connection.execute("select register_worker('w', '1 hour', '{films}', null, 50), set_concurrency('w', 5)")
     connection.execute(
+        "select report_stuck('w', 'blocked', 5, %s, %s)", [job.id, f'  File "a.py", line 7, in a\n{HOSTILE}']
+    )
+    connection.execute("select register_worker('gone', '1 hour', '{films}'), recover_worker('gone', %s)", [HOSTILE])
+    connection.execute(
         """insert into minutes
         select date_trunc('minute', now()) - n * interval '1 minute', 'default', 'films', n, n % 3, 0, n % 5, n, 2, n, 9
         from generate_series(1, 50) n"""
