@@ -5,6 +5,8 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+from treadle.words.stuck import Stuck
+
 
 class Server(NamedTuple):
     now: datetime
@@ -195,6 +197,9 @@ class Worker(NamedTuple):
     """It was started before the functions of the schema last changed."""
     concurrency: int | None = None
     """0: an operator has set it so, and it claims nothing."""
+    stuck: Stuck | None = None
+    """Its event loop does not run."""
+    now: datetime | None = None
 
     @property
     def live(self) -> bool:

@@ -1,6 +1,6 @@
 """The queries of the doctor. Each returns facts, and is fast however many jobs there are."""
 
-from treadle.db.query import Query, statement
+from treadle.db.query import Query, Rows, statement
 from treadle.doctor.facts import (
     AbandonedClaim,
     AutovacuumWorker,
@@ -33,6 +33,7 @@ from treadle.doctor.facts import (
 )
 from treadle.doctor.lock_facts import TableBlocker
 from treadle.doctor.work_facts import FailureRate, HiddenJob, UntriggeredJob
+from treadle.words.stuck import Stuck
 
 # The settings that the rules need.
 SETTINGS = (
@@ -126,7 +127,10 @@ def find_autovacuum_workers() -> Query[list[AutovacuumWorker]]:
 
 
 def find_workers() -> Query[list[Worker]]:
-    return Query(statement("find_workers"), {}, lambda rows: [Worker._make(row) for row in rows])
+    def read(rows: Rows) -> list[Worker]:
+        return [Worker._make([*row[:13], Stuck.read(row[13:18]), row[18]]) for row in rows]
+
+    return Query(statement("find_workers"), {}, read)
 
 
 def find_clock_jumps(seconds: float) -> Query[list[ClockJump]]:

@@ -1,4 +1,4 @@
-"""Acts in the audit."""
+"""Depths of the queue, for the dashboard."""
 
 from typing import Any, ClassVar
 

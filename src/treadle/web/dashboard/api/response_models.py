@@ -5,15 +5,13 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from treadle.doctor import Severity
+from treadle.web.dashboard.api.model import ResponseModel
+from treadle.web.dashboard.api.worker_models import Worker
 from treadle.words.schedule_status import State
 from treadle.words.status import Status
-
-
-class ResponseModel(BaseModel):
-    model_config = ConfigDict(from_attributes=True, extra="forbid", use_attribute_docstrings=True)
 
 
 class Error(ResponseModel):
@@ -47,28 +45,8 @@ class Lane(ResponseModel):
     paused: bool
     served: bool
     """Whether a live worker claims from this lane."""
-
-
-class Worker(ResponseModel):
-    worker_id: str
-    host: str | None
-    pid: int | None
-    version: str | None
-    job_types: list[str] | None
-    """Null: unknown."""
-    queues: list[str] | None
-    """Null: all queues."""
-    concurrency: int | None
-    """How many jobs it runs at once. Null: unknown; 0: it claims nothing."""
-    started_at: datetime
-    seen_at: datetime
-    """The last heartbeat."""
-    alive: bool
-    lost_at: datetime | None
-    holds: int
-    """Jobs that the worker has claimed or is running."""
-    initial_concurrency: int | None
-    """What it was started with."""
+    counted_at: datetime | None
+    """If `exact` is false: when a worker counted them. Null: nobody has, and there are at least `depth`."""
 
 
 class Span(ResponseModel):
@@ -92,6 +70,8 @@ class Total(ResponseModel):
     jobs: int
     exact: bool
     """False: an estimate."""
+    counted_at: datetime | None
+    """If `exact` is false: when a worker counted them. Null: nobody has, and there are at least so many."""
 
 
 class Overview(ResponseModel):
