@@ -3,6 +3,7 @@
 from chaos.guards import (
     claims,
     clocks,
+    dashboard,
     database,
     dependencies,
     keys,
@@ -33,6 +34,7 @@ MUTANTS = [
     *dependencies.MUTANTS,
     *workflows.MUTANTS,
     *observability.MUTANTS,
+    *dashboard.MUTANTS,
 ]
 
 __all__ = ["MUTANTS", "Mutant"]

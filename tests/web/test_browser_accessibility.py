@@ -15,6 +15,7 @@ from treadle import JobQueue
 
 HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>\u202e javascript:alert(3) {{7*7}} " + "x" * 300
 PAGES = ["/", "/jobs", "/jobs?status=failed", "/job", "/workers", "/audit", "/health", "/pause?job_type=films"]
+PAGES += ["/resume?job_type=films&queue=default", "/bulk?action=delete&all=1", "/selected", "/act"]
 PAGES += ["/bulk?action=cancel&all=1", "/schedules", "/schedule?name=nightly", "/schedules/run?name=nightly"]
 PAGES += [
     "/limits",
@@ -52,6 +53,7 @@ def full(queue: JobQueue, connection: Connection[Any]) -> str:
     connection.execute("insert into steps values (%s, 1, %s, to_jsonb(%s::text), 1)", (job.id, HOSTILE[:50], HOSTILE))
     connection.execute("select pause(%s, null, %s, %s)", (HOSTILE[:50], HOSTILE[:100], HOSTILE))
     connection.execute("select pause('films', 'default', 'Ada', 'why not')")
+    connection.execute("select operate('priority', array(select id from jobs), %s, %s, 7)", (HOSTILE[:100], HOSTILE))
     connection.execute("select heartbeat(%s)", (HOSTILE[:100],))
     connection.execute("select register_worker('w', '1 hour', '{films}', null, 50), set_concurrency('w', 5)")
     connection.execute(
@@ -115,6 +117,13 @@ def opened(visit: Visit, full: str, connection: Connection[Any], path: str) -> P
     if path in ("/workflow", "/large workflow"):
         order = "" if path == "/workflow" else "desc"
         row = connection.execute(f"select id from jobs where job_type = 'workflow' order by id {order}").fetchone()
+    elif path == "/selected":
+        ids = [each for (each,) in connection.execute("select id from jobs order by id limit 25").fetchall()]
+        return visit.go(f"/bulk?action=delete&ids={'&ids='.join(map(str, ids))}")
+    elif path == "/act":
+        act = connection.execute("select act from audit where act is not null limit 1").fetchone()
+        assert act
+        return visit.go(f"/audit?act={act[0]}")
     elif path == "/member":
         row = connection.execute("select max(after_id::text) from dependencies where needs <> 'member'").fetchone()
     else:

@@ -135,7 +135,7 @@ def _check_number(context: Context, action: Action) -> None:
     if not number or re.sub(r"[\s,.']", "", given or "") != number:
         raise InvalidArgument(
             f"to delete all matching jobs, type their number: expected {number or 'the number on the page'}, "
-            f"got {shown(given)}; nothing was deleted"
+            f"got {'nothing' if given is None else shown(given)}; nothing was deleted"
         )
 
 
