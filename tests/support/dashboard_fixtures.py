@@ -59,10 +59,11 @@ def dashboard(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> Iterator["Server
     more often, so that tests wait less."""
     from tests.support.web import serving
     from treadle.web.dashboard import dashboard_app
-    from treadle.web.dashboard.pages import live_updates
+    from treadle.web.dashboard.pages.live import jobs, readings
     from treadle.web.dashboard.security.local_only import local_only
 
-    monkeypatch.setattr(live_updates, "JOB_SECONDS", 0.2)
+    monkeypatch.setattr(jobs, "JOB_SECONDS", 0.2)
+    monkeypatch.setattr(readings, "SECONDS", 0.4)
     with serving(dashboard_app(app, authorize=local_only)) as server:
         yield server
 

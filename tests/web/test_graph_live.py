@@ -10,23 +10,29 @@ from psycopg import Connection
 
 from tests.support.graphs import CountedGraphs, fan, insert_workflow
 from treadle import Treadle
-from treadle.web.dashboard.pages import live_graphs, live_updates
-from treadle.web.dashboard.pages.live_updates import JobPage, JobUpdate, LiveUpdates
+from treadle.web.dashboard.pages.live import graphs, jobs
+from treadle.web.dashboard.pages.live.jobs import JobPage, JobUpdate, LiveJobs
+from treadle.web.dashboard.pages.live.readings import Readings
 from treadle.words.graph import Graph
 
 
-def follow(app: Treadle, monkeypatch: pytest.MonkeyPatch, body: Callable[[LiveUpdates], Any]) -> None:
-    monkeypatch.setattr(live_updates, "JOB_SECONDS", 0.02)
-    monkeypatch.setattr(live_graphs, "GRAPH_SECONDS", 0.04)
+def follow(app: Treadle, monkeypatch: pytest.MonkeyPatch, body: Callable[[LiveJobs], Any]) -> None:
+    monkeypatch.setattr(jobs, "JOB_SECONDS", 0.02)
+    monkeypatch.setattr(graphs, "GRAPH_SECONDS", 0.04)
 
     async def both() -> None:
         try:
             async with asyncio.timeout(60):
-                await body(LiveUpdates(app))
+                await body(LiveJobs(app, Readings()))
         finally:
             await app.database.aclose()
 
     asyncio.run(both())
+
+
+def rounds(live: LiveJobs) -> int:
+    topic = live._readings.topics.get(jobs.TOPIC)
+    return topic.rounds if topic else 0
 
 
 def test_an_open_page_gets_a_graph_only_when_something_has_changed(
@@ -35,8 +41,8 @@ def test_an_open_page_gets_a_graph_only_when_something_has_changed(
     workflow, ids = insert_workflow(connection, fan(3), status="running")
     counted = CountedGraphs(app)
 
-    async def body(live: LiveUpdates) -> None:
-        async with aclosing(live.job(JobPage(workflow, 0, 0))) as updates:
+    async def body(live: LiveJobs) -> None:
+        async with aclosing(live.follow(JobPage(workflow, 0, 0))) as updates:
             first = await anext(updates)
             assert isinstance(first, JobUpdate)
             assert isinstance(first.graph, Graph)
@@ -60,14 +66,14 @@ def test_many_pages_of_one_workflow_cost_as_much_as_one(
     workflow, _ = insert_workflow(connection, fan(3), status="running")
     counted = CountedGraphs(app)
 
-    async def body(live: LiveUpdates) -> None:
+    async def body(live: LiveJobs) -> None:
         async def read() -> None:
-            async with aclosing(live.job(JobPage(workflow, 0, 0))) as updates:
-                while live._round < 40:
+            async with aclosing(live.follow(JobPage(workflow, 0, 0))) as updates:
+                while rounds(live) < 40:
                     await anext(updates)
 
         await asyncio.gather(*(read() for _ in range(20)))
-        assert counted.graphs() <= live._round
+        assert counted.graphs() <= 41
 
     follow(app, monkeypatch, body)
 
@@ -75,12 +81,12 @@ def test_many_pages_of_one_workflow_cost_as_much_as_one(
 def test_a_large_graph_is_read_less_often(
     app: Treadle, connection: Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live_graphs, "JOBS_PER_SECOND", 0.001)
+    monkeypatch.setattr(graphs, "JOBS_PER_SECOND", 0.001)
     workflow, _ = insert_workflow(connection, fan(3), status="running")
     counted = CountedGraphs(app)
 
-    async def body(live: LiveUpdates) -> None:
-        async with aclosing(live.job(JobPage(workflow, 0, 0))) as updates:
+    async def body(live: LiveJobs) -> None:
+        async with aclosing(live.follow(JobPage(workflow, 0, 0))) as updates:
             for _ in range(10):
                 await anext(updates)
         assert counted.graphs() == 1
@@ -95,8 +101,8 @@ def test_a_slow_graph_does_not_stop_other_updates(
     counted = CountedGraphs(app)
     counted.slow = True
 
-    async def body(live: LiveUpdates) -> None:
-        async with aclosing(live.job(JobPage(workflow, 0, 0))) as updates:
+    async def body(live: LiveJobs) -> None:
+        async with aclosing(live.follow(JobPage(workflow, 0, 0))) as updates:
             for _ in range(3):
                 update = await anext(updates)
                 assert isinstance(update, JobUpdate)

@@ -14,8 +14,7 @@ from tests.support.buffers import buffers
 from tests.support.dashboards import OPERATOR, VIEWER, Browser, Site
 from tests.support.web import Server, messages
 from treadle import Treadle
-from treadle.web.dashboard.pages.limits import KEYS_IN_LIST, grouped
-from treadle.web.dashboard.pages.live_updates import LIMITS
+from treadle.web.dashboard.pages.limits import KEYS_IN_LIST, LIMITS, grouped
 
 
 @pytest.fixture

@@ -15,20 +15,9 @@ from psycopg import Connection
 from tests.support.web import Server, messages, take
 from treadle import JobQueue, Treadle
 from treadle.db.query import Query
-from treadle.web.dashboard.pages import live_updates
-from treadle.web.dashboard.pages.live_updates import (
-    Deleted,
-    JobPage,
-    JobUpdate,
-    LimitSelection,
-    LimitsPage,
-    LiveUpdates,
-    OverviewPage,
-    OverviewUpdate,
-    ScheduleSelection,
-    SchedulesPage,
-    Unavailable,
-)
+from treadle.web.dashboard.pages.live import jobs, readings
+from treadle.web.dashboard.pages.live.jobs import Deleted, JobPage, JobUpdate, LiveJobs
+from treadle.web.dashboard.pages.live.readings import MAX_UNREAD, Reading, Readings, Unavailable
 from treadle.words.errors import TooSlow
 
 Update = TypeVar("Update")
@@ -52,16 +41,17 @@ class Counted:
 
 @pytest.fixture
 def counted(app: Treadle, monkeypatch: pytest.MonkeyPatch) -> Counted:
-    monkeypatch.setattr(live_updates, "JOB_SECONDS", 0.05)
-    monkeypatch.setattr(live_updates, "RETRY_SECONDS", 0.05)
+    monkeypatch.setattr(jobs, "JOB_SECONDS", 0.05)
+    monkeypatch.setattr(readings, "SECONDS", 0.05)
+    monkeypatch.setattr(readings, "RETRY_SECONDS", 0.05)
     return Counted(app)
 
 
-def run(app: Treadle, body: Callable[[LiveUpdates], Any]) -> None:
+def run(app: Treadle, body: Callable[[LiveJobs], Any]) -> None:
     async def both() -> None:
         try:
             async with asyncio.timeout(60):
-                await body(LiveUpdates(app))
+                await body(LiveJobs(app, Readings()))
         finally:
             await app.database.aclose()
 
@@ -82,67 +72,126 @@ def running(queue: JobQueue, number: int) -> list[UUID]:
     return [job.id for job in jobs]
 
 
-def test_a_hundred_pages_cost_as_much_as_one(app: Treadle, queue: JobQueue, counted: Counted) -> None:
+def rounds(live: LiveJobs) -> int:
+    return live._readings.topics[jobs.TOPIC].rounds
+
+
+def test_a_hundred_pages_of_jobs_cost_as_much_as_one(app: Treadle, queue: JobQueue, counted: Counted) -> None:
     ids = running(queue, 25)
 
-    async def body(live: LiveUpdates) -> None:
+    async def body(live: LiveJobs) -> None:
         async with AsyncExitStack() as stack:
-            pages = [live.job(JobPage(ids[n % 25], 0, 0)) for n in range(75)]
-            views = [live.overview(OverviewPage(window)) for window in (3600, 21_600, 86_400, 604_800) * 7]
-            await asyncio.gather(*(first(stack, each) for each in pages), *(first(stack, each) for each in views))
-            while live._round % 2:
+            await asyncio.gather(*(first(stack, live.follow(JobPage(ids[n % 25], 0, 0))) for n in range(75)))
+            begun, before = rounds(live), len(counted.texts)
+            while rounds(live) < begun + 20:
                 await asyncio.sleep(0.001)
-            rounds, before = live._round, len(counted.texts)
-            while live._round < rounds + 20:
-                await asyncio.sleep(0.001)
-            # Each round: jobs and log lines. Every second round also the overview, the charts of three more windows,
-            # and the running jobs.
-            assert len(counted.texts) - before <= 20 * 2 + 10 * (6 + 3 + 1) + 10
+            # Each round: jobs and log lines.
+            assert len(counted.texts) - before <= 20 * 2 + 4
 
     run(app, body)
 
 
-def test_a_hundred_lists_of_schedules_cost_as_much_as_one(app: Treadle, counted: Counted) -> None:
-    async def body(live: LiveUpdates) -> None:
+def test_a_hundred_pages_that_show_the_same_are_read_and_rendered_once() -> None:
+    read = rendered = 0
+
+    async def value() -> int:
+        nonlocal read
+        read += 1
+        return read
+
+    def render(number: int) -> str:
+        nonlocal rendered
+        rendered += 1
+        return f"{number}"
+
+    async def body() -> None:
+        shared = Readings()
         async with AsyncExitStack() as stack:
-            selections = [ScheduleSelection(), ScheduleSelection(state="error")] * 50
-            await asyncio.gather(*(first(stack, live.schedules(SchedulesPage(each))) for each in selections))
-            rounds, before = live._round, len(counted.texts)
-            while live._round < rounds + 20:
-                await asyncio.sleep(0.001)
-            assert len(counted.texts) - before <= 10 * 2 + 2
+            pages = [shared.follow(("list", n % 2), value, 0.05) for n in range(100)]
+            updates = await asyncio.gather(*(first(stack, each) for each in pages))
+            assert read <= 4
+            texts = {each.rendered("viewer", render) for each in updates if isinstance(each, Reading)}
+            assert rendered == len(texts) <= 2
+        assert not shared.topics
 
-    run(app, body)
+    asyncio.run(body())
 
 
-def test_a_hundred_lists_of_limits_cost_as_much_as_one(app: Treadle, counted: Counted) -> None:
-    async def body(live: LiveUpdates) -> None:
+def test_several_who_ask_at_once_wait_for_one_read() -> None:
+    reads = 0
+
+    async def read() -> int:
+        nonlocal reads
+        reads += 1
+        await asyncio.sleep(0.05)
+        return reads
+
+    async def body() -> None:
+        shared = Readings()
+        assert await asyncio.gather(*(shared.recent("list", read, 0.0) for _ in range(50))) == [1] * 50
+        await asyncio.sleep(0.01)
+        assert await shared.recent("list", read, 60.0) == 1
+        assert await shared.recent("list", read, 0.01) == 2
+
+    asyncio.run(body())
+
+
+def test_pages_are_told_when_a_read_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readings, "SLOW_SECONDS", 0.05)
+    reads = 0
+
+    async def read() -> int:
+        nonlocal reads
+        reads += 1
+        if reads == 2:
+            await asyncio.sleep(0.3)
+        return reads
+
+    async def body() -> None:
+        async with aclosing(Readings().follow("slow", read, 0.01)) as updates:
+            kinds = [type(await anext(updates)) for _ in range(3)]
+            assert kinds == [Reading, Unavailable, Unavailable]
+            while not isinstance(update := await anext(updates), Reading):
+                pass
+            # The slow read went on: a second one was not begun beside it.
+            assert update.value == 2
+
+    asyncio.run(body())
+
+
+def test_a_few_topics_are_read_at_a_time() -> None:
+    now = most = 0
+
+    async def read() -> None:
+        nonlocal now, most
+        now += 1
+        most = max(most, now)
+        await asyncio.sleep(0.01)
+        now -= 1
+
+    async def body() -> None:
+        shared = Readings()
         async with AsyncExitStack() as stack:
-            selections = [LimitSelection(), LimitSelection("sync", "acme")] * 50
-            await asyncio.gather(*(first(stack, live.limits(LimitsPage(each))) for each in selections))
-            rounds, before = live._round, len(counted.texts)
-            while live._round < rounds + 20:
-                await asyncio.sleep(0.001)
-            assert len(counted.texts) - before <= 10 * 2 + 2
+            await asyncio.gather(*(first(stack, shared.follow(n, read)) for n in range(20)))
+        assert most == readings.MAX_READS
 
-    run(app, body)
+    asyncio.run(body())
 
 
 def test_no_queries_without_open_pages(app: Treadle, queue: JobQueue, counted: Counted) -> None:
     (job,) = running(queue, 1)
 
-    async def body(live: LiveUpdates) -> None:
+    async def body(live: LiveJobs) -> None:
         async with AsyncExitStack() as stack:
-            await first(stack, live.job(JobPage(job, 0, 0)))
-            await first(stack, live.overview(OverviewPage(3600)))
-        while live._task is not None:
+            await first(stack, live.follow(JobPage(job, 0, 0)))
+        while live._readings._tasks:
             await asyncio.sleep(0.01)
         before = len(counted.texts)
         await asyncio.sleep(0.3)
         assert len(counted.texts) == before
         # It starts again with the next page.
         async with AsyncExitStack() as stack:
-            await first(stack, live.job(JobPage(job, 0, 0)))
+            await first(stack, live.follow(JobPage(job, 0, 0)))
 
     run(app, body)
 
@@ -151,11 +200,10 @@ def test_updates_end_when_the_job_has_finished(app: Treadle, queue: JobQueue, co
     (job,) = running(queue, 1)
     queue.complete(job)
 
-    async def body(live: LiveUpdates) -> None:
-        updates = [each async for each in live.job(JobPage(job, 0, 0))]
+    async def body(live: LiveJobs) -> None:
+        updates = [each async for each in live.follow(JobPage(job, 0, 0))]
         assert [type(each) for each in updates] == [JobUpdate]
-        while live._task is not None:
-            await asyncio.sleep(0.01)
+        assert not live._readings.topics
 
     run(app, body)
 
@@ -168,9 +216,9 @@ def test_each_page_receives_only_new_events_and_log_lines(
         queue.event(job, "reel", number=number)
         connection.execute("insert into logs values (%s, %s, 1, 1, 1, now(), 20, 'films', 'cut')", (job, number))
 
-    async def body(live: LiveUpdates) -> None:
+    async def body(live: LiveJobs) -> None:
         async with AsyncExitStack() as stack:
-            behind, ahead = live.job(JobPage(job, 0, 2)), live.job(JobPage(job, 2, 0))
+            behind, ahead = live.follow(JobPage(job, 0, 2)), live.follow(JobPage(job, 2, 0))
             one, other = await asyncio.gather(first(stack, behind), first(stack, ahead))
             assert isinstance(one, JobUpdate)
             assert isinstance(other, JobUpdate)
@@ -189,8 +237,8 @@ def test_a_deleted_job(app: Treadle, queue: JobQueue, connection: Connection[Any
     (job,) = running(queue, 1)
     connection.execute("delete from jobs")
 
-    async def body(live: LiveUpdates) -> None:
-        assert [each async for each in live.job(JobPage(job, 0, 0))] == [Deleted()]
+    async def body(live: LiveJobs) -> None:
+        assert [each async for each in live.follow(JobPage(job, 0, 0))] == [Deleted()]
 
     run(app, body)
 
@@ -201,19 +249,16 @@ def test_pages_are_notified_of_a_database_failure_and_recovery(
 ) -> None:
     (job,) = running(queue, 1)
 
-    async def body(live: LiveUpdates) -> None:
+    async def body(live: LiveJobs) -> None:
         async with AsyncExitStack() as stack:
-            page, view = live.job(JobPage(job, 0, 0)), live.overview(OverviewPage(3600))
-            await asyncio.gather(first(stack, page), first(stack, view))
+            page = live.follow(JobPage(job, 0, 0))
+            await first(stack, page)
             counted.error = error
-            for updates in (page, view):
-                for _ in range(3):  # once per retry
-                    while not isinstance(await anext(updates), Unavailable):
-                        pass
+            for _ in range(3):  # once per retry
+                while not isinstance(await anext(page), Unavailable):
+                    pass
             counted.error = None
             while not isinstance(await anext(page), JobUpdate):
-                pass
-            while not isinstance(await anext(view), OverviewUpdate):
                 pass
 
     with caplog.at_level(logging.WARNING, "treadle"):
@@ -224,11 +269,11 @@ def test_pages_are_notified_of_a_database_failure_and_recovery(
 def test_a_page_that_does_not_keep_up_is_disconnected(app: Treadle, queue: JobQueue, counted: Counted) -> None:
     (job,) = running(queue, 1)
 
-    async def body(live: LiveUpdates) -> None:
+    async def body(live: LiveJobs) -> None:
         async with AsyncExitStack() as stack:
-            slow = live.job(JobPage(job, 0, 0))
+            slow = live.follow(JobPage(job, 0, 0))
             await first(stack, slow)
-            while live._round < live_updates.MAX_UNREAD + 5:
+            while rounds(live) < MAX_UNREAD + 5:
                 await asyncio.sleep(0.01)
             assert [each async for each in slow] == []
 

@@ -12,7 +12,7 @@ from tests.support.dashboards import OPERATOR, VIEWER, Browser, Site
 from tests.support.web import Server, messages
 from tests.support.workers import one
 from treadle import JobQueue
-from treadle.web.dashboard.pages.live_updates import SCHEDULES
+from treadle.web.dashboard.pages.schedules import SCHEDULES
 
 SECRET = "cannot reach postgresql://ada:hush-hush-hush-hush@db/films"  # noqa: S105 - a test
 

@@ -15,13 +15,13 @@ from treadle.web.dashboard.pages import (
     job,
     jobs,
     limits,
-    live_streams,
     login,
     overview,
     schedules,
     workers,
 )
-from treadle.web.dashboard.pages.live_updates import LiveUpdates
+from treadle.web.dashboard.pages.live import job_stream
+from treadle.web.dashboard.pages.live.readings import Readings
 from treadle.web.dashboard.routes import RouteSpec, build_route
 from treadle.web.dashboard.security.access import Authorize
 from treadle.web.dashboard.security.role_secrets import RoleSecrets
@@ -29,20 +29,20 @@ from treadle.web.dashboard.security.role_secrets import RoleSecrets
 
 def routes(app: Treadle, secrets: RoleSecrets | None = None) -> list[RouteSpec]:
     """All routes, each with the role that it requires. Sign-in exists only if the dashboard has its own secrets."""
-    check, live = HealthCheck(app), LiveUpdates(app)
+    check, readings = HealthCheck(app), Readings()
     return [
         *assets.routes(),
         *([] if secrets is None else login.routes(secrets)),
-        *overview.routes(live),
+        *overview.routes(app, readings),
         *jobs.routes(app),
         *job.routes(app),
-        *schedules.routes(app, live),
-        *limits.routes(app, live),
+        *job_stream.routes(app, readings),
+        *schedules.routes(app, readings),
+        *limits.routes(app, readings),
         *workers.routes(app),
         *audit.routes(app),
         *health.routes(check),
         *metrics.routes(app),
-        *live_streams.routes(live),
         *forms.routes(app),
         *endpoints.routes(app, check),
     ]

@@ -11,7 +11,8 @@ from treadle.app import Treadle
 from treadle.db.queries import limits as limit_queries
 from treadle.web.dashboard import actions
 from treadle.web.dashboard.actions import LIMIT_SUMMARIES, LimitAction
-from treadle.web.dashboard.pages.live_updates import LIMITS, LimitSelection, LiveUpdates
+from treadle.web.dashboard.pages.live.readings import Readings
+from treadle.web.dashboard.pages.live.regions import Regions, stream_regions
 from treadle.web.dashboard.pages.rendering import fragment, page
 from treadle.web.dashboard.routes import Context, Endpoint, RouteSpec
 from treadle.web.dashboard.security.access import Role
@@ -20,8 +21,21 @@ from treadle.words.errors import InvalidArgument, UnknownLimit, shown
 from treadle.words.limit_status import PENDING_COUNTED, LimitStatus
 from treadle.words.masking import masked
 
+# Limits and keys of limits on one page.
+LIMITS = 100
 # Keys of one limit in the list of all limits.
 KEYS_IN_LIST = 5
+
+
+class LimitSelection(NamedTuple):
+    """Which limits a page shows."""
+
+    name: str | None = None
+    """Only this one, with its keys."""
+    key: str | None = None
+    """The beginning of its keys."""
+    search: str | None = None
+    """A part of their name or job type."""
 
 
 class LimitGroup(NamedTuple):
@@ -71,11 +85,6 @@ def selection_of(context: Context) -> LimitSelection:
     return LimitSelection(context.field("name"), context.field("key"), context.field("search"))
 
 
-def render_list(mount_path: str, role: Role, rows: list[LimitStatus], selection: LimitSelection) -> str:
-    """The part of the page that changes."""
-    return fragment(mount_path, role, "parts/limits.html", **template_values(rows, selection))
-
-
 def template_values(rows: list[LimitStatus], selection: LimitSelection) -> dict[str, Any]:
     here = {name: value for name, value in selection._asdict().items() if value}
     path = "/limits" if selection.name is None else "/limit"
@@ -98,16 +107,29 @@ def target(row: LimitStatus) -> dict[str, Any]:
     return {"name": row.name, "key": row.key or None, "without_value": 1 if row.key == "" else None}
 
 
-def routes(app: Treadle, live: LiveUpdates) -> list[RouteSpec]:
+def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
+    async def read(selection: LimitSelection) -> list[LimitStatus]:
+        query = limit_queries.find(selection.name, LIMITS, key=selection.key, search=selection.search)
+        return await app.database.aread(query)
+
     async def list_limits(context: Context) -> Response:
         selection = LimitSelection(search=context.field("search"))
-        return page(context, "limits.html", **template_values(await live.get_limits(selection), selection))
+        return page(context, "limits.html", **template_values(await read(selection), selection))
+
+    async def live(context: Context) -> Response:
+        selection = selection_of(context)
+
+        def render(mount_path: str, role: Role, rows: list[LimitStatus]) -> Regions:
+            html = fragment(mount_path, role, "parts/limits.html", **template_values(rows, selection))
+            return Regions(rows[0].at if rows else None, {"limits": html})
+
+        return stream_regions(context, readings.follow(("limits", selection), lambda: read(selection)), render)
 
     async def one_limit(context: Context) -> Response:
         name = context.field("name") or ""
         await app.database.aread(limit_queries.get_kind(name))  # its error names the limits that exist
         selection = LimitSelection(name, context.field("key"))
-        rows = await live.get_limits(selection)
+        rows = await read(selection)
         return page(context, "limit.html", limit=_limit(rows, name), **template_values(rows, selection))
 
     def confirm_endpoint(action: LimitAction) -> Endpoint:
@@ -151,6 +173,7 @@ def routes(app: Treadle, live: LiveUpdates) -> list[RouteSpec]:
 
     return [
         RouteSpec("GET", "/limits", list_limits, Role.VIEWER, "Limits"),
+        RouteSpec("GET", "/live/limits", live, Role.VIEWER, "Live updates of the limits"),
         RouteSpec("GET", "/limit", one_limit, Role.VIEWER, "A limit and its keys"),
         *(
             RouteSpec(method, f"/limits/{action.value}", endpoint(action), Role.OPERATOR, summary)

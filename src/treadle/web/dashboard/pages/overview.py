@@ -1,17 +1,27 @@
 """The overview of the whole queue, and the page that confirms a pause."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
-from treadle.operations.overview import STEPS
+from treadle.app import Treadle
+from treadle.db.queries import overview as overview_queries
+from treadle.db.queries import snapshots as snapshot_queries
+from treadle.operations.overview import STEPS, aoverview
 from treadle.web.dashboard.pages.charts import panel
-from treadle.web.dashboard.pages.live_updates import LiveUpdates, OverviewUpdate
+from treadle.web.dashboard.pages.live.readings import Readings
+from treadle.web.dashboard.pages.live.regions import Regions, stream_regions
 from treadle.web.dashboard.pages.rendering import fragment, page
 from treadle.web.dashboard.routes import Context, RouteSpec
 from treadle.web.dashboard.security.access import Role
 from treadle.words.masking import masked
+from treadle.words.overview import Overview
+from treadle.words.snapshot import JobSnapshot
 
+# Running jobs that are listed.
+MAX_RUNNING = 20
+# Open pages with charts of different windows share what was read this long ago.
+SHARED_SECONDS = 1.0
 WINDOWS = ((3600, "1 h"), (21_600, "6 h"), (86_400, "24 h"), (604_800, "7 d"))
 REGIONS = {
     "totals": "parts/totals.html",
@@ -23,17 +33,25 @@ REGIONS = {
 }
 
 
+class OverviewUpdate(NamedTuple):
+    overview: Overview
+    """With the time spans of the requested window."""
+    running: list[JobSnapshot]
+    more: bool
+    """More jobs are running than are listed."""
+
+
 def window_of(context: Context) -> int:
     """The window of the charts in seconds; one hour if the parameter is missing or not one of the choices."""
     given = context.field("window") or ""
     return int(given) if given in {str(each) for each in STEPS} else WINDOWS[0][0]
 
 
-def render_regions(mount_path: str, role: Role, update: OverviewUpdate) -> dict[str, str]:
-    """The parts of the page that change, by their element ids."""
+def render_regions(mount_path: str, role: Role, update: OverviewUpdate) -> Regions:
     # Without a CSRF token, which differs between browsers: the script on the page fills it in.
     values = template_values(update, csrf_token="")
-    return {name: fragment(mount_path, role, template, **values) for name, template in REGIONS.items()}
+    html = {name: fragment(mount_path, role, template, **values) for name, template in REGIONS.items()}
+    return Regions(update.overview.at, html)
 
 
 def template_values(update: OverviewUpdate, **more: Any) -> dict[str, Any]:
@@ -48,16 +66,38 @@ def template_values(update: OverviewUpdate, **more: Any) -> dict[str, Any]:
     }
 
 
-def routes(live: LiveUpdates) -> list[RouteSpec]:
+def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
+    async def read_live(window: int) -> OverviewUpdate:
+        return await with_window(window, await readings.recent("overview", read, SHARED_SECONDS))
+
+    async def with_window(window: int, shared: OverviewUpdate) -> OverviewUpdate:
+        """Only the charts differ between windows."""
+        if window == WINDOWS[0][0]:
+            return shared
+        chart = await app.database.aread(overview_queries.get_throughput(window, STEPS[window]))
+        return shared._replace(overview=shared.overview._replace(spans=chart.spans, step=chart.step))
+
+    async def read() -> OverviewUpdate:
+        found = await aoverview(app.database, WINDOWS[0][0])
+        running = await app.database.aread(snapshot_queries.find_snapshots([], MAX_RUNNING + 1))
+        running.sort(key=lambda each: (each.started_at is None, each.started_at))
+        return OverviewUpdate(found, running[:MAX_RUNNING], len(running) > MAX_RUNNING)
+
     async def overview(context: Context) -> Response:
         window = window_of(context)
-        update = await live.get_overview(window)
+        update = await with_window(window, await read())
         return page(context, "overview.html", window=window, windows=WINDOWS, **template_values(update))
+
+    async def live(context: Context) -> Response:
+        window = window_of(context)
+        updates = readings.follow(("overview", window), lambda: read_live(window))
+        return stream_regions(context, updates, render_regions)
 
     async def confirm_pause(context: Context) -> Response:
         return page(context, "pause.html", job_type=context.field("job_type"), queue=context.field("queue"))
 
     return [
         RouteSpec("GET", "/", overview, Role.VIEWER, "Overview"),
+        RouteSpec("GET", "/live/overview", live, Role.VIEWER, "Live updates of the overview"),
         RouteSpec("GET", "/pause", confirm_pause, Role.OPERATOR, "Confirm a pause"),
     ]

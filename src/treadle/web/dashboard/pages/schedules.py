@@ -1,7 +1,7 @@
 """The list of schedules, the page of one, and the pages that confirm a change of it."""
 
 from collections import Counter
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from starlette.responses import RedirectResponse, Response
@@ -10,7 +10,8 @@ from treadle.app import Treadle
 from treadle.db.queries import schedules as schedule_queries
 from treadle.web.dashboard import actions
 from treadle.web.dashboard.actions import SCHEDULE_SUMMARIES, ScheduleAction
-from treadle.web.dashboard.pages.live_updates import LiveUpdates, ScheduleSelection
+from treadle.web.dashboard.pages.live.readings import Readings
+from treadle.web.dashboard.pages.live.regions import Regions, stream_regions
 from treadle.web.dashboard.pages.rendering import fragment, page
 from treadle.web.dashboard.redaction import redact_reason
 from treadle.web.dashboard.routes import Context, Endpoint, RouteSpec
@@ -24,17 +25,22 @@ from treadle.words.schedule_status import STATES, Occurrence, ScheduleList, Sche
 
 # A time that passed this long ago without being dealt with is marked as late.
 LATE_SECONDS = 15.0
+# Schedules on one page of their list.
+SCHEDULES = 50
 # Occurrences on the page of one schedule.
 MOST_OCCURRENCES = 100
 
 
+class ScheduleSelection(NamedTuple):
+    """Which part of the list of schedules a page shows."""
+
+    after: str | None = None
+    search: str | None = None
+    state: str | None = None
+
+
 def selection_of(context: Context) -> ScheduleSelection:
     return ScheduleSelection(context.field("after"), context.field("search"), context.field("state"))
-
-
-def render_list(mount_path: str, role: Role, found: ScheduleList, selection: ScheduleSelection) -> str:
-    """The part of the page that changes."""
-    return fragment(mount_path, role, "parts/schedules.html", **template_values(found, selection))
 
 
 def template_values(found: ScheduleList, selection: ScheduleSelection) -> dict[str, Any]:
@@ -58,10 +64,14 @@ def summary(history: list[Occurrence]) -> str:
     return ", ".join(f"{number} {outcome}" for outcome, number in counts.most_common())
 
 
-def routes(app: Treadle, live: LiveUpdates) -> list[RouteSpec]:
+def routes(app: Treadle, readings: Readings) -> list[RouteSpec]:
+    async def read(selection: ScheduleSelection) -> ScheduleList:
+        after, search, state = selection
+        return await app.database.aread(schedule_queries.find_statuses(after, SCHEDULES, search=search, state=state))
+
     async def list_schedules(context: Context) -> Response:
         selection = selection_of(context)
-        found = await live.get_schedules(selection)
+        found = await read(selection)
         live_query = {name: value for name, value in selection._asdict().items() if value}
         return page(
             context,
@@ -70,6 +80,15 @@ def routes(app: Treadle, live: LiveUpdates) -> list[RouteSpec]:
             live_query=live_query,
             **template_values(found, selection),
         )
+
+    async def live(context: Context) -> Response:
+        selection = selection_of(context)
+
+        def render(mount_path: str, role: Role, found: ScheduleList) -> Regions:
+            values = template_values(found, selection)
+            return Regions(found.at, {"schedules": fragment(mount_path, role, "parts/schedules.html", **values)})
+
+        return stream_regions(context, readings.follow(("schedules", selection), lambda: read(selection)), render)
 
     async def one_schedule(context: Context) -> Response:
         name = context.field("name") or ""
@@ -113,6 +132,7 @@ def routes(app: Treadle, live: LiveUpdates) -> list[RouteSpec]:
 
     return [
         RouteSpec("GET", "/schedules", list_schedules, Role.VIEWER, "Schedules"),
+        RouteSpec("GET", "/live/schedules", live, Role.VIEWER, "Live updates of the schedules"),
         RouteSpec("GET", "/schedule", one_schedule, Role.VIEWER, "A schedule"),
         *(
             RouteSpec(method, f"/schedules/{action.value}", endpoint(action), Role.OPERATOR, summary)

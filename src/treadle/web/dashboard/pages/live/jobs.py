@@ -1,0 +1,108 @@
+"""The updates of the pages of jobs: each second one query for all jobs whose page is open."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import NamedTuple
+from uuid import UUID
+
+from treadle.app import Treadle
+from treadle.db.queries import events as event_queries
+from treadle.db.queries import logs as log_queries
+from treadle.db.queries import snapshots as snapshot_queries
+from treadle.web.dashboard.pages.live.graphs import LiveGraphs
+from treadle.web.dashboard.pages.live.readings import Readings, Unavailable
+from treadle.words.graph import WORKFLOW, Graph
+from treadle.words.record import LogLine, RecordedEvent
+from treadle.words.snapshot import JobSnapshot
+
+JOB_SECONDS = 1.0
+# New events and log lines of one job in one round. More than anyone reads in a second.
+MAX_LINES = 200
+TOPIC = "jobs"
+
+
+class JobUpdate(NamedTuple):
+    job: JobSnapshot
+    events: list[RecordedEvent]
+    logs: list[LogLine]
+    cursor: str = ""
+    """Where the page that receives it continues after a reconnect."""
+    graph: Graph | None = None
+    """Of a workflow: its graph, if the page does not have it yet."""
+
+
+class Deleted(NamedTuple):
+    """The job no longer exists."""
+
+
+class JobPage:
+    """An open page of a job, with the numbers of the last event and log line that it has."""
+
+    def __init__(self, job_id: UUID, event: int, line: int) -> None:
+        self.job_id = job_id
+        self.event = event
+        self.line = line
+        self.graph: Graph | None = None
+
+    def without_known(self, update: JobUpdate) -> JobUpdate:
+        """Leaves out the events, the log lines and the graph that the page has already."""
+        events = [each for each in update.events if (each.number or 0) > self.event]
+        logs = [each for each in update.logs if each.number > self.line]
+        self.event = max([self.event, *(each.number or 0 for each in events)])
+        self.line = max([self.line, *(each.number for each in logs)])
+        graph = None if update.graph is self.graph else update.graph
+        self.graph = update.graph
+        return JobUpdate(update.job, events, logs, f"{self.event}.{self.line}", graph)
+
+
+class LiveJobs:
+    def __init__(self, app: Treadle, readings: Readings) -> None:
+        self._app = app
+        self._readings = readings
+        self._pages: set[JobPage] = set()
+        self._graphs = LiveGraphs(app)
+
+    async def follow(self, page: JobPage) -> AsyncGenerator[JobUpdate | Unavailable | Deleted, None]:
+        """Updates until the job has finished."""
+        self._pages.add(page)
+        try:
+            async with aclosing(self._readings.follow(TOPIC, self._read, JOB_SECONDS)) as readings:
+                async for reading in readings:
+                    if isinstance(reading, Unavailable):
+                        yield reading
+                        continue
+                    if page.job_id not in reading.value:
+                        continue  # the page was opened after this read began
+                    update = reading.value[page.job_id]
+                    yield page.without_known(update) if isinstance(update, JobUpdate) else update
+                    if isinstance(update, Deleted) or update.job.status.finished:
+                        return
+        finally:
+            self._pages.discard(page)
+
+    async def _read(self) -> dict[UUID, JobUpdate | Deleted]:
+        aread, pages = self._app.database.aread, list(self._pages)
+        ids = list({page.job_id for page in pages})
+        jobs = {each.id: each for each in await aread(snapshot_queries.find_snapshots(ids))}
+        # Events and log lines are read after the state of the job: if it has finished, all of them are there.
+        after_line: dict[UUID, int] = {}
+        after_event: dict[UUID, int] = {}
+        for page in pages:
+            if page.job_id in jobs:
+                after_line[page.job_id] = min(page.line, after_line.get(page.job_id, page.line))
+                if page.event < jobs[page.job_id].events_count:
+                    after_event[page.job_id] = min(page.event, after_event.get(page.job_id, page.event))
+        events: dict[UUID, list[RecordedEvent]] = {}
+        if after_event:
+            for event in await aread(event_queries.find_newest_events(after_event, MAX_LINES)):
+                events.setdefault(event.job_id, []).append(event)
+        logs = await aread(log_queries.find_newest_logs(after_line, MAX_LINES)) if after_line else {}
+        workflows = {each.id: each for each in jobs.values() if each.job_type == WORKFLOW}
+        ended = [each.id for each in workflows.values() if each.status.finished]
+        graphs = await self._graphs.update(workflows, ended)
+        return {
+            each: JobUpdate(jobs[each], events.get(each, []), logs.get(each, []), graph=graphs.get(each))
+            if each in jobs
+            else Deleted()
+            for each in ids
+        }

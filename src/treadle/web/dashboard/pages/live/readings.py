@@ -1,0 +1,148 @@
+"""Reads what open pages show, once for all pages that show the same.
+
+A hundred open pages cost as much as one. What a page shows is a topic: the overview of the last hour, the jobs that
+match a filter. One task reads it again and again, for as long as somebody follows it. At most MAX_READS topics are read
+at a time, so that pages never take all connections.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable
+from contextlib import suppress
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from treadle.db.database import DatabaseError
+from treadle.words.errors import TreadleError
+
+log = logging.getLogger("treadle")
+
+# How often a topic is read, unless its page says otherwise.
+SECONDS = 2.0
+RETRY_SECONDS = 2.0
+# Pages are told that what they show is old if it could not be read for this long. The read goes on.
+SLOW_SECONDS = 2.0
+MAX_READS = 3
+# What somebody has asked for is forgotten after this time.
+KEPT_SECONDS = 60.0
+# A page that does not take this many updates is disconnected. Its browser reconnects.
+MAX_UNREAD = 30
+
+Value = TypeVar("Value")
+
+
+class Unavailable(NamedTuple):
+    """The database cannot be read at the moment."""
+
+
+class Reading(Generic[Value]):
+    """What was read, and what was rendered from it for each kind of visitor."""
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+        self._rendered: dict[Hashable, Any] = {}
+
+    def rendered(self, kind: Hashable, render: Callable[[Value], Any]) -> Any:
+        if kind not in self._rendered:
+            self._rendered[kind] = render(self.value)
+        return self._rendered[kind]
+
+
+class Topic(Generic[Value]):
+    """Something that at least one page shows."""
+
+    def __init__(self, read: Callable[[], Awaitable[Value]], seconds: float) -> None:
+        self.read = read
+        self.seconds = seconds
+        self.rounds = 0
+        self.inboxes: set[asyncio.Queue[Reading[Value] | Unavailable | None]] = set()
+        self.latest: Reading[Value] | None = None
+        """The newest reading, for a page that opens in between."""
+        self.abandoned = asyncio.Event()
+        """Set when nobody follows it any more."""
+
+    def send(self, update: Reading[Value] | Unavailable) -> None:
+        self.latest = update if isinstance(update, Reading) else None
+        for inbox in self.inboxes:
+            put(inbox, update)
+
+
+class Readings:
+    """The topics of all open pages of this process."""
+
+    def __init__(self) -> None:
+        self.topics: dict[Hashable, Topic[Any]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._recent: dict[Hashable, tuple[float, asyncio.Future[Any]]] = {}
+        self._turns: asyncio.Semaphore | None = None
+        self._failing = False
+
+    async def follow(
+        self, key: Hashable, read: Callable[[], Awaitable[Value]], seconds: float | None = None
+    ) -> AsyncGenerator[Reading[Value] | Unavailable, None]:
+        """What `read` returns, every `seconds`. Pages with the same key share it."""
+        topic = self.topics.get(key)
+        if topic is None:
+            topic = self.topics[key] = Topic(read, SECONDS if seconds is None else seconds)
+            task = asyncio.create_task(self._run(topic))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        inbox: asyncio.Queue[Reading[Value] | Unavailable | None] = asyncio.Queue(MAX_UNREAD)
+        topic.inboxes.add(inbox)
+        if topic.latest is not None:
+            put(inbox, topic.latest)
+        try:
+            while (update := await inbox.get()) is not None:
+                yield update
+        finally:
+            topic.inboxes.discard(inbox)
+            if not topic.inboxes and self.topics.get(key) is topic:
+                del self.topics[key]
+                topic.abandoned.set()
+
+    async def recent(self, key: Hashable, read: Callable[[], Awaitable[Value]], seconds: float) -> Value:
+        """What `read` has returned at most `seconds` ago. Those who ask at the same time wait for one read."""
+        now = asyncio.get_running_loop().time()
+        for each, (at, task) in list(self._recent.items()):
+            if task.done() and now - at >= (seconds if each == key else KEPT_SECONDS):
+                del self._recent[each]
+        if key not in self._recent:
+            self._recent[key] = now, asyncio.ensure_future(read())
+        return await asyncio.shield(self._recent[key][1])
+
+    async def _run(self, topic: Topic[Any]) -> None:
+        # Created here because a semaphore belongs to the event loop that first waits for it.
+        self._turns = self._turns or asyncio.Semaphore(MAX_READS)
+        while topic.inboxes:
+            reading = asyncio.create_task(self._read(topic, self._turns))
+            # A read is not cancelled: its connection would not be back in the pool for a while.
+            while not (await asyncio.wait({reading}, timeout=SLOW_SECONDS))[0]:
+                topic.send(Unavailable())
+            with suppress(TimeoutError):
+                await asyncio.wait_for(topic.abandoned.wait(), topic.seconds if reading.result() else RETRY_SECONDS)
+
+    async def _read(self, topic: Topic[Any], turns: asyncio.Semaphore) -> bool:
+        try:
+            async with turns:
+                value = await topic.read()
+        except Exception as error:  # of any kind: a bug for one page must not stop the updates of all others
+            if not self._failing:
+                expected = isinstance(error, TreadleError | DatabaseError | OSError)
+                log.warning("the dashboard cannot update open pages: %s", error, exc_info=not expected)
+            self._failing = True
+            topic.send(Unavailable())
+            return False
+        self._failing = False
+        topic.rounds += 1
+        topic.send(Reading(value))
+        return True
+
+
+def put(inbox: asyncio.Queue[Any], update: object) -> None:
+    """Disconnects a page that does not keep up."""
+    if inbox.full():
+        with suppress(asyncio.QueueEmpty):
+            while True:
+                inbox.get_nowait()
+        inbox.put_nowait(None)
+    else:
+        inbox.put_nowait(update)
