@@ -6,18 +6,13 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
-import psycopg
-import pytest
 from psycopg import Connection
 
 from tests.conftest import Connect
-from tests.support.buffers import buffers
 from treadle import JobQueue, Treadle
-from treadle.words.errors import UnknownErrorGroup
 from treadle.db.queries import error_groups as queries
 from treadle.db.queries.error_groups import GroupFilter
-from treadle.operations.error_groups import GroupChange, count_jobs, get_details, get_groups
-from treadle.words.changes import Action
+from treadle.operations.error_groups import get_details, get_groups
 from treadle.words.error_group import ErrorGroup
 from treadle.words.status import Status
 
@@ -93,13 +88,19 @@ def test_real_workers_count_exceptions_timeouts_and_versions(url: str) -> None:
     app.close()
 
 
-def test_the_worker_that_was_lost_is_part_of_no_group(app: Treadle, connection: Connection[Any]) -> None:
-    queue = app.queue
+def test_the_worker_that_was_lost_is_not_part_of_the_message(
+    app: Treadle, url: str, connection: Connection[Any]
+) -> None:
     for name in ("web-one:17:abc", "web-two:18:def"):
-        queue.enqueue("a")
-        queue.claim(["a"], worker_id=name)
-        connection.execute("select settle_jobs(%s, array_agg(id), array_agg(lease), '{lost}', %s) from jobs"
-            " where worker_id = %s", [name, [f"worker {name} did not renew its lease"], name])
+        with JobQueue(url, name) as queue:
+            queue.enqueue("a")
+            (job,) = queue.claim(["a"])
+        reason = f"worker {name} did not renew its lease"
+        connection.execute(
+            "select settle_jobs(%s, array[%s], array[%s::bigint], '{lost}', array[%s])",
+            [name, job.id, job.lease, reason],
+        )
+        connection.execute("update jobs set status = 'cancelled' where status = 'pending'")
     count_now(app)
     assert groups(app)["worker <worker> did not renew its lease"].failures == 2
 
@@ -117,7 +118,10 @@ def test_a_failure_that_is_committed_late_is_counted_once(app: Treadle, queue: J
     late.execute("update error_meter set late_reached = now() - interval '1 minute'")
     late.execute("select * from group_errors('0', 2000, '0', '0')")
     late.commit()
-    assert {title: each.failures for title, each in groups(app).items()} == {"ValueError: early": 1, "ValueError: late": 1}
+    assert {title: each.failures for title, each in groups(app).items()} == {
+        "ValueError: early": 1,
+        "ValueError: late": 1,
+    }
 
 
 def test_two_at_once_count_nothing_twice_and_do_not_wait(app: Treadle, queue: JobQueue, connect: Connect) -> None:
@@ -132,15 +136,16 @@ def test_two_at_once_count_nothing_twice_and_do_not_wait(app: Treadle, queue: Jo
     assert groups(app)["ValueError: no"].failures == 20
 
 
-def test_concurrent_counts_are_exact(app: Treadle, queue: JobQueue, connect: Connect) -> None:
+def test_concurrent_counts_are_exact(app: Treadle, url: str, queue: JobQueue, connect: Connect) -> None:
     """Threads count while others fail jobs; the sum is what failed."""
     queue.enqueue_many("a", [{}] * 200)
     stop = threading.Event()
 
     def failing(nth: int) -> None:
-        while claimed := queue.claim(["a"], batch_size=5, worker_id=f"w{nth}"):
-            for job in claimed:
-                queue.fail(job, f"ValueError: {job.id}", final=True)
+        with JobQueue(url, f"w{nth}") as own:
+            while claimed := own.claim(["a"], batch_size=5):
+                for job in claimed:
+                    own.fail(job, f"ValueError: {job.id}", final=True)
 
     def counting() -> None:
         connection = connect()

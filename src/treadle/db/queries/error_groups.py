@@ -22,7 +22,7 @@ from treadle.words.naming import int_within, text_within
 from treadle.words.status import Status
 
 LIMIT = 500
-ORDERS = ("last_seen", "failures")
+ORDERS = ("failures", "last_seen", "first_seen")
 # Failures that are examined for one page of jobs.
 LOOK = 5000
 Result = TypeVar("Result")
@@ -38,7 +38,7 @@ class GroupFilter(NamedTuple):
     queue: str | None = None
     muted: bool | None = None
     order: str = "last_seen"
-    """last_seen, or failures: the most failures within the last 24 hours first."""
+    """failures: the most within the last 24 hours first; last_seen and first_seen: the latest first."""
 
 
 class Counted(NamedTuple):

@@ -19,6 +19,7 @@ shown as (
                       and hours.hour > clock_timestamp() - %(hours)s * interval '1 hour'
                       and matching.last_seen > clock_timestamp() - %(hours)s * interval '1 hour'
                 ) end desc nulls last,
+                case when %(order)s = 'first_seen' then matching.first_seen end desc nulls last,
                 matching.last_seen desc,
                 matching.id desc
         ) as nth

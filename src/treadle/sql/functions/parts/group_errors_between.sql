@@ -39,7 +39,7 @@ begin
     order by error.failed_at
     offset p_limit
     limit 1;
-    reached := least(p_to, greatest(reached, p_from + interval '1 millisecond'));
+    reached := case when reached is null then p_to else least(p_to, greatest(reached, p_from + interval '1 millisecond')) end;
 
     with found as materialized (
         select

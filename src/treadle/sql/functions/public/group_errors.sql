@@ -23,6 +23,7 @@ declare
     v_reached timestamptz;
     v_late_to timestamptz;
     v_late timestamptz;
+    v_found_late int;
 begin
     counted := 0;
     more := false;
@@ -56,9 +57,10 @@ begin
     v_late_to := least(v_now - p_late, v_reached);
     v_late := v_meter.late_reached;
     if v_late < v_late_to then
-        select counted + step.counted, step.reached
-        into counted, v_late
+        select step.counted, step.reached
+        into v_found_late, v_late
         from treadle.group_errors_between(v_late, v_late_to, p_limit) as step;
+        counted := counted + v_found_late;
     end if;
 
     update treadle.error_meter set reached = v_reached, late_reached = v_late;
