@@ -1,41 +1,16 @@
-"""Groups of failed attempts: what is one group, that each failure is counted once, and what it costs."""
+"""Groups of failed attempts: what is one group, that each failure is counted once, and that their number is bounded."""
 
 import asyncio
 import threading
-from collections.abc import Iterable
-from datetime import timedelta
 from typing import Any
 
 from psycopg import Connection
 
 from tests.conftest import Connect
+from tests.support.error_groups import count_now, fail, groups
 from treadle import JobQueue, Treadle
-from treadle.db.queries import error_groups as queries
-from treadle.db.queries.error_groups import GroupFilter
 from treadle.operations.error_groups import get_details, get_groups
-from treadle.words.error_group import ErrorGroup
 from treadle.words.status import Status
-
-NOW = timedelta(0)
-
-
-def fail(queue: JobQueue, errors: Iterable[str], job_type: str = "a", *, retries: bool = False) -> None:
-    for error in errors:
-        queue.enqueue(job_type, max_attempts=5)
-        queue.fail(queue.claim([job_type])[0], error, delay=None if not retries else 3600, final=not retries)
-
-
-def count_now(app: Treadle) -> int:
-    total = 0
-    while True:
-        done = app.database.run(queries.group_errors(lag=NOW))
-        total += done.counted
-        if not done.more:
-            return total
-
-
-def groups(app: Treadle, **chosen: Any) -> dict[str, ErrorGroup]:
-    return {each.title: each for each in get_groups(app.database, GroupFilter(**chosen)).groups}
 
 
 def test_messages_that_differ_in_an_id_are_one_group_and_two_exceptions_are_two(app: Treadle, queue: JobQueue) -> None:
@@ -207,3 +182,90 @@ def test_known_messages_are_found_during_a_flood(app: Treadle, queue: JobQueue, 
     assert found["TypeError: known"].failures == 2
     assert found["TypeError: new"].failures == 1
     assert found["ValueError: (other messages)"].failures == 10
+
+
+def test_a_deleted_job_takes_its_failures_along_and_the_group_stays(
+    app: Treadle, queue: JobQueue, connection: Connection[Any]
+) -> None:
+    fail(queue, ["ValueError: no"] * 2)
+    count_now(app)
+    connection.execute("delete from jobs where id = (select min(id::text)::uuid from jobs)")
+    assert connection.execute("select count(*) from grouped_errors").fetchone() == (1,)
+    assert groups(app)["ValueError: no"].failures == 2
+
+
+def test_a_clock_that_was_set_back_counts_nothing_twice(
+    app: Treadle, queue: JobQueue, connection: Connection[Any]
+) -> None:
+    fail(queue, ["ValueError: no"])
+    count_now(app)
+    connection.execute("update error_meter set reached = now() + interval '1 hour', late_reached = now()")
+    fail(queue, ["ValueError: no"])
+    assert count_now(app) == 0  # it starts again from here
+    fail(queue, ["ValueError: no"])
+    connection.execute("update error_meter set late_reached = now() - interval '1 minute'")
+    connection.execute("select * from group_errors('0', 2000, '0', '0')")
+    assert groups(app)["ValueError: no"].failures == 3
+
+
+def test_versions_are_counted_and_bounded(app: Treadle, queue: JobQueue, connection: Connection[Any]) -> None:
+    for nth in range(25):
+        connection.execute("insert into worker_versions (worker_id, version) values ('worker-1', %s)", [f"v{nth:02}"])
+        fail(queue, ["ValueError: no"] * 2)
+    count_now(app)
+    group = groups(app)["ValueError: no"]
+    assert group.versions == ["v24", "v23", "v22", "v21", "v20"]
+    versions = get_details(app.database, group.id).versions
+    assert [(each.version, each.failures) for each in versions] == [(f"v{nth:02}", 2) for nth in range(24, 4, -1)]
+
+
+def test_the_example_is_replaced_at_most_every_ten_minutes(
+    app: Treadle, queue: JobQueue, connection: Connection[Any]
+) -> None:
+    fail(queue, ["ValueError: 1"])
+    count_now(app)
+    fail(queue, ["ValueError: 2"])
+    count_now(app)
+    group = groups(app)["ValueError: <number>"]
+    example = get_details(app.database, group.id).example
+    assert example is not None
+    assert example.error == "ValueError: 1"
+    connection.execute("update error_groups set example_at = now() - interval '11 minutes'")
+    fail(queue, ["ValueError: 3"])
+    count_now(app)
+    example = get_details(app.database, group.id).example
+    assert example is not None
+    assert example.error == "ValueError: 3"
+
+
+def test_an_upgraded_queue_counts_the_failures_of_its_last_day(
+    app: Treadle, queue: JobQueue, connection: Connection[Any]
+) -> None:
+    """As the migration leaves the meter: a day before now."""
+    fail(queue, ["ValueError: old", "ValueError: new"])
+    connection.execute(
+        """update errors set failed_at
+            = failed_at - case when error like '%old' then interval '25 hours' else '23 hours' end"""
+    )
+    connection.execute(
+        "insert into error_meter (reached, late_reached) values (now() - interval '1 day', now())"
+        " on conflict (only_row) do update set reached = excluded.reached, late_reached = excluded.late_reached"
+    )
+    assert count_now(app) == 1
+    assert list(groups(app)) == ["ValueError: new"]
+
+
+def test_the_list_is_filtered_and_ordered(app: Treadle, queue: JobQueue, connection: Connection[Any]) -> None:
+    fail(queue, ["ValueError: often"] * 3)
+    fail(queue, ["TypeError: late"])
+    fail(queue, ["KeyError: other"], "b")
+    count_now(app)
+    connection.execute("update error_groups set queues = '{slow}' where exception = 'KeyError'")
+    assert next(iter(groups(app, order="failures"))) == "ValueError: often"
+    assert list(groups(app, order="first_seen")) == ["KeyError: other", "TypeError: late", "ValueError: often"]
+    assert list(groups(app, job_type="b")) == ["KeyError: other"]
+    assert list(groups(app, queue="slow")) == ["KeyError: other"]
+    connection.execute("select mute_errors(id) from error_groups where exception = 'KeyError'")
+    assert list(groups(app, muted=True)) == ["KeyError: other"]
+    found = get_groups(app.database, limit=1)
+    assert (len(found.groups), found.more, found.muted) == (1, True, 1)
